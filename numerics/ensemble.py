@@ -1,0 +1,61 @@
+"""The labels that classifiers and clusterings gave to instances: what a site holds in BC3E (papers/bc3e.txt, II-A)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+from jaxtyping import Shaped
+
+Labels = Shaped[np.ndarray, "n ..."]
+"""Labels by one model: hard, ``int64 (n,)`` with -1 where the model gave none; or soft, ``float64 (n, k)`` rows of
+probabilities that sum to 1, a row of zeros where the model gave none."""
+
+
+@dataclass(frozen=True)
+class Ensemble:
+    """Class and cluster labels of `n` instances.
+
+    Attributes
+    ----------
+    n : int
+        Number of instances.
+    classifiers : Mapping[str, ndarray]
+        Class labels by classifier name: ``(n,)`` integers 0..k-1 or -1 (none), or ``(n, k)`` probabilities.
+    clusterings : Mapping[str, ndarray]
+        Cluster labels by clustering name: ``(n,)`` integers 0..k_m-1 or -1 (none), or ``(n, k_m)`` probabilities.
+    truth : ndarray or None
+        ``(n,)`` known classes, -1 where unknown; used for evaluation only, at the site.
+    entity : ndarray or None
+        ``(n,)`` names of the instances (strings or integers): what the site's output file and, in column and
+        arbitrary distributions, the alignment between sites go by. None: the row number.
+    """
+
+    n: int
+    classifiers: Mapping[str, Labels] = field(default_factory=dict)
+    clusterings: Mapping[str, Labels] = field(default_factory=dict)
+    truth: Shaped[np.ndarray, "n"] | None = None
+    entity: Shaped[np.ndarray, "n"] | None = None
+
+    def rows(self, index: Shaped[np.ndarray, "i"]) -> Ensemble:
+        """The same models' labels of some instances only (`index`: integers or a mask)."""
+        return Ensemble(
+            n=len(np.arange(self.n)[index]),
+            classifiers={name: labels[index] for name, labels in self.classifiers.items()},
+            clusterings={name: labels[index] for name, labels in self.clusterings.items()},
+            truth=None if self.truth is None else self.truth[index],
+            entity=None if self.entity is None else self.entity[index],
+        )
+
+
+def n_values(labels: Labels) -> int:
+    """Number of classes or clusters that `labels` is known to have: columns if soft, else the largest label + 1."""
+    if labels.ndim == 2:
+        return int(labels.shape[1])
+    return int(labels.max(initial=-1)) + 1
+
+
+def present(labels: Labels) -> Shaped[np.ndarray, "n"]:
+    """Mask of the instances for which the model gave a label."""
+    return np.asarray(labels.any(axis=1) if labels.ndim == 2 else labels >= 0)

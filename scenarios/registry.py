@@ -1,0 +1,84 @@
+"""Named, reproducible worlds: where the data come from, how they are split over sites, what the paper reports."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+Config = Mapping[str, bool | int | float | str]
+"""Run configuration, checked by `server.config`."""
+
+
+class ScenarioError(ValueError):
+    """A scenario that cannot be built here; the message says what to do."""
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """One world.
+
+    Attributes
+    ----------
+    name : str
+        As typed after ``scenario=``.
+    protocol : str
+        Which of the protocols it runs.
+    sites : int
+        Number of sites it has when the user names none.
+    any_number : bool
+        Whether it can be split over another number of sites.
+    source : str
+        Where its data come from, in a few words.
+    summary : str
+        One line for `consilience list`.
+    shards : Callable[[Config, int, int], list]
+        ``shards(config, seed, n_sites)``: the private shards, one a site, in the order of the sites' names. The same
+        arguments give the same shards in every process.
+    baselines : Callable[[Config, int], Mapping[str, float]]
+        ``baselines(config, seed)``: metrics of what a user would do instead, computed on the pooled data.
+    published : Mapping[str, float]
+        The paper's figures by metric name.
+    """
+
+    name: str
+    protocol: str
+    sites: int
+    any_number: bool
+    source: str
+    summary: str
+    shards: Callable[[Config, int, int], list[Any]]
+    baselines: Callable[[Config, int], Mapping[str, float]]
+    published: Mapping[str, float] = field(default_factory=dict)
+
+
+_SCENARIOS: dict[str, Scenario] = {}
+
+
+def register(scenario: Scenario) -> Scenario:
+    """Add a scenario; two of one name are refused."""
+    if scenario.name in _SCENARIOS:
+        raise ValueError(f"scenario {scenario.name!r} is registered twice")
+    _SCENARIOS[scenario.name] = scenario
+    return scenario
+
+
+def scenarios() -> dict[str, Scenario]:
+    """All scenarios by name, in the order of their names."""
+    from scenarios import bc3e  # noqa: F401, PLC0415  (registers its scenarios on import)
+
+    return dict(sorted(_SCENARIOS.items()))
+
+
+def find(name: str) -> Scenario:
+    """The scenario of that name.
+
+    Raises
+    ------
+    ScenarioError
+        If there is none; the message lists the names.
+    """
+    known = scenarios()
+    if name not in known:
+        raise ScenarioError(f"unknown scenario {name!r}; there are: {', '.join(known)}")
+    return known[name]
