@@ -38,6 +38,11 @@ class Ensemble:
     truth: Shaped[np.ndarray, "n"] | None = None
     entity: Shaped[np.ndarray, "n"] | None = None
 
+    def __post_init__(self) -> None:
+        """Models are kept in the order of their names: that is how sites and fusion center match them."""
+        for models in ("classifiers", "clusterings"):
+            object.__setattr__(self, models, dict(sorted(getattr(self, models).items())))
+
     def rows(self, index: Shaped[np.ndarray, "i"]) -> Ensemble:
         """The same models' labels of some instances only (`index`: integers or a mask)."""
         return Ensemble(

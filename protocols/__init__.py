@@ -1,0 +1,8 @@
+"""What crosses the wire, and nothing else: one module a protocol, typed payloads that both sides import.
+
+Who wants to know what leaves a site reads this package: a handler can only answer with a payload declared here, and
+`protocols.message` shows the few words (site, round, lane) that travel beside it.
+"""
+
+PROTOCOLS = ("bc3e",)
+"""Protocols that are built; each has a module of this name in `protocols`, `clients`, `strategies` and `scenarios`."""

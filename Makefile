@@ -1,0 +1,43 @@
+# make run     the default scenario through Flower, from nothing but Python >= 3.11 and make
+# make test    all tests
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+# The run keeps its Flower state here, apart from the user's own ~/.flwr.
+export FLWR_HOME := $(CURDIR)/.flwr
+
+.PHONY: run test test-fast bench lint clean
+
+run: $(VENV)/installed
+	$(BIN)/consilience run bc3e-wine --stop-superlink
+
+test: $(VENV)/installed-dev
+	$(BIN)/python -m pytest
+
+test-fast: $(VENV)/installed-dev
+	$(BIN)/python -m pytest -m "not e2e"
+
+bench: $(VENV)/installed
+	$(BIN)/python -m benchmarks.bc3e
+
+lint: $(VENV)/installed-dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+clean:
+	rm -rf $(VENV) .flwr build dist *.fab .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# pip's own python is the witness that the environment is whole: it is made last.
+$(BIN)/pip:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "consilience needs Python 3.11 or later; name one with: make PYTHON=python3.12")'
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/installed: pyproject.toml constraints.txt | $(BIN)/pip
+	$(BIN)/python -m pip install --disable-pip-version-check -q -c constraints.txt -e .
+	touch $@
+
+$(VENV)/installed-dev: pyproject.toml constraints.txt | $(BIN)/pip
+	$(BIN)/python -m pip install --disable-pip-version-check -q -c constraints.txt -e '.[dev]'
+	touch $@ $(VENV)/installed

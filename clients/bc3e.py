@@ -1,0 +1,325 @@
+"""A site in BC3E: E-steps on its own instances, shares of shared ones, and the betas that only it holds."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float64, Int64, Shaped, UInt64
+
+from clients.dispatch import answers
+from clients.memory import Memory
+from clients.site import Site
+from numerics.anderson import Block
+from numerics.ensemble import Ensemble, Labels, n_values, present
+from numerics.fixed_point import to_grid
+from numerics.maximization import initial_beta, maximize_beta, smoothing_bound
+from numerics.variational import EStepSettings, cold_start, e_step, likelihood_table, shares, votes
+from protocols.bc3e import Conclude, EStep, Holdings, Setup, Shares, Starts, Statistics, Survey, Sweep, Tally
+from protocols.faults import Fault, SiteFault
+
+
+def own_shard(loaded: Any, config: Mapping[str, Any]) -> Ensemble:
+    """A party's own data as an ensemble of labels."""
+    from clients.labels import ensemble_from_table  # noqa: PLC0415  (pandas, and only for own data)
+
+    return loaded if isinstance(loaded, Ensemble) else ensemble_from_table(loaded, config)
+
+
+# -- what the site holds ----------------------------------------------------------------------------------------------
+
+
+@answers(Survey)
+def survey(ask: Survey, site: Site) -> Holdings:
+    """Names and sizes; and, where instances may be shared, keyed hashes of their names."""
+    shard: Ensemble = site.shard
+    keys = np.zeros(0, np.uint64)
+    if ask.distribution != "row":
+        _refuse_single_model(shard, site)
+        keys = instance_keys(shard, ask.salt, site.config.get("align-key-file"))
+    return Holdings(
+        instances=shard.n,
+        n_classes=max((n_values(labels) for labels in shard.classifiers.values()), default=0),
+        classifiers=tuple(shard.classifiers),
+        clusterings=tuple(shard.clusterings),
+        n_clusters=np.array([n_values(labels) for labels in shard.clusterings.values()], np.int64),
+        keys=keys,
+        has_truth=shard.truth is not None,
+    )
+
+
+def _refuse_single_model(shard: Ensemble, site: Site) -> None:
+    """A site with one model gives its labels away where instances are shared (specs/bc3e.md): only on its own consent.
+
+    Consent is the site's: it stands in the node configuration. A simulated site has none, so there the run's key counts.
+    """
+    allowed = site.config.get("allow-single-model", False)
+    if site.simulated:
+        allowed = allowed or site.config.get("bc3e.allow-single-model", False)
+    if len(shard.classifiers) + len(shard.clusterings) < 2 and not allowed:
+        raise SiteFault(Fault.TOO_FEW_MODELS)
+
+
+def instance_keys(shard: Ensemble, salt: str, key_file: object = None) -> UInt64[np.ndarray, "n"]:
+    """Keyed 64-bit hashes (SipHash) of the instances' names; without names, of their row numbers.
+
+    The key comes from the run's salt and, where the sites share one, from the secret in `key_file`: without the secret
+    the fusion center could find out a name by hashing guesses.
+    """
+    import pandas as pd  # noqa: PLC0415
+
+    secret = b""
+    if key_file:
+        try:
+            secret = Path(str(key_file)).expanduser().read_bytes()
+        except OSError as error:
+            raise SiteFault(Fault.BAD_CONFIGURATION, f"align-key-file cannot be read: {error}") from error
+    key = hashlib.sha256(secret + salt.encode()).hexdigest()[:16]
+    names = np.arange(shard.n) if shard.entity is None else shard.entity
+    return np.asarray(pd.util.hash_array(names.astype(str).astype(object), hash_key=key, categorize=False), np.uint64)
+
+
+@answers(Setup)
+def setup(ask: Setup, site: Site) -> Starts:
+    """Remember what was agreed on, and say where the shared instances start."""
+    shard: Ensemble = site.shard
+    own = np.zeros(len(shard.clusterings), np.int64)
+    own[ask.own] = 1
+    site.memory["own"] = own
+    site.memory["shared"] = ask.shared
+    site.memory["n_clusters"] = ask.n_clusters
+    part = shard.rows(ask.shared)
+    start = cold_start(part.classifiers, part.clusterings, part.n, ask.n_classes, ask.grid_bits)
+    return Starts(start)
+
+
+# -- the E-step -------------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class _State:
+    """What a lane of a fit remembers, unpacked from the site's memory.
+
+    A setup belongs to the repetition, a fit to one of its lanes (the restarts): the setup is looked up in the
+    repetition's memory.
+    """
+
+    site: Site
+    own: list[str]
+    shared: Int64[np.ndarray, "s"]
+    n_clusters: dict[str, int]
+
+    @classmethod
+    def of(cls, site: Site) -> _State:
+        agreed = site.in_lane(str(site.repetition)).memory
+        names = list(site.shard.clusterings)
+        if "own" not in agreed:
+            return cls(site, [], np.zeros(0, np.int64), {})
+        own = [name for name, mine in zip(names, agreed["own"], strict=True) if mine]
+        return cls(site, own, agreed["shared"], dict(zip(names, agreed["n_clusters"].tolist(), strict=True)))
+
+    @property
+    def memory(self) -> Memory:
+        return self.site.memory
+
+    def private_part(self) -> Ensemble:
+        """Labels of the instances that this site alone holds."""
+        shard: Ensemble = self.site.shard
+        if not self.shared.size:
+            return shard
+        mask = np.ones(shard.n, bool)
+        mask[self.shared] = False
+        return shard.rows(mask)
+
+    def shared_part(self) -> Ensemble:
+        """Labels of the instances that other sites hold too, in the agreed order."""
+        shard: Ensemble = self.site.shard
+        return shard.rows(self.shared)
+
+    def load_block(self, name: str, ask: EStep) -> Block:
+        """The block of an own clustering; at the first step, where it starts."""
+        if ask.step == 0:
+            return Block(initial_beta(name, len(ask.alpha), self.n_clusters[name], ask.start))
+        return self.stored_block(name)
+
+    def stored_block(self, name: str) -> Block:
+        points, images = self.recall(f"own/{name}/points"), self.recall(f"own/{name}/images")
+        return Block(self.recall(f"own/{name}/x"), points=list(points), images=list(images))
+
+    def store_block(self, name: str, block: Block) -> None:
+        empty = np.zeros((0, *block.x.shape))
+        self.memory[f"own/{name}/x"] = block.x
+        self.memory[f"own/{name}/points"] = np.stack(block.points) if block.points else empty
+        self.memory[f"own/{name}/images"] = np.stack(block.images) if block.images else empty
+
+    def recall(self, name: str) -> np.ndarray:
+        """A remembered array; without it the site cannot go on."""
+        if name not in self.memory:
+            raise SiteFault(Fault.STALE_MEMORY, f"{name} is not in the memory of lane {self.site.lane}")
+        return self.memory[name]
+
+
+@answers(EStep)
+def start_e_step(ask: EStep, site: Site) -> Statistics:
+    """Take the new parameters; iterate eqs. (5) and (6) on the private instances to convergence (eqs. 7 to 9)."""
+    state = _State.of(site)
+    tables = {name: likelihood_table(beta) for name, beta in zip(ask.clusterings, ask.beta, strict=True)}
+    if set(tables) | set(state.own) != set(site.shard.clusterings):
+        raise SiteFault(Fault.STALE_MEMORY, "the ask does not name the clusterings that this site holds")
+    for name in state.own:
+        block = state.load_block(name, ask)
+        if ask.step > 0:
+            _finish_step(state, name, block, ask)
+        state.store_block(name, block)
+        tables[name] = likelihood_table(block.x)
+    for name, table in tables.items():
+        site.memory[f"table/{name}"] = table
+    site.memory["common"] = np.array([name in ask.clusterings for name in site.shard.clusterings], np.int64)
+    site.memory["settings"] = np.array([ask.grid_bits, ask.smoothing])
+
+    part = state.private_part()
+    settings = EStepSettings(ask.grid_bits, ask.tolerance, ask.max_sweeps)
+    gamma, contribution = e_step(
+        ask.alpha, tables, part.classifiers, part.clusterings, _initial_gamma(ask, site, part), settings, _threads()
+    )
+    site.memory["gamma"] = gamma
+    for name in state.own:
+        site.memory[f"own/{name}/mass-private"] = contribution.mass[name]
+        site.memory[f"own/{name}/mass"] = contribution.mass[name]
+    return Statistics(
+        contribution.n,
+        tuple(contribution.mass[name] for name in ask.clusterings),
+        contribution.log_theta,
+        contribution.bound,
+    )
+
+
+def _finish_step(state: _State, name: str, block: Block, ask: EStep) -> None:
+    """The M-step of an own clustering (eq. 7), combined with earlier ones as the fusion center says."""
+    if ask.accepted:
+        block.accept(maximize_beta(state.recall(f"own/{name}/mass"), ask.grid_bits, ask.smoothing))
+    else:
+        block.forget()
+    block.move(ask.weights)
+
+
+def _initial_gamma(ask: EStep, site: Site, part: Ensemble) -> Float64[np.ndarray, "k n"]:
+    """Where the private instances start: cold, or from the newest E-step that counts.
+
+    A site that has no memory starts cold: its instances reach the same fixed point to the tolerance.
+    """
+    memory = site.memory
+    if ask.step > 0 and not ask.accepted and "gamma-before" in memory:
+        return memory["gamma-before"]
+    if ask.step > 0 and "gamma" in memory:
+        memory["gamma-before"] = memory["gamma"]
+        return memory["gamma"]
+    start = cold_start(part.classifiers, part.clusterings, part.n, len(ask.alpha), ask.grid_bits)
+    gamma = ask.alpha[:, None] + np.ldexp(start.astype(np.float64), -ask.grid_bits)
+    memory["gamma-before"] = gamma
+    return gamma
+
+
+def _threads() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+@answers(Sweep)
+def sweep(ask: Sweep, site: Site) -> Shares:
+    """One sweep over the shared instances: the site's part of gamma, and of the sums that end the E-step."""
+    state = _State.of(site)
+    memory = site.memory
+    part = state.shared_part()
+    if "log-weights" not in memory or memory["log-weights"].shape[1] != part.n:
+        memory["log-weights"] = np.zeros((len(ask.log_weights), part.n))
+    log_weights = memory["log-weights"].copy()
+    log_weights[:, ask.active] = ask.log_weights
+    memory["log-weights"] = log_weights
+
+    tables = {name: state.recall(f"table/{name}") for name in site.shard.clusterings}
+    bits, smoothing = int(state.recall("settings")[0]), float(memory["settings"][1])
+    share, mass, bound = shares(tables, part.classifiers, part.clusterings, log_weights, bits)
+    products = np.zeros(0, np.int64)
+    for name in state.own:
+        block = state.stored_block(name)
+        total = state.recall(f"own/{name}/mass-private") + mass[name]
+        memory[f"own/{name}/mass"] = total
+        newest = block.products(maximize_beta(total, bits, smoothing))
+        products = newest if not products.size else products + newest
+        bound += int(to_grid(np.float64(smoothing_bound(block.x, smoothing)), bits))
+    common = [name for name, here in zip(site.shard.clusterings, state.recall("common"), strict=True) if here]
+    return Shares(share[:, ask.active], tuple(mass[name] for name in common), bound, products)
+
+
+# -- the end ----------------------------------------------------------------------------------------------------------
+
+
+@answers(Conclude)
+def conclude(ask: Conclude, site: Site) -> Tally:
+    """Write the class probabilities of the site's own instances, and count right decisions."""
+    state = _State.of(site)
+    shard: Ensemble = site.shard
+    private = state.recall("gamma" if ask.accepted else "gamma-before")
+    gamma = np.empty((len(private), shard.n))
+    mask = np.ones(shard.n, bool)
+    mask[state.shared] = False
+    gamma[:, mask] = private
+    gamma[:, state.shared] = ask.gamma
+    theta = (gamma / gamma.sum(axis=0)).T
+    _write_theta(site, shard, theta)
+
+    counted = mask.copy()
+    counted[state.shared[ask.counted]] = True
+    return _count(shard, theta, private=mask, counted=counted)
+
+
+def _write_theta(site: Site, shard: Ensemble, theta: Float64[np.ndarray, "n k"]) -> None:
+    """``theta.csv``: entity (or row number), the probability of every class, and the likeliest class."""
+    path = site.output_file("theta.csv")
+    if path is None:
+        return
+    import pandas as pd  # noqa: PLC0415
+
+    frame = pd.DataFrame(theta, columns=[f"theta_{i}" for i in range(theta.shape[1])])
+    frame.insert(0, "entity", np.arange(shard.n) if shard.entity is None else shard.entity)
+    frame["class"] = theta.argmax(axis=1)
+    temporary = path.with_name(f".{path.name}.writing")
+    try:
+        frame.to_csv(temporary, index=False)
+        temporary.replace(path)
+    except OSError as error:
+        raise SiteFault(Fault.OUTPUT_NOT_WRITTEN, str(error)) from error
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _count(
+    shard: Ensemble,
+    theta: Float64[np.ndarray, "n k"],
+    *,
+    private: Shaped[np.ndarray, "n"],
+    counted: Shaped[np.ndarray, "n"],
+) -> Tally:
+    truth = np.full(shard.n, -1) if shard.truth is None else shard.truth
+    known = truth >= 0
+    k = theta.shape[1]
+    tallies: dict[str, tuple[int, int]] = {}
+
+    def add(method: str, decided: Labels, mask: Shaped[np.ndarray, "n"]) -> None:
+        tallies[method] = (int((decided == truth)[mask].sum()), int(mask.sum()))
+
+    add("bc3e", theta.argmax(axis=1), known & counted)
+    add("vote", votes(shard.classifiers, shard.n, k, 20).argmax(axis=0), known & private)
+    for name, labels in shard.classifiers.items():
+        decided = labels.argmax(axis=1) if labels.ndim == 2 else labels
+        add(name, decided, known & present(labels))
+    return Tally(
+        tuple(tallies),
+        np.array([correct for correct, _ in tallies.values()], np.int64),
+        np.array([total for _, total in tallies.values()], np.int64),
+    )

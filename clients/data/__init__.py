@@ -1,0 +1,38 @@
+"""A party's own data: from a file, or from a function of the party's, to named columns (README, "Your own data").
+
+A `DataError` speaks to the site: it names file, column and row. Only its `code` may travel to the fusion center.
+pandas and pyarrow are imported where they are needed: a site may start a process for every message it answers.
+"""
+
+from clients.data.files import ENDINGS, party_files, read_table, site_name
+from clients.data.source import load
+from clients.data.table import (
+    Code,
+    DataError,
+    Table,
+    cell_name,
+    make_table,
+    match_columns,
+    numeric,
+    quoted,
+    setting,
+    split_patterns,
+)
+
+__all__ = [
+    "ENDINGS",
+    "Code",
+    "DataError",
+    "Table",
+    "cell_name",
+    "load",
+    "make_table",
+    "match_columns",
+    "numeric",
+    "party_files",
+    "quoted",
+    "read_table",
+    "setting",
+    "site_name",
+    "split_patterns",
+]

@@ -1,0 +1,88 @@
+"""What a party configured as its data: a file, or a function of its own."""
+
+from __future__ import annotations
+
+import importlib
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from clients.data.files import read_table
+from clients.data.table import Code, DataError, Table, frame_columns, make_table, setting
+from numerics.ensemble import Ensemble
+
+_FUNCTION = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*")
+
+
+def load(config: Mapping[str, object]) -> Table | Ensemble:
+    """What a party configured as its data.
+
+    Parameters
+    ----------
+    config : Mapping
+        Node or run configuration. ``data`` is a path, or ``package.module:function``: a function that takes `config`
+        and returns a `Table`, a mapping of column names to arrays, a pandas DataFrame, or an `Ensemble`.
+
+    Returns
+    -------
+    Table or Ensemble
+        An Ensemble is passed on as the function returned it.
+
+    Raises
+    ------
+    DataError
+        If there is nothing usable; an error inside the party's function is its ``__cause__``.
+    """
+    data = setting(config, "data")
+    if not data:
+        raise DataError(
+            "configuration: data is not set; give a CSV, Parquet or NPZ file, or package.module:function",
+            "bad-configuration",
+        )
+    if _FUNCTION.fullmatch(data) and not Path(data).exists():
+        return _from_function(data, config)
+    return read_table(data)
+
+
+def _from_function(reference: str, config: Mapping[str, object]) -> Table | Ensemble:
+    """The data that a party's own function returns."""
+    function = _find_function(reference)
+    try:
+        answer = function(config)
+    except Exception as error:
+        code: Code = error.code if isinstance(error, DataError) else "function-failed"
+        raise DataError(f"{reference}: the function raised {type(error).__name__}: {error}", code) from error
+    if isinstance(answer, Ensemble):
+        return answer
+    if isinstance(answer, Table):
+        return make_table(answer.source, answer.columns.items(), answer.first_line, answer.lines)
+    if isinstance(answer, Mapping):
+        return make_table(reference, answer.items())
+    # Told by its module, so that pandas is imported by those only who use it.
+    if type(answer).__module__.partition(".")[0] == "pandas" and hasattr(answer, "columns"):
+        return make_table(reference, frame_columns(answer))
+    raise DataError(
+        f"{reference}: the function returned {type(answer).__name__}; it must return a Table, a mapping of column "
+        "names to one-dimensional arrays, a pandas DataFrame or an Ensemble",
+        "bad-shape",
+    )
+
+
+def _find_function(reference: str) -> Callable[[Mapping[str, object]], Any]:
+    """The function that ``package.module:function`` stands for."""
+    module_name, _, attribute = reference.partition(":")
+    try:
+        found: Any = importlib.import_module(module_name)
+    except Exception as error:  # it is the party's code: whatever it raises while it is imported
+        raise DataError(
+            f"{reference}: cannot import {module_name} ({type(error).__name__}: {error}); install it, or add its "
+            "folder to PYTHONPATH",
+            "function-failed",
+        ) from error
+    for part in attribute.split("."):
+        found = getattr(found, part, None)
+    if not callable(found):
+        raise DataError(f"{reference}: {module_name} has no function {attribute}", "bad-configuration")
+    function: Callable[[Mapping[str, object]], Any] = found
+    return function

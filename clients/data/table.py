@@ -1,0 +1,320 @@
+"""Named columns, how they are checked on the way in, and how a protocol takes them out."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from jaxtyping import Bool, Float64, Int, Shaped
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Code = Literal[
+    "bad-configuration",
+    "bad-shape",
+    "duplicate-entity",
+    "function-failed",
+    "label-out-of-range",
+    "missing-column",
+    "missing-value",
+    "no-data-file",
+    "not-finite",
+    "not-numeric",
+    "too-few-rows",
+    "unreadable",
+]
+"""All that the fusion center may be told about a site's bad data."""
+
+_NUMBER = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*", re.ASCII)
+_INFINITY = re.compile(r"\s*[+-]?inf(inity)?\s*", re.ASCII | re.IGNORECASE)
+_UNKNOWN = frozenset({"", "?", "-", "na", "n/a", "nan", "null", "none"})
+_SHOWN = 20  # characters of a cell, or names of columns, in a message: enough to recognise it by
+
+
+class DataError(ValueError):
+    """Data, or a configuration of data, that a site cannot use.
+
+    Parameters
+    ----------
+    message : str
+        One sentence for the site's own log or terminal: may name file, column and row, and show a cell.
+    code : str
+        What kind of fault it is, one of `Code`: the part that may travel to the fusion center.
+    """
+
+    def __init__(self, message: str, code: Code) -> None:
+        super().__init__(message)
+        self.code: Code = code
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """The columns of one party's file.
+
+    Attributes
+    ----------
+    source : str
+        Path, or ``package.module:function``: what messages call it.
+    columns : dict[str, ndarray]
+        By name, in file order, all ``(n,)``: ``bool``, ``int64``, ``float64`` (NaN where the cell is empty) or
+        ``object`` (text: `str`, None where the cell is empty).
+    first_line : int
+        Line of the file on which the first data row stands (2 below a CSV header); 1 where rows are not lines.
+    lines : ndarray or None
+        ``(n,)`` line on which each row starts, only where quoted line breaks make rows longer than a line.
+    """
+
+    source: str
+    columns: dict[str, Shaped[np.ndarray, "n"]]
+    first_line: int = 1
+    lines: Int[np.ndarray, "n"] | None = None
+
+    @property
+    def n(self) -> int:
+        """Number of rows."""
+        return len(next(iter(self.columns.values()), ()))
+
+    def where(self, row: int) -> str:
+        """How messages name a row (`row` counts from 0): ``line 5`` of a CSV file, else ``row 4``."""
+        line = self.first_line + row if self.lines is None else int(self.lines[row])
+        return f"line {line}" if self.first_line > 1 else f"row {line}"
+
+    def column(self, name: str) -> Shaped[np.ndarray, "n"]:
+        """The column of that name; a `DataError` with the nearest names if there is none."""
+        if name not in self.columns:
+            near = difflib.get_close_matches(name, self.columns, n=3)
+            hint = f"did you mean {' or '.join(map(repr, near))}?" if near else f"it has {quoted(self.columns)}"
+            raise DataError(f"{self.source}: there is no column {name!r}; {hint}", "missing-column")
+        return self.columns[name]
+
+
+def quoted(names: Iterable[str]) -> str:
+    """Names for a message: quoted, separated by commas, the first 20 of them."""
+    names = list(names)
+    rest = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return ", ".join(map(repr, names[:_SHOWN])) + rest
+
+
+def setting(config: Mapping[str, object], key: str, default: str = "") -> str:
+    """The text set under `key`, `default` if nothing is; a `DataError` if it is set to something other than text."""
+    value = config.get(key, default)
+    if not isinstance(value, str):
+        raise DataError(f"configuration: {key} must be text, not {value!r}", "bad-configuration")
+    return value.strip()
+
+
+# --- Into a table -------------------------------------------------------------------------------------------------
+
+
+def make_table(
+    source: str,
+    arrays: Iterable[tuple[str, Any]],
+    first_line: int = 1,
+    lines: Int[np.ndarray, "n"] | None = None,
+) -> Table:
+    """A table of checked columns.
+
+    Parameters
+    ----------
+    source : str
+        What messages call it.
+    arrays : iterable of (str, array)
+        One-dimensional columns in order; a two-dimensional ``x`` becomes the columns ``x_0``, ``x_1``, ...
+    first_line, lines
+        As in `Table`.
+
+    Raises
+    ------
+    DataError
+        If a column has no name, another's name, another number of rows, or holds neither numbers nor text; or if
+        there are fewer than two rows.
+    """
+    pairs = [pair for name, given in arrays for pair in _one_dimensional(source, name, given)]
+    check_names(source, [name for name, _ in pairs])
+    lengths = {name: len(values) for name, values in pairs}
+    first, n = next(iter(lengths.items()))
+    for name, length in lengths.items():
+        if length != n:
+            raise DataError(f"{source}: {name!r} has {length} rows, but {first!r} has {n}", "bad-shape")
+    if n == 0:
+        raise DataError(f"{source}: has no rows; at least two are needed", "too-few-rows")
+    if n == 1:
+        raise DataError(
+            f"{source}: has one row; any statistic of it would disclose that row, so at least two are needed",
+            "too-few-rows",
+        )
+    return Table(source, {name: _typed(source, name, values) for name, values in pairs}, first_line, lines)
+
+
+def check_names(source: str, names: Iterable[object]) -> None:
+    """Refuse columns that are not named by text, or share a name."""
+    seen: set[str] = set()
+    for position, name in enumerate(names, start=1):
+        if not isinstance(name, str):
+            raise DataError(f"{source}: column {position} is named {name!r}; a name must be text", "bad-shape")
+        if not name.strip():
+            hint = "name it, or leave it out (pandas: to_csv(index=False))"
+            raise DataError(f"{source}: column {position} has no name; {hint}", "bad-shape")
+        if name in seen:
+            raise DataError(f"{source}: two columns are named {name!r}; rename one", "bad-shape")
+        seen.add(name)
+    if not seen:
+        raise DataError(f"{source}: has no columns", "bad-shape")
+
+
+def frame_columns(frame: pd.DataFrame) -> Iterator[tuple[str, Shaped[np.ndarray, "n"]]]:
+    """Columns as NumPy arrays; what NumPy has no type for (nullable, categorical, text) as objects."""
+    for position, name in enumerate(frame.columns):
+        series = frame.iloc[:, position]
+        yield name, series.to_numpy() if isinstance(series.dtype, np.dtype) else series.astype(object).to_numpy()
+
+
+def _one_dimensional(source: str, name: str, given: Any) -> list[tuple[str, Shaped[np.ndarray, "n"]]]:
+    """The columns that one array, list or pandas Series stands for."""
+    if isinstance(given, np.ma.MaskedArray):
+        mask, given = np.ma.getmaskarray(given), given.data.astype(object)
+        given[mask] = None  # asarray would bring the masked values back
+    try:
+        values = np.asarray(given)
+    except ValueError as error:
+        raise DataError(f"{source}, column {name!r}: is not an array: {error}", "bad-shape") from error
+    if values.ndim == 2:
+        return [(f"{name}_{j}", values[:, j]) for j in range(values.shape[1])]
+    if values.ndim != 1:
+        raise DataError(f"{source}, column {name!r}: has {values.ndim} dimensions; a column has one", "bad-shape")
+    return [(name, values)]
+
+
+def _typed(source: str, name: str, values: Shaped[np.ndarray, "n"]) -> Shaped[np.ndarray, "n"]:
+    """The column in one of the types that `Table.columns` names."""
+    kind = values.dtype.kind
+    if kind == "b":
+        return values
+    if kind == "f":
+        return values.astype(np.float64)
+    if kind in "iu":
+        # Larger numbers are names of things; as text they stay exact.
+        return _as_text(values) if values.max() > np.iinfo(np.int64).max else values.astype(np.int64)
+    if kind == "U":
+        return _as_text(values)
+    if kind == "M":
+        return _as_text(np.datetime_as_string(values), np.isnat(values))
+    typed = _typed_objects(values) if kind == "O" else None
+    if typed is None:
+        content = "objects of other or several kinds" if kind == "O" else str(values.dtype)
+        raise DataError(f"{source}, column {name!r}: holds {content}; a column holds numbers or text", "bad-shape")
+    return typed
+
+
+def _typed_objects(values: Shaped[np.ndarray, "n"]) -> Shaped[np.ndarray, "n"] | None:
+    """Objects as numbers or text; None if they are neither."""
+    import pandas as pd
+
+    kind = pd.api.types.infer_dtype(values, skipna=True)
+    missing = np.asarray(pd.isna(values))
+    if kind == "boolean" and not missing.any():
+        return values.astype(np.bool_)
+    if kind == "integer" and not missing.any():
+        try:
+            return values.astype(np.int64)
+        except OverflowError:
+            return _as_text(values)
+    if kind in ("boolean", "integer", "floating", "mixed-integer-float", "decimal", "empty"):
+        return np.where(missing, np.nan, values).astype(np.float64)
+    if kind in ("string", "mixed-integer", "date", "datetime", "datetime64", "time"):
+        return _as_text(values, missing)
+    return None
+
+
+def _as_text(values: Shaped[np.ndarray, "n"], missing: Bool[np.ndarray, "n"] | None = None) -> Shaped[np.ndarray, "n"]:
+    """An object array of `str`, None where the cell is missing or empty."""
+    text = np.empty(len(values), dtype=object)
+    text[:] = [str(value) or None for value in values]
+    if missing is not None:
+        text[missing] = None
+    return text
+
+
+# --- Out of a table -----------------------------------------------------------------------------------------------
+
+
+def split_patterns(patterns: str) -> list[str]:
+    """The column names and globs of a list separated by commas or spaces."""
+    return [pattern for pattern in re.split(r"[,\s]+", patterns) if pattern]
+
+
+def match_columns(table: Table, patterns: str) -> list[str]:
+    """Names of the columns that `patterns` stands for, in file order, each once.
+
+    Parameters
+    ----------
+    table : Table
+        Where to look.
+    patterns : str
+        Column names and globs (``*``, ``?``, ``[...]``; upper and lower case differ), separated by commas or spaces.
+
+    Raises
+    ------
+    DataError
+        If a plain name is not a column. A glob may match nothing.
+    """
+    chosen: set[str] = set()
+    for pattern in split_patterns(patterns):
+        if pattern not in table.columns and re.search(r"[*?\[]", pattern):
+            chosen.update(name for name in table.columns if fnmatchcase(name, pattern))
+        else:
+            table.column(pattern)
+            chosen.add(pattern)
+    return [name for name in table.columns if name in chosen]
+
+
+def numeric(table: Table, name: str, *, allow_missing: bool) -> Float64[np.ndarray, "n"]:
+    """A column as finite numbers; NaN stands for an empty cell.
+
+    Raises
+    ------
+    DataError
+        With the first bad row: text (``not-numeric``), an infinity (``not-finite``), or, unless `allow_missing`, an
+        empty cell or NaN (``missing-value``).
+    """
+    values = table.column(name)
+    if values.dtype == object:
+        is_text = (cell is not None and not _NUMBER.fullmatch(cell) for cell in values)
+        for row in np.flatnonzero(np.fromiter(is_text, np.bool_, table.n))[:1]:
+            raise _text_error(table, name, int(row))
+    numbers = values.astype(np.float64)  # None becomes NaN
+    for row in np.flatnonzero(np.isinf(numbers))[:1]:
+        raise _infinite_error(table, name, int(row))
+    if not allow_missing:
+        for row in np.flatnonzero(np.isnan(numbers))[:1]:
+            raise DataError(f"{cell_name(table, name, int(row))}: is empty; every row needs a number", "missing-value")
+    return numbers
+
+
+def cell_name(table: Table, name: str, row: int) -> str:
+    """How a message about one cell starts: file, line or row, column (`row` counts from 0)."""
+    return f"{table.source}, {table.where(row)}, column {name!r}"
+
+
+def _text_error(table: Table, name: str, row: int) -> DataError:
+    cell = str(table.columns[name][row])
+    if _INFINITY.fullmatch(cell):
+        return _infinite_error(table, name, row)
+    shown = repr(cell if len(cell) <= _SHOWN else cell[:_SHOWN] + "...")
+    hint = "; leave the cell empty where nothing is known" if cell.strip().lower() in _UNKNOWN else ""
+    return DataError(
+        f"{cell_name(table, name, row)}: {shown} is text where a number belongs{hint}",
+        "not-numeric",
+    )
+
+
+def _infinite_error(table: Table, name: str, row: int) -> DataError:
+    return DataError(
+        f"{cell_name(table, name, row)}: is infinite; give a finite number or leave out the row", "not-finite"
+    )

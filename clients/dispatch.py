@@ -1,0 +1,90 @@
+"""From an ask to the handler that answers it.
+
+A handler is a function of ``(ask, site)`` decorated with ``@answers(AskClass)``; it lives in ``clients/PROTOCOL.py``, which
+is imported only when a message of that protocol arrives: a SuperNode may start a process for every message.
+"""
+
+from __future__ import annotations
+
+import importlib
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from flwr.app import Context, Message
+
+from protocols.faults import Fault, SiteFault
+from protocols.message import Answer, Ask, Parcel, read_ask, write_answer
+from protocols.payload import Payload, PayloadError
+
+if TYPE_CHECKING:
+    from clients.site import Site
+
+logger = logging.getLogger("flwr")
+
+AskType = TypeVar("AskType", bound=Payload)
+Handler = Callable[[Any, "Site"], Payload]
+
+_HANDLERS: dict[type[Payload], Handler] = {}
+
+
+def answers(ask: type[AskType]) -> Callable[[Callable[[AskType, Site], Payload]], Callable[[AskType, Site], Payload]]:
+    """Register the function that answers an ask."""
+    if ask.answer is None:
+        raise TypeError(f"{ask.title()} declares no answer")
+
+    def register(handler: Callable[[AskType, Site], Payload]) -> Callable[[AskType, Site], Payload]:
+        _HANDLERS[ask] = handler
+        return handler
+
+    return register
+
+
+def handler_of(ask: type[Payload]) -> Handler:
+    """The handler of an ask; its protocol's client module is imported first."""
+    importlib.import_module(f"clients.{ask.title().partition('.')[0]}")
+    if ask not in _HANDLERS:
+        raise SiteFault(Fault.UNKNOWN_ASK, f"no handler answers {ask.title()}")
+    return _HANDLERS[ask]
+
+
+def handle(message: Message, context: Context) -> Message:
+    """Answer a message, whatever happens: what goes wrong becomes a fault code, its details the site's own log."""
+    from clients.site import Site, site_name  # noqa: PLC0415  (kept out of the import of the app)
+
+    name, number = "unnamed", 0
+    site: Site | None = None
+    try:
+        ask = read_ask(message.content)
+        number = ask.round
+        name = site_name(context)
+        site = Site.open(name, context, ask)
+        parcels = _answer_all(ask, site)
+        site.close()
+        content = write_answer(Answer(name, number, 0, parcels))
+    except Exception as error:  # nothing of it may travel: its text can hold private values
+        fault = _fault_of(error)
+        logger.error("site %s: round %d: %s [%s]", name, number, fault.message, fault.slug)
+        if site is not None:
+            site.log_failure(number)
+        content = write_answer(Answer(name, number, fault, ()))
+    return Message(content, reply_to=message)
+
+
+def _answer_all(ask: Ask, site: Site) -> list[Parcel]:
+    parcels = []
+    for parcel in ask.parcels:
+        handler = handler_of(type(parcel.payload))
+        answer = handler(parcel.payload, site.in_lane(parcel.lane))
+        if type(answer) is not parcel.payload.answer:
+            raise SiteFault(Fault.HANDLER_FAILED, f"the handler of {parcel.payload.title()} answered {type(answer)}")
+        parcels.append(Parcel(parcel.lane, answer))
+    return parcels
+
+
+def _fault_of(error: Exception) -> Fault:
+    if isinstance(error, SiteFault):
+        return error.fault
+    if isinstance(error, PayloadError):
+        return Fault.MALFORMED_ASK
+    return Fault.HANDLER_FAILED

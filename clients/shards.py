@@ -1,0 +1,113 @@
+"""Which private data are a site's: its part of a scenario, or its own file."""
+
+from __future__ import annotations
+
+import importlib
+import logging
+from collections.abc import Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from protocols.faults import Fault, SiteFault
+
+if TYPE_CHECKING:
+    from clients.data import DataError
+
+logger = logging.getLogger("flwr")
+
+
+_OF_THE_NODE = {"partition-id", "num-partitions", "site", "site-output-dir"}
+"""Keys of a node's own configuration that do not change the scenario."""
+
+
+def party_name(config: Mapping[str, Any], partition: int, partitions: int) -> str:
+    """Name of a simulated site: its file's stem, or ``site-NUMBER`` with as many digits as all need."""
+    if config.get("protocol") and config.get("data"):
+        return _party_file(str(config["data"]), partition, partitions)[1]
+    return f"site-{partition:0{len(str(partitions - 1))}d}"
+
+
+def _party_file(folder: str, partition: int, partitions: int) -> tuple[Path, str]:
+    from clients.data import DataError, party_files, site_name  # noqa: PLC0415
+
+    try:
+        files = party_files(Path(folder).expanduser())
+    except DataError as error:
+        raise own_log(error) from error
+    if len(files) != partitions:
+        raise SiteFault(Fault.WRONG_NUMBER_OF_SITES, f"{folder} holds {len(files)} files, there are {partitions} sites")
+    return files[partition], site_name(files[partition])
+
+
+def own_log(error: DataError) -> SiteFault:
+    """A data error as a fault: its one line goes to the site's own log, its code to the fusion center."""
+    logger.error("%s", error)
+    name = error.code.upper().replace("-", "_")
+    return SiteFault(Fault[name] if name in Fault.__members__ else Fault.UNREADABLE_DATA, str(error))
+
+
+def shard(config: Mapping[str, Any], partition: int, partitions: int, seed: int, *, simulated: bool) -> Any:
+    """The private shard of a site.
+
+    Parameters
+    ----------
+    config : Mapping
+        Run configuration overridden by the node configuration.
+    partition, partitions : int
+        Place among the simulated sites, and their number.
+    seed : int
+        Of the scenario's draw.
+    simulated : bool
+        Whether `data` is a folder with a file a site.
+
+    Raises
+    ------
+    SiteFault
+        With the code of what is wrong with the data; the details go to the site's own log.
+    """
+    if not config.get("protocol"):
+        shared = {key: value for key, value in config.items() if key not in _OF_THE_NODE}
+        return _scenario_shard(shared, partition, partitions, seed)
+    source = str(config.get("data", ""))
+    if not source:
+        raise SiteFault(Fault.NO_DATA_FILE, "no data: set data=... in the node configuration")
+    if simulated:
+        source = str(_party_file(source, partition, partitions)[0])
+    settings = tuple(sorted((key, value) for key, value in config.items() if key != "data"))
+    path = Path(source).expanduser()
+    changed = path.stat().st_mtime_ns if path.is_file() else 0
+    return _own_shard(source, changed, settings)
+
+
+@lru_cache(maxsize=8)
+def _own_shard(source: str, _changed: int, settings: tuple[tuple[str, Any], ...]) -> Any:
+    """Read once for all asks that this process answers; a file that changed is read again."""
+    from clients.data import DataError, load  # noqa: PLC0415
+
+    config = {**dict(settings), "data": source}
+    try:
+        client = importlib.import_module(f"clients.{config['protocol']}")
+        return client.own_shard(load(config), config)
+    except DataError as error:
+        raise own_log(error) from error
+
+
+def _scenario_shard(config: Mapping[str, Any], partition: int, partitions: int, seed: int) -> Any:
+    shards = _scenario_shards(tuple(sorted(config.items())), seed, partitions)
+    if len(shards) != partitions:
+        raise SiteFault(Fault.WRONG_NUMBER_OF_SITES, f"the scenario has {len(shards)} sites, not {partitions}")
+    return shards[partition]
+
+
+@lru_cache(maxsize=64)
+def _scenario_shards(settings: tuple[tuple[str, Any], ...], seed: int, partitions: int) -> list[Any]:
+    """All sites' shards, built once a process: a simulation's workers answer for many sites and many rounds."""
+    from scenarios.registry import ScenarioError, find  # noqa: PLC0415
+
+    config = dict(settings)
+    try:
+        return find(str(config["scenario"])).shards(config, seed, partitions)
+    except ScenarioError as error:
+        logger.error("%s", error)
+        raise SiteFault(Fault.SCENARIO_UNAVAILABLE, str(error)) from error

@@ -1,0 +1,175 @@
+"""A site as its handlers see it: private shard, memory, randomness, name, output directory."""
+
+from __future__ import annotations
+
+import hashlib
+import pickle
+import re
+import traceback
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from flwr.app import Context
+
+from clients.memory import Arrays, Memory, MemoryStore
+from clients.shards import party_name, shard
+from protocols.faults import Fault, SiteFault
+from protocols.message import Ask
+
+_NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
+
+
+def is_simulation(context: Context) -> bool:
+    """Whether this is a simulated SuperNode: those, and only those, are told their partition by Flower."""
+    return "partition-id" in context.node_config and "site" not in context.node_config
+
+
+def site_name(context: Context) -> str:
+    """The name by which everybody knows this site.
+
+    The node configuration's ``site``; in a simulation the stem of its data file or ``site-NUMBER``; else its node id.
+
+    Raises
+    ------
+    SiteFault
+        If the name could not be a file name everywhere.
+    """
+    if "site" in context.node_config:
+        name = str(context.node_config["site"])
+    elif is_simulation(context):
+        name = party_name(context.run_config, *_partition(context.node_config))
+    else:
+        name = f"node-{context.node_id}"
+    if not _NAME.fullmatch(name) or set(name) == {"."}:
+        raise SiteFault(Fault.BAD_SITE_NAME, f"{name!r} is not a usable site name")
+    return name
+
+
+def _partition(node_config: Mapping[str, Any]) -> tuple[int, int]:
+    return int(node_config.get("partition-id", 0)), int(node_config.get("num-partitions", 1))
+
+
+def results_name(config: Mapping[str, Any]) -> str:
+    """Name of a run's results: its scenario, or the protocol that runs on the parties' own data."""
+    return f"{config['protocol']}-own-data" if config.get("protocol") else str(config["scenario"])
+
+
+def partial_results(config: Mapping[str, Any], run_id: int) -> Path:
+    """Directory of a run that has not ended, under the center's output directory."""
+    return Path(str(config["output-dir"])).expanduser().absolute() / results_name(config) / f".{run_id}.partial"
+
+
+def _directory(name: str, context: Context) -> Path | None:
+    """The site's own directory: ``site-output-dir``, or in a simulation ``RESULTS-DIR/sites/NAME``."""
+    if "site-output-dir" in context.node_config:
+        return Path(str(context.node_config["site-output-dir"])).expanduser().absolute()
+    if is_simulation(context) and context.run_config.get("output-dir"):
+        return partial_results(context.run_config, context.run_id) / "sites" / name
+    return None
+
+
+@dataclass
+class Site:
+    """One site in one lane.
+
+    Attributes
+    ----------
+    name : str
+        Its name.
+    config : Mapping
+        The run configuration, overridden by the node configuration.
+    simulated : bool
+        Whether it is a simulated SuperNode.
+    directory : Path or None
+        Its own directory, for output files; None when the site has set none.
+    seed, round : int
+        Of the ask.
+    repetition : int
+        Which draw of the scenario this lane works on.
+    memory : Memory
+        What it remembers between asks.
+    """
+
+    name: str
+    config: Mapping[str, Any]
+    simulated: bool
+    directory: Path | None
+    seed: int
+    round: int
+    lane: str
+    _arrays: Arrays
+    _store: MemoryStore
+
+    @classmethod
+    def open(cls, name: str, context: Context, ask: Ask) -> Site:
+        """Load what the site remembers of the run."""
+        directory = _directory(name, context)
+        store = MemoryStore(context.state, directory, ask.session)
+        config = {**context.run_config, **context.node_config}
+        return cls(
+            name=name,
+            config=config,
+            simulated=is_simulation(context),
+            directory=directory,
+            seed=ask.seed,
+            round=ask.round,
+            lane="0",
+            _arrays=store.load(ask.round) if ask.parcels else {},
+            _store=store,
+        )
+
+    def in_lane(self, lane: str) -> Site:
+        """The same site in another lane."""
+        return replace(self, lane=lane)
+
+    def close(self) -> None:
+        """Store what is to be remembered."""
+        self._store.store(self.round, self._arrays)
+
+    @property
+    def repetition(self) -> int:
+        """First number of the lane."""
+        return int(self.lane.partition(".")[0] or 0)
+
+    @property
+    def memory(self) -> Memory:
+        """This lane's memory."""
+        return Memory(self._arrays, self.lane)
+
+    @cached_property
+    def shard(self) -> Any:
+        """The private shard of this lane's repetition."""
+        return shard(self.config, *_partition(self.config), self.seed + self.repetition, simulated=self.simulated)
+
+    @property
+    def rng(self) -> np.random.Generator:
+        """Randomness of this ask: given by seed, lane, round and the shard itself, not by the site's name or place."""
+        digest = hashlib.sha256(pickle.dumps(self.shard, protocol=5)).digest()
+        lane = [int(part) for part in self.lane.split(".") if part]
+        return np.random.default_rng([self.seed, self.round, *lane, *np.frombuffer(digest, np.uint32)])
+
+    def output_file(self, name: str) -> Path | None:
+        """Path of an output file in the site's own directory, which is made; None when the site has set none.
+
+        In repetition 0 the plain name, in others with their number before the ending.
+        """
+        if self.directory is None:
+            return None
+        self.directory.mkdir(parents=True, exist_ok=True)
+        stem, dot, ending = name.partition(".")
+        return self.directory / (name if self.repetition == 0 else f"{stem}-{self.repetition}{dot}{ending}")
+
+    def log_failure(self, number: int) -> None:
+        """Write the exception being handled to the site's own log file."""
+        if self.directory is None:
+            return
+        try:
+            self.directory.mkdir(parents=True, exist_ok=True)
+            with (self.directory / "errors.log").open("a", encoding="utf-8") as file:
+                file.write(f"round {number}\n{traceback.format_exc()}\n")
+        except OSError:
+            pass  # a full disk must not keep the site from saying that it failed

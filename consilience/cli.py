@@ -1,0 +1,183 @@
+"""The command ``consilience``: sugar for Flower's commands; all that it does can be typed with ``flwr``."""
+
+import shlex
+import sys
+from collections import deque
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Annotated, NoReturn
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from consilience import __version__, launch, progress
+from consilience.plan import Plan, make_plan
+from consilience.settings import SettingError, declared, parse, to_toml
+
+_USAGE = 2
+_DAY = 86_400.0
+_PIPE_WIDTH = 200  # columns of a table that no terminal limits
+_KEPT_LINES = 40  # of a failed quiet run's log
+
+app = typer.Typer(
+    help="Parties that may not share rows learn together: five fusion protocols on Flower.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+Settings = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="A key of the run configuration; may be given many times."),
+]
+
+
+def _fail(message: str, code: int) -> NoReturn:
+    """One line to standard error, and out."""
+    typer.echo(message, err=True)
+    raise typer.Exit(code)
+
+
+@app.callback(invoke_without_command=True)
+def main(
+    version: Annotated[bool, typer.Option("--version", is_eager=True, help="Print the version.")] = False,
+) -> None:
+    """Parties that may not share rows learn together: five fusion protocols on Flower."""
+    if version:
+        typer.echo(__version__)
+        raise typer.Exit
+
+
+@app.command("list")
+def list_scenarios() -> None:
+    """The scenarios: what each one runs, on how many sites, with which data."""
+    from scenarios.registry import scenarios  # brings scikit-learn along: not for `--help`
+
+    table = Table("scenario", "protocol", "sites", "source", "about", box=None, pad_edge=False)
+    for each in scenarios().values():
+        sites = f"{each.sites} or any" if each.any_number else str(each.sites)
+        table.add_row(*map(escape, (each.name, each.protocol, sites, each.source, each.summary)))
+    console = _console()
+    if not console.is_terminal:
+        console.width = _PIPE_WIDTH
+    console.print(table)
+
+
+@app.command()
+def run(
+    scenario: Annotated[str | None, typer.Argument(help="Its name, from `consilience list`.")] = None,
+    assignments: Settings = None,
+    sites: Annotated[int | None, typer.Option(min=1, help="Number of simulated sites.")] = None,
+    protocol: Annotated[str | None, typer.Option(help="With --data: the protocol to run on your own data.")] = None,
+    data: Annotated[Path | None, typer.Option(help="With --protocol: a folder with one file for every site.")] = None,
+    output_dir: Annotated[Path | None, typer.Option(help="Where results go; default: results.")] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print the result only.")] = False,
+    stop_superlink: Annotated[
+        bool, typer.Option("--stop-superlink", help="Give the run a SuperLink of its own, and end that afterwards.")
+    ] = False,
+    timeout: Annotated[float, typer.Option(min=1.0, help="Seconds after which the run is stopped.")] = _DAY,
+) -> None:
+    """Simulate a scenario, or a protocol on your own data, with Flower; exit with the run's real status."""
+    options = {"scenario": scenario, "protocol": protocol, "data": data, "output-dir": output_dir}
+    try:
+        given = {key: None if value is None else str(value) for key, value in options.items()}
+        plan = make_plan(assignments or (), given, sites, timeout)
+        to_toml(plan.settings)
+    except SettingError as error:
+        _fail(str(error), _USAGE)
+    try:
+        with launch.interruptible():
+            outcome = _launch(plan, quiet, stop_superlink)
+    except launch.Interrupted as interrupt:
+        _fail("interrupted; the run was stopped", interrupt.exit_code)
+    except launch.LaunchError as error:
+        _fail(str(error), 1)
+    _conclude(outcome)
+
+
+def _launch(plan: Plan, quiet: bool, own: bool) -> launch.Outcome:
+    env = launch.environment()
+    kept: deque[str] = deque(maxlen=_KEPT_LINES)
+    with ExitStack() as stack:
+        if own:
+            env = stack.enter_context(launch.own_superlink(env)).env
+        elif not quiet:
+            _say_superlink(env)
+        if not quiet:
+            typer.echo(f"$ {shlex.join(['flwr', *launch.flwr_arguments('.', plan)])}", err=True)
+        show = stack.enter_context(progress.kept(kept) if quiet else progress.followed(_console()))
+        outcome = launch.run(plan, env, show)
+    if not outcome.completed and not outcome.transcript.refused:
+        for line in kept:
+            typer.echo(line, err=True)
+    return outcome
+
+
+def _say_superlink(env: dict[str, str]) -> None:
+    place = f"127.0.0.1:{env.get(launch.PORT_VARIABLE, launch.DEFAULT_PORT)}"
+    if launch.is_up(env):
+        typer.echo(f"using the local SuperLink that already runs on {place}", err=True)
+    else:
+        typer.echo(f"flwr starts a local SuperLink on {place} and leaves it up (--stop-superlink: not)", err=True)
+
+
+def _conclude(outcome: launch.Outcome) -> None:
+    """Print what came of the run, and exit with 1 if it did not complete."""
+    transcript = outcome.transcript
+    if transcript.refused:
+        _fail(transcript.refused, 1)
+    if not transcript.run_id:
+        _fail(f"flwr started no run: {outcome.details or 'it said nothing'}", 1)
+    if not outcome.completed:
+        reason = f" ({outcome.details})" if outcome.details else ""
+        _fail(f"run {transcript.run_id} ended as {outcome.status}{reason}", 1)
+    if transcript.results is None:
+        _fail(f"run {transcript.run_id} completed but named no results directory", 1)
+    show(transcript.results)
+
+
+@app.command()
+def check(
+    file: Annotated[str, typer.Argument(help="A party's CSV, Parquet or NPZ file, or package.module:function.")],
+    protocol: Annotated[str, typer.Option(help="The protocol it is meant for.")],
+    assignments: Settings = None,
+) -> None:
+    """Check a party's data, and say what of it would be used and what would leave the site. Nothing is sent."""
+    from clients.data import DataError, Table, load
+    from clients.labels import describe, ensemble_from_table
+
+    if protocol != "bc3e":
+        _fail(f"no check for protocol {protocol!r}; there is: bc3e", _USAGE)
+    try:
+        keys = declared()
+        config = keys | parse(assignments or (), keys) | {"data": file}
+    except SettingError as error:
+        _fail(str(error), _USAGE)
+    try:
+        data = load(config)
+        table = data if isinstance(data, Table) else None
+        ensemble = data if not isinstance(data, Table) else ensemble_from_table(data, config)
+        typer.echo("\n".join(describe(ensemble, table, config)))
+    except DataError as error:
+        _fail(str(error), 1)
+
+
+@app.command()
+def show(
+    results_dir: Annotated[Path, typer.Argument(help="OUTPUT-DIR/NAME/RUN-ID, the path that a run printed last.")],
+) -> None:
+    """Print the result table of a finished run and the absolute path of its results."""
+    from server.results import ResultsError, load, render_table
+
+    try:
+        report, _ = load(results_dir)
+    except ResultsError as error:
+        _fail(str(error), 1)
+    typer.echo(render_table(report))
+    typer.echo(f"results: {results_dir.expanduser().absolute()}")
+
+
+def _console() -> Console:
+    return Console(file=sys.stdout, highlight=False)

@@ -1,0 +1,101 @@
+"""From what the user typed to one run: which settings, how many sites; all that can be refused is refused here."""
+
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from consilience.settings import SettingError, Value, declared, parse
+
+_PATHS = ("data", "output-dir", "resume-from")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """One run: its settings, how many sites simulate it, and for how long at most.
+
+    Attributes
+    ----------
+    settings : Mapping[str, bool | int | float | str]
+        Run configuration that differs from the defaults; paths absolute, since the app runs in another directory.
+    sites : int
+        Number of simulated SuperNodes.
+    seconds : float
+        After this time the run is stopped.
+    """
+
+    settings: Mapping[str, Value]
+    sites: int
+    seconds: float
+
+
+def make_plan(assignments: Iterable[str], options: Mapping[str, str | None], sites: int | None, seconds: float) -> Plan:
+    """The run that the user means.
+
+    Parameters
+    ----------
+    assignments : iterable of str
+        ``key=value`` as typed after ``--set``.
+    options : Mapping[str, str | None]
+        Keys of the run configuration that have an argument of their own (``scenario``, ``data``, ...); None: not given.
+    sites : int or None
+        Number of sites; None: as many as the scenario or the data folder has.
+    seconds : float
+        After this time the run is stopped.
+
+    Raises
+    ------
+    SettingError
+        If a key, a value or their combination cannot be used.
+    """
+    keys = declared()
+    settings = parse(assignments, keys)
+    for key, value in options.items():
+        if value is None:
+            continue
+        if key in settings:
+            raise SettingError(f"{key} is given twice: by --set and on its own")
+        settings[key] = value
+    settings.setdefault("output-dir", keys["output-dir"])
+    for key in _PATHS:
+        if path := settings.get(key):
+            settings[key] = os.path.abspath(os.path.expanduser(str(path)))
+    return Plan(settings, _sites(settings, str(keys["scenario"]), sites), seconds)
+
+
+def _sites(settings: Mapping[str, Value], default_scenario: str, wanted: int | None) -> int:
+    if not settings.get("protocol"):
+        # A scenario may read a file of its own from `data`; data alone say nothing of what to do with them.
+        if settings.get("data") and "scenario" not in settings:
+            raise SettingError("own data need --protocol beside --data: which protocol is to run on them?")
+        return _scenario_sites(str(settings.get("scenario", default_scenario)), wanted)
+    if "scenario" in settings:
+        raise SettingError("a run has a scenario, or --protocol and --data, not both")
+    if not settings.get("data"):
+        raise SettingError("--protocol needs --data beside it: a folder with one file for every site")
+    return _party_sites(Path(str(settings["data"])), wanted)
+
+
+def _scenario_sites(name: str, wanted: int | None) -> int:
+    # Imported here: the scenarios bring scikit-learn along, which `--help` and a mistyped key need not wait for.
+    from scenarios.registry import ScenarioError, find
+
+    try:
+        scenario = find(name)
+    except ScenarioError as error:
+        raise SettingError(str(error)) from None
+    if wanted is not None and wanted != scenario.sites and not scenario.any_number:
+        raise SettingError(f"scenario {name!r} has {scenario.sites} sites, no more and no less; leave out --sites")
+    return wanted or scenario.sites
+
+
+def _party_sites(folder: Path, wanted: int | None) -> int:
+    from clients.data import DataError, party_files
+
+    try:
+        count = len(party_files(folder))
+    except DataError as error:
+        raise SettingError(str(error)) from None
+    if wanted not in (None, count):
+        raise SettingError(f"{folder} holds the files of {count} sites, not {wanted}; leave out --sites")
+    return count

@@ -1,0 +1,84 @@
+"""What a site may say when it cannot answer: a code, and a message fixed here.
+
+An exception's text can hold private values, so it stays in the site's own log. The fusion center prints the message it
+finds here under the code that came; a code it does not know is shown as a number.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+
+class Fault(IntEnum):
+    """Codes of a site's refusals and failures."""
+
+    HANDLER_FAILED = 1
+    MALFORMED_ASK = 2
+    UNKNOWN_ASK = 3
+    STALE_MEMORY = 4
+    BAD_SITE_NAME = 5
+    WRONG_NUMBER_OF_SITES = 6
+    SCENARIO_UNAVAILABLE = 7
+    BAD_CONFIGURATION = 8
+    NO_DATA_FILE = 10
+    UNREADABLE_DATA = 11
+    MISSING_COLUMN = 12
+    NOT_NUMERIC = 13
+    NOT_FINITE = 14
+    TOO_FEW_ROWS = 15
+    LABEL_OUT_OF_RANGE = 16
+    BAD_SHAPE = 17
+    TOO_FEW_MODELS = 20
+    OUTPUT_NOT_WRITTEN = 30
+
+    @property
+    def message(self) -> str:
+        """The fixed message of this code."""
+        return _MESSAGES[self]
+
+    @property
+    def slug(self) -> str:
+        """The code's name in lower case with hyphens, e.g. ``missing-column``."""
+        return self.name.lower().replace("_", "-")
+
+
+_MESSAGES = {
+    Fault.HANDLER_FAILED: "its computation failed; the details are in the site's own log",
+    Fault.MALFORMED_ASK: "the ask did not pass the site's checks; do both sides run the same version?",
+    Fault.UNKNOWN_ASK: "the site does not answer this payload; do both sides run the same version?",
+    Fault.STALE_MEMORY: "the site no longer remembers what it was asked before (restarted without its site-output-dir?)",
+    Fault.BAD_SITE_NAME: "its name has other characters than letters, digits, dot, hyphen and underscore, or over 64",
+    Fault.WRONG_NUMBER_OF_SITES: "the data are split over another number of sites than the federation has",
+    Fault.SCENARIO_UNAVAILABLE: "it cannot build its part of the scenario; the details are in the site's own log",
+    Fault.BAD_CONFIGURATION: "its node configuration is not usable; the details are in the site's own log",
+    Fault.NO_DATA_FILE: "its data file or function is not there",
+    Fault.UNREADABLE_DATA: "its data file cannot be read",
+    Fault.MISSING_COLUMN: "a column that the run needs is missing from its data",
+    Fault.NOT_NUMERIC: "its data hold text where numbers belong",
+    Fault.NOT_FINITE: "its data hold NaN or infinity where numbers belong",
+    Fault.TOO_FEW_ROWS: "its data have no row, or a single row that any statistic would disclose",
+    Fault.LABEL_OUT_OF_RANGE: "its data hold a label outside the agreed range",
+    Fault.BAD_SHAPE: "its data's columns do not fit together",
+    Fault.TOO_FEW_MODELS: (
+        "it holds a single model, whose labels its answers would give away; set allow-single-model=true in its node "
+        "configuration (bc3e.allow-single-model=true in a simulation) to allow that"
+    ),
+    Fault.OUTPUT_NOT_WRITTEN: "it could not write its own output file (disk full, or no permission?)",
+}
+
+
+class SiteFault(Exception):
+    """Raised at a site to refuse an ask: the code travels, the detail stays in the site's log."""
+
+    def __init__(self, fault: Fault, detail: str = "") -> None:
+        self.fault = fault
+        super().__init__(detail or fault.message)
+
+
+def describe(code: int) -> str:
+    """The message of a code that came over the wire."""
+    try:
+        fault = Fault(code)
+    except ValueError:
+        return f"unknown fault code {code}"
+    return f"{fault.message} [{fault.slug}]"

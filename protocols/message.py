@@ -1,0 +1,199 @@
+"""A Flower message's content: an envelope and any number of parcels.
+
+Envelope of an ask: session (the run whose memory a site is to use), round, seed. Envelope of an answer: the site's name,
+the round, and a fault code (0: none). A parcel is a payload and the lane it belongs to: lanes are conversations that
+share their rounds, such as the repetitions of an experiment or the restarts of a fit (``"2"``, ``"2.0"``).
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from flwr.app import ArrayRecord, ConfigRecord, RecordDict
+
+from protocols import PROTOCOLS
+from protocols.payload import FieldSpec, Payload, PayloadError, decode, encode, shorten, specs
+
+ENVELOPE = "envelope"
+_ASK_KEYS: dict[str, type] = {"session": str, "round": int, "seed": int}
+_ANSWER_KEYS: dict[str, type] = {"site": str, "round": int, "fault": int}
+
+
+@dataclass(frozen=True)
+class Parcel:
+    """A payload in a lane."""
+
+    lane: str
+    payload: Payload
+
+
+@dataclass(frozen=True)
+class Ask:
+    """Content of a message from the fusion center to a site."""
+
+    session: str
+    round: int
+    seed: int
+    parcels: Sequence[Parcel]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """Content of a site's reply."""
+
+    site: str
+    round: int
+    fault: int
+    parcels: Sequence[Parcel]
+
+
+def write_ask(ask: Ask) -> RecordDict:
+    """Encode an ask."""
+    return _write({"session": ask.session, "round": ask.round, "seed": ask.seed}, ask.parcels)
+
+
+def write_answer(answer: Answer) -> RecordDict:
+    """Encode an answer."""
+    return _write({"site": answer.site, "round": answer.round, "fault": int(answer.fault)}, answer.parcels)
+
+
+def read_ask(content: RecordDict) -> Ask:
+    """Decode and check an ask."""
+    envelope = _envelope(content, _ASK_KEYS)
+    return Ask(parcels=_parcels(content, lambda _, title: find(title)), **envelope)
+
+
+def read_envelope(content: RecordDict) -> Answer:
+    """The envelope of an answer alone: who, which round, which fault."""
+    return Answer(parcels=(), **_envelope(content, _ANSWER_KEYS))
+
+
+def read_answer(content: RecordDict, expected: Sequence[Parcel]) -> Answer:
+    """Decode and check an answer to the asks of `expected`: each with its own kind of answer, lane by lane.
+
+    Raises
+    ------
+    PayloadError
+        If it is malformed, or answers something else than was asked.
+    """
+    envelope = _envelope(content, _ANSWER_KEYS)
+    if envelope["fault"]:
+        return Answer(parcels=(), **envelope)
+    wanted = [ask.payload.answer for ask in expected]
+
+    def answer_to(place: int, title: str) -> type[Payload]:
+        answer = wanted[place] if place < len(wanted) else None
+        if answer is None or title != answer.title():
+            raise PayloadError(
+                shorten(title), "payload", f"is not the answer to {expected[place].payload.title()}"
+                if place < len(expected) else "nothing was asked that it answers"
+            )
+        return answer
+
+    parcels = _parcels(content, answer_to)
+    if len(parcels) != len(expected):
+        raise PayloadError(ENVELOPE, "parcels", f"expected {len(expected)}, got {len(parcels)}")
+    for got, ask in zip(parcels, expected, strict=True):
+        if got.lane != ask.lane:
+            raise PayloadError(got.payload.title(), "lane", f"expected {ask.lane!r}, got {shorten(got.lane)!r}")
+    return Answer(parcels=parcels, **envelope)
+
+
+def find(title: str) -> type[Payload]:
+    """The payload class called ``protocol.Name``; only modules of this package that hold a protocol are looked into."""
+    protocol, _, name = title.partition(".")
+    if protocol in PROTOCOLS and name.isidentifier():
+        found = getattr(importlib.import_module(f"protocols.{protocol}"), name, None)
+        if isinstance(found, type) and issubclass(found, Payload) and found.title() == title:
+            return found
+    raise PayloadError(shorten(title), "payload", "is not a payload of any protocol")
+
+
+def ledger_lines(
+    content: RecordDict, parcels: Sequence[Parcel], *, round_number: int, direction: str, site: str
+) -> Iterable[dict[str, Any]]:
+    """What a message carried: a line for the envelope and one for every payload, with the bytes of every field.
+
+    Bytes are those of the encoded records: an array's numbers as they are, and the serialized ConfigRecord that holds
+    the scalars. Flower's own message header is not counted.
+    """
+    base = {"round": round_number, "direction": direction, "site": site}
+    yield {**base, "lane": "", "payload": ENVELOPE, "fields": {}, "bytes": _scalar_bytes(content, ENVELOPE)}
+    for place, parcel in enumerate(parcels):
+        arrays = content.array_records[f"{place}.arrays"]
+        described = {
+            name: _describe(name, spec, parcel.payload, arrays) for name, spec in specs(type(parcel.payload)).items()
+        }
+        total = _scalar_bytes(content, f"{place}.scalars") + sum(len(array.data) for array in arrays.values())
+        yield {**base, "lane": parcel.lane, "payload": parcel.payload.title(), "fields": described, "bytes": total}
+
+
+def encoded_bytes(content: RecordDict) -> int:
+    """Bytes of all records of a message, as the ledger counts them."""
+    arrays = sum(len(array.data) for record in content.array_records.values() for array in record.values())
+    return arrays + sum(_scalar_bytes(content, name) for name in content.config_records)
+
+
+def _scalar_bytes(content: RecordDict, name: str) -> int:
+    return len(content.config_records[name].deflate())
+
+
+def _describe(name: str, spec: FieldSpec, payload: Payload, arrays: ArrayRecord) -> dict[str, Any]:
+    value = getattr(payload, name)
+    if spec.kind == "array":
+        return {"shape": list(value.shape), "dtype": spec.dtype, "bytes": len(arrays[name].data)}
+    if spec.kind == "arrays":
+        size = sum(len(arrays[f"{name}.{place}"].data) for place in range(len(value)))
+        return {"shape": [list(item.shape) for item in value], "dtype": spec.dtype, "bytes": size}
+    if spec.kind == "strs":
+        return {"shape": [len(value)], "dtype": "str", "bytes": sum(len(item.encode()) for item in value)}
+    size = len(value.encode()) if spec.kind == "str" else {"bool": 1}.get(spec.kind, 8)
+    return {"shape": [], "dtype": spec.kind, "bytes": size}
+
+
+def _write(envelope: dict[str, Any], parcels: Sequence[Parcel]) -> RecordDict:
+    content = RecordDict({ENVELOPE: ConfigRecord(envelope)})
+    for place, parcel in enumerate(parcels):
+        scalars, arrays = encode(parcel.payload)
+        scalars["parcel"] = [parcel.lane, parcel.payload.title()]
+        content[f"{place}.scalars"] = scalars
+        content[f"{place}.arrays"] = arrays
+    return content
+
+
+def _envelope(content: RecordDict, keys: dict[str, type]) -> dict[str, Any]:
+    record = content.config_records.get(ENVELOPE)
+    if record is None:
+        raise PayloadError(ENVELOPE, ENVELOPE, "is missing")
+    for key, kind in keys.items():
+        if type(record.get(key)) is not kind:
+            raise PayloadError(ENVELOPE, key, f"is missing or not of type {kind.__name__}")
+    for key in record:
+        if key not in keys:
+            raise PayloadError(ENVELOPE, shorten(key), "is not a field of the envelope")
+    return {key: record[key] for key in keys}
+
+
+def _parcels(content: RecordDict, class_of: Callable[[int, str], type[Payload]]) -> list[Parcel]:
+    count, odd = divmod(len(content) - 1, 2)
+    names = {f"{place}.{part}" for place in range(count) for part in ("scalars", "arrays")}
+    if odd or set(content) != names | {ENVELOPE} or content.metric_records:
+        raise PayloadError(ENVELOPE, "parcels", "are not the records of a message of ours")
+    parcels = []
+    for place in range(count):
+        scalars = content.config_records.get(f"{place}.scalars")
+        arrays = content.array_records.get(f"{place}.arrays")
+        label = None if scalars is None else scalars.get("parcel")
+        if scalars is None or arrays is None or not _is_label(label):
+            raise PayloadError(ENVELOPE, "parcels", f"parcel {place} has no lane and title")
+        lane, title = label
+        rest = ConfigRecord({key: value for key, value in scalars.items() if key != "parcel"})
+        parcels.append(Parcel(lane, decode(class_of(place, title), rest, arrays)))
+    return parcels
+
+
+def _is_label(label: Any) -> bool:
+    return isinstance(label, list) and len(label) == 2 and all(isinstance(item, str) for item in label)

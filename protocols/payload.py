@@ -1,0 +1,248 @@
+"""Typed payloads, their encoding into Flower records and their checks on arrival.
+
+A payload is a frozen dataclass. Its annotations are its contract: jaxtyping arrays (``Float64[np.ndarray, "k k_m"]``,
+``tuple[Int64[np.ndarray, "k _"], ...]``), ``bool``, ``int``, ``float``, ``str``, ``tuple[str, ...]``. Arrays cross as raw
+little-endian numbers, never as pickles; the receiver checks field names, dtype, shape (one size for one dimension name
+within a payload; ``_`` is any) and that floating-point numbers are finite, before any handler sees them.
+"""
+
+from __future__ import annotations
+
+import math
+import typing
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from functools import cache
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from flwr.app import Array, ArrayRecord, ConfigRecord
+
+RAW = "raw"
+"""Flower's name for how an array is serialized: C order, little-endian, without a header."""
+
+_SCALARS: dict[object, str] = {bool: "bool", int: "int", float: "float", str: "str", tuple[str, ...]: "strs"}
+_DTYPES = {name: np.dtype(name).newbyteorder("<") for name in ("bool", "uint8", "uint64", "int64", "float32", "float64")}
+
+
+class PayloadError(ValueError):
+    """A payload that breaks its contract.
+
+    Attributes
+    ----------
+    payload, field, problem : str
+        Which payload, which of its fields, and what is wrong with it; none of them holds a value.
+    """
+
+    def __init__(self, payload: str, field: str, problem: str) -> None:
+        self.payload, self.field, self.problem = payload, field, problem
+        super().__init__(f"payload {payload}, field {field!r}: {problem}")
+
+
+class Payload:
+    """Base of everything that crosses the wire.
+
+    A subclass is a frozen dataclass; an ask names its answer: ``class EStep(Payload, answer=Statistics)``.
+    """
+
+    answer: ClassVar[type[Payload] | None] = None
+
+    def __init_subclass__(cls, answer: type[Payload] | None = None) -> None:
+        super().__init_subclass__()
+        cls.answer = answer
+
+    @classmethod
+    def title(cls) -> str:
+        """``protocol.Name``, as it is called on the wire and in the ledger."""
+        return f"{cls.__module__.rpartition('.')[2]}.{cls.__name__}"
+
+
+@dataclass(frozen=True)
+class FieldSpec:
+    """What a field's annotation says.
+
+    Attributes
+    ----------
+    kind : str
+        ``array``, ``arrays`` (a tuple of them), or a scalar kind: ``bool``, ``int``, ``float``, ``str``, ``strs``.
+    dtype : str
+        Of arrays; empty for scalars.
+    dims : tuple of str
+        Names, sizes or ``_`` of an array's dimensions.
+    """
+
+    kind: str
+    dtype: str = ""
+    dims: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, annotation: Any) -> Self:
+        """Read an annotation; anything that cannot cross the wire is a TypeError."""
+        if annotation in _SCALARS:
+            return cls(_SCALARS[annotation])
+        kind = "array"
+        if typing.get_origin(annotation) is tuple and typing.get_args(annotation)[1:] == (...,):
+            kind, annotation = "arrays", typing.get_args(annotation)[0]
+        if not hasattr(annotation, "dim_str") or len(annotation.dtypes) != 1:
+            raise TypeError(f"{annotation!r} cannot cross the wire")
+        (dtype,) = annotation.dtypes
+        if dtype not in _DTYPES:
+            raise TypeError(f"arrays of {dtype} cannot cross the wire; use one of {', '.join(_DTYPES)}")
+        return cls(kind, dtype, tuple(annotation.dim_str.split()))
+
+
+@cache
+def specs(payload: type[Payload]) -> dict[str, FieldSpec]:
+    """The fields of a payload class and their contracts, in order."""
+    hints = typing.get_type_hints(payload)
+    return {field.name: FieldSpec.of(hints[field.name]) for field in fields(payload)}  # type: ignore[arg-type]
+
+
+def check(payload: Payload) -> None:
+    """Hold a payload against its annotations.
+
+    Raises
+    ------
+    PayloadError
+        Naming the payload and the field, and both the numbers that were expected and that came.
+    """
+    title = payload.title()
+    sizes: dict[str, tuple[int, str]] = {}
+    for name, spec in specs(type(payload)).items():
+        value = getattr(payload, name)
+        if spec.kind == "array":
+            _check_array(title, name, spec, value, sizes)
+        elif spec.kind == "arrays":
+            for place, item in enumerate(value):
+                _check_array(title, f"{name}[{place}]", spec, item, sizes)
+        else:
+            _check_scalar(title, name, spec, value)
+
+
+def _check_scalar(title: str, name: str, spec: FieldSpec, value: Any) -> None:
+    if spec.kind == "strs":
+        good = isinstance(value, tuple) and all(isinstance(item, str) for item in value)
+    else:
+        good = type(value).__name__ == spec.kind
+    if not good:
+        raise PayloadError(title, name, f"expected {spec.kind}, got {type(value).__name__}")
+    if spec.kind == "float" and not math.isfinite(value):
+        raise PayloadError(title, name, "not finite")
+    if spec.kind == "int" and not -(2**63) <= value < 2**63:
+        raise PayloadError(title, name, "does not fit in 64 bits")
+
+
+def _check_array(title: str, name: str, spec: FieldSpec, value: Any, sizes: dict[str, tuple[int, str]]) -> None:
+    if not isinstance(value, np.ndarray):
+        raise PayloadError(title, name, f"expected an array of {spec.dtype}, got {type(value).__name__}")
+    if value.dtype.name != spec.dtype:
+        raise PayloadError(title, name, f"expected dtype {spec.dtype}, got {value.dtype.name}")
+    if value.ndim != len(spec.dims):
+        raise PayloadError(title, name, f"expected {len(spec.dims)} dimensions {spec.dims}, got shape {value.shape}")
+    for dim, size in zip(spec.dims, value.shape, strict=True):
+        if dim == "_":
+            continue
+        expected, where = (int(dim), "its declaration") if dim.isdigit() else sizes.setdefault(dim, (size, name))
+        if size != expected:
+            raise PayloadError(title, name, f"dimension {dim!r} has size {size}, but {expected} in {where}")
+    if spec.dtype.startswith("float") and not np.isfinite(value).all():
+        raise PayloadError(title, name, "holds NaN or infinity")
+
+
+def encode(payload: Payload) -> tuple[ConfigRecord, ArrayRecord]:
+    """A checked payload as two Flower records: scalars (and counts of tuples), and arrays."""
+    check(payload)
+    scalars = ConfigRecord()
+    arrays: dict[str, Array] = {}
+    for name, spec in specs(type(payload)).items():
+        value = getattr(payload, name)
+        if spec.kind == "array":
+            arrays[name] = encode_array(value)
+        elif spec.kind == "arrays":
+            scalars[name] = len(value)
+            arrays.update({f"{name}.{place}": encode_array(item) for place, item in enumerate(value)})
+        else:
+            scalars[name] = list(value) if spec.kind == "strs" else value
+    return scalars, ArrayRecord(arrays)
+
+
+def decode(payload: type[Payload], scalars: ConfigRecord, arrays: ArrayRecord) -> Payload:
+    """Two Flower records as a payload of this class, checked.
+
+    Raises
+    ------
+    PayloadError
+        If a field is missing, unknown, or breaks its contract.
+    """
+    title = payload.title()
+    wanted = specs(payload)
+    values: dict[str, Any] = {}
+    used: set[str] = set()
+    for name, spec in wanted.items():
+        if spec.kind == "array":
+            values[name] = _take(title, arrays, name, used)
+            continue
+        if name not in scalars:
+            raise PayloadError(title, name, "is missing")
+        value = scalars[name]
+        if spec.kind == "arrays":
+            if type(value) is not int or not 0 <= value <= len(arrays):
+                raise PayloadError(title, name, f"counts more arrays than the {len(arrays)} that came")
+            values[name] = tuple(_take(title, arrays, f"{name}.{place}", used) for place in range(value))
+        else:
+            values[name] = tuple(value) if spec.kind == "strs" and isinstance(value, list) else value
+    for name in scalars:
+        if name not in wanted or wanted[name].kind == "array":
+            raise PayloadError(title, shorten(name), "is not a field of this payload")
+    for name in arrays:
+        if name not in used:
+            raise PayloadError(title, shorten(name), "is not a field of this payload")
+    decoded = payload(**values)
+    check(decoded)
+    return decoded
+
+
+def _take(title: str, arrays: Mapping[str, Array], name: str, used: set[str]) -> np.ndarray:
+    if name not in arrays:
+        raise PayloadError(title, name, "is missing")
+    used.add(name)
+    try:
+        return decode_array(arrays[name])
+    except ValueError as problem:
+        raise PayloadError(title, name, str(problem)) from None
+
+
+def encode_array(values: np.ndarray) -> Array:
+    """Raw little-endian numbers in C order."""
+    plain = np.ascontiguousarray(values, dtype=_DTYPES[values.dtype.name]).reshape(values.shape)
+    return Array(dtype=values.dtype.name, shape=tuple(values.shape), stype=RAW, data=plain.tobytes())
+
+
+def decode_array(array: Array) -> np.ndarray:
+    """What `encode_array` encoded.
+
+    Raises
+    ------
+    ValueError
+        If it is of another serialization or dtype, or its bytes are not as many as its shape says. Nothing is
+        allocated before that is known.
+    """
+    if array.stype != RAW:
+        raise ValueError(f"expected serialization {RAW!r}, got {shorten(array.stype)!r}")
+    if array.dtype not in _DTYPES:
+        raise ValueError(f"arrays of dtype {shorten(array.dtype)!r} are not accepted")
+    if any(type(size) is not int or size < 0 for size in array.shape):
+        raise ValueError("its shape holds something else than sizes")
+    dtype = _DTYPES[array.dtype]
+    expected = math.prod(array.shape) * dtype.itemsize
+    if len(array.data) != expected:
+        raise ValueError(f"shape {tuple(array.shape)} takes {expected} bytes, got {len(array.data)}")
+    if array.dtype == "bool" and not np.isin(np.frombuffer(array.data, np.uint8), (0, 1)).all():
+        raise ValueError("holds bytes that are neither 0 nor 1")
+    return np.frombuffer(array.data, dtype).reshape(array.shape).astype(array.dtype)
+
+
+def shorten(text: object, length: int = 40) -> str:
+    """A foreign text, cut, for an error message."""
+    plain = str(text)
+    return plain if len(plain) <= length else plain[: length - 3] + "..."

@@ -1,0 +1,164 @@
+"""The ServerApp: run configuration -> scenario -> strategy -> results directory, report, ledger."""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from flwr.app import Context
+from flwr.serverapp import Grid, ServerApp
+
+from clients.data import DataError, party_files
+from clients.site import results_name
+from consilience.settings import declared, to_toml
+from scenarios.registry import Scenario, ScenarioError, find
+from server.config import Config, ConfigError, checked
+from server.report import figures, ledger_summary
+from server.results import Report, ResultsDirectory, ResultsError, versions
+from strategies.checkpoint import Checkpoint, CheckpointError
+from strategies.fusion import FusionError, FusionResult, FusionStrategy, connected_nodes
+
+logger = logging.getLogger("flwr")
+
+app = ServerApp()
+
+REFUSALS = (CheckpointError, ConfigError, DataError, FusionError, ResultsError, ScenarioError)
+"""What a user can mend: shown as one line."""
+
+_NOT_OF_THE_RUN = {"output-dir", "resume-from", "min-sites", "round-timeout"}
+"""Keys that a resumed run may change: they do not touch the result."""
+
+
+class RefusedError(RuntimeError):
+    """Tells Flower that the run failed, after the one line that says why."""
+
+
+@app.main()
+def main(grid: Grid, context: Context) -> None:
+    """Run what the run configuration asks for."""
+    try:
+        path = run(grid, context)
+    except REFUSALS as error:
+        logger.error("refused: %s", error)
+        raise RefusedError(str(error)) from None
+    logger.info("results: %s", path)
+
+
+def run(grid: Grid, context: Context) -> Path:
+    """Run to the end and return the absolute path of the results directory."""
+    config = checked(context.run_config)
+    scenario = None if config["protocol"] else find(str(config["scenario"]))
+    protocol = str(config["protocol"]) if scenario is None else scenario.protocol
+    n_sites = _number_of_sites(grid, config, scenario)
+
+    directory = ResultsDirectory.open(str(config["output-dir"]), results_name(config), context.run_id)
+    try:
+        if config["resume-from"]:
+            directory.adopt(str(config["resume-from"]))
+        identity = {key: value for key, value in config.items() if key not in _NOT_OF_THE_RUN}
+        identity |= {"consilience": versions()["consilience"], "sites": n_sites}
+        checkpoint = Checkpoint(directory.checkpoint, identity, str(context.run_id))
+        strategy = importlib.import_module(f"strategies.{protocol}").from_config(
+            config,
+            seed=config["seed"],
+            repetitions=config["repetitions"],
+            min_sites=config["min-sites"],
+            n_sites=n_sites,
+            checkpoint=checkpoint,
+        )
+        strategy.summary()
+        result = strategy.start(grid=grid, timeout=config["round-timeout"])
+    except BaseException:
+        _leave(directory)
+        raise
+    report, arrays = _report(config, scenario, protocol, strategy, result)
+    pictures = figures(report, arrays)
+    return directory.finish(report, arrays, result.ledger, pictures)
+
+
+def _leave(directory: ResultsDirectory) -> None:
+    """After a failure: keep what a resumed run needs, else nothing."""
+    if any(directory.checkpoint.glob("round-*.npz")):
+        logger.error('to go on: resume-from="%s"', directory.final)
+    else:
+        shutil.rmtree(directory.partial, ignore_errors=True)
+
+
+def _number_of_sites(grid: Grid, config: Config, scenario: Scenario | None) -> int:
+    """How many sites are connected, if that is a number the run can do with."""
+    wanted = int(config["min-sites"])
+    nodes = connected_nodes(grid, wanted, float(config["round-timeout"]))
+    if scenario is None:
+        if not config["data"]:
+            return nodes
+        needed, subject = len(party_files(Path(str(config["data"])).expanduser())), f"{config['data']} has"
+    elif scenario.any_number:
+        return nodes
+    else:
+        needed, subject = scenario.sites, f"{scenario.name} has"
+    if nodes != needed:
+        raise ScenarioError(f"{subject} {needed} sites, the federation has {nodes}; type: {_command(config, needed)}")
+    return nodes
+
+
+def _command(config: Config, n_sites: int) -> str:
+    """What to type to do this run (again)."""
+    defaults = declared()
+    changed = {key: value for key, value in config.items() if key in defaults and value != defaults[key]}
+    settings = "".join(f" --run-config '{to_toml({key: value})}'" for key, value in changed.items())
+    return (
+        f"flwr run . --stream{settings} --federation-config 'num-supernodes={n_sites} client-resources-num-cpus=1'"
+    )
+
+
+# -- the report -------------------------------------------------------------------------------------------------------
+
+
+def _report(
+    config: Config, scenario: Scenario | None, protocol: str, strategy: FusionStrategy, result: FusionResult
+) -> tuple[Report, dict[str, np.ndarray]]:
+    seeds = range(strategy.seed, strategy.seed + strategy.repetitions)
+    baselines = [dict(scenario.baselines(config, seed)) if scenario else {} for seed in seeds]
+    every = [{**strategy.metrics(outcome), **base} for outcome, base in zip(result.outcomes, baselines, strict=True)]
+    metrics, arrays = summarise(every)
+    arrays |= strategy.arrays(result.outcomes[0])
+    report = Report(
+        scenario=results_name(config),
+        protocol=protocol,
+        seed=strategy.seed,
+        sites=result.sites,
+        rounds=result.rounds,
+        seconds=result.seconds,
+        metrics=metrics,
+        published=dict(scenario.published) if scenario else {},
+        table=strategy.table(metrics),
+        ledger=ledger_summary(result.ledger),
+        versions=versions(),
+        missing=result.missing,
+        config=dict(config),
+        command=_command(config, len(result.sites)),
+        convergence=result.convergence,
+    )
+    return report, arrays
+
+
+def summarise(repetitions: list[Mapping[str, float]]) -> tuple[dict[str, float], dict[str, np.ndarray]]:
+    """Means over the repetitions; from two on also standard errors (``x_se``) and every repetition's values.
+
+    A metric that some repetition lacks is left out.
+    """
+    names = [name for name in repetitions[0] if all(name in each for each in repetitions)]
+    values = {name: np.array([each[name] for each in repetitions], float) for name in names}
+    if len(repetitions) == 1:
+        return {name: float(value[0]) for name, value in values.items()}, {}
+    metrics: dict[str, float] = {}
+    for name, value in values.items():
+        metrics[name] = float(value.mean())
+        metrics[f"{name}_se"] = float(value.std(ddof=1) / np.sqrt(len(value)))
+    return metrics, {f"repetitions_{name}": value for name, value in values.items()}
+

@@ -1,0 +1,124 @@
+"""The run configuration: what each key means, and what it may be."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from protocols import PROTOCOLS
+
+Config = dict[str, bool | int | float | str]
+
+
+class ConfigError(ValueError):
+    """A run configuration that cannot be used; one line that names the key and says what it may be."""
+
+
+@dataclass(frozen=True)
+class Key:
+    """One key of the run configuration.
+
+    Attributes
+    ----------
+    kind : type
+        ``bool``, ``int``, ``float`` or ``str``; a whole number is accepted where a float is asked for.
+    meaning : str
+        One line.
+    allowed : str
+        What values it may have, in words.
+    test : Callable
+        Whether a value of the right type is allowed.
+    """
+
+    kind: type
+    meaning: str
+    allowed: str = ""
+    test: Callable[[Any], bool] = lambda value: True
+
+
+def _one_of(*values: str) -> dict[str, Any]:
+    return {"allowed": "one of " + ", ".join(repr(value) for value in values), "test": lambda value: value in values}
+
+
+_POSITIVE: dict[str, Any] = {"allowed": "greater than 0", "test": lambda value: value > 0}
+_NOT_NEGATIVE: dict[str, Any] = {"allowed": "0 or greater", "test": lambda value: value >= 0}
+_AT_LEAST_1: dict[str, Any] = {"allowed": "1 or greater", "test": lambda value: value >= 1}
+
+KEYS: dict[str, Key] = {
+    "scenario": Key(str, "named world to run (consilience list)"),
+    "seed": Key(int, "seed of everything random", **_NOT_NEGATIVE),
+    "repetitions": Key(
+        int, "draws of the scenario, worked on in the same rounds", "from 1 to 1000", lambda value: 1 <= value <= 1000
+    ),
+    "output-dir": Key(str, "where results directories go", "not empty", bool),
+    "resume-from": Key(str, "results directory of an interrupted run to go on with"),
+    "min-sites": Key(int, "sites that must be connected at the start and answer every round", **_AT_LEAST_1),
+    "round-timeout": Key(float, "seconds to wait for a round's answers", **_POSITIVE),
+    "protocol": Key(str, "protocol to run on the parties' own data; empty: run the scenario", **_one_of("", *PROTOCOLS)),
+    "data": Key(str, "simulation: folder with a file a site; deployment: each node's own `data`"),
+    "target": Key(str, "label column"),
+    "features": Key(str, "columns used, names or globs"),
+    "id": Key(str, "entity column"),
+    "sensitive": Key(str, "sensitive column"),
+    "classes": Key(str, "columns of class labels, names or globs"),
+    "clusters": Key(str, "columns of cluster labels, names or globs"),
+    "truth": Key(str, "column of known classes, for evaluation at the site only"),
+    "bc3e.distribution": Key(
+        str, "what the sites hold: instances, models, or any entries", **_one_of("row", "column", "arbitrary")
+    ),
+    "bc3e.classes": Key(
+        int, "number of classes; 0: as the classifiers' labels show", "0, or 2 or greater", lambda v: v == 0 or v >= 2
+    ),
+    "bc3e.max-rounds": Key(int, "E-steps at most", **_AT_LEAST_1),
+    "bc3e.tolerance": Key(float, "relative change of the bound at which the fit ends", **_POSITIVE),
+    "bc3e.accelerate": Key(bool, "combine EM steps (Anderson acceleration)"),
+    "bc3e.sweeps": Key(int, "sweeps of an E-step; 0: to convergence", **_NOT_NEGATIVE),
+    "bc3e.smoothing": Key(float, "eta of the Dirichlet(1 + eta) prior on beta", **_NOT_NEGATIVE),
+    "bc3e.alpha": Key(
+        float, "where every alpha_i starts", "from 0.001 to 10000", lambda value: 1e-3 <= value <= 1e4
+    ),
+    "bc3e.learn-alpha": Key(bool, "learn alpha, or keep it where it starts"),
+    "bc3e.restarts": Key(
+        int, "fits from different starts; 0: 1, or 10 without classifiers", "from 0 to 1000", lambda v: 0 <= v <= 1000
+    ),
+    "bc3e.missing": Key(str, "statistics of a site that no longer answers", **_one_of("keep", "drop")),
+    "bc3e.allow-single-model": Key(bool, "simulation: a site may share instances although it holds a single model"),
+    "bc3e.labelled": Key(
+        float, "scenario: share of labelled data; 0: the scenario's own", "from 0 to below 1", lambda v: 0 <= v < 1
+    ),
+    "bc3e.clusterings": Key(str, "scenario: which clusterings", **_one_of("k", "k-3k-6k", "k-2k-4k-6k")),
+}
+
+
+def checked(run_config: Mapping[str, Any]) -> Config:
+    """The run configuration with every value of its type and in its range.
+
+    Raises
+    ------
+    ConfigError
+        Naming the first key that is not.
+    """
+    config: Config = {}
+    for name, value in run_config.items():
+        key = KEYS.get(name)
+        if key is None:
+            raise ConfigError(f"unknown key {name!r} in the run configuration")
+        config[name] = _typed(name, key, value)
+        if not key.test(config[name]):
+            raise ConfigError(f"{name} must be {key.allowed}, got {value!r}")
+    missing = [name for name in KEYS if name not in config]
+    if missing:
+        raise ConfigError(f"the run configuration lacks {', '.join(missing)}")
+    return config
+
+
+def _typed(name: str, key: Key, value: Any) -> bool | int | float | str:
+    if key.kind is float and type(value) is int:
+        value = float(value)
+    if type(value) is not key.kind or (key.kind is float and not math.isfinite(value)):
+        kinds = {bool: "true or false", int: "a whole number", float: "a finite number", str: "text in quotes"}
+        raise ConfigError(f"{name} must be {kinds[key.kind]}, got {value!r}")
+    assert isinstance(value, bool | int | float | str)
+    return value

@@ -1,0 +1,49 @@
+"""Files that are on the disk when the call returns, and whose bytes follow from their content alone."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import zipfile
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+import numpy as np
+from jaxtyping import Shaped
+
+
+def write_file(path: Path, chunks: Iterable[bytes]) -> None:
+    """Write and wait until it is on the disk: a rename that outlives its files would leave a hollow directory."""
+    with path.open("wb") as file:
+        file.writelines(chunks)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def write_arrays(path: Path, arrays: Mapping[str, Shaped[np.ndarray, "..."]]) -> None:
+    """An NPZ file whose bytes follow from names and values alone: sorted, no times, C order, not compressed."""
+    with path.open("wb") as file:
+        with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
+            for name, values in sorted(arrays.items()):
+                array = np.asarray(values, order="C")
+                entry = zipfile.ZipInfo(f"{name}.npy", date_time=(1980, 1, 1, 0, 0, 0))
+                with archive.open(entry, "w", force_zip64=True) as member:
+                    np.lib.format.write_array(member, array, allow_pickle=False)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def sync_directory(path: Path) -> None:
+    """Wait until the directory's entries are on the disk, where the system can be asked for that."""
+    # Windows and some network file systems cannot; a disk that fails has already failed on the files themselves.
+    with contextlib.suppress(OSError):
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def encoded(text: str) -> bytes:
+    """UTF-8; half of a surrogate pair, which UTF-8 does not have, in the notation that JSON reads back."""
+    return text.encode("utf-8", "backslashreplace")

@@ -1,0 +1,214 @@
+"""The fusion center of BC3E: M-steps of a variational EM whose E-steps run at the sites (papers/bc3e.txt)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float64
+
+from protocols.bc3e import Conclude, Holdings, Survey, Tally
+from protocols.payload import PayloadError
+from strategies.bc3e.fit import Fit, Fitting, Settings
+from strategies.bc3e.plan import Plan, make_plan
+from strategies.conversation import Broadcast, Conversation, Tell, together
+from strategies.fusion import FusionStrategy
+
+__all__ = ["BC3E", "Ensemble", "Settings"]
+
+RESTARTS_WITHOUT_CLASSIFIERS = 10
+"""Uniform beta is a saddle when no classifier breaks the symmetry of the classes: random starts, the best is kept."""
+
+
+@dataclass(frozen=True)
+class Ensemble:
+    """What BC3E learnt.
+
+    Attributes
+    ----------
+    fit : Fit
+        alpha, beta, the bound and how it was reached.
+    correct, total : dict[str, int]
+        By method (``bc3e``, ``vote``, the classifiers), right decisions and those that could be checked.
+    starts : int
+        Fits that it is the best of.
+    """
+
+    fit: Fit
+    correct: dict[str, int]
+    total: dict[str, int]
+    starts: int
+
+    @property
+    def measure(self) -> dict[str, float]:
+        """For the progress line of the last round."""
+        return {"bound": self.fit.bound}
+
+
+class BC3E(FusionStrategy):
+    """Combine class and cluster labels of several sites (papers/bc3e.txt; specs/bc3e.md).
+
+    Parameters
+    ----------
+    distribution : str
+        ``row`` (sites hold instances), ``column`` (sites hold models) or ``arbitrary``.
+    settings : Settings
+        How the model is fitted.
+    restarts : int
+        Fits from different starts, side by side in the same rounds; 0: one, or ten when there is no classifier.
+    classes : int
+        Number of classes; 0: as many as the classifiers' labels show.
+    **common
+        Of `FusionStrategy`.
+    """
+
+    def __init__(
+        self,
+        *,
+        distribution: str = "row",
+        settings: Settings | None = None,
+        restarts: int = 0,
+        classes: int = 0,
+        **common: Any,
+    ) -> None:
+        super().__init__(**common)
+        self.distribution = distribution
+        self.settings = settings or Settings()
+        self.restarts = restarts
+        self.classes = classes
+
+    def conversation(self, repetition: int = 0) -> Conversation[Ensemble]:
+        """Survey what the sites hold, fit, conclude."""
+        survey = Survey(self.distribution, f"{self.session}")
+        holdings: dict[str, Holdings] = yield Broadcast(survey, check=_check_holdings)
+        plan = make_plan(holdings, self.distribution, self.classes)
+        starts = {}
+        if self.distribution != "row":
+            setups = {site: plan.setup(site) for site in holdings}
+            answers = yield Tell(setups, check=_expect_starts(plan))
+            plan = plan.restricted_to(set(answers))
+            starts = {site: answer.start for site, answer in answers.items()}
+        seeds = self._start_seeds(plan, repetition)
+        fits = yield from together(
+            {str(place): Fitting(plan, self.settings, seed, starts).run() for place, seed in enumerate(seeds)}
+        )
+        best = max(fits, key=lambda lane: fits[lane].bound)
+        tallies = yield from together({best: _conclude(plan, fits[best])})
+        correct, total = _add_up(tallies[best])
+        return Ensemble(fits[best], correct, total, len(seeds))
+
+    def _start_seeds(self, plan: Plan, repetition: int) -> list[int]:
+        """One start a fit; the uniform one is the first where classifiers break the symmetry."""
+        number = self.restarts or (1 if plan.n_classifiers else RESTARTS_WITHOUT_CLASSIFIERS)
+        rng = np.random.default_rng([self.seed + repetition, 1])
+        seeds = [int(seed) for seed in rng.integers(1, 2**31, size=number)]
+        return [0, *seeds[1:]] if plan.n_classifiers else seeds
+
+    # -- what a run reports -------------------------------------------------------------------------------------------
+
+    def metrics(self, outcome: Ensemble) -> dict[str, float]:
+        """Names and numbers of `report.json` (design.md)."""
+        fit = outcome.fit
+        found = {
+            "bound": fit.bound,
+            "rounds_to_converge": float(fit.rounds),
+            "converged": float(fit.converged),
+        }
+        names = {"bc3e": "accuracy", "vote": "accuracy_majority"}
+        for method, total in outcome.total.items():
+            # Where only some of the instances could be counted, the vote is not comparable: it is left out.
+            if total and (method != "vote" or total == outcome.total["bc3e"]):
+                found[names.get(method, f"accuracy_{method}")] = outcome.correct[method] / total
+        components = [
+            value for name, value in found.items() if name.startswith("accuracy_") and name != "accuracy_majority"
+        ]
+        if components:
+            found["accuracy_best_component"] = max(components)
+        return found
+
+    def arrays(self, outcome: Ensemble) -> dict[str, Float64[np.ndarray, "..."]]:
+        """``alpha``, and ``beta_0``, ``beta_1``, ... in the order of the clusterings' names."""
+        betas = {f"beta_{place}": outcome.fit.beta[name] for place, name in enumerate(sorted(outcome.fit.beta))}
+        return {"alpha": outcome.fit.alpha, **betas, "bounds": np.array(outcome.fit.bounds)}
+
+    def table(self, metrics: Mapping[str, float]) -> list[dict[str, Any]]:
+        """The comparison of the paper's Table I: accuracy in percent of BC3E, vote, best component, each classifier."""
+        order = ["accuracy", "accuracy_majority", "accuracy_best_component"]
+        names = order + sorted(name for name in metrics if name.startswith("accuracy_"))
+        rows = []
+        for name in dict.fromkeys(name for name in names if name in metrics and not name.endswith("_se")):
+            method = {"accuracy": "BC3E", "accuracy_majority": "majority vote"}.get(name)
+            row: dict[str, Any] = {"method": method or name.removeprefix("accuracy_").replace("_", " ")}
+            row["% correct"] = round(100 * metrics[name], 2)
+            if f"{name}_se" in metrics:
+                row["standard error"] = round(100 * metrics[f"{name}_se"], 2)
+            rows.append(row)
+        return rows
+
+
+def from_config(config: Mapping[str, Any], **common: Any) -> BC3E:
+    """The strategy that a run configuration asks for (server/config.py); `common` goes to `FusionStrategy`."""
+    settings = Settings(
+        tolerance=config["bc3e.tolerance"],
+        max_rounds=config["bc3e.max-rounds"],
+        sweeps=config["bc3e.sweeps"],
+        smoothing=config["bc3e.smoothing"],
+        alpha=config["bc3e.alpha"],
+        learn_alpha=config["bc3e.learn-alpha"],
+        accelerate=config["bc3e.accelerate"],
+        missing=config["bc3e.missing"],
+    )
+    return BC3E(
+        distribution=config["bc3e.distribution"],
+        settings=settings,
+        restarts=config["bc3e.restarts"],
+        classes=config["bc3e.classes"],
+        **common,
+    )
+
+
+def _check_holdings(site: str, answer: Holdings) -> None:
+    if len(answer.n_clusters) != len(answer.clusterings):
+        raise PayloadError(
+            answer.title(), "n_clusters", f"expected {len(answer.clusterings)} sizes, got {len(answer.n_clusters)}"
+        )
+    if answer.instances < 0 or (answer.n_clusters < 0).any():
+        raise PayloadError(answer.title(), "instances", "a size is negative")
+    if sorted(set(answer.clusterings)) != list(answer.clusterings):
+        raise PayloadError(answer.title(), "clusterings", "names are not in order, or one comes twice")
+
+
+def _expect_starts(plan: Plan) -> Any:
+    def check(site: str, answer: Any) -> None:
+        expected = (plan.k, len(plan.shared_rows[site]))
+        if answer.start.shape != expected:
+            raise PayloadError(answer.title(), "start", f"expected shape {expected}, got {answer.start.shape}")
+
+    return check
+
+
+def _conclude(plan: Plan, fit: Fit) -> Conversation[dict[str, Tally]]:
+    """Have every site write its class probabilities and count."""
+    asks = {}
+    for site, accepted in fit.accepted.items():
+        gamma = np.zeros((plan.k, 0))
+        counted = np.zeros(0, np.int64)
+        if fit.shared and site in fit.shared.members:
+            gamma = fit.shared.gamma_of(site, accepted=accepted)
+            counted = fit.shared.counted_by(site)
+        asks[site] = Conclude(accepted, gamma, counted)
+    answers: dict[str, Tally] = yield Tell(asks, measure={"bound": fit.bound})
+    return answers
+
+
+def _add_up(tallies: Mapping[str, Tally]) -> tuple[dict[str, int], dict[str, int]]:
+    correct: Counter[str] = Counter()
+    total: Counter[str] = Counter()
+    for tally in tallies.values():
+        for method, right, of in zip(tally.methods, tally.correct.tolist(), tally.total.tolist(), strict=True):
+            correct[method] += right
+            total[method] += of
+    return dict(correct), dict(total)

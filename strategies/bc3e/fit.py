@@ -1,0 +1,320 @@
+"""One variational EM of BC3E at the fusion center: E-steps asked of the sites, M-steps here, accelerated."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float64, Int64
+
+from numerics.anderson import PLAIN, Block, Weights, project_log_alpha
+from numerics.fixed_point import from_grid, to_grid
+from numerics.maximization import initial_beta, maximize_alpha, maximize_beta, smoothing_bound
+from protocols.bc3e import EStep, Shares, Statistics, Sweep
+from protocols.payload import Payload, PayloadError
+from strategies.bc3e.plan import Plan
+from strategies.bc3e.shared import SharedInstances
+from strategies.conversation import Conversation, Tell
+from strategies.fusion import FusionError
+
+SWEEPS = 500
+"""Sweeps of an E-step at most where it is to run to convergence; on the paper's data it takes 5 to 60."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How BC3E is fitted; the run configuration's ``bc3e.*`` keys (server/config.py).
+
+    Attributes
+    ----------
+    tolerance : float
+        Relative change of the bound at which the fit ends.
+    gamma_tolerance : float
+        Change of gamma at which an instance's E-step ends.
+    max_rounds : int
+        E-steps at most.
+    sweeps : int
+        Sweeps an E-step takes; 0: to convergence.
+    smoothing : float
+        eta of the Dirichlet(1 + eta) prior on the rows of beta.
+    alpha : float
+        Where all alpha_i start.
+    learn_alpha : bool
+        Whether alpha is learnt, or kept where it starts.
+    accelerate : bool
+        Whether EM steps are combined (numerics/anderson.py).
+    missing : str
+        What becomes of the statistics of a site that no longer answers: ``keep`` its last, or ``drop`` them.
+    """
+
+    tolerance: float = 1e-6
+    gamma_tolerance: float = 1e-8
+    max_rounds: int = 200
+    sweeps: int = 0
+    smoothing: float = 0.0
+    alpha: float = 1.0
+    learn_alpha: bool = True
+    accelerate: bool = True
+    missing: str = "keep"
+
+
+@dataclass
+class Fit:
+    """Outcome of one EM.
+
+    Attributes
+    ----------
+    alpha : ndarray
+        ``(k,)``.
+    beta : dict[str, ndarray]
+        ``(k, k_m)`` by clustering, of those whose beta the fusion center holds.
+    bound : float
+        Evidence lower bound (eq. 3) at alpha, beta.
+    rounds : int
+        E-steps it took.
+    converged : bool
+        Whether the bound's relative change fell below the tolerance.
+    bounds : list of float
+        Bound after every E-step that was kept.
+    accepted : dict[str, bool]
+        By site, whether the newest E-step it did is the one that counts.
+    shared : SharedInstances or None
+        Gamma of the instances that several sites hold.
+    """
+
+    alpha: Float64[np.ndarray, "k"]
+    beta: dict[str, Float64[np.ndarray, "k k_m"]]
+    bound: float = -np.inf
+    rounds: int = 0
+    converged: bool = False
+    bounds: list[float] = field(default_factory=list)
+    accepted: dict[str, bool] = field(default_factory=dict)
+    shared: SharedInstances | None = None
+
+
+@dataclass(frozen=True)
+class _Sums:
+    """Sums over all instances, and the products of the own clusterings' steps."""
+
+    n: int
+    mass: dict[str, Int64[np.ndarray, "k k_m"]]
+    log_theta: Int64[np.ndarray, "k"]
+    bound: float
+    products: Int64[np.ndarray, "h"] | None
+
+
+class Fitting:
+    """The state of one EM, and the conversation that carries it.
+
+    Parameters
+    ----------
+    plan : Plan
+        Who holds what.
+    settings : Settings
+        How it is fitted.
+    start : int
+        Where beta starts: 0 uniform, else the seed of random rows.
+    starts : Mapping[str, ndarray]
+        By site, where shared instances start; empty in the row distribution.
+    """
+
+    def __init__(
+        self, plan: Plan, settings: Settings, start: int, starts: Mapping[str, Int64[np.ndarray, "k s"]]
+    ) -> None:
+        self.plan, self.settings, self.start = plan, settings, start
+        alpha = np.full(plan.k, settings.alpha)
+        self.log_alpha = Block(np.log(alpha), project_log_alpha)
+        self.beta = {
+            name: Block(initial_beta(name, plan.k, plan.n_clusters[name], start)) for name in sorted(plan.common)
+        }
+        self.weights = Weights()
+        self.mix = PLAIN
+        self.shared = SharedInstances(plan, starts, alpha) if starts else None
+        self.statistics: dict[str, Statistics] = {}
+        self.fit = Fit(alpha, {}, shared=self.shared)
+        self.lost: set[str] = set()
+
+    @property
+    def alpha(self) -> Float64[np.ndarray, "k"]:
+        """Current alpha."""
+        return np.exp(self.log_alpha.x)
+
+    def run(self) -> Conversation[Fit]:
+        """E- and M-steps until the bound's relative change is small (papers/bc3e.txt, II-C)."""
+        fit, settings = self.fit, self.settings
+        contributors: frozenset[str] = frozenset()
+        measure: dict[str, float] = {}
+        kept = True
+        for step in range(settings.max_rounds):
+            sums = yield from self._e_step(step, kept, measure)
+            fit.rounds = step + 1
+            comparable = contributors == frozenset(self.statistics)
+            contributors = frozenset(self.statistics)
+            change = sums.bound - fit.bound if comparable and fit.bounds else np.inf
+            # An accelerated step may overshoot, a plain one cannot: only the former is taken back. A fall within the
+            # rounding of the grid is none.
+            kept = len(self.mix) == 1 or change >= -self._slack(sums.n)
+            measure = {"bound": sums.bound, "change": change / max(abs(sums.bound), 1.0) if np.isfinite(change) else 1.0}
+            for site in fit.accepted:
+                if site not in self.lost:
+                    fit.accepted[site] = kept
+            if not kept:
+                self._take_back()
+                continue
+            fit.alpha, fit.bound = self.alpha, sums.bound
+            fit.beta = {name: block.x for name, block in self.beta.items()}
+            fit.bounds.append(sums.bound)
+            fit.converged = abs(change) <= settings.tolerance * abs(sums.bound)
+            if fit.converged:
+                break
+            if not comparable:
+                self.weights.forget()
+            self._m_step(sums)
+        return fit
+
+    # -- E-step -------------------------------------------------------------------------------------------------------
+
+    def _e_step(self, step: int, kept: bool, measure: Mapping[str, float]) -> Conversation[_Sums]:
+        """Private instances to convergence in one ask; shared ones sweep by sweep, an ask each."""
+        sweeps = self.settings.sweeps or SWEEPS
+        if self.shared:
+            self.shared.begin(accepted=kept)
+        for number in range(1, sweeps + 1):
+            moving = self.shared.asks(first=number == 1) if self.shared else {}
+            asks = self._asks(step, moving) if number == 1 else dict(moving)
+            answers = yield Tell(asks, check=self._check, measure=measure)
+            self._lose(set(asks) - set(answers))
+            if number == 1:
+                self._keep_statistics(answers)
+            if self.shared:
+                shares = {site: _part(answer, Shares) for site, answer in answers.items() if site in moving}
+                self.shared.take(
+                    shares, moving, self.alpha, self.settings.gamma_tolerance, last=number == sweeps
+                )
+            if not (self.shared and self.shared.moving):
+                break
+        return self._sums()
+
+    def _asks(self, step: int, sweeps: Mapping[str, Sweep]) -> dict[str, Payload | tuple[Payload, ...]]:
+        asks: dict[str, Payload | tuple[Payload, ...]] = {}
+        for site in sorted(self.plan.instances):
+            if site in self.lost:
+                continue
+            names = self.plan.common_of(site)
+            e_step = EStep(
+                step=step,
+                accepted=self.fit.accepted.get(site, True),
+                start=self.start,
+                weights=self.mix,
+                alpha=self.alpha,
+                clusterings=names,
+                beta=tuple(self.beta[name].x for name in names),
+                grid_bits=self.plan.bits,
+                tolerance=self.settings.gamma_tolerance,
+                max_sweeps=self.settings.sweeps or SWEEPS,
+                smoothing=self.settings.smoothing,
+            )
+            asks[site] = (e_step, sweeps[site]) if site in sweeps else e_step
+        return asks
+
+    def _check(self, site: str, answer: Any) -> None:
+        """Hold an answer's sizes against what was agreed on."""
+        names = self.plan.common_of(site)
+        for part in answer if isinstance(answer, tuple) else (answer,):
+            shapes = [(self.plan.k, self.plan.n_clusters[name]) for name in names]
+            if [table.shape for table in part.mass] != shapes:
+                raise PayloadError(part.title(), "mass", f"expected shapes {shapes}, got {[t.shape for t in part.mass]}")
+            if isinstance(part, Statistics):
+                _expect(part, "log_theta", part.log_theta.shape, (self.plan.k,))
+                own = self.plan.instances[site] - len(self.plan.shared_rows[site])
+                _expect(part, "n", part.n, own)
+            else:
+                _expect(part, "share", part.share.shape[0], self.plan.k)
+
+    def _lose(self, sites: set[str]) -> None:
+        """Sites that did not answer. Where instances are shared they are gone; else they may come back."""
+        for site in sites:
+            if self.settings.missing == "drop":
+                self.statistics.pop(site, None)
+            if self.shared:
+                self.lost.add(site)
+                self.shared.drop(site)
+        if self.lost >= set(self.plan.instances):
+            raise FusionError("no site is left")
+
+    def _keep_statistics(self, answers: Mapping[str, Any]) -> None:
+        for site, answer in answers.items():
+            self.statistics[site] = _part(answer, Statistics)
+            self.fit.accepted[site] = True
+
+    def _sums(self) -> _Sums:
+        alpha, bits = self.alpha, self.plan.bits
+        k = self.plan.k
+        n, bound = 0, 0
+        log_theta = np.zeros(k, np.int64)
+        mass = {name: np.zeros((k, self.plan.n_clusters[name]), np.int64) for name in self.beta}
+        products = None
+        for site, part in self.statistics.items():
+            n, bound, log_theta = n + part.n, bound + part.bound, log_theta + part.log_theta
+            for name, table in zip(self.plan.common_of(site), part.mass, strict=True):
+                mass[name] += table
+        if self.shared:
+            shared_n, shared_mass, statistics, shared_bound, products = self.shared.sums(alpha)
+            n, bound, log_theta = n + shared_n, bound + shared_bound, log_theta + statistics
+            for name, table in shared_mass.items():
+                mass[name] += table
+        for block in self.beta.values():
+            bound += int(to_grid(np.float64(smoothing_bound(block.x, self.settings.smoothing)), bits))
+        return _Sums(n, mass, log_theta, float(from_grid(np.int64(bound), bits)), products)
+
+    # -- M-step -------------------------------------------------------------------------------------------------------
+
+    def _m_step(self, sums: _Sums) -> None:
+        """Eqs. (7) and (8), then the combination with earlier steps."""
+        log_alpha = self.log_alpha.x
+        if self.settings.learn_alpha:
+            mean = from_grid(sums.log_theta, self.plan.bits) / sums.n
+            log_alpha = np.log(maximize_alpha(self.alpha, mean))
+        images = [(self.log_alpha, log_alpha)]
+        images += [
+            (block, maximize_beta(sums.mass[name], self.plan.bits, self.settings.smoothing))
+            for name, block in self.beta.items()
+        ]
+        products = sum(block.products(image) for block, image in images)
+        if sums.products is not None:
+            products = products + sums.products
+        self.weights.accept(np.asarray(products))
+        for block, image in images:
+            block.accept(image)
+        self.mix = self.weights.solve() if self.settings.accelerate else PLAIN
+        self._move()
+
+    def _take_back(self) -> None:
+        """The bound fell: go back, and on by a plain step."""
+        self.mix = PLAIN
+        self.weights.forget()
+        self.log_alpha.forget()
+        for block in self.beta.values():
+            block.forget()
+        self._move()
+
+    def _move(self) -> None:
+        self.log_alpha.move(self.mix)
+        for block in self.beta.values():
+            block.move(self.mix)
+
+    def _slack(self, n: int) -> float:
+        """What rounding to the grid can take from the bound: half a step for each of its summands."""
+        summands = n * (len(self.plan.n_clusters) + 2)
+        return float(np.ldexp(summands, -self.plan.bits))
+
+
+def _part(answer: Any, kind: type[Any]) -> Any:
+    return next(part for part in (answer if isinstance(answer, tuple) else (answer,)) if isinstance(part, kind))
+
+
+def _expect(payload: Payload, name: str, got: object, expected: object) -> None:
+    if got != expected:
+        raise PayloadError(payload.title(), name, f"expected {expected}, got {got}")

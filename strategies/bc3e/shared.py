@@ -1,0 +1,129 @@
+"""The instances that several sites hold: the fusion center keeps their gamma and asks for one sweep at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+from jaxtyping import Float64, Int64
+from scipy.special import psi
+
+from numerics.variational import add_alpha, center_part, settled
+from protocols.bc3e import Shares, Sweep
+from strategies.bc3e.plan import Plan
+
+
+class SharedInstances:
+    """Gamma of the shared instances over an E-step (specs/bc3e.md, column and arbitrary distributions).
+
+    The sweeps are those of `numerics.variational.e_step`, an ask each: an instance that has settled is asked no more,
+    so its result depends on its own labels alone.
+
+    Parameters
+    ----------
+    plan : Plan
+        Who holds which.
+    starts : Mapping[str, ndarray]
+        By site, ``votes + r2_n / k`` of its shared instances, on the grid.
+    alpha : ndarray
+        ``(k,)``, of the first E-step.
+    """
+
+    def __init__(
+        self, plan: Plan, starts: Mapping[str, Int64[np.ndarray, "k s"]], alpha: Float64[np.ndarray, "k"]
+    ) -> None:
+        self.plan = plan
+        self.members = set(starts)
+        self.gamma = add_alpha(alpha, self._total(starts), plan.bits)
+        self.accepted = self.gamma
+        self._origin = self.gamma
+        self._active = np.ones(plan.n_shared, bool)
+        self._latest: dict[str, Shares] = {}
+        self._share: dict[str, Int64[np.ndarray, "k s"]] = {}
+
+    def begin(self, *, accepted: bool) -> None:
+        """Start an E-step from the gamma of the newest one that counts."""
+        if accepted:
+            self.accepted = self.gamma
+        self._origin = self.accepted.copy()
+        self._active[:] = True
+        self._latest.clear()
+
+    def asks(self, *, first: bool) -> dict[str, Sweep]:
+        """What to ask each site in this sweep; at the first also the sites that hold only own clusterings."""
+        asks = {}
+        for site in sorted(self.members):
+            index = self.plan.shared_index[site]
+            active = np.flatnonzero(self._active[index])
+            if active.size or (first and (index.size or self.plan.own_of(site))):
+                asks[site] = Sweep(active, psi(self._origin[:, index[active]]))
+        return asks
+
+    def drop(self, site: str) -> None:
+        """Go on without a site's models: every instance moves again."""
+        self.members.discard(site)
+        self._share.pop(site, None)
+        self._latest.pop(site, None)
+        self._active[:] = True
+
+    def take(
+        self, answers: Mapping[str, Shares], asks: Mapping[str, Sweep], alpha: Float64[np.ndarray, "k"], settings: float,
+        *, last: bool,
+    ) -> None:  # fmt: skip
+        """Eq. (6) for the active instances; those that have settled leave.
+
+        `settings` is the tolerance on gamma; at the `last` sweep allowed all leave.
+        """
+        for site, answer in answers.items():
+            self._latest[site] = answer
+            shape = (self.plan.k, len(self.plan.shared_index[site]))
+            share = self._share.setdefault(site, np.zeros(shape, np.int64))
+            share[:, asks[site].active] = answer.share
+        after = add_alpha(alpha, self._total(self._share), self.plan.bits)
+        after[:, ~self._active] = self.gamma[:, ~self._active]
+        done = settled(self._origin, after, settings, self.plan.bits)
+        self.gamma = after
+        self._active &= ~done
+        if last:
+            self._active[:] = False
+        self._origin[:, self._active] = after[:, self._active]
+
+    @property
+    def moving(self) -> bool:
+        """Whether some instance has not settled."""
+        return bool(self._active.any())
+
+    def sums(
+        self, alpha: Float64[np.ndarray, "k"]
+    ) -> tuple[int, dict[str, Int64[np.ndarray, "k k_m"]], Int64[np.ndarray, "k"], int, Int64[np.ndarray, "h"] | None]:
+        """Number, masses of common clusterings, s, bound of the shared instances; products of own clusterings."""
+        statistics, bound = center_part(alpha, self.gamma, self.plan.bits)
+        mass: dict[str, Int64[np.ndarray, "k k_m"]] = {}
+        products: Int64[np.ndarray, "h"] | None = None
+        for site, answer in self._latest.items():
+            bound += answer.bound
+            for name, table in zip(self.plan.common_of(site), answer.mass, strict=True):
+                mass[name] = mass[name] + table if name in mass else table
+            if answer.products.size:
+                products = answer.products if products is None else products + answer.products
+        return self.plan.n_shared, mass, statistics, bound, products
+
+    def gamma_of(self, site: str, *, accepted: bool) -> Float64[np.ndarray, "k s"]:
+        """Gamma of a site's shared instances."""
+        gamma = self.gamma if accepted else self.accepted
+        return np.ascontiguousarray(gamma[:, self.plan.shared_index[site]])
+
+    def counted_by(self, site: str) -> Int64[np.ndarray, "c"]:
+        """Which of a site's shared instances it is to count: those that no site before it in the alphabet holds."""
+        index = self.plan.shared_index[site]
+        first = np.ones(index.size, bool)
+        for other in self.members:
+            if other < site:
+                first &= ~np.isin(index, self.plan.shared_index[other])
+        return np.flatnonzero(first)
+
+    def _total(self, shares: Mapping[str, Int64[np.ndarray, "k s"]]) -> Int64[np.ndarray, "k n"]:
+        total = np.zeros((self.plan.k, self.plan.n_shared), np.int64)
+        for site, share in shares.items():
+            total[:, self.plan.shared_index[site]] += share
+        return total

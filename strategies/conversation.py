@@ -1,0 +1,152 @@
+"""A fusion protocol as a conversation: a generator that yields what the center asks and gets what each site answered.
+
+Phases compose with ``yield from``; independent conversations share their rounds with `together`. A conversation needs no
+grid to be tested: feed it answers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from protocols.message import Parcel
+from protocols.payload import Payload
+
+Result = TypeVar("Result")
+Asks = Payload | tuple[Payload, ...]
+Check = Callable[[str, Any], None]
+
+
+def accept_all(site: str, answer: Any) -> None:
+    """The check of a request that has nothing to add to the payload's own contract."""
+
+
+@dataclass(frozen=True)
+class Broadcast:
+    """Ask every site the same.
+
+    Attributes
+    ----------
+    ask : Payload or tuple of Payload
+        What to ask; a tuple is answered by a tuple.
+    check : Callable
+        ``check(site, answer)`` raises `protocols.payload.PayloadError` for an answer that does not fit; the site then
+        counts as failed in this round.
+    measure : Mapping[str, float]
+        The strategy's own measure of how far it is, for the progress line (of the round before).
+    """
+
+    ask: Asks
+    check: Check = accept_all
+    measure: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Tell:
+    """Ask the sites named, each its own; `check` and `measure` as in `Broadcast`."""
+
+    asks: Mapping[str, Asks]
+    check: Check = accept_all
+    measure: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Lanes:
+    """Requests of several conversations in one round, by lane."""
+
+    requests: Mapping[str, Request]
+
+
+Request = Broadcast | Tell | Lanes
+Answers = dict[str, Any]
+"""What came back: by site name, in order of name; a missing or failed site is absent. Of `Lanes`: by lane."""
+
+Conversation = Generator[Request, Answers, Result]
+
+
+def together(conversations: Mapping[str, Conversation[Result]]) -> Conversation[dict[str, Result]]:
+    """Run conversations side by side: what they ask at the same time crosses in one message a site.
+
+    Parameters
+    ----------
+    conversations : Mapping[str, Conversation]
+        By lane; a lane is a number in decimal digits, unique among its siblings.
+
+    Returns
+    -------
+    Conversation
+        That returns every conversation's result by lane.
+    """
+    results: dict[str, Result] = {}
+    requests: dict[str, Request] = {}
+    for lane, conversation in conversations.items():
+        try:
+            requests[lane] = next(conversation)
+        except StopIteration as stop:
+            results[lane] = stop.value
+    while requests:
+        answers = yield Lanes(dict(requests))
+        for lane in list(requests):
+            try:
+                requests[lane] = conversations[lane].send(answers[lane])
+            except StopIteration as stop:
+                results[lane] = stop.value
+                del requests[lane]
+    return {lane: results[lane] for lane in conversations}
+
+
+def flatten(request: Request, lane: str = "") -> dict[str, Broadcast | Tell]:
+    """Every single request by the path of its lane (``"2.0"``)."""
+    if not isinstance(request, Lanes):
+        return {lane: request}
+    flat: dict[str, Broadcast | Tell] = {}
+    for name, inner in request.requests.items():
+        flat.update(flatten(inner, f"{lane}.{name}" if lane else name))
+    return flat
+
+
+def gather(request: Request, answers: Mapping[str, Answers], lane: str = "") -> Answers:
+    """`answers` by lane path, put back into the shape of `request`."""
+    if not isinstance(request, Lanes):
+        return answers[lane]
+    return {
+        name: gather(inner, answers, f"{lane}.{name}" if lane else name) for name, inner in request.requests.items()
+    }
+
+
+def as_tuple(asks: Asks) -> tuple[Payload, ...]:
+    """One ask or several, as a tuple."""
+    return asks if isinstance(asks, tuple) else (asks,)
+
+
+def addressed(flat: Mapping[str, Broadcast | Tell]) -> set[str]:
+    """Names of the sites that some request addresses by name."""
+    return {site for request in flat.values() if isinstance(request, Tell) for site in request.asks}
+
+
+def parcels_for(flat: Mapping[str, Broadcast | Tell], site: str | None) -> list[Parcel]:
+    """What a site is asked in this round; `site` None: one whose name is not known yet, and gets broadcasts only."""
+    parcels = []
+    for lane, request in flat.items():
+        if isinstance(request, Broadcast):
+            parcels += [Parcel(lane, payload) for payload in as_tuple(request.ask)]
+        elif site in request.asks:
+            parcels += [Parcel(lane, payload) for payload in as_tuple(request.asks[site])]
+    return parcels
+
+
+def sort_answers(
+    flat: Mapping[str, Broadcast | Tell], parcels: Mapping[str, list[Parcel]]
+) -> dict[str, Answers]:
+    """Answers by lane and site, in order of site name, each in the shape of its ask."""
+    answers: dict[str, Answers] = {}
+    for lane, request in flat.items():
+        of_lane: Answers = {}
+        for site in sorted(parcels):
+            payloads = tuple(parcel.payload for parcel in parcels[site] if parcel.lane == lane)
+            asks = request.ask if isinstance(request, Broadcast) else request.asks.get(site, ())
+            if payloads:
+                of_lane[site] = payloads if isinstance(asks, tuple) else payloads[0]
+        answers[lane] = of_lane
+    return answers

@@ -1,0 +1,473 @@
+"""What all fusion centers have in common: the conversation carried through Flower's own hooks."""
+
+from __future__ import annotations
+
+import logging
+import time
+from abc import abstractmethod
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
+from flwr.serverapp import Grid
+from flwr.serverapp.strategy import Result, Strategy
+
+from protocols.faults import describe
+from protocols.message import Ask, Parcel, ledger_lines, read_answer, read_envelope, write_ask
+from protocols.payload import PayloadError, shorten
+from strategies.checkpoint import Checkpoint, SavedRound
+from strategies.conversation import (
+    Broadcast,
+    Conversation,
+    Request,
+    Tell,
+    addressed,
+    flatten,
+    gather,
+    parcels_for,
+    sort_answers,
+    together,
+)
+
+logger = logging.getLogger("flwr")
+
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.01, 0.25
+"""Seconds between two looks for replies: short at first, so that a quick round is not rounded up to a polling step."""
+
+
+class FusionError(RuntimeError):
+    """A run that cannot go on; one line that says why, and names the sites."""
+
+
+@dataclass
+class FusionResult(Result):
+    """What `FusionStrategy.start` returns: Flower's own result, and the conversation's outcome.
+
+    Attributes
+    ----------
+    outcomes : list
+        What the conversation returned, one for every repetition.
+    sites : list of str
+        Names of all sites that ever answered, in order.
+    missing : dict[str, list[str]]
+        By site, what happened in the rounds that it did not answer.
+    rounds : int
+        Rounds of messages.
+    seconds : float
+        From the first message to the last answer, without waiting for the first nodes.
+    ledger : list of dict
+        A line for every payload that crossed.
+    convergence : list of dict
+        A row for every round: its number, the strategy's measures, bytes and seconds.
+    """
+
+    outcomes: list[Any] = field(default_factory=list)
+    sites: list[str] = field(default_factory=list)
+    missing: dict[str, list[str]] = field(default_factory=dict)
+    rounds: int = 0
+    seconds: float = 0.0
+    ledger: list[dict[str, Any]] = field(default_factory=list)
+    convergence: list[dict[str, Any]] = field(default_factory=list)
+
+
+class FusionStrategy(Strategy):
+    """A fusion center: asks, fuses, decides when to stop.
+
+    A subclass writes `conversation`. This class sends what it yields and hands back what the sites answered: by site
+    name and in the order of names, every answer decoded and checked.
+
+    Parameters
+    ----------
+    seed : int
+        Of everything random, here and at the sites.
+    repetitions : int
+        Conversations run side by side in the same rounds, each on its own draw of the scenario.
+    min_sites : int
+        The run stops when fewer sites answered a round.
+    n_sites : int
+        Number of sites to wait for at the start (0: `min_sites`).
+    session : str
+        Name under which the sites keep their memory of this run.
+    checkpoint : Checkpoint or None
+        Where answers are kept; rounds it already holds are replayed first.
+    """
+
+    def __init__(
+        self,
+        *,
+        seed: int = 0,
+        repetitions: int = 1,
+        min_sites: int = 1,
+        n_sites: int = 0,
+        session: str = "",
+        checkpoint: Checkpoint | None = None,
+    ) -> None:
+        self.seed = seed
+        self.repetitions = repetitions
+        self.min_sites = min_sites
+        self.n_sites = n_sites
+        self.session = checkpoint.session if checkpoint else session
+        self.checkpoint = checkpoint
+        self._conversation: Conversation[dict[str, Any]] = together({})
+        self._request: Request | None = None
+        self._flat: dict[str, Broadcast | Tell] = {}
+        self._nodes: dict[str, int] = {}
+        self._asked: dict[int, str] = {}
+        self._sent: dict[int, tuple[RecordDict, list[Parcel]]] = {}
+        self._result = FusionResult()
+        self._round_started = 0.0
+        self._timeout = 0.0
+
+    @abstractmethod
+    def conversation(self, repetition: int = 0) -> Conversation[Any]:
+        """What this fusion center asks, and what it makes of the answers.
+
+        Parameters
+        ----------
+        repetition : int
+            Which repetition this is; its seed is ``self.seed + repetition``.
+        """
+
+    def metrics(self, outcome: Any) -> dict[str, float]:
+        """Numbers of `report.json` by name, of one repetition's outcome."""
+        return {}
+
+    def arrays(self, outcome: Any) -> dict[str, np.ndarray]:
+        """Arrays of `arrays.npz` by name, of the first repetition's outcome; never a site's private rows."""
+        return {}
+
+    def table(self, metrics: Mapping[str, float]) -> list[dict[str, Any]]:
+        """Rows of the result table, made from the metrics of all repetitions."""
+        return []
+
+    @property
+    def sites(self) -> list[str]:
+        """Names of the sites that have answered so far, in order."""
+        return sorted(self._result.sites)
+
+    # -- the run ------------------------------------------------------------------------------------------------------
+
+    def start(
+        self,
+        grid: Grid,
+        initial_arrays: ArrayRecord | None = None,
+        num_rounds: int = 0,
+        timeout: float = 3600,
+        train_config: ConfigRecord | None = None,
+        evaluate_config: ConfigRecord | None = None,
+        evaluate_fn: Callable[[int, ArrayRecord], MetricRecord | None] | None = None,
+    ) -> FusionResult:
+        """Carry the conversation to its end.
+
+        Parameters
+        ----------
+        grid : Grid
+            Flower's connection to the nodes.
+        num_rounds : int
+            Rounds at most; 0: as many as the conversation takes.
+        timeout : float
+            Seconds to wait for the nodes at the start, and for the answers of a round.
+        initial_arrays, train_config, evaluate_config, evaluate_fn
+            Of Flower's own signature; a conversation has no use for them.
+
+        Returns
+        -------
+        FusionResult
+
+        Raises
+        ------
+        FusionError
+            When fewer than `min_sites` sites answer, two sites have one name, or `num_rounds` do not suffice.
+        """
+        self._begin()
+        number = self._replay()
+        if self._request is not None:
+            connected_nodes(grid, max(self.n_sites, self.min_sites), timeout)
+        started = time.monotonic()
+        while self._request is not None:
+            if num_rounds and number >= num_rounds:
+                raise FusionError(f"the conversation did not end within num_rounds={num_rounds}")
+            self._greet_if_needed(grid, timeout)
+            number += 1
+            messages = list(self.configure_train(number, ArrayRecord(), ConfigRecord(), grid))
+            self.aggregate_train(number, self._exchange(grid, messages, timeout))
+        self._result.seconds = time.monotonic() - started
+        self._result.rounds = number
+        self._result.sites = self.sites
+        return self._result
+
+    def _begin(self) -> None:
+        lanes = {str(r): self.conversation(r) for r in range(self.repetitions)}
+        self._conversation = together(lanes)
+        self._result = FusionResult()
+        self._advance(None)
+
+    def _advance(self, answers: dict[str, Any] | None) -> Mapping[str, float]:
+        """Hand the conversation its answers and take the next request; returns the measure of the round that ended."""
+        try:
+            self._request = next(self._conversation) if answers is None else self._conversation.send(answers)
+        except StopIteration as stop:
+            self._request, self._flat = None, {}
+            self._result.outcomes = list(stop.value.values())
+            return getattr(self._result.outcomes[0], "measure", {}) if self._result.outcomes else {}
+        self._flat = flatten(self._request)
+        return next(iter(self._flat.values())).measure
+
+    def _replay(self) -> int:
+        """Feed the conversation the rounds that an interrupted run saved; returns how many."""
+        number = 0
+        for saved in self.checkpoint.rounds() if self.checkpoint else ():
+            if self._request is None:
+                break
+            number = saved.number
+            self._round_started = time.monotonic()
+            asked = {site: self._encode(number, parcels_for(self._flat, site)) for site in saved.asked}
+            self._receive(saved, asked)
+        if number:
+            logger.info("resumed after round %d", number)
+        return number
+
+    def _greet_if_needed(self, grid: Grid, timeout: float) -> None:
+        """Learn the nodes' names when a request goes by name to sites whose node is not known (after a resume)."""
+        if not addressed(self._flat) - set(self._nodes):
+            return
+        self._asked = dict.fromkeys(grid.get_node_ids(), "")
+        content, parcels = self._encode(0, [])
+        self._sent = {node: (content, parcels) for node in self._asked}
+        messages = [Message(content, node, "train", group_id="0") for node in self._asked]
+        contents, failures = self._sort(0, self._exchange(grid, messages, timeout))
+        self._note(0, failures, contents)
+
+    def _exchange(self, grid: Grid, messages: list[Message], timeout: float) -> list[Message]:
+        """Push messages and pull replies until all are there or `timeout` seconds have passed."""
+        waiting = {identity for identity in grid.push_messages(messages) if identity}
+        deadline = time.monotonic() + timeout
+        pause = _FIRST_PAUSE
+        replies: list[Message] = []
+        while waiting:
+            pulled = list(grid.pull_messages(waiting))
+            replies += pulled
+            waiting -= {reply.metadata.reply_to_message_id for reply in pulled}
+            if not waiting or time.monotonic() > deadline:
+                break
+            time.sleep(pause)
+            pause = min(1.5 * pause, _LONGEST_PAUSE)
+        self._timeout = timeout
+        return replies
+
+    # -- Flower's hooks -----------------------------------------------------------------------------------------------
+
+    def configure_train(
+        self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
+    ) -> Iterable[Message]:
+        """Turn what the conversation yielded into messages."""
+        self._round_started = time.monotonic()
+        names = {node: name for name, node in self._nodes.items()}
+        self._asked, self._sent = {}, {}
+        messages = []
+        shared: tuple[RecordDict, list[Parcel]] | None = None
+        for node in sorted(set(grid.get_node_ids())):
+            name = names.get(node, "")
+            if addressed(self._flat):
+                parcels = parcels_for(self._flat, name or None)
+                sent = self._encode(server_round, parcels)
+            else:  # the same for all: encoded once, however many sites there are
+                shared = shared or self._encode(server_round, parcels_for(self._flat, None))
+                sent = shared
+            if sent[1]:
+                self._asked[node], self._sent[node] = name, sent
+                messages.append(Message(sent[0], node, "train", group_id=str(server_round)))
+        return messages
+
+    def aggregate_train(
+        self, server_round: int, replies: Iterable[Message]
+    ) -> tuple[ArrayRecord | None, MetricRecord | None]:
+        """Decode the replies and resume the conversation."""
+        contents, failures = self._sort(server_round, replies)
+        sent = {name: self._sent[node] for name, node in self._nodes.items() if node in self._sent}
+        for node, name in self._asked.items():
+            if not name and node not in self._nodes.values():
+                sent[f"node {node}"] = self._sent[node]
+        known = [site for site in sent if not site.startswith("node ")]
+        saved = SavedRound(server_round, tuple(sorted(known)), contents, failures)
+        self._receive(saved, sent)
+        if self.checkpoint:
+            self.checkpoint.save(saved)
+        measures = {k: v for k, v in self._result.convergence[-1].items() if isinstance(v, int | float)}
+        return None, MetricRecord(measures)
+
+    def configure_evaluate(
+        self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
+    ) -> Iterable[Message]:
+        """A conversation evaluates by asking; Flower's separate phase is not used."""
+        return []
+
+    def aggregate_evaluate(self, server_round: int, replies: Iterable[Message]) -> MetricRecord | None:
+        """See `configure_evaluate`."""
+        return None
+
+    def summary(self) -> None:
+        """Log what is about to run."""
+        logger.info("%s: seed %d, min-sites %d", type(self).__name__, self.seed, self.min_sites)
+
+    # -- a round's answers --------------------------------------------------------------------------------------------
+
+    def _encode(self, number: int, parcels: list[Parcel]) -> tuple[RecordDict, list[Parcel]]:
+        return write_ask(Ask(self.session, number, self.seed, parcels)), parcels
+
+    def _sort(self, number: int, replies: Iterable[Message]) -> tuple[dict[str, RecordDict], dict[str, str]]:
+        """Replies by site name, and what is said of nodes that did not answer this round."""
+        contents: dict[str, RecordDict] = {}
+        failures: dict[str, str] = {}
+        answered: set[int] = set()
+        speakers: dict[str, int] = {}
+        for reply in replies:
+            node = reply.metadata.src_node_id
+            if node not in self._asked or node in answered:
+                continue
+            if reply.has_error():
+                # The reason that Flower sends along may be a client's exception text: it is not shown.
+                failures[self._label(node)] = f"its node failed (Flower error code {reply.error.code})"
+                answered.add(node)
+                continue
+            try:
+                envelope = read_envelope(reply.content)
+            except PayloadError as error:
+                failures[self._label(node)] = str(error)
+                answered.add(node)
+                continue
+            if envelope.round != number:
+                logger.warning("an answer of round %d came late from %s: ignored", envelope.round, self._label(node))
+                continue
+            answered.add(node)
+            site = self._introduce(envelope.site, node, speakers)
+            if site is not None:
+                contents[site] = reply.content
+        for node in set(self._asked) - answered:
+            failures[self._label(node)] = f"no answer within {self._timeout:g} s"
+        return contents, failures
+
+    def _introduce(self, site: str, node: int, speakers: dict[str, int]) -> str | None:
+        """The name that a node gave, checked against the others'; None for a site that came too late to take part."""
+        if site in speakers or (site in self._nodes and self._nodes[site] != node and self._nodes[site] in self._asked):
+            raise FusionError(
+                f"two sites call themselves {shorten(site)!r}: give each SuperNode its own name "
+                "(--node-config 'site=\"...\"')"
+            )
+        speakers[site] = node
+        if site not in self._nodes and self._result.rounds:
+            if site not in self._result.sites:
+                logger.warning("site %s connected after the run had begun: not taken in", shorten(site))
+                return None
+        self._nodes[site] = node
+        return site
+
+    def _label(self, node: int) -> str:
+        names = {known: name for name, known in self._nodes.items()}
+        return names.get(node, f"node {node}")
+
+    def _receive(self, saved: SavedRound, sent: Mapping[str, tuple[RecordDict, list[Parcel]]]) -> None:
+        """Check a round's answers, keep the books, and resume the conversation."""
+        failures = dict(saved.failures)
+        parcels: dict[str, list[Parcel]] = {}
+        lines: list[dict[str, Any]] = []
+        for site, (content, asks) in sent.items():
+            lines += ledger_lines(content, asks, round_number=saved.number, direction="to_site", site=site)
+        for site, content in saved.contents.items():
+            try:
+                answer = read_answer(content, sent[site][1])
+                if answer.fault:
+                    failures[site] = describe(answer.fault)
+                    continue
+                self._check(site, list(answer.parcels))
+            except PayloadError as error:
+                failures[site] = f"refused: {error}"
+                continue
+            parcels[site] = list(answer.parcels)
+            lines += ledger_lines(
+                content, answer.parcels, round_number=saved.number, direction="from_site", site=site
+            )
+        self._result.ledger += lines
+        for site in saved.contents:
+            if site not in self._result.sites:
+                self._result.sites.append(site)
+        self._note(saved.number, failures, parcels)
+        self._result.rounds = saved.number
+        if len(parcels) < self.min_sites:
+            reasons = "; ".join(f"{site}: {reason}" for site, reason in sorted(failures.items()))
+            raise FusionError(
+                f"round {saved.number}: {len(parcels)} of {len(sent)} sites answered, min-sites is {self.min_sites}"
+                + (f" ({reasons})" if reasons else "")
+            )
+        assert self._request is not None
+        measure = self._advance(gather(self._request, sort_answers(self._flat, parcels)))
+        self._progress(saved.number, len(parcels), len(sent), measure, lines)
+
+    def _check(self, site: str, parcels: list[Parcel]) -> None:
+        """The strategy's own checks of a site's answers."""
+        for lane, request in self._flat.items():
+            payloads = tuple(parcel.payload for parcel in parcels if parcel.lane == lane)
+            if payloads:
+                asks = request.ask if isinstance(request, Broadcast) else request.asks[site]
+                request.check(site, payloads if isinstance(asks, tuple) else payloads[0])
+
+    def _note(self, number: int, failures: Mapping[str, str], answered: Mapping[str, Any]) -> None:
+        """Remember and log who failed."""
+        for site, reason in sorted(failures.items()):
+            self._result.missing.setdefault(site, []).append(f"round {number}: {reason}")
+            logger.warning("round %d: %s: %s", number, site, reason)
+        for site in answered:
+            if site not in self._result.sites:
+                self._result.sites.append(site)
+
+    def _progress(
+        self, number: int, answered: int, asked: int, measure: Mapping[str, float], lines: list[dict[str, Any]]
+    ) -> None:
+        """One line a round: number, sites, the strategy's own measure, bytes each way, seconds."""
+        seconds = time.monotonic() - self._round_started
+        size: Counter[str] = Counter()
+        for line in lines:
+            size[line["direction"]] += line["bytes"]
+        self._result.convergence.append(
+            {
+                "round": number,
+                **measure,
+                "sites": answered,
+                "bytes_to_sites": size["to_site"],
+                "bytes_from_sites": size["from_site"],
+                "seconds": seconds,
+            }
+        )
+        said = "".join(f" {name}={value:.10g}" for name, value in measure.items())
+        logger.info(
+            "round %3d  sites %d/%d %s  down=%s up=%s  %.2f s",
+            number, answered, asked, said, _human(size["to_site"]), _human(size["from_site"]), seconds,
+        )  # fmt: skip
+
+
+def connected_nodes(grid: Grid, wanted: int, timeout: float) -> int:
+    """Wait until `wanted` nodes are connected, and for those that connect at the same moment; returns how many are.
+
+    Raises
+    ------
+    FusionError
+        If fewer are connected after `timeout` seconds.
+    """
+    deadline = time.monotonic() + timeout
+    seen = 0
+    while True:
+        nodes = len(set(grid.get_node_ids()))
+        if nodes >= max(wanted, 1) and nodes == seen:
+            return nodes
+        if time.monotonic() > deadline:
+            raise FusionError(f"{nodes} of {wanted} sites connected within {timeout:g} s")
+        seen = nodes
+        time.sleep(0.2)
+
+
+def _human(size: int) -> str:
+    return f"{size} B" if size < 1000 else f"{size / 1e3:.1f} kB" if size < 1e6 else f"{size / 1e6:.1f} MB"
+
