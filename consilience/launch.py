@@ -251,7 +251,8 @@ def run(plan: Plan, env: Mapping[str, str], show: Callable[[str], None]) -> Outc
                 for line in _until(lines, time.monotonic() + plan.seconds):
                     transcript.read(line)
                     last = message(line) or last
-                    show(line)
+                    if not transcript.refused:  # what follows is Flower's traceback of the refusal
+                        show(line)
             except BaseException as error:
                 _abandon(transcript, lines, env)
                 if isinstance(error, TimeoutError):

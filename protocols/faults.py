@@ -28,7 +28,10 @@ class Fault(IntEnum):
     TOO_FEW_ROWS = 15
     LABEL_OUT_OF_RANGE = 16
     BAD_SHAPE = 17
-    TOO_FEW_MODELS = 20
+    MISSING_VALUE = 18
+    DUPLICATE_ENTITY = 19
+    FUNCTION_FAILED = 20
+    TOO_FEW_MODELS = 25
     OUTPUT_NOT_WRITTEN = 30
 
     @property
@@ -55,7 +58,10 @@ _MESSAGES = {
     Fault.UNREADABLE_DATA: "its data file cannot be read",
     Fault.MISSING_COLUMN: "a column that the run needs is missing from its data",
     Fault.NOT_NUMERIC: "its data hold text where numbers belong",
-    Fault.NOT_FINITE: "its data hold NaN or infinity where numbers belong",
+    Fault.NOT_FINITE: "its data hold infinity where numbers belong",
+    Fault.MISSING_VALUE: "its data have an empty cell or NaN where a value is needed",
+    Fault.DUPLICATE_ENTITY: "two of its rows have the same name in the id column",
+    Fault.FUNCTION_FAILED: "its own data function failed; the details are in the site's own log",
     Fault.TOO_FEW_ROWS: "its data have no row, or a single row that any statistic would disclose",
     Fault.LABEL_OUT_OF_RANGE: "its data hold a label outside the agreed range",
     Fault.BAD_SHAPE: "its data's columns do not fit together",
