@@ -17,7 +17,7 @@ from clients.memory import Memory
 from clients.site import Site
 from numerics.anderson import Block
 from numerics.ensemble import Ensemble, Labels, n_values, present
-from numerics.fixed_point import to_grid
+from numerics.fixed_point import one_to_grid
 from numerics.maximization import initial_beta, maximize_beta, smoothing_bound
 from numerics.variational import EStepSettings, cold_start, e_step, likelihood_table, shares, votes
 from protocols.bc3e import Conclude, EStep, Holdings, Setup, Shares, Starts, Statistics, Survey, Sweep, Tally
@@ -26,7 +26,7 @@ from protocols.faults import Fault, SiteFault
 
 def own_shard(loaded: Any, config: Mapping[str, Any]) -> Ensemble:
     """A party's own data as an ensemble of labels."""
-    from clients.labels import ensemble_from_table  # noqa: PLC0415  (pandas, and only for own data)
+    from clients.labels import ensemble_from_table
 
     return loaded if isinstance(loaded, Ensemble) else ensemble_from_table(loaded, config)
 
@@ -56,7 +56,7 @@ def survey(ask: Survey, site: Site) -> Holdings:
 def _refuse_single_model(shard: Ensemble, site: Site) -> None:
     """A site with one model gives its labels away where instances are shared (specs/bc3e.md): only on its own consent.
 
-    Consent is the site's: it stands in the node configuration. A simulated site has none, so there the run's key counts.
+    Consent is the site's: it stands in the node configuration. A simulated site has none: there the run's key counts.
     """
     allowed = site.config.get("allow-single-model", False)
     if site.simulated:
@@ -71,7 +71,7 @@ def instance_keys(shard: Ensemble, salt: str, key_file: object = None) -> UInt64
     The key comes from the run's salt and, where the sites share one, from the secret in `key_file`: without the secret
     the fusion center could find out a name by hashing guesses.
     """
-    import pandas as pd  # noqa: PLC0415
+    import pandas as pd
 
     secret = b""
     if key_file:
@@ -251,7 +251,7 @@ def sweep(ask: Sweep, site: Site) -> Shares:
         memory[f"own/{name}/mass"] = total
         newest = block.products(maximize_beta(total, bits, smoothing))
         products = newest if not products.size else products + newest
-        bound += int(to_grid(np.float64(smoothing_bound(block.x, smoothing)), bits))
+        bound += one_to_grid(smoothing_bound(block.x, smoothing), bits)
     common = [name for name, here in zip(site.shard.clusterings, state.recall("common"), strict=True) if here]
     return Shares(share[:, ask.active], tuple(mass[name] for name in common), bound, products)
 
@@ -283,7 +283,7 @@ def _write_theta(site: Site, shard: Ensemble, theta: Float64[np.ndarray, "n k"])
     path = site.output_file("theta.csv")
     if path is None:
         return
-    import pandas as pd  # noqa: PLC0415
+    import pandas as pd
 
     frame = pd.DataFrame(theta, columns=[f"theta_{i}" for i in range(theta.shape[1])])
     frame.insert(0, "entity", np.arange(shard.n) if shard.entity is None else shard.entity)

@@ -1,6 +1,6 @@
 """From an ask to the handler that answers it.
 
-A handler is a function of ``(ask, site)`` decorated with ``@answers(AskClass)``; it lives in ``clients/PROTOCOL.py``, which
+A handler is a function of ``(ask, site)`` decorated with ``@answers(AskClass)``. It lives in ``clients/PROTOCOL.py``, which
 is imported only when a message of that protocol arrives: a SuperNode may start a process for every message.
 """
 
@@ -50,7 +50,7 @@ def handler_of(ask: type[Payload]) -> Handler:
 
 def handle(message: Message, context: Context) -> Message:
     """Answer a message, whatever happens: what goes wrong becomes a fault code, its details the site's own log."""
-    from clients.site import Site, site_name  # noqa: PLC0415  (kept out of the import of the app)
+    from clients.site import Site, site_name
 
     name, number = "unnamed", 0
     site: Site | None = None

@@ -11,7 +11,6 @@ from collections.abc import Iterator, MutableMapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-
 import numpy as np
 from flwr.app import ArrayRecord, ConfigRecord, RecordDict
 

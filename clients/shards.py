@@ -29,7 +29,7 @@ def party_name(config: Mapping[str, Any], partition: int, partitions: int) -> st
 
 
 def _party_file(folder: str, partition: int, partitions: int) -> tuple[Path, str]:
-    from clients.data import DataError, party_files, site_name  # noqa: PLC0415
+    from clients.data import DataError, party_files, site_name
 
     try:
         files = party_files(Path(folder).expanduser())
@@ -83,7 +83,7 @@ def shard(config: Mapping[str, Any], partition: int, partitions: int, seed: int,
 @lru_cache(maxsize=8)
 def _own_shard(source: str, _changed: int, settings: tuple[tuple[str, Any], ...]) -> Any:
     """Read once for all asks that this process answers; a file that changed is read again."""
-    from clients.data import DataError, load  # noqa: PLC0415
+    from clients.data import DataError, load
 
     config = {**dict(settings), "data": source}
     try:
@@ -103,7 +103,7 @@ def _scenario_shard(config: Mapping[str, Any], partition: int, partitions: int, 
 @lru_cache(maxsize=64)
 def _scenario_shards(settings: tuple[tuple[str, Any], ...], seed: int, partitions: int) -> list[Any]:
     """All sites' shards, built once a process: a simulation's workers answer for many sites and many rounds."""
-    from scenarios.registry import ScenarioError, find  # noqa: PLC0415
+    from scenarios.registry import ScenarioError, find
 
     config = dict(settings)
     try:

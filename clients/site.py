@@ -137,7 +137,7 @@ class Site:
 
     @property
     def memory(self) -> Memory:
-        """This lane's memory."""
+        """Memory of this lane."""
         return Memory(self._arrays, self.lane)
 
     @cached_property

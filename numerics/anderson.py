@@ -3,8 +3,8 @@
 EM is a map x -> G(x). Anderson's method takes as next point the combination ``sum_j w_j G(x_j)`` of the last few images
 whose residuals ``f_j = G(x_j) - x_j`` nearly cancel: w minimises ``|sum_j w_j f_j|`` under ``sum_j w_j = 1``. Only
 inner products of residuals are needed to find w, and those add up over blocks of parameters. So every holder of a block
-keeps its own history, sends a few inner products, and is told w: no block has to leave its holder (Walker and Ni 2011;
-Henderson and Varadhan 2019 for EM).
+keeps its own history, sends a few inner products, and is told w: no block has to leave its holder. (Walker and Ni 2011;
+for EM, with the fall-back to the plain step that keeps the bound monotone, Henderson and Varadhan 2019.)
 """
 
 from __future__ import annotations
@@ -67,9 +67,7 @@ class Block:
         """Inner products, on the grid, of the residual ``image - x`` with the kept ones (oldest first) and itself."""
         residuals = [g - p for g, p in zip(self.images, self.points, strict=True)][-DEPTH:]
         newest = image - self.x
-        return np.array(
-            [to_grid(newest * other, PRODUCT_BITS).sum() for other in [*residuals, newest]], dtype=np.int64
-        )
+        return np.array([to_grid(newest * other, PRODUCT_BITS).sum() for other in [*residuals, newest]], dtype=np.int64)
 
     def accept(self, image: Array) -> None:
         """Keep the current point and its image."""
@@ -98,12 +96,31 @@ PLAIN = np.ones(1)
 
 @dataclass
 class Weights:
-    """The fusion center's side: the Gram matrix of the kept residuals, summed over all blocks."""
+    """The fusion center's side: how the last images are to be combined.
+
+    Near a saddle, which EM leaves at a slowly growing pace, residuals grow, and the combination that cancels them leads
+    back to the saddle: the newest image then gets no positive weight. There the step goes forward instead, `reach`
+    times as far as the last one went.
+
+    Attributes
+    ----------
+    gram : ndarray
+        Inner products of the kept residuals, summed over all blocks, oldest first.
+    reach : float
+        Length of a forward step; doubled when one succeeded, cut to a third when one failed.
+    forward : bool
+        Whether the last step was such a step.
+    """
 
     gram: Float64[np.ndarray, "h h"] = field(default_factory=lambda: np.zeros((0, 0)))
+    reach: float = 8.0
+    forward: bool = False
 
     def accept(self, products: Int64[np.ndarray, "h"]) -> None:
-        """Add the newest residual: its inner products with the kept ones and itself."""
+        """The last step held: add the newest residual's inner products with the kept ones and itself."""
+        if self.forward:
+            self.reach = min(2 * self.reach, 100.0)
+        self.forward = False
         row = products.astype(np.float64)
         kept = len(row) - 1
         gram = np.empty((kept + 1, kept + 1))
@@ -111,12 +128,19 @@ class Weights:
         gram[kept, :] = gram[:, kept] = row
         self.gram = gram
 
+    def reject(self) -> None:
+        """The last step failed: keep the newest residual only."""
+        if self.forward:
+            self.reach = max(self.reach / 3, 0.5)
+        self.forget()
+
     def forget(self) -> None:
         """Keep only the newest residual."""
+        self.forward = False
         self.gram = self.gram[-1:, -1:]
 
     def solve(self) -> Float64[np.ndarray, "h"]:
-        """Weights that minimise the combined residual; a plain step when there is nothing to combine.
+        """Weights of the last images, oldest first; a plain step when there is nothing to combine.
 
         The tiny ridge (1e-10 of the mean squared residual) decides between residuals that are nearly dependent.
         """
@@ -129,6 +153,10 @@ class Weights:
         except np.linalg.LinAlgError:
             return PLAIN
         total = weights.sum()
-        if not np.isfinite(total) or total <= 0:
+        if not np.isfinite(total) or total == 0:
             return PLAIN
-        return np.asarray(weights / total)
+        weights = weights / total
+        if weights[-1] > 0:
+            return np.asarray(weights)
+        self.forward = True
+        return np.array([-self.reach, 1.0 + self.reach])

@@ -51,6 +51,11 @@ def to_grid(values: Float64[np.ndarray, "*shape"], bits: int) -> Int64[np.ndarra
     return np.rint(np.ldexp(values, bits)).astype(np.int64)
 
 
+def one_to_grid(value: float, bits: int) -> int:
+    """`to_grid` of a single number."""
+    return round(value * 2.0**bits)
+
+
 def from_grid(integers: Int64[np.ndarray, "*shape"], bits: int) -> Float64[np.ndarray, "*shape"]:
     """The numbers that `to_grid` stands for."""
     return np.ldexp(integers.astype(np.float64), -bits)

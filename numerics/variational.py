@@ -1,8 +1,8 @@
 """The E-step of BC3E: responsibilities, their fixed point, and what it contributes to sums (papers/bc3e.txt, II-C1).
 
-Arrays are laid out ``(k, n)``, classes first, so that every operation runs along contiguous instances. Sums over classes
-are written as loops over the few classes: the order of additions, and with it the last bit, then cannot depend on how
-many instances happen to be in the array. That, and the grid of `numerics.fixed_point`, make an instance's result
+Arrays are laid out ``(k, n)``, classes first, so that every operation runs along contiguous instances. Sums over
+classes are written as loops over the few classes: the order of additions, and with it the last bit, then cannot depend
+on how many instances happen to be in the array. That, and the grid of `numerics.fixed_point`, make an instance's result
 independent of the site and of the block it is computed in.
 """
 
@@ -128,7 +128,7 @@ class _Clustering:
         return np.asarray(np.where(there, np.exp(averaged), 0.0))
 
     def log_likelihood(self) -> Float64[np.ndarray, "k n"]:
-        """log beta_{m,i,w}, averaged under a soft label; finite (very negative) where beta is 0."""
+        """Log beta_{m,i,w}, averaged under a soft label; finite (very negative) where beta is 0."""
         log_table = _log(self.table)
         if self.labels.ndim == 1:
             return log_table[:, self.labels]
@@ -259,9 +259,7 @@ def dirichlet_bound(alpha: Float64[np.ndarray, "k"], gamma: Gamma, bits: int) ->
     return int(to_grid(prior - gammaln(_sum_classes(gamma)) + _sum_classes(gammaln(gamma)), bits).sum())
 
 
-def center_part(
-    alpha: Float64[np.ndarray, "k"], gamma: Gamma, bits: int
-) -> tuple[Int64[np.ndarray, "k"], int]:
+def center_part(alpha: Float64[np.ndarray, "k"], gamma: Gamma, bits: int) -> tuple[Int64[np.ndarray, "k"], int]:
     """``s`` and the Dirichlet part of the bound for instances whose gamma is known, on the grid."""
     return to_grid(log_theta(gamma), bits).sum(axis=1), dirichlet_bound(alpha, gamma, bits)
 

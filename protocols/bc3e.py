@@ -8,9 +8,10 @@ then lives at the fusion center, or "own" when one site alone holds it, and its 
 - Column distribution: all instances shared, all clusterings own.
 - Arbitrary distribution: any mixture of these.
 
-What that reveals: the column sums of `Statistics.mass` are the exact histogram of the site's cluster labels, and `n` its
-number of instances (row); votes plus responsibilities of every shared instance, which for a site with a single model
-give its labels away (column, arbitrary), so such a site refuses unless it was allowed to.
+What that reveals: the column sums of `Statistics.mass` are the exact histogram of the site's cluster labels, and `n`
+its number of instances (row). Votes plus responsibilities of every shared instance (column, arbitrary) give a site's
+labels away when it holds a single model, and a classifier's labels when it is the site's only one: a site with a single
+model refuses unless it was allowed to answer.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ class Holdings(Payload):
 
 @dataclass(frozen=True)
 class Survey(Payload, answer=Holdings):
-    """Down, once: what do you hold?"""
+    """Down, once: the question what the site holds; `salt` goes into the keyed hashes."""
 
     distribution: str
     salt: str

@@ -49,7 +49,7 @@ _MESSAGES = {
     Fault.HANDLER_FAILED: "its computation failed; the details are in the site's own log",
     Fault.MALFORMED_ASK: "the ask did not pass the site's checks; do both sides run the same version?",
     Fault.UNKNOWN_ASK: "the site does not answer this payload; do both sides run the same version?",
-    Fault.STALE_MEMORY: "the site no longer remembers what it was asked before (restarted without its site-output-dir?)",
+    Fault.STALE_MEMORY: "it no longer remembers what it was asked before (restarted without a site-output-dir?)",
     Fault.BAD_SITE_NAME: "its name has other characters than letters, digits, dot, hyphen and underscore, or over 64",
     Fault.WRONG_NUMBER_OF_SITES: "the data are split over another number of sites than the federation has",
     Fault.SCENARIO_UNAVAILABLE: "it cannot build its part of the scenario; the details are in the site's own log",
@@ -73,7 +73,7 @@ _MESSAGES = {
 }
 
 
-class SiteFault(Exception):
+class SiteFault(Exception):  # noqa: N818  (a fault is what a site reports, not an error of ours)
     """Raised at a site to refuse an ask: the code travels, the detail stays in the site's log."""
 
     def __init__(self, fault: Fault, detail: str = "") -> None:

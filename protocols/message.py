@@ -1,7 +1,7 @@
 """A Flower message's content: an envelope and any number of parcels.
 
-Envelope of an ask: session (the run whose memory a site is to use), round, seed. Envelope of an answer: the site's name,
-the round, and a fault code (0: none). A parcel is a payload and the lane it belongs to: lanes are conversations that
+Envelope of an ask: session (the run whose memory a site is to use), round, seed. Envelope of an answer: the site's
+name, the round, and a fault code (0: none). A parcel is a payload and the lane it belongs to: lanes are conversations that
 share their rounds, such as the repetitions of an experiment or the restarts of a fit (``"2"``, ``"2.0"``).
 """
 
@@ -88,8 +88,11 @@ def read_answer(content: RecordDict, expected: Sequence[Parcel]) -> Answer:
         answer = wanted[place] if place < len(wanted) else None
         if answer is None or title != answer.title():
             raise PayloadError(
-                shorten(title), "payload", f"is not the answer to {expected[place].payload.title()}"
-                if place < len(expected) else "nothing was asked that it answers"
+                shorten(title),
+                "payload",
+                f"is not the answer to {expected[place].payload.title()}"
+                if place < len(expected)
+                else "nothing was asked that it answers",
             )
         return answer
 
@@ -187,13 +190,9 @@ def _parcels(content: RecordDict, class_of: Callable[[int, str], type[Payload]])
         scalars = content.config_records.get(f"{place}.scalars")
         arrays = content.array_records.get(f"{place}.arrays")
         label = None if scalars is None else scalars.get("parcel")
-        if scalars is None or arrays is None or not _is_label(label):
+        if scalars is None or arrays is None or not isinstance(label, list) or len(label) != 2:
             raise PayloadError(ENVELOPE, "parcels", f"parcel {place} has no lane and title")
-        lane, title = label
+        lane, title = map(str, label)
         rest = ConfigRecord({key: value for key, value in scalars.items() if key != "parcel"})
         parcels.append(Parcel(lane, decode(class_of(place, title), rest, arrays)))
     return parcels
-
-
-def _is_label(label: Any) -> bool:
-    return isinstance(label, list) and len(label) == 2 and all(isinstance(item, str) for item in label)

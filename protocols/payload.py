@@ -1,9 +1,9 @@
 """Typed payloads, their encoding into Flower records and their checks on arrival.
 
 A payload is a frozen dataclass. Its annotations are its contract: jaxtyping arrays (``Float64[np.ndarray, "k k_m"]``,
-``tuple[Int64[np.ndarray, "k _"], ...]``), ``bool``, ``int``, ``float``, ``str``, ``tuple[str, ...]``. Arrays cross as raw
-little-endian numbers, never as pickles; the receiver checks field names, dtype, shape (one size for one dimension name
-within a payload; ``_`` is any) and that floating-point numbers are finite, before any handler sees them.
+``tuple[Int64[np.ndarray, "k _"], ...]``), ``bool``, ``int``, ``float``, ``str``, ``tuple[str, ...]``. Arrays cross as
+raw little-endian numbers, never as pickles; the receiver checks field names, dtype, shape (one size for one dimension
+name within a payload; ``_`` is any) and that floating-point numbers are finite, before any handler sees them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,9 @@ RAW = "raw"
 """Flower's name for how an array is serialized: C order, little-endian, without a header."""
 
 _SCALARS: dict[object, str] = {bool: "bool", int: "int", float: "float", str: "str", tuple[str, ...]: "strs"}
-_DTYPES = {name: np.dtype(name).newbyteorder("<") for name in ("bool", "uint8", "uint64", "int64", "float32", "float64")}
+_DTYPES = {
+    name: np.dtype(name).newbyteorder("<") for name in ("bool", "uint8", "uint64", "int64", "float32", "float64")
+}
 
 
 class PayloadError(ValueError):
@@ -92,10 +94,10 @@ class FieldSpec:
 
 
 @cache
-def specs(payload: type[Payload]) -> dict[str, FieldSpec]:
+def specs(payload: Any) -> dict[str, FieldSpec]:
     """The fields of a payload class and their contracts, in order."""
     hints = typing.get_type_hints(payload)
-    return {field.name: FieldSpec.of(hints[field.name]) for field in fields(payload)}  # type: ignore[arg-type]
+    return {field.name: FieldSpec.of(hints[field.name]) for field in fields(payload)}
 
 
 def check(payload: Payload) -> None:

@@ -1,0 +1,1 @@
+"""Named, reproducible worlds: data, how they are split over sites, parameters, published figures."""

@@ -1,0 +1,1 @@
+"""The ServerApp: run configuration to scenario to strategy to results directory."""

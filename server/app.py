@@ -5,9 +5,8 @@ from __future__ import annotations
 import importlib
 import logging
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from flwr.app import Context
@@ -111,9 +110,7 @@ def _command(config: Config, n_sites: int) -> str:
     defaults = declared()
     changed = {key: value for key, value in config.items() if key in defaults and value != defaults[key]}
     settings = "".join(f" --run-config '{to_toml({key: value})}'" for key, value in changed.items())
-    return (
-        f"flwr run . --stream{settings} --federation-config 'num-supernodes={n_sites} client-resources-num-cpus=1'"
-    )
+    return f"flwr run . --stream{settings} --federation-config 'num-supernodes={n_sites} client-resources-num-cpus=1'"
 
 
 # -- the report -------------------------------------------------------------------------------------------------------
@@ -147,7 +144,7 @@ def _report(
     return report, arrays
 
 
-def summarise(repetitions: list[Mapping[str, float]]) -> tuple[dict[str, float], dict[str, np.ndarray]]:
+def summarise(repetitions: Sequence[Mapping[str, float]]) -> tuple[dict[str, float], dict[str, np.ndarray]]:
     """Means over the repetitions; from two on also standard errors (``x_se``) and every repetition's values.
 
     A metric that some repetition lacks is left out.
@@ -161,4 +158,3 @@ def summarise(repetitions: list[Mapping[str, float]]) -> tuple[dict[str, float],
         metrics[name] = float(value.mean())
         metrics[f"{name}_se"] = float(value.std(ddof=1) / np.sqrt(len(value)))
     return metrics, {f"repetitions_{name}": value for name, value in values.items()}
-

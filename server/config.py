@@ -56,7 +56,9 @@ KEYS: dict[str, Key] = {
     "resume-from": Key(str, "results directory of an interrupted run to go on with"),
     "min-sites": Key(int, "sites that must be connected at the start and answer every round", **_AT_LEAST_1),
     "round-timeout": Key(float, "seconds to wait for a round's answers", **_POSITIVE),
-    "protocol": Key(str, "protocol to run on the parties' own data; empty: run the scenario", **_one_of("", *PROTOCOLS)),
+    "protocol": Key(
+        str, "protocol to run on the parties' own data; empty: run the scenario", **_one_of("", *PROTOCOLS)
+    ),
     "data": Key(str, "simulation: folder with a file a site; deployment: each node's own `data`"),
     "target": Key(str, "label column"),
     "features": Key(str, "columns used, names or globs"),
@@ -76,9 +78,7 @@ KEYS: dict[str, Key] = {
     "bc3e.accelerate": Key(bool, "combine EM steps (Anderson acceleration)"),
     "bc3e.sweeps": Key(int, "sweeps of an E-step; 0: to convergence", **_NOT_NEGATIVE),
     "bc3e.smoothing": Key(float, "eta of the Dirichlet(1 + eta) prior on beta", **_NOT_NEGATIVE),
-    "bc3e.alpha": Key(
-        float, "where every alpha_i starts", "from 0.001 to 10000", lambda value: 1e-3 <= value <= 1e4
-    ),
+    "bc3e.alpha": Key(float, "where every alpha_i starts", "from 0.001 to 10000", lambda value: 1e-3 <= value <= 1e4),
     "bc3e.learn-alpha": Key(bool, "learn alpha, or keep it where it starts"),
     "bc3e.restarts": Key(
         int, "fits from different starts; 0: 1, or 10 without classifiers", "from 0 to 1000", lambda v: 0 <= v <= 1000

@@ -1,0 +1,1 @@
+"""What the fusion center does: ask, fuse, decide when to stop."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -71,12 +72,12 @@ class Checkpoint:
             return
         saved = json.loads(run.read_text())
         differing = sorted(
-            key
-            for key in saved["identity"].keys() | identity.keys()
-            if saved["identity"].get(key) != identity.get(key)
+            key for key in saved["identity"].keys() | identity.keys() if saved["identity"].get(key) != identity.get(key)
         )
         if differing:
-            changes = "; ".join(f"{key} was {saved['identity'].get(key)!r}, is {identity.get(key)!r}" for key in differing)
+            changes = "; ".join(
+                f"{key} was {saved['identity'].get(key)!r}, is {identity.get(key)!r}" for key in differing
+            )
             raise CheckpointError(f"the interrupted run was another one: {changes}")
         self.session = saved["session"]
 
@@ -136,21 +137,15 @@ def _read(path: Path, number: int) -> SavedRound:
     return SavedRound(number, tuple(about["asked"]), contents, about["failures"])
 
 
-class _replacing:
-    """A temporary path beside `path` that takes its place when the block ends well, and is removed when it does not."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.temporary = path.with_name(f".{path.name}.writing")
-
-    def __enter__(self) -> Path:
-        return self.temporary
-
-    def __exit__(self, kind: object, *_: object) -> None:
-        if kind is None:
-            self.temporary.replace(self.path)
-        else:
-            self.temporary.unlink(missing_ok=True)
+@contextmanager
+def _replacing(path: Path) -> Iterator[Path]:
+    """A path beside `path` to write to; it takes its place when the block ends well, and is removed when not."""
+    temporary = path.with_name(f".{path.name}.writing")
+    try:
+        yield temporary
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
 
 
 def write_atomically(path: Path, data: bytes) -> None:

@@ -1,7 +1,7 @@
 """A fusion protocol as a conversation: a generator that yields what the center asks and gets what each site answered.
 
-Phases compose with ``yield from``; independent conversations share their rounds with `together`. A conversation needs no
-grid to be tested: feed it answers.
+Phases compose with ``yield from``; independent conversations share their rounds with `together`. A conversation needs
+no grid to be tested: feed it answers.
 """
 
 from __future__ import annotations
@@ -131,14 +131,12 @@ def parcels_for(flat: Mapping[str, Broadcast | Tell], site: str | None) -> list[
     for lane, request in flat.items():
         if isinstance(request, Broadcast):
             parcels += [Parcel(lane, payload) for payload in as_tuple(request.ask)]
-        elif site in request.asks:
+        elif site is not None and site in request.asks:
             parcels += [Parcel(lane, payload) for payload in as_tuple(request.asks[site])]
     return parcels
 
 
-def sort_answers(
-    flat: Mapping[str, Broadcast | Tell], parcels: Mapping[str, list[Parcel]]
-) -> dict[str, Answers]:
+def sort_answers(flat: Mapping[str, Broadcast | Tell], parcels: Mapping[str, list[Parcel]]) -> dict[str, Answers]:
     """Answers by lane and site, in order of site name, each in the shape of its ask."""
     answers: dict[str, Answers] = {}
     for lane, request in flat.items():

@@ -236,7 +236,7 @@ class FusionStrategy(Strategy):
             return
         self._asked = dict.fromkeys(grid.get_node_ids(), "")
         content, parcels = self._encode(0, [])
-        self._sent = {node: (content, parcels) for node in self._asked}
+        self._sent = dict.fromkeys(self._asked, (content, parcels))
         messages = [Message(content, node, "train", group_id="0") for node in self._asked]
         contents, failures = self._sort(0, self._exchange(grid, messages, timeout))
         self._note(0, failures, contents)
@@ -296,8 +296,7 @@ class FusionStrategy(Strategy):
         self._receive(saved, sent)
         if self.checkpoint:
             self.checkpoint.save(saved)
-        measures = {k: v for k, v in self._result.convergence[-1].items() if isinstance(v, int | float)}
-        return None, MetricRecord(measures)
+        return None, MetricRecord(dict(self._result.convergence[-1]))
 
     def configure_evaluate(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
@@ -358,10 +357,9 @@ class FusionStrategy(Strategy):
                 "(--node-config 'site=\"...\"')"
             )
         speakers[site] = node
-        if site not in self._nodes and self._result.rounds:
-            if site not in self._result.sites:
-                logger.warning("site %s connected after the run had begun: not taken in", shorten(site))
-                return None
+        if site not in self._nodes and self._result.rounds and site not in self._result.sites:
+            logger.warning("site %s connected after the run had begun: not taken in", shorten(site))
+            return None
         self._nodes[site] = node
         return site
 
@@ -387,9 +385,7 @@ class FusionStrategy(Strategy):
                 failures[site] = f"refused: {error}"
                 continue
             parcels[site] = list(answer.parcels)
-            lines += ledger_lines(
-                content, answer.parcels, round_number=saved.number, direction="from_site", site=site
-            )
+            lines += ledger_lines(content, answer.parcels, round_number=saved.number, direction="from_site", site=site)
         self._result.ledger += lines
         for site in saved.contents:
             if site not in self._result.sites:
@@ -470,4 +466,3 @@ def connected_nodes(grid: Grid, wanted: int, timeout: float) -> int:
 
 def _human(size: int) -> str:
     return f"{size} B" if size < 1000 else f"{size / 1e3:.1f} kB" if size < 1e6 else f"{size / 1e6:.1f} MB"
-

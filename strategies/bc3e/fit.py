@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Float64, Int64
 
 from numerics.anderson import PLAIN, Block, Weights, project_log_alpha
-from numerics.fixed_point import from_grid, to_grid
+from numerics.fixed_point import from_grid, one_to_grid
 from numerics.maximization import initial_beta, maximize_alpha, maximize_beta, smoothing_bound
 from protocols.bc3e import EStep, Shares, Statistics, Sweep
 from protocols.payload import Payload, PayloadError
@@ -139,7 +139,7 @@ class Fitting:
     @property
     def alpha(self) -> Float64[np.ndarray, "k"]:
         """Current alpha."""
-        return np.exp(self.log_alpha.x)
+        return np.asarray(np.exp(self.log_alpha.x))
 
     def run(self) -> Conversation[Fit]:
         """E- and M-steps until the bound's relative change is small (papers/bc3e.txt, II-C)."""
@@ -156,7 +156,10 @@ class Fitting:
             # An accelerated step may overshoot, a plain one cannot: only the former is taken back. A fall within the
             # rounding of the grid is none.
             kept = len(self.mix) == 1 or change >= -self._slack(sums.n)
-            measure = {"bound": sums.bound, "change": change / max(abs(sums.bound), 1.0) if np.isfinite(change) else 1.0}
+            measure = {
+                "bound": sums.bound,
+                "change": change / max(abs(sums.bound), 1.0) if np.isfinite(change) else 1.0,
+            }
             for site in fit.accepted:
                 if site not in self.lost:
                     fit.accepted[site] = kept
@@ -190,9 +193,7 @@ class Fitting:
                 self._keep_statistics(answers)
             if self.shared:
                 shares = {site: _part(answer, Shares) for site, answer in answers.items() if site in moving}
-                self.shared.take(
-                    shares, moving, self.alpha, self.settings.gamma_tolerance, last=number == sweeps
-                )
+                self.shared.take(shares, moving, self.alpha, self.settings.gamma_tolerance, last=number == sweeps)
             if not (self.shared and self.shared.moving):
                 break
         return self._sums()
@@ -225,7 +226,9 @@ class Fitting:
         for part in answer if isinstance(answer, tuple) else (answer,):
             shapes = [(self.plan.k, self.plan.n_clusters[name]) for name in names]
             if [table.shape for table in part.mass] != shapes:
-                raise PayloadError(part.title(), "mass", f"expected shapes {shapes}, got {[t.shape for t in part.mass]}")
+                raise PayloadError(
+                    part.title(), "mass", f"expected shapes {shapes}, got {[t.shape for t in part.mass]}"
+                )
             if isinstance(part, Statistics):
                 _expect(part, "log_theta", part.log_theta.shape, (self.plan.k,))
                 own = self.plan.instances[site] - len(self.plan.shared_rows[site])
@@ -266,8 +269,8 @@ class Fitting:
             for name, table in shared_mass.items():
                 mass[name] += table
         for block in self.beta.values():
-            bound += int(to_grid(np.float64(smoothing_bound(block.x, self.settings.smoothing)), bits))
-        return _Sums(n, mass, log_theta, float(from_grid(np.int64(bound), bits)), products)
+            bound += one_to_grid(smoothing_bound(block.x, self.settings.smoothing), bits)
+        return _Sums(n, mass, log_theta, float(np.ldexp(float(bound), -bits)), products)
 
     # -- M-step -------------------------------------------------------------------------------------------------------
 
@@ -294,7 +297,7 @@ class Fitting:
     def _take_back(self) -> None:
         """The bound fell: go back, and on by a plain step."""
         self.mix = PLAIN
-        self.weights.forget()
+        self.weights.reject()
         self.log_alpha.forget()
         for block in self.beta.values():
             block.forget()

@@ -67,13 +67,15 @@ class SharedInstances:
         self._active[:] = True
 
     def take(
-        self, answers: Mapping[str, Shares], asks: Mapping[str, Sweep], alpha: Float64[np.ndarray, "k"], settings: float,
-        *, last: bool,
-    ) -> None:  # fmt: skip
-        """Eq. (6) for the active instances; those that have settled leave.
-
-        `settings` is the tolerance on gamma; at the `last` sweep allowed all leave.
-        """
+        self,
+        answers: Mapping[str, Shares],
+        asks: Mapping[str, Sweep],
+        alpha: Float64[np.ndarray, "k"],
+        tolerance: float,
+        *,
+        last: bool,
+    ) -> None:
+        """Eq. (6) for the active instances; those that have settled leave, and at the `last` sweep allowed all."""
         for site, answer in answers.items():
             self._latest[site] = answer
             shape = (self.plan.k, len(self.plan.shared_index[site]))
@@ -81,7 +83,7 @@ class SharedInstances:
             share[:, asks[site].active] = answer.share
         after = add_alpha(alpha, self._total(self._share), self.plan.bits)
         after[:, ~self._active] = self.gamma[:, ~self._active]
-        done = settled(self._origin, after, settings, self.plan.bits)
+        done = settled(self._origin, after, tolerance, self.plan.bits)
         self.gamma = after
         self._active &= ~done
         if last:
