@@ -1,7 +1,7 @@
 """From an ask to the handler that answers it.
 
-A handler is a function of ``(ask, site)`` decorated with ``@answers(AskClass)``. It lives in ``clients/PROTOCOL.py``, which
-is imported only when a message of that protocol arrives: a SuperNode may start a process for every message.
+A handler is a function of ``(ask, site)`` decorated with ``@answers(AskClass)``. It lives in ``clients/PROTOCOL.py``,
+which is imported only when a message of that protocol arrives: a SuperNode may start a process for every message.
 """
 
 from __future__ import annotations

@@ -41,7 +41,7 @@ def project_rows(mixed: Float64[np.ndarray, "k k_m"], plain: Float64[np.ndarray,
 def project_log_alpha(mixed: Float64[np.ndarray, "k"], plain: Float64[np.ndarray, "k"]) -> Array:
     """A combination of log alphas, kept within a factor 10 of the plain step and inside the box."""
     near = np.clip(mixed, plain - _MAX_LOG_STEP, plain + _MAX_LOG_STEP)
-    return np.clip(near, np.log(ALPHA_MIN), np.log(ALPHA_MAX))
+    return np.asarray(np.clip(near, np.log(ALPHA_MIN), np.log(ALPHA_MAX)))
 
 
 @dataclass

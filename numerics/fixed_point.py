@@ -58,4 +58,4 @@ def one_to_grid(value: float, bits: int) -> int:
 
 def from_grid(integers: Int64[np.ndarray, "*shape"], bits: int) -> Float64[np.ndarray, "*shape"]:
     """The numbers that `to_grid` stands for."""
-    return np.ldexp(integers.astype(np.float64), -bits)
+    return np.asarray(np.ldexp(integers.astype(np.float64), -bits))

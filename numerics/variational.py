@@ -164,7 +164,7 @@ class _Clustering:
 
 
 def _block_weights(log_weights: Float64[np.ndarray, "k n"]) -> Float64[np.ndarray, "k n"]:
-    return np.exp(log_weights - _max_classes(log_weights))
+    return np.asarray(np.exp(log_weights - _max_classes(log_weights)))
 
 
 def _sweep(
@@ -246,7 +246,7 @@ def _cluster_bound(phi: Float64[np.ndarray, "k n"], part: _Clustering, bits: int
 
 def log_theta(gamma: Gamma) -> Float64[np.ndarray, "k n"]:
     """E[log theta_ni] = psi(gamma_ni) - psi(sum_i gamma_ni)."""
-    return psi(gamma) - psi(_sum_classes(gamma))
+    return np.asarray(psi(gamma) - psi(_sum_classes(gamma)))
 
 
 def dirichlet_bound(alpha: Float64[np.ndarray, "k"], gamma: Gamma, bits: int) -> int:

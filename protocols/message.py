@@ -1,8 +1,8 @@
 """A Flower message's content: an envelope and any number of parcels.
 
 Envelope of an ask: session (the run whose memory a site is to use), round, seed. Envelope of an answer: the site's
-name, the round, and a fault code (0: none). A parcel is a payload and the lane it belongs to: lanes are conversations that
-share their rounds, such as the repetitions of an experiment or the restarts of a fit (``"2"``, ``"2.0"``).
+name, the round, and a fault code (0: none). A parcel is a payload and the lane it belongs to: lanes are conversations
+that share their rounds, such as the repetitions of an experiment or the restarts of a fit (``"2"``, ``"2.0"``).
 """
 
 from __future__ import annotations
