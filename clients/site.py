@@ -109,11 +109,13 @@ class Site:
         """Load what the site remembers of the run."""
         directory = _directory(name, context)
         store = MemoryStore(context.state, directory, ask.session)
-        config = {**context.run_config, **context.node_config}
+        simulated = is_simulation(context)
+        # Which data a real site uses is for its own configuration to say, not for the run's.
+        of_the_run = {key: value for key, value in context.run_config.items() if simulated or key != "data"}
         return cls(
             name=name,
-            config=config,
-            simulated=is_simulation(context),
+            config={**of_the_run, **context.node_config},
+            simulated=simulated,
             directory=directory,
             seed=ask.seed,
             round=ask.round,

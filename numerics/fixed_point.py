@@ -48,7 +48,7 @@ def choose_bits(n_summands: int, largest: float) -> int:
 
 def to_grid(values: Float64[np.ndarray, "*shape"], bits: int) -> Int64[np.ndarray, "*shape"]:
     """Nearest integers to ``values * 2**bits`` (ties to even)."""
-    return np.rint(np.ldexp(values, bits)).astype(np.int64)
+    return np.asarray(np.rint(np.ldexp(values, bits)).astype(np.int64))
 
 
 def one_to_grid(value: float, bits: int) -> int:

@@ -8,6 +8,7 @@ that share their rounds, such as the repetitions of an experiment or the restart
 from __future__ import annotations
 
 import importlib
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -20,6 +21,8 @@ from protocols.payload import FieldSpec, Payload, PayloadError, decode, encode, 
 ENVELOPE = "envelope"
 _ASK_KEYS: dict[str, type] = {"session": str, "round": int, "seed": int}
 _ANSWER_KEYS: dict[str, type] = {"site": str, "round": int, "fault": int}
+_SESSION = re.compile(r"[A-Za-z0-9_-]{0,64}")
+"""A session's name becomes part of a file name at the site."""
 
 
 @dataclass(frozen=True)
@@ -63,6 +66,8 @@ def write_answer(answer: Answer) -> RecordDict:
 def read_ask(content: RecordDict) -> Ask:
     """Decode and check an ask."""
     envelope = _envelope(content, _ASK_KEYS)
+    if not _SESSION.fullmatch(envelope["session"]):
+        raise PayloadError(ENVELOPE, "session", "holds other characters than letters, digits, hyphen and underscore")
     return Ask(parcels=_parcels(content, lambda _, title: find(title)), **envelope)
 
 

@@ -117,7 +117,7 @@ def checked(run_config: Mapping[str, Any]) -> Config:
 def _typed(name: str, key: Key, value: Any) -> bool | int | float | str:
     if key.kind is float and type(value) is int:
         value = float(value)
-    if type(value) is not key.kind or (key.kind is float and not math.isfinite(value)):
+    if type(value) is not key.kind or (isinstance(value, float) and not math.isfinite(value)):
         kinds = {bool: "true or false", int: "a whole number", float: "a finite number", str: "text in quotes"}
         raise ConfigError(f"{name} must be {kinds[key.kind]}, got {value!r}")
     assert isinstance(value, bool | int | float | str)

@@ -268,18 +268,18 @@ class FusionStrategy(Strategy):
         names = {node: name for name, node in self._nodes.items()}
         self._asked, self._sent = {}, {}
         messages = []
-        shared: tuple[RecordDict, list[Parcel]] | None = None
+        encoded: dict[tuple[tuple[str, int], ...], tuple[RecordDict, list[Parcel]]] = {}
         for node in sorted(set(grid.get_node_ids())):
             name = names.get(node, "")
-            if addressed(self._flat):
-                parcels = parcels_for(self._flat, name or None)
-                sent = self._encode(server_round, parcels)
-            else:  # the same for all: encoded once, however many sites there are
-                shared = shared or self._encode(server_round, parcels_for(self._flat, None))
-                sent = shared
-            if sent[1]:
-                self._asked[node], self._sent[node] = name, sent
-                messages.append(Message(sent[0], node, "train", group_id=str(server_round)))
+            parcels = parcels_for(self._flat, name or None)
+            if not parcels:
+                continue
+            # Sites that are asked the same are sent the same records: encoded once, however many sites there are.
+            alike = tuple((parcel.lane, id(parcel.payload)) for parcel in parcels)
+            sent = encoded.get(alike) or self._encode(server_round, parcels)
+            encoded[alike] = self._sent[node] = sent
+            self._asked[node] = name
+            messages.append(Message(sent[0], node, "train", group_id=str(server_round)))
         return messages
 
     def aggregate_train(

@@ -135,6 +135,7 @@ class Fitting:
         self.statistics: dict[str, Statistics] = {}
         self.fit = Fit(alpha, {}, shared=self.shared)
         self.lost: set[str] = set()
+        self.answered: set[str] = set()
 
     @property
     def alpha(self) -> Float64[np.ndarray, "k"]:
@@ -160,9 +161,7 @@ class Fitting:
                 "bound": sums.bound,
                 "change": change / max(abs(sums.bound), 1.0) if np.isfinite(change) else 1.0,
             }
-            for site in fit.accepted:
-                if site not in self.lost:
-                    fit.accepted[site] = kept
+            fit.accepted |= dict.fromkeys(self.answered - self.lost, kept)
             if not kept:
                 self._take_back()
                 continue
@@ -200,25 +199,31 @@ class Fitting:
 
     def _asks(self, step: int, sweeps: Mapping[str, Sweep]) -> dict[str, Payload | tuple[Payload, ...]]:
         asks: dict[str, Payload | tuple[Payload, ...]] = {}
+        alike: dict[tuple[tuple[str, ...], bool], EStep] = {}  # one payload for sites that are asked the same
         for site in sorted(self.plan.instances):
             if site in self.lost:
                 continue
-            names = self.plan.common_of(site)
-            e_step = EStep(
-                step=step,
-                accepted=self.fit.accepted.get(site, True),
-                start=self.start,
-                weights=self.mix,
-                alpha=self.alpha,
-                clusterings=names,
-                beta=tuple(self.beta[name].x for name in names),
-                grid_bits=self.plan.bits,
-                tolerance=self.settings.gamma_tolerance,
-                max_sweeps=self.settings.sweeps or SWEEPS,
-                smoothing=self.settings.smoothing,
-            )
+            names, accepted = self.plan.common_of(site), self.fit.accepted.get(site, True)
+            if (names, accepted) not in alike:
+                alike[names, accepted] = self._e_step_ask(step, names, accepted)
+            e_step = alike[names, accepted]
             asks[site] = (e_step, sweeps[site]) if site in sweeps else e_step
         return asks
+
+    def _e_step_ask(self, step: int, names: tuple[str, ...], accepted: bool) -> EStep:
+        return EStep(
+            step=step,
+            accepted=accepted,
+            start=self.start,
+            weights=self.mix,
+            alpha=self.alpha,
+            clusterings=names,
+            beta=tuple(self.beta[name].x for name in names),
+            grid_bits=self.plan.bits,
+            tolerance=self.settings.gamma_tolerance,
+            max_sweeps=self.settings.sweeps or SWEEPS,
+            smoothing=self.settings.smoothing,
+        )
 
     def _check(self, site: str, answer: Any) -> None:
         """Hold an answer's sizes against what was agreed on."""
@@ -243,14 +248,14 @@ class Fitting:
                 self.statistics.pop(site, None)
             if self.shared:
                 self.lost.add(site)
+                self.fit.accepted.pop(site, None)
                 self.shared.drop(site)
         if self.lost >= set(self.plan.instances):
             raise FusionError("no site is left")
 
     def _keep_statistics(self, answers: Mapping[str, Any]) -> None:
-        for site, answer in answers.items():
-            self.statistics[site] = _part(answer, Statistics)
-            self.fit.accepted[site] = True
+        self.statistics |= {site: _part(answer, Statistics) for site, answer in answers.items()}
+        self.answered = set(answers)
 
     def _sums(self) -> _Sums:
         alpha, bits = self.alpha, self.plan.bits
