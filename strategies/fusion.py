@@ -51,7 +51,7 @@ class FusionResult(Result):
     outcomes : list
         What the conversation returned, one for every repetition.
     sites : list of str
-        Names of all sites that ever answered, in order.
+        Names of the sites that gave an answer the run could use, in order.
     missing : dict[str, list[str]]
         By site, what happened in the rounds that it did not answer.
     rounds : int
@@ -287,7 +287,7 @@ class FusionStrategy(Strategy):
     ) -> tuple[ArrayRecord | None, MetricRecord | None]:
         """Decode the replies and resume the conversation."""
         contents, failures = self._sort(server_round, replies)
-        sent = {name: self._sent[node] for name, node in self._nodes.items() if node in self._sent}
+        sent = {name: self._sent[node] for name, node in sorted(self._nodes.items()) if node in self._sent}
         for node, name in self._asked.items():
             if not name and node not in self._nodes.values():
                 sent[f"node {node}"] = self._sent[node]
@@ -347,7 +347,7 @@ class FusionStrategy(Strategy):
                 contents[site] = reply.content
         for node in set(self._asked) - answered:
             failures[self._label(node)] = f"no answer within {self._timeout:g} s"
-        return contents, failures
+        return dict(sorted(contents.items())), failures
 
     def _introduce(self, site: str, node: int, speakers: dict[str, int]) -> str | None:
         """The name that a node gave, checked against the others'; None for a site that came too late to take part."""
@@ -387,9 +387,6 @@ class FusionStrategy(Strategy):
             parcels[site] = list(answer.parcels)
             lines += ledger_lines(content, answer.parcels, round_number=saved.number, direction="from_site", site=site)
         self._result.ledger += lines
-        for site in saved.contents:
-            if site not in self._result.sites:
-                self._result.sites.append(site)
         self._note(saved.number, failures, parcels)
         self._result.rounds = saved.number
         if len(parcels) < self.min_sites:
