@@ -1,5 +1,6 @@
 # make run     the default scenario through Flower, from nothing but Python >= 3.11 and make
 # make test    all tests
+# make bench   the benchmarks of docs/benchmarks.md (about 6 minutes)
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -19,6 +20,7 @@ test-fast: $(VENV)/installed-dev
 
 bench: $(VENV)/installed
 	$(BIN)/python -m benchmarks.bc3e
+	$(BIN)/python -m benchmarks.rounds
 
 lint: $(VENV)/installed-dev
 	$(BIN)/ruff check .

@@ -52,19 +52,19 @@ def handle(message: Message, context: Context) -> Message:
     """Answer a message, whatever happens: what goes wrong becomes a fault code, its details the site's own log."""
     from clients.site import Site, site_name
 
-    name, number = "unnamed", 0
+    name, number = "", 0
+    ask: Ask | None = None
     site: Site | None = None
     try:
+        name = site_name(context)
         ask = read_ask(message.content)
         number = ask.round
-        name = site_name(context)
         site = Site.open(name, context, ask)
-        parcels = _answer_all(ask, site)
+        content = write_answer(Answer(name, number, 0, _answer_all(ask, site)))
         site.close()
-        content = write_answer(Answer(name, number, 0, parcels))
     except Exception as error:  # nothing of it may travel: its text can hold private values
-        fault = _fault_of(error)
-        logger.error("site %s: round %d: %s [%s]", name, number, fault.message, fault.slug)
+        fault = _fault_of(error, asked=ask is not None)
+        logger.error("site %s: round %d: %s [%s]", name or "without a name", number, fault.message, fault.slug)
         if site is not None:
             site.log_failure(number)
         content = write_answer(Answer(name, number, fault, ()))
@@ -82,9 +82,10 @@ def _answer_all(ask: Ask, site: Site) -> list[Parcel]:
     return parcels
 
 
-def _fault_of(error: Exception) -> Fault:
+def _fault_of(error: Exception, *, asked: bool) -> Fault:
+    """The code of an error; `asked`: the ask itself was in order, so that a bad payload is the handler's own."""
     if isinstance(error, SiteFault):
         return error.fault
-    if isinstance(error, PayloadError):
+    if isinstance(error, PayloadError) and not asked:
         return Fault.MALFORMED_ASK
     return Fault.HANDLER_FAILED

@@ -7,6 +7,7 @@ answer equals its first, bit for bit.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, MutableMapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,7 +15,10 @@ from pathlib import Path
 import numpy as np
 from flwr.app import ArrayRecord, ConfigRecord, RecordDict
 
+from protocols.faults import Fault, SiteFault
 from protocols.payload import decode_array, encode_array
+
+logger = logging.getLogger("flwr")
 
 Arrays = dict[str, np.ndarray]
 
@@ -30,7 +34,8 @@ class Generation:
 class Memory(MutableMapping[str, np.ndarray]):
     """One lane's view of the memory: a mapping from names to arrays.
 
-    Arrays are stored as they are when the ask has been answered; values that are not arrays are made arrays.
+    Arrays are stored as they are when the ask has been answered; values that are not arrays are made arrays. Those of
+    earlier rounds are read-only: put a new array in the place of one that changes.
     """
 
     def __init__(self, arrays: Arrays, lane: str) -> None:
@@ -75,47 +80,69 @@ class MemoryStore:
         self._base = Generation()
 
     def load(self, number: int) -> Arrays:
-        """The arrays as they were after the newest round before `number`."""
-        for generation in self._generations():
-            if generation.round < number and generation.round > self._base.round:
-                self._base = generation
+        """The arrays as they were after the newest round before `number`; they are read-only.
+
+        Raises
+        ------
+        SiteFault
+            If only a file that cannot be read holds that state: an older one in its place would lead to another result
+            without a word.
+        """
+        for newest in (True, False):
+            found = _from_state(self._state, self._session, newest=newest)
+            if found is not None and self._base.round < found.round < number:
+                self._base = found
+        on_disk = max((kept for kept in self._files() if kept < number), default=0)
+        if on_disk > self._base.round:
+            self._base = self._read(on_disk)
+        for array in self._base.arrays.values():
+            array.flags.writeable = False  # changed in place, it would no longer be the state before this round
         return dict(self._base.arrays)
 
     def store(self, number: int, arrays: Arrays) -> None:
-        """Keep `arrays` as the state after round `number`, and the state it came from as the one before."""
+        """Keep `arrays` as the state after round `number`, and the state it came from as the one before.
+
+        Raises
+        ------
+        SiteFault
+            If the file cannot be written; the context then stays as it was, too.
+        """
         if not arrays and not self._base.arrays:
             return
-        kept = [self._base, Generation(number, arrays)]
-        for generation in kept:
-            _to_state(self._state, self._session, generation, newest=generation.round == number)
+        newest = Generation(number, arrays)
+        records = {**_records(self._session, self._base, newest=False), **_records(self._session, newest, newest=True)}
         if self._folder is not None:
-            self._folder.mkdir(parents=True, exist_ok=True)
-            self._write(kept[1])
-            wanted = {self._path(generation.round).name for generation in kept}
-            for path in self._folder.glob("round-*.npz"):
-                if path.name not in wanted:
-                    path.unlink(missing_ok=True)
+            try:
+                self._write(self._folder, newest)
+            except OSError as error:
+                raise SiteFault(Fault.OUTPUT_NOT_WRITTEN, f"the site's memory cannot be written: {error}") from error
+        for name, record in records.items():
+            self._state[name] = record
 
-    def _generations(self) -> Iterator[Generation]:
-        for newest in (True, False):
-            found = _from_state(self._state, self._session, newest=newest)
-            if found is not None:
-                yield found
-        if self._folder is not None:
-            for path in sorted(self._folder.glob("round-*.npz")):
-                with np.load(path, allow_pickle=False) as file:
-                    yield Generation(int(path.stem.removeprefix("round-")), {key: file[key] for key in file.files})
+    def _files(self) -> dict[int, Path]:
+        """The files that are there, by round."""
+        paths = [] if self._folder is None else self._folder.glob("round-*.npz")
+        numbered = [(path.stem.removeprefix("round-"), path) for path in paths]
+        return {int(number): path for number, path in numbered if number.isdecimal()}
 
-    def _path(self, number: int) -> Path:
-        assert self._folder is not None
-        return self._folder / f"round-{number:05d}.npz"
+    def _read(self, number: int) -> Generation:
+        path = self._files()[number]
+        try:
+            with np.load(path, allow_pickle=False) as file:
+                return Generation(number, {key: file[key] for key in file.files})
+        except Exception as error:  # numpy, zipfile and the file system each have their own for a damaged file
+            logger.error("%s cannot be read: %s", path, error)
+            raise SiteFault(Fault.STALE_MEMORY, f"{path} cannot be read: {error}") from error
 
-    def _write(self, generation: Generation) -> None:
-        path = self._path(generation.round)
-        temporary = path.with_name(f".{path.name}.writing")
+    def _write(self, folder: Path, generation: Generation) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        temporary = folder / ".writing"
         with temporary.open("wb") as file:
             np.savez(file, **generation.arrays)  # type: ignore[arg-type]
-        temporary.replace(path)
+        temporary.replace(folder / f"round-{generation.round:05d}.npz")
+        for number, path in self._files().items():
+            if number not in (self._base.round, generation.round):
+                path.unlink(missing_ok=True)
 
 
 def _names(newest: bool) -> tuple[str, str]:
@@ -123,10 +150,12 @@ def _names(newest: bool) -> tuple[str, str]:
     return f"memory-{which}", f"memory-{which}-arrays"
 
 
-def _to_state(state: RecordDict, session: str, generation: Generation, *, newest: bool) -> None:
+def _records(session: str, generation: Generation, *, newest: bool) -> dict[str, ConfigRecord | ArrayRecord]:
     about, arrays = _names(newest)
-    state[about] = ConfigRecord({"session": session, "round": generation.round})
-    state[arrays] = ArrayRecord({key: encode_array(value) for key, value in generation.arrays.items()})
+    return {
+        about: ConfigRecord({"session": session, "round": generation.round}),
+        arrays: ArrayRecord({key: encode_array(value) for key, value in generation.arrays.items()}),
+    }
 
 
 def _from_state(state: RecordDict, session: str, *, newest: bool) -> Generation | None:

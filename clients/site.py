@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import pickle
-import re
 import traceback
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -17,10 +16,12 @@ from flwr.app import Context
 
 from clients.memory import Arrays, Memory, MemoryStore
 from clients.shards import party_name, shard
-from protocols.faults import Fault, SiteFault
+from protocols.faults import Fault, SiteFault, usable_name
 from protocols.message import Ask
 
-_NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
+
+_OF_THE_SITE = {"data", "align-key-file", "allow-single-model", "site-output-dir"}
+"""Which data a real site uses, and what it consents to, is for its own configuration to say, not for the run's."""
 
 
 def is_simulation(context: Context) -> bool:
@@ -44,7 +45,7 @@ def site_name(context: Context) -> str:
         name = party_name(context.run_config, *_partition(context.node_config))
     else:
         name = f"node-{context.node_id}"
-    if not _NAME.fullmatch(name) or set(name) == {"."}:
+    if not usable_name(name):
         raise SiteFault(Fault.BAD_SITE_NAME, f"{name!r} is not a usable site name")
     return name
 
@@ -110,8 +111,7 @@ class Site:
         directory = _directory(name, context)
         store = MemoryStore(context.state, directory, ask.session)
         simulated = is_simulation(context)
-        # Which data a real site uses is for its own configuration to say, not for the run's.
-        of_the_run = {key: value for key, value in context.run_config.items() if simulated or key != "data"}
+        of_the_run = {key: value for key, value in context.run_config.items() if simulated or key not in _OF_THE_SITE}
         return cls(
             name=name,
             config={**of_the_run, **context.node_config},
@@ -161,7 +161,10 @@ class Site:
         """
         if self.directory is None:
             return None
-        self.directory.mkdir(parents=True, exist_ok=True)
+        try:
+            self.directory.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise SiteFault(Fault.OUTPUT_NOT_WRITTEN, str(error)) from error
         stem, dot, ending = name.partition(".")
         return self.directory / (name if self.repetition == 0 else f"{stem}-{self.repetition}{dot}{ending}")
 

@@ -121,8 +121,9 @@ class Weights:
         if self.forward:
             self.reach = min(2 * self.reach, 100.0)
         self.forward = False
-        row = products.astype(np.float64)
-        kept = len(row) - 1
+        # After `forget` there are fewer residuals here than images in the blocks.
+        kept = min(len(products) - 1, len(self.gram))
+        row = products[-(kept + 1) :].astype(np.float64)
         gram = np.empty((kept + 1, kept + 1))
         gram[:kept, :kept] = self.gram[len(self.gram) - kept :, len(self.gram) - kept :]
         gram[kept, :] = gram[:, kept] = row

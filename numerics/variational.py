@@ -1,9 +1,10 @@
 """The E-step of BC3E: responsibilities, their fixed point, and what it contributes to sums (papers/bc3e.txt, II-C1).
 
-Arrays are laid out ``(k, n)``, classes first, so that every operation runs along contiguous instances. Sums over
-classes are written as loops over the few classes: the order of additions, and with it the last bit, then cannot depend
-on how many instances happen to be in the array. That, and the grid of `numerics.fixed_point`, make an instance's result
-independent of the site and of the block it is computed in.
+Arrays are laid out ``(k, n)``, classes first, so that every operation runs along contiguous instances; instances are
+picked with ``take`` and ``compress``, because ``a[:, index]`` returns the transposed layout. Sums over classes are
+written as loops over the few classes: the order of additions, and with it the last bit, then cannot depend on how many
+instances happen to be in the array. That, and the grid of `numerics.fixed_point`, make an instance's result independent
+of the site and of the block it is computed in.
 """
 
 from __future__ import annotations
@@ -22,11 +23,18 @@ from numerics.fixed_point import from_grid, to_grid
 Table = Float64[np.ndarray, "k k_m+1"]
 Gamma = Float64[np.ndarray, "k n"]
 
-BLOCK = 8192
-"""Instances worked on at once: a block's arrays stay in the second-level cache, whatever the size of the shard."""
+BLOCK = 16384
+"""Instances worked on at once, whatever the size of the shard. Measured: smaller blocks pay more for calls than they
+gain from the cache, and larger ones fall out of it."""
+
+_CROWDED = 0.75
+"""Settled instances leave a block's arrays when no more than this share of them still moves."""
 
 _UNDERFLOW = 1e-200
 """A normaliser below this has lost digits to underflow; the logarithm is taken instead."""
+
+_FORBIDDEN = -1e4
+"""Log 0 under a soft label: far below every psi(gamma) and log beta, but a probability of 1e-12 times it is nothing."""
 
 
 @dataclass(frozen=True)
@@ -61,12 +69,12 @@ class Contribution:
 def votes(classifiers: Mapping[str, Labels], n: int, k: int, bits: int) -> Int64[np.ndarray, "k n"]:
     """Votes ``C_ni = sum_l [w1_nl = i]``, or the sum of class probabilities, on the grid; a missing label adds 0."""
     total = np.zeros((k, n), np.int64)
-    classes = np.arange(k)[:, None]
     for labels in classifiers.values():
         if labels.ndim == 2:
             total[: labels.shape[1]] += to_grid(np.ascontiguousarray(labels.T), bits)
         else:
-            total += (labels == classes).astype(np.int64) << bits
+            for i, row in enumerate(total):  # a class at a time: no second array of this size
+                row += (labels == i).astype(np.int64) << bits
     return total
 
 
@@ -101,14 +109,14 @@ def _sum_classes(values: Float64[np.ndarray, "k n"]) -> Float64[np.ndarray, "n"]
     total = values[0].copy()
     for row in values[1:]:
         total += row
-    return total
+    return np.asarray(total)
 
 
 def _max_classes(values: Float64[np.ndarray, "k n"]) -> Float64[np.ndarray, "n"]:
     top = values[0].copy()
     for row in values[1:]:
         np.maximum(top, row, out=top)
-    return top
+    return np.asarray(top)
 
 
 @dataclass(frozen=True)
@@ -121,7 +129,7 @@ class _Clustering:
     def likelihood(self) -> Float64[np.ndarray, "k n"]:
         """beta_{m,i,w}, or the average of log beta under a soft label, up to a factor common to the classes."""
         if self.labels.ndim == 1:
-            return self.table[:, self.labels]
+            return self.table.take(self.labels, axis=1)
         averaged = self.log_likelihood()
         averaged -= _max_classes(averaged)
         there = present(self.labels)
@@ -131,12 +139,12 @@ class _Clustering:
         """Log beta_{m,i,w}, averaged under a soft label; finite (very negative) where beta is 0."""
         log_table = _log(self.table)
         if self.labels.ndim == 1:
-            return log_table[:, self.labels]
+            return log_table.take(self.labels, axis=1)
+        np.maximum(log_table, _FORBIDDEN, out=log_table)
         averaged = np.zeros((len(log_table), len(self.labels)))
         for cluster in range(self.labels.shape[1]):  # one column at a time: the same order of additions in any block
             averaged += log_table[:, cluster, None] * self.labels[:, cluster]
-        np.maximum(averaged, -1e300, out=averaged)
-        dead = _max_classes(averaged) <= -1e290  # no class can produce any of its clusters: uninformative
+        dead = _max_classes(averaged) <= 0.01 * _FORBIDDEN  # some of its clusters is beyond every class: uninformative
         averaged[:, dead] = 0.0
         return averaged
 
@@ -150,8 +158,8 @@ class _Clustering:
         """Eq. (5), in units of the grid: phi_nmi proportional to exp(psi(gamma_ni)) beta_{m,i,w}; 0 without a label."""
         phi = weights * likelihood
         total = _sum_classes(phi)
-        thin = np.flatnonzero(total < _UNDERFLOW)
-        if thin.size:
+        if total.min(initial=1.0) < _UNDERFLOW:
+            thin = np.flatnonzero(total < _UNDERFLOW)
             there = thin[present(self.labels[thin])]
             if there.size:
                 part = _Clustering(self.table, self.labels[there])
@@ -160,7 +168,7 @@ class _Clustering:
                 total[there] = _sum_classes(phi[:, there])
             total[total == 0.0] = 1.0
         phi *= np.ldexp(1.0, bits) / total
-        return np.rint(phi, out=phi)
+        return np.asarray(np.rint(phi, out=phi))
 
 
 def _block_weights(log_weights: Float64[np.ndarray, "k n"]) -> Float64[np.ndarray, "k n"]:
@@ -233,7 +241,7 @@ def _mass(phi: Float64[np.ndarray, "k n"], labels: Labels, k_m: int, bits: int) 
         return mass
     there = labels >= 0
     if not there.all():
-        phi, labels = phi[:, there], labels[there]
+        phi, labels = phi.compress(there, axis=1), labels[there]
     return np.stack([np.bincount(labels, row, minlength=k_m) for row in phi]).astype(np.int64)
 
 
@@ -266,7 +274,7 @@ def center_part(alpha: Float64[np.ndarray, "k"], gamma: Gamma, bits: int) -> tup
 
 def add_alpha(alpha: Float64[np.ndarray, "k"], total: Int64[np.ndarray, "k n"], bits: int) -> Gamma:
     """Eq. (6): gamma_n = alpha + C_n + sum_m phi_nm."""
-    return alpha[:, None] + from_grid(total, bits)
+    return np.asarray(alpha[:, None] + from_grid(total, bits))
 
 
 def settled(before: Gamma, after: Gamma, tolerance: float, bits: int) -> Shaped[np.ndarray, "n"]:
@@ -332,7 +340,7 @@ def e_step(
         cut = slice(start, min(start + BLOCK, n))
         soft = {name: labels[cut] for name, labels in classifiers.items()}
         parts = {name: _Clustering(tables[name], labels[cut]) for name, labels in clusterings.items()}
-        result[:, cut], part = _e_step_block(alpha, parts, soft, np.ascontiguousarray(gamma[:, cut]), settings)
+        result[:, cut], part = _e_step_block(alpha, parts, soft, gamma[:, cut].copy(), settings)
         return part
 
     empty = Contribution(
@@ -360,28 +368,27 @@ def _e_step_block(
     fixed = votes(classifiers, n, k, bits).astype(np.float64)  # exact: far below 2**53
     likelihoods = [part.likelihood() for part in parts.values()]
 
-    # `origin` is the gamma that an instance's last sweep starts from. A settled instance leaves the iteration: the
-    # others' number of sweeps must not touch it.
+    # `origin` is the gamma that an instance's last sweep starts from. A settled instance keeps it: the others' number
+    # of sweeps must not touch it. It is swept along, to the same result, until so many have settled that copying the
+    # rest together pays.
     origin = gamma
-    active = np.arange(n)
+    here, active = origin, np.arange(n)
     held, rates, labelled = fixed, likelihoods, list(parts.values())
     for _ in range(settings.max_sweeps - 1):
-        before = origin[:, active] if active.size < n else origin
-        after = alpha[:, None] + np.ldexp(held + _sweep(labelled, rates, psi(before), bits), -bits)
-        moving = ~settled(before, after, settings.tolerance, bits)
-        if not moving.any():
+        after = alpha[:, None] + np.ldexp(held + _sweep(labelled, rates, psi(here), bits), -bits)
+        moving = ~settled(here, after, settings.tolerance, bits)
+        n_moving = np.count_nonzero(moving)
+        if not n_moving:
             break
-        if moving.all():
-            if active.size < n:
-                origin[:, active] = after
-            else:
-                origin = after
+        np.copyto(here, after, where=moving)
+        if n_moving > _CROWDED * active.size:
             continue
-        active = active[moving]
-        origin[:, active] = after[:, moving]
-        held = held[:, moving]
-        rates = [rate[:, moving] for rate in rates]
-        labelled = [_Clustering(part.table, part.labels[moving]) for part in labelled]
+        origin[:, active] = here
+        stay = np.flatnonzero(moving)
+        active, here, held = active[stay], here.take(stay, axis=1), held.take(stay, axis=1)
+        rates = [rate.take(stay, axis=1) for rate in rates]
+        labelled = [_Clustering(part.table, part.labels[stay]) for part in labelled]
+    origin[:, active] = here
 
     logs = psi(origin)
     weights = _block_weights(logs)

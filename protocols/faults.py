@@ -6,7 +6,10 @@ finds here under the code that came; a code it does not know is shown as a numbe
 
 from __future__ import annotations
 
+import re
 from enum import IntEnum
+
+_SITE_NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
 
 
 class Fault(IntEnum):
@@ -79,6 +82,11 @@ class SiteFault(Exception):  # noqa: N818  (a fault is what a site reports, not 
     def __init__(self, fault: Fault, detail: str = "") -> None:
         self.fault = fault
         super().__init__(detail or fault.message)
+
+
+def usable_name(name: str) -> bool:
+    """Whether a site may be called so: the name stands in logs and reports, and is a folder's name everywhere."""
+    return bool(_SITE_NAME.fullmatch(name)) and set(name) != {"."}
 
 
 def describe(code: int) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import importlib
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from flwr.app import ArrayRecord, ConfigRecord, RecordDict
@@ -23,6 +23,7 @@ _ASK_KEYS: dict[str, type] = {"session": str, "round": int, "seed": int}
 _ANSWER_KEYS: dict[str, type] = {"site": str, "round": int, "fault": int}
 _SESSION = re.compile(r"[A-Za-z0-9_-]{0,64}")
 """A session's name becomes part of a file name at the site."""
+_LANE = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9}){0,7}")
 
 
 @dataclass(frozen=True)
@@ -68,7 +69,14 @@ def read_ask(content: RecordDict) -> Ask:
     envelope = _envelope(content, _ASK_KEYS)
     if not _SESSION.fullmatch(envelope["session"]):
         raise PayloadError(ENVELOPE, "session", "holds other characters than letters, digits, hyphen and underscore")
-    return Ask(parcels=_parcels(content, lambda _, title: find(title)), **envelope)
+    for key in ("round", "seed"):
+        if envelope[key] < 0:
+            raise PayloadError(ENVELOPE, key, "is negative")
+    parcels = _parcels(content, lambda _, title: find(title))
+    for parcel in parcels:
+        if not _LANE.fullmatch(parcel.lane):
+            raise PayloadError(parcel.payload.title(), "lane", "is not numbers with dots between them")
+    return Ask(parcels=parcels, **envelope)
 
 
 def read_envelope(content: RecordDict) -> Answer:
@@ -84,14 +92,14 @@ def read_answer(content: RecordDict, expected: Sequence[Parcel]) -> Answer:
     PayloadError
         If it is malformed, or answers something else than was asked.
     """
-    envelope = _envelope(content, _ANSWER_KEYS)
-    if envelope["fault"]:
-        return Answer(parcels=(), **envelope)
+    answer = read_envelope(content)
+    if answer.fault:
+        return answer
     wanted = [ask.payload.answer for ask in expected]
 
     def answer_to(place: int, title: str) -> type[Payload]:
-        answer = wanted[place] if place < len(wanted) else None
-        if answer is None or title != answer.title():
+        kind = wanted[place] if place < len(wanted) else None
+        if kind is None or title != kind.title():
             raise PayloadError(
                 shorten(title),
                 "payload",
@@ -99,7 +107,7 @@ def read_answer(content: RecordDict, expected: Sequence[Parcel]) -> Answer:
                 if place < len(expected)
                 else "nothing was asked that it answers",
             )
-        return answer
+        return kind
 
     parcels = _parcels(content, answer_to)
     if len(parcels) != len(expected):
@@ -107,7 +115,7 @@ def read_answer(content: RecordDict, expected: Sequence[Parcel]) -> Answer:
     for got, ask in zip(parcels, expected, strict=True):
         if got.lane != ask.lane:
             raise PayloadError(got.payload.title(), "lane", f"expected {ask.lane!r}, got {shorten(got.lane)!r}")
-    return Answer(parcels=parcels, **envelope)
+    return replace(answer, parcels=parcels)
 
 
 def find(title: str) -> type[Payload]:
@@ -131,7 +139,7 @@ def ledger_lines(
     base = {"round": round_number, "direction": direction, "site": site}
     yield {**base, "lane": "", "payload": ENVELOPE, "fields": {}, "bytes": _scalar_bytes(content, ENVELOPE)}
     for place, parcel in enumerate(parcels):
-        arrays = content.array_records[f"{place}.arrays"]
+        arrays = _array(content, f"{place}.arrays") or ArrayRecord()
         described = {
             name: _describe(name, spec, parcel.payload, arrays) for name, spec in specs(type(parcel.payload)).items()
         }
@@ -145,8 +153,19 @@ def encoded_bytes(content: RecordDict) -> int:
     return arrays + sum(_scalar_bytes(content, name) for name in content.config_records)
 
 
+def _config(content: RecordDict, name: str) -> ConfigRecord | None:
+    """The ConfigRecord of that name; `content.config_records` would copy all of them together at each access."""
+    record = content.get(name)
+    return record if isinstance(record, ConfigRecord) else None
+
+
+def _array(content: RecordDict, name: str) -> ArrayRecord | None:
+    record = content.get(name)
+    return record if isinstance(record, ArrayRecord) else None
+
+
 def _scalar_bytes(content: RecordDict, name: str) -> int:
-    return len(content.config_records[name].deflate())
+    return len(content[name].deflate())
 
 
 def _describe(name: str, spec: FieldSpec, payload: Payload, arrays: ArrayRecord) -> dict[str, Any]:
@@ -173,7 +192,7 @@ def _write(envelope: dict[str, Any], parcels: Sequence[Parcel]) -> RecordDict:
 
 
 def _envelope(content: RecordDict, keys: dict[str, type]) -> dict[str, Any]:
-    record = content.config_records.get(ENVELOPE)
+    record = _config(content, ENVELOPE)
     if record is None:
         raise PayloadError(ENVELOPE, ENVELOPE, "is missing")
     for key, kind in keys.items():
@@ -188,12 +207,12 @@ def _envelope(content: RecordDict, keys: dict[str, type]) -> dict[str, Any]:
 def _parcels(content: RecordDict, class_of: Callable[[int, str], type[Payload]]) -> list[Parcel]:
     count, odd = divmod(len(content) - 1, 2)
     names = {f"{place}.{part}" for place in range(count) for part in ("scalars", "arrays")}
-    if odd or set(content) != names | {ENVELOPE} or content.metric_records:
+    if odd or set(content) != names | {ENVELOPE}:
         raise PayloadError(ENVELOPE, "parcels", "are not the records of a message of ours")
     parcels = []
     for place in range(count):
-        scalars = content.config_records.get(f"{place}.scalars")
-        arrays = content.array_records.get(f"{place}.arrays")
+        scalars = _config(content, f"{place}.scalars")
+        arrays = _array(content, f"{place}.arrays")
         label = None if scalars is None else scalars.get("parcel")
         if scalars is None or arrays is None or not isinstance(label, list) or len(label) != 2:
             raise PayloadError(ENVELOPE, "parcels", f"parcel {place} has no lane and title")

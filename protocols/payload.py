@@ -25,6 +25,7 @@ _SCALARS: dict[object, str] = {bool: "bool", int: "int", float: "float", str: "s
 _DTYPES = {
     name: np.dtype(name).newbyteorder("<") for name in ("bool", "uint8", "uint64", "int64", "float32", "float64")
 }
+_MOST_DIMENSIONS = 8  # far more than any payload has; keeps what a message shows of a foreign shape short
 
 
 class PayloadError(ValueError):
@@ -85,12 +86,16 @@ class FieldSpec:
         kind = "array"
         if typing.get_origin(annotation) is tuple and typing.get_args(annotation)[1:] == (...,):
             kind, annotation = "arrays", typing.get_args(annotation)[0]
-        if not hasattr(annotation, "dim_str") or len(annotation.dtypes) != 1:
+        dims = str(getattr(annotation, "dim_str", "")).split()
+        plain = all(dim.isidentifier() or dim.isdigit() for dim in dims)  # no "...", "*k" or "k+1": not checked here
+        listed = getattr(annotation, "dtypes", ())
+        dtypes = set(listed) - {"bool_"} if isinstance(listed, list | tuple) else set()  # "bool_": numpy 1's name
+        if len(dtypes) != 1 or not plain:
             raise TypeError(f"{annotation!r} cannot cross the wire")
-        (dtype,) = annotation.dtypes
+        dtype = str(dtypes.pop())
         if dtype not in _DTYPES:
             raise TypeError(f"arrays of {dtype} cannot cross the wire; use one of {', '.join(_DTYPES)}")
-        return cls(kind, dtype, tuple(annotation.dim_str.split()))
+        return cls(kind, dtype, tuple(dims))
 
 
 @cache
@@ -120,6 +125,8 @@ def check(payload: Payload) -> None:
         if spec.kind == "array":
             _check_array(title, name, spec, value, sizes)
         elif spec.kind == "arrays":
+            if not isinstance(value, tuple):
+                raise PayloadError(title, name, f"expected a tuple of arrays, got {type(value).__name__}")
             for place, item in enumerate(value):
                 _check_array(title, f"{name}[{place}]", spec, item, sizes)
         else:
@@ -130,7 +137,7 @@ def _check_scalar(title: str, name: str, spec: FieldSpec, value: Any) -> None:
     if spec.kind == "strs":
         good = isinstance(value, tuple) and all(isinstance(item, str) for item in value)
     else:
-        good = type(value).__name__ == spec.kind
+        good = _SCALARS.get(type(value)) == spec.kind
     if not good:
         raise PayloadError(title, name, f"expected {spec.kind}, got {type(value).__name__}")
     if spec.kind == "float" and not math.isfinite(value):
@@ -194,7 +201,8 @@ def decode(payload: type[Payload], scalars: ConfigRecord, arrays: ArrayRecord) -
         value = scalars[name]
         if spec.kind == "arrays":
             if type(value) is not int or not 0 <= value <= len(arrays):
-                raise PayloadError(title, name, f"counts more arrays than the {len(arrays)} that came")
+                got = value if type(value) is int else type(value).__name__
+                raise PayloadError(title, name, f"expected a count of up to {len(arrays)} arrays that came, got {got}")
             values[name] = tuple(_take(title, arrays, f"{name}.{place}", used) for place in range(value))
         else:
             values[name] = tuple(value) if spec.kind == "strs" and isinstance(value, list) else value
@@ -220,7 +228,9 @@ def _take(title: str, arrays: Mapping[str, Array], name: str, used: set[str]) ->
 
 
 def encode_array(values: np.ndarray) -> Array:
-    """Raw little-endian numbers in C order."""
+    """Raw little-endian numbers in C order; a TypeError for an array of other things than such numbers."""
+    if values.dtype.name not in _DTYPES:
+        raise TypeError(f"arrays of {values.dtype.name} cannot be encoded; use one of {', '.join(_DTYPES)}")
     plain = np.ascontiguousarray(values, dtype=_DTYPES[values.dtype.name]).reshape(values.shape)
     return Array(dtype=values.dtype.name, shape=tuple(values.shape), stype=RAW, data=plain.tobytes())
 
@@ -238,8 +248,10 @@ def decode_array(array: Array) -> np.ndarray:
         raise ValueError(f"expected serialization {RAW!r}, got {shorten(array.stype)!r}")
     if array.dtype not in _DTYPES:
         raise ValueError(f"arrays of dtype {shorten(array.dtype)!r} are not accepted")
-    if any(type(size) is not int or size < 0 for size in array.shape):
-        raise ValueError("its shape holds something else than sizes")
+    if len(array.shape) > _MOST_DIMENSIONS or any(
+        type(size) is not int or not 0 <= size < 2**63 for size in array.shape
+    ):
+        raise ValueError(f"its shape is not one of up to {_MOST_DIMENSIONS} sizes")
     dtype = _DTYPES[array.dtype]
     expected = math.prod(array.shape) * dtype.itemsize
     if len(array.data) != expected:

@@ -56,6 +56,7 @@ def run(grid: Grid, context: Context) -> Path:
     n_sites = _number_of_sites(grid, config, scenario)
 
     directory = ResultsDirectory.open(str(config["output-dir"]), results_name(config), context.run_id)
+    started = False
     try:
         if config["resume-from"]:
             directory.adopt(str(config["resume-from"]))
@@ -71,18 +72,19 @@ def run(grid: Grid, context: Context) -> Path:
             checkpoint=checkpoint,
         )
         strategy.summary()
+        started = True
         result = strategy.start(grid=grid, timeout=config["round-timeout"])
     except BaseException:
-        _leave(directory)
+        _leave(directory, started=started)
         raise
     report, arrays = _report(config, scenario, protocol, strategy, result)
     pictures = figures(report, arrays)
     return directory.finish(report, arrays, result.ledger, pictures)
 
 
-def _leave(directory: ResultsDirectory) -> None:
-    """After a failure: keep what a resumed run needs, else nothing."""
-    if any(directory.checkpoint.glob("round-*.npz")):
+def _leave(directory: ResultsDirectory, *, started: bool) -> None:
+    """After a failure: keep what a resumed run needs, else nothing (what was adopted is still where it came from)."""
+    if started and any(directory.checkpoint.glob("round-*.npz")):
         logger.error('to go on: resume-from="%s"', directory.final)
     else:
         shutil.rmtree(directory.partial, ignore_errors=True)

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from flwr.app import Array, ArrayRecord, ConfigRecord, RecordDict
-
-from protocols.payload import RAW
+from flwr.app import Array, ArrayRecord, ConfigRecord, MetricRecord, RecordDict
 
 _RUN = "run.json"
 
@@ -70,16 +68,15 @@ class Checkpoint:
             folder.mkdir(parents=True, exist_ok=True)
             write_atomically(run, json.dumps({"session": session, "identity": identity}, indent=1).encode())
             return
-        saved = json.loads(run.read_text())
-        differing = sorted(
-            key for key in saved["identity"].keys() | identity.keys() if saved["identity"].get(key) != identity.get(key)
-        )
+        try:
+            saved = json.loads(run.read_text())
+            kept, self.session = dict(saved["identity"]), str(saved["session"])
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise CheckpointError(f"{run} cannot be read ({error}); start the run anew") from error
+        differing = sorted(key for key in kept.keys() | identity.keys() if kept.get(key) != identity.get(key))
         if differing:
-            changes = "; ".join(
-                f"{key} was {saved['identity'].get(key)!r}, is {identity.get(key)!r}" for key in differing
-            )
+            changes = "; ".join(f"{key} was {kept.get(key)!r}, is {identity.get(key)!r}" for key in differing)
             raise CheckpointError(f"the interrupted run was another one: {changes}")
-        self.session = saved["session"]
 
     def rounds(self) -> Iterator[SavedRound]:
         """The saved rounds in order, up to the first that is missing."""
@@ -90,21 +87,10 @@ class Checkpoint:
 
     def save(self, saved: SavedRound) -> None:
         """Write one round; when this returns, it is on disk."""
-        arrays: dict[str, np.ndarray] = {}
-        sites: dict[str, Any] = {}
-        for site, content in saved.contents.items():
-            place = len(sites)
-            described: dict[str, Any] = {"configs": {}, "arrays": {}}
-            for name, record in content.config_records.items():
-                described["configs"][name] = dict(record)
-            for name, array_record in content.array_records.items():
-                described["arrays"][name] = {
-                    key: [array.dtype, list(array.shape)] for key, array in array_record.items()
-                }
-                for key, array in array_record.items():
-                    arrays[f"{place}/{name}/{key}"] = np.frombuffer(array.data, np.uint8)
-            sites[site] = described
+        blobs: list[bytes] = []
+        sites = {site: _describe(content, blobs) for site, content in saved.contents.items()}
         about = {"asked": saved.asked, "failures": dict(saved.failures), "sites": sites}
+        arrays = {str(place): np.frombuffer(blob, np.uint8) for place, blob in enumerate(blobs)}
         arrays["about"] = np.frombuffer(json.dumps(about).encode(), np.uint8)
         with _replacing(self._path(saved.number)) as temporary, temporary.open("wb") as file:
             np.savez(file, **arrays)  # type: ignore[arg-type]
@@ -115,26 +101,53 @@ class Checkpoint:
         return self.folder / f"round-{number:05d}.npz"
 
 
+_KINDS: dict[str, type[ConfigRecord] | type[MetricRecord]] = {"config": ConfigRecord, "metric": MetricRecord}
+
+
+def _describe(content: RecordDict, blobs: list[bytes]) -> dict[str, Any]:
+    """A message's records as JSON values; their bytes, as they came and whatever they are, go to `blobs`.
+
+    Nothing is left out that a check may refuse: a replayed answer must be refused as it was the first time.
+    """
+
+    def kept(data: bytes) -> int:
+        blobs.append(data)
+        return len(blobs) - 1
+
+    described: dict[str, Any] = {}
+    for name, record in content.items():
+        if isinstance(record, ArrayRecord):
+            listed = [[key, x.dtype, x.shape, x.stype, kept(x.data)] for key, x in record.items()]
+            described[name] = ["array", listed]
+        else:
+            described[name] = ["config" if isinstance(record, ConfigRecord) else "metric", kept(record.deflate())]
+    return described
+
+
+def _restore(described: Mapping[str, Any], blobs: Callable[[int], bytes]) -> RecordDict:
+    """What `_describe` described."""
+    content = RecordDict()
+    for name, (kind, listed) in described.items():
+        if kind == "array":
+            content[name] = ArrayRecord(
+                {key: Array(dtype, tuple(shape), stype, blobs(place)) for key, dtype, shape, stype, place in listed}
+            )
+        else:
+            content[name] = _KINDS[kind].inflate(blobs(listed))
+    return content
+
+
 def _read(path: Path, number: int) -> SavedRound:
     try:
         with np.load(path, allow_pickle=False) as file:
             about = json.loads(file["about"].tobytes())
-            contents = {}
-            for place, (site, described) in enumerate(about["sites"].items()):
-                content = RecordDict()
-                for name, values in described["configs"].items():
-                    content[name] = ConfigRecord(values)
-                for name, listed in described["arrays"].items():
-                    content[name] = ArrayRecord(
-                        {
-                            key: Array(dtype, tuple(shape), RAW, file[f"{place}/{name}/{key}"].tobytes())
-                            for key, (dtype, shape) in listed.items()
-                        }
-                    )
-                contents[site] = content
-    except (OSError, ValueError, KeyError) as error:
+            contents = {
+                site: _restore(described, lambda place: file[str(place)].tobytes())
+                for site, described in about["sites"].items()
+            }
+            return SavedRound(number, tuple(about["asked"]), contents, dict(about["failures"]))
+    except Exception as error:  # numpy, zipfile, JSON and Flower each have their own for a damaged file
         raise CheckpointError(f"{path} cannot be read ({error}); delete it to resume from the round before") from error
-    return SavedRound(number, tuple(about["asked"]), contents, about["failures"])
 
 
 @contextmanager

@@ -15,9 +15,9 @@ from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDic
 from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Result, Strategy
 
-from protocols.faults import describe
+from protocols.faults import Fault, describe, usable_name
 from protocols.message import Ask, Parcel, ledger_lines, read_answer, read_envelope, write_ask
-from protocols.payload import PayloadError, shorten
+from protocols.payload import PayloadError
 from strategies.checkpoint import Checkpoint, SavedRound
 from strategies.conversation import (
     Broadcast,
@@ -115,6 +115,7 @@ class FusionStrategy(Strategy):
         self._request: Request | None = None
         self._flat: dict[str, Broadcast | Tell] = {}
         self._nodes: dict[str, int] = {}
+        self._greeted: set[int] = set()
         self._asked: dict[int, str] = {}
         self._sent: dict[int, tuple[RecordDict, list[Parcel]]] = {}
         self._result = FusionResult()
@@ -231,10 +232,13 @@ class FusionStrategy(Strategy):
         return number
 
     def _greet_if_needed(self, grid: Grid, timeout: float) -> None:
-        """Learn the nodes' names when a request goes by name to sites whose node is not known (after a resume)."""
-        if not addressed(self._flat) - set(self._nodes):
+        """Learn new nodes' names when a request goes to a site that has none (after a resume, or its restart)."""
+        nodes = set(grid.get_node_ids())
+        strangers = nodes - set(self._nodes.values()) - self._greeted
+        if not strangers or addressed(self._flat) <= {site for site, node in self._nodes.items() if node in nodes}:
             return
-        self._asked = dict.fromkeys(grid.get_node_ids(), "")
+        self._greeted |= strangers
+        self._asked = dict.fromkeys(sorted(nodes), "")
         content, parcels = self._encode(0, [])
         self._sent = dict.fromkeys(self._asked, (content, parcels))
         messages = [Message(content, node, "train", group_id="0") for node in self._asked]
@@ -254,7 +258,7 @@ class FusionStrategy(Strategy):
             if not waiting or time.monotonic() > deadline:
                 break
             time.sleep(pause)
-            pause = min(1.5 * pause, _LONGEST_PAUSE)
+            pause = min(1.2 * pause, _LONGEST_PAUSE)
         self._timeout = timeout
         return replies
 
@@ -291,6 +295,8 @@ class FusionStrategy(Strategy):
         for node, name in self._asked.items():
             if not name and node not in self._nodes.values():
                 sent[f"node {node}"] = self._sent[node]
+        for site in (addressed(self._flat) or set(self.sites)) - set(sent):
+            failures[site] = "its node is not connected"
         known = [site for site in sent if not site.startswith("node ")]
         saved = SavedRound(server_round, tuple(sorted(known)), contents, failures)
         self._receive(saved, sent)
@@ -338,10 +344,20 @@ class FusionStrategy(Strategy):
                 failures[self._label(node)] = str(error)
                 answered.add(node)
                 continue
+            if envelope.fault and not (envelope.site and envelope.round):
+                failures[self._label(node)] = describe(envelope.fault)  # it could not say who it is, or to what
+                answered.add(node)
+                continue
             if envelope.round != number:
                 logger.warning("an answer of round %d came late from %s: ignored", envelope.round, self._label(node))
                 continue
             answered.add(node)
+            if not usable_name(envelope.site):
+                failures[self._label(node)] = describe(Fault.BAD_SITE_NAME)
+                continue
+            if self._asked[node] not in ("", envelope.site):
+                failures[self._asked[node]] = f"calls itself {envelope.site} now"
+                continue
             site = self._introduce(envelope.site, node, speakers)
             if site is not None:
                 contents[site] = reply.content
@@ -351,14 +367,13 @@ class FusionStrategy(Strategy):
 
     def _introduce(self, site: str, node: int, speakers: dict[str, int]) -> str | None:
         """The name that a node gave, checked against the others'; None for a site that came too late to take part."""
-        if site in speakers or (site in self._nodes and self._nodes[site] != node and self._nodes[site] in self._asked):
+        if site in speakers:
             raise FusionError(
-                f"two sites call themselves {shorten(site)!r}: give each SuperNode its own name "
-                "(--node-config 'site=\"...\"')"
+                f"two sites call themselves {site!r}: give each SuperNode its own name (--node-config 'site=\"...\"')"
             )
         speakers[site] = node
         if site not in self._nodes and self._result.rounds and site not in self._result.sites:
-            logger.warning("site %s connected after the run had begun: not taken in", shorten(site))
+            logger.warning("site %s connected after the run had begun: not taken in", site)
             return None
         self._nodes[site] = node
         return site
@@ -372,8 +387,12 @@ class FusionStrategy(Strategy):
         failures = dict(saved.failures)
         parcels: dict[str, list[Parcel]] = {}
         lines: list[dict[str, Any]] = []
+        described: dict[int, list[dict[str, Any]]] = {}  # by message: most often all sites were sent the same
         for site, (content, asks) in sent.items():
-            lines += ledger_lines(content, asks, round_number=saved.number, direction="to_site", site=site)
+            if id(content) not in described:
+                about = ledger_lines(content, asks, round_number=saved.number, direction="to_site", site=site)
+                described[id(content)] = list(about)
+            lines += [{**line, "site": site} for line in described[id(content)]]
         for site, content in saved.contents.items():
             try:
                 answer = read_answer(content, sent[site][1])

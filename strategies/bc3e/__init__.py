@@ -83,7 +83,7 @@ class BC3E(FusionStrategy):
     def conversation(self, repetition: int = 0) -> Conversation[Ensemble]:
         """Survey what the sites hold, fit, conclude."""
         survey = Survey(self.distribution, f"{self.session}")
-        holdings: dict[str, Holdings] = yield Broadcast(survey, check=_check_holdings)
+        holdings: dict[str, Holdings] = yield Broadcast(survey, check=self._check_holdings)
         plan = make_plan(holdings, self.distribution, self.classes)
         starts = {}
         if self.distribution != "row":
@@ -106,6 +106,19 @@ class BC3E(FusionStrategy):
         rng = np.random.default_rng([self.seed + repetition, 1])
         seeds = [int(seed) for seed in rng.integers(1, 2**31, size=number)]
         return [0, *seeds[1:]] if plan.n_classifiers else seeds
+
+    def _check_holdings(self, site: str, answer: Holdings) -> None:
+        expected = {
+            "n_clusters": (len(answer.clusterings), len(answer.n_clusters)),
+            "keys": (0 if self.distribution == "row" else answer.instances, len(answer.keys)),
+        }
+        for name, (wanted, got) in expected.items():
+            if got != wanted:
+                raise PayloadError(answer.title(), name, f"expected {wanted} numbers, got {got}")
+        if answer.instances < 0 or (answer.n_clusters < 0).any():
+            raise PayloadError(answer.title(), "instances", "a size is negative")
+        if sorted(set(answer.clusterings)) != list(answer.clusterings):
+            raise PayloadError(answer.title(), "clusterings", "names are not in order, or one comes twice")
 
     # -- what a run reports -------------------------------------------------------------------------------------------
 
@@ -170,17 +183,6 @@ def from_config(config: Mapping[str, Any], **common: Any) -> BC3E:
     )
 
 
-def _check_holdings(site: str, answer: Holdings) -> None:
-    if len(answer.n_clusters) != len(answer.clusterings):
-        raise PayloadError(
-            answer.title(), "n_clusters", f"expected {len(answer.clusterings)} sizes, got {len(answer.n_clusters)}"
-        )
-    if answer.instances < 0 or (answer.n_clusters < 0).any():
-        raise PayloadError(answer.title(), "instances", "a size is negative")
-    if sorted(set(answer.clusterings)) != list(answer.clusterings):
-        raise PayloadError(answer.title(), "clusterings", "names are not in order, or one comes twice")
-
-
 def _expect_starts(plan: Plan) -> Any:
     def check(site: str, answer: Any) -> None:
         expected = (plan.k, len(plan.shared_rows[site]))
@@ -200,8 +202,15 @@ def _conclude(plan: Plan, fit: Fit) -> Conversation[dict[str, Tally]]:
             gamma = fit.shared.gamma_of(site, accepted=accepted)
             counted = fit.shared.counted_by(site)
         asks[site] = Conclude(accepted, gamma, counted)
-    answers: dict[str, Tally] = yield Tell(asks, measure={"bound": fit.bound})
+    answers: dict[str, Tally] = yield Tell(asks, check=_check_tally, measure={"bound": fit.bound})
     return answers
+
+
+def _check_tally(site: str, answer: Tally) -> None:
+    if len(answer.methods) != len(answer.total):
+        raise PayloadError(answer.title(), "methods", f"expected {len(answer.total)} names, got {len(answer.methods)}")
+    if ((answer.correct < 0) | (answer.correct > answer.total)).any():
+        raise PayloadError(answer.title(), "correct", "expected counts between 0 and those of total")
 
 
 def _add_up(tallies: Mapping[str, Tally]) -> tuple[dict[str, int], dict[str, int]]:

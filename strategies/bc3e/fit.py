@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
 from jaxtyping import Float64, Int64
 
-from numerics.anderson import PLAIN, Block, Weights, project_log_alpha
+from numerics.anderson import DEPTH, PLAIN, Block, Weights, project_log_alpha
 from numerics.fixed_point import from_grid, one_to_grid
 from numerics.maximization import initial_beta, maximize_alpha, maximize_beta, smoothing_bound
 from protocols.bc3e import EStep, Shares, Statistics, Sweep
@@ -186,7 +187,7 @@ class Fitting:
         for number in range(1, sweeps + 1):
             moving = self.shared.asks(first=number == 1) if self.shared else {}
             asks = self._asks(step, moving) if number == 1 else dict(moving)
-            answers = yield Tell(asks, check=self._check, measure=measure)
+            answers = yield Tell(asks, check=partial(self._check, moving), measure=measure)
             self._lose(set(asks) - set(answers))
             if number == 1:
                 self._keep_statistics(answers)
@@ -225,7 +226,7 @@ class Fitting:
             smoothing=self.settings.smoothing,
         )
 
-    def _check(self, site: str, answer: Any) -> None:
+    def _check(self, moving: Mapping[str, Sweep], site: str, answer: Any) -> None:
         """Hold an answer's sizes against what was agreed on."""
         names = self.plan.common_of(site)
         for part in answer if isinstance(answer, tuple) else (answer,):
@@ -239,7 +240,9 @@ class Fitting:
                 own = self.plan.instances[site] - len(self.plan.shared_rows[site])
                 _expect(part, "n", part.n, own)
             else:
-                _expect(part, "share", part.share.shape[0], self.plan.k)
+                _expect(part, "share", part.share.shape, (self.plan.k, len(moving[site].active)))
+                history = len(self.log_alpha.points[-DEPTH:]) + 1
+                _expect(part, "products", len(part.products), history if self.plan.own_of(site) else 0)
 
     def _lose(self, sites: set[str]) -> None:
         """Sites that did not answer. Where instances are shared they are gone; else they may come back."""

@@ -1,0 +1,275 @@
+"""BC3E on pooled labels, as plain as possible: what every other computation of it is held against.
+
+Written from specs/bc3e.md and papers/bc3e.txt, eqs. (3) and (5) to (8), and from nothing else: one array ``(N, k)``, one
+loop over the clusterings, one E-step after another. It shares no code with `numerics`, except for the container of the
+labels.
+
+It computes in one of two ways:
+
+- ``bits=None``: in float64 throughout, eq. (5) in the log domain. This is the mathematics, to about 1e-12.
+- ``bits=30``, say: every summand that would cross sites lies on the grid of multiples of ``2**-bits`` (specs/bc3e.md,
+  "Bit-for-bit equality"). Equality to the last bit then asks for the same elementary operations before the rounding, so
+  eq. (5) is the product ``exp(psi(gamma_i) - max psi) * beta_i``, normalised, and is not regrouped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+from jaxtyping import Float64
+from scipy.optimize import minimize
+from scipy.special import gammaln, psi
+
+from numerics.ensemble import Ensemble, Labels
+
+Alpha = Float64[np.ndarray, "k"]
+Beta = Float64[np.ndarray, "k k_m"]
+Gamma = Float64[np.ndarray, "n k"]
+MaximizeAlpha = Callable[[Alpha, Alpha], Alpha]
+
+BOX = (1e-3, 1e4)
+LOG_OF_ZERO = {1: -1e300, 2: -1e4}
+"""Stands for log 0, by the dimensions of the labels. Under a soft label, a probability too small for the grid may meet
+a beta of 0 that is such only because of the grid: what it takes off must then be nothing."""
+
+
+@dataclass
+class Result:
+    """Outcome of `fit`: parameters, gamma ``(N, k)``, and the bound after every E-step."""
+
+    alpha: Alpha
+    beta: dict[str, Beta]
+    gamma: Gamma
+    bounds: list[float] = field(default_factory=list)
+
+    @property
+    def theta(self) -> Gamma:
+        return self.gamma / add_classes(self.gamma)[:, None]
+
+
+def add_classes(values: Gamma) -> Float64[np.ndarray, "n"]:
+    """Sum over the classes, first to last (NumPy's own sum may take another order)."""
+    return np.asarray(sum(values.T[1:], values.T[0]))
+
+
+def on_grid(values: np.ndarray, bits: int | None) -> np.ndarray:
+    return values if bits is None else np.rint(values * 2.0**bits) / 2.0**bits
+
+
+def one_hot(labels: Labels, size: int) -> Gamma:
+    """Labels as rows of probabilities; a missing one is a row of zeros."""
+    if labels.ndim == 1:
+        return (labels[:, None] == np.arange(size)).astype(float)
+    return np.pad(labels, [(0, 0), (0, size - labels.shape[1])])
+
+
+def labelled(labels: Labels) -> np.ndarray:
+    return labels >= 0 if labels.ndim == 1 else labels.sum(axis=1) > 0
+
+
+def vote_counts(ensemble: Ensemble, k: int, bits: int | None = None) -> Gamma:
+    """C_ni = sum_l [w1_nl = i], or the sum of class probabilities."""
+    total = np.zeros((ensemble.n, k))
+    for labels in ensemble.classifiers.values():
+        total += on_grid(one_hot(labels, k), bits)
+    return total
+
+
+def cold_gamma(ensemble: Ensemble, alpha: Alpha, bits: int | None = None) -> Gamma:
+    """Alpha + C_n + r2_n / k."""
+    k = len(alpha)
+    r2 = sum((labelled(labels).astype(float) for labels in ensemble.clusterings.values()), np.zeros(ensemble.n))
+    return alpha + (vote_counts(ensemble, k, bits) + r2[:, None] * on_grid(np.array(1 / k), bits))
+
+
+# -- E-step -----------------------------------------------------------------------------------------------------------
+
+
+def log_likelihood(beta: Beta, labels: Labels) -> Gamma:
+    """Log of beta_{m,i,w}, averaged under a soft label; 0 for a label that no class can produce."""
+    never = LOG_OF_ZERO[labels.ndim]
+    logs = np.full_like(beta, never)
+    np.log(beta, out=logs, where=beta > 0)
+    logs[:, beta.max(axis=0) == 0] = 0.0
+    weights = one_hot(labels, beta.shape[1])
+    average = sum((weights[:, [j]] * logs[:, j] for j in range(beta.shape[1])), np.zeros((len(labels), len(beta))))
+    average[average.max(axis=1) <= never / 100] = 0.0
+    return average
+
+
+def likelihood(beta: Beta, labels: Labels) -> Gamma:
+    """beta_{m,i,w}; under a soft label, up to a factor common to the classes."""
+    if labels.ndim == 2:
+        logs = log_likelihood(beta, labels)
+        return np.exp(logs - logs.max(axis=1, keepdims=True))
+    informative = np.where(beta.max(axis=0) == 0, 1.0, beta)
+    return informative[:, labels].T
+
+
+def responsibilities(beta: Beta, labels: Labels, gamma: Gamma, bits: int | None = None) -> Gamma:
+    """Eq. (5): phi_nmi proportional to exp(psi(gamma_ni)) beta_{m,i,w}; 0 where there is no label."""
+    there = labelled(labels)[:, None]
+    if bits is None:
+        logs = psi(gamma) + log_likelihood(beta, labels)
+        phi = np.exp(logs - logs.max(axis=1, keepdims=True))
+        return np.where(there, phi / add_classes(phi)[:, None], 0.0)
+    phi = np.exp(psi(gamma) - psi(gamma).max(axis=1, keepdims=True)) * likelihood(beta, labels)
+    total = add_classes(phi)[:, None]
+    assert (total > 1e-200)[there].all(), "use bits=None for this"
+    return np.where(there, np.rint(phi * (2.0**bits / total)) / 2.0**bits, 0.0)
+
+
+def sweep(ensemble: Ensemble, alpha: Alpha, beta: Mapping[str, Beta], gamma: Gamma, bits: int | None = None) -> Gamma:
+    """Eq. (6): gamma_n = alpha + C_n + sum_m phi_nm."""
+    total = vote_counts(ensemble, len(alpha), bits)
+    for name, labels in ensemble.clusterings.items():
+        total += responsibilities(beta[name], labels, gamma, bits)
+    return alpha + total
+
+
+def e_step(
+    ensemble: Ensemble,
+    alpha: Alpha,
+    beta: Mapping[str, Beta],
+    gamma: Gamma,
+    *,
+    bits: int | None = None,
+    tolerance: float = 1e-8,
+    max_sweeps: int = 500,
+) -> tuple[Gamma, dict[str, Gamma]]:
+    """Sweep until no gamma_ni of the instance moves by more than `tolerance`; each instance stops by itself.
+
+    Returns gamma, and by clustering the phi that made it.
+    """
+    if bits is not None:
+        tolerance = max(tolerance, 1.5 * 2.0**-bits)
+    before = gamma.copy()
+    moving = np.ones(ensemble.n, bool)
+    after = before
+    for number in range(max_sweeps):
+        after = np.where(moving[:, None], sweep(ensemble, alpha, beta, before, bits), after)
+        moving &= np.abs(after - before).max(axis=1, initial=0.0) > tolerance
+        if not moving.any() or number == max_sweeps - 1:
+            break
+        before = np.where(moving[:, None], after, before)
+    phi = {name: responsibilities(beta[name], w, before, bits) for name, w in ensemble.clusterings.items()}
+    return after, phi
+
+
+# -- bound ------------------------------------------------------------------------------------------------------------
+
+
+def bound(
+    ensemble: Ensemble,
+    alpha: Alpha,
+    beta: Mapping[str, Beta],
+    gamma: Gamma,
+    phi: Mapping[str, Gamma],
+    smoothing: float = 0.0,
+) -> float:
+    """Eq. (3), term by term and for any gamma and phi (nothing is assumed to cancel)."""
+    k = len(alpha)
+    expected = psi(gamma) - psi(add_classes(gamma))[:, None]
+    total = ensemble.n * (gammaln(alpha.sum()) - gammaln(alpha).sum()) + ((alpha - 1) * expected).sum()
+    total += (vote_counts(ensemble, k) * expected).sum()
+    for name, labels in ensemble.clusterings.items():
+        p = phi[name]
+        log_p = np.log(np.where(p > 0, p, 1.0))
+        logs = np.where(p > 0, log_likelihood(beta[name], labels), 0.0)
+        total += (p * (expected + logs - log_p)).sum()
+        if smoothing:
+            total += smoothing * np.log(np.maximum(beta[name], 1e-300)).sum()
+    total -= (gammaln(add_classes(gamma)) - gammaln(gamma).sum(axis=1)).sum() + ((gamma - 1) * expected).sum()
+    return float(total)
+
+
+# -- M-step -----------------------------------------------------------------------------------------------------------
+
+
+def expected_counts(phi: Gamma, labels: Labels, k_m: int, bits: int | None = None) -> Beta:
+    """T_mij = sum_n phi_nmi [w2_nm = j]."""
+    w = one_hot(labels, k_m)
+    return np.asarray(on_grid(phi[:, :, None] * w[:, None, :], bits).sum(axis=0))
+
+
+def maximize_beta(counts: Beta, smoothing: float = 0.0) -> Beta:
+    """Eq. (7); a class without mass gets a uniform row."""
+    k_m = counts.shape[1]
+    total = counts.sum(axis=1, keepdims=True) + smoothing * k_m
+    return np.where(total > 0, (counts + smoothing) / np.where(total > 0, total, 1), 1 / k_m)
+
+
+def alpha_objective(alpha: Alpha, mean_log_theta: Alpha) -> float:
+    """Eq. (8) by N, with the sign of its log-Gamma terms corrected."""
+    return float(gammaln(alpha.sum()) - gammaln(alpha).sum() + ((alpha - 1) * mean_log_theta).sum())
+
+
+def maximize_alpha(alpha: Alpha, mean_log_theta: Alpha) -> Alpha:
+    """Eq. (8) by a general optimiser, in log alpha, over the box."""
+
+    def loss(x: Alpha) -> tuple[float, Alpha]:
+        a = np.exp(x)
+        slope = psi(a.sum()) - psi(a) + mean_log_theta
+        return -alpha_objective(a, mean_log_theta), -slope * a
+
+    x = np.log(alpha)
+    for _ in range(3):  # started again from where it stopped, with a fresh curvature
+        options = {"maxiter": 2000, "maxfun": 5000, "ftol": 1e-16, "gtol": 1e-11}
+        bounds = [tuple(np.log(BOX))] * len(alpha)
+        x = minimize(loss, x, jac=True, method="L-BFGS-B", bounds=bounds, options=options).x
+    return np.clip(np.exp(x), *BOX)
+
+
+# -- EM ---------------------------------------------------------------------------------------------------------------
+
+
+def fit(
+    ensemble: Ensemble,
+    k: int,
+    n_clusters: Mapping[str, int],
+    *,
+    bits: int | None = None,
+    max_rounds: int = 200,
+    max_sweeps: int = 500,
+    tolerance: float = 1e-6,
+    smoothing: float = 0.0,
+    alpha: float = 1.0,
+    beta: Mapping[str, Beta] | None = None,
+    maximize: MaximizeAlpha | None = maximize_alpha,
+) -> Result:
+    """Plain EM, from alpha_i = `alpha` and uniform (or the given) beta, until the bound's relative change is small.
+
+    Parameters
+    ----------
+    ensemble : Ensemble
+        All labels of all instances.
+    k, n_clusters
+        Number of classes, and of clusters by clustering.
+    bits : int or None
+        Fineness of the grid; None: no grid.
+    max_rounds, max_sweeps, tolerance, smoothing
+        E-steps at most, sweeps of each at most, relative change of the bound, eta of the prior on beta.
+    alpha, beta
+        Where they start.
+    maximize : Callable or None
+        ``maximize(alpha, mean_log_theta)``: how eq. (8) is solved; None: alpha stays.
+    """
+    now = np.full(k, alpha)
+    tables = dict(beta) if beta else {name: np.full((k, size), 1 / size) for name, size in n_clusters.items()}
+    gamma = cold_gamma(ensemble, now, bits)
+    bounds: list[float] = []
+    for step in range(max_rounds):
+        gamma, phi = e_step(ensemble, now, tables, gamma, bits=bits, max_sweeps=max_sweeps)
+        bounds.append(bound(ensemble, now, tables, gamma, phi, smoothing))
+        if step == max_rounds - 1 or (step and abs(bounds[-1] - bounds[-2]) <= tolerance * abs(bounds[-1])):
+            break
+        expected = on_grid(psi(gamma) - psi(add_classes(gamma))[:, None], bits)
+        if maximize:
+            now = maximize(now, expected.sum(axis=0) / ensemble.n)
+        tables = {
+            name: maximize_beta(expected_counts(phi[name], w, n_clusters[name], bits), smoothing)
+            for name, w in ensemble.clusterings.items()
+        }
+    return Result(now, tables, gamma, bounds)
