@@ -19,7 +19,6 @@ from clients.shards import party_name, shard
 from protocols.faults import Fault, SiteFault, usable_name
 from protocols.message import Ask
 
-
 _OF_THE_SITE = {"data", "align-key-file", "allow-single-model", "site-output-dir"}
 """Which data a real site uses, and what it consents to, is for its own configuration to say, not for the run's."""
 

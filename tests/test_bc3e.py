@@ -11,9 +11,12 @@ import pytest
 from flwr.app import Context, Message, RecordDict
 
 import strategies.fusion
+from clients.dispatch import handle
+from numerics.anderson import Weights
 from protocols.bc3e import Survey
 from protocols.faults import Fault
 from protocols.message import Ask, Parcel, read_envelope, write_ask
+from protocols.payload import encode_array
 from scenarios.registry import find
 from server import app as server_app
 from server.results import load
@@ -234,6 +237,17 @@ def test_column_site_that_is_lost_does_not_come_back(tmp_path: Path) -> None:
     assert not (once / "sites" / "site-1" / "theta.csv").exists()
 
 
+def test_steps_from_before_a_site_was_dropped_are_not_combined_with_later_ones() -> None:
+    """The blocks keep their images, but what is known of their residuals holds for other sums."""
+    weights = Weights()
+    for products in ([4], [1, 3], [1, 1, 2]):
+        weights.accept(np.array(products))
+    weights.forget()
+    weights.accept(np.array([7, 7, 0, 1]))
+    np.testing.assert_array_equal(weights.gram, [[2, 0], [0, 1]])
+    assert len(weights.solve()) == 2
+
+
 # -- consent ----------------------------------------------------------------------------------------------------------
 
 
@@ -256,8 +270,6 @@ def test_run_configuration_cannot_consent_for_a_site(tmp_path: Path) -> None:
 
 def test_site_keys_in_a_run_configuration_mean_nothing(tmp_path: Path) -> None:
     """A fusion center that hands out the site's own keys is not obeyed."""
-    from clients.dispatch import handle
-
     forged = {**config(tmp_path, bc3e__distribution="column"), "allow-single-model": True}
     node = {**simulated(9)[0], "site": "clinic"}
     asked = Message(write_ask(Ask("s", 1, 0, [Parcel("0", Survey("column", "salt"))])), 5, "train")
@@ -318,8 +330,6 @@ def test_clusterings_alone_start_from_random_tables(tmp_path: Path) -> None:
 
 
 def test_counts_that_cannot_be_are_refused(tmp_path: Path) -> None:
-    from protocols.payload import encode_array
-
     def tamper(place: int, number: int, reply: Message) -> Message:
         if (place, number) == (1, 4):
             reply.content.array_records["0.arrays"]["correct"] = encode_array(np.full(5, 10**6))

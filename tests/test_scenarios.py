@@ -196,7 +196,7 @@ def test_defaults_are_those_of_pyproject() -> None:
 def test_pooled_is_a_target_set_with_hard_labels(name: str, clusterings: str) -> None:
     ensemble, k = bc3e.pooled(name, config(clusterings=clusterings), 0), CLASSES[name]
     single_link, k_means = bc3e.CLUSTERINGS[clusterings]
-    assert list(ensemble.classifiers) == ["tree", "logistic", "discriminant"]
+    assert list(ensemble.classifiers) == ["discriminant", "logistic", "tree"]
     assert set(ensemble.clusterings) == {f"single-link-{k * c}" for c in single_link} | {
         f"k-means-{k * c}" for c in k_means
     }
