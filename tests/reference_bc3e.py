@@ -1,6 +1,6 @@
 """BC3E on pooled labels, as plain as possible: what every other computation of it is held against.
 
-Written from specs/bc3e.md and papers/bc3e.txt, eqs. (3) and (5) to (8), and from nothing else: one array ``(N, k)``, one
+Written from specs/bc3e.md and papers/bc3e.txt, eqs. (3) and (5) to (8), and from nothing else: arrays ``(N, k)``, one
 loop over the clusterings, one E-step after another. It shares no code with `numerics`, except for the container of the
 labels.
 
@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float64
@@ -46,7 +47,7 @@ class Result:
 
     @property
     def theta(self) -> Gamma:
-        return self.gamma / add_classes(self.gamma)[:, None]
+        return np.asarray(self.gamma / add_classes(self.gamma)[:, None])
 
 
 def add_classes(values: Gamma) -> Float64[np.ndarray, "n"]:
@@ -55,13 +56,13 @@ def add_classes(values: Gamma) -> Float64[np.ndarray, "n"]:
 
 
 def on_grid(values: np.ndarray, bits: int | None) -> np.ndarray:
-    return values if bits is None else np.rint(values * 2.0**bits) / 2.0**bits
+    return values if bits is None else np.asarray(np.rint(values * 2.0**bits) / 2.0**bits)
 
 
 def one_hot(labels: Labels, size: int) -> Gamma:
     """Labels as rows of probabilities; a missing one is a row of zeros."""
     if labels.ndim == 1:
-        return (labels[:, None] == np.arange(size)).astype(float)
+        return np.asarray(labels[:, None] == np.arange(size), float)
     return np.pad(labels, [(0, 0), (0, size - labels.shape[1])])
 
 
@@ -81,7 +82,7 @@ def cold_gamma(ensemble: Ensemble, alpha: Alpha, bits: int | None = None) -> Gam
     """Alpha + C_n + r2_n / k."""
     k = len(alpha)
     r2 = sum((labelled(labels).astype(float) for labels in ensemble.clusterings.values()), np.zeros(ensemble.n))
-    return alpha + (vote_counts(ensemble, k, bits) + r2[:, None] * on_grid(np.array(1 / k), bits))
+    return np.asarray(alpha + (vote_counts(ensemble, k, bits) + r2[:, None] * on_grid(np.array(1 / k), bits)))
 
 
 # -- E-step -----------------------------------------------------------------------------------------------------------
@@ -103,7 +104,7 @@ def likelihood(beta: Beta, labels: Labels) -> Gamma:
     """beta_{m,i,w}; under a soft label, up to a factor common to the classes."""
     if labels.ndim == 2:
         logs = log_likelihood(beta, labels)
-        return np.exp(logs - logs.max(axis=1, keepdims=True))
+        return np.asarray(np.exp(logs - logs.max(axis=1, keepdims=True)))
     informative = np.where(beta.max(axis=0) == 0, 1.0, beta)
     return informative[:, labels].T
 
@@ -126,7 +127,7 @@ def sweep(ensemble: Ensemble, alpha: Alpha, beta: Mapping[str, Beta], gamma: Gam
     total = vote_counts(ensemble, len(alpha), bits)
     for name, labels in ensemble.clusterings.items():
         total += responsibilities(beta[name], labels, gamma, bits)
-    return alpha + total
+    return np.asarray(alpha + total)
 
 
 def e_step(
@@ -209,17 +210,19 @@ def alpha_objective(alpha: Alpha, mean_log_theta: Alpha) -> float:
 def maximize_alpha(alpha: Alpha, mean_log_theta: Alpha) -> Alpha:
     """Eq. (8) by a general optimiser, in log alpha, over the box."""
 
-    def loss(x: Alpha) -> tuple[float, Alpha]:
+    def loss(x: Alpha) -> float:
+        return -alpha_objective(np.exp(x), mean_log_theta)
+
+    def slope(x: Alpha) -> Alpha:
         a = np.exp(x)
-        slope = psi(a.sum()) - psi(a) + mean_log_theta
-        return -alpha_objective(a, mean_log_theta), -slope * a
+        return np.asarray(-a * (psi(a.sum()) - psi(a) + mean_log_theta))
 
     x = np.log(alpha)
+    bounds = [(float(np.log(BOX[0])), float(np.log(BOX[1])))] * len(alpha)
     for _ in range(3):  # started again from where it stopped, with a fresh curvature
-        options = {"maxiter": 2000, "maxfun": 5000, "ftol": 1e-16, "gtol": 1e-11}
-        bounds = [tuple(np.log(BOX))] * len(alpha)
-        x = minimize(loss, x, jac=True, method="L-BFGS-B", bounds=bounds, options=options).x
-    return np.clip(np.exp(x), *BOX)
+        options: Any = {"maxiter": 2000, "maxfun": 5000, "ftol": 1e-16, "gtol": 1e-11}
+        x = minimize(loss, x, jac=slope, method="L-BFGS-B", bounds=bounds, options=options).x
+    return np.asarray(np.clip(np.exp(x), *BOX))
 
 
 # -- EM ---------------------------------------------------------------------------------------------------------------

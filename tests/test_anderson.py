@@ -103,7 +103,7 @@ def test_products_are_inner_products_of_residuals_on_the_grid() -> None:
     """With the kept residuals, oldest first, and at last with itself."""
     rng = np.random.default_rng(0)
     block = Block(rng.normal(size=(2, 3)))
-    residuals = []
+    residuals: list[np.ndarray] = []
     for number in range(DEPTH + 3):
         image = block.x + 1e-3 * rng.normal(size=(2, 3))
         residuals = [*residuals, image - block.x][-(DEPTH + 1) :]

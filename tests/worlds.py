@@ -66,4 +66,4 @@ def draw_beta(rng: np.random.Generator, k: int, k_m: int, zeros: float = 0.0) ->
     beta[rng.random(beta.shape) < zeros] = 0.0
     beta[np.arange(k), rng.integers(k_m, size=k)] += 0.1
     beta[rng.integers(k, size=k_m), np.arange(k_m)] += 0.1
-    return beta / beta.sum(axis=1, keepdims=True)
+    return np.asarray(beta / beta.sum(axis=1, keepdims=True))
