@@ -191,8 +191,7 @@ def own_superlink(env: Mapping[str, str]) -> Iterator[SuperLink]:
         If it does not answer within a minute.
     """
     port = _free_port()
-    home = Path(env.get("FLWR_HOME") or Path.home() / ".flwr")
-    log = home.expanduser().absolute() / "local-superlink" / "own-superlink.log"
+    log = _home(env) / "local-superlink" / "own-superlink.log"
     log.parent.mkdir(parents=True, exist_ok=True)
     command = [
         *(_program("flower-superlink", env), "--insecure", "--simulation", "--isolation", "subprocess"),
@@ -201,6 +200,7 @@ def own_superlink(env: Mapping[str, str]) -> Iterator[SuperLink]:
     # In a session of its own, so that a Ctrl-C at the terminal reaches this process first and it can stop the run.
     process = subprocess.Popen(
         command,
+        cwd=_home(env),
         env=dict(env),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
@@ -340,11 +340,23 @@ def _program(name: str, env: Mapping[str, str]) -> str:
     return found
 
 
+def _home(env: Mapping[str, str]) -> Path:
+    """Flower's own directory, made if need be.
+
+    Flower's processes are started in it: simulated sites import modules from the directory that their SuperLink was
+    started in before those of the app's bundle, and a checkout there would run in the place of the app.
+    """
+    home = Path(env.get("FLWR_HOME") or Path.home() / ".flwr").expanduser().absolute()
+    home.mkdir(parents=True, exist_ok=True)
+    return home
+
+
 @contextlib.contextmanager
 def _started(command: list[str], env: Mapping[str, str]) -> Iterator[subprocess.Popen[str]]:
     """A process whose output is read here, and which is ended on leaving."""
     process = subprocess.Popen(
         command,
+        cwd=_home(env),
         env=dict(env),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,

@@ -13,6 +13,9 @@ from numerics.fixed_point import choose_bits
 from protocols.bc3e import Holdings, Setup
 from strategies.fusion import FusionError
 
+LARGEST_TABLE = 2**24
+"""Entries of one clustering's beta at most (128 MiB): more is a mistake, or a site that means harm."""
+
 LARGEST_SUMMAND = 1100.0
 """E[log theta] is no smaller than psi(1e-3) - psi(1e4), about -1009: alpha keeps gamma above 1e-3."""
 
@@ -121,6 +124,12 @@ def make_plan(holdings: Mapping[str, Holdings], distribution: str, classes: int)
         for name, size in zip(held.clusterings, held.n_clusters.tolist(), strict=True):
             n_clusters[name] = max(n_clusters.get(name, 1), size)
             holders.setdefault(name, []).append(site)
+    for name, size in n_clusters.items():
+        if k * size > LARGEST_TABLE:
+            raise FusionError(
+                f"clustering {name} has {size} clusters at {', '.join(holders[name])}, and there are {k} classes: "
+                f"a table of more than {LARGEST_TABLE} entries"
+            )
     classifiers = Counter(name for held in holdings.values() for name in held.classifiers)
     rows, index, n_shared, total = _shared_instances(holdings, distribution)
     if total == 0:
