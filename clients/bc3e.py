@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,12 +23,22 @@ from numerics.variational import EStepSettings, cold_start, e_step, likelihood_t
 from protocols.bc3e import Conclude, EStep, Holdings, Setup, Shares, Starts, Statistics, Survey, Sweep, Tally
 from protocols.faults import Fault, SiteFault
 
+_RESERVED = {"bc3e", "vote", "majority", "best_component"}
+"""Names that the report gives to other things than a classifier's accuracy."""
+
 
 def own_shard(loaded: Any, config: Mapping[str, Any]) -> Ensemble:
     """A party's own data as an ensemble of labels."""
+    from clients.data import DataError
     from clients.labels import ensemble_from_table
 
-    return loaded if isinstance(loaded, Ensemble) else ensemble_from_table(loaded, config)
+    shard = loaded if isinstance(loaded, Ensemble) else ensemble_from_table(loaded, config)
+    for name in shard.classifiers:
+        if name in _RESERVED or name.endswith("_se"):
+            raise DataError(
+                f"a classifier cannot be called {name!r} in the report; rename its column", "bad-configuration"
+            )
+    return shard
 
 
 # -- what the site holds ----------------------------------------------------------------------------------------------
@@ -49,7 +59,7 @@ def survey(ask: Survey, site: Site) -> Holdings:
         clusterings=tuple(shard.clusterings),
         n_clusters=np.array([n_values(labels) for labels in shard.clusterings.values()], np.int64),
         keys=keys,
-        has_truth=shard.truth is not None,
+        has_truth=shard.truth is not None and bool((shard.truth >= 0).any()),
     )
 
 
@@ -166,7 +176,7 @@ class _State:
 
 @answers(EStep)
 def start_e_step(ask: EStep, site: Site) -> Statistics:
-    """Take the new parameters; iterate eqs. (5) and (6) on the private instances to convergence (eqs. 7 to 9)."""
+    """Take the new parameters; iterate eqs. (5) and (6) on the private instances; their parts of eqs. (7) to (9)."""
     state = _State.of(site)
     tables = {name: likelihood_table(beta) for name, beta in zip(ask.clusterings, ask.beta, strict=True)}
     if set(tables) | set(state.own) != set(site.shard.clusterings):
@@ -234,6 +244,8 @@ def sweep(ask: Sweep, site: Site) -> Shares:
     """One sweep over the shared instances: the site's part of gamma, and of the sums that end the E-step."""
     state = _State.of(site)
     memory = site.memory
+    if "own" not in site.in_lane(str(site.repetition)).memory:
+        raise SiteFault(Fault.STALE_MEMORY, "the setup of the run is not in the memory")
     part = state.shared_part()
     if "log-weights" not in memory or memory["log-weights"].shape[1] != part.n:
         memory["log-weights"] = np.zeros((len(ask.log_weights), part.n))
@@ -264,6 +276,8 @@ def conclude(ask: Conclude, site: Site) -> Tally:
     """Write the class probabilities of the site's own instances, and count right decisions."""
     state = _State.of(site)
     shard: Ensemble = site.shard
+    if ask.gamma.shape[1] != state.shared.size:
+        raise SiteFault(Fault.STALE_MEMORY, f"{ask.gamma.shape[1]} shared instances, {state.shared.size} remembered")
     private = state.recall("gamma" if ask.accepted else "gamma-before")
     gamma = np.empty((len(private), shard.n))
     mask = np.ones(shard.n, bool)
@@ -272,6 +286,7 @@ def conclude(ask: Conclude, site: Site) -> Tally:
     gamma[:, state.shared] = ask.gamma
     theta = (gamma / gamma.sum(axis=0)).T
     _write_theta(site, shard, theta)
+    _write_own_beta(site, state)
 
     counted = mask.copy()
     counted[state.shared[ask.counted]] = True
@@ -288,9 +303,28 @@ def _write_theta(site: Site, shard: Ensemble, theta: Float64[np.ndarray, "n k"])
     frame = pd.DataFrame(theta, columns=[f"theta_{i}" for i in range(theta.shape[1])])
     frame.insert(0, "entity", np.arange(shard.n) if shard.entity is None else shard.entity)
     frame["class"] = theta.argmax(axis=1)
+    _write(path, lambda temporary: frame.to_csv(temporary, index=False))
+
+
+def _write_own_beta(site: Site, state: _State) -> None:
+    """``beta.npz``: the ``(k, k_m)`` tables, by name, of the clusterings that this site alone holds."""
+    path = site.output_file("beta.npz")
+    if path is None or not state.own:
+        return
+    tables = {name: state.stored_block(name).x for name in state.own}
+
+    def save(temporary: Path) -> None:
+        with temporary.open("wb") as file:
+            np.savez(file, **tables)  # type: ignore[arg-type]
+
+    _write(path, save)
+
+
+def _write(path: Path, save: Callable[[Path], None]) -> None:
+    """Have an output file there whole or not at all."""
     temporary = path.with_name(f".{path.name}.writing")
     try:
-        frame.to_csv(temporary, index=False)
+        save(temporary)
         temporary.replace(path)
     except OSError as error:
         raise SiteFault(Fault.OUTPUT_NOT_WRITTEN, str(error)) from error

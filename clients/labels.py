@@ -16,7 +16,9 @@ DEFAULT_CLUSTERS = "cluster_*"
 
 _SOFT = re.compile(r"(.+):(0|[1-9][0-9]*)")
 _TOLERANCE = 1e-6  # a row of probabilities may miss 1 by what rounding to seven digits loses
-_MAX_LABEL = 2**20  # tables of expected counts have a column for every label up to the largest
+_MOST_LABELS = 10_000
+"""A label may be so large, or ten times the number of rows: tables have a column for every label up to the largest, and
+identifiers of clusters in the place of their numbers would make them huge."""
 
 
 def ensemble_from_table(table: Table, config: Mapping[str, object], n_classes: int | None = None) -> Ensemble:
@@ -108,12 +110,12 @@ def _hard(table: Table, name: str, n_classes: int | None) -> Int64[np.ndarray, "
     """Integers from 0 on, -1 where the cell is empty."""
     labels = numeric(table, name, allow_missing=True)
     known = ~np.isnan(labels)
-    limit = n_classes or _MAX_LABEL
+    limit = n_classes or max(_MOST_LABELS, 10 * table.n)
     bad = known & ((labels < 0) | (labels >= limit) | (labels != np.floor(labels)))
     for row in np.flatnonzero(bad)[:1]:
         raise DataError(
             f"{cell_name(table, name, int(row))}: {labels[row]:.15g} is not a label; labels are whole numbers from 0 "
-            f"to {limit - 1}, an empty cell where there is none",
+            f"to {limit - 1} (number them from 0), an empty cell where there is none",
             "label-out-of-range",
         )
     return np.where(known, labels, -1).astype(np.int64)

@@ -11,6 +11,7 @@ import logging
 from collections.abc import Iterator, MutableMapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 from flwr.app import ArrayRecord, ConfigRecord, RecordDict
@@ -85,8 +86,8 @@ class MemoryStore:
         Raises
         ------
         SiteFault
-            If only a file that cannot be read holds that state: an older one in its place would lead to another result
-            without a word.
+            If that state is no longer kept, or only a file that cannot be read holds it: to start from another would
+            lead to another result without a word.
         """
         for newest in (True, False):
             found = _from_state(self._state, self._session, newest=newest)
@@ -95,6 +96,9 @@ class MemoryStore:
         on_disk = max((kept for kept in self._files() if kept < number), default=0)
         if on_disk > self._base.round:
             self._base = self._read(on_disk)
+        kept = self._rounds()
+        if kept and min(kept) >= number:
+            raise SiteFault(Fault.STALE_MEMORY, f"round {number} is asked, what is kept begins with {min(kept)}")
         for array in self._base.arrays.values():
             array.flags.writeable = False  # changed in place, it would no longer be the state before this round
         return dict(self._base.arrays)
@@ -110,7 +114,7 @@ class MemoryStore:
         if not arrays and not self._base.arrays:
             return
         newest = Generation(number, arrays)
-        records = {**_records(self._session, self._base, newest=False), **_records(self._session, newest, newest=True)}
+        records = {**self._records_before(), **_records(self._session, newest, newest=True)}
         if self._folder is not None:
             try:
                 self._write(self._folder, newest)
@@ -118,6 +122,20 @@ class MemoryStore:
                 raise SiteFault(Fault.OUTPUT_NOT_WRITTEN, f"the site's memory cannot be written: {error}") from error
         for name, record in records.items():
             self._state[name] = record
+
+    def _records_before(self) -> dict[str, ConfigRecord | ArrayRecord]:
+        """The records of the state before: those of the newest, if it is that, need no second encoding."""
+        about, arrays = _names(newest=True)
+        record = self._state.get(about)
+        if not isinstance(record, ConfigRecord) or record != {"session": self._session, "round": self._base.round}:
+            return _records(self._session, self._base, newest=False)
+        before, before_arrays = _names(newest=False)
+        return {before: record, before_arrays: cast(ArrayRecord, self._state[arrays])}
+
+    def _rounds(self) -> set[int]:
+        """Rounds after which some state is kept, in the context or on disk."""
+        found = (_from_state(self._state, self._session, newest=newest) for newest in (True, False))
+        return {generation.round for generation in found if generation} | set(self._files())
 
     def _files(self) -> dict[int, Path]:
         """The files that are there, by round."""
@@ -140,6 +158,9 @@ class MemoryStore:
         with temporary.open("wb") as file:
             np.savez(file, **generation.arrays)  # type: ignore[arg-type]
         temporary.replace(folder / f"round-{generation.round:05d}.npz")
+        if self._base.round == 0 and not (first := folder / "round-00000.npz").exists():
+            with first.open("wb") as file:  # says that before this round there was nothing to remember
+                np.savez(file)
         for number, path in self._files().items():
             if number not in (self._base.round, generation.round):
                 path.unlink(missing_ok=True)

@@ -100,7 +100,7 @@ def _scenario_shard(config: Mapping[str, Any], partition: int, partitions: int, 
     return shards[partition]
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=1024)
 def _scenario_shards(settings: tuple[tuple[str, Any], ...], seed: int, partitions: int) -> list[Any]:
     """All sites' shards, built once a process: a simulation's workers answer for many sites and many rounds."""
     from scenarios.registry import ScenarioError, find

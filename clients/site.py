@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-import pickle
 import traceback
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -19,8 +18,11 @@ from clients.shards import party_name, shard
 from protocols.faults import Fault, SiteFault, usable_name
 from protocols.message import Ask
 
-_OF_THE_SITE = {"data", "align-key-file", "allow-single-model", "site-output-dir"}
-"""Which data a real site uses, and what it consents to, is for its own configuration to say, not for the run's."""
+_OF_THE_SITE = {
+    *("data", "align-key-file", "allow-single-model", "site-output-dir"),
+    *("target", "features", "id", "sensitive", "classes", "clusters", "truth"),
+}
+"""Which data a real site uses, which of its columns, and what it consents to is for its own configuration to say."""
 
 
 def is_simulation(context: Context) -> bool:
@@ -149,9 +151,10 @@ class Site:
     @property
     def rng(self) -> np.random.Generator:
         """Randomness of this ask: given by seed, lane, round and the shard itself, not by the site's name or place."""
-        digest = hashlib.sha256(pickle.dumps(self.shard, protocol=5)).digest()
+        digest = hashlib.sha256()
+        _feed(digest, self.shard)
         lane = [int(part) for part in self.lane.split(".") if part]
-        return np.random.default_rng([self.seed, self.round, *lane, *np.frombuffer(digest, np.uint32)])
+        return np.random.default_rng([self.seed, self.round, *lane, *np.frombuffer(digest.digest(), np.uint32)])
 
     def output_file(self, name: str) -> Path | None:
         """Path of an output file in the site's own directory, which is made; None when the site has set none.
@@ -177,3 +180,23 @@ class Site:
                 file.write(f"round {number}\n{traceback.format_exc()}\n")
         except OSError:
             pass  # a full disk must not keep the site from saying that it failed
+
+
+def _feed(digest: hashlib._Hash, value: Any) -> None:
+    """Feed a shard's content: arrays, mappings, sequences and dataclasses of them, and plain values."""
+    if isinstance(value, np.ndarray) and value.dtype != object:
+        digest.update(f"{value.dtype.str}{value.shape}".encode())
+        digest.update(np.ascontiguousarray(value).tobytes())
+    elif isinstance(value, Mapping):
+        for key in value:
+            digest.update(repr(key).encode())
+            _feed(digest, value[key])
+    elif isinstance(value, list | tuple | np.ndarray):
+        for item in value:
+            _feed(digest, item)
+    elif is_dataclass(value):
+        for each in fields(value):
+            digest.update(each.name.encode())
+            _feed(digest, getattr(value, each.name))
+    else:
+        digest.update(repr(value).encode())

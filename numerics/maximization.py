@@ -50,9 +50,19 @@ def initial_beta(name: str, k: int, k_m: int, start: int) -> Float64[np.ndarray,
     return rng.dirichlet(np.ones(k_m), size=k)
 
 
+def expected_log_prior(alpha: Float64[np.ndarray, "k"], n: int, log_theta: Float64[np.ndarray, "k"]) -> float:
+    """The bound's terms in alpha: eq. (8) with its signs corrected; `log_theta` is s, ``(k,)``."""
+    return float(n * (gammaln(alpha.sum()) - gammaln(alpha).sum()) + ((alpha - 1.0) * log_theta).sum())
+
+
+def expected_log_likelihood(beta: Float64[np.ndarray, "k k_m"], mass: Float64[np.ndarray, "k k_m"]) -> float:
+    """The bound's terms in a clustering's beta: ``sum T_mij log beta_mij``; an impossible label counts as certain."""
+    return float((mass * np.log(np.where(beta > 0, beta, 1.0))).sum())
+
+
 def alpha_objective(alpha: Float64[np.ndarray, "k"], mean_log_theta: Float64[np.ndarray, "k"]) -> float:
     """Eq. (8) divided by N, with the sign of its log-Gamma terms corrected."""
-    return float(gammaln(alpha.sum()) - gammaln(alpha).sum() + ((alpha - 1.0) * mean_log_theta).sum())
+    return expected_log_prior(alpha, 1, mean_log_theta)
 
 
 def maximize_alpha(

@@ -338,9 +338,9 @@ def e_step(
 
     def block(start: int) -> Contribution:
         cut = slice(start, min(start + BLOCK, n))
-        soft = {name: labels[cut] for name, labels in classifiers.items()}
+        voters = {name: labels[cut] for name, labels in classifiers.items()}
         parts = {name: _Clustering(tables[name], labels[cut]) for name, labels in clusterings.items()}
-        result[:, cut], part = _e_step_block(alpha, parts, soft, gamma[:, cut].copy(), settings)
+        result[:, cut], part = _e_step_block(alpha, parts, voters, gamma[:, cut].copy(), settings)
         return part
 
     empty = Contribution(

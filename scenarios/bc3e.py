@@ -159,7 +159,7 @@ def _accuracy(labels: Shaped[np.ndarray, "n"], ensemble: Ensemble) -> float:
     return float(np.mean(labels == ensemble.truth))
 
 
-@lru_cache(maxsize=128)
+@lru_cache(maxsize=1024)  # a world for each of the repetitions that a run may have
 def _build(name: str, share: float, clusterings: str, path: Path | None, seed: int) -> Ensemble:
     """Train and cluster; cached, because a simulated site asks for its shard at every message."""
     inputs, classes = _WORLDS[name].load(path, np.random.default_rng([seed, _DATA]))

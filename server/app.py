@@ -61,7 +61,9 @@ def run(grid: Grid, context: Context) -> Path:
         if config["resume-from"]:
             directory.adopt(str(config["resume-from"]))
         identity = {key: value for key, value in config.items() if key not in _NOT_OF_THE_RUN}
-        identity |= {"consilience": versions()["consilience"], "sites": n_sites}
+        identity |= {"consilience": versions()["consilience"]}
+        if scenario is not None or config["data"]:
+            identity["sites"] = n_sites  # they share out one set of data: another number of them holds other shards
         checkpoint = Checkpoint(directory.checkpoint, identity, str(context.run_id))
         strategy = importlib.import_module(f"strategies.{protocol}").from_config(
             config,

@@ -282,6 +282,8 @@ class ResultsDirectory:
             ) from error
         # Only now, for a run stopped before the rename goes on from its checkpoint; a rest of it does no harm here.
         shutil.rmtree(self.final / "checkpoint", ignore_errors=True)
+        for memory in self.final.glob("sites/*/memory-*"):  # what simulated sites remembered of the run
+            shutil.rmtree(memory, ignore_errors=True)
         sync_directory(self.final.parent)
         return self.final
 

@@ -29,7 +29,7 @@ class SavedRound:
     number : int
         Round, from 1.
     asked : tuple of str
-        Names of the sites asked, as far as they are known.
+        Names of the sites asked; ``node NUMBER`` for one that never gave its name.
     contents : Mapping[str, RecordDict]
         Answers as they came, by site.
     failures : Mapping[str, str]

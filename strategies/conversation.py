@@ -34,7 +34,8 @@ class Broadcast:
         ``check(site, answer)`` raises `protocols.payload.PayloadError` for an answer that does not fit; the site then
         counts as failed in this round.
     measure : Mapping[str, float]
-        The strategy's own measure of how far it is, for the progress line (of the round before).
+        The strategy's own measure of how far it is, for the progress line (of the round before); of several
+        conversations in one round the first's is shown.
     """
 
     ask: Asks

@@ -86,7 +86,7 @@ class FusionStrategy(Strategy):
     repetitions : int
         Conversations run side by side in the same rounds, each on its own draw of the scenario.
     min_sites : int
-        The run stops when fewer sites answered a round.
+        The run stops when fewer sites are left that answered when they were last asked.
     n_sites : int
         Number of sites to wait for at the start (0: `min_sites`).
     session : str
@@ -116,6 +116,8 @@ class FusionStrategy(Strategy):
         self._flat: dict[str, Broadcast | Tell] = {}
         self._nodes: dict[str, int] = {}
         self._greeted: set[int] = set()
+        self._silent: set[str] = set()
+        self._measure: Mapping[str, float] = {}
         self._asked: dict[int, str] = {}
         self._sent: dict[int, tuple[RecordDict, list[Parcel]]] = {}
         self._result = FusionResult()
@@ -204,6 +206,8 @@ class FusionStrategy(Strategy):
         lanes = {str(r): self.conversation(r) for r in range(self.repetitions)}
         self._conversation = together(lanes)
         self._result = FusionResult()
+        self._silent.clear()
+        self._measure = {}
         self._advance(None)
 
     def _advance(self, answers: dict[str, Any] | None) -> Mapping[str, float]:
@@ -215,7 +219,11 @@ class FusionStrategy(Strategy):
             self._result.outcomes = list(stop.value.values())
             return getattr(self._result.outcomes[0], "measure", {}) if self._result.outcomes else {}
         self._flat = flatten(self._request)
-        return next(iter(self._flat.values())).measure
+        # Of several conversations in one round the first is shown, also when it has ended before the others.
+        lane, request = next(iter(self._flat.items()))
+        if set(lane) <= {"0", "."}:
+            self._measure = request.measure
+        return {**self._measure, "open": float(len(self._flat))} if len(self._flat) > 1 else self._measure
 
     def _replay(self) -> int:
         """Feed the conversation the rounds that an interrupted run saved; returns how many."""
@@ -225,7 +233,10 @@ class FusionStrategy(Strategy):
                 break
             number = saved.number
             self._round_started = time.monotonic()
-            asked = {site: self._encode(number, parcels_for(self._flat, site)) for site in saved.asked}
+            asked = {
+                site: self._encode(number, parcels_for(self._flat, site if usable_name(site) else None))
+                for site in saved.asked
+            }
             self._receive(saved, asked)
         if number:
             logger.info("resumed after round %d", number)
@@ -243,6 +254,11 @@ class FusionStrategy(Strategy):
         self._sent = dict.fromkeys(self._asked, (content, parcels))
         messages = [Message(content, node, "train", group_id="0") for node in self._asked]
         contents, failures = self._sort(0, self._exchange(grid, messages, timeout))
+        for node in self._asked:
+            site = self._label(node)
+            self._result.ledger += ledger_lines(content, parcels, round_number=0, direction="to_site", site=site)
+        for site, answer in contents.items():
+            self._result.ledger += ledger_lines(answer, [], round_number=0, direction="from_site", site=site)
         self._note(0, failures, contents)
 
     def _exchange(self, grid: Grid, messages: list[Message], timeout: float) -> list[Message]:
@@ -297,8 +313,7 @@ class FusionStrategy(Strategy):
                 sent[f"node {node}"] = self._sent[node]
         for site in (addressed(self._flat) or set(self.sites)) - set(sent):
             failures[site] = "its node is not connected"
-        known = [site for site in sent if not site.startswith("node ")]
-        saved = SavedRound(server_round, tuple(sorted(known)), contents, failures)
+        saved = SavedRound(server_round, tuple(sent), contents, failures)
         self._receive(saved, sent)
         if self.checkpoint:
             self.checkpoint.save(saved)
@@ -408,10 +423,13 @@ class FusionStrategy(Strategy):
         self._result.ledger += lines
         self._note(saved.number, failures, parcels)
         self._result.rounds = saved.number
-        if len(parcels) < self.min_sites:
+        self._silent = (self._silent | set(failures)) - set(parcels)
+        left = set(self._result.sites) - self._silent  # a site that this round did not ask is as it was
+        if len(left) < self.min_sites:
             reasons = "; ".join(f"{site}: {reason}" for site, reason in sorted(failures.items()))
+            every = left | self._silent
             raise FusionError(
-                f"round {saved.number}: {len(parcels)} of {len(sent)} sites answered, min-sites is {self.min_sites}"
+                f"round {saved.number}: {len(left)} of {len(every)} sites answered, min-sites is {self.min_sites}"
                 + (f" ({reasons})" if reasons else "")
             )
         assert self._request is not None

@@ -321,13 +321,35 @@ def test_parties_of_a_deployment_name_their_own_files(tmp_path: Path, folder: Pa
     """The same files, each in its node's configuration, give the same numbers; output goes to its own folder."""
     simulation = load(run(own(tmp_path, folder), 3))[0]
     nodes = [
-        {"site": name, "data": str(folder / f"{name}.csv"), "site-output-dir": str(tmp_path / "out" / name)}
+        {
+            **{key: str(own(tmp_path, folder)[key]) for key in ("id", "truth")},
+            **{"site": name, "data": str(folder / f"{name}.csv"), "site-output-dir": str(tmp_path / "out" / name)},
+        }
         for name in PARTIES
     ]
     path = run(own(tmp_path, folder, data=""), nodes)
     assert load(path)[0].metrics == simulation.metrics
     assert not (path / "sites").exists()
     assert all((tmp_path / "out" / name / "theta.csv").exists() for name in PARTIES)
+
+
+def test_the_run_cannot_say_which_columns_of_a_party_are_used(tmp_path: Path, folder: Path) -> None:
+    """Else whoever starts runs could have any column's table with the classes, by naming it among the clusterings."""
+    for name in PARTIES:
+        path = folder / f"{name}.csv"
+        frame = pd.read_csv(path)
+        frame.assign(secret=np.arange(len(frame)) % 3).to_csv(path, index=False)
+    nodes = [{"site": name, "data": str(folder / f"{name}.csv")} for name in PARTIES]
+    plain = load(run(own(tmp_path, folder, data="", id="", truth=""), nodes))[1]
+    asked = load(run(own(tmp_path, folder, data="", clusters="cluster_*,secret", id="", truth=""), nodes))[1]
+    assert asked.keys() == plain.keys()
+
+
+def test_a_classifier_with_a_name_of_the_report_is_refused(tmp_path: Path, folder: Path) -> None:
+    frame = party("south").rename(columns={"class_a": "vote"})
+    frame.to_csv(folder / "south.csv", index=False)
+    report = load(run(own(tmp_path, folder, classes="class_*,vote*"), 3))[0]
+    assert report.missing == {"south": [f"round 1: {Fault.BAD_CONFIGURATION.message} [bad-configuration]"]}
 
 
 def test_the_run_cannot_say_which_file_a_party_of_a_deployment_opens(tmp_path: Path, folder: Path) -> None:

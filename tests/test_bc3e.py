@@ -338,3 +338,96 @@ def test_counts_that_cannot_be_are_refused(tmp_path: Path) -> None:
     report = load(run(config(tmp_path, **QUICK), 2, tamper=tamper))[0]
     assert "field 'correct'" in report.missing["site-1"][0]
     assert report.metrics["accuracy"] <= 1
+
+
+# -- what a second reading found --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("accelerate", [True, False])
+def test_the_bound_does_not_fall_when_a_site_falls_silent(tmp_path: Path, accelerate: bool) -> None:
+    """The statistics that are kept of it count with the bound that they have at the newest parameters."""
+    run_config = config(tmp_path, bc3e__accelerate=accelerate)
+    report, arrays = load(run(run_config, 3, tamper=silent(2, range(5, 1000))))
+    assert (np.diff(arrays["bounds"]) >= -1e-6).all()
+    assert report.metrics["converged"] == 1.0
+    assert report.rounds <= (20 if accelerate else 40)  # about as many as with all sites
+
+
+def test_min_sites_counts_sites_that_a_sweep_does_not_ask(tmp_path: Path) -> None:
+    """A sweep goes to the sites that hold an instance still moving: the others have not failed."""
+    report, _ = load(run(config(tmp_path, bc3e__distribution="arbitrary", bc3e__max_rounds=2, min_sites=9), 9))
+    answered = {row["sites"] for row in report.convergence}
+    assert min(answered) < 9
+    assert not report.missing
+
+
+def column_parties(folder: Path, truth: str) -> list[dict[str, Any]]:
+    """Three sites with two models each of the same forty instances; one of them knows the classes."""
+    rng = np.random.default_rng(3)
+    classes = rng.integers(0, 2, 40)
+    nodes = []
+    for name in ("a", "b", "c"):
+        noisy = np.where(rng.random(40) < 0.2, 1 - classes, classes)
+        frame = pd.DataFrame({"id": np.arange(40), f"class_{name}": noisy, f"cluster_{name}": (classes + noisy) % 3})
+        node = {"site": name, "data": str(folder / f"{name}.csv"), "id": "id", "site-output-dir": str(folder / name)}
+        if name == truth:
+            frame["y"], node["truth"] = classes, "y"
+        frame.to_csv(folder / f"{name}.csv", index=False)
+        nodes.append(node)
+    return nodes
+
+
+def test_shared_instances_are_counted_by_a_site_that_knows_the_truth(tmp_path: Path) -> None:
+    run_config = config(tmp_path, protocol="bc3e", bc3e__distribution="column", **QUICK)
+    counted = [load(run(run_config, column_parties(tmp_path, truth)))[0].metrics["accuracy"] for truth in "abc"]
+    assert counted[0] == counted[1] == counted[2] > 0.5
+
+
+def test_a_column_site_keeps_its_own_tables(tmp_path: Path) -> None:
+    """Beta of a clustering that one site alone holds is at the center in no file, and at the site in one of its own."""
+    path = run(config(tmp_path, protocol="bc3e", bc3e__distribution="column", **QUICK), column_parties(tmp_path, "a"))
+    assert set(load(path)[1]) == {"alpha", "bounds"}
+    with np.load(tmp_path / "b" / "beta.npz") as tables:
+        assert tables.files == ["cluster_b"]
+        assert tables["cluster_b"].shape == (2, 3)
+        np.testing.assert_allclose(tables["cluster_b"].sum(axis=1), 1.0)
+
+
+@pytest.mark.parametrize("field", ["log_theta", "mass"])
+def test_impossible_statistics_are_refused(tmp_path: Path, field: str) -> None:
+    def tamper(place: int, number: int, reply: Message) -> Message:
+        if place == 1 and number == 3:
+            record = reply.content.array_records["0.arrays"]
+            name = next(name for name in record if name.startswith(field))
+            record[name] = encode_array(-np.ones(record[name].shape, np.int64) * (-1 if field == "log_theta" else 1))
+        return reply
+
+    report, _ = load(run(config(tmp_path, bc3e__max_rounds=3), 3, tamper=tamper))
+    assert report.missing["site-1"][0].startswith("round 3: refused: payload bc3e.Statistics")
+    assert field in report.missing["site-1"][0]
+
+
+def test_a_run_of_real_sites_can_be_resumed_with_one_site_fewer(tmp_path: Path) -> None:
+    """Their data are their own: another number of them is no other run."""
+    nodes = column_parties(tmp_path, "a")
+    run_config = config(tmp_path, protocol="bc3e", **QUICK)
+    grid = make_grid(run_config, nodes)
+
+    def interrupt(place: int, number: int, reply: Message) -> Message:
+        if number == 3:
+            raise KeyboardInterrupt
+        return reply
+
+    grid.tamper = interrupt
+    context = Context(9, 0, {}, RecordDict(), run_config)
+    with pytest.raises(KeyboardInterrupt):
+        server_app.run(grid, context)
+    resumed = {**run_config, "resume-from": str(tmp_path / "results" / "bc3e-own-data" / "9")}
+    report, _ = load(run(resumed, nodes[:2]))
+    assert report.sites == ["a", "b", "c"]
+    assert "not connected" in report.missing["c"][0]
+
+
+def test_alpha_that_is_not_learnt_stays_to_the_last_bit(tmp_path: Path) -> None:
+    _, arrays = load(run(config(tmp_path, bc3e__learn_alpha=False, bc3e__alpha=0.1, **QUICK), 2))
+    np.testing.assert_array_equal(arrays["alpha"], np.full(3, 0.1))

@@ -168,7 +168,7 @@ def test_a_fit_needs_no_grid() -> None:
     none = {"a": np.zeros(0, np.int64)}
     plan = Plan(
         k=2, bits=30, n_clusters={"m": 2}, holders={"m": ["a"]}, common=frozenset({"m"}), instances={"a": 8},
-        n_classifiers=1, shared_rows=none, shared_index=none, n_shared=0,
+        n_classifiers=1, shared_rows=none, shared_index=none, n_shared=0, knowing=frozenset(),
     )  # fmt: skip
     asked: list[EStep] = []
 

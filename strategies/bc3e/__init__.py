@@ -188,6 +188,8 @@ def _expect_starts(plan: Plan) -> Any:
         expected = (plan.k, len(plan.shared_rows[site]))
         if answer.start.shape != expected:
             raise PayloadError(answer.title(), "start", f"expected shape {expected}, got {answer.start.shape}")
+        if (answer.start < 0).any():
+            raise PayloadError(answer.title(), "start", "holds a negative number")
 
     return check
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -12,7 +12,14 @@ from jaxtyping import Float64, Int64
 
 from numerics.anderson import DEPTH, PLAIN, Block, Weights, project_log_alpha
 from numerics.fixed_point import from_grid, one_to_grid
-from numerics.maximization import initial_beta, maximize_alpha, maximize_beta, smoothing_bound
+from numerics.maximization import (
+    expected_log_likelihood,
+    expected_log_prior,
+    initial_beta,
+    maximize_alpha,
+    maximize_beta,
+    smoothing_bound,
+)
 from protocols.bc3e import EStep, Shares, Statistics, Sweep
 from protocols.payload import Payload, PayloadError
 from strategies.bc3e.plan import Plan
@@ -106,6 +113,15 @@ class _Sums:
     products: Int64[np.ndarray, "h"] | None
 
 
+@dataclass(frozen=True)
+class _Kept:
+    """A site's newest statistics, and the parameters that it made them with."""
+
+    statistics: Statistics
+    alpha: Float64[np.ndarray, "k"]
+    beta: dict[str, Float64[np.ndarray, "k k_m"]]
+
+
 class Fitting:
     """The state of one EM, and the conversation that carries it.
 
@@ -125,23 +141,19 @@ class Fitting:
         self, plan: Plan, settings: Settings, start: int, starts: Mapping[str, Int64[np.ndarray, "k s"]]
     ) -> None:
         self.plan, self.settings, self.start = plan, settings, start
-        alpha = np.full(plan.k, settings.alpha)
-        self.log_alpha = Block(np.log(alpha), project_log_alpha)
+        self.alpha = np.full(plan.k, settings.alpha)
+        self.log_alpha = Block(np.log(self.alpha), project_log_alpha)
         self.beta = {
             name: Block(initial_beta(name, plan.k, plan.n_clusters[name], start)) for name in sorted(plan.common)
         }
         self.weights = Weights()
         self.mix = PLAIN
-        self.shared = SharedInstances(plan, starts, alpha) if starts else None
-        self.statistics: dict[str, Statistics] = {}
-        self.fit = Fit(alpha, {}, shared=self.shared)
+        self.shared = SharedInstances(plan, starts, self.alpha) if starts else None
+        self.statistics: dict[str, _Kept] = {}
+        self.accepted_statistics: dict[str, _Kept] = {}
+        self.fit = Fit(self.alpha, {}, shared=self.shared)
         self.lost: set[str] = set()
         self.answered: set[str] = set()
-
-    @property
-    def alpha(self) -> Float64[np.ndarray, "k"]:
-        """Current alpha."""
-        return np.asarray(np.exp(self.log_alpha.x))
 
     def run(self) -> Conversation[Fit]:
         """E- and M-steps until the bound's relative change is small (papers/bc3e.txt, II-C)."""
@@ -158,14 +170,14 @@ class Fitting:
             # An accelerated step may overshoot, a plain one cannot: only the former is taken back. A fall within the
             # rounding of the grid is none.
             kept = len(self.mix) == 1 or change >= -self._slack(sums.n)
-            measure = {
-                "bound": sums.bound,
-                "change": change / max(abs(sums.bound), 1.0) if np.isfinite(change) else 1.0,
-            }
+            measure = {"bound": sums.bound if kept else fit.bound}
+            if np.isfinite(change):
+                measure["change"] = change / max(abs(sums.bound), 1.0)
             fit.accepted |= dict.fromkeys(self.answered - self.lost, kept)
             if not kept:
                 self._take_back()
                 continue
+            self.accepted_statistics = dict(self.statistics)
             fit.alpha, fit.bound = self.alpha, sums.bound
             fit.beta = {name: block.x for name, block in self.beta.items()}
             fit.bounds.append(sums.bound)
@@ -187,7 +199,8 @@ class Fitting:
         for number in range(1, sweeps + 1):
             moving = self.shared.asks(first=number == 1) if self.shared else {}
             asks = self._asks(step, moving) if number == 1 else dict(moving)
-            answers = yield Tell(asks, check=partial(self._check, moving), measure=measure)
+            # Where only lost sites held what still moves, no one is left to ask.
+            answers = (yield Tell(asks, check=partial(self._check, moving), measure=measure)) if asks else {}
             self._lose(set(asks) - set(answers))
             if number == 1:
                 self._keep_statistics(answers)
@@ -235,12 +248,18 @@ class Fitting:
                 raise PayloadError(
                     part.title(), "mass", f"expected shapes {shapes}, got {[t.shape for t in part.mass]}"
                 )
+            _expect_not_negative(part, "mass", part.mass)
             if isinstance(part, Statistics):
+                if (part.log_theta > 0).any():
+                    raise PayloadError(
+                        part.title(), "log_theta", "is a sum of logarithms of probabilities, yet positive"
+                    )
                 _expect(part, "log_theta", part.log_theta.shape, (self.plan.k,))
                 own = self.plan.instances[site] - len(self.plan.shared_rows[site])
                 _expect(part, "n", part.n, own)
             else:
                 _expect(part, "share", part.share.shape, (self.plan.k, len(moving[site].active)))
+                _expect_not_negative(part, "share", (part.share,))
                 history = len(self.log_alpha.points[-DEPTH:]) + 1
                 _expect(part, "products", len(part.products), history if self.plan.own_of(site) else 0)
 
@@ -257,7 +276,9 @@ class Fitting:
             raise FusionError("no site is left")
 
     def _keep_statistics(self, answers: Mapping[str, Any]) -> None:
-        self.statistics |= {site: _part(answer, Statistics) for site, answer in answers.items()}
+        beta = {name: block.x for name, block in self.beta.items()}
+        for site, answer in answers.items():
+            self.statistics[site] = _Kept(_part(answer, Statistics), self.alpha, beta)
         self.answered = set(answers)
 
     def _sums(self) -> _Sums:
@@ -267,10 +288,13 @@ class Fitting:
         log_theta = np.zeros(k, np.int64)
         mass = {name: np.zeros((k, self.plan.n_clusters[name]), np.int64) for name in self.beta}
         products = None
-        for site, part in self.statistics.items():
+        for site, kept in self.statistics.items():
+            part = kept.statistics
             n, bound, log_theta = n + part.n, bound + part.bound, log_theta + part.log_theta
             for name, table in zip(self.plan.common_of(site), part.mass, strict=True):
                 mass[name] += table
+            if site not in self.answered:
+                bound += one_to_grid(self._moved_bound(site, kept), bits)
         if self.shared:
             shared_n, shared_mass, statistics, shared_bound, products = self.shared.sums(alpha)
             n, bound, log_theta = n + shared_n, bound + shared_bound, log_theta + statistics
@@ -279,6 +303,19 @@ class Fitting:
         for block in self.beta.values():
             bound += one_to_grid(smoothing_bound(block.x, self.settings.smoothing), bits)
         return _Sums(n, mass, log_theta, float(np.ldexp(float(bound), -bits)), products)
+
+    def _moved_bound(self, site: str, kept: _Kept) -> float:
+        """How the bound of a site that did not answer changes with the parameters, its gamma and phi as they were.
+
+        With it the sum over all sites is the bound of incremental EM, which no M-step lowers.
+        """
+        part, bits = kept.statistics, self.plan.bits
+        change = expected_log_prior(self.alpha, part.n, from_grid(part.log_theta, bits))
+        change -= expected_log_prior(kept.alpha, part.n, from_grid(part.log_theta, bits))
+        for name, table in zip(self.plan.common_of(site), part.mass, strict=True):
+            mass = from_grid(table, bits)
+            change += expected_log_likelihood(self.beta[name].x, mass) - expected_log_likelihood(kept.beta[name], mass)
+        return change
 
     # -- M-step -------------------------------------------------------------------------------------------------------
 
@@ -304,6 +341,7 @@ class Fitting:
 
     def _take_back(self) -> None:
         """The bound fell: go back, and on by a plain step."""
+        self.statistics = {site: kept for site, kept in self.accepted_statistics.items() if site in self.statistics}
         self.mix = PLAIN
         self.weights.reject()
         self.log_alpha.forget()
@@ -313,11 +351,13 @@ class Fitting:
 
     def _move(self) -> None:
         self.log_alpha.move(self.mix)
+        if self.settings.learn_alpha:
+            self.alpha = np.exp(self.log_alpha.x)
         for block in self.beta.values():
             block.move(self.mix)
 
     def _slack(self, n: int) -> float:
-        """What rounding to the grid can take from the bound: half a step for each of its summands."""
+        """What rounding to the grid can take from the bound: half a step for each summand, before and after."""
         summands = n * (len(self.plan.n_clusters) + 2)
         return float(np.ldexp(summands, -self.plan.bits))
 
@@ -329,3 +369,8 @@ def _part(answer: Any, kind: type[Any]) -> Any:
 def _expect(payload: Payload, name: str, got: object, expected: object) -> None:
     if got != expected:
         raise PayloadError(payload.title(), name, f"expected {expected}, got {got}")
+
+
+def _expect_not_negative(payload: Payload, name: str, arrays: Iterable[Int64[np.ndarray, "..."]]) -> None:
+    if any((array < 0).any() for array in arrays):
+        raise PayloadError(payload.title(), name, "holds a negative number")

@@ -46,6 +46,8 @@ class Plan:
         By site, the place of those instances among all shared ones.
     n_shared : int
         Number of shared instances.
+    knowing : frozenset of str
+        Sites that know true classes.
     """
 
     k: int
@@ -58,6 +60,7 @@ class Plan:
     shared_rows: dict[str, Int64[np.ndarray, "s"]]
     shared_index: dict[str, Int64[np.ndarray, "s"]]
     n_shared: int
+    knowing: frozenset[str]
 
     def common_of(self, site: str) -> tuple[str, ...]:
         """Common clusterings that a site holds, by name."""
@@ -139,7 +142,7 @@ def make_plan(holdings: Mapping[str, Holdings], distribution: str, classes: int)
     common = frozenset(n for n, sites in holders.items() if distribution == "row" or len(sites) > 1)
     return Plan(
         k=k,
-        bits=choose_bits(total, LARGEST_SUMMAND),
+        bits=_bits(total),
         n_clusters=n_clusters,
         holders=holders,
         common=common,
@@ -148,7 +151,15 @@ def make_plan(holdings: Mapping[str, Holdings], distribution: str, classes: int)
         shared_rows=rows,
         shared_index=index,
         n_shared=n_shared,
+        knowing=frozenset(site for site, held in holdings.items() if held.has_truth),
     )
+
+
+def _bits(total: int) -> int:
+    try:
+        return choose_bits(total, LARGEST_SUMMAND)
+    except ValueError as error:
+        raise FusionError(f"the sites say they hold {total} instances: {error}") from error
 
 
 def _classes(holdings: Mapping[str, Holdings], classes: int) -> int:

@@ -116,10 +116,13 @@ class SharedInstances:
         return np.ascontiguousarray(gamma[:, self.plan.shared_index[site]])
 
     def counted_by(self, site: str) -> Int64[np.ndarray, "c"]:
-        """Which of a site's shared instances it is to count: those that no site before it in the alphabet holds."""
+        """Which of a site's shared instances it is to count.
+
+        Those that no other site that knows true classes, and comes before it in the alphabet, holds.
+        """
         index = self.plan.shared_index[site]
-        first = np.ones(index.size, bool)
-        for other in self.members:
+        first = np.full(index.size, site in self.plan.knowing)
+        for other in self.members & self.plan.knowing:
             if other < site:
                 first &= ~np.isin(index, self.plan.shared_index[other])
         return np.flatnonzero(first)
