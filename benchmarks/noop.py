@@ -18,7 +18,7 @@ import numpy as np
 from flwr.app import ArrayRecord, ConfigRecord, Context, Message, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp
 from flwr.serverapp import Grid, ServerApp
-from flwr.serverapp.strategy import FedAvg
+from flwr.serverapp.strategy import FedAvg, Strategy
 from jaxtyping import Float64
 
 from clients.dispatch import answers, handle
@@ -95,33 +95,39 @@ class Clock:
         return list(zip(np.diff(self.ends).tolist(), self.hooks[1:], strict=True))[1:]
 
 
-class TimedFedAvg(FedAvg):
-    """Flower's FedAvg, unchanged but for the clock."""
+class _Timed(Strategy):
+    """Times the hooks of the strategy that it is mixed into, and changes nothing else."""
 
-    def __init__(self, clock: Clock, n_sites: int) -> None:
-        super().__init__(fraction_evaluate=0.0, min_train_nodes=n_sites, min_available_nodes=n_sites)
-        self.clock = clock
+    clock: Clock
 
     def configure_train(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
     ) -> Iterable[Message]:
-        """As FedAvg."""
+        """As the strategy's own."""
         started = time.perf_counter()
-        messages = super().configure_train(server_round, arrays, config, grid)
+        messages = super().configure_train(server_round, arrays, config, grid)  # type: ignore[safe-super]
         self.clock.add(started)
         return messages
 
     def aggregate_train(
         self, server_round: int, replies: Iterable[Message]
     ) -> tuple[ArrayRecord | None, MetricRecord | None]:
-        """As FedAvg."""
+        """As the strategy's own."""
         started = time.perf_counter()
-        aggregated = super().aggregate_train(server_round, replies)
+        aggregated = super().aggregate_train(server_round, replies)  # type: ignore[safe-super]
         self.clock.add(started)
         return aggregated
 
 
-class TimedFusion(FusionStrategy):
+class TimedFedAvg(_Timed, FedAvg):
+    """Flower's FedAvg."""
+
+    def __init__(self, clock: Clock, n_sites: int) -> None:
+        super().__init__(fraction_evaluate=0.0, min_train_nodes=n_sites, min_available_nodes=n_sites)
+        self.clock = clock
+
+
+class TimedFusion(_Timed, FusionStrategy):
     """A fusion center that asks for nothing, `rounds` times."""
 
     def __init__(self, clock: Clock, n_sites: int, rounds: int, checkpoint: Checkpoint | None) -> None:
@@ -136,24 +142,6 @@ class TimedFusion(FusionStrategy):
             answered: Answers = yield Broadcast(Ping(number))
             number = np.mean([each.number for each in answered.values()], axis=0)
             self.clock.round_ended()
-
-    def configure_train(
-        self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
-    ) -> Iterable[Message]:
-        """As the base class."""
-        started = time.perf_counter()
-        messages = super().configure_train(server_round, arrays, config, grid)
-        self.clock.add(started)
-        return messages
-
-    def aggregate_train(
-        self, server_round: int, replies: Iterable[Message]
-    ) -> tuple[ArrayRecord | None, MetricRecord | None]:
-        """As the base class."""
-        started = time.perf_counter()
-        aggregated = super().aggregate_train(server_round, replies)
-        self.clock.add(started)
-        return aggregated
 
 
 def time_fedavg(grid: Grid, n_sites: int, rounds: int) -> list[tuple[float, float]]:

@@ -15,6 +15,7 @@ from jaxtyping import Float64, Int64, Shaped, UInt64
 from clients.dispatch import answers
 from clients.memory import Memory
 from clients.site import Site
+from consilience.durable import replacing, write_arrays
 from numerics.anderson import Block
 from numerics.ensemble import Ensemble, Labels, n_values, present
 from numerics.fixed_point import one_to_grid
@@ -313,23 +314,16 @@ def _write_own_beta(site: Site, state: _State) -> None:
         return
     tables = {name: state.stored_block(name).x for name in state.own}
 
-    def save(temporary: Path) -> None:
-        with temporary.open("wb") as file:
-            np.savez(file, **tables)  # type: ignore[arg-type]
-
-    _write(path, save)
+    _write(path, lambda temporary: write_arrays(temporary, tables))
 
 
 def _write(path: Path, save: Callable[[Path], None]) -> None:
     """Have an output file there whole or not at all."""
-    temporary = path.with_name(f".{path.name}.writing")
     try:
-        save(temporary)
-        temporary.replace(path)
+        with replacing(path) as temporary:
+            save(temporary)
     except OSError as error:
         raise SiteFault(Fault.OUTPUT_NOT_WRITTEN, str(error)) from error
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 def _count(

@@ -20,7 +20,8 @@ from server.config import Config, ConfigError, checked
 from server.report import figures, ledger_summary
 from server.results import Report, ResultsDirectory, ResultsError, versions
 from strategies.checkpoint import Checkpoint, CheckpointError
-from strategies.fusion import FusionError, FusionResult, FusionStrategy, connected_nodes
+from strategies.fusion import FusionResult, FusionStrategy, connected_nodes
+from strategies.roster import FusionError
 
 logger = logging.getLogger("flwr")
 

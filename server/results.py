@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Shaped
 
-from server.durable import encoded, sync_directory, write_arrays, write_file
+from consilience.durable import encoded, sync_directory, write_arrays, write_file
 from server.report import render_table, report_html
 
 __all__ = ["Report", "ResultsDirectory", "ResultsError", "load", "render_table", "versions"]

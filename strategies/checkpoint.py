@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from flwr.app import Array, ArrayRecord, ConfigRecord, MetricRecord, RecordDict
+
+from consilience.durable import replacing, write_arrays, write_file
 
 _RUN = "run.json"
 
@@ -66,7 +66,8 @@ class Checkpoint:
         run = folder / _RUN
         if not run.exists():
             folder.mkdir(parents=True, exist_ok=True)
-            write_atomically(run, json.dumps({"session": session, "identity": identity}, indent=1).encode())
+            with replacing(run) as temporary:
+                write_file(temporary, [json.dumps({"session": session, "identity": identity}, indent=1).encode()])
             return
         try:
             saved = json.loads(run.read_text())
@@ -92,10 +93,8 @@ class Checkpoint:
         about = {"asked": saved.asked, "failures": dict(saved.failures), "sites": sites}
         arrays = {str(place): np.frombuffer(blob, np.uint8) for place, blob in enumerate(blobs)}
         arrays["about"] = np.frombuffer(json.dumps(about).encode(), np.uint8)
-        with _replacing(self._path(saved.number)) as temporary, temporary.open("wb") as file:
-            np.savez(file, **arrays)  # type: ignore[arg-type]
-            file.flush()
-            os.fsync(file.fileno())
+        with replacing(self._path(saved.number)) as temporary:
+            write_arrays(temporary, arrays)
 
     def _path(self, number: int) -> Path:
         return self.folder / f"round-{number:05d}.npz"
@@ -148,22 +147,3 @@ def _read(path: Path, number: int) -> SavedRound:
             return SavedRound(number, tuple(about["asked"]), contents, dict(about["failures"]))
     except Exception as error:  # numpy, zipfile, JSON and Flower each have their own for a damaged file
         raise CheckpointError(f"{path} cannot be read ({error}); delete it to resume from the round before") from error
-
-
-@contextmanager
-def _replacing(path: Path) -> Iterator[Path]:
-    """A path beside `path` to write to; it takes its place when the block ends well, and is removed when not."""
-    temporary = path.with_name(f".{path.name}.writing")
-    try:
-        yield temporary
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
-
-
-def write_atomically(path: Path, data: bytes) -> None:
-    """Write a file so that it is there whole or not at all, and on disk when this returns."""
-    with _replacing(path) as temporary, temporary.open("wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())

@@ -15,8 +15,8 @@ from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDic
 from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Result, Strategy
 
-from protocols.faults import Fault, describe, usable_name
-from protocols.message import Ask, Parcel, ledger_lines, read_answer, read_envelope, write_ask
+from protocols.faults import describe, usable_name
+from protocols.message import Ask, Parcel, ledger_lines, read_answer, write_ask
 from protocols.payload import PayloadError
 from strategies.checkpoint import Checkpoint, SavedRound
 from strategies.conversation import (
@@ -31,15 +31,12 @@ from strategies.conversation import (
     sort_answers,
     together,
 )
+from strategies.roster import FusionError, Roster
 
 logger = logging.getLogger("flwr")
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.01, 0.25
 """Seconds between two looks for replies: short at first, so that a quick round is not rounded up to a polling step."""
-
-
-class FusionError(RuntimeError):
-    """A run that cannot go on; one line that says why, and names the sites."""
 
 
 @dataclass
@@ -114,7 +111,7 @@ class FusionStrategy(Strategy):
         self._conversation: Conversation[dict[str, Any]] = together({})
         self._request: Request | None = None
         self._flat: dict[str, Broadcast | Tell] = {}
-        self._nodes: dict[str, int] = {}
+        self._roster = Roster()
         self._greeted: set[int] = set()
         self._silent: set[str] = set()
         self._measure: Mapping[str, float] = {}
@@ -149,7 +146,7 @@ class FusionStrategy(Strategy):
     @property
     def sites(self) -> list[str]:
         """Names of the sites that have answered so far, in order."""
-        return sorted(self._result.sites)
+        return sorted(self._roster.sites)
 
     # -- the run ------------------------------------------------------------------------------------------------------
 
@@ -206,6 +203,7 @@ class FusionStrategy(Strategy):
         lanes = {str(r): self.conversation(r) for r in range(self.repetitions)}
         self._conversation = together(lanes)
         self._result = FusionResult()
+        self._roster = Roster()
         self._silent.clear()
         self._measure = {}
         self._advance(None)
@@ -245,17 +243,19 @@ class FusionStrategy(Strategy):
     def _greet_if_needed(self, grid: Grid, timeout: float) -> None:
         """Learn new nodes' names when a request goes to a site that has none (after a resume, or its restart)."""
         nodes = set(grid.get_node_ids())
-        strangers = nodes - set(self._nodes.values()) - self._greeted
-        if not strangers or addressed(self._flat) <= {site for site, node in self._nodes.items() if node in nodes}:
+        strangers = nodes - set(self._roster.nodes.values()) - self._greeted
+        if not strangers or addressed(self._flat) <= {
+            site for site, node in self._roster.nodes.items() if node in nodes
+        }:
             return
         self._greeted |= strangers
         self._asked = dict.fromkeys(sorted(nodes), "")
         content, parcels = self._encode(0, [])
         self._sent = dict.fromkeys(self._asked, (content, parcels))
         messages = [Message(content, node, "train", group_id="0") for node in self._asked]
-        contents, failures = self._sort(0, self._exchange(grid, messages, timeout))
+        contents, failures = self._roster.sort(0, self._asked, self._exchange(grid, messages, timeout), timeout)
         for node in self._asked:
-            site = self._label(node)
+            site = self._roster.label(node)
             self._result.ledger += ledger_lines(content, parcels, round_number=0, direction="to_site", site=site)
         for site, answer in contents.items():
             self._result.ledger += ledger_lines(answer, [], round_number=0, direction="from_site", site=site)
@@ -285,7 +285,7 @@ class FusionStrategy(Strategy):
     ) -> Iterable[Message]:
         """Turn what the conversation yielded into messages."""
         self._round_started = time.monotonic()
-        names = {node: name for name, node in self._nodes.items()}
+        names = {node: name for name, node in self._roster.nodes.items()}
         self._asked, self._sent = {}, {}
         messages = []
         encoded: dict[tuple[tuple[str, int], ...], tuple[RecordDict, list[Parcel]]] = {}
@@ -306,10 +306,10 @@ class FusionStrategy(Strategy):
         self, server_round: int, replies: Iterable[Message]
     ) -> tuple[ArrayRecord | None, MetricRecord | None]:
         """Decode the replies and resume the conversation."""
-        contents, failures = self._sort(server_round, replies)
-        sent = {name: self._sent[node] for name, node in sorted(self._nodes.items()) if node in self._sent}
+        contents, failures = self._roster.sort(server_round, self._asked, replies, self._timeout)
+        sent = {name: self._sent[node] for name, node in sorted(self._roster.nodes.items()) if node in self._sent}
         for node, name in self._asked.items():
-            if not name and node not in self._nodes.values():
+            if not name and not self._roster.name_of(node):
                 sent[f"node {node}"] = self._sent[node]
         for site in (addressed(self._flat) or set(self.sites)) - set(sent):
             failures[site] = "its node is not connected"
@@ -338,65 +338,6 @@ class FusionStrategy(Strategy):
     def _encode(self, number: int, parcels: list[Parcel]) -> tuple[RecordDict, list[Parcel]]:
         return write_ask(Ask(self.session, number, self.seed, parcels)), parcels
 
-    def _sort(self, number: int, replies: Iterable[Message]) -> tuple[dict[str, RecordDict], dict[str, str]]:
-        """Replies by site name, and what is said of nodes that did not answer this round."""
-        contents: dict[str, RecordDict] = {}
-        failures: dict[str, str] = {}
-        answered: set[int] = set()
-        speakers: dict[str, int] = {}
-        for reply in replies:
-            node = reply.metadata.src_node_id
-            if node not in self._asked or node in answered:
-                continue
-            if reply.has_error():
-                # The reason that Flower sends along may be a client's exception text: it is not shown.
-                failures[self._label(node)] = f"its node failed (Flower error code {reply.error.code})"
-                answered.add(node)
-                continue
-            try:
-                envelope = read_envelope(reply.content)
-            except PayloadError as error:
-                failures[self._label(node)] = str(error)
-                answered.add(node)
-                continue
-            if envelope.fault and not (envelope.site and envelope.round):
-                failures[self._label(node)] = describe(envelope.fault)  # it could not say who it is, or to what
-                answered.add(node)
-                continue
-            if envelope.round != number:
-                logger.warning("an answer of round %d came late from %s: ignored", envelope.round, self._label(node))
-                continue
-            answered.add(node)
-            if not usable_name(envelope.site):
-                failures[self._label(node)] = describe(Fault.BAD_SITE_NAME)
-                continue
-            if self._asked[node] not in ("", envelope.site):
-                failures[self._asked[node]] = f"calls itself {envelope.site} now"
-                continue
-            site = self._introduce(envelope.site, node, speakers)
-            if site is not None:
-                contents[site] = reply.content
-        for node in set(self._asked) - answered:
-            failures[self._label(node)] = f"no answer within {self._timeout:g} s"
-        return dict(sorted(contents.items())), failures
-
-    def _introduce(self, site: str, node: int, speakers: dict[str, int]) -> str | None:
-        """The name that a node gave, checked against the others'; None for a site that came too late to take part."""
-        if site in speakers:
-            raise FusionError(
-                f"two sites call themselves {site!r}: give each SuperNode its own name (--node-config 'site=\"...\"')"
-            )
-        speakers[site] = node
-        if site not in self._nodes and self._result.rounds and site not in self._result.sites:
-            logger.warning("site %s connected after the run had begun: not taken in", site)
-            return None
-        self._nodes[site] = node
-        return site
-
-    def _label(self, node: int) -> str:
-        names = {known: name for name, known in self._nodes.items()}
-        return names.get(node, f"node {node}")
-
     def _receive(self, saved: SavedRound, sent: Mapping[str, tuple[RecordDict, list[Parcel]]]) -> None:
         """Check a round's answers, keep the books, and resume the conversation."""
         failures = dict(saved.failures)
@@ -423,8 +364,9 @@ class FusionStrategy(Strategy):
         self._result.ledger += lines
         self._note(saved.number, failures, parcels)
         self._result.rounds = saved.number
+        self._roster.closed = True
         self._silent = (self._silent | set(failures)) - set(parcels)
-        left = set(self._result.sites) - self._silent  # a site that this round did not ask is as it was
+        left = set(self._roster.sites) - self._silent  # a site that this round did not ask is as it was
         if len(left) < self.min_sites:
             reasons = "; ".join(f"{site}: {reason}" for site, reason in sorted(failures.items()))
             every = left | self._silent
@@ -450,8 +392,8 @@ class FusionStrategy(Strategy):
             self._result.missing.setdefault(site, []).append(f"round {number}: {reason}")
             logger.warning("round %d: %s: %s", number, site, reason)
         for site in answered:
-            if site not in self._result.sites:
-                self._result.sites.append(site)
+            if site not in self._roster.sites:
+                self._roster.sites.append(site)
 
     def _progress(
         self, number: int, answered: int, asked: int, measure: Mapping[str, float], lines: list[dict[str, Any]]

@@ -21,7 +21,7 @@ from server.app import RefusedError, main, summarise
 from server.config import KEYS, ConfigError, checked
 from server.results import ResultsError, load
 from strategies.checkpoint import CheckpointError
-from strategies.fusion import FusionError
+from strategies.roster import FusionError
 from tests.contract import Clock, complete_results, make_grid, run, run_over
 from tests.grid import config
 

@@ -21,7 +21,7 @@ from scenarios.registry import find
 from server import app as server_app
 from server.results import load
 from strategies.bc3e import from_config
-from strategies.fusion import FusionError
+from strategies.roster import FusionError
 from tests.contract import Clock, Nodes, StrategyContract, make_grid, run, silent
 from tests.grid import config, simulated
 

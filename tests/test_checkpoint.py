@@ -12,10 +12,12 @@ from flwr.app import Array, ArrayRecord, ConfigRecord, MetricRecord, RecordDict
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import strategies.checkpoint
+from consilience.durable import replacing
 from protocols.bc3e import EStep, Statistics
 from protocols.message import Answer, Parcel, read_answer, write_answer
 from protocols.payload import RAW, Payload
-from strategies.checkpoint import Checkpoint, CheckpointError, SavedRound, write_atomically
+from strategies.checkpoint import Checkpoint, CheckpointError, SavedRound
 from tests.payloads import CLASSES, example, payloads, same
 
 IDENTITY = {"scenario": "bc3e-wine", "seed": 3, "bc3e.tolerance": 1e-6, "bc3e.accelerate": True, "sites": 2}
@@ -215,7 +217,7 @@ def test_an_interruption_leaves_the_rounds_before(tmp_path: Path, monkeypatch: p
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(*((np, "savez") if moment == "write" else (Path, "replace")), interrupt)
+        patch.setattr(*((strategies.checkpoint, "write_arrays") if moment == "write" else (Path, "replace")), interrupt)
         for number in (2, 3):
             with pytest.raises(KeyboardInterrupt):
                 checkpoint.save(SavedRound(number, ("b",), {"b": answer(number, statistics(99))}))
@@ -225,15 +227,16 @@ def test_an_interruption_leaves_the_rounds_before(tmp_path: Path, monkeypatch: p
 
 def test_a_file_is_written_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "file"
-    write_atomically(path, b"old")
+    path.write_bytes(b"old")
 
     def interrupt(self: Path, target: Path) -> Path:
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
         patch.setattr(Path, "replace", interrupt)
-        with pytest.raises(KeyboardInterrupt):
-            write_atomically(path, b"new")
+        with pytest.raises(KeyboardInterrupt), replacing(path) as temporary:
+            temporary.write_bytes(b"new")
     assert (path.read_bytes(), files(tmp_path)) == (b"old", ["file"])
-    write_atomically(path, b"new")
+    with replacing(path) as temporary:
+        temporary.write_bytes(b"new")
     assert (path.read_bytes(), files(tmp_path)) == (b"new", ["file"])

@@ -15,7 +15,8 @@ from protocols.bc3e import Survey
 from protocols.faults import Fault
 from protocols.message import ENVELOPE, Answer, Ask, encoded_bytes, write_answer, write_ask
 from strategies.conversation import Broadcast, Conversation, Tell
-from strategies.fusion import FusionError, FusionStrategy, connected_nodes
+from strategies.fusion import FusionStrategy, connected_nodes
+from strategies.roster import FusionError
 from tests.contract import Clock, silent, with_content, with_error
 from tests.grid import InProcessGrid, Tamper, config, simulated
 

@@ -25,7 +25,7 @@ from protocols.payload import Payload, PayloadError
 from strategies.bc3e.plan import Plan
 from strategies.bc3e.shared import SharedInstances
 from strategies.conversation import Conversation, Tell
-from strategies.fusion import FusionError
+from strategies.roster import FusionError
 
 SWEEPS = 500
 """Sweeps of an E-step at most where it is to run to convergence; on the paper's data it takes 5 to 60."""

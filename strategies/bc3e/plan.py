@@ -11,7 +11,7 @@ from jaxtyping import Int64
 
 from numerics.fixed_point import choose_bits
 from protocols.bc3e import Holdings, Setup
-from strategies.fusion import FusionError
+from strategies.roster import FusionError
 
 LARGEST_TABLE = 2**24
 """Entries of one clustering's beta at most (128 MiB): more is a mistake, or a site that means harm."""

@@ -1,11 +1,11 @@
-"""Files that are on the disk when the call returns, and whose bytes follow from their content alone."""
+"""Files that are there whole or not at all, on the disk when the call returns, their bytes given by their content."""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import zipfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +18,17 @@ def write_file(path: Path, chunks: Iterable[bytes]) -> None:
         file.writelines(chunks)
         file.flush()
         os.fsync(file.fileno())
+
+
+@contextlib.contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """A path beside `path` to write to; it takes its place when the block ends well, and is removed when not."""
+    temporary = path.with_name(f".{path.name}.writing")
+    try:
+        yield temporary
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
 
 
 def write_arrays(path: Path, arrays: Mapping[str, Shaped[np.ndarray, "..."]]) -> None:
