@@ -310,7 +310,7 @@ def _shared_lines(ensemble: Ensemble, k: int, secret: bool) -> list[str]:
         lines += ["  labels away"]
     lines += ["  what each cluster says about the classes (beta) stays here, but for inner products of its changes, by"]
     lines += ["    which the fusion center saves rounds"]
-    lines += ["What would leave this site, arbitrary distribution (any mixture of the two)"]
+    lines += ["", "What would leave this site, arbitrary distribution (any mixture of the two)"]
     lines += ["  as column for the instances that other sites hold too; another site that holds an instance can infer"]
     lines += ["  what this site adds to it; as row, in sums only, for the instances that this site alone holds; the"]
     lines += ["  table of a clustering leaves only if other sites hold labels of that clustering too"]
