@@ -147,6 +147,12 @@ def ledger_lines(
         yield {**base, "lane": parcel.lane, "payload": parcel.payload.title(), "fields": described, "bytes": total}
 
 
+def refused_line(content: RecordDict, *, round_number: int, direction: str, site: str) -> dict[str, Any]:
+    """The ledger's line of a message that broke its contract: what it held is not known, but that it left is."""
+    base = {"round": round_number, "direction": direction, "site": site}
+    return {**base, "lane": "", "payload": "refused", "fields": {}, "bytes": encoded_bytes(content)}
+
+
 def encoded_bytes(content: RecordDict) -> int:
     """Bytes of all records of a message, as the ledger counts them."""
     arrays = sum(len(array.data) for record in content.array_records.values() for array in record.values())

@@ -16,7 +16,7 @@ from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Result, Strategy
 
 from protocols.faults import describe, usable_name
-from protocols.message import Ask, Parcel, ledger_lines, read_answer, write_ask
+from protocols.message import Ask, Parcel, ledger_lines, read_answer, refused_line, write_ask
 from protocols.payload import PayloadError
 from strategies.checkpoint import Checkpoint, SavedRound
 from strategies.conversation import (
@@ -350,17 +350,19 @@ class FusionStrategy(Strategy):
                 described[id(content)] = list(about)
             lines += [{**line, "site": site} for line in described[id(content)]]
         for site, content in saved.contents.items():
+            whose: dict[str, Any] = {"round_number": saved.number, "direction": "from_site", "site": site}
             try:
                 answer = read_answer(content, sent[site][1])
-                if answer.fault:
-                    failures[site] = describe(answer.fault)
-                    continue
                 self._check(site, list(answer.parcels))
             except PayloadError as error:
                 failures[site] = f"refused: {error}"
+                lines.append(refused_line(content, **whose))
                 continue
-            parcels[site] = list(answer.parcels)
-            lines += ledger_lines(content, answer.parcels, round_number=saved.number, direction="from_site", site=site)
+            lines += ledger_lines(content, answer.parcels, **whose)
+            if answer.fault:
+                failures[site] = describe(answer.fault)
+            else:
+                parcels[site] = list(answer.parcels)
         self._result.ledger += lines
         self._note(saved.number, failures, parcels)
         self._result.rounds = saved.number

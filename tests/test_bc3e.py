@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -402,9 +403,14 @@ def test_impossible_statistics_are_refused(tmp_path: Path, field: str) -> None:
             record[name] = encode_array(-np.ones(record[name].shape, np.int64) * (-1 if field == "log_theta" else 1))
         return reply
 
-    report, _ = load(run(config(tmp_path, bc3e__max_rounds=3), 3, tamper=tamper))
+    path = run(config(tmp_path, bc3e__max_rounds=3), 3, tamper=tamper)
+    report, _ = load(path)
     assert report.missing["site-1"][0].startswith("round 3: refused: payload bc3e.Statistics")
     assert field in report.missing["site-1"][0]
+    lines = [json.loads(line) for line in (path / "ledger.jsonl").read_text().splitlines()]
+    [refused] = [line for line in lines if line["payload"] == "refused"]
+    assert (refused["round"], refused["site"], refused["direction"]) == (3, "site-1", "from_site")
+    assert refused["bytes"] > 0  # it left the site, whatever it was
 
 
 def test_a_run_of_real_sites_can_be_resumed_with_one_site_fewer(tmp_path: Path) -> None:
