@@ -65,7 +65,7 @@ def survey(ask: Survey, site: Site) -> Holdings:
 
 
 def _refuse_single_model(shard: Ensemble, site: Site) -> None:
-    """A site with one model gives its labels away where instances are shared (specs/bc3e.md): only on its own consent.
+    """A site with one model gives its labels away where instances are shared (docs/bc3e.md): only on its own consent.
 
     Consent is the site's: it stands in the node configuration. A simulated site has none: there the run's key counts.
     """

@@ -91,7 +91,7 @@ def run(
         with launch.interruptible():
             outcome = _launch(plan, quiet, stop_superlink)
     except launch.Interrupted as interrupt:
-        _fail("interrupted; the run was stopped", interrupt.exit_code)
+        _fail(f"interrupted; the run was stopped{_how_to_go_on(plan, interrupt.run_id)}", interrupt.exit_code)
     except launch.LaunchError as error:
         _fail(str(error), 1)
     _conclude(outcome)
@@ -109,10 +109,23 @@ def _launch(plan: Plan, quiet: bool, own: bool) -> launch.Outcome:
             typer.echo(f"$ {shlex.join(['flwr', *launch.flwr_arguments('.', plan)])}", err=True)
         show = stack.enter_context(progress.kept(kept) if quiet else progress.followed(_console()))
         outcome = launch.run(plan, env, show)
-    if not outcome.completed and not outcome.transcript.refused:
+    if not outcome.completed:
+        # Of a refusal its one line is printed last; what a site said of its data before is worth reading.
         for line in kept:
-            typer.echo(line, err=True)
+            if not outcome.transcript.refused or "ERROR" in line:
+                typer.echo(line, err=True)
     return outcome
+
+
+def _how_to_go_on(plan: Plan, run_id: str) -> str:
+    """Where an interrupted run can be resumed from, if it got so far as to leave anything."""
+    from clients.site import results_name
+
+    config = {**declared(), **plan.settings}
+    results = Path(str(config["output-dir"])).absolute() / results_name(config) / run_id
+    if not run_id or not results.with_name(f".{run_id}.partial").is_dir():
+        return ""
+    return f"; to go on, type the same with --set resume-from={results}"
 
 
 def _say_superlink(env: dict[str, str]) -> None:

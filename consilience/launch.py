@@ -55,11 +55,12 @@ class LaunchError(RuntimeError):
 
 
 class Interrupted(KeyboardInterrupt):
-    """The user (SIGINT) or the system (SIGTERM) asked this command to end."""
+    """The user (SIGINT) or the system (SIGTERM) asked this command to end; `run_id` names the run, if one had begun."""
 
     def __init__(self, number: int) -> None:
         super().__init__(f"signal {number}")
         self.exit_code = 128 + number
+        self.run_id = ""
 
 
 @dataclass
@@ -255,6 +256,8 @@ def run(plan: Plan, env: Mapping[str, str], show: Callable[[str], None]) -> Outc
                         show(line)
             except BaseException as error:
                 _abandon(transcript, lines, env)
+                if isinstance(error, Interrupted):
+                    error.run_id = transcript.run_id
                 if isinstance(error, TimeoutError):
                     raise LaunchError(f"the run took longer than {plan.seconds:g} s and was stopped") from None
                 raise

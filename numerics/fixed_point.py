@@ -3,7 +3,7 @@
 Floating-point addition is not associative, so the same statistics summed over two sites or over seven differ in their
 last bits. Every summand that crosses a site's border is therefore put on the grid of multiples of ``2**-bits`` and
 carried as a 64-bit integer: integer sums are exact, so a federated computation equals the centralized one bit for bit
-(specs/bc3e.md, "Bit-for-bit equality"). The same integers are what secure aggregation needs.
+(docs/bc3e.md). The same integers are what secure aggregation needs.
 """
 
 from __future__ import annotations

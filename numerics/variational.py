@@ -1,4 +1,4 @@
-"""The E-step of BC3E: responsibilities, their fixed point, and what it contributes to sums (papers/bc3e.txt, II-C1).
+"""The E-step of BC3E: responsibilities, their fixed point, and what it contributes to sums (Acharya et al. 2011, II-C1).
 
 Arrays are laid out ``(k, n)``, classes first, so that every operation runs along contiguous instances; instances are
 picked with ``take`` and ``compress``, because ``a[:, index]`` returns the transposed layout. Sums over classes are
@@ -196,7 +196,7 @@ def shares(
     log_weights: Float64[np.ndarray, "k n"],
     bits: int,
 ) -> tuple[Int64[np.ndarray, "k n"], dict[str, Int64[np.ndarray, "k k_m"]], int]:
-    """One sweep over instances that several sites share (specs/bc3e.md, column and arbitrary distributions).
+    """One sweep over instances that several sites share (docs/bc3e.md, column and arbitrary distributions).
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What crosses the wire in BC3E (specs/bc3e.md, "What crosses the wire").
+"""What crosses the wire in BC3E (docs/bc3e.md, "Who holds what").
 
 ``k`` classes, ``k_m`` clusters of clustering m. "Private" instances are those that one site alone holds, "shared" ones
 those of which several sites hold labels; a clustering is "common" when several sites hold labels of it, and its beta

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import logging
 import shutil
@@ -91,6 +92,8 @@ def _leave(directory: ResultsDirectory, *, started: bool) -> None:
         logger.error('to go on: resume-from="%s"', directory.final)
     else:
         shutil.rmtree(directory.partial, ignore_errors=True)
+        with contextlib.suppress(OSError):
+            directory.partial.parent.rmdir()  # if it was made for this run
 
 
 def _number_of_sites(grid: Grid, config: Config, scenario: Scenario | None) -> int:
@@ -113,7 +116,13 @@ def _number_of_sites(grid: Grid, config: Config, scenario: Scenario | None) -> i
 def _command(config: Config, n_sites: int) -> str:
     """What to type to do this run (again)."""
     defaults = declared()
-    changed = {key: value for key, value in config.items() if key in defaults and value != defaults[key]}
+    changed = {
+        key: value
+        for key, value in config.items()
+        if key in defaults
+        and value != defaults[key]
+        and key != "resume-from"  # that would be this run, not one like it
+    }
     settings = "".join(f" --run-config '{to_toml({key: value})}'" for key, value in changed.items())
     return f"flwr run . --stream{settings} --federation-config 'num-supernodes={n_sites} client-resources-num-cpus=1'"
 

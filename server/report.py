@@ -121,7 +121,12 @@ def metric_rows(report: Report) -> list[list[str]]:
     first = [each for name, _, rivals in _ANSWERS.get(report.protocol, ()) for each in (name, *rivals)]
     names = [name for name in first if name in here]
     names += [name for name in sorted({*here, *published}) if name not in names]
-    return [[name, here.get(name, ""), published.get(name, "")] for name in names]
+    return [[name, here.get(name, ""), published.get(name, "")][: len(metric_columns(report))] for name in names]
+
+
+def metric_columns(report: Report) -> tuple[str, ...]:
+    """Headings of `metric_rows`: the paper's figures have a column where there are any."""
+    return ("metric", "this run", "published") if report.published else ("metric", "this run")
 
 
 def answer(report: Report) -> str:
@@ -212,7 +217,7 @@ def render_table(report: Report) -> str:
     title = f"{report.scenario} (protocol {report.protocol}, seed {report.seed})"
     parts = [printable(title), printable(answer(report))]
     if metrics := metric_rows(report):
-        parts.append(_aligned([["metric", "this run", "published"], *metrics]))
+        parts.append(_aligned([metric_columns(report), *metrics]))
     if report.table:
         rows = [folded(row) for row in report.table]
         names = columns(rows)
@@ -308,8 +313,8 @@ def _pairs(caption: str, header: tuple[str, str], values: Mapping[str, object]) 
 def _results(report: Report) -> str:
     parts = []
     if rows := metric_rows(report):
-        caption = "Metrics of this run (± standard error) beside the published ones"
-        parts.append(_table(caption, ("metric", "this run", "published"), rows))
+        caption = "Metrics of this run (± standard error)" + (" beside the published ones" if report.published else "")
+        parts.append(_table(caption, metric_columns(report), rows))
     if report.table:
         rows_shown = [folded(row) for row in report.table]
         names = columns(rows_shown)

@@ -1,13 +1,13 @@
 """BC3E on pooled labels, as plain as possible: what every other computation of it is held against.
 
-Written from specs/bc3e.md and papers/bc3e.txt, eqs. (3) and (5) to (8), and from nothing else: arrays ``(N, k)``, one
+Written from Acharya et al. (2011), eqs. (3) and (5) to (8), and from nothing else: arrays ``(N, k)``, one
 loop over the clusterings, one E-step after another. It shares no code with `numerics`, except for the container of the
 labels.
 
 It computes in one of two ways:
 
 - ``bits=None``: in float64 throughout, eq. (5) in the log domain. This is the mathematics, to about 1e-12.
-- ``bits=30``, say: every summand that would cross sites lies on the grid of multiples of ``2**-bits`` (specs/bc3e.md,
+- ``bits=30``, say: every summand that would cross sites lies on the grid of multiples of ``2**-bits`` (docs/bc3e.md,
   "Bit-for-bit equality"). Equality to the last bit then asks for the same elementary operations before the rounding, so
   eq. (5) is the product ``exp(psi(gamma_i) - max psi) * beta_i``, normalised, and is not regrouped.
 """

@@ -16,6 +16,7 @@ import numpy as np
 from jaxtyping import Int
 
 from clients.data.table import DataError, Table, check_names, frame_columns, make_table
+from protocols.faults import usable_name
 
 if TYPE_CHECKING:
     from _csv import Reader
@@ -85,6 +86,12 @@ def party_files(folder: str | Path) -> list[Path]:
         raise DataError(f"{folder}: holds no file of a site; names must end in {', '.join(ENDINGS)}", "no-data-file")
     by_site: dict[str, Path] = {}
     for path in files:
+        if not usable_name(site_name(path)):
+            raise DataError(
+                f"{path}: the file's name without its ending is the site's name, and may have letters, digits, dot, "
+                "hyphen and underscore only, 64 at most; rename the file",
+                "bad-configuration",
+            )
         other = by_site.setdefault(site_name(path), path)
         if other is not path:
             raise DataError(

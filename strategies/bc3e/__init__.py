@@ -1,4 +1,4 @@
-"""The fusion center of BC3E: M-steps of a variational EM whose E-steps run at the sites (papers/bc3e.txt)."""
+"""The fusion center of BC3E: M-steps of a variational EM whose E-steps run at the sites (Acharya et al. 2011)."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Ensemble:
 
 
 class BC3E(FusionStrategy):
-    """Combine class and cluster labels of several sites (papers/bc3e.txt; specs/bc3e.md).
+    """Combine class and cluster labels of several sites (Acharya et al. 2011; docs/bc3e.md).
 
     Parameters
     ----------
@@ -123,7 +123,7 @@ class BC3E(FusionStrategy):
     # -- what a run reports -------------------------------------------------------------------------------------------
 
     def metrics(self, outcome: Ensemble) -> dict[str, float]:
-        """Names and numbers of `report.json` (design.md)."""
+        """Names and numbers of `report.json`."""
         fit = outcome.fit
         found = {
             "bound": fit.bound,

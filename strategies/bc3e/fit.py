@@ -156,7 +156,7 @@ class Fitting:
         self.answered: set[str] = set()
 
     def run(self) -> Conversation[Fit]:
-        """E- and M-steps until the bound's relative change is small (papers/bc3e.txt, II-C)."""
+        """E- and M-steps until the bound's relative change is small (Acharya et al. 2011, II-C)."""
         fit, settings = self.fit, self.settings
         contributors: frozenset[str] = frozenset()
         measure: dict[str, float] = {}

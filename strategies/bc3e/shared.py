@@ -14,7 +14,7 @@ from strategies.bc3e.plan import Plan
 
 
 class SharedInstances:
-    """Gamma of the shared instances over an E-step (specs/bc3e.md, column and arbitrary distributions).
+    """Gamma of the shared instances over an E-step (docs/bc3e.md, column and arbitrary distributions).
 
     The sweeps are those of `numerics.variational.e_step`, an ask each: an instance that has settled is asked no more,
     so its result depends on its own labels alone.
