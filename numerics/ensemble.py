@@ -1,4 +1,4 @@
-"""The labels that classifiers and clusterings gave to instances: what a site holds in BC3E (Acharya et al. 2011, II-A)."""
+"""Labels that classifiers and clusterings gave to instances: what a site holds in BC3E (Acharya et al. 2011, II-A)."""
 
 from __future__ import annotations
 

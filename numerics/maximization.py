@@ -1,4 +1,4 @@
-"""The M-step of BC3E: beta in closed form, alpha by a safeguarded Newton iteration (Acharya et al. 2011, eqs. 7 and 8)."""
+"""The M-step of BC3E: beta in closed form, alpha by a safeguarded Newton iteration (Acharya et al. 2011, eqs. 7, 8)."""
 
 from __future__ import annotations
 

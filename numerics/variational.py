@@ -1,4 +1,4 @@
-"""The E-step of BC3E: responsibilities, their fixed point, and what it contributes to sums (Acharya et al. 2011, II-C1).
+"""The E-step of BC3E: responsibilities, their fixed point, what it contributes to sums (Acharya et al. 2011, II-C1).
 
 Arrays are laid out ``(k, n)``, classes first, so that every operation runs along contiguous instances; instances are
 picked with ``take`` and ``compress``, because ``a[:, index]`` returns the transposed layout. Sums over classes are

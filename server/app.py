@@ -119,9 +119,7 @@ def _command(config: Config, n_sites: int) -> str:
     changed = {
         key: value
         for key, value in config.items()
-        if key in defaults
-        and value != defaults[key]
-        and key != "resume-from"  # that would be this run, not one like it
+        if key in defaults and value != defaults[key] and key != "resume-from"
     }
     settings = "".join(f" --run-config '{to_toml({key: value})}'" for key, value in changed.items())
     return f"flwr run . --stream{settings} --federation-config 'num-supernodes={n_sites} client-resources-num-cpus=1'"
