@@ -304,9 +304,7 @@ def _shared_lines(ensemble: Ensemble, k: int, secret: bool) -> list[str]:
     lines += ["    class, summed over this site's models; and 1 number, this site's part of the bound"]
     if r1 + r2 == 1:
         lines += ["  These sums give the labels of a site with a single model away, and this site has one: it refuses"]
-        lines += [
-            "  unless the site's node configuration says allow-single-model (a simulation: bc3e.allow-single-model)"
-        ]
+        lines += ["  unless its node configuration says allow-single-model (in a simulation: bc3e.allow-single-model)"]
     else:
         lines += [f"  These sums mix the labels of this site's {r1 + r2} models; with a single one they would give its"]
         lines += ["  labels away"]

@@ -1,8 +1,9 @@
 """The worlds of BC3E: few labelled instances, many to classify, three classifiers and some clusterings.
 
 Each follows section IV of Acharya, Hruschka and Ghosh (2011). A small share of the data keeps its classes and trains a
-decision tree, a generalized logistic regression and a linear discriminant; the rest, with the classes removed, is the target set. The
-classifiers give it class labels and single link and k-means cluster it. The paper's text leaves these choices open:
+decision tree, a generalized logistic regression and a linear discriminant; the rest, with the classes removed, is the
+target set. The classifiers give it class labels and single link and k-means cluster it. The paper's text leaves these
+choices open:
 
 - inputs are standardised with the mean and deviation of all instances, which takes no class;
 - the labelled set is a random share, drawn again until it has two instances or more of each class;
