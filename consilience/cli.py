@@ -118,11 +118,13 @@ def _launch(plan: Plan, quiet: bool, own: bool) -> launch.Outcome:
 
 
 def _how_to_go_on(plan: Plan, run_id: str) -> str:
-    """Where an interrupted run can be resumed from, if it got so far as to leave anything."""
+    """Where an interrupted run can be resumed from, if it got so far as to leave anything, or where its results are."""
     from clients.site import results_name
 
     config = {**declared(), **plan.settings}
     results = Path(str(config["output-dir"])).absolute() / results_name(config) / run_id
+    if run_id and (results / "report.json").is_file():
+        return f", but had completed: {results}"
     if not run_id or not results.with_name(f".{run_id}.partial").is_dir():
         return ""
     return f"; to go on, type the same with --set resume-from={results}"

@@ -274,3 +274,15 @@ def test_show_refuses_what_is_no_results_directory(tmp_path):
     assert result.exit_code == 1
     assert "nothing" in result.stderr
     assert "Traceback" not in result.output
+
+
+def test_an_interrupted_run_says_how_to_go_on(tmp_path: Path) -> None:
+    """Only a run that left something to go on with does."""
+    plan = Plan({"scenario": "bc3e-wine", "output-dir": str(tmp_path)}, 2, 60.0)
+    assert cli._how_to_go_on(plan, "") == ""
+    assert cli._how_to_go_on(plan, "7") == ""
+    (tmp_path / "bc3e-wine" / ".7.partial").mkdir(parents=True)
+    assert cli._how_to_go_on(plan, "7").endswith(f"--set resume-from={tmp_path / 'bc3e-wine' / '7'}")
+    (tmp_path / "bc3e-wine" / ".7.partial").rename(tmp_path / "bc3e-wine" / "7")
+    (tmp_path / "bc3e-wine" / "7" / "report.json").touch()
+    assert cli._how_to_go_on(plan, "7") == f", but had completed: {tmp_path / 'bc3e-wine' / '7'}"

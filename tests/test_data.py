@@ -583,3 +583,12 @@ def test_describe_without_classifiers_and_with_a_single_model(csv: Callable[[str
     assert "columns not used: none" in text
     assert "at the end" not in text
     assert "together 11 numbers" in "\n".join(describe(ensemble_from_table(table, {}), table, {}, n_classes=3))
+
+
+@pytest.mark.parametrize("name", ["my hospital.csv", "hôpital.csv", f"{'a' * 65}.csv"])
+def test_a_file_whose_name_cannot_be_a_sites(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_text("class_a\n0\n1\n")
+    with pytest.raises(DataError, match="rename the file") as refused:
+        party_files(tmp_path)
+    assert str(refused.value).startswith(f"{tmp_path / name}: ")
+    assert refused.value.code == "bad-configuration"
