@@ -20,7 +20,7 @@ from numerics.anderson import Block
 from numerics.ensemble import Ensemble, Labels, n_values, present
 from numerics.fixed_point import one_to_grid
 from numerics.maximization import initial_beta, maximize_beta, smoothing_bound
-from numerics.variational import EStepSettings, cold_start, e_step, likelihood_table, shares, votes
+from numerics.variational import EStepSettings, add_alpha, cold_start, e_step, likelihood_table, shares, votes
 from protocols.bc3e import Conclude, EStep, Holdings, Setup, Shares, Starts, Statistics, Survey, Sweep, Tally
 from protocols.faults import Fault, SiteFault
 
@@ -124,13 +124,14 @@ class _State:
     own: list[str]
     shared: Int64[np.ndarray, "s"]
     n_clusters: dict[str, int]
+    set_up: bool = True
 
     @classmethod
     def of(cls, site: Site) -> _State:
         agreed = site.in_lane(str(site.repetition)).memory
         names = list(site.shard.clusterings)
         if "own" not in agreed:
-            return cls(site, [], np.zeros(0, np.int64), {})
+            return cls(site, [], np.zeros(0, np.int64), {}, set_up=False)
         own = [name for name, mine in zip(names, agreed["own"], strict=True) if mine]
         return cls(site, own, agreed["shared"], dict(zip(names, agreed["n_clusters"].tolist(), strict=True)))
 
@@ -138,14 +139,16 @@ class _State:
     def memory(self) -> Memory:
         return self.site.memory
 
-    def private_part(self) -> Ensemble:
-        """Labels of the instances that this site alone holds."""
-        shard: Ensemble = self.site.shard
-        if not self.shared.size:
-            return shard
-        mask = np.ones(shard.n, bool)
+    def private(self) -> Shaped[np.ndarray, "n"]:
+        """Mask of the instances that this site alone holds."""
+        mask = np.ones(self.site.shard.n, bool)
         mask[self.shared] = False
-        return shard.rows(mask)
+        return mask
+
+    def private_part(self) -> Ensemble:
+        """Their labels."""
+        shard: Ensemble = self.site.shard
+        return shard.rows(self.private()) if self.shared.size else shard
 
     def shared_part(self) -> Ensemble:
         """Labels of the instances that other sites hold too, in the agreed order."""
@@ -190,7 +193,6 @@ def start_e_step(ask: EStep, site: Site) -> Statistics:
         tables[name] = likelihood_table(block.x)
     for name, table in tables.items():
         site.memory[f"table/{name}"] = table
-    site.memory["common"] = np.array([name in ask.clusterings for name in site.shard.clusterings], np.int64)
     site.memory["settings"] = np.array([ask.grid_bits, ask.smoothing])
 
     part = state.private_part()
@@ -231,7 +233,7 @@ def _initial_gamma(ask: EStep, site: Site, part: Ensemble) -> Float64[np.ndarray
         memory["gamma-before"] = memory["gamma"]
         return memory["gamma"]
     start = cold_start(part.classifiers, part.clusterings, part.n, len(ask.alpha), ask.grid_bits)
-    gamma = ask.alpha[:, None] + np.ldexp(start.astype(np.float64), -ask.grid_bits)
+    gamma = add_alpha(ask.alpha, start, ask.grid_bits)
     memory["gamma-before"] = gamma
     return gamma
 
@@ -245,7 +247,7 @@ def sweep(ask: Sweep, site: Site) -> Shares:
     """One sweep over the shared instances: the site's part of gamma, and of the sums that end the E-step."""
     state = _State.of(site)
     memory = site.memory
-    if "own" not in site.in_lane(str(site.repetition)).memory:
+    if not state.set_up:
         raise SiteFault(Fault.STALE_MEMORY, "the setup of the run is not in the memory")
     part = state.shared_part()
     if "log-weights" not in memory or memory["log-weights"].shape[1] != part.n:
@@ -265,8 +267,8 @@ def sweep(ask: Sweep, site: Site) -> Shares:
         newest = block.products(maximize_beta(total, bits, smoothing))
         products = newest if not products.size else products + newest
         bound += one_to_grid(smoothing_bound(block.x, smoothing), bits)
-    common = [name for name, here in zip(site.shard.clusterings, state.recall("common"), strict=True) if here]
-    return Shares(share[:, ask.active], tuple(mass[name] for name in common), bound, products)
+    common = tuple(table for name, table in mass.items() if name not in state.own)
+    return Shares(share[:, ask.active], common, bound, products)
 
 
 # -- the end ----------------------------------------------------------------------------------------------------------
@@ -281,8 +283,7 @@ def conclude(ask: Conclude, site: Site) -> Tally:
         raise SiteFault(Fault.STALE_MEMORY, f"{ask.gamma.shape[1]} shared instances, {state.shared.size} remembered")
     private = state.recall("gamma" if ask.accepted else "gamma-before")
     gamma = np.empty((len(private), shard.n))
-    mask = np.ones(shard.n, bool)
-    mask[state.shared] = False
+    mask = state.private()
     gamma[:, mask] = private
     gamma[:, state.shared] = ask.gamma
     theta = (gamma / gamma.sum(axis=0)).T

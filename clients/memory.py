@@ -89,16 +89,15 @@ class MemoryStore:
             If that state is no longer kept, or only a file that cannot be read holds it: to start from another would
             lead to another result without a word.
         """
-        for newest in (True, False):
-            found = _from_state(self._state, self._session, newest=newest)
-            if found is not None and self._base.round < found.round < number:
-                self._base = found
-        on_disk = max((kept for kept in self._files() if kept < number), default=0)
-        if on_disk > self._base.round:
-            self._base = self._read(on_disk)
-        kept = self._rounds()
+        rounds = {newest: _round_of(self._state, self._session, newest=newest) for newest in (True, False)}
+        in_context = {each: newest for newest, each in rounds.items() if each is not None}
+        kept = set(in_context) | set(self._files())
         if kept and min(kept) >= number:
             raise SiteFault(Fault.STALE_MEMORY, f"round {number} is asked, what is kept begins with {min(kept)}")
+        wanted = max((each for each in kept if each < number), default=0)
+        if wanted > 0:
+            newest = in_context.get(wanted)
+            self._base = self._read(wanted) if newest is None else _from_state(self._state, wanted, newest=newest)
         for array in self._base.arrays.values():
             array.flags.writeable = False  # changed in place, it would no longer be the state before this round
         return dict(self._base.arrays)
@@ -125,17 +124,12 @@ class MemoryStore:
 
     def _records_before(self) -> dict[str, ConfigRecord | ArrayRecord]:
         """The records of the state before: those of the newest, if it is that, need no second encoding."""
-        about, arrays = _names(newest=True)
-        record = self._state.get(about)
-        if not isinstance(record, ConfigRecord) or record != {"session": self._session, "round": self._base.round}:
+        if _round_of(self._state, self._session, newest=True) != self._base.round:
             return _records(self._session, self._base, newest=False)
-        before, before_arrays = _names(newest=False)
-        return {before: record, before_arrays: cast(ArrayRecord, self._state[arrays])}
-
-    def _rounds(self) -> set[int]:
-        """Rounds after which some state is kept, in the context or on disk."""
-        found = (_from_state(self._state, self._session, newest=newest) for newest in (True, False))
-        return {generation.round for generation in found if generation} | set(self._files())
+        return {
+            before: cast("ConfigRecord | ArrayRecord", self._state[newest])
+            for before, newest in zip(_names(newest=False), _names(newest=True), strict=True)
+        }
 
     def _files(self) -> dict[int, Path]:
         """The files that are there, by round."""
@@ -179,10 +173,14 @@ def _records(session: str, generation: Generation, *, newest: bool) -> dict[str,
     }
 
 
-def _from_state(state: RecordDict, session: str, *, newest: bool) -> Generation | None:
-    about, arrays = _names(newest)
-    if about not in state.config_records or state.config_records[about]["session"] != session:
+def _round_of(state: RecordDict, session: str, *, newest: bool) -> int | None:
+    """The round of a generation in the context; None if it holds none of this session."""
+    about = state.get(_names(newest)[0])
+    if not isinstance(about, ConfigRecord) or about["session"] != session:
         return None
-    number = state.config_records[about]["round"]
-    assert isinstance(number, int)
-    return Generation(number, {key: decode_array(value) for key, value in state.array_records[arrays].items()})
+    return cast(int, about["round"])
+
+
+def _from_state(state: RecordDict, number: int, *, newest: bool) -> Generation:
+    arrays = cast(ArrayRecord, state[_names(newest)[1]])
+    return Generation(number, {key: decode_array(value) for key, value in arrays.items()})

@@ -221,15 +221,33 @@ def shares(
     bound = 0
     for start in range(0, n, BLOCK):
         cut = slice(start, start + BLOCK)
-        logs = np.ascontiguousarray(log_weights[:, cut])
-        weights = _block_weights(logs)
-        for name, labels in clusterings.items():
-            part = _Clustering(tables[name], labels[cut])
-            phi = part.responsibilities(weights, logs, part.likelihood(), bits)
-            share[:, cut] += phi.astype(np.int64)
-            mass[name] += _mass(phi, part.labels, tables[name].shape[1] - 1, bits)
-            bound += _cluster_bound(phi, part, bits)
+        parts = {name: _Clustering(tables[name], labels[cut]) for name, labels in clusterings.items()}
+        likelihoods = [part.likelihood() for part in parts.values()]
+        total, part_mass, part_bound = _last_sweep(parts, likelihoods, np.ascontiguousarray(log_weights[:, cut]), bits)
+        share[:, cut] += total.astype(np.int64)
+        bound += part_bound
+        for name, table in part_mass.items():
+            mass[name] += table
     return share, mass, bound
+
+
+def _last_sweep(
+    parts: Mapping[str, _Clustering],
+    likelihoods: Sequence[Float64[np.ndarray, "k n"]],
+    log_weights: Float64[np.ndarray, "k n"],
+    bits: int,
+) -> tuple[Float64[np.ndarray, "k n"], dict[str, Int64[np.ndarray, "k k_m"]], int]:
+    """What `_sweep` gives for one block, and with it the masses and the cluster part of the bound at these phi."""
+    weights = _block_weights(log_weights)
+    total = np.zeros_like(weights)
+    mass = {}
+    bound = 0
+    for (name, part), likelihood in zip(parts.items(), likelihoods, strict=True):
+        phi = part.responsibilities(weights, log_weights, likelihood, bits)
+        total += phi
+        mass[name] = _mass(phi, part.labels, part.table.shape[1] - 1, bits)
+        bound += _cluster_bound(phi, part, bits)
+    return total, mass, bound
 
 
 def _mass(phi: Float64[np.ndarray, "k n"], labels: Labels, k_m: int, bits: int) -> Int64[np.ndarray, "k k_m"]:
@@ -390,16 +408,7 @@ def _e_step_block(
         labelled = [_Clustering(part.table, part.labels[stay]) for part in labelled]
     origin[:, active] = here
 
-    logs = psi(origin)
-    weights = _block_weights(logs)
-    total = fixed
-    mass = {}
-    bound = 0
-    for (name, part), likelihood in zip(parts.items(), likelihoods, strict=True):
-        phi = part.responsibilities(weights, logs, likelihood, bits)
-        total += phi
-        mass[name] = _mass(phi, part.labels, part.table.shape[1] - 1, bits)
-        bound += _cluster_bound(phi, part, bits)
-    updated = alpha[:, None] + np.ldexp(total, -bits)
+    total, mass, bound = _last_sweep(parts, likelihoods, psi(origin), bits)
+    updated = alpha[:, None] + np.ldexp(fixed + total, -bits)
     statistics, prior_bound = center_part(alpha, updated, bits)
     return updated, Contribution(n, mass, statistics, bound + prior_bound)

@@ -20,6 +20,7 @@ from numerics.maximization import (
     maximize_beta,
     smoothing_bound,
 )
+from numerics.variational import Contribution
 from protocols.bc3e import EStep, Shares, Statistics, Sweep
 from protocols.payload import Payload, PayloadError
 from strategies.bc3e.plan import Plan
@@ -282,27 +283,22 @@ class Fitting:
         self.answered = set(answers)
 
     def _sums(self) -> _Sums:
-        alpha, bits = self.alpha, self.plan.bits
-        k = self.plan.k
-        n, bound = 0, 0
-        log_theta = np.zeros(k, np.int64)
+        bits, k = self.plan.bits, self.plan.k
         mass = {name: np.zeros((k, self.plan.n_clusters[name]), np.int64) for name in self.beta}
+        total = Contribution(0, mass, np.zeros(k, np.int64), 0)
         products = None
         for site, kept in self.statistics.items():
             part = kept.statistics
-            n, bound, log_theta = n + part.n, bound + part.bound, log_theta + part.log_theta
-            for name, table in zip(self.plan.common_of(site), part.mass, strict=True):
-                mass[name] += table
-            if site not in self.answered:
-                bound += one_to_grid(self._moved_bound(site, kept), bits)
+            tables = dict(zip(self.plan.common_of(site), part.mass, strict=True))
+            moved = 0 if site in self.answered else one_to_grid(self._moved_bound(site, kept), bits)
+            total += Contribution(part.n, tables, part.log_theta, part.bound + moved)
         if self.shared:
-            shared_n, shared_mass, statistics, shared_bound, products = self.shared.sums(alpha)
-            n, bound, log_theta = n + shared_n, bound + shared_bound, log_theta + statistics
-            for name, table in shared_mass.items():
-                mass[name] += table
-        for block in self.beta.values():
-            bound += one_to_grid(smoothing_bound(block.x, self.settings.smoothing), bits)
-        return _Sums(n, mass, log_theta, float(np.ldexp(float(bound), -bits)), products)
+            part_of_shared, products = self.shared.sums(self.alpha)
+            total += part_of_shared
+        bound = total.bound + sum(
+            one_to_grid(smoothing_bound(block.x, self.settings.smoothing), bits) for block in self.beta.values()
+        )
+        return _Sums(total.n, total.mass, total.log_theta, float(np.ldexp(float(bound), -bits)), products)
 
     def _moved_bound(self, site: str, kept: _Kept) -> float:
         """How the bound of a site that did not answer changes with the parameters, its gamma and phi as they were.

@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Float64, Int64
 from scipy.special import psi
 
-from numerics.variational import add_alpha, center_part, settled
+from numerics.variational import Contribution, add_alpha, center_part, settled
 from protocols.bc3e import Shares, Sweep
 from strategies.bc3e.plan import Plan
 
@@ -95,20 +95,17 @@ class SharedInstances:
         """Whether some instance has not settled."""
         return bool(self._active.any())
 
-    def sums(
-        self, alpha: Float64[np.ndarray, "k"]
-    ) -> tuple[int, dict[str, Int64[np.ndarray, "k k_m"]], Int64[np.ndarray, "k"], int, Int64[np.ndarray, "h"] | None]:
-        """Number, masses of common clusterings, s, bound of the shared instances; products of own clusterings."""
+    def sums(self, alpha: Float64[np.ndarray, "k"]) -> tuple[Contribution, Int64[np.ndarray, "h"] | None]:
+        """What the shared instances add to all sums (masses: of common clusterings); products of own clusterings."""
         statistics, bound = center_part(alpha, self.gamma, self.plan.bits)
-        mass: dict[str, Int64[np.ndarray, "k k_m"]] = {}
+        total = Contribution(self.plan.n_shared, {}, statistics, bound)
         products: Int64[np.ndarray, "h"] | None = None
         for site, answer in self._latest.items():
-            bound += answer.bound
-            for name, table in zip(self.plan.common_of(site), answer.mass, strict=True):
-                mass[name] = mass[name] + table if name in mass else table
+            mass = dict(zip(self.plan.common_of(site), answer.mass, strict=True))
+            total += Contribution(0, mass, np.zeros_like(statistics), answer.bound)
             if answer.products.size:
                 products = answer.products if products is None else products + answer.products
-        return self.plan.n_shared, mass, statistics, bound, products
+        return total, products
 
     def gamma_of(self, site: str, *, accepted: bool) -> Float64[np.ndarray, "k s"]:
         """Gamma of a site's shared instances."""
