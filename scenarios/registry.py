@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,6 +12,30 @@ Config = Mapping[str, bool | int | float | str]
 
 class ScenarioError(ValueError):
     """A scenario that cannot be built here; the message says what to do."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One row of a scenario's table.
+
+    Attributes
+    ----------
+    labels : Mapping
+        What sets this row apart, by the heading it is shown under, e.g. ``{"p": 5, "SNR": 16}``.
+    settings : Mapping
+        Keys of the run configuration that have another value in this row.
+    published : Mapping[str, float]
+        The paper's figures for this row, by metric name.
+    """
+
+    labels: Mapping[str, int | float | str]
+    settings: Mapping[str, bool | int | float | str]
+    published: Mapping[str, float] = field(default_factory=dict)
+
+
+def no_cells(config: Config) -> Sequence[Cell]:
+    """The cells of a scenario that is no table."""
+    return ()
 
 
 @dataclass(frozen=True)
@@ -39,6 +63,15 @@ class Scenario:
         ``baselines(config, seed)``: metrics of what a user would do instead, computed on the pooled data.
     published : Mapping[str, float]
         The paper's figures by metric name.
+    truth : Callable[[Config, int, int], list] or None
+        ``truth(config, seed, n_sites)``: for every site, in the order of the sites' names, what only the maker of the
+        world knows (of `sec`, a learner's true cluster); used to judge the result, never to reach it.
+    cells : Callable[[Config], Sequence[Cell]]
+        The rows of its table, worked on side by side in one run; none: the run has one result and no table.
+    at_once : int
+        Repetitions that share their rounds (0: all of them): as many as a site can answer for within a round.
+    shown : tuple of str
+        Metrics that the table shows, in this order; empty: all.
     """
 
     name: str
@@ -50,6 +83,10 @@ class Scenario:
     shards: Callable[[Config, int, int], list[Any]]
     baselines: Callable[[Config, int], Mapping[str, float]]
     published: Mapping[str, float] = field(default_factory=dict)
+    truth: Callable[[Config, int, int], list[int]] | None = None
+    cells: Callable[[Config], Sequence[Cell]] = no_cells
+    at_once: int = 0
+    shown: tuple[str, ...] = ()
 
 
 _SCENARIOS: dict[str, Scenario] = {}
