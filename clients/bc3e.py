@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,7 @@ from jaxtyping import Float64, Int64, Shaped, UInt64
 from clients.dispatch import answers
 from clients.memory import Memory
 from clients.site import Site
-from consilience.durable import replacing, write_arrays
+from consilience.durable import write_arrays
 from numerics.anderson import Block
 from numerics.ensemble import Ensemble, Labels, n_values, present
 from numerics.fixed_point import one_to_grid
@@ -40,6 +39,14 @@ def own_shard(loaded: Any, config: Mapping[str, Any]) -> Ensemble:
                 f"a classifier cannot be called {name!r} in the report; rename its column", "bad-configuration"
             )
     return shard
+
+
+def check_lines(loaded: Any, config: Mapping[str, Any]) -> list[str]:
+    """What of a party's own data would be used, and what would leave the site."""
+    from clients.data import Table
+    from clients.labels import describe
+
+    return describe(own_shard(loaded, config), loaded if isinstance(loaded, Table) else None, config)
 
 
 # -- what the site holds ----------------------------------------------------------------------------------------------
@@ -297,34 +304,22 @@ def conclude(ask: Conclude, site: Site) -> Tally:
 
 def _write_theta(site: Site, shard: Ensemble, theta: Float64[np.ndarray, "n k"]) -> None:
     """``theta.csv``: entity (or row number), the probability of every class, and the likeliest class."""
-    path = site.output_file("theta.csv")
-    if path is None:
+    if site.directory is None:
         return
     import pandas as pd
 
     frame = pd.DataFrame(theta, columns=[f"theta_{i}" for i in range(theta.shape[1])])
     frame.insert(0, "entity", np.arange(shard.n) if shard.entity is None else shard.entity)
     frame["class"] = theta.argmax(axis=1)
-    _write(path, lambda temporary: frame.to_csv(temporary, index=False))
+    site.write("theta.csv", lambda temporary: frame.to_csv(temporary, index=False))
 
 
 def _write_own_beta(site: Site, state: _State) -> None:
     """``beta.npz``: the ``(k, k_m)`` tables, by name, of the clusterings that this site alone holds."""
-    path = site.output_file("beta.npz")
-    if path is None or not state.own:
+    if not state.own:
         return
     tables = {name: state.stored_block(name).x for name in state.own}
-
-    _write(path, lambda temporary: write_arrays(temporary, tables))
-
-
-def _write(path: Path, save: Callable[[Path], None]) -> None:
-    """Have an output file there whole or not at all."""
-    try:
-        with replacing(path) as temporary:
-            save(temporary)
-    except OSError as error:
-        raise SiteFault(Fault.OUTPUT_NOT_WRITTEN, str(error)) from error
+    site.write("beta.npz", lambda temporary: write_arrays(temporary, tables))
 
 
 def _count(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -67,8 +67,7 @@ def shard(config: Mapping[str, Any], partition: int, partitions: int, seed: int,
         With the code of what is wrong with the data; the details go to the site's own log.
     """
     if not config.get("protocol"):
-        shared = {key: value for key, value in config.items() if key not in _OF_THE_NODE}
-        return _scenario_shard(shared, partition, partitions, seed)
+        return _scenario_shard(_of_all_sites(config), partition, partitions, seed)
     source = str(config.get("data", ""))
     if not source:
         raise SiteFault(Fault.NO_DATA_FILE, "no data: set data=... in the node configuration")
@@ -93,14 +92,45 @@ def _own_shard(source: str, _changed: int, settings: tuple[tuple[str, Any], ...]
         raise own_log(error) from error
 
 
-def _scenario_shard(config: Mapping[str, Any], partition: int, partitions: int, seed: int) -> Any:
-    shards = _scenario_shards(tuple(sorted(config.items())), seed, partitions)
+def _of_all_sites(config: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
+    """What all sites of a simulation have in common, as a key of a cache."""
+    return tuple(sorted((key, value) for key, value in config.items() if key not in _OF_THE_NODE))
+
+
+def _scenario_shard(settings: tuple[tuple[str, Any], ...], partition: int, partitions: int, seed: int) -> Any:
+    shards = _scenario_shards(settings, seed, partitions)
     if len(shards) != partitions:
         raise SiteFault(Fault.WRONG_NUMBER_OF_SITES, f"the scenario has {len(shards)} sites, not {partitions}")
     return shards[partition]
 
 
-@lru_cache(maxsize=1024)
+def cell_settings(config: Mapping[str, Any], lane: str) -> Mapping[str, Any]:
+    """What a lane's cell of a scenario's table sets otherwise than the run configuration; empty where there is none.
+
+    The lane of cell c in repetition r is ``r.c`` (strategies/table.py).
+    """
+    cells = () if config.get("protocol") else _cells(_of_all_sites(config))
+    if not cells:
+        return {}
+    place = int(lane.split(".")[1]) if "." in lane else 0
+    if place >= len(cells):
+        raise SiteFault(Fault.MALFORMED_ASK, f"lane {lane}: the scenario's table has {len(cells)} cells")
+    settings: Mapping[str, Any] = cells[place].settings
+    return settings
+
+
+@lru_cache(maxsize=8)
+def _cells(settings: tuple[tuple[str, Any], ...]) -> Sequence[Any]:
+    from scenarios.registry import ScenarioError, chosen_cells, find
+
+    config = dict(settings)
+    try:
+        return chosen_cells(find(str(config.get("scenario", ""))), config)
+    except ScenarioError:
+        return ()  # who asks for the shard is told what is wrong with the scenario
+
+
+@lru_cache(maxsize=64)  # the worlds of one message: their repetitions and cells
 def _scenario_shards(settings: tuple[tuple[str, Any], ...], seed: int, partitions: int) -> list[Any]:
     """All sites' shards, built once a process: a simulation's workers answer for many sites and many rounds."""
     from scenarios.registry import ScenarioError, find

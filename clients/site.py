@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import traceback
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -14,12 +14,13 @@ import numpy as np
 from flwr.app import Context
 
 from clients.memory import Arrays, Memory, MemoryStore
-from clients.shards import party_name, shard
+from clients.shards import cell_settings, party_name, shard
+from consilience.durable import replacing
 from protocols.faults import Fault, SiteFault, usable_name
 from protocols.message import Ask
 
 _OF_THE_SITE = {
-    *("data", "align-key-file", "allow-single-model", "site-output-dir"),
+    *("data", "align-key-file", "allow-single-model", "allow-row-models", "site-output-dir"),
     *("target", "features", "id", "sensitive", "classes", "clusters", "truth"),
 }
 """Which data a real site uses, which of its columns, and what it consents to is for its own configuration to say."""
@@ -126,8 +127,8 @@ class Site:
         )
 
     def in_lane(self, lane: str) -> Site:
-        """The same site in another lane."""
-        return replace(self, lane=lane)
+        """The same site in another lane, with the settings of that lane's cell of the scenario's table."""
+        return replace(self, lane=lane, config={**self.config, **cell_settings(self.config, lane)})
 
     def close(self) -> None:
         """Store what is to be remembered."""
@@ -151,24 +152,44 @@ class Site:
     @property
     def rng(self) -> np.random.Generator:
         """Randomness of this ask: given by seed, lane, round and the shard itself, not by the site's name or place."""
+        lane = [int(part) for part in self.lane.split(".") if part]
+        return np.random.default_rng([self.seed, self.round, *lane, *self._digest()])
+
+    @property
+    def shard_rng(self) -> np.random.Generator:
+        """Randomness given by seed, repetition and the shard alone: the same in every ask and every cell."""
+        return np.random.default_rng([self.seed, self.repetition, *self._digest()])
+
+    def _digest(self) -> list[int]:
         digest = hashlib.sha256()
         _feed(digest, self.shard)
-        lane = [int(part) for part in self.lane.split(".") if part]
-        return np.random.default_rng([self.seed, self.round, *lane, *np.frombuffer(digest.digest(), np.uint32)])
+        return np.frombuffer(digest.digest(), np.uint32).tolist()
 
-    def output_file(self, name: str) -> Path | None:
-        """Path of an output file in the site's own directory, which is made; None when the site has set none.
+    def write(self, name: str, save: Callable[[Path], object]) -> None:
+        """Have an output file in the site's own directory, whole or not at all; nothing when the site has set none.
 
-        In repetition 0 the plain name, in others with their number before the ending.
+        Parameters
+        ----------
+        name : str
+            Of the file; a repetition other than 0 puts its number before the ending.
+        save : Callable
+            Writes the content to the path that it is given.
+
+        Raises
+        ------
+        SiteFault
+            If the file cannot be written.
         """
         if self.directory is None:
-            return None
+            return
+        stem, dot, ending = name.partition(".")
+        path = self.directory / (name if self.repetition == 0 else f"{stem}-{self.repetition}{dot}{ending}")
         try:
-            self.directory.mkdir(parents=True, exist_ok=True)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with replacing(path) as temporary:
+                save(temporary)
         except OSError as error:
             raise SiteFault(Fault.OUTPUT_NOT_WRITTEN, str(error)) from error
-        stem, dot, ending = name.partition(".")
-        return self.directory / (name if self.repetition == 0 else f"{stem}-{self.repetition}{dot}{ending}")
 
     def log_failure(self, number: int) -> None:
         """Write the exception being handled to the site's own log file."""

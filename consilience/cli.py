@@ -1,5 +1,6 @@
 """The command ``consilience``: sugar for Flower's commands; all that it does can be typed with ``flwr``."""
 
+import importlib
 import shlex
 import sys
 from collections import deque
@@ -160,21 +161,19 @@ def check(
     assignments: Settings = None,
 ) -> None:
     """Check a party's data, and say what of it would be used and what would leave the site. Nothing is sent."""
-    from clients.data import DataError, Table, load
-    from clients.labels import describe, ensemble_from_table
+    from clients.data import DataError, load
+    from protocols import PROTOCOLS
 
-    if protocol != "bc3e":
-        _fail(f"no check for protocol {protocol!r}; there is: bc3e", _USAGE)
+    if protocol not in PROTOCOLS:
+        _fail(f"no check for protocol {protocol!r}; there is: {', '.join(PROTOCOLS)}", _USAGE)
     try:
         keys = declared()
         config = keys | parse(assignments or (), keys) | {"data": file}
     except SettingError as error:
         _fail(str(error), _USAGE)
     try:
-        data = load(config)
-        table = data if isinstance(data, Table) else None
-        ensemble = data if not isinstance(data, Table) else ensemble_from_table(data, config)
-        typer.echo("\n".join(describe(ensemble, table, config)))
+        client = importlib.import_module(f"clients.{protocol}")
+        typer.echo("\n".join(client.check_lines(load(config), config)))
     except DataError as error:
         _fail(str(error), 1)
 

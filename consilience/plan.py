@@ -7,7 +7,7 @@ from pathlib import Path
 
 from consilience.settings import SettingError, Value, declared, parse
 
-_PATHS = ("data", "output-dir", "resume-from")
+_PATHS = ("data", "output-dir", "resume-from", "sec.join")
 
 
 @dataclass(frozen=True)

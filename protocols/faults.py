@@ -35,6 +35,9 @@ class Fault(IntEnum):
     DUPLICATE_ENTITY = 19
     FUNCTION_FAILED = 20
     TOO_FEW_MODELS = 25
+    NO_MODEL = 26
+    ROWS_IN_MODEL = 27
+    BAD_CANDIDATES = 28
     OUTPUT_NOT_WRITTEN = 30
 
     @property
@@ -72,6 +75,12 @@ _MESSAGES = {
         "it holds a single model, whose labels its answers would give away; set allow-single-model=true in its node "
         "configuration (bc3e.allow-single-model=true in a simulation) to allow that"
     ),
+    Fault.NO_MODEL: "none of the candidate methods could be fitted to its data; the details are in the site's own log",
+    Fault.ROWS_IN_MODEL: (
+        "all its candidate methods are such that the fitted model holds rows (knn, svr); set allow-row-models=true in "
+        "its node configuration (sec.allow-row-models=true in a simulation) to allow that"
+    ),
+    Fault.BAD_CANDIDATES: "its list of candidate methods cannot be read; the details are in the site's own log",
     Fault.OUTPUT_NOT_WRITTEN: "it could not write its own output file (disk full, or no permission?)",
 }
 

@@ -65,7 +65,8 @@ class Scenario:
         The paper's figures by metric name.
     truth : Callable[[Config, int, int], list] or None
         ``truth(config, seed, n_sites)``: for every site, in the order of the sites' names, what only the maker of the
-        world knows (of `sec`, a learner's true cluster); used to judge the result, never to reach it.
+        world knows (of `sec`, a learner's true cluster); used to judge the result, never to reach it. It gives None
+        where nobody knows: with the user's own file in place of a made sample.
     cells : Callable[[Config], Sequence[Cell]]
         The rows of its table, worked on side by side in one run; none: the run has one result and no table.
     at_once : int
@@ -83,10 +84,37 @@ class Scenario:
     shards: Callable[[Config, int, int], list[Any]]
     baselines: Callable[[Config, int], Mapping[str, float]]
     published: Mapping[str, float] = field(default_factory=dict)
-    truth: Callable[[Config, int, int], list[int]] | None = None
+    truth: Callable[[Config, int, int], list[int] | None] | None = None
     cells: Callable[[Config], Sequence[Cell]] = no_cells
     at_once: int = 0
     shown: tuple[str, ...] = ()
+
+
+def chosen_cells(scenario: Scenario, config: Config) -> list[Cell]:
+    """The rows of a scenario's table that the run configuration's `cells` names: all, or those with these labels.
+
+    Raises
+    ------
+    ScenarioError
+        If no row has them; the message says what labels there are.
+    """
+    wanted = dict(each.partition("=")[::2] for each in str(config.get("cells", "")).replace(",", " ").split())
+    cells = list(scenario.cells(config))
+    if not wanted:
+        return cells
+    told = [{name: f"{value}" for name, value in cell.labels.items()} for cell in cells]
+    chosen = [cell for cell, labels in zip(cells, told, strict=True) if wanted.items() <= labels.items()]
+    if not chosen:
+        choices: dict[str, list[str]] = {}
+        for labels in told:
+            for name, value in labels.items():
+                choices.setdefault(name, []).append(value)
+        listed = "; ".join(f"{name}={', '.join(dict.fromkeys(values))}" for name, values in choices.items())
+        raise ScenarioError(
+            f"cells={str(config['cells'])!r}: "
+            + (f"no row of {scenario.name} is called so; there are: {listed}" if cells else f"{scenario.name} is no table")
+        )
+    return chosen
 
 
 _SCENARIOS: dict[str, Scenario] = {}
@@ -102,7 +130,7 @@ def register(scenario: Scenario) -> Scenario:
 
 def scenarios() -> dict[str, Scenario]:
     """All scenarios by name, in the order of their names."""
-    from scenarios import bc3e  # noqa: F401  (registers its scenarios on import)
+    from scenarios import bc3e, sec  # noqa: F401  (register their scenarios on import)
 
     return dict(sorted(_SCENARIOS.items()))
 

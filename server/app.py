@@ -6,23 +6,28 @@ import contextlib
 import importlib
 import logging
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
-import numpy as np
 from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 
 from clients.data import DataError, party_files
+from clients.data.testset import center_columns
+from clients.shards import party_name
 from clients.site import results_name
 from consilience.settings import declared, to_toml
-from scenarios.registry import Scenario, ScenarioError, find
+from scenarios.registry import Scenario, ScenarioError, chosen_cells, find
 from server.config import Config, ConfigError, checked
+from server.earlier import clustering_to_join
+from server.evaluation import Evaluation, evaluate
 from server.report import figures, ledger_summary
 from server.results import Report, ResultsDirectory, ResultsError, versions
 from strategies.checkpoint import Checkpoint, CheckpointError
-from strategies.fusion import FusionResult, FusionStrategy, connected_nodes
+from strategies.fusion import FusionResult, FusionStrategy, Reference, connected_nodes
 from strategies.roster import FusionError
+from strategies.table import Table
 
 logger = logging.getLogger("flwr")
 
@@ -67,8 +72,10 @@ def run(grid: Grid, context: Context) -> Path:
         if scenario is not None or config["data"]:
             identity["sites"] = n_sites  # they share out one set of data: another number of them holds other shards
         checkpoint = Checkpoint(directory.checkpoint, identity, str(context.run_id))
-        strategy = importlib.import_module(f"strategies.{protocol}").from_config(
+        strategy = _strategy(
             config,
+            scenario,
+            protocol,
             seed=config["seed"],
             repetitions=config["repetitions"],
             min_sites=config["min-sites"],
@@ -81,9 +88,44 @@ def run(grid: Grid, context: Context) -> Path:
     except BaseException:
         _leave(directory, started=started)
         raise
-    report, arrays = _report(config, scenario, protocol, strategy, result)
-    pictures = figures(report, arrays)
-    return directory.finish(report, arrays, result.ledger, pictures)
+    evaluation = evaluate(config, scenario, strategy, result.outcomes)
+    report = _report(config, scenario, protocol, strategy, result, evaluation)
+    return directory.finish(report, evaluation.arrays, result.ledger, figures(report, evaluation.arrays))
+
+
+def _strategy(
+    config: Config, scenario: Scenario | None, protocol: str, *, n_sites: int, **common: Any
+) -> FusionStrategy:
+    """The protocol's strategy; of a scenario that is a table, one for every cell."""
+    from_config = importlib.import_module(f"strategies.{protocol}").from_config
+    common["n_sites"] = n_sites
+    earlier = clustering_to_join(config) if protocol == "sec" else {}
+    if scenario is None:
+        reference = Reference(test=center_columns(config), earlier=earlier)
+        strategy: FusionStrategy = from_config(config, reference=reference, **common)
+        return strategy
+    common["at_once"] = scenario.at_once
+    members = []
+    cells = chosen_cells(scenario, config)
+    for each in [cell.settings for cell in cells] or [{}]:
+        settings = {**config, **each}
+        reference = Reference(truth=_truth(settings, scenario, n_sites), earlier=earlier)
+        members.append(from_config(settings, reference=reference, **common))
+    return Table(members, **common) if cells else members[0]
+
+
+def _truth(config: Config, scenario: Scenario, n_sites: int) -> Callable[[int], Mapping[str, int]] | None:
+    """By repetition and site name, what the maker of the scenario knows."""
+    truth = scenario.truth
+    if truth is None:
+        return None
+    names = [party_name(config, place, n_sites) for place in range(n_sites)]
+
+    def by_name(repetition: int) -> Mapping[str, int]:
+        known = truth(config, int(config["seed"]) + repetition, n_sites)
+        return {} if known is None else dict(zip(names, known, strict=True))
+
+    return by_name
 
 
 def _leave(directory: ResultsDirectory, *, started: bool) -> None:
@@ -129,44 +171,30 @@ def _command(config: Config, n_sites: int) -> str:
 
 
 def _report(
-    config: Config, scenario: Scenario | None, protocol: str, strategy: FusionStrategy, result: FusionResult
-) -> tuple[Report, dict[str, np.ndarray]]:
-    seeds = range(strategy.seed, strategy.seed + strategy.repetitions)
-    baselines = [dict(scenario.baselines(config, seed)) if scenario else {} for seed in seeds]
-    every = [{**strategy.metrics(outcome), **base} for outcome, base in zip(result.outcomes, baselines, strict=True)]
-    metrics, arrays = summarise(every)
-    arrays |= strategy.arrays(result.outcomes[0])
-    report = Report(
+    config: Config,
+    scenario: Scenario | None,
+    protocol: str,
+    strategy: FusionStrategy,
+    result: FusionResult,
+    evaluation: Evaluation,
+) -> Report:
+    missing = {site: list(events) for site, events in result.missing.items()}
+    for site, reason in evaluation.excluded.items():
+        missing.setdefault(site, []).append(reason)
+    return Report(
         scenario=results_name(config),
         protocol=protocol,
         seed=strategy.seed,
         sites=result.sites,
         rounds=result.rounds,
         seconds=result.seconds,
-        metrics=metrics,
+        metrics=evaluation.metrics,
         published=dict(scenario.published) if scenario else {},
-        table=strategy.table(metrics),
+        table=evaluation.table,
         ledger=ledger_summary(result.ledger),
         versions=versions(),
-        missing=result.missing,
+        missing=missing,
         config=dict(config),
         command=_command(config, len(result.sites)),
         convergence=result.convergence,
     )
-    return report, arrays
-
-
-def summarise(repetitions: Sequence[Mapping[str, float]]) -> tuple[dict[str, float], dict[str, np.ndarray]]:
-    """Means over the repetitions; from two on also standard errors (``x_se``) and every repetition's values.
-
-    A metric that some repetition lacks is left out.
-    """
-    names = [name for name in repetitions[0] if all(name in each for each in repetitions)]
-    values = {name: np.array([each[name] for each in repetitions], float) for name in names}
-    if len(repetitions) == 1:
-        return {name: float(value[0]) for name, value in values.items()}, {}
-    metrics: dict[str, float] = {}
-    for name, value in values.items():
-        metrics[name] = float(value.mean())
-        metrics[f"{name}_se"] = float(value.std(ddof=1) / np.sqrt(len(value)))
-    return metrics, {f"repetitions_{name}": value for name, value in values.items()}

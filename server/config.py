@@ -45,6 +45,7 @@ def _one_of(*values: str) -> dict[str, Any]:
 _POSITIVE: dict[str, Any] = {"allowed": "greater than 0", "test": lambda value: value > 0}
 _NOT_NEGATIVE: dict[str, Any] = {"allowed": "0 or greater", "test": lambda value: value >= 0}
 _AT_LEAST_1: dict[str, Any] = {"allowed": "1 or greater", "test": lambda value: value >= 1}
+_METHODS: dict[str, Any] = {"allowed": "a list of methods by short name", "test": lambda value: bool(value.strip())}
 
 KEYS: dict[str, Key] = {
     "scenario": Key(str, "named world to run (consilience list)"),
@@ -52,6 +53,7 @@ KEYS: dict[str, Key] = {
     "repetitions": Key(
         int, "draws of the scenario, worked on in the same rounds", "from 1 to 1000", lambda value: 1 <= value <= 1000
     ),
+    "cells": Key(str, "scenario that is a table: only the rows with these labels, e.g. 'p=5 SNR=16'"),
     "output-dir": Key(str, "where results directories go", "not empty", bool),
     "resume-from": Key(str, "results directory of an interrupted run to go on with"),
     "min-sites": Key(int, "sites that must be connected at the start and answer every round", **_AT_LEAST_1),
@@ -89,6 +91,46 @@ KEYS: dict[str, Key] = {
         float, "scenario: share of labelled data; 0: the scenario's own", "from 0 to below 1", lambda v: 0 <= v < 1
     ),
     "bc3e.clusterings": Key(str, "scenario: which clusterings", **_one_of("k", "k-3k-6k", "k-2k-4k-6k")),
+    "sec.candidates": Key(str, "methods a learner chooses among, e.g. 'lr rf(max_depth=3)' (docs/sec.md)", **_METHODS),
+    "sec.standardize": Key(
+        str,
+        "each learner's rows by its own means and scales, the scales inside the model, or none",
+        **_one_of("learner", "model", "none"),
+    ),
+    "sec.min-leaf": Key(int, "fewest rows in a leaf of a tree that leaves the site", **_AT_LEAST_1),
+    "sec.reference": Key(
+        str, "error of a learner's own model: on its own rows, or on half of them", **_one_of("fitted", "cv")
+    ),
+    "sec.scale": Key(
+        str, "dissimilarity at which similarity is 1/e: mean or median over the pairs", **_one_of("mean", "median")
+    ),
+    "sec.k": Key(int, "number of clusters; 0: chosen", **_NOT_NEGATIVE),
+    "sec.k-method": Key(str, "how the number of clusters is chosen", **_one_of("eigengap", "gap")),
+    "sec.k-min": Key(int, "fewest clusters to choose from", "1 or 2", lambda value: value in (1, 2)),
+    "sec.k-max": Key(int, "most clusters to choose from; 0: 10, or fewer with few learners", **_NOT_NEGATIVE),
+    "sec.exchange": Key(str, "whose models everybody tries: all, or some landmarks'", **_one_of("all", "landmarks")),
+    "sec.landmarks": Key(int, "number of landmarks; 0: twice the root of the number of learners", **_NOT_NEGATIVE),
+    "sec.combine": Key(
+        str,
+        "how a cluster predicts: weighted mean of its models, or its pooled linear regression",
+        **_one_of("average", "pooled-linear"),
+    ),
+    "sec.newcomers": Key(str, "sites, names or globs, that are assigned to the clusters of the others"),
+    "sec.assign": Key(
+        str, "newcomers go where their similarities are largest in sum, or on average", **_one_of("sum", "mean")
+    ),
+    "sec.join": Key(str, "results directory of an earlier run whose clusters the sites of this run join"),
+    "sec.holdout": Key(
+        float,
+        "own data: share of a site's rows held out to compare predictions on",
+        "from 0 to 0.9",
+        lambda value: 0 <= value <= 0.9,
+    ),
+    "sec.allow-row-models": Key(bool, "simulation: models that hold rows (knn, svr) may be candidates"),
+    "sec.p": Key(int, "scenario: number of inputs", **_AT_LEAST_1),
+    "sec.snr": Key(float, "scenario: signal-to-noise ratio", **_POSITIVE),
+    "sec.effect": Key(float, "scenario: coefficient of the sensitive variable", **_NOT_NEGATIVE),
+    "sec.attacked": Key(int, "scenario: number of learners that were attacked", **_NOT_NEGATIVE),
 }
 
 

@@ -45,6 +45,7 @@ _ANSWERS: dict[str, tuple[tuple[str, str, dict[str, str]], ...]] = {
             "a mean squared error",
             {"mse_alone": "with every learner alone", "mse_all": "with all learners together"},
         ),
+        ("n_clusters", "a number of clusters", {}),
     ),
     "residual": (
         ("test_mse", "a mean squared error on test rows", {}),

@@ -66,13 +66,15 @@ Answers = dict[str, Any]
 Conversation = Generator[Request, Answers, Result]
 
 
-def together(conversations: Mapping[str, Conversation[Result]]) -> Conversation[dict[str, Result]]:
+def together(conversations: Mapping[str, Conversation[Result]], at_once: int = 0) -> Conversation[dict[str, Result]]:
     """Run conversations side by side: what they ask at the same time crosses in one message a site.
 
     Parameters
     ----------
     conversations : Mapping[str, Conversation]
         By lane; a lane is a number in decimal digits, unique among its siblings.
+    at_once : int
+        How many are under way at the same time (0: all): one that ends makes room for the next in order.
 
     Returns
     -------
@@ -81,11 +83,19 @@ def together(conversations: Mapping[str, Conversation[Result]]) -> Conversation[
     """
     results: dict[str, Result] = {}
     requests: dict[str, Request] = {}
-    for lane, conversation in conversations.items():
-        try:
-            requests[lane] = next(conversation)
-        except StopIteration as stop:
-            results[lane] = stop.value
+    waiting = iter(conversations.items())
+
+    def fill() -> None:
+        while not at_once or len(requests) < at_once:
+            lane, conversation = next(waiting, ("", None))
+            if conversation is None:
+                return
+            try:
+                requests[lane] = next(conversation)
+            except StopIteration as stop:
+                results[lane] = stop.value
+
+    fill()
     while requests:
         answers = yield Lanes(dict(requests))
         for lane in list(requests):
@@ -94,6 +104,7 @@ def together(conversations: Mapping[str, Conversation[Result]]) -> Conversation[
             except StopIteration as stop:
                 results[lane] = stop.value
                 del requests[lane]
+        fill()
     return {lane: results[lane] for lane in conversations}
 
 

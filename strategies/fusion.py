@@ -70,6 +70,25 @@ class FusionResult(Result):
     convergence: list[dict[str, Any]] = field(default_factory=list)
 
 
+@dataclass(frozen=True)
+class Reference:
+    """What the center knows beside what the sites of this run tell it.
+
+    Attributes
+    ----------
+    truth : Callable or None
+        ``truth(repetition)``: by site name, what only the maker of a scenario knows (of `sec`, true clusters).
+    test : Mapping[str, ndarray]
+        Columns ``(t,)`` of the center's own test rows, by name; empty: it has none.
+    earlier : Mapping[str, ndarray]
+        Arrays of an earlier run's results, which this run goes on from; empty: it does not.
+    """
+
+    truth: Callable[[int], Mapping[str, int]] | None = None
+    test: Mapping[str, np.ndarray] = field(default_factory=dict)
+    earlier: Mapping[str, np.ndarray] = field(default_factory=dict)
+
+
 class FusionStrategy(Strategy):
     """A fusion center: asks, fuses, decides when to stop.
 
@@ -90,6 +109,10 @@ class FusionStrategy(Strategy):
         Name under which the sites keep their memory of this run.
     checkpoint : Checkpoint or None
         Where answers are kept; rounds it already holds are replayed first.
+    at_once : int
+        How many repetitions share their rounds; 0: all. A site answers for so many in one message.
+    reference : Reference
+        What the center knows beside what the sites tell it, to judge a result by.
     """
 
     def __init__(
@@ -101,8 +124,12 @@ class FusionStrategy(Strategy):
         n_sites: int = 0,
         session: str = "",
         checkpoint: Checkpoint | None = None,
+        at_once: int = 0,
+        reference: Reference | None = None,
     ) -> None:
         self.seed = seed
+        self.at_once = at_once
+        self.reference = reference or Reference()
         self.repetitions = repetitions
         self.min_sites = min_sites
         self.n_sites = n_sites
@@ -139,9 +166,13 @@ class FusionStrategy(Strategy):
         """Arrays of `arrays.npz` by name, of the first repetition's outcome; never a site's private rows."""
         return {}
 
-    def table(self, metrics: Mapping[str, float]) -> list[dict[str, Any]]:
-        """Rows of the result table, made from the metrics of all repetitions."""
+    def table(self, metrics: Mapping[str, float], outcome: Any) -> list[dict[str, Any]]:
+        """Rows of the result table, from the metrics of all repetitions and the first repetition's outcome."""
         return []
+
+    def excluded(self, outcome: Any) -> Mapping[str, str]:
+        """Sites that answered and yet were left out of one repetition, and why."""
+        return {}
 
     @property
     def sites(self) -> list[str]:
@@ -201,7 +232,7 @@ class FusionStrategy(Strategy):
 
     def _begin(self) -> None:
         lanes = {str(r): self.conversation(r) for r in range(self.repetitions)}
-        self._conversation = together(lanes)
+        self._conversation = together(lanes, self.at_once)
         self._result = FusionResult()
         self._roster = Roster()
         self._silent.clear()
@@ -219,7 +250,7 @@ class FusionStrategy(Strategy):
         self._flat = flatten(self._request)
         # Of several conversations in one round the first is shown, also when it has ended before the others.
         lane, request = next(iter(self._flat.items()))
-        if set(lane) <= {"0", "."}:
+        if self.at_once or set(lane) <= {"0", "."}:
             self._measure = request.measure
         return {**self._measure, "open": float(len(self._flat))} if len(self._flat) > 1 else self._measure
 

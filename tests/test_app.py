@@ -17,7 +17,8 @@ from consilience.settings import declared
 from protocols.faults import Fault
 from scenarios.registry import Scenario, ScenarioError
 from server import app as server_app
-from server.app import RefusedError, main, summarise
+from server.app import RefusedError, main
+from server.evaluation import summarise
 from server.config import KEYS, ConfigError, checked
 from server.results import ResultsError, load
 from strategies.checkpoint import CheckpointError
@@ -69,7 +70,7 @@ def test_the_declared_defaults_pass_and_every_key_is_declared() -> None:
         ("round-timeout", 0, "round-timeout must be greater than 0, got 0"),
         ("round-timeout", float("nan"), "round-timeout must be a finite number, got nan"),
         ("round-timeout", float("inf"), "round-timeout must be a finite number, got inf"),
-        ("protocol", "fedavg", "protocol must be one of '', 'bc3e', got 'fedavg'"),
+        ("protocol", "fedavg", "protocol must be one of '', 'bc3e', 'sec', got 'fedavg'"),
         ("bc3e.distribution", "rows", "bc3e.distribution must be one of 'row', 'column', 'arbitrary', got 'rows'"),
         ("bc3e.classes", 1, "bc3e.classes must be 0, or 2 or greater, got 1"),
         ("bc3e.max-rounds", 0, "bc3e.max-rounds must be 1 or greater, got 0"),
@@ -361,12 +362,10 @@ def test_the_run_cannot_say_which_file_a_party_of_a_deployment_opens(tmp_path: P
 # -- several repetitions in one report --------------------------------------------------------------------------------
 
 
-def test_summarise_one_repetition_is_itself() -> None:
-    assert summarise([{"accuracy": 0.5, "bound": -3.0}]) == ({"accuracy": 0.5, "bound": -3.0}, {})
+def test_one_repetition_is_its_own_summary() -> None:
+    assert summarise({"accuracy": np.array([0.5]), "bound": np.array([-3.0])}) == {"accuracy": 0.5, "bound": -3.0}
 
 
-def test_summarise_gives_means_standard_errors_and_every_value() -> None:
-    metrics, arrays = summarise([{"accuracy": 0.5, "rare": 1.0}, {"accuracy": 0.7}, {"accuracy": 0.9, "rare": 2.0}])
+def test_a_summary_gives_means_and_standard_errors() -> None:
+    metrics = summarise({"accuracy": np.array([0.5, 0.7, 0.9])})
     assert metrics == pytest.approx({"accuracy": 0.7, "accuracy_se": 0.2 / np.sqrt(3)})
-    assert list(arrays) == ["repetitions_accuracy"]
-    np.testing.assert_array_equal(arrays["repetitions_accuracy"], [0.5, 0.7, 0.9])

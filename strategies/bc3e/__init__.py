@@ -147,7 +147,7 @@ class BC3E(FusionStrategy):
         betas = {f"beta_{place}": outcome.fit.beta[name] for place, name in enumerate(sorted(outcome.fit.beta))}
         return {"alpha": outcome.fit.alpha, **betas, "bounds": np.array(outcome.fit.bounds)}
 
-    def table(self, metrics: Mapping[str, float]) -> list[dict[str, Any]]:
+    def table(self, metrics: Mapping[str, float], outcome: Ensemble) -> list[dict[str, Any]]:
         """The comparison of the paper's Table I: accuracy in percent of BC3E, vote, best component, each classifier."""
         order = ["accuracy", "accuracy_majority", "accuracy_best_component"]
         names = order + sorted(name for name in metrics if name.startswith("accuracy_"))

@@ -1,21 +1,21 @@
-"""The figures of a report, as PNG images whose bytes depend on the report alone."""
+"""Figures of BC3E: the bound over the rounds, and accuracy against the components."""
 
 from __future__ import annotations
 
-import io
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
 from jaxtyping import Shaped
+
+from server.figures.drawing import BLUE, VERMILION, png
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from server.results import Report
 
-_BLUE, _VERMILION = "#0072B2", "#D55E00"  # of Okabe and Ito's palette, told apart by colour-blind readers too
 _KNOWN_METHODS = {
     "accuracy": "together (BC3E)",
     "accuracy_majority": "majority vote",
@@ -23,40 +23,26 @@ _KNOWN_METHODS = {
 }
 
 
-def figures(report: Report, arrays: Mapping[str, Shaped[np.ndarray, "..."]]) -> dict[str, bytes]:
-    """Draw what the report has to show.
-
-    Parameters
-    ----------
-    report : Report
-    arrays : Mapping[str, ndarray]
-        The run's arrays by documented name, for protocols that draw them.
-
-    Returns
-    -------
-    dict
-        PNG images by file name without ``.png``; empty where there is nothing to draw.
-    """
-    if report.protocol != "bc3e":
-        return {}
+def draw(report: Report, arrays: Mapping[str, Shaped[np.ndarray, "..."]]) -> dict[str, bytes]:
+    """PNG images by name."""
     drawn = {}
     rounds, bounds = _bound_curve(report)
     if rounds:
-        drawn["bound"] = _png(lambda axes: _draw_bound(axes, rounds, bounds), height=3.4)
+        drawn["bound"] = png(lambda axes: _draw_bound(axes, rounds, bounds), height=3.4)
     methods = _accuracies(report)
     if len(methods) > 1:
-        drawn["accuracy"] = _png(lambda axes: _draw_accuracies(axes, methods), height=1.2 + 0.35 * len(methods))
+        drawn["accuracy"] = png(lambda axes: _draw_accuracies(axes, methods), height=1.2 + 0.35 * len(methods))
     return drawn
 
 
 def alt_text(report: Report, name: str) -> str:
-    """What a reader who cannot see the figure needs to know."""
+    """What a reader who cannot see the figure needs to know; empty for one that is not ours."""
     rounds, bounds = _bound_curve(report)
     if name == "bound" and rounds:
         return f"Bound over rounds: {bounds[0]:.6g} in round {rounds[0]}, {bounds[-1]:.6g} in round {rounds[-1]}."
     if name == "accuracy" and (methods := _accuracies(report)):
         return "Accuracy by method: " + ", ".join(f"{label} {value:.3f}" for label, value, _ in methods) + "."
-    return f"Figure: {name.replace('_', ' ')}."
+    return ""
 
 
 def _bound_curve(report: Report) -> tuple[list[int], list[float]]:
@@ -88,7 +74,7 @@ def _accuracies(report: Report) -> list[tuple[str, float, float]]:
 def _draw_bound(axes: Axes, rounds: list[int], bounds: list[float]) -> None:
     from matplotlib.ticker import MaxNLocator
 
-    axes.plot(rounds, bounds, color=_BLUE, marker="o", markersize=3, linewidth=1.2)
+    axes.plot(rounds, bounds, color=BLUE, marker="o", markersize=3, linewidth=1.2)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.ticklabel_format(axis="y", useOffset=False)
     axes.set_xlabel("round (count)")
@@ -98,7 +84,7 @@ def _draw_bound(axes: Axes, rounds: list[int], bounds: list[float]) -> None:
 def _draw_accuracies(axes: Axes, methods: list[tuple[str, float, float]]) -> None:
     places = np.arange(len(methods))
     for place, (_, value, error) in zip(places, methods, strict=True):
-        colour = _VERMILION if place else _BLUE
+        colour = VERMILION if place else BLUE
         axes.errorbar(value, place, xerr=error or None, fmt="o", color=colour, capsize=3)
         axes.annotate(f"{value:.3f}", (value, place), (0, 6), textcoords="offset points", ha="center", fontsize=8)
     # A dollar sign would start matplotlib's mathematics: a classifier may have any name.
@@ -106,23 +92,3 @@ def _draw_accuracies(axes: Axes, methods: list[tuple[str, float, float]]) -> Non
     axes.set_ylim(len(methods) - 0.5, -0.7)
     axes.margins(x=0.12)
     axes.set_xlabel("accuracy (share of the instances with known class)")
-
-
-def _png(draw: Callable[[Axes], None], height: float) -> bytes:
-    """A drawing, 6.4 inches wide, without date and software, whatever the user's own matplotlib settings are."""
-    import matplotlib as mpl
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    with mpl.rc_context():
-        mpl.rcdefaults()
-        figure = Figure(figsize=(6.4, height), dpi=150, layout="constrained")
-        FigureCanvasAgg(figure)
-        axes = figure.add_subplot()
-        axes.grid(color="#dddddd", linewidth=0.6)
-        axes.set_axisbelow(True)
-        axes.spines[["top", "right"]].set_visible(False)
-        draw(axes)
-        image = io.BytesIO()
-        figure.savefig(image, format="png", metadata={"Software": None})
-    return image.getvalue()

@@ -1,0 +1,54 @@
+"""A party's table as the rows of a regression: an outcome, and inputs by name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from clients.data.table import DataError, Table, match_columns, numeric, quoted, setting
+from numerics.rows import Rows
+
+_ROLES = ("target", "id", "sensitive", "truth")
+
+
+def regression_rows(table: Table, config: Mapping[str, object]) -> Rows:
+    """Outcome and inputs of a party's table.
+
+    Parameters
+    ----------
+    table : Table
+        The party's own.
+    config : Mapping
+        Run or node configuration: `target` names the outcome; `features` the inputs (names or globs; default: every
+        column of numbers that has no other role).
+
+    Returns
+    -------
+    Rows
+        Inputs in the order of their names, the same at every party whatever the order in its file; no test rows.
+
+    Raises
+    ------
+    DataError
+        If a column is missing, is no number in some row, or an outcome or input is empty or infinite.
+    """
+    target = setting(config, "target")
+    if not target:
+        raise DataError(
+            f"configuration: target is not set; name the outcome's column, one of {quoted(table.columns)}",
+            "bad-configuration",
+        )
+    y = numeric(table, target, allow_missing=False)
+    roles = {setting(config, role) for role in _ROLES}
+    patterns = setting(config, "features")
+    if patterns:
+        names = [name for name in match_columns(table, patterns) if name != target]
+    else:
+        names = [name for name, values in table.columns.items() if name not in roles and values.dtype.kind in "iuf"]
+    if not names:
+        what = f"no column matches features={patterns!r}" if patterns else "no column of numbers beside the target"
+        raise DataError(f"{table.source}: {what}; it has {quoted(table.columns)}", "missing-column")
+    names.sort()
+    x = np.column_stack([numeric(table, name, allow_missing=False) for name in names])
+    return Rows(x, y, np.zeros((0, len(names))), np.zeros(0), tuple(names))

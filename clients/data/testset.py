@@ -1,0 +1,39 @@
+"""The center's own test rows in a simulation on own data: the file ``_test`` beside the parties' files."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+from jaxtyping import Float64
+
+from clients.data.files import ENDINGS, read_table
+from clients.data.table import DataError, numeric, setting
+
+
+def center_columns(config: Mapping[str, object]) -> dict[str, Float64[np.ndarray, "t"]]:
+    """Its columns of numbers by name; empty where there is no such file (and always in deployment).
+
+    Raises
+    ------
+    DataError
+        If the file cannot be read, lacks the column that `target` names, or has an empty cell in a column of numbers.
+    """
+    folder = setting(config, "data")
+    if not folder:
+        return {}
+    paths = [path for ending in ENDINGS if (path := Path(folder).expanduser() / f"_test{ending}").is_file()]
+    if not paths:
+        return {}
+    if len(paths) > 1:
+        raise DataError(f"{folder}: holds {' and '.join(p.name for p in paths)}; keep one", "bad-configuration")
+    table = read_table(paths[0])
+    target = setting(config, "target")
+    if target:
+        numeric(table, target, allow_missing=False)
+    return {
+        name: numeric(table, name, allow_missing=False)
+        for name, values in table.columns.items()
+        if values.dtype.kind in "iuf"
+    }

@@ -1,0 +1,219 @@
+"""Fitted scikit-learn regressors on the wire: skops files, never pickles, of what is on a list and of nothing else.
+
+What leaves a site with a model is what predicting takes: its settings, and the fitted attributes that `contract`
+lists. Seeds, optimizers, learning curves, impurities, numbers of rows and names of columns stay. What a site accepts
+is checked by `archive` (the bytes), `parts` (which types), and `contract` with `trees` and `regressors` (what each is
+made of) before anything is constructed; skops then reads a file that was written anew from what was accepted.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+import warnings
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from jaxtyping import UInt8
+from sklearn.base import BaseEstimator
+
+from protocols.models import regressors, trees  # noqa: F401  they fill the list
+from protocols.models.archive import Archive, ModelError, pack, quote, unpack
+from protocols.models.contract import KINDS, TRAINING_ONLY, check_regressor, is_setting, parameters
+from protocols.models.parts import TREE, parse
+
+__all__ = ["ModelError", "check_model", "decode_model", "decode_models", "encode_model", "n_features"]
+
+_PLAIN = frozenset({"builtins.str", "builtins.list", "builtins.tuple", "builtins.dict", "numpy.ndarray"})
+_CACHE_BYTES = 256 * 2**20
+
+
+def encode_model(model: BaseEstimator) -> UInt8[np.ndarray, "bytes"]:
+    """A fitted regressor as a skops file; equal models give equal bytes.
+
+    Parameters
+    ----------
+    model : estimator
+        LinearRegression, Ridge, Lasso, ElasticNet, Lars, LassoLars, DecisionTreeRegressor, RandomForestRegressor,
+        GradientBoostingRegressor and HistGradientBoostingRegressor (squared error, numeric inputs),
+        KNeighborsRegressor (``algorithm="brute"``), SVR, MLPRegressor or DummyRegressor, of one outcome; or a Pipeline
+        of StandardScalers and one of these, or a TransformedTargetRegressor with a StandardScaler around any of them.
+        It is not changed, and need not be slimmed: training's by-products are left out.
+
+    Raises
+    ------
+    ModelError
+        If it, or something in it, is not on the list; if it is not fitted.
+    """
+    import skops.io  # here and below: it takes half a second, and not every site exchanges models
+
+    slim = _slim(model)
+    try:
+        data = pack(skops.io.dumps(slim))
+    except (TypeError, KeyError):
+        raise ModelError("holds something that skops cannot write", _type_name(model)) from None
+    check_regressor(parse(unpack(data), KINDS))
+    return np.frombuffer(data, np.uint8)
+
+
+def check_model(data: UInt8[np.ndarray, "bytes"]) -> int:
+    """Whether a file holds a model that is accepted. Nothing of it is constructed.
+
+    Parameters
+    ----------
+    data : ndarray
+        A file, as `encode_model` writes it.
+
+    Returns
+    -------
+    int
+        How many inputs the model takes.
+
+    Raises
+    ------
+    ModelError
+        If it is not such a file, is too large, holds a type that is not on the list, or an attribute that is not
+        sound: indices out of range, shapes that do not fit, numbers that are not finite. Says which and of what type.
+    """
+    return check_regressor(parse(unpack(data.tobytes()), KINDS))
+
+
+def decode_model(data: UInt8[np.ndarray, "bytes"]) -> BaseEstimator:
+    """The regressor that a file holds, after `check_model` and a first prediction.
+
+    It predicts bit for bit as the one that was encoded. Parameters that only training reads (seeds, jobs, verbosity)
+    have neutral values.
+
+    Raises
+    ------
+    ModelError
+        As `check_model`; or if it cannot be loaded, or does not predict, with the scikit-learn that is installed here.
+    """
+    return _build(unpack(data.tobytes()))
+
+
+def decode_models(files: Sequence[UInt8[np.ndarray, "_"]]) -> list[BaseEstimator | ModelError]:
+    """Many files, of which any number are remembered from before.
+
+    Files that this process decoded lately (up to 256 MiB of them, inflated) are not decoded again: the sites that a
+    worker of a simulation answers for share one model, which they must not change.
+
+    Parameters
+    ----------
+    files : sequence of ndarray
+        As for `decode_model`.
+
+    Returns
+    -------
+    list
+        In the same order, the model, or why it was refused.
+    """
+    return [_cache.model(file.tobytes()) for file in files]
+
+
+def n_features(model: BaseEstimator) -> int:
+    """How many inputs a decoded model takes."""
+    return int(model.n_features_in_)
+
+
+def _build(archive: Archive) -> BaseEstimator:
+    import skops.io
+
+    inputs = check_regressor(parse(archive, KINDS))
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        # One of another release of scikit-learn may still predict well; the first prediction tells.
+        warnings.simplefilter("ignore")
+        # What goes wrong from here on is worded by others, about the content of a foreign file.
+        try:
+            model = skops.io.loads(archive.stored(), trusted=sorted({*KINDS, *_PLAIN}))
+            if hasattr(model, "regressor_"):
+                model.regressor, model.transformer = model.regressor_, model.transformer_  # what it would fit again
+            first = np.asarray(model.predict(np.zeros((1, inputs))))
+        except Exception:
+            raise ModelError("cannot be loaded, or does not predict, with the scikit-learn of this site") from None
+    if first.shape != (1,) or first.dtype.kind != "f" or not np.isfinite(first).all():
+        raise ModelError("does not predict one finite number for a row of zeros")
+    return model
+
+
+class _Cache:
+    """Decoded models by the hash of their file, the least recently used of which make room for others."""
+
+    def __init__(self, most_bytes: int) -> None:
+        self._most_bytes, self._bytes = most_bytes, 0
+        self._models: OrderedDict[bytes, tuple[BaseEstimator, int]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def model(self, data: bytes) -> BaseEstimator | ModelError:
+        """The model of a file, or why it is refused; refused files are not remembered."""
+        key = hashlib.sha256(data).digest()
+        with self._lock:
+            if key in self._models:
+                self._models.move_to_end(key)
+                return self._models[key][0]
+        try:
+            archive = unpack(data)
+            model = _build(archive)
+        except ModelError as error:
+            return error
+        self._keep(key, model, archive.size)
+        return model
+
+    def _keep(self, key: bytes, model: BaseEstimator, size: int) -> None:
+        with self._lock:
+            if key in self._models or size > self._most_bytes:
+                return
+            self._models[key] = model, size
+            self._bytes += size
+            while self._bytes > self._most_bytes:
+                self._bytes -= self._models.popitem(last=False)[1][1]
+
+
+_cache = _Cache(_CACHE_BYTES)
+
+
+def _type_name(value: Any) -> str:
+    return f"{type(value).__module__}.{type(value).__qualname__}"
+
+
+def _slim(model: Any) -> Any:
+    """An object of the same type with nothing but what crosses."""
+    name = _type_name(model)
+    kind = KINDS.get(name)
+    if kind is None:
+        raise ModelError(f"holds {quote(name)}, which is not on the list of models that are accepted", quote(name))
+    if name == TREE:
+        return model  # in compiled memory; `pack` drops what does not cross
+    held = vars(model)
+    state = {}
+    for setting in parameters(name):
+        value = TRAINING_ONLY.get(setting, held.get(setting))
+        state[setting] = value.item() if isinstance(value, np.generic) else value
+        if not is_setting(state[setting]):
+            problem = f"has a {type(model).__name__}.{setting} that is not a number or a text"
+            raise ModelError(problem, _type_name(value))
+    for attribute in kind.fitted:
+        if attribute not in held:
+            raise ModelError(f"is not fitted: its {type(model).__name__} has no {attribute}", name)
+        blank = kind.blank.get(attribute)
+        state[attribute] = _plain(held[attribute]) if blank is None else blank(held[attribute])
+    twin = object.__new__(type(model))
+    vars(twin).update(state)
+    return twin
+
+
+def _plain(value: Any) -> Any:
+    """Numbers, texts, arrays and containers as Python's and NumPy's own; other objects slimmed."""
+    if value is None or type(value) in (bool, int, float, str):
+        return value
+    if isinstance(value, np.generic) or (isinstance(value, np.ndarray) and value.ndim == 0):
+        return value.item()
+    if isinstance(value, np.ndarray):
+        if value.dtype != object:
+            return np.asarray(value)
+        return np.array([_slim(item) for item in value.flat], object).reshape(value.shape)
+    if type(value) in (list, tuple):
+        return type(value)(_plain(item) for item in value)
+    return value if value == {} else _slim(value)

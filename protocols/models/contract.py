@@ -1,0 +1,224 @@
+"""Which models are accepted, and what each must be made of.
+
+For every type: the attributes that predicting reads, and a check of them that looks at plain values only. The check
+comes before anything is constructed, because scikit-learn and libsvm follow the indices and lengths in a fitted model
+without looking: a forged tree can crash a process, or read its memory, even while it is loaded.
+"""
+
+from __future__ import annotations
+
+import importlib
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from protocols.models.archive import ModelError, quote
+from protocols.models.parts import Part
+
+DECISION_TREE = "sklearn.tree._classes.DecisionTreeRegressor"
+DUMMY = "sklearn.dummy.DummyRegressor"
+MOST_FEATURES = 1_000_000
+_VERSION = "_sklearn_version"  # scikit-learn adds it to the state of every estimator
+
+TRAINING_ONLY: Mapping[str, Any] = {
+    "random_state": None,  # with a forest's seed, which rows each tree was grown from could be drawn again
+    "n_jobs": None,  # how many processes a receiver starts is not the sender's choice
+    "verbose": False,
+    "memory": None,
+    "regressor": None,  # the unfitted originals of regressor_ and transformer_
+    "transformer": None,
+}
+"""Parameters that predicting does not read, and the value with which they cross."""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What is known of a type.
+
+    Attributes
+    ----------
+    fitted : tuple of str
+        Attributes that predicting reads, besides the parameters of the constructor.
+    check : callable
+        Holds a `Part` of this type against its contract and returns how many inputs it takes.
+    predicts : bool
+        Whether it is a regressor.
+    has_parameters : bool
+        Whether the parameters of its constructor cross too: they tell what the model is.
+    blank : Mapping[str, Callable]
+        Attributes of which predicting needs the form only, and what makes of them what crosses in their place.
+    """
+
+    fitted: tuple[str, ...]
+    check: Callable[[Part], int]
+    predicts: bool = True
+    has_parameters: bool = True
+    blank: Mapping[str, Callable[[Any], Any]] = field(default_factory=dict)
+
+
+KINDS: dict[str, Kind] = {}
+"""Every type that may be constructed, by module and class; all others are refused. Filled by `accepts`."""
+
+Check = Callable[[Part], int]
+
+
+def accepts(
+    type_name: str,
+    *,
+    fitted: str,
+    predicts: bool = True,
+    has_parameters: bool = True,
+    blank: Mapping[str, Callable[[Any], Any]] | None = None,
+) -> Callable[[Check], Check]:
+    """Put a type on the list, with the function that checks it (`Kind` says the rest; `fitted` is words)."""
+
+    def put(check: Check) -> Check:
+        KINDS[type_name] = Kind(tuple(fitted.split()), check, predicts, has_parameters, blank or {})
+        return check
+
+    return put
+
+
+def regressors() -> set[str]:
+    """The types on the list that predict."""
+    return {name for name, kind in KINDS.items() if kind.predicts}
+
+
+def check_regressor(value: Any) -> int:
+    """Hold a parsed file against the contracts; the number of inputs of the regressor in it.
+
+    Raises
+    ------
+    ModelError
+        If it is no fitted regressor, or an attribute of it is not as it should be; names the type.
+    """
+    if not isinstance(value, Part) or not KINDS[value.type_name].predicts:
+        shown = value.type_name if isinstance(value, Part) else type(value).__name__
+        raise ModelError(f"is a {shown.rpartition('.')[2]}, which is not a regressor", shown)
+    return checked(value)
+
+
+def parameters(type_name: str) -> tuple[str, ...]:
+    """The parameters of an estimator's constructor, as the scikit-learn that is installed here knows them."""
+    kind = KINDS[type_name]
+    return tuple(name for name in _parameters(type_name) if name not in kind.fitted) if kind.has_parameters else ()
+
+
+@cache
+def _parameters(type_name: str) -> tuple[str, ...]:
+    module, _, name = type_name.rpartition(".")
+    return tuple(getattr(importlib.import_module(module), name)._get_param_names())
+
+
+def is_setting(value: Any) -> bool:
+    """Whether it is what a parameter may be: a number, a text, None, or a flat list or tuple of them."""
+    if isinstance(value, list | tuple):
+        return all(item is None or isinstance(item, bool | int | float | str) for item in value)
+    return value is None or isinstance(value, bool | int | float | str)
+
+
+# -- what all checks are made of ------------------------------------------------------------------
+
+
+def checked(value: Any, *type_names: str) -> int:
+    """Check a part, of one of these types if any are given."""
+    part = known(value, *type_names)
+    return KINDS[part.type_name].check(part)
+
+
+def known(value: Any, *type_names: str) -> Part:
+    """A part that has no other attributes than its kind has, and settings that are settings.
+
+    Its fitted attributes are not looked at: that is for the kind's own check, which must look at every one of them.
+    """
+    if not isinstance(value, Part) or (type_names and value.type_name not in type_names):
+        shown = value.type_name if isinstance(value, Part) else type(value).__name__
+        wanted = type_names[0].rpartition(".")[2] if len(type_names) == 1 else "a regressor of another kind"
+        raise ModelError(f"holds {shown.rpartition('.')[2]} where it should hold {wanted}", shown)
+    kind, allowed = KINDS[value.type_name], parameters(value.type_name)
+    for name, setting in value.state.items():
+        if name in allowed:
+            pinned = name in TRAINING_ONLY and setting is not TRAINING_ONLY[name]
+            if pinned or not is_setting(setting):
+                raise wrong(value, name, "is not a setting that may cross")
+        elif name == _VERSION and not isinstance(setting, str):
+            raise wrong(value, name, "is not a text")
+        elif name not in kind.fitted and name != _VERSION:
+            raise wrong(value, quote(name), f"is not known here{_fitted_with(value)}")
+    return value
+
+
+def _fitted_with(part: Part) -> str:
+    version = part.state.get(_VERSION)
+    return f" (the model is of scikit-learn {quote(version)})" if version else ""
+
+
+def wrong(part: Part, name: str, problem: str) -> ModelError:
+    """What to raise about an attribute of a part."""
+    return ModelError(f"is not sound: {part.name}.{name} {problem}", part.type_name)
+
+
+def get(part: Part, name: str) -> Any:
+    """An attribute that must be there."""
+    if name not in part.state:
+        raise ModelError(f"is not fitted, or not of a known form: {part.name} has no {name}", part.type_name)
+    return part.state[name]
+
+
+def array(part: Part, name: str, shape: tuple[int, ...], dtypes: str = "float64") -> np.ndarray:
+    """An attribute that is a finite array of this shape and of one of these element types."""
+    value = get(part, name)
+    if not isinstance(value, np.ndarray) or value.dtype.name not in dtypes.split():
+        raise wrong(part, name, f"is not an array of {dtypes}")
+    if value.shape != shape:
+        raise wrong(part, name, f"has shape {value.shape}, and {shape} is expected")
+    if not np.isfinite(value).all():
+        raise wrong(part, name, "holds NaN or infinity")
+    return value
+
+
+def integer(part: Part, name: str, low: int, high: int) -> int:
+    """An attribute that is a whole number in this range."""
+    value = get(part, name)
+    if type(value) is not int or not low <= value <= high:
+        raise wrong(part, name, f"is not {low}" if low == high else f"is not a whole number from {low} to {high}")
+    return value
+
+
+def number(part: Part, name: str) -> float:
+    """An attribute that is a finite number."""
+    value = get(part, name)
+    if type(value) not in (int, float) or not math.isfinite(value):
+        raise wrong(part, name, "is not a finite number")
+    return float(value)
+
+
+def one_of(part: Part, name: str, *choices: Any) -> Any:
+    """An attribute that is one of these, of the same type."""
+    value = get(part, name)
+    if not any(type(value) is type(choice) and value == choice for choice in choices):
+        raise wrong(part, name, f"is not {' or '.join(map(repr, choices))}")
+    return value
+
+
+def a_list(part: Part, name: str) -> list[Any]:
+    """An attribute that is a list, and not empty."""
+    value = get(part, name)
+    if not isinstance(value, list) or not value:
+        raise wrong(part, name, "is not a list of one or more")
+    return value
+
+
+def inputs(part: Part) -> int:
+    """How many inputs an estimator says that it takes."""
+    return integer(part, "n_features_in_", 1, MOST_FEATURES)
+
+
+def same_inputs(part: Part, inner: int) -> None:
+    """Hold what an estimator says of its inputs against what a part of it takes."""
+    if inner != inputs(part):
+        raise wrong(part, "n_features_in_", f"is {inputs(part)}, but a part of it takes {inner} inputs")

@@ -1,0 +1,217 @@
+"""Trees and what is made of them: the models whose nodes scikit-learn follows without looking."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from jaxtyping import Bool, Int64
+
+from protocols.models.contract import (
+    DECISION_TREE,
+    DUMMY,
+    KINDS,
+    MOST_FEATURES,
+    TRAINING_ONLY,
+    a_list,
+    accepts,
+    array,
+    checked,
+    get,
+    inputs,
+    integer,
+    known,
+    number,
+    one_of,
+    parameters,
+    same_inputs,
+    wrong,
+)
+from protocols.models.parts import TREE, Part
+
+_SQUARED_ERROR = "sklearn._loss.loss.HalfSquaredError"
+_IDENTITY = "sklearn._loss.link.IdentityLink"
+_PREDICTOR = "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor"
+_BIN_MAPPER = "sklearn.ensemble._hist_gradient_boosting.binning._BinMapper"
+_NO_CHILD = -1
+
+
+def _unfitted(tree: Any) -> Any:
+    """A decision tree that was never fitted, with nothing but its default settings."""
+    default = type(tree)()
+    twin = object.__new__(type(tree))
+    settings = parameters(DECISION_TREE)
+    vars(twin).update({name: TRAINING_ONLY.get(name, getattr(default, name)) for name in settings})
+    return twin
+
+
+def _binary_tree(
+    part: Part,
+    inner: Bool[np.ndarray, "nodes"],
+    left: Int64[np.ndarray, "nodes"],
+    right: Int64[np.ndarray, "nodes"],
+    feature: Int64[np.ndarray, "nodes"],
+    p: int,
+) -> Int64[np.ndarray, "nodes"]:
+    """How deep each node is, once it is known that children come after their parents, each with one parent."""
+    n = len(inner)
+    parents = np.tile(np.flatnonzero(inner), 2)
+    children = np.concatenate([left[inner], right[inner]])
+    if (children <= parents).any() or (children >= n).any():
+        raise wrong(part, "nodes", "has a child that does not come after its parent, or does not exist")
+    if len(children) != n - 1 or (np.bincount(children, minlength=n)[1:] != 1).any():
+        raise wrong(part, "nodes", "has a node that is not the child of exactly one other")
+    asked = feature[inner]
+    if (asked < 0).any() or (asked >= p).any():
+        raise wrong(part, "nodes", f"asks for an input that is not one of the {p}")
+    # Every node adds the depth of an ancestor twice as far away, until all have reached the root.
+    above = np.zeros(n, np.int64)
+    above[children] = parents
+    depth = (np.arange(n) > 0).astype(np.int64)
+    while above.any():
+        depth += depth[above]
+        above = above[above]
+    return depth
+
+
+@accepts(TREE, fitted="max_depth node_count nodes values", predicts=False, has_parameters=False)
+def _tree(part: Part) -> int:
+    """``sklearn.tree._tree.Tree``; its constructor reads ``n_classes`` as far as ``n_outputs`` says."""
+    arguments = part.arguments
+    if not isinstance(arguments, tuple) or len(arguments) != 3:
+        raise wrong(part, "arguments", "are not three")
+    p, n_classes, n_outputs = arguments
+    if type(p) is not int or not 1 <= p <= MOST_FEATURES or type(n_outputs) is not int or n_outputs != 1:
+        raise wrong(part, "arguments", "are not a number of inputs and one output")
+    array(Part(TREE, {"n_classes": n_classes}), "n_classes", (1,), "int64")
+    if n_classes[0] != 1:
+        raise wrong(part, "arguments", "are not those of a regression")
+    nodes = _nodes(part, "left_child")
+    n = integer(part, "node_count", len(nodes), len(nodes))
+    array(part, "values", (n, 1, 1))
+    left, right, inner = nodes["left_child"], nodes["right_child"], nodes["left_child"] != _NO_CHILD
+    if (right[~inner] != _NO_CHILD).any():
+        raise wrong(part, "nodes", "has a leaf with a child")
+    depth = _binary_tree(part, inner, left, right, nodes["feature"], p)
+    if np.isnan(nodes["threshold"]).any() or (nodes["missing_go_to_left"] > 1).any():
+        raise wrong(part, "nodes", "has a threshold that is not a number")
+    deepest = int(depth.max())
+    integer(part, "max_depth", deepest, deepest)
+    if part.state.keys() != {"max_depth", "node_count", "nodes", "values"}:
+        raise wrong(part, "state", "holds other things than nodes and their values")
+    return p
+
+
+def _nodes(part: Part, field_name: str) -> np.ndarray:
+    nodes = get(part, "nodes")
+    names = nodes.dtype.names if isinstance(nodes, np.ndarray) else None
+    if names is None or field_name not in names or nodes.ndim != 1 or not len(nodes):
+        raise wrong(part, "nodes", "is not a list of one or more nodes")
+    return np.asarray(nodes)
+
+
+@accepts(DECISION_TREE, fitted="tree_ n_outputs_ n_features_in_")
+def _decision_tree(part: Part) -> int:
+    integer(part, "n_outputs_", 1, 1)
+    same_inputs(part, checked(get(part, "tree_"), TREE))
+    return inputs(part)
+
+
+@accepts(
+    "sklearn.ensemble._forest.RandomForestRegressor",
+    fitted="estimators_ estimator n_outputs_ n_features_in_",
+    blank={"estimator": _unfitted},  # is asked which inputs it can take
+)
+def _forest(part: Part) -> int:
+    integer(part, "n_outputs_", 1, 1)
+    pattern = known(get(part, "estimator"), DECISION_TREE)
+    if pattern.state.keys() & set(KINDS[DECISION_TREE].fitted):
+        raise wrong(part, "estimator", "is fitted")
+    for tree in a_list(part, "estimators_"):
+        same_inputs(part, checked(tree, DECISION_TREE))
+    return inputs(part)
+
+
+@accepts(
+    "sklearn.ensemble._gb.GradientBoostingRegressor",
+    fitted="estimators_ init_ _loss n_trees_per_iteration_ n_features_in_",
+)
+def _gradient_boosting(part: Part) -> int:
+    stages = get(part, "estimators_")
+    if not isinstance(stages, np.ndarray) or stages.dtype != object or not len(stages):
+        raise wrong(part, "estimators_", "is not a column of trees")
+    integer(part, "n_trees_per_iteration_", 1, 1)
+    number(part, "learning_rate")
+    checked(get(part, "_loss"), _SQUARED_ERROR)
+    for inner, type_name in [(get(part, "init_"), DUMMY), *((tree, DECISION_TREE) for tree in stages[:, 0])]:
+        same_inputs(part, checked(inner, type_name))
+    return inputs(part)
+
+
+@accepts(
+    "sklearn.ensemble._hist_gradient_boosting.gradient_boosting.HistGradientBoostingRegressor",
+    fitted="_predictors _baseline_prediction _bin_mapper _loss _preprocessor n_trees_per_iteration_ n_features_in_",
+)
+def _histogram_boosting(part: Part) -> int:
+    p = inputs(part)
+    integer(part, "n_trees_per_iteration_", 1, 1)
+    one_of(part, "_preprocessor", None)
+    array(part, "_baseline_prediction", (1, 1))
+    checked(get(part, "_loss"), _SQUARED_ERROR)
+    same_inputs(part, checked(get(part, "_bin_mapper"), _BIN_MAPPER))
+    for iteration in a_list(part, "_predictors"):
+        if not isinstance(iteration, list) or len(iteration) != 1:
+            raise wrong(part, "_predictors", "does not have one tree for every iteration")
+        checked(iteration[0], _PREDICTOR)
+        _predictor_nodes(iteration[0], p)
+    return p
+
+
+@accepts(
+    _PREDICTOR,
+    fitted="nodes binned_left_cat_bitsets raw_left_cat_bitsets",
+    predicts=False,
+    has_parameters=False,
+)
+def _predictor(part: Part) -> int:
+    for name in ("binned_left_cat_bitsets", "raw_left_cat_bitsets"):
+        array(part, name, (0, 8), "uint32")  # no categories, so no node has a set of them
+    return 0  # a predictor does not say; `_predictor_nodes` knows from the model around it
+
+
+def _predictor_nodes(part: Part, p: int) -> None:
+    nodes = _nodes(part, "is_leaf")
+    left, right = nodes["left"].astype(np.int64), nodes["right"].astype(np.int64)
+    depth = _binary_tree(part, nodes["is_leaf"] == 0, left, right, nodes["feature_idx"], p)
+    if nodes["is_categorical"].any() or (nodes["is_leaf"] > 1).any() or (nodes["missing_go_to_left"] > 1).any():
+        raise wrong(part, "nodes", "has a node that is neither a leaf nor a threshold")
+    if not np.isfinite(nodes["value"]).all() or np.isnan(nodes["num_threshold"]).any():
+        raise wrong(part, "nodes", "has a value or a threshold that is not a number")
+    if (nodes["depth"] != depth).any():
+        raise wrong(part, "nodes", "has a depth that is not the node's")
+
+
+@accepts(
+    _BIN_MAPPER,
+    fitted="is_categorical_ bin_thresholds_",
+    predicts=False,
+    has_parameters=False,
+    blank={"bin_thresholds_": lambda _: []},  # quantiles of the sender's rows
+)
+def _bin_mapper(part: Part) -> int:
+    is_categorical = get(part, "is_categorical_")
+    p = is_categorical.size if isinstance(is_categorical, np.ndarray) else 0
+    if array(part, "is_categorical_", (p,), "uint8").any():
+        raise wrong(part, "is_categorical_", "has inputs that are not numbers")
+    one_of(part, "bin_thresholds_", [])
+    return p
+
+
+@accepts(_SQUARED_ERROR, fitted="link", predicts=False, has_parameters=False)
+def _squared_error(part: Part) -> int:
+    return checked(get(part, "link"), _IDENTITY)
+
+
+@accepts(_IDENTITY, fitted="", predicts=False, has_parameters=False)
+def _identity(part: Part) -> int:
+    return 0

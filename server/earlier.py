@@ -1,0 +1,39 @@
+"""An earlier run's results, for a run that goes on from them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+from jaxtyping import Shaped
+
+from server.config import Config
+from server.results import ResultsError, load
+
+_MUST_AGREE = ("sec.standardize", "sec.reference", "sec.combine")
+"""Settings without which models or errors of the two runs could not be compared."""
+
+
+def clustering_to_join(config: Config) -> dict[str, Shaped[np.ndarray, "..."]]:
+    """Arrays of the run that `sec.join` names; empty where it names none.
+
+    Raises
+    ------
+    ResultsError
+        If there are no such results, they are not of `sec`, or were made with other settings.
+    """
+    path = str(config["sec.join"]).strip()
+    if not path:
+        return {}
+    report, arrays = load(Path(path).expanduser())
+    if report.protocol != "sec":
+        raise ResultsError(f"sec.join: {path} are results of {report.protocol}, not of sec")
+    if "cells_n_clusters" in arrays:
+        raise ResultsError(f"sec.join: {path} is a scenario's table, of many clusterings; join a run that has one")
+    for key in _MUST_AGREE:
+        if report.config.get(key) != config[key]:
+            raise ResultsError(
+                f"sec.join: {path} was made with {key}={report.config.get(key)!r}, this run has {config[key]!r};"
+                " set the same"
+            )
+    return dict(arrays)

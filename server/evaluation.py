@@ -1,0 +1,116 @@
+"""From the outcomes of a run's repetitions to the numbers and the table of its report."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float64
+
+from scenarios.registry import Cell, Config, Scenario, chosen_cells
+from strategies.fusion import FusionStrategy
+from strategies.table import Table
+
+Values = dict[str, Float64[np.ndarray, "repetitions"]]
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What a run's outcomes say.
+
+    Attributes
+    ----------
+    metrics : dict
+        Means over the repetitions, of a table also over its cells; with two repetitions or more, standard errors as
+        ``x_se``.
+    table : list of dict
+        Rows of the result table.
+    arrays : dict
+        Of the first repetition (and first cell) by documented name; ``repetitions_x`` has every repetition's value of
+        metric x, ``cells_x`` the values of every cell and repetition.
+    excluded : dict
+        By site, why it was left out although it answered.
+    """
+
+    metrics: dict[str, float]
+    table: list[dict[str, Any]] = field(default_factory=list)
+    arrays: dict[str, np.ndarray] = field(default_factory=dict)
+    excluded: dict[str, str] = field(default_factory=dict)
+
+
+def evaluate(
+    config: Config, scenario: Scenario | None, strategy: FusionStrategy, outcomes: Sequence[Any]
+) -> Evaluation:
+    """Metrics, table and arrays of a run.
+
+    Parameters
+    ----------
+    config : Config
+        Of the run.
+    scenario : Scenario or None
+        None: the parties' own data.
+    strategy : FusionStrategy
+        As it was run.
+    outcomes : Sequence
+        One a repetition.
+    """
+    excluded: dict[str, str] = {}
+    for outcome in outcomes:
+        excluded = {**strategy.excluded(outcome), **excluded}
+    if scenario is not None and isinstance(strategy, Table):
+        metrics, table, arrays = _of_cells(config, scenario, strategy, outcomes)
+        return Evaluation(metrics, table, arrays, excluded)
+    values = _values(config, scenario, strategy, outcomes)
+    metrics = summarise(values)
+    arrays = {f"repetitions_{name}": value for name, value in values.items()} if len(outcomes) > 1 else {}
+    arrays |= strategy.arrays(outcomes[0])
+    return Evaluation(metrics, strategy.table(metrics, outcomes[0]), arrays, excluded)
+
+
+def _values(config: Config, scenario: Scenario | None, strategy: FusionStrategy, outcomes: Sequence[Any]) -> Values:
+    """Every repetition's metrics, and what a user would do instead; what some repetition lacks is left out."""
+    every = [
+        {**strategy.metrics(outcome), **(scenario.baselines(config, strategy.seed + r) if scenario else {})}
+        for r, outcome in enumerate(outcomes)
+    ]
+    names = [name for name in every[0] if all(name in each for each in every)]
+    return {name: np.array([each[name] for each in every], float) for name in names}
+
+
+def summarise(values: Values) -> dict[str, float]:
+    """Means over the repetitions; from two on also standard errors (``x_se``)."""
+    metrics: dict[str, float] = {}
+    for name, value in values.items():
+        metrics[name] = float(value.mean())
+        if len(value) > 1:
+            metrics[f"{name}_se"] = float(value.std(ddof=1) / np.sqrt(len(value)))
+    return metrics
+
+
+def _of_cells(
+    config: Config, scenario: Scenario, strategy: Table, outcomes: Sequence[Any]
+) -> tuple[dict[str, float], list[dict[str, Any]], dict[str, np.ndarray]]:
+    """A row for every cell; the metrics are means over the cells."""
+    cells = chosen_cells(scenario, config)
+    values = [
+        _values({**config, **cell.settings}, scenario, member, [outcome[place] for outcome in outcomes])
+        for place, (cell, member) in enumerate(zip(cells, strategy.members, strict=True))
+    ]
+    names = [name for name in values[0] if all(name in each for each in values)]
+    stacked = {name: np.stack([each[name] for each in values]) for name in names}
+    metrics = summarise({name: value.mean(axis=0) for name, value in stacked.items()})
+    table = [_row(cell, summarise(each), scenario.shown) for cell, each in zip(cells, values, strict=True)]
+    arrays = {f"cells_{name}": value for name, value in stacked.items()}
+    return metrics, table, arrays | strategy.members[0].arrays(outcomes[0][0])
+
+
+def _row(cell: Cell, metrics: Mapping[str, float], shown: Sequence[str]) -> dict[str, Any]:
+    """What sets the cell apart, then each metric with its standard error and the paper's figure."""
+    row: dict[str, Any] = dict(cell.labels)
+    for name in shown or [name for name in metrics if not name.endswith("_se")]:
+        row |= {each: metrics[each] for each in (name, f"{name}_se") if each in metrics}
+        if name in cell.published:
+            row[f"{name} published"] = cell.published[name]
+    return row

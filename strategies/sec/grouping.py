@@ -1,0 +1,166 @@
+"""From losses to clusters: the fusion center's step 3, and newcomers' way into an existing clustering."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, cast
+
+import numpy as np
+from jaxtyping import Float64, Int64, Shaped
+
+from numerics.meta_clustering import (
+    assign,
+    cluster,
+    complete,
+    dissimilarity,
+    nothing_known,
+    similarity,
+    similarity_to,
+)
+from numerics.meta_clustering.assignment import How
+from numerics.meta_clustering.similarity import Scale
+from numerics.meta_clustering.spectral import Method
+from strategies.roster import FusionError
+from strategies.sec.learners import Learners
+
+if TYPE_CHECKING:
+    from strategies.sec import Settings
+
+
+@dataclass(frozen=True)
+class Grouping:
+    """Clusters of all learners of a run, newcomers too, in the order of their names.
+
+    Attributes
+    ----------
+    labels : ndarray
+        ``(L,)``; -1 for a learner of whom too little is known.
+    n_clusters : int
+        Number of clusters.
+    dissimilarity, similarity : ndarray
+        ``(L, L)``; NaN where unknown. Between clustered learners the similarity is completed.
+    scale : float
+        ``a`` of ``s = exp(-a v)``.
+    eigenvalues : ndarray
+        Of the normalised similarity of the clustered learners, descending.
+    gap, gap_error : ndarray
+        Gap statistic from two clusters on; empty unless it chose their number.
+    """
+
+    labels: Int64[np.ndarray, "L"]
+    n_clusters: int
+    dissimilarity: Float64[np.ndarray, "L L"]
+    similarity: Float64[np.ndarray, "L L"]
+    scale: float
+    eigenvalues: Float64[np.ndarray, "e"]
+    gap: Float64[np.ndarray, "c"]
+    gap_error: Float64[np.ndarray, "c"]
+
+    @property
+    def measure(self) -> dict[str, float]:
+        """For the progress line."""
+        return {"n_clusters": float(self.n_clusters)}
+
+    def arrays(self) -> dict[str, Shaped[np.ndarray, "..."]]:
+        """By the names of `arrays.npz`."""
+        return {
+            "labels": self.labels,
+            "dissimilarity": self.dissimilarity,
+            "similarity": self.similarity,
+            "eigenvalues": self.eigenvalues,
+            "gap": self.gap,
+            "gap_error": self.gap_error,
+            "scale": np.array(self.scale),
+        }
+
+
+def group(
+    learners: Learners,
+    losses: Float64[np.ndarray, "L L"],
+    settings: Settings,
+    earlier: Mapping[str, Shaped[np.ndarray, "..."]],
+    rng: np.random.Generator,
+) -> Grouping:
+    """Cluster those who are no newcomers, or take the clusters of an earlier run; then assign the newcomers.
+
+    Parameters
+    ----------
+    learners : Learners
+        All of them.
+    losses : ndarray
+        ``e_{i -> j}``, as of `Learners.losses`.
+    settings : Settings
+        Of the run.
+    earlier : Mapping[str, ndarray]
+        Arrays of the run whose clustering is gone on from; empty: none.
+    rng : Generator
+        Starts of k-means, references of the gap statistic.
+
+    Raises
+    ------
+    FusionError
+        If too few learners answered to compare anybody with.
+    """
+    v = dissimilarity(losses, learners.errors)
+    found = _as_before(learners, v, earlier) if earlier else _clustered(learners, v, settings, rng)
+    new = np.flatnonzero(learners.newcomer)
+    old = np.flatnonzero(found.labels >= 0)
+    resemblance = similarity_to(v[np.ix_(new, old)], found.scale)
+    found.labels[new] = assign(resemblance, found.labels[old], cast(How, settings.assign))
+    found.similarity[np.ix_(new, old)], found.similarity[np.ix_(old, new)] = resemblance, resemblance.T
+    return found
+
+
+def _clustered(
+    learners: Learners, v: Float64[np.ndarray, "L L"], settings: Settings, rng: np.random.Generator
+) -> Grouping:
+    old = np.flatnonzero(~learners.newcomer)
+    old = old[~nothing_known(v[np.ix_(old, old)])]
+    if not len(old):
+        raise FusionError("no learner tried another's model, so nobody can be compared")
+    partial, scale = similarity(v[np.ix_(old, old)], cast(Scale, settings.scale))
+    try:
+        s = complete(partial)
+    except ValueError as error:
+        raise FusionError(f"the similarity cannot be completed: {error}") from None
+    k_min = min(settings.k_min, len(old))
+    clustering = cluster(
+        s,
+        k=min(settings.k, len(old)),
+        method=cast(Method, settings.k_method),
+        k_min=k_min,
+        k_max=max(settings.k_max, k_min) if settings.k_max else 0,
+        rng=rng,
+    )
+    labels = np.full(len(v), -1, np.int64)
+    labels[old] = clustering.labels
+    known = np.full(v.shape, np.nan)
+    np.fill_diagonal(known, 1.0)
+    known[np.ix_(old, old)] = s
+    return Grouping(labels, clustering.k, v, known, scale, clustering.eigenvalues, clustering.gap, clustering.gap_error)
+
+
+def _as_before(
+    learners: Learners, v: Float64[np.ndarray, "L L"], earlier: Mapping[str, Shaped[np.ndarray, "..."]]
+) -> Grouping:
+    """The clusters of an earlier run; what it knew of its learners is taken over with them."""
+    place = {str(name): i for i, name in enumerate(earlier["learners"])}
+    old = np.flatnonzero(~learners.newcomer)
+    then = np.array([place[learners.names[i]] for i in old], np.int64)
+    labels = np.full(len(v), -1, np.int64)
+    labels[old] = earlier["labels"][then]
+    known = np.full(v.shape, np.nan)
+    np.fill_diagonal(known, 1.0)
+    v, block, before = v.copy(), np.ix_(old, old), np.ix_(then, then)
+    v[block], known[block] = earlier["dissimilarity"][before], earlier["similarity"][before]
+    return Grouping(
+        labels,
+        int(labels.max()) + 1,
+        v,
+        known,
+        float(earlier["scale"]),
+        earlier["eigenvalues"],
+        earlier["gap"],
+        earlier["gap_error"],
+    )

@@ -1,0 +1,150 @@
+"""The learners as the fusion center knows them: what each showed of itself, and how they predict each other's rows."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from typing import Any
+
+import numpy as np
+from jaxtyping import Bool, Float64, Int64
+
+from protocols.sec import Fitted, Losses
+
+
+@dataclass(frozen=True)
+class Learners:
+    """All learners of a run in the order of their names; newcomers are among them.
+
+    Attributes
+    ----------
+    shown : dict[str, Fitted]
+        What each showed, by name.
+    newcomer : ndarray
+        ``(L,)``, who is assigned to the clusters of the others.
+    excluded : dict[str, str]
+        Who answered and is left out, and why.
+    """
+
+    shown: dict[str, Fitted]
+    newcomer: Bool[np.ndarray, "L"]
+    excluded: dict[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, answers: Mapping[str, Fitted], newcomers: Sequence[str], former: Mapping[str, Fitted]) -> Learners:
+        """Those with the same inputs.
+
+        Parameters
+        ----------
+        answers : Mapping[str, Fitted]
+            By site.
+        newcomers : Sequence of str
+            Names or globs of the sites that are to be assigned to the clusters of the others.
+        former : Mapping[str, Fitted]
+            Learners of the clustering that this run goes on from: everybody else is a newcomer, and what they showed
+            then holds. Empty: this run makes a clustering of its own.
+        """
+        everybody = {**answers, **former}
+        common = _common_features(former or answers)
+        excluded = {
+            site: "left out: " + _difference(shown.features, common)
+            for site, shown in everybody.items()
+            if shown.features != common
+        }
+        names = sorted(set(everybody) - set(excluded))
+        new = [
+            name not in former if former else any(fnmatchcase(name, pattern) for pattern in newcomers) for name in names
+        ]
+        return cls({name: everybody[name] for name in names}, np.array(new, bool), excluded)
+
+    @property
+    def names(self) -> list[str]:
+        """In order."""
+        return list(self.shown)
+
+    @property
+    def n(self) -> Int64[np.ndarray, "L"]:
+        """Rows that each learnt from."""
+        return np.array([shown.n for shown in self.shown.values()], np.int64)
+
+    @property
+    def errors(self) -> Float64[np.ndarray, "L"]:
+        """``e_i``."""
+        return np.array([shown.error for shown in self.shown.values()])
+
+    def losses(self, senders: Sequence[str], answers: Mapping[str, Losses]) -> Float64[np.ndarray, "L L"]:
+        """``e_{i -> j}``: NaN where it is not known, infinite where a prediction was not finite."""
+        place = {name: i for i, name in enumerate(self.shown)}
+        sent = [place[name] for name in senders]
+        matrix = np.full((len(place), len(place)), np.nan)
+        for name, answer in answers.items():
+            matrix[sent, place[name]] = np.where(answer.finite, answer.losses, np.inf)
+        return matrix
+
+    def pooled_regression(self, members: Bool[np.ndarray, "L"]) -> Float64[np.ndarray, "q"]:
+        """Coefficients, intercept first, of the linear regression on the rows of all `members` together.
+
+        Exact: means and products about the means add up (Chan, Golub, LeVeque 1983). Inputs that do not vary, or
+        depend on others, get the shortest solution.
+        """
+        chosen = [shown for shown, member in zip(self.shown.values(), members, strict=True) if member]
+        n = np.array([shown.n for shown in chosen], float)
+        means = np.stack([shown.mean for shown in chosen])
+        mean = n @ means / n.sum()
+        apart = means - mean
+        scatter = np.sum([shown.scatter for shown in chosen], axis=0) + (apart * n[:, np.newaxis]).T @ apart
+        width = np.sqrt(np.diag(scatter)[:-1])
+        width = np.where(width > 0, width, 1.0)  # solved in units of each input's own spread
+        scaled = np.linalg.lstsq(scatter[:-1, :-1] / np.outer(width, width), scatter[:-1, -1] / width, rcond=1e-12)[0]
+        slopes = scaled / width
+        return np.concatenate([[mean[-1] - mean[:-1] @ slopes], slopes])
+
+
+def _common_features(answers: Mapping[str, Fitted]) -> tuple[str, ...]:
+    """The inputs that most learners have; of equally many, those of the first in order of name."""
+    counts = Counter(answers[site].features for site in sorted(answers))
+    return counts.most_common(1)[0][0] if counts else ()
+
+
+def _difference(features: tuple[str, ...], common: tuple[str, ...]) -> str:
+    lacks, more = sorted(set(common) - set(features)), sorted(set(features) - set(common))
+    said = []
+    if lacks:
+        said.append(f"it lacks the input {lacks[0]!r}" + (f" and {len(lacks) - 1} more" if lacks[1:] else ""))
+    if more:
+        said.append(f"it has the input {more[0]!r}" + (f" and {len(more) - 1} more" if more[1:] else ""))
+    return (" and ".join(said) or "its inputs are in another order") + ", unlike most learners"
+
+
+def former_learners(arrays: Mapping[str, np.ndarray]) -> dict[str, Fitted]:
+    """The learners that an earlier run clustered, from its ``arrays.npz``."""
+    features = tuple(map(str, arrays["features"]))
+    found: dict[str, Fitted] = {}
+    for place in np.flatnonzero(arrays["labels"] >= 0).tolist():
+        moments = {key: arrays[f"{key}_{place}"] for key in ("mean", "scatter")}
+        found[str(arrays["learners"][place])] = Fitted(
+            method=str(arrays["methods"][place]),
+            error=float(arrays["errors"][place]),
+            n=int(arrays["n"][place]),
+            features=features,
+            model=arrays[f"model_{place}"],
+            **moments,
+        )
+    return found
+
+
+def arrays_of(learners: Learners) -> dict[str, Any]:
+    """What `former_learners` reads, by the names documented in docs/sec.md."""
+    shown = list(learners.shown.values())
+    return {
+        "learners": np.array(learners.names, dtype=str),
+        "methods": np.array([each.method for each in shown], dtype=str),
+        "features": np.array(shown[0].features if shown else (), dtype=str),
+        "errors": learners.errors,
+        "n": learners.n,
+        **{f"model_{place}": each.model for place, each in enumerate(shown)},
+        **{f"mean_{place}": each.mean for place, each in enumerate(shown)},
+        **{f"scatter_{place}": each.scatter for place, each in enumerate(shown)},
+    }

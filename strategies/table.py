@@ -1,0 +1,37 @@
+"""A scenario's table in one run: a strategy for every cell, side by side in the same rounds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from strategies.conversation import Conversation, together
+from strategies.fusion import FusionStrategy
+
+
+class Table(FusionStrategy):
+    """Several settings of one protocol, worked on together; the lane of cell c in repetition r is ``r.c``.
+
+    Parameters
+    ----------
+    members : Sequence of FusionStrategy
+        One a cell.
+    **common
+        Of `FusionStrategy`.
+    """
+
+    def __init__(self, members: Sequence[FusionStrategy], **common: Any) -> None:
+        super().__init__(**common)
+        self.members = members
+
+    def conversation(self, repetition: int = 0) -> Conversation[list[Any]]:
+        """All cells' conversations of one repetition; returns their outcomes in order."""
+        results = yield from together({str(c): each.conversation(repetition) for c, each in enumerate(self.members)})
+        return list(results.values())
+
+    def excluded(self, outcome: Sequence[Any]) -> Mapping[str, str]:
+        """Sites that some cell left out; of several reasons the first cell's."""
+        found: dict[str, str] = {}
+        for member, each in zip(self.members, outcome, strict=True):
+            found = {**member.excluded(each), **found}
+        return found
