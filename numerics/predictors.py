@@ -304,12 +304,13 @@ class Predictors:
         forests: list[_Forest] = []
         self._others: list[tuple[int, _Scaled]] = []
         for row, (model, n_inputs) in enumerate(zip(models, inputs, strict=True)):
-            scaled = None if n_inputs is None else _attempt(_unwrapped, model)
+            scaled = _attempt(_unwrapped, model)
             if scaled is None:
                 continue
-            if (found := _attempt(_coefficients, scaled, n_inputs)) is not None:
+            known_inputs = n_inputs is not None
+            if known_inputs and (found := _attempt(_coefficients, scaled, n_inputs)) is not None:
                 linear.append((row, *found))
-            elif (forest := _attempt(_forest, row, scaled)) is not None:
+            elif known_inputs and (forest := _attempt(_forest, row, scaled)) is not None:
                 forests.append(forest)
             elif _attempt(_safe, scaled.core, n_inputs):
                 self._others.append((row, scaled))

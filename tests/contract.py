@@ -246,7 +246,7 @@ def _wrong_shapes(field: Field) -> list[tuple[str, Poison]]:
 def _not_finite(field: Field) -> list[tuple[str, Poison]]:
     if field.spec.kind == "float":
         return [(f"is {bad}", _set(bad)) for bad in (float("nan"), float("-inf"))]
-    if field.keys and field.spec.dtype.startswith("float"):
+    if field.keys and field.spec.dtype.startswith("float") and decode_array(field.arrays[field.keys[0]]).size:
         return [(f"holds {bad}", _changed(partial(np.full_like, fill_value=bad))) for bad in (np.nan, np.inf)]
     return []
 

@@ -1,6 +1,6 @@
 """The center's mathematics of SEC (Ye, Ding, Ghanadan): from prediction losses to clusters of learners.
 
-- `similarity`: dissimilarity of learners (eq. 3), similarity, completion of what landmarks left unknown;
+- `pairs`: dissimilarity of learners (eq. 3), similarity, completion of what landmarks left unknown;
 - `spectral`: Ng-Jordan-Weiss clustering of the learners, the number of clusters by the eigen-gap;
 - `gap`: the number of clusters by the gap statistic;
 - `assignment`: newcomers to an existing clustering (footnote 1), comparison of clusterings;
@@ -12,7 +12,7 @@ give `assign` the other block, ``similarity_to(v[newcomers][:, clustered], a)`` 
 """
 
 from numerics.meta_clustering.assignment import How, assign, same_partition
-from numerics.meta_clustering.similarity import (
+from numerics.meta_clustering.pairs import (
     Scale,
     choose_landmarks,
     complete,

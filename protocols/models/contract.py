@@ -109,9 +109,20 @@ def parameters(type_name: str) -> tuple[str, ...]:
 
 
 @cache
-def _parameters(type_name: str) -> tuple[str, ...]:
+def _class(type_name: str) -> Any:
     module, _, name = type_name.rpartition(".")
-    return tuple(getattr(importlib.import_module(module), name)._get_param_names())
+    return getattr(importlib.import_module(module), name)
+
+
+@cache
+def _parameters(type_name: str) -> tuple[str, ...]:
+    return tuple(_class(type_name)._get_param_names())
+
+
+def _may_be_newer(type_name: str, name: str) -> bool:
+    """Whether it can be a parameter that another release of scikit-learn has: it hides nothing that there is here."""
+    own = name.strip("_") == name and not hasattr(_class(type_name), name)
+    return KINDS[type_name].has_parameters and name.isidentifier() and own
 
 
 def is_setting(value: Any) -> bool:
@@ -141,13 +152,13 @@ def known(value: Any, *type_names: str) -> Part:
         raise ModelError(f"holds {shown.rpartition('.')[2]} where it should hold {wanted}", shown)
     kind, allowed = KINDS[value.type_name], parameters(value.type_name)
     for name, setting in value.state.items():
-        if name in allowed:
+        if name in kind.fitted:
+            continue
+        if name in allowed or _may_be_newer(value.type_name, name):
             pinned = name in TRAINING_ONLY and setting is not TRAINING_ONLY[name]
             if pinned or not is_setting(setting):
-                raise wrong(value, name, "is not a setting that may cross")
-        elif name == _VERSION and not isinstance(setting, str):
-            raise wrong(value, name, "is not a text")
-        elif name not in kind.fitted and name != _VERSION:
+                raise wrong(value, quote(name), "is not a setting that may cross")
+        elif name != _VERSION or not isinstance(setting, str):
             raise wrong(value, quote(name), f"is not known here{_fitted_with(value)}")
     return value
 

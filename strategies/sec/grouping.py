@@ -10,6 +10,9 @@ import numpy as np
 from jaxtyping import Float64, Int64, Shaped
 
 from numerics.meta_clustering import (
+    How,
+    Method,
+    Scale,
     assign,
     cluster,
     complete,
@@ -18,9 +21,6 @@ from numerics.meta_clustering import (
     similarity,
     similarity_to,
 )
-from numerics.meta_clustering.assignment import How
-from numerics.meta_clustering.similarity import Scale
-from numerics.meta_clustering.spectral import Method
 from strategies.roster import FusionError
 from strategies.sec.learners import Learners
 
