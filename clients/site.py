@@ -163,7 +163,7 @@ class Site:
     def _digest(self) -> list[int]:
         digest = hashlib.sha256()
         _feed(digest, self.shard)
-        return np.frombuffer(digest.digest(), np.uint32).tolist()
+        return [int(word) for word in np.frombuffer(digest.digest(), np.uint32)]
 
     def write(self, name: str, save: Callable[[Path], object]) -> None:
         """Have an output file in the site's own directory, whole or not at all; nothing when the site has set none.

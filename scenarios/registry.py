@@ -110,10 +110,8 @@ def chosen_cells(scenario: Scenario, config: Config) -> list[Cell]:
             for name, value in labels.items():
                 choices.setdefault(name, []).append(value)
         listed = "; ".join(f"{name}={', '.join(dict.fromkeys(values))}" for name, values in choices.items())
-        raise ScenarioError(
-            f"cells={str(config['cells'])!r}: "
-            + (f"no row of {scenario.name} is called so; there are: {listed}" if cells else f"{scenario.name} is no table")
-        )
+        problem = f"no row of {scenario.name} is called so; there are: {listed}"
+        raise ScenarioError(f"cells={config['cells']!r}: {problem if cells else f'{scenario.name} is no table'}")
     return chosen
 
 

@@ -84,7 +84,7 @@ def run(grid: Grid, context: Context) -> Path:
         )
         strategy.summary()
         started = True
-        result = strategy.start(grid=grid, timeout=config["round-timeout"])
+        result = strategy.start(grid=grid, timeout=float(config["round-timeout"]))
     except BaseException:
         _leave(directory, started=started)
         raise

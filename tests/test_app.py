@@ -18,8 +18,8 @@ from protocols.faults import Fault
 from scenarios.registry import Scenario, ScenarioError
 from server import app as server_app
 from server.app import RefusedError, main
-from server.evaluation import summarise
 from server.config import KEYS, ConfigError, checked
+from server.evaluation import summarise
 from server.results import ResultsError, load
 from strategies.checkpoint import CheckpointError
 from strategies.roster import FusionError

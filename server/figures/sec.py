@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -34,7 +35,7 @@ def draw(report: Report, arrays: Mapping[str, Shaped[np.ndarray, "..."]]) -> dic
         for name, metrics in (("correct", ["clusters_correct"]), ("errors", list(_COMPARED))):
             shown = [metric for metric in metrics if any(row.get(metric) is not None for row in report.table)]
             if x and shown:
-                drawn[name] = png(lambda axes, x=x, shown=shown: _draw_curves(axes, report.table, x, shown), height=3.6)
+                drawn[name] = png(partial(_draw_curves, table=report.table, x=x, metrics=shown), height=3.6)
         return drawn
     if "similarity" in arrays and len(arrays["similarity"]) > 1:
         drawn["similarity"] = png(lambda axes: _draw_similarity(axes, arrays), height=4.8, width=5.6)
