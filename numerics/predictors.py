@@ -117,6 +117,15 @@ def _unwrapped(model: Any) -> _Scaled:
     return _Scaled(model)
 
 
+def _n_inputs(model: Any) -> int | None:
+    """Number of inputs that a fitted model takes; None if it does not know."""
+    if type(model) is TransformedTargetRegressor:
+        return _n_inputs(getattr(model, "regressor_", None))
+    if type(model) is Pipeline:
+        return next((n for _, step in model.steps if (n := _n_inputs(step)) is not None), None)
+    return getattr(model, "n_features_in_", None)
+
+
 def _moments(scaler: StandardScaler) -> tuple[Any, Any]:
     mean = scaler.mean_ if scaler.with_mean else 0.0
     return mean, 1.0 if scaler.scale_ is None else scaler.scale_
@@ -139,8 +148,8 @@ def as_linear(model: BaseEstimator) -> LinearRegression | None:
     It holds coefficients, intercept and number of inputs and nothing else: no means or deviations of the rows it was
     fitted on, no path of tuning. Its predictions are the model's to rounding.
     """
-    n_inputs = model.n_features_in_
-    found = _coefficients(_unwrapped(model), n_inputs)
+    n_inputs = _n_inputs(model)
+    found = None if n_inputs is None else _coefficients(_unwrapped(model), n_inputs)
     if found is None:
         return None
     plain = LinearRegression()
@@ -221,10 +230,11 @@ class _Grove:
 
     def predict(self, x: Float32[np.ndarray, "n p"]) -> Float64[np.ndarray, "models n"]:
         if worth_it(len(self.nodes) / len(self.trees), len(x)):
-            each = self.prepared.predict(x)
+            sums = self.prepared.sums(x, self.begins)
         else:
             each = np.stack([tree.predict(x).reshape(-1) for tree in self.trees])
-        return np.asarray(np.add.reduceat(each, self.begins, axis=0) * self.weights + self.offsets)
+            sums = np.add.reduceat(each, self.begins, axis=0)
+        return np.asarray(sums * self.weights + self.offsets)
 
 
 def _groves(forests: Sequence[_Forest], n_inputs: int) -> list[_Grove]:
@@ -294,7 +304,7 @@ class Predictors:
     """
 
     def __init__(self, models: Sequence[BaseEstimator]) -> None:
-        inputs = [getattr(model, "n_features_in_", None) for model in models]
+        inputs = [_n_inputs(model) for model in models]
         known = sorted({n for n in inputs if n is not None})
         if len(known) > 1:
             raise ValueError(f"the models take {known[0]} and {known[-1]} inputs; they must take the same")
@@ -304,13 +314,12 @@ class Predictors:
         forests: list[_Forest] = []
         self._others: list[tuple[int, _Scaled]] = []
         for row, (model, n_inputs) in enumerate(zip(models, inputs, strict=True)):
-            scaled = _attempt(_unwrapped, model)
+            scaled = None if n_inputs is None else _attempt(_unwrapped, model)
             if scaled is None:
                 continue
-            known_inputs = n_inputs is not None
-            if known_inputs and (found := _attempt(_coefficients, scaled, n_inputs)) is not None:
+            if (found := _attempt(_coefficients, scaled, n_inputs)) is not None:
                 linear.append((row, *found))
-            elif known_inputs and (forest := _attempt(_forest, row, scaled)) is not None:
+            elif (forest := _attempt(_forest, row, scaled)) is not None:
                 forests.append(forest)
             elif _attempt(_safe, scaled.core, n_inputs):
                 self._others.append((row, scaled))

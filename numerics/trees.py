@@ -9,7 +9,6 @@ than per row and level, which wins while trees are small; large ones are walked 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -81,16 +80,6 @@ def worth_it(n_nodes: float, n_rows: int) -> bool:
     return bool(here < _CALL + _STEP * n_rows * np.log2(max(n_nodes, 2)))
 
 
-@dataclass(frozen=True)
-class _Level:
-    """Inner nodes of one depth: their places among all nodes, among inner nodes, and their children's places."""
-
-    at: Int64[np.ndarray, "m"]
-    inner: Int64[np.ndarray, "m"]
-    left: Int64[np.ndarray, "m"]
-    right: Int64[np.ndarray, "m"]
-
-
 class Trees:
     """Trees prepared for evaluation.
 
@@ -106,19 +95,38 @@ class Trees:
 
     def __init__(self, nodes: Nodes, values: Float64[np.ndarray, "nodes"], starts: Int64[np.ndarray, "trees"]) -> None:
         sizes = np.diff(starts, append=len(nodes))
-        first = np.repeat(starts, sizes)
+        left = nodes["left_child"] + np.repeat(starts, sizes)
+        right = nodes["right_child"] + np.repeat(starts, sizes)
         is_inner = nodes["left_child"] >= 0
+        # Nodes in the order of their depth: a level's left children, then its right children, make the next one.
+        self._levels: list[tuple[int, Int64[np.ndarray, "inner"]]] = []
+        levels = [starts]
+        while len(levels[-1]):
+            inner = np.flatnonzero(is_inner[levels[-1]])
+            self._levels.append((len(levels[-1]), inner))
+            parents = levels[-1][inner]
+            levels.append(np.concatenate([left[parents], right[parents]]))
+        by_depth = np.concatenate(levels)
+        self._number_leaves(by_depth, values, is_inner, (sizes + 1) // 2)
+        inner = by_depth[is_inner[by_depth]]
+        self._sort_splits(nodes["feature"][inner], nodes["threshold"][inner])
+
+    def _number_leaves(
+        self,
+        by_depth: Int64[np.ndarray, "nodes"],
+        values: Float64[np.ndarray, "nodes"],
+        is_inner: Bool[np.ndarray, "nodes"],
+        n_leaves: Int64[np.ndarray, "trees"],
+    ) -> None:
+        """Number every tree's leaves from 0; bit b of the number, as a mask of a whole word, for every leaf."""
+        place = np.empty_like(by_depth)
+        place[by_depth] = np.arange(len(by_depth))
         leaves = np.flatnonzero(~is_inner)
-        n_leaves = (sizes + 1) // 2
-        self._starts, self._n_nodes = starts, len(nodes)
-        self._leaves, self._first_leaf = leaves, np.cumsum(n_leaves) - n_leaves
-        self._leaf_value = values[leaves]
-        # A tree's leaves are numbered from 0; bit b of the number, as a mask of a whole word, for every leaf.
+        self._leaves, self._leaf_value = place[leaves], values[leaves]
+        self._first_leaf = np.cumsum(n_leaves) - n_leaves
         number = np.arange(len(leaves)) - np.repeat(self._first_leaf, n_leaves)
         bits = np.arange(int(n_leaves.max() - 1).bit_length())[:, None]
         self._masks = (-((number >> bits) & 1)).astype(np.uint64)
-        self._levels = _levels(nodes, starts, first, is_inner)
-        self._sort_splits(nodes["feature"][is_inner], nodes["threshold"][is_inner])
 
     def _sort_splits(self, feature: Int64[np.ndarray, "inner"], threshold: Float64[np.ndarray, "inner"]) -> None:
         """Group the splits by the input they ask for; only inputs that are asked for are ever sorted."""
@@ -129,44 +137,54 @@ class Trees:
         self._features = np.flatnonzero(counts)
         self._bounds = np.concatenate([[0], np.cumsum(counts[self._features])])
 
-    def predict(self, x: Float32[np.ndarray, "n p"]) -> Float64[np.ndarray, "trees n"]:
-        """What every tree says about every row; exactly what its ``predict`` says.
+    def sums(
+        self, x: Float32[np.ndarray, "n p"], begins: Int64[np.ndarray, "groups"]
+    ) -> Float64[np.ndarray, "groups n"]:
+        """What the trees of every group say about every row, added up; each says exactly what its ``predict`` says.
 
         Parameters
         ----------
         x : ndarray
-            ``(n, p)`` finite rows, in single precision as scikit-learn's trees see them.
+            ``(n, p)`` finite rows, at least one, in single precision as scikit-learn's trees see them.
+        begins : ndarray
+            The first tree of each group, rising from 0.
         """
-        out = np.empty((len(self._starts), len(x)))
-        for begin in range(0, len(x), _ROWS_AT_ONCE):
-            block = x[begin : begin + _ROWS_AT_ONCE]
-            out[:, begin : begin + len(block)] = self._predict_block(block)
-        return out
+        blocks = [x[begin : begin + _ROWS_AT_ONCE] for begin in range(0, len(x), _ROWS_AT_ONCE)]
+        return np.concatenate([self._sums(block, begins) for block in blocks], axis=1)
 
-    def _predict_block(self, x: Float32[np.ndarray, "n p"]) -> Float64[np.ndarray, "trees n"]:
-        n_words = -(-len(x) // _WORD)
-        passed = self._passed(x, n_words)
-        reached = np.empty((n_words, self._n_nodes), np.uint64)
-        reached[:, self._starts] = ~np.uint64(0)
-        for level in self._levels:
-            rows = reached[:, level.at]
-            left = passed[:, level.inner] & rows
-            reached[:, level.left] = left
-            reached[:, level.right] = rows ^ left
-        ends = reached[:, self._leaves]
+    def _sums(
+        self, x: Float32[np.ndarray, "n p"], begins: Int64[np.ndarray, "groups"]
+    ) -> Float64[np.ndarray, "groups n"]:
+        ends = self._ends(x)
+        n_words, n_trees = len(ends), len(self._first_leaf)
         # A leaf's number in its tree fits one byte, mostly; it grows to a place among all leaves only at the end.
-        number = np.zeros((n_words, len(self._starts), _WORD), np.uint8 if len(self._masks) <= 8 else np.uint32)
+        number = np.zeros((n_words, n_trees, _WORD), np.uint8 if len(self._masks) <= 8 else np.uint32)
         for bit, mask in enumerate(self._masks):
             words = np.bitwise_or.reduceat(ends & mask, self._first_leaf, axis=1)
             # "<u8": on any machine the lowest row of a word comes out first.
             ones = np.unpackbits(words.astype("<u8", copy=False).view(np.uint8), bitorder="little")
             number |= np.left_shift(ones, bit, dtype=number.dtype).reshape(number.shape)
-        found = self._leaf_value[number + self._first_leaf[:, None]].transpose(1, 0, 2)
-        return np.asarray(found.reshape(len(self._starts), -1)[:, : len(x)])
+        said = self._leaf_value.take(number + self._first_leaf[:, None])
+        sums = np.add.reduceat(said, begins, axis=1).transpose(1, 0, 2)
+        return np.asarray(sums.reshape(len(begins), -1)[:, : len(x)])
 
-    def _passed(self, x: Float32[np.ndarray, "n p"], n_words: int) -> UInt64[np.ndarray, "words inner"]:
+    def _ends(self, x: Float32[np.ndarray, "n p"]) -> UInt64[np.ndarray, "words leaves"]:
+        """For every leaf the rows that end in it."""
+        passed = self._passed(x)
+        reached = np.empty((len(passed), sum(size for size, _ in self._levels)), np.uint64)
+        reached[:, : self._levels[0][0]] = ~np.uint64(0)
+        begin = split = 0
+        for size, inner in self._levels:
+            end, m = begin + size, len(inner)
+            rows = reached[:, begin:end].take(inner, axis=1)
+            left = np.bitwise_and(rows, passed[:, split : split + m], out=reached[:, end : end + m])
+            np.bitwise_xor(rows, left, out=reached[:, end + m : end + 2 * m])
+            begin, split = end, split + m
+        return reached.take(self._leaves, axis=1)
+
+    def _passed(self, x: Float32[np.ndarray, "n p"]) -> UInt64[np.ndarray, "words inner"]:
         """For every inner node, in their order, the rows with ``x_feature <= threshold``."""
-        n = len(x)
+        n, n_words = len(x), -(-len(x) // _WORD)
         columns = x[:, self._features].T.astype(np.float64)  # thresholds are double: compared as scikit-learn does
         order = np.argsort(columns, axis=1)
         columns = np.take_along_axis(columns, order, axis=1)
@@ -180,21 +198,4 @@ class Trees:
             begin, end = self._bounds[f], self._bounds[f + 1]
             rank = np.searchsorted(column, self._thresholds[begin:end], side="right")
             key[self._order[begin:end]] = rank + f * (n + 1)
-        return first.reshape(n_words, -1)[:, key]
-
-
-def _levels(
-    nodes: Nodes,
-    starts: Int64[np.ndarray, "trees"],
-    first: Int64[np.ndarray, "nodes"],
-    is_inner: Bool[np.ndarray, "nodes"],
-) -> list[_Level]:
-    left, right = nodes["left_child"] + first, nodes["right_child"] + first
-    inner_number = np.cumsum(is_inner) - 1
-    levels = []
-    at = starts[is_inner[starts]]
-    while len(at):
-        levels.append(_Level(at, inner_number[at], left[at], right[at]))
-        at = np.concatenate([left[at], right[at]])
-        at = at[is_inner[at]]
-    return levels
+        return np.asarray(first.reshape(n_words, -1).take(key, axis=1))

@@ -34,7 +34,7 @@ class Fitted(Payload):
     features : tuple of str
         Names of its inputs, in order.
     model : ndarray
-        The fitted model (protocols/models.py).
+        The fitted model (protocols/models/).
     mean, scatter : ndarray
         Of the columns ``[X y]``: their means ``(p + 1,)`` and their products summed about these means,
         ``(p + 1, p + 1)``; empty unless asked for.

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import io
 import json
+import math
 import re
 import struct
 import zipfile
@@ -30,7 +31,7 @@ SKOPS_PROTOCOL = 2
 """Version of skops' format. An older number would let a file choose loaders that skops keeps for old files."""
 
 _SCHEMA = "schema.json"
-_MEMBER = re.compile(r"(0|[1-9][0-9]{0,5})\.npy")
+_MEMBER = re.compile(r"(0|[1-9][0-9]{0,19})\.npy")
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # the earliest that a zip can say
 _END = struct.Struct("<4s4H2LH")  # of a zip without a comment: its last bytes
 _MOST_ENTRY_BYTES = 46 + 64  # a directory entry of ours: fixed part, and room for a name
@@ -208,10 +209,9 @@ def _array(content: bytes) -> np.ndarray:
     if header is None or dtype is None:
         raise ModelError("holds an array that is not of plain numbers or tree nodes")
     shape = tuple(int(size) for size in header[3].split(b",") if size)
-    size = 1
-    for length in shape:
-        size *= length
-    start = header.end()
+    if math.prod(max(length, 1) for length in shape) > MOST_BYTES:  # also where another length is 0
+        raise ModelError("holds an array whose shape is too large")
+    size, start = math.prod(shape), header.end()
     if int.from_bytes(content[8:10], "little") != start - 10 or len(content) - start != size * dtype.itemsize:
         raise ModelError("holds an array whose bytes are not as many as its shape says")
     return np.frombuffer(content, dtype, offset=start).reshape(shape, order="F" if header[2] == b"True" else "C")

@@ -165,7 +165,7 @@ def known(value: Any, *type_names: str) -> Part:
 
 def _fitted_with(part: Part) -> str:
     version = part.state.get(_VERSION)
-    return f" (the model is of scikit-learn {quote(version)})" if version else ""
+    return f" (the model is of scikit-learn {quote(version)})" if isinstance(version, str) else ""
 
 
 def wrong(part: Part, name: str, problem: str) -> ModelError:
