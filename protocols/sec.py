@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Bool, Float64, UInt8
+from jaxtyping import Bool, Float64, Int64, UInt8
 
 from protocols.payload import Payload
 
@@ -151,7 +151,7 @@ class Predict(Payload, answer=Errors):
     coefficients : ndarray
         Of pooled linear regressions, intercept first; no columns without `Select.moments`.
     members : tuple of str
-        Learners of its cluster.
+        Learners of its cluster, and in `rows` how many rows each learnt from.
     standardize : str
         As in `Select`.
     """
@@ -162,4 +162,5 @@ class Predict(Payload, answer=Errors):
     own: Float64[np.ndarray, "combinations"]
     coefficients: Float64[np.ndarray, "combinations q"]
     members: tuple[str, ...]
+    rows: Int64[np.ndarray, "members"]
     standardize: str

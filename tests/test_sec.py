@@ -95,6 +95,8 @@ def test_every_site_learns_whom_it_belongs_with(tmp_path: Path, folder: Path) ->
     told = pd.read_csv(path / "sites" / "lab-3" / "collaborators.csv")
     assert told["learner"].tolist() == ["lab-1", "lab-3"]
     assert told["cluster"].tolist() == [1, 1]
+    assert told["rows"].tolist() == [33, 34]  # of 41 and 43, a fifth held out
+    assert told["weight"].tolist() == [33 / 67, 34 / 67]
 
 
 def test_a_pooled_regression_is_the_one_of_all_rows(tmp_path: Path, folder: Path) -> None:

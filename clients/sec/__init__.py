@@ -100,13 +100,15 @@ def select_model(ask: Select, site: Site) -> Fitted:
         raise SiteFault(Fault.NO_MODEL, str(error)) from error
     if len(rows.y_test):
         site.memory["own"] = Predictors([chosen.model]).predict(rows.x_test)[0]
+    model = encode_model(chosen.model)
+    _keep_models(site, [site.name], [model])
     mean, scatter = _moments(rows) if ask.moments else (np.zeros(0), np.zeros((0, 0)))
     return Fitted(
         method=chosen.method,
         error=chosen.cv_error if ask.reference == "cv" else chosen.fitted_error,
         n=rows.n,
         features=rows.features,
-        model=encode_model(chosen.model),
+        model=model,
         mean=mean,
         scatter=scatter,
     )
@@ -176,7 +178,7 @@ def _usable(ask: Exchange, site: Site, p: int) -> tuple[list[BaseEstimator], lis
 
 
 def _keep_models(site: Site, learners: Sequence[str], models: Sequence[UInt8[np.ndarray, "_"]]) -> None:
-    """A real site keeps the models that it was sent; of a simulation they are in the center's results."""
+    """A real site keeps its own model and those that it was sent; of a simulation they are in the center's results."""
     if site.simulated:
         return
     for learner, model in zip(learners, models, strict=True):
@@ -196,7 +198,7 @@ def try_combinations(ask: Predict, site: Site) -> Errors:
     if len(rows.y_test):
         errors = mean_squared_errors(_combine(ask, site, rows.x_test), rows.y_test)
         finite = np.isfinite(errors)
-    _write_collaborators(ask, site)
+    _write_result(ask, site, rows.features)
     for name in list(site.memory):
         del site.memory[name]  # the conversation ends here; of a table's hundreds of lanes nothing is to pile up
     return Errors(len(rows.y_test), np.where(finite, errors, 0.0), finite)
@@ -216,13 +218,29 @@ def _combine(ask: Predict, site: Site, x: Float64[np.ndarray, "t p"]) -> Float64
     return total
 
 
-def _write_collaborators(ask: Predict, site: Site) -> None:
-    """``collaborators.csv``: who is in this learner's cluster; models of other learners are not kept."""
+def _write_result(ask: Predict, site: Site, features: Sequence[str]) -> None:
+    """What the site keeps: its cluster's members, and what its cluster predicts with.
+
+    ``collaborators.csv``, with each member's share of eq. (5); ``pooled.csv``, the coefficients of the cluster's pooled
+    regression, where there is one; of the models that were sent, in deployment, the members'.
+    """
     if "." in site.lane:  # a cell of a table: its sites play many parts
         return
-    lines = ["cluster,learner", *(f"{ask.cluster},{member}" for member in ask.members)]
-    site.write("collaborators.csv", partial(Path.write_text, data="\n".join(lines) + "\n", encoding="utf-8"))
+    shares = ask.rows / max(ask.rows.sum(), 1)
+    lines = [
+        f"{ask.cluster},{member},{n},{share!r}"
+        for member, n, share in zip(ask.members, ask.rows.tolist(), shares.tolist(), strict=True)
+    ]
+    _write_lines(site, "collaborators.csv", ["cluster,learner,rows,weight", *lines])
+    if ask.coefficients.shape[1] and "cluster" in ask.combinations:
+        values = ask.coefficients[ask.combinations.index("cluster")].tolist()
+        pairs = zip(("(intercept)", *features), values, strict=True)
+        _write_lines(site, "pooled.csv", ["input,coefficient", *(f'"{name}",{value!r}' for name, value in pairs)])
     folder = None if site.simulated or site.directory is None else site.directory / "models"
     for model in folder.glob("*.skops") if folder else ():
-        if model.stem not in ask.members:
+        if model.stem not in {*ask.members, site.name}:
             model.unlink(missing_ok=True)
+
+
+def _write_lines(site: Site, name: str, lines: Sequence[str]) -> None:
+    site.write(name, partial(Path.write_text, data="\n".join(lines) + "\n", encoding="utf-8"))

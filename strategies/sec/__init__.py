@@ -218,6 +218,7 @@ def _ask(name: str, learners: Learners, grouping: Grouping, mixture: Mixture, se
         own=mixture.own,
         coefficients=mixture.coefficients,
         members=tuple(other for other, member in zip(learners.names, same, strict=True) if member),
+        rows=learners.n[same],
         standardize=settings.standardize,
     )
 
