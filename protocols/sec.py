@@ -67,11 +67,11 @@ class Select(Payload, answer=Fitted):
         Whether to answer `Fitted.mean` and `Fitted.scatter`, of which a pooled linear regression is made.
     """
 
-    candidates: str
-    standardize: str
-    min_leaf: int
-    reference: str
-    moments: bool
+    candidates: str = "rf lr"
+    standardize: str = "model"
+    min_leaf: int = 5
+    reference: str = "fitted"
+    moments: bool = False
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 Config = Mapping[str, bool | int | float | str]
@@ -26,11 +26,15 @@ class Cell:
         Keys of the run configuration that have another value in this row.
     published : Mapping[str, float]
         The paper's figures for this row, by metric name.
+    defaults : Mapping
+        Keys that have this value where the run configuration leaves them empty (``""`` or 0): what makes the row the
+        paper's, and a user may try otherwise.
     """
 
     labels: Mapping[str, int | float | str]
     settings: Mapping[str, bool | int | float | str]
     published: Mapping[str, float] = field(default_factory=dict)
+    defaults: Mapping[str, bool | int | float | str] = field(default_factory=dict)
 
 
 def no_cells(config: Config) -> Sequence[Cell]:
@@ -93,16 +97,28 @@ class Scenario:
 def chosen_cells(scenario: Scenario, config: Config) -> list[Cell]:
     """The rows of a scenario's table that the run configuration's `cells` names: all, or those with these labels.
 
+    Their `defaults` are among their `settings` where they hold.
+
     Raises
     ------
     ScenarioError
         If no row has them; the message says what labels there are.
     """
-    wanted = dict(each.partition("=")[::2] for each in str(config.get("cells", "")).replace(",", " ").split())
-    cells = list(scenario.cells(config))
+    pairs = (each.partition("=") for each in str(config.get("cells", "")).replace(",", " ").split())
+    wanted = {name: _spelled(value) for name, _, value in pairs}
+    cells = [
+        replace(
+            cell,
+            settings={
+                **{key: value for key, value in cell.defaults.items() if not config.get(key)},
+                **cell.settings,
+            },
+        )
+        for cell in scenario.cells(config)
+    ]
     if not wanted:
         return cells
-    told = [{name: f"{value}" for name, value in cell.labels.items()} for cell in cells]
+    told = [{name: _spelled(value) for name, value in cell.labels.items()} for cell in cells]
     chosen = [cell for cell, labels in zip(cells, told, strict=True) if wanted.items() <= labels.items()]
     if not chosen:
         choices: dict[str, list[str]] = {}
@@ -113,6 +129,15 @@ def chosen_cells(scenario: Scenario, config: Config) -> list[Cell]:
         problem = f"no row of {scenario.name} is called so; there are: {listed}"
         raise ScenarioError(f"cells={config['cells']!r}: {problem if cells else f'{scenario.name} is no table'}")
     return chosen
+
+
+def _spelled(label: int | float | str) -> str:
+    """A label as the table shows it: whole numbers without a fraction, however they are typed."""
+    try:
+        number = float(label)
+    except ValueError:
+        return str(label)
+    return str(int(number)) if number.is_integer() else str(number)
 
 
 _SCENARIOS: dict[str, Scenario] = {}

@@ -45,7 +45,6 @@ def _one_of(*values: str) -> dict[str, Any]:
 _POSITIVE: dict[str, Any] = {"allowed": "greater than 0", "test": lambda value: value > 0}
 _NOT_NEGATIVE: dict[str, Any] = {"allowed": "0 or greater", "test": lambda value: value >= 0}
 _AT_LEAST_1: dict[str, Any] = {"allowed": "1 or greater", "test": lambda value: value >= 1}
-_METHODS: dict[str, Any] = {"allowed": "a list of methods by short name", "test": lambda value: bool(value.strip())}
 
 KEYS: dict[str, Key] = {
     "scenario": Key(str, "named world to run (consilience list)"),
@@ -91,13 +90,14 @@ KEYS: dict[str, Key] = {
         float, "scenario: share of labelled data; 0: the scenario's own", "from 0 to below 1", lambda v: 0 <= v < 1
     ),
     "bc3e.clusterings": Key(str, "scenario: which clusterings", **_one_of("k", "k-3k-6k", "k-2k-4k-6k")),
-    "sec.candidates": Key(str, "methods a learner chooses among, e.g. 'lr rf(max_depth=3)' (docs/sec.md)", **_METHODS),
+    # Empty ones: as the scenario has it, else as `strategies.sec.Settings`.
+    "sec.candidates": Key(str, "methods a learner chooses among, e.g. 'lr rf(max_depth=3)'; empty: 'rf lr'"),
     "sec.standardize": Key(
         str,
-        "each learner's rows by its own means and scales, the scales inside the model, or none",
-        **_one_of("learner", "model", "none"),
+        "each learner's rows by its own means and scales, the scales inside the model, or none; empty: model",
+        **_one_of("", "learner", "model", "none"),
     ),
-    "sec.min-leaf": Key(int, "fewest rows in a leaf of a tree that leaves the site", **_AT_LEAST_1),
+    "sec.min-leaf": Key(int, "fewest rows in a leaf of a tree that leaves the site; 0: 5", **_NOT_NEGATIVE),
     "sec.reference": Key(
         str, "error of a learner's own model: on its own rows, or on half of them", **_one_of("fitted", "cv")
     ),
@@ -105,15 +105,15 @@ KEYS: dict[str, Key] = {
         str, "dissimilarity at which similarity is 1/e: mean or median over the pairs", **_one_of("mean", "median")
     ),
     "sec.k": Key(int, "number of clusters; 0: chosen", **_NOT_NEGATIVE),
-    "sec.k-method": Key(str, "how the number of clusters is chosen", **_one_of("eigengap", "gap")),
-    "sec.k-min": Key(int, "fewest clusters to choose from", "1 or 2", lambda value: value in (1, 2)),
+    "sec.k-method": Key(str, "how the number is chosen; empty: eigengap", **_one_of("", "eigengap", "gap")),
+    "sec.k-min": Key(int, "fewest clusters to choose from; 0: 1", "0, 1 or 2", lambda value: value in (0, 1, 2)),
     "sec.k-max": Key(int, "most clusters to choose from; 0: 10, or fewer with few learners", **_NOT_NEGATIVE),
     "sec.exchange": Key(str, "whose models everybody tries: all, or some landmarks'", **_one_of("all", "landmarks")),
     "sec.landmarks": Key(int, "number of landmarks; 0: twice the root of the number of learners", **_NOT_NEGATIVE),
     "sec.combine": Key(
         str,
-        "how a cluster predicts: weighted mean of its models, or its pooled linear regression",
-        **_one_of("average", "pooled-linear"),
+        "how a cluster predicts: weighted mean of its models, or its pooled linear regression; empty: average",
+        **_one_of("", "average", "pooled-linear"),
     ),
     "sec.newcomers": Key(str, "sites, names or globs, that are assigned to the clusters of the others"),
     "sec.assign": Key(

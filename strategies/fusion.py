@@ -294,7 +294,10 @@ class FusionStrategy(Strategy):
 
     def _exchange(self, grid: Grid, messages: list[Message], timeout: float) -> list[Message]:
         """Push messages and pull replies until all are there or `timeout` seconds have passed."""
-        waiting = {identity for identity in grid.push_messages(messages) if identity}
+        # In the order of the messages; none at all when Flower could not send them.
+        identities = zip(grid.push_messages(messages), messages, strict=False)
+        self._roster.sent_to = {identity: message.metadata.dst_node_id for identity, message in identities if identity}
+        waiting = set(self._roster.sent_to)
         deadline = time.monotonic() + timeout
         pause = _FIRST_PAUSE
         replies: list[Message] = []

@@ -29,10 +29,13 @@ class Roster:
         Sites that gave an answer the run could use, in the order of their first.
     closed : bool
         Whether the run has begun: a site with another name then comes too late.
+    sent_to : dict[str, int]
+        Node id by message id, of the messages that replies may answer.
     """
 
     def __init__(self) -> None:
         self.nodes: dict[str, int] = {}
+        self.sent_to: dict[str, int] = {}
         self.sites: list[str] = []
         self.closed = False
 
@@ -71,6 +74,8 @@ class Roster:
         speakers: set[str] = set()
         for reply in replies:
             node = reply.metadata.src_node_id
+            if reply.has_error():  # for a node that is gone, the SuperLink answers in its own name
+                node = self.sent_to.get(reply.metadata.reply_to_message_id, node)
             if node not in asked or node in answered:
                 continue
             envelope, problem = _read(reply)

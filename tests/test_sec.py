@@ -199,7 +199,7 @@ def test_a_later_run_joins_the_clusters_of_an_earlier_one(tmp_path: Path, folder
 def test_an_earlier_run_of_other_settings_cannot_be_joined(tmp_path: Path, folder: Path) -> None:
     earlier, _ = run(own(tmp_path, folder), len(GROUPS))
     settings = own(tmp_path, folder, sec__join=str(earlier), sec__standardize="none")
-    with pytest.raises(ResultsError, match=r"made with sec\.standardize='model', this run has 'none'; set the same"):
+    with pytest.raises(ResultsError, match=r"made with sec\.standardize='', this run has 'none'; set the same"):
         clustering_to_join(settings)
 
 

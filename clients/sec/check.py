@@ -8,6 +8,7 @@ from clients.data import Table, setting
 from clients.data.table import DataError
 from clients.regressors import ROW_MODELS, Candidate, CandidateError, parse_candidates
 from numerics.rows import Rows
+from protocols.sec import Select
 
 _TOLD = {
     "lr": "its coefficients",
@@ -44,7 +45,8 @@ def describe(rows: Rows, table: Table, config: Mapping[str, object], held_out: i
         If the list of candidate methods cannot be read.
     """
     try:
-        candidates = parse_candidates(setting(config, "candidates") or setting(config, "sec.candidates"))
+        own_list = setting(config, "candidates") or setting(config, "sec.candidates")
+        candidates = parse_candidates(own_list or Select.candidates)
     except CandidateError as error:
         raise DataError(f"configuration: {error}", "bad-configuration") from error
     target = setting(config, "target")
@@ -90,7 +92,7 @@ def _candidate_lines(candidates: tuple[Candidate, ...], config: Mapping[str, obj
         if each.method in ROW_MODELS and not _allowed(config):
             told = "not tried: such a model holds rows, and allow-row-models is not set"
         if each.method in ("rf", "gb", "hgb"):
-            told += f" ({config.get('sec.min-leaf', 1)} rows or more in a leaf)"
+            told += f" ({config.get('sec.min-leaf') or Select.min_leaf} rows or more in a leaf)"
         lines.append(f"    {each.text}: {told}")
     return lines
 

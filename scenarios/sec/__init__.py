@@ -10,8 +10,8 @@ sec-grid          section VI-B, Figure 4                 50 learners, some of wh
 sec-ct            section VI-A, Table III                97 CT scans, 33 of them newcomers
 ================  =====================================  ===========================================================
 
-Each is a table; its cells pin the settings that make it the paper's, and leave the rest (`sec.k`, `sec.k-max`,
-`sec.reference`, `sec.exchange`, and `sec.scale` but for the grid) to the run configuration. What differs between the
+Each is a table whose rows have the paper's settings where the run configuration leaves a key empty: another
+`sec.k-method` or `sec.candidates` may be tried on all of them. What differs between the
 cells of a repetition is what the cells are about: wherever two cells may share draws they share them, and the arrays
 themselves where they are equal.
 """

@@ -117,11 +117,11 @@ def _linear(p: int, seed: int) -> tuple[_Linear, ...]:
 
 
 def _cells1(config: Config) -> Sequence[Cell]:
-    pinned = settings(
+    papers = settings(
         candidates="lasso rf(max_depth=3)", standardize="learner", k_method="eigengap", k_min=1, min_leaf=1
     )
     return [
-        Cell({"p": p, "SNR": snr}, {**pinned, **settings(p=p, snr=float(snr))})
+        Cell({"p": p, "SNR": snr}, settings(p=p, snr=float(snr)), defaults=papers)
         for p in (5, 10, 20)
         for snr in (2**level for level in range(8))
     ]
@@ -197,13 +197,14 @@ def _friedman(seed: int) -> tuple[Rows, ...]:
 
 
 def _cells2(config: Config) -> Sequence[Cell]:
-    pinned = settings(standardize="learner", k_method="gap", k_min=2, allow_row_models=True)
+    papers = settings(standardize="learner", k_method="gap", k_min=2, min_leaf=1)
     return [
         Cell(
             {"candidates": size},
-            {**pinned, **settings(candidates=names)},
+            settings(candidates=names, allow_row_models=True),
             dict(zip(("clusters_correct", "mse_cluster", "mse_alone"), _TABLE_2[size], strict=True))
             | {"n_clusters": 2.0},
+            papers,
         )
         for size, names in CANDIDATE_SETS.items()
     ]
@@ -330,17 +331,17 @@ def _order(seed: int) -> Int64[np.ndarray, "learner"]:
 
 
 def _cells_fairness(config: Config) -> Sequence[Cell]:
-    pinned = settings(
-        candidates="rf lr",
-        standardize="none",
-        combine="pooled-linear",
-        k_method="gap",
-        k_min=2,
-        newcomers="site-3? site-4?",
+    papers = settings(
+        candidates="rf lr", standardize="none", combine="pooled-linear", k_method="gap", k_min=2, min_leaf=1
     )
     columns = ("mse_cluster", "n_clusters", "mse_all", "mse_oracle")
     return [
-        Cell({"c": effect}, {**pinned, **settings(effect=effect)}, dict(zip(columns, figures, strict=True)))
+        Cell(
+            {"c": effect},
+            settings(effect=effect, newcomers="site-3? site-4?"),
+            dict(zip(columns, figures, strict=True)),
+            papers,
+        )
         for effect, figures in _TABLE_1.items()
     ]
 

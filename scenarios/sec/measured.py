@@ -102,10 +102,8 @@ def _grid_split(path: Path | None, seed: int) -> tuple[tuple[Rows, Rows], ...]:
 
 def _cells_grid(config: Config) -> Sequence[Cell]:
     sources.find_grid(config)  # A wrong `data` is said before any site is asked.
-    pinned = settings(
-        candidates="lr", standardize="none", combine="pooled-linear", k_method="eigengap", k_min=1, scale="mean"
-    )
-    return [Cell({"attacked": n}, {**pinned, **settings(attacked=n)}) for n in ATTACKED]
+    papers = settings(candidates="lr", standardize="none", combine="pooled-linear", k_method="eigengap", k_min=1)
+    return [Cell({"attacked": n}, settings(attacked=n), defaults=papers) for n in ATTACKED]
 
 
 # -- CT slices --------------------------------------------------------------------------------------------------------
@@ -201,18 +199,13 @@ def _halved(rows: Rows, seed: int, scan: int) -> Rows:
 
 
 def _cells_ct(config: Config) -> Sequence[Cell]:
-    pinned = settings(
-        candidates="rf lasso",
-        standardize="model",
-        combine="average",
-        k_method="gap",
-        k_min=2,
-        newcomers="site-6[4-9] site-7? site-8? site-9?",
-    )
+    papers = settings(candidates="rf lasso", standardize="model", combine="average", k_method="gap", k_min=2)
+    newcomers = settings(newcomers="site-6[4-9] site-7? site-8? site-9?")
     if sources.find_ct(config) is None:
-        return [Cell({"scans": "made"}, pinned)]
+        return [Cell({"scans": "made"}, newcomers, defaults=papers)]
     # Two clusters in 3 repetitions and three in 47.
-    return [Cell({"scans": "UCI 206"}, pinned, {"mse_cluster": 95.15, "mse_all": 150.31, "n_clusters": 2.94})]
+    published = {"mse_cluster": 95.15, "mse_all": 150.31, "n_clusters": 2.94}
+    return [Cell({"scans": "UCI 206"}, newcomers, published, papers)]
 
 
 # -- registration -----------------------------------------------------------------------------------------------------

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -12,22 +12,41 @@ if TYPE_CHECKING:
 BLUE, VERMILION, GREEN, ORANGE = "#0072B2", "#D55E00", "#009E73", "#E69F00"
 """Of Okabe and Ito's palette, told apart by colour-blind readers too."""
 
+_ABREAST = 3
+"""Panels in a row."""
+
 
 def png(draw: Callable[[Axes], None], height: float, width: float = 6.4) -> bytes:
     """A drawing, sizes in inches, without date and software, whatever the user's own matplotlib settings are."""
+    return png_panels(lambda panels: draw(panels[0]), 1, height, width)
+
+
+def png_panels(draw: Callable[[Sequence[Axes]], None], n: int, height: float, width: float = 6.4) -> bytes:
+    """As `png`, `n` panels of the same axes; `height` is that of a row of them."""
     import matplotlib as mpl
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
+    rows, columns = -(-n // _ABREAST), min(n, _ABREAST)
     with mpl.rc_context():
         mpl.rcdefaults()
-        figure = Figure(figsize=(width, height), dpi=150, layout="constrained")
+        figure = Figure(figsize=(width, height * rows), dpi=150, layout="constrained")
         FigureCanvasAgg(figure)
-        axes = figure.add_subplot()
-        axes.grid(color="#dddddd", linewidth=0.6)
-        axes.set_axisbelow(True)
-        axes.spines[["top", "right"]].set_visible(False)
-        draw(axes)
+        panels = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False).ravel().tolist()
+        for axes in panels[n:]:
+            axes.remove()
+        for axes in panels[:n]:
+            axes.tick_params(labelbottom=True)
+            axes.grid(color="#dddddd", linewidth=0.6)
+            axes.set_axisbelow(True)
+            axes.spines[["top", "right"]].set_visible(False)
+        draw(panels[:n])
         image = io.BytesIO()
         figure.savefig(image, format="png", metadata={"Software": None})
     return image.getvalue()
+
+
+def plain(text: object, most: int = 24) -> str:
+    """Text as it is, cut to `most` characters: a dollar sign would start matplotlib's mathematics."""
+    shown = str(text)
+    return (shown if len(shown) <= most else shown[: most - 1] + "…").replace("$", r"\$")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -29,12 +29,15 @@ _MOST_METHOD = 200
 
 @dataclass(frozen=True)
 class Settings:
-    """What the run configuration sets under ``sec.`` (server/config.py has each key's meaning and range)."""
+    """What the run configuration sets under ``sec.`` (server/config.py has each key's meaning and range).
 
-    candidates: str = "rf lr"
-    standardize: str = "model"
-    min_leaf: int = 5
-    reference: str = "fitted"
+    A key that is empty (``""`` or 0) there has the value here.
+    """
+
+    candidates: str = Select.candidates
+    standardize: str = Select.standardize
+    min_leaf: int = Select.min_leaf
+    reference: str = Select.reference
     scale: str = "mean"
     k: int = 0
     k_method: str = "eigengap"
@@ -183,21 +186,14 @@ class SEC(FusionStrategy):
 
 def from_config(config: Mapping[str, Any], **common: Any) -> SEC:
     """The strategy that a run configuration asks for (server/config.py); `common` goes to `FusionStrategy`."""
-    settings = Settings(
-        candidates=config["sec.candidates"],
-        standardize=config["sec.standardize"],
-        min_leaf=config["sec.min-leaf"],
-        reference=config["sec.reference"],
-        scale=config["sec.scale"],
-        k=config["sec.k"],
-        k_method=config["sec.k-method"],
-        k_min=config["sec.k-min"],
-        k_max=config["sec.k-max"],
-        exchange=config["sec.exchange"],
-        landmarks=config["sec.landmarks"],
-        combine=config["sec.combine"],
-        newcomers=tuple(str(config["sec.newcomers"]).replace(",", " ").split()),
-        assign=config["sec.assign"],
+    given = {
+        field.name: config[f"sec.{field.name.replace('_', '-')}"]
+        for field in fields(Settings)
+        if field.name != "newcomers"
+    }
+    settings = replace(
+        Settings(newcomers=tuple(str(config["sec.newcomers"]).replace(",", " ").split())),
+        **{name: value for name, value in given.items() if value not in ("", 0)},
     )
     reference = common.get("reference")
     if reference and reference.test and settings.standardize == "learner":
