@@ -24,6 +24,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
 
+import psutil
+
 from consilience.plan import Plan
 from consilience.settings import stage_app, to_toml
 
@@ -213,7 +215,7 @@ def own_superlink(env: Mapping[str, str]) -> Iterator[SuperLink]:
         _await_start(process, link)
         yield link
     finally:
-        _end(process)
+        _end_family(process)
 
 
 @contextlib.contextmanager
@@ -410,6 +412,22 @@ def _end(process: subprocess.Popen[str] | subprocess.Popen[bytes]) -> None:
             ask()
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(_STOP_SECONDS)
+
+
+def _end_family(process: subprocess.Popen[bytes]) -> None:
+    """End a process that was started here, and those it started in turn.
+
+    A SuperLink that ends leaves its simulation behind, which would go on with the round that it is in.
+    """
+    family: list[psutil.Process] = []
+    with contextlib.suppress(psutil.NoSuchProcess):
+        family = psutil.Process(process.pid).children(recursive=True)
+    _end(process)
+    for ask in (psutil.Process.terminate, psutil.Process.kill):
+        for each in family:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                ask(each)
+        _, family = psutil.wait_procs(family, _STOP_SECONDS)
 
 
 def _await_start(process: subprocess.Popen[bytes], link: SuperLink) -> None:
