@@ -1,20 +1,22 @@
-"""Real Flower processes for tests: a SuperLink with its own home and port, runs on it, and their ends."""
+"""Real Flower processes for tests: SuperLinks with a home and ports of their own, SuperNodes, runs, and their ends."""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import signal
+import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from consilience import launch
 from consilience.plan import Plan
-from consilience.settings import Value
+from consilience.settings import Value, to_toml
 
 APP = Path(__file__).resolve().parents[2]
 """The checkout: the app that `flwr run .` runs."""
@@ -132,10 +134,22 @@ def start_run(
     app_dir: Path, run_config: Mapping[str, Value], sites: int, env: Mapping[str, str], log_path: Path
 ) -> BackgroundRun:
     """``flwr run APP local --stream`` in the background, in `app_dir`; paths in `run_config` must be absolute."""
-    command = ["flwr", *launch.flwr_arguments(".", Plan(dict(run_config), sites, 0.0))]
+    return _start(launch.flwr_arguments(".", Plan(dict(run_config), sites, 0.0)), app_dir, env, log_path)
+
+
+def start_deployed_run(
+    app_dir: Path, run_config: Mapping[str, Value], env: Mapping[str, str], log_path: Path
+) -> BackgroundRun:
+    """The same on the SuperNodes of a `deployment`, however many there are; `env` is the deployment's."""
+    return _start(
+        ["run", ".", launch.CONNECTION, "--stream", "--run-config", to_toml(run_config)], app_dir, env, log_path
+    )
+
+
+def _start(arguments: list[str], app_dir: Path, env: Mapping[str, str], log_path: Path) -> BackgroundRun:
     with log_path.open("wb") as log:
         process = subprocess.Popen(
-            command,
+            ["flwr", *arguments],
             cwd=app_dir,
             env=dict(env),
             stdin=subprocess.DEVNULL,
@@ -156,6 +170,105 @@ def flwr_run(
             return run.wait(timeout)
         finally:
             run.end()
+
+
+# -- the deployment engine --------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Deployment:
+    """A SuperLink with a SuperNode for every party, on loopback.
+
+    Attributes
+    ----------
+    env : dict of str
+        Environment for `start_deployed_run`.
+    supernodes : dict of Popen
+        Each party's SuperNode, by the party's name.
+    """
+
+    env: dict[str, str] = field(repr=False)
+    supernodes: dict[str, subprocess.Popen[bytes]]
+
+
+@contextlib.contextmanager
+def deployment(
+    folder: Path, nodes: Mapping[str, Mapping[str, Value]], node_env: Mapping[str, str] | None = None
+) -> Iterator[Deployment]:
+    """A SuperLink, and a SuperNode for every party, all of them connected; homes and logs are in `folder`.
+
+    Parameters
+    ----------
+    folder : Path
+        Existing and empty of homes.
+    nodes : Mapping
+        Each party's node configuration, by its name.
+    node_env : Mapping of str or None
+        Added to the environment of every SuperNode.
+    """
+    port, *own_ports = _free_ports(1 + len(nodes))
+    address = f"127.0.0.1:{port}"
+    home = folder / "home"
+    home.mkdir()
+    # A connection with an address is the user's own SuperLink: `flwr` starts none in its place.
+    (home / "config.toml").write_text(f'[superlink.{launch.CONNECTION}]\naddress = "{address}"\ninsecure = true\n')
+    env = {**launch.environment(), "FLWR_HOME": str(home), launch.PORT_VARIABLE: str(port)}
+    with contextlib.ExitStack() as stack:
+        superlink = ["flower-superlink", "--insecure", "--host", "127.0.0.1", "--port", str(port)]
+        superlink.append("--disable-runtime-dependency-installation")
+        stack.enter_context(_started(superlink, env, folder / "superlink.log"))
+        _await(partial(launch.is_up, env), folder / "superlink.log")
+        supernodes = {}
+        for (name, node), own_port in zip(nodes.items(), own_ports, strict=True):
+            supernode = ["flower-supernode", "--insecure", "--superlink", address, "--port", str(own_port)]
+            own = {**env, **(node_env or {}), "FLWR_HOME": str(folder / f"home-{name}")}
+            command = [*supernode, "--node-config", to_toml(node)]
+            supernodes[name] = stack.enter_context(_started(command, own, folder / f"{name}.log"))
+        for name in nodes:
+            log = folder / f"{name}.log"
+            _await(partial(_is_connected, log), log)
+        yield Deployment(env, supernodes)
+
+
+def _is_connected(supernode_log: Path) -> bool:
+    return "SuperNode ID" in supernode_log.read_text(encoding="utf-8", errors="replace")
+
+
+def _free_ports(number: int) -> list[int]:
+    with contextlib.ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(number)]
+        for each in sockets:
+            each.bind(("127.0.0.1", 0))
+        return [each.getsockname()[1] for each in sockets]
+
+
+@contextlib.contextmanager
+def _started(command: list[str], env: Mapping[str, str], log: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """A process, ended on leaving; it runs away from the checkout, so that nothing is imported from there."""
+    with log.open("wb") as file:
+        process = subprocess.Popen(
+            command, cwd=log.parent, env=dict(env), stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.STDOUT
+        )
+    try:
+        yield process
+    finally:
+        process.terminate()
+        try:
+            process.wait(20)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait(20)
+
+
+def _await(condition: Callable[[], bool], log: Path, timeout: float = 60.0) -> None:
+    deadline = time.monotonic() + timeout
+    while not condition():
+        if time.monotonic() > deadline:
+            raise AssertionError(f"not ready after {timeout:g} s:\n{log.read_text(errors='replace')}")
+        time.sleep(0.2)
+
+
+# -- by process id ----------------------------------------------------------------------------------------------------
 
 
 def descendants(pid: int) -> dict[int, str]:

@@ -1,112 +1,193 @@
-"""BC3E between real SuperNodes: the deployment engine, a process for every message, each party beside its own file."""
+"""Between real SuperNodes: the deployment engine, a process for every message, each party beside its own file."""
 
 from __future__ import annotations
 
-import contextlib
-import socket
-import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
+import skops.io
 
-from consilience import launch
-from consilience.settings import Value, to_toml
+from consilience.settings import Value
+from protocols.models import decode_model
 from server.results import load
-from tests.contract import run
-from tests.e2e.processes import APP
+from tests.contract import run, silent
+from tests.e2e.processes import APP, BackgroundRun, deployment, start_deployed_run
+from tests.e2e.test_bc3e import assert_equal
 from tests.grid import config
+from tests.learners import write_parties
 
 pytestmark = pytest.mark.e2e
 
 PARTIES = {"north": 40, "south": 25}
+LABS = {"lab-0": 0, "lab-1": 1, "lab-2": 0}
+"""The relation that each lab measures."""
 
 
 @pytest.fixture
-def parties(tmp_path: Path) -> dict[str, dict[str, str]]:
+def parties(tmp_path: Path) -> dict[str, dict[str, Value]]:
     """A file and a node configuration a party."""
     rng = np.random.default_rng(0)
-    nodes = {}
+    nodes: dict[str, dict[str, Value]] = {}
     for name, n in PARTIES.items():
         truth = rng.integers(0, 3, n)
         columns = {"case": [f"{name}-{i}" for i in range(n)], "cluster_x": 2 - truth, "diagnosis": truth}
         columns |= {f"class_{i}": np.where(rng.random(n) < 0.3, rng.integers(0, 3, n), truth) for i in range(3)}
         pd.DataFrame(columns).to_csv(tmp_path / f"{name}.csv", index=False)
-        node = {"site": name, "data": str(tmp_path / f"{name}.csv"), "id": "case", "truth": "diagnosis"}
-        nodes[name] = {**node, "site-output-dir": str(tmp_path / "out" / name)}
+        nodes[name] = {"site": name, "data": str(tmp_path / f"{name}.csv"), "id": "case", "truth": "diagnosis"}
+        nodes[name]["site-output-dir"] = str(tmp_path / "out" / name)
     return nodes
 
 
-def free_ports(number: int) -> list[int]:
-    with contextlib.ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(number)]
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return [each.getsockname()[1] for each in sockets]
+@pytest.fixture
+def labs(tmp_path: Path) -> dict[str, dict[str, Value]]:
+    """Likewise; the last lab has a list of candidate methods of its own."""
+    folder = write_parties(tmp_path / "labs", list(LABS.values()), n=120)
+    nodes: dict[str, dict[str, Value]] = {
+        name: {
+            "site": name,
+            "data": str(folder / f"{name}.csv"),
+            "target": "y",
+            "site-output-dir": str(tmp_path / "out" / name),
+        }
+        for name in LABS
+    }
+    nodes["lab-2"]["candidates"] = "rf"
+    return nodes
 
 
-@contextlib.contextmanager
-def started(command: list[str], env: dict[str, str], log: Path) -> Iterator[None]:
-    with log.open("wb") as file:
-        process = subprocess.Popen(command, env=env, stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.STDOUT)
-    try:
-        yield
-    finally:
-        process.terminate()
-        try:
-            process.wait(20)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait(20)
+def in_simulation(folder: Path, nodes: Mapping[str, Mapping[str, Value]], **options: Any) -> Path:
+    """The run on the files of `labs` as a simulation does it, in this process; a node's own candidates are its own."""
+    places = [
+        {"partition-id": place, "num-partitions": len(nodes)}
+        | {key: value for key, value in node.items() if key == "candidates"}
+        for place, node in enumerate(nodes.values())
+    ]
+    data = str(Path(str(nodes["lab-0"]["data"])).parent)
+    return run(config(folder, protocol="sec", data=data, target="y"), places, **options)
 
 
-@contextlib.contextmanager
-def deployment(folder: Path, nodes: dict[str, dict[str, str]]) -> Iterator[dict[str, str]]:
-    """A SuperLink and a SuperNode a party, on loopback; gives the environment in which the connection is ``center``."""
-    port, *own_ports = free_ports(1 + len(nodes))
-    address = f"127.0.0.1:{port}"
-    home = folder / "home"
-    home.mkdir()
-    (home / "config.toml").write_text(f'[superlink.center]\naddress = "{address}"\ninsecure = true\n')
-    env = {**launch.environment(), "FLWR_HOME": str(home)}
-    with contextlib.ExitStack() as stack:
-        superlink = ["flower-superlink", "--insecure", "--host", "127.0.0.1", "--port", str(port)]
-        superlink.append("--disable-runtime-dependency-installation")
-        stack.enter_context(started(superlink, env, folder / "superlink.log"))
-        deadline = time.monotonic() + 60
-        while not launch.is_up({launch.PORT_VARIABLE: str(port)}):
-            assert time.monotonic() < deadline, (folder / "superlink.log").read_text()
-            time.sleep(0.2)
-        for (name, node), own_port in zip(nodes.items(), own_ports, strict=True):
-            settings = " ".join(f'{key}="{value}"' for key, value in node.items())
-            supernode = ["flower-supernode", "--insecure", "--superlink", address, "--port", str(own_port)]
-            own = {**env, "FLWR_HOME": str(folder / f"home-{name}")}
-            log = folder / f"{name}.log"
-            stack.enter_context(started([*supernode, "--node-config", settings], own, log))
-        yield env
+def results_in(folder: Path, deployed: BackgroundRun, timeout: float) -> Path:
+    """Wait for the end of a run; returns its results directory, `folder`/NAME/RUN-ID."""
+    outcome = deployed.wait(timeout)
+    assert outcome.completed, outcome.log
+    [found] = folder.glob("*/[0-9]*")
+    assert outcome.results == found
+    return found
 
 
-def test_two_parties_beside_their_own_files(tmp_path: Path, parties: dict[str, dict[str, str]]) -> None:
+def test_two_parties_beside_their_own_files(tmp_path: Path, parties: dict[str, dict[str, Value]]) -> None:
     """The same numbers as in process, bit for bit; each party's class probabilities stay in its own directory."""
     settings: dict[str, Value] = {"protocol": "bc3e", "min-sites": 2, "bc3e.max-rounds": 2}
-    with deployment(tmp_path, parties) as env:
-        run_config = to_toml({**settings, "output-dir": str(tmp_path / "results")})
-        command = ["flwr", "run", str(APP), "center", "--stream", "--run-config", run_config]
-        done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=240, check=False)
-    found = list((tmp_path / "results" / "bc3e-own-data").glob("[0-9]*"))
-    assert len(found) == 1, done.stdout + done.stderr
-    report, arrays = load(found[0])
-
+    results = tmp_path / "results"
+    with deployment(tmp_path, parties) as center:
+        started = start_deployed_run(APP, {**settings, "output-dir": str(results)}, center.env, tmp_path / "log")
+        try:
+            found = results_in(results, started, 240)
+        finally:
+            started.end()
     changes = {key.replace(".", "__").replace("-", "_"): value for key, value in settings.items()}
     nodes = [{**node, "site-output-dir": str(tmp_path / "again" / name)} for name, node in parties.items()]
-    expected, wanted = load(run(config(tmp_path / "in-process", **changes), nodes))
-    assert report.metrics == expected.metrics
-    for name, array in wanted.items():
-        np.testing.assert_array_equal(arrays[name], array, err_msg=name)
-    assert not (found[0] / "sites").exists()
+    assert_equal(found, run(config(tmp_path / "in-process", **changes), nodes))
+    assert not (found / "sites").exists()
     for name in parties:
         theta = tmp_path / "out" / name / "theta.csv"
         assert theta.read_bytes() == (tmp_path / "again" / name / "theta.csv").read_bytes()
+
+
+def test_three_labs_beside_their_own_files(tmp_path: Path, labs: dict[str, dict[str, Value]]) -> None:
+    """The same numbers as in a simulation, bit for bit; each lab keeps the models of its cluster, ready to use."""
+    results = tmp_path / "results"
+    settings: dict[str, Value] = {"protocol": "sec", "min-sites": 3, "output-dir": str(results)}
+    with deployment(tmp_path, labs) as center:
+        started = start_deployed_run(APP, settings, center.env, tmp_path / "log")
+        try:
+            found = results_in(results, started, 240)
+        finally:
+            started.end()
+    assert_equal(found, in_simulation(tmp_path / "in-process", labs))
+    report, arrays = load(found)
+    assert report.sites == arrays["learners"].tolist() == list(LABS)
+    assert report.missing == {}
+    assert arrays["labels"].tolist() == list(LABS.values())
+    assert arrays["methods"].tolist() == ["lr", "lr", "rf"]
+    assert not (found / "sites").exists()
+    for name, cluster in LABS.items():
+        own = tmp_path / "out" / name
+        members = [other for other, label in LABS.items() if label == cluster]
+        assert pd.read_csv(own / "collaborators.csv")["learner"].tolist() == members
+        assert sorted(path.name for path in (own / "models").iterdir()) == [f"{member}.skops" for member in members]
+        assert not (own / "errors.log").exists()
+        for member in members:
+            assert_usable(own / "models" / f"{member}.skops", arrays[f"model_{list(LABS).index(member)}"])
+
+
+def assert_usable(path: Path, model: np.ndarray) -> None:
+    """The file is the model that its owner showed, and whoever has skops can predict with it."""
+    content = np.frombuffer(path.read_bytes(), np.uint8)
+    np.testing.assert_array_equal(content, model)
+    x = np.random.default_rng(0).normal(size=(20, 3))
+    loaded = skops.io.load(path, trusted=skops.io.get_untrusted_types(file=path))
+    np.testing.assert_array_equal(loaded.predict(x), decode_model(content).predict(x))
+
+
+LEAVING = '''
+import os
+import time
+from pathlib import Path
+
+import pandas as pd
+
+
+def rows(config):
+    """The lab's rows, for the first process that asks; the next one waits, with a word to the test, and gives up."""
+    folder = Path(config["folder"])
+    first = folder / "first"
+    if first.exists() and first.read_text() != str(os.getpid()):
+        (folder / "asked-again").touch()
+        deadline = time.monotonic() + 300
+        while not (folder / "over").exists() and time.monotonic() < deadline:
+            time.sleep(0.1)
+        os._exit(1)
+    first.write_text(str(os.getpid()))
+    return pd.read_csv(folder / "labs" / "lab-2.csv")
+'''
+"""A lab's own data function, by which its SuperNode is caught between Select and Exchange."""
+
+
+def test_a_supernode_that_ends_after_select_is_clustered_by_what_the_others_saw(
+    tmp_path: Path, labs: dict[str, dict[str, Value]]
+) -> None:
+    """Flower knows at once that it is gone, so nobody waits for the round's end, and the report says so."""
+    (tmp_path / "leaving.py").write_text(LEAVING)
+    labs["lab-2"] |= {"data": "leaving:rows", "folder": str(tmp_path)}
+    results = tmp_path / "results"
+    settings: dict[str, Value] = {"protocol": "sec", "min-sites": 2, "output-dir": str(results)}
+    with deployment(tmp_path, labs, {"PYTHONPATH": str(tmp_path)}) as center:
+        started = start_deployed_run(APP, settings, center.env, tmp_path / "log")
+        try:
+            await_file(tmp_path / "asked-again", started, 150)
+            center.supernodes["lab-2"].terminate()
+            center.supernodes["lab-2"].wait(30)
+            found = results_in(results, started, 150)
+        finally:
+            (tmp_path / "over").touch()
+            started.end()
+    report, arrays = load(found)
+    assert report.missing == {"lab-2": ["round 2: its node failed (Flower error code 5)"]}
+    assert report.seconds < report.config["round-timeout"]
+    assert arrays["labels"].tolist() == list(LABS.values())
+    # As if only its answer had been lost: what the others' rows said of its model is all that is known of it.
+    assert_equal(found, in_simulation(tmp_path / "in-process", labs, tamper=silent(2, [2])))
+
+
+def await_file(path: Path, deployed: BackgroundRun, timeout: float) -> None:
+    deadline = time.monotonic() + timeout
+    while not path.exists():
+        assert deployed.process.poll() is None, deployed.log()
+        assert time.monotonic() < deadline, deployed.log()
+        time.sleep(0.1)
