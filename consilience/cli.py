@@ -163,13 +163,14 @@ def check(
     """Check a party's data, and say what of it would be used and what would leave the site. Nothing is sent."""
     from clients.data import DataError, load
     from protocols import PROTOCOLS
+    from server.config import ConfigError, checked
 
     if protocol not in PROTOCOLS:
         _fail(f"no check for protocol {protocol!r}; there is: {', '.join(PROTOCOLS)}", _USAGE)
     try:
         keys = declared()
-        config = keys | parse(assignments or (), keys) | {"data": file}
-    except SettingError as error:
+        config = checked(keys | parse(assignments or (), keys) | {"data": file})
+    except (ConfigError, SettingError) as error:
         _fail(str(error), _USAGE)
     try:
         client = importlib.import_module(f"clients.{protocol}")

@@ -41,9 +41,9 @@ class Rows:
         What does not vary is only centred. The test rows are moved and scaled as the others are.
         """
         x_mean, y_mean = self.x.mean(axis=0), self.y.mean()
-        x_scale, y_scale = self.x.std(axis=0), self.y.std()
-        x_scale = np.where(x_scale > 0, x_scale, 1.0)
-        y_scale = y_scale if y_scale > 0 else 1.0
+        # Not told by the deviation: that of equal numbers may be a rounding error, which division would blow up to 1.
+        x_scale = np.where(np.ptp(self.x, axis=0) > 0, self.x.std(axis=0), 1.0)
+        y_scale = self.y.std() if np.ptp(self.y) > 0 else 1.0
         return replace(
             self,
             x=(self.x - x_mean) / x_scale,

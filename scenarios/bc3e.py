@@ -37,9 +37,9 @@ from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
-from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from numerics.ensemble import Ensemble
+from numerics.threads import single_threaded
 from scenarios import sources
 from scenarios.registry import Config, Scenario, ScenarioError, register
 from scenarios.split import split_arbitrary, split_columns, split_rows
@@ -168,7 +168,7 @@ def _build(name: str, share: float, clusterings: str, path: Path | None, seed: i
     entity = np.flatnonzero(~labelled)
     standard = StandardScaler().fit_transform(inputs)
     # k-means adds up its means in an order that depends on the number of threads, which differs between processes.
-    with threadpool_limits(limits=1):
+    with single_threaded():
         ensemble = Ensemble(
             n=len(entity),
             classifiers=_classify(standard, classes, labelled, np.random.default_rng([seed, _TREE])),

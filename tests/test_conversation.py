@@ -131,6 +131,67 @@ def test_an_error_in_one_lane_ends_all() -> None:
         conversation.send(echo(request))
 
 
+# -- some at a time ---------------------------------------------------------------------------------------------------
+
+
+def seats(rounds: list[int], at_once: int) -> list[list[str]]:
+    """Which lanes ask in which round, when one that ends makes room for the next in order."""
+    waiting = [(str(lane), left) for lane, left in enumerate(rounds) if left]
+    seated: list[tuple[str, int]] = []
+    asked = []
+    while seated or waiting:
+        free = (at_once or len(rounds)) - len(seated)
+        seated, waiting = seated + waiting[:free], waiting[free:]
+        asked.append([lane for lane, _ in seated])
+        seated = [(lane, left - 1) for lane, left in seated if left > 1]
+    return asked
+
+
+@given(st.lists(st.integers(0, 4), max_size=8), st.integers(0, 4))
+def test_so_many_conversations_are_open_and_one_that_ends_makes_room_for_the_next(
+    rounds: list[int], at_once: int
+) -> None:
+    asked: list[list[str]] = []
+
+    def answer(request: Request) -> Answers:
+        asked.append(list(flatten(request)))
+        return echo(request)
+
+    lanes = {str(lane): leaf(str(lane), left) for lane, left in enumerate(rounds)}
+    result, _ = converse(together(lanes, at_once), answer)
+    assert [sorted(each) for each in asked] == [sorted(each) for each in seats(rounds, at_once)]
+    assert all(len(each) <= (at_once or len(rounds)) for each in asked)
+    assert list(result) == list(lanes)
+    assert result == {
+        str(lane): [{"a": f"{lane}:{number}"} for number in range(left)] for lane, left in enumerate(rounds)
+    }
+
+
+@pytest.mark.parametrize("at_once", [1, 2, 3])
+def test_a_conversation_that_asks_nothing_takes_no_place(at_once: int) -> None:
+    lanes = {"0": leaf("0", 0), "1": leaf("1", 2), "2": leaf("2", 0), "3": leaf("3", 1)}
+    result, rounds = converse(together(lanes, at_once), echo)
+    assert rounds == (3 if at_once == 1 else 2)
+    assert {lane: len(told) for lane, told in result.items()} == {"0": 0, "1": 2, "2": 0, "3": 1}
+
+
+def test_a_conversation_is_not_begun_before_it_is_its_turn() -> None:
+    begun: list[str] = []
+
+    def conversation(lane: str) -> Conversation[str]:
+        begun.append(lane)
+        yield Broadcast(survey(lane))
+        return lane
+
+    def answer(request: Request) -> Answers:
+        assert list(flatten(request)) == begun[-1:]
+        return echo(request)
+
+    result, rounds = converse(together({lane: conversation(lane) for lane in "012"}, at_once=1), answer)
+    assert result == {"0": "0", "1": "1", "2": "2"}
+    assert rounds == len(begun) == 3
+
+
 # -- who is asked what ------------------------------------------------------------------------------------------------
 
 

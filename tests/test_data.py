@@ -16,6 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clients.data import DataError, Table, load, match_columns, numeric, party_files, read_table, site_name
+from clients.data.regression import regression_rows
+from clients.data.testset import center_columns
 from clients.labels import describe, ensemble_from_table
 from numerics.ensemble import Ensemble
 
@@ -592,3 +594,152 @@ def test_a_file_whose_name_cannot_be_a_sites(tmp_path: Path, name: str) -> None:
         party_files(tmp_path)
     assert str(refused.value).startswith(f"{tmp_path / name}: ")
     assert refused.value.code == "bad-configuration"
+
+
+# --- Rows of a regression -----------------------------------------------------------------------------------------
+
+ROWS = "b,y,key,a,race,note,flag\n1,10,7,4,0,x,True\n2,20,8,5,1,y,False\n3,30,9,6.5,1,z,True\n"
+
+
+def test_inputs_are_the_other_columns_of_numbers_by_name(csv: Callable[[str], Table]) -> None:
+    rows = regression_rows(csv(ROWS), {"target": "y"})
+    assert rows.features == ("a", "b", "key", "race")
+    np.testing.assert_array_equal(rows.x, [[4, 1, 7, 0], [5, 2, 8, 1], [6.5, 3, 9, 1]])
+    np.testing.assert_array_equal(rows.y, [10, 20, 30])
+    assert rows.x_test.shape == (0, 4)
+    assert len(rows.y_test) == 0
+
+
+def test_a_column_with_another_role_is_no_input(csv: Callable[[str], Table]) -> None:
+    config = {"target": "y", "id": "key", "sensitive": "race", "truth": "b"}
+    assert regression_rows(csv(ROWS), config).features == ("a",)
+
+
+@pytest.mark.parametrize(
+    ("features", "names"),
+    [("b a", ("a", "b")), ("*", ("a", "b", "key", "race")), ("race,key", ("key", "race")), ("a flag", ("a", "flag"))],
+)
+def test_inputs_that_are_named_are_those_whatever_their_order(
+    csv: Callable[[str], Table], features: str, names: tuple[str, ...]
+) -> None:
+    text = ROWS if features != "*" else "\n".join(line.rsplit(",", 2)[0] for line in ROWS.splitlines())
+    assert regression_rows(csv(text), {"target": "y", "features": features}).features == names
+
+
+def test_the_order_of_the_columns_in_a_file_does_not_matter(csv: Callable[[str], Table]) -> None:
+    one = regression_rows(csv("y,a,b\n1,2,3\n4,5,7\n"), {"target": "y"})
+    two = regression_rows(csv("b,y,a\n3,1,2\n7,4,5\n"), {"target": "y"})
+    assert one.features == two.features
+    np.testing.assert_array_equal(one.x, two.x)
+
+
+@pytest.mark.parametrize(
+    ("text", "config", "code", "message"),
+    [
+        (
+            "a,y\n1,2\n3,4\n", {}, "bad-configuration",
+            "configuration: target is not set; name the outcome's column, one of 'a', 'y'",
+        ),
+        ("a,y\n1,2\n3,4\n", {"target": 3}, "bad-configuration", "configuration: target must be text, not 3"),
+        (
+            "a,yield\n1,2\n3,4\n", {"target": "yeild"}, "missing-column",
+            "FILE: there is no column 'yeild'; did you mean 'yield'?",
+        ),
+        (
+            "a,y\n1,2\n3,\n", {"target": "y"}, "missing-value",
+            "FILE, line 3, column 'y': is empty; every row needs a number",
+        ),
+        (
+            "a,y\n1,2\n3,high\n", {"target": "y"}, "not-numeric",
+            "FILE, line 3, column 'y': 'high' is text where a number belongs",
+        ),
+        (
+            "a,y\n1,inf\n3,4\n", {"target": "y"}, "not-finite",
+            "FILE, line 2, column 'y': is infinite; give a finite number or leave out the row",
+        ),
+        (
+            "a,y\n1,2\n,4\n", {"target": "y"}, "missing-value",
+            "FILE, line 3, column 'a': is empty; every row needs a number",
+        ),
+        (
+            "a,y\n1,2\n-inf,4\n", {"target": "y"}, "not-finite",
+            "FILE, line 3, column 'a': is infinite; give a finite number or leave out the row",
+        ),
+        (
+            "a,y\n1,2\n?,4\n", {"target": "y", "features": "a"}, "not-numeric",
+            "FILE, line 3, column 'a': '?' is text where a number belongs; leave the cell empty where nothing is known",
+        ),
+        (
+            "a,y\n1,2\n3,4\n", {"target": "y", "features": "b"}, "missing-column",
+            "FILE: there is no column 'b'; it has 'a', 'y'",
+        ),
+        (
+            "a,y\n1,2\n3,4\n", {"target": "y", "features": "q*"}, "missing-column",
+            "FILE: no column beside the target matches features='q*'; it has 'a', 'y'",
+        ),
+        (
+            "a,y\nu,2\nv,4\n", {"target": "y"}, "missing-column",
+            "FILE: no column beside the target holds numbers; it has 'a', 'y'",
+        ),
+    ],
+)  # fmt: skip
+def test_rows_that_are_none_of_a_regression(
+    csv: Callable[[str], Table], tmp_path: Path, text: str, config: dict[str, object], code: str, message: str
+) -> None:
+    expected = message.replace("FILE", str(tmp_path / "site.csv"))
+    assert refusal(lambda: regression_rows(csv(text), config)) == (expected, code)
+
+
+def test_an_outcome_that_is_named_as_an_input_too_is_none(csv: Callable[[str], Table]) -> None:
+    message, _ = refusal(lambda: regression_rows(csv("a,y\n1,2\n3,4\n"), {"target": "y", "features": "y"}))
+    assert message.endswith("site.csv: no column beside the target matches features='y'; it has 'a', 'y'")
+
+
+# --- The center's own test rows -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("ending", [".csv", ".csv.gz", ".parquet", ".npz", ".CSV"])
+def test_the_center_s_test_rows_in_every_format(tmp_path: Path, ending: str) -> None:
+    path = tmp_path / f"_test{ending}"
+    frame = pd.DataFrame({"a": [1.5, 2.0], "n": [3, 4], "note": ["x", "y"]})
+    if ending == ".npz":
+        np.savez(path, **{name: frame[name].to_numpy("U" if name == "note" else None) for name in frame})
+    elif ending == ".parquet":
+        frame.to_parquet(path)
+    else:
+        frame.to_csv(path, index=False)
+    found = center_columns({"data": str(tmp_path), "target": "n"})
+    assert {name: values.tolist() for name, values in found.items()} == {"a": [1.5, 2.0], "n": [3.0, 4.0]}
+    assert {values.dtype for values in found.values()} == {np.dtype(float)}
+
+
+def test_no_test_rows_without_such_a_file(tmp_path: Path) -> None:
+    write(tmp_path / "lab.csv", "a\n1\n2\n")
+    for config in ({}, {"data": ""}, {"data": str(tmp_path), "target": "y"}, {"data": str(tmp_path / "none")}):
+        assert center_columns(config) == {}
+
+
+def test_two_files_of_test_rows_are_refused(tmp_path: Path) -> None:
+    for name in ("_test.csv", "_test.npz"):
+        write(tmp_path / name, "a\n1\n2\n")
+    assert refusal(lambda: center_columns({"data": str(tmp_path)})) == (
+        f"{tmp_path}: holds _test.csv and _test.npz; keep one",
+        "bad-configuration",
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "part"),
+    [
+        ("a,z\n1,2\n3,4\n", "missing-column", ": there is no column 'y'"),
+        ("a,y\n1,2\n,4\n", "missing-value", ", line 3, column 'a': is empty"),
+        ("a,y\n1,2\n3,x\n", "not-numeric", ", line 3, column 'y': 'x' is text"),
+        ("a,y\n1,2\ninf,4\n", "not-finite", ", line 3, column 'a': is infinite"),
+        ("a,y\n1\n3,4\n", "bad-shape", ", line 2: has 1 cells"),
+    ],
+)
+def test_bad_test_rows(tmp_path: Path, text: str, code: str, part: str) -> None:
+    path = write(tmp_path / "_test.csv", text)
+    message, given_code = refusal(lambda: center_columns({"data": str(tmp_path), "target": "y"}))
+    assert message.startswith(f"{path}{part}")
+    assert given_code == code

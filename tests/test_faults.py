@@ -19,6 +19,7 @@ from clients import dispatch
 from clients.data import Code, DataError
 from clients.dispatch import handle
 from clients.shards import own_log
+from clients.site import Site
 from protocols.bc3e import Conclude, EStep, Holdings, Statistics, Survey, Tally
 from protocols.faults import Fault, SiteFault, describe
 from protocols.message import Answer, Ask, Parcel, read_answer, write_ask
@@ -331,6 +332,72 @@ def test_a_directory_that_cannot_be_written_to(
     assert CANARY in node.errors
     assert not node.context.state
     assert not list(node.directory.glob("theta*")), "half a file is worse than none"
+
+
+def site_of(tmp_path: Path, lane: str = "0", **node: Any) -> Site:
+    context = Context(1, NODE, {"site": "a", **node}, RecordDict(), {"scenario": "bc3e-wine"})
+    return Site.open("a", context, Ask("1", 1, 0, ())).in_lane(lane)
+
+
+@pytest.mark.parametrize(
+    ("lane", "name", "written"),
+    [
+        ("0", "theta.csv", "theta.csv"),
+        ("0.3", "theta.csv", "theta.csv"),
+        ("2", "theta.csv", "theta-2.csv"),
+        ("2.0", "theta.csv.gz", "theta-2.csv.gz"),
+        ("11", "models/b.skops", "models/b-11.skops"),
+        ("1", "README", "README-1"),
+    ],
+)
+def test_an_output_file_has_its_repetition_in_its_name(tmp_path: Path, lane: str, name: str, written: str) -> None:
+    site_of(tmp_path, lane, **{"site-output-dir": str(tmp_path / "out")}).write(name, lambda to: to.write_text("all"))
+    assert [path.relative_to(tmp_path / "out").as_posix() for path in files(tmp_path)] == [written]
+
+
+def files(folder: Path) -> list[Path]:
+    return [path for path in folder.rglob("*") if path.is_file()]
+
+
+def test_a_site_that_set_no_directory_writes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    site_of(tmp_path).write("theta.csv", lambda to: pytest.fail("it was asked to write"))
+    assert not files(tmp_path)
+
+
+def full_disk(to: Path) -> None:
+    to.write_text("half of ")
+    raise OSError(28, "No space left on device")
+
+
+@pytest.mark.parametrize("before", [None, "the whole of an earlier run"])
+def test_an_output_file_is_there_whole_or_not_at_all(tmp_path: Path, before: str | None) -> None:
+    site = site_of(tmp_path, **{"site-output-dir": str(tmp_path / "out")})
+    if before is not None:
+        site.write("theta.csv", lambda to: to.write_text(before))
+    with pytest.raises(SiteFault, match="No space left on device") as caught:
+        site.write("theta.csv", full_disk)
+    assert caught.value.fault == Fault.OUTPUT_NOT_WRITTEN
+    assert [path.read_text() for path in files(tmp_path)] == ([] if before is None else [before])
+
+
+def test_a_directory_that_is_a_file_is_an_output_not_written(tmp_path: Path) -> None:
+    (tmp_path / "out").write_text("taken")
+    site = site_of(tmp_path, **{"site-output-dir": str(tmp_path / "out")})
+    with pytest.raises(SiteFault) as caught:
+        site.write("theta.csv", lambda to: to.write_text("x"))
+    assert caught.value.fault == Fault.OUTPUT_NOT_WRITTEN
+
+
+def test_an_error_of_what_is_written_is_no_error_of_the_disk(tmp_path: Path) -> None:
+    def wrong(to: Path) -> None:
+        to.write_text("half of ")
+        raise ArithmeticError("no")
+
+    site = site_of(tmp_path, **{"site-output-dir": str(tmp_path / "out")})
+    with pytest.raises(ArithmeticError):
+        site.write("theta.csv", wrong)
+    assert not files(tmp_path)
 
 
 def test_a_failure_without_a_directory_is_said_all_the_same(tmp_path: Path, replace_handler: ReplaceHandler) -> None:

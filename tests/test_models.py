@@ -118,10 +118,14 @@ def test_what_only_training_needs_stays_with_the_sender() -> None:
         assert tree.random_state is None
         assert not tree.tree_.n_node_samples.any()
         assert not tree.tree_.impurity.any()
+        assert not tree.tree_.value[tree.tree_.children_left >= 0].any()
     network = vars(decode_model(encode_model(_fitted("network"))))
     assert not {"_optimizer", "_random_state", "loss_curve_", "_best_coefs"} & set(network)
     boosted = decode_model(encode_model(_fitted("histogram-boosting")))
     assert boosted._bin_mapper.bin_thresholds_ == []
+    nodes = np.concatenate([stage[0].nodes for stage in boosted._predictors])
+    assert not any(nodes[field].any() for field in ("count", "gain", "bin_threshold"))
+    assert not nodes["value"][nodes["is_leaf"] == 0].any()
     assert not decode_model(encode_model(_fitted("support-vectors"))).support_.any()
 
 
@@ -513,6 +517,59 @@ def _set(field: str, where: int, value: Any) -> Callable[[np.ndarray], None]:
 def test_forged_trees_are_refused(name: str, change: Any, words: str, monkeypatch: pytest.MonkeyPatch) -> None:
     error = _refused(_with_array(encode_model(_fitted(name)), "nodes", change), words, monkeypatch)
     assert error.type_name == "sklearn.tree._tree.Tree"
+
+
+def _bend_tree(field: str, value: float) -> Change:
+    """Change the root of a forest's fourth tree."""
+
+    def bend(model: Any) -> None:
+        tree = model.estimators_[3].tree_
+        state = tree.__getstate__()
+        nodes = state["nodes"].copy()
+        nodes[field][0] = value
+        tree.__setstate__({**state, "nodes": nodes})
+
+    return bend
+
+
+def _bend_histogram(field: str, value: float) -> Change:
+    """Change the root of a boosted model's third tree."""
+
+    def bend(model: Any) -> None:
+        model._predictors[2][0].nodes[field][0] = value
+
+    return bend
+
+
+def _cut_weights(model: Any) -> None:
+    model._dual_coef_ = model._dual_coef_[:, :3]
+
+
+@pytest.mark.parametrize(
+    ("name", "bend", "words"),
+    [
+        ("forest", _bend_tree("left_child", 10_000), "child that does not come after its parent, or does not exist"),
+        ("forest", _bend_tree("right_child", 0), "child that does not come after its parent"),
+        ("forest", _bend_tree("right_child", 1), "not the child of exactly one other"),
+        ("forest", _bend_tree("feature", P), "asks for an input that is not one of the 4"),
+        ("forest", _bend_tree("feature", -7), "asks for an input that is not one of the 4"),
+        ("forest", _bend_tree("threshold", np.nan), "threshold that is not a number"),
+        ("histogram-boosting", _bend_histogram("left", 0), "child that does not come after its parent"),
+        ("histogram-boosting", _bend_histogram("feature_idx", 99), "asks for an input that is not one of the 4"),
+        ("support-vectors", _cut_weights, r"_dual_coef_ has shape \(1, 3\)"),
+    ],
+)
+def test_one_unsound_part_among_sound_ones_is_found_by_sender_and_receiver(
+    name: str, bend: Change, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = _fitted(name)
+    bend(model)
+    with pytest.raises(ModelError, match=words):
+        encode_model(model)
+    with monkeypatch.context() as careless:
+        careless.setattr(wire, "check_regressor", lambda _: P)
+        data = encode_model(model)
+    _refused(data, words, monkeypatch)
 
 
 @pytest.mark.parametrize(

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import copy
+import gc
 import warnings
-from collections.abc import Callable
+import weakref
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -27,8 +30,9 @@ from sklearn.svm import SVR
 from sklearn.tree import DecisionTreeRegressor
 
 from numerics import predictors as module
-from numerics.predictors import Predictors, as_linear, mean_squared_errors
-from numerics.trees import Trees, nodes_of, sound, worth_it
+from numerics.predictors import Predictors, as_linear, mean_squared_errors, prepared
+from numerics.recent import Recent
+from numerics.trees import Trees, nodes_of, worth_it
 
 P = 5
 METHODS: dict[str, Callable[[], BaseEstimator]] = {
@@ -170,43 +174,11 @@ class TwoOutcomes(Raises):
         return np.zeros((len(x), 2))
 
 
-def bent_tree(field: str, value: float, place: int = 0) -> RandomForestRegressor:
-    """A forest of one sound tree and one whose node has been given another number."""
-    model = copy.deepcopy(fitted("forest"))
-    tree = model.estimators_[3].tree_
-    state = tree.__getstate__()
-    state["nodes"] = state["nodes"].copy()
-    state["nodes"][field][place] = value
-    tree.__setstate__(state)
-    return model
-
-
-def bent_histogram(field: str, value: float) -> HistGradientBoostingRegressor:
-    model = copy.deepcopy(fitted("histograms"))
-    model._predictors[2][0].nodes[field][0] = value
-    return model
-
-
-def bent_svr() -> SVR:
-    model = copy.deepcopy(fitted("svr"))
-    model._dual_coef_ = model._dual_coef_[:, :3]
-    return model
-
-
 BROKEN: dict[str, Callable[[], BaseEstimator]] = {
     "raises": Raises,
     "two outcomes": TwoOutcomes,
     "not fitted": LinearRegression,
     "two coefficients": lambda: LinearRegression().fit(rows(30)[0], np.ones((30, 2))),
-    "no such child": lambda: bent_tree("left_child", 10_000),
-    "a child is its parent": lambda: bent_tree("right_child", 0),
-    "two parents": lambda: bent_tree("right_child", 1),
-    "no such input": lambda: bent_tree("feature", P),
-    "no input": lambda: bent_tree("feature", -7),
-    "no threshold": lambda: bent_tree("threshold", np.nan),
-    "histogram without an end": lambda: bent_histogram("left", 0),
-    "histogram of another input": lambda: bent_histogram("feature_idx", 99),
-    "support vectors without weights": bent_svr,
 }
 
 
@@ -265,12 +237,80 @@ def test_a_linear_model_is_a_line_whatever_its_wrapper(wrapper: str) -> None:
     assert as_linear(fitted("forest", wrapper)) is None
 
 
-def test_soundness_is_told_tree_by_tree() -> None:
-    left, right = np.array([1, -1, -1, 2, -1, -1]), np.array([2, -1, -1, 2, -1, -1])
-    feature, starts = np.array([0, -2, -2, 0, -2, -2]), np.array([0, 3])
-    assert list(sound(left, right, left >= 0, feature, starts, 1)) == [True, False]
-
-
 def test_large_trees_are_walked() -> None:
     assert worth_it(31, 160)
     assert not worth_it(5000, 160)
+
+
+# -- the same models again --------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def counted(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many models were prepared, each time that any were; nothing is remembered from before."""
+    made: list[int] = []
+    whole = Predictors.__init__
+
+    def count(self: Predictors, models: Sequence[BaseEstimator]) -> None:
+        made.append(len(models))
+        whole(self, models)
+
+    monkeypatch.setattr(Predictors, "__init__", count)
+    monkeypatch.setattr(module, "_recent", Recent(module._MOST_NODES, module._weight))
+    return made
+
+
+def test_the_same_models_are_prepared_once(counted: list[int]) -> None:
+    models = [fitted("Ridge"), fitted("forest"), fitted("svr")]
+    found = prepared(models)
+    assert prepared(tuple(models)) is found  # another list of the same objects
+    assert counted == [3]
+    x, _ = rows(20, 5)
+    near(found.predict(x), np.array([model.predict(x) for model in models]))
+    near(prepared(models[::-1]).predict(x), np.array([model.predict(x) for model in models[::-1]]))
+    assert prepared(copy.deepcopy(models)) is not found  # equal, but not the same
+    assert prepared([]).predict(x).shape == (0, 20)
+
+
+def test_remembered_models_live_so_that_no_other_has_their_id(counted: list[int]) -> None:
+    model = fitted("Ridge")
+    alive = weakref.ref(model)
+    prepared([model])
+    del model
+    gc.collect()
+    assert alive() is not None
+    for _ in range(module._MOST_SETS):
+        prepared([LinearRegression()])
+    gc.collect()
+    assert alive() is None
+
+
+def test_the_last_64_lists_are_remembered_fewer_of_large_trees(
+    counted: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    models = [Ridge().fit(*rows(9, seed)) for seed in range(65)]
+    for model in models:
+        prepared([model])
+    prepared(models[1:2])
+    assert len(counted) == 65
+    prepared(models[:1])
+    assert len(counted) == 66
+
+    forests = [fitted("forest", seed=seed) for seed in range(3)]
+    size = Predictors(forests[:1]).n_nodes
+    assert size == sum(each.tree_.node_count for each in forests[0].estimators_)
+    monkeypatch.setattr(module, "_recent", Recent(2.5 * size, lambda remembered: remembered[1].n_nodes))
+    counted.clear()
+    for place in (0, 1, 1, 2, 0):  # the first has to go when the third comes
+        prepared(forests[place : place + 1])
+    assert len(counted) == 4
+
+
+def test_threads_share_what_is_prepared(counted: list[int]) -> None:
+    lists = [[fitted("Ridge", seed=seed), fitted("forest", seed=seed)] for seed in range(5)]
+    x, _ = rows(30, 6)
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(lambda turn: prepared(lists[turn % 5]).predict(x), range(400)))
+    assert len(counted) <= 5 * 8
+    for turn, predictions in enumerate(found):
+        assert np.array_equal(predictions, found[turn % 5])

@@ -47,8 +47,10 @@ def regression_rows(table: Table, config: Mapping[str, object]) -> Rows:
     else:
         names = [name for name, values in table.columns.items() if name not in roles and values.dtype.kind in "iuf"]
     if not names:
-        what = f"no column matches features={patterns!r}" if patterns else "no column of numbers beside the target"
-        raise DataError(f"{table.source}: {what}; it has {quoted(table.columns)}", "missing-column")
+        what = f"matches features={patterns!r}" if patterns else "holds numbers"
+        raise DataError(
+            f"{table.source}: no column beside the target {what}; it has {quoted(table.columns)}", "missing-column"
+        )
     names.sort()
     x = np.column_stack([numeric(table, name, allow_missing=False) for name in names])
     return Rows(x, y, np.zeros((0, len(names))), np.zeros(0), tuple(names))

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Float64
 
-from clients.data.files import ENDINGS, read_table
+from clients.data.files import ENDINGS, read_table, site_name
 from clients.data.table import DataError, numeric, setting
 
 
@@ -21,9 +21,10 @@ def center_columns(config: Mapping[str, object]) -> dict[str, Float64[np.ndarray
         If the file cannot be read, lacks the column that `target` names, or has an empty cell in a column of numbers.
     """
     folder = setting(config, "data")
-    if not folder:
+    if not folder or not Path(folder).expanduser().is_dir():
         return {}
-    paths = [path for ending in ENDINGS if (path := Path(folder).expanduser() / f"_test{ending}").is_file()]
+    beside = sorted(Path(folder).expanduser().iterdir())
+    paths = [p for p in beside if site_name(p) == "_test" and p.name.lower().endswith(ENDINGS) and p.is_file()]
     if not paths:
         return {}
     if len(paths) > 1:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
-from scenarios.registry import Config, ScenarioError
+from scenarios.registry import Config, Scenario, ScenarioError, register
+
+Baselines = Callable[[Config, int], Mapping[str, float]]
 
 # A world draws from streams of its own: [seed, world, ...].
 SIMULATION1, SIMULATION2, FAIRNESS, GRID, CT = range(5)
@@ -36,6 +39,11 @@ def check_sites(name: str, n_sites: int, needed: int) -> None:
 def no_baselines(config: Config, seed: int) -> dict[str, float]:
     """Nothing: the run itself measures alone, cluster, all and, where the truth is known, oracle."""
     return {}
+
+
+def add(*, baselines: Baselines = no_baselines, **world: Any) -> Scenario:
+    """Register a world of SEC, a table for a fixed number of sites; `world`: the other fields of `Scenario`."""
+    return register(Scenario(protocol="sec", any_number=False, baselines=baselines, **world))
 
 
 def frozen(*arrays: np.ndarray) -> None:

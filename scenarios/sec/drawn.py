@@ -10,14 +10,14 @@ import numpy as np
 from jaxtyping import Float64, Int64
 
 from numerics.rows import Rows
-from scenarios.registry import Cell, Config, Scenario, register
+from scenarios.registry import Cell, Config
 from scenarios.sec.common import (
     FAIRNESS,
     SIMULATION1,
     SIMULATION2,
+    add,
     check_sites,
     frozen,
-    no_baselines,
     number,
     settings,
 )
@@ -348,50 +348,36 @@ def _cells_fairness(config: Config) -> Sequence[Cell]:
 
 # -- registration -----------------------------------------------------------------------------------------------------
 
-register(
-    Scenario(
-        name="sec-simulation1",
-        protocol="sec",
-        sites=N_SIMULATED,
-        any_number=False,
-        source="drawn",
-        summary="20 learners, two linear functions: how often the groups are found, by inputs and SNR (Figure 2)",
-        shards=simulation1,
-        baselines=no_baselines,
-        truth=two_groups,
-        cells=_cells1,
-        at_once=2,
-        shown=("clusters_correct", "n_clusters", "mse_alone", "mse_cluster", "mse_all"),
-    )
+add(
+    name="sec-simulation1",
+    sites=N_SIMULATED,
+    source="drawn",
+    summary="20 learners, two linear functions: how often the groups are found, by inputs and SNR (Figure 2)",
+    shards=simulation1,
+    truth=two_groups,
+    cells=_cells1,
+    at_once=2,
+    shown=("clusters_correct", "n_clusters", "mse_alone", "mse_cluster", "mse_all"),
 )
-register(
-    Scenario(
-        name="sec-simulation2",
-        protocol="sec",
-        sites=N_SIMULATED,
-        any_number=False,
-        source="drawn",
-        summary="20 learners, Friedman's functions 2 and 3 among 500 inputs, 1 to 9 candidates (Table II)",
-        shards=simulation2,
-        baselines=no_baselines,
-        truth=two_groups,
-        cells=_cells2,
-        at_once=1,
-        shown=("clusters_correct", "n_clusters", "mse_cluster", "mse_alone"),
-    )
+add(
+    name="sec-simulation2",
+    sites=N_SIMULATED,
+    source="drawn",
+    summary="20 learners, Friedman's functions 2 and 3 among 500 inputs, 1 to 9 candidates (Table II)",
+    shards=simulation2,
+    truth=two_groups,
+    cells=_cells2,
+    at_once=1,
+    shown=("clusters_correct", "n_clusters", "mse_cluster", "mse_alone"),
 )
-register(
-    Scenario(
-        name="sec-fairness",
-        protocol="sec",
-        sites=N_FAIRNESS,
-        any_number=False,
-        source="drawn",
-        summary="30 learners and 20 newcomers who differ in a sensitive variable that no model sees (Table I)",
-        shards=fairness,
-        baselines=fairness_oracle,
-        cells=_cells_fairness,
-        at_once=5,
-        shown=("mse_cluster", "n_clusters", "mse_all", "mse_oracle"),
-    )
+add(
+    name="sec-fairness",
+    sites=N_FAIRNESS,
+    source="drawn",
+    summary="30 learners and 20 newcomers who differ in a sensitive variable that no model sees (Table I)",
+    shards=fairness,
+    baselines=fairness_oracle,
+    cells=_cells_fairness,
+    at_once=5,
+    shown=("mse_cluster", "n_clusters", "mse_all", "mse_oracle"),
 )

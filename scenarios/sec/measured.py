@@ -11,8 +11,8 @@ from jaxtyping import Int64
 
 from numerics.rows import Rows
 from scenarios import sources
-from scenarios.registry import Cell, Config, Scenario, ScenarioError, register
-from scenarios.sec.common import CT, GRID, check_sites, frozen, no_baselines, number, settings
+from scenarios.registry import Cell, Config, ScenarioError
+from scenarios.sec.common import CT, GRID, add, check_sites, frozen, number, settings
 
 # -- Electrical Grid Stability under attack ---------------------------------------------------------------------------
 
@@ -210,35 +210,25 @@ def _cells_ct(config: Config) -> Sequence[Cell]:
 
 # -- registration -----------------------------------------------------------------------------------------------------
 
-register(
-    Scenario(
-        name="sec-grid",
-        protocol="sec",
-        sites=N_GRID,
-        any_number=False,
-        source="file grid_stability.csv or OpenML",
-        summary="Electrical Grid Stability: 50 learners, 0 to 49 of them report the opposite (Figure 4)",
-        shards=grid,
-        baselines=no_baselines,
-        truth=grid_truth,
-        cells=_cells_grid,
-        at_once=5,
-        shown=("mse_all", "mse_alone", "mse_cluster", "mse_oracle", "clusters_correct"),
-    )
+add(
+    name="sec-grid",
+    sites=N_GRID,
+    source="file grid_stability.csv or OpenML",
+    summary="Electrical Grid Stability: 50 learners, 0 to 49 of them report the opposite (Figure 4)",
+    shards=grid,
+    truth=grid_truth,
+    cells=_cells_grid,
+    at_once=5,
+    shown=("mse_all", "mse_alone", "mse_cluster", "mse_oracle", "clusters_correct"),
 )
-register(
-    Scenario(
-        name="sec-ct",
-        protocol="sec",
-        sites=N_CT,
-        any_number=False,
-        source="file slice_localization_data.csv, else made",
-        summary="CT slices by scan, 64 learners and 33 newcomers (Table III); without the file, made scans",
-        shards=ct,
-        baselines=no_baselines,
-        truth=ct_truth,
-        cells=_cells_ct,
-        at_once=1,
-        shown=("mse_cluster", "mse_all", "n_clusters"),
-    )
+add(
+    name="sec-ct",
+    sites=N_CT,
+    source="file slice_localization_data.csv, else made",
+    summary="CT slices by scan, 64 learners and 33 newcomers (Table III); without the file, made scans",
+    shards=ct,
+    truth=ct_truth,
+    cells=_cells_ct,
+    at_once=1,
+    shown=("mse_cluster", "mse_all", "n_clusters"),
 )
