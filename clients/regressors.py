@@ -7,7 +7,6 @@ import re
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cache
 
 import numpy as np
 from jaxtyping import Float64
@@ -21,10 +20,9 @@ from sklearn.neural_network import MLPRegressor
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVR
-from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 
-from clients.slimming import slim
 from numerics.predictors import as_linear
+from numerics.threads import single_threaded
 
 Value = bool | int | float | str | None
 
@@ -72,7 +70,6 @@ _SETTING = re.compile(
     r"""\s*(?P<name>[A-Za-z_]\w*)\s*=\s*(?:"(?P<double>[^"]*)"|'(?P<single>[^']*)'|(?P<bare>[^\s,()"'=]+))\s*(?:,|(?=\)))"""
 )
 _CLOSE = re.compile(r"\s*\)")
-_ONE_THREAD = cache(ThreadpoolController)
 
 
 class CandidateError(ValueError):
@@ -250,7 +247,7 @@ def fit(
     min_leaf: int,
     seed: int,
 ) -> BaseEstimator:
-    """Fit a candidate and keep what prediction needs.
+    """Fit a candidate.
 
     One thread does all the work: with another number of threads sums would be rounded otherwise, and the same rows
     could give another model. A linear model, between scalers or not, becomes one plain ``LinearRegression`` in the
@@ -280,8 +277,8 @@ def fit(
         method.set_params(n_neighbors=min(method.n_neighbors, len(y)))
     elif isinstance(getattr(method, "cv", None), KFold):
         method.cv.n_splits = min(method.cv.n_splits, len(y))
-    with _ONE_THREAD().limit(limits=1), warnings.catch_warnings(), np.errstate(all="ignore"):
+    with single_threaded(), warnings.catch_warnings(), np.errstate(all="ignore"):
         # That an iteration stopped early is no news to anybody: the half-half error says what the model is worth.
         warnings.simplefilter("ignore")
         model.fit(x, y)
-    return as_linear(model) or slim(model)
+    return as_linear(model) or model

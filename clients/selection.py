@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-import threading
-from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Generic, TypeVar
 
 import numpy as np
 from jaxtyping import Float64, Int64
@@ -16,8 +13,7 @@ from sklearn.base import BaseEstimator
 
 from clients.regressors import Candidate, fit
 from numerics.predictors import Predictors, mean_squared_errors
-
-_V = TypeVar("_V")
+from numerics.recent import Recent
 
 
 class SelectionError(ValueError):
@@ -33,7 +29,8 @@ class Selection:
     method : str
         The candidate as it was typed.
     model : estimator
-        Fitted on all rows, with nothing that prediction does not need; never to be changed, for it may be shared.
+        Fitted on all rows; never to be changed, for it may be shared. It may hold more of them than prediction needs,
+        which `protocols.models.encode_model` leaves out.
     fitted_error : float
         Its mean squared error on the rows it was fitted on (e_i of eq. 3).
     cv_error : float
@@ -55,33 +52,8 @@ class _Fitted:
     reason: str = ""
 
 
-class _Recent(Generic[_V]):
-    """What was computed last, by key; safe to use from several threads."""
-
-    def __init__(self, size: int) -> None:
-        self._size = size
-        self._lock = threading.Lock()
-        self._values: OrderedDict[str, _V] = OrderedDict()
-
-    def get(self, key: str, compute: Callable[[], _V]) -> _V:
-        with self._lock:
-            if key in self._values:
-                self._values.move_to_end(key)
-                return self._values[key]
-        value = compute()
-        with self._lock:
-            self._values[key] = value
-            if len(self._values) > self._size:
-                self._values.popitem(last=False)
-        return value
-
-    def clear(self) -> None:
-        with self._lock:
-            self._values.clear()
-
-
-_half_errors: _Recent[_Fitted] = _Recent(4096)
-_refits: _Recent[_Fitted] = _Recent(64)
+_half_errors: Recent[str, _Fitted] = Recent(4096)
+_refits: Recent[str, _Fitted] = Recent(64)
 """A table of nested candidate lists asks for the same fits again and again (papers/sec.txt, Table II). Models are
 large, a learner has few: so many fewer are kept."""
 

@@ -125,9 +125,14 @@ def _cells(settings: tuple[tuple[str, Any], ...]) -> Sequence[Any]:
 
     config = dict(settings)
     try:
-        return chosen_cells(find(str(config.get("scenario", ""))), config)
+        scenario = find(str(config.get("scenario", "")))
     except ScenarioError:
-        return ()  # who asks for the shard is told what is wrong with the scenario
+        return ()  # who asks for the shard is told
+    try:
+        return chosen_cells(scenario, config)
+    except ScenarioError as error:
+        logger.error("%s", error)
+        raise SiteFault(Fault.SCENARIO_UNAVAILABLE, str(error)) from error
 
 
 @lru_cache(maxsize=64)  # the worlds of one message: their repetitions and cells

@@ -171,7 +171,8 @@ class Site:
         Parameters
         ----------
         name : str
-            Of the file; a repetition other than 0 puts its number before the ending.
+            Of the file, which may lie in a folder; a repetition other than 0 puts its number behind the folder's name,
+            or before the file's ending.
         save : Callable
             Writes the content to the path that it is given.
 
@@ -182,14 +183,19 @@ class Site:
         """
         if self.directory is None:
             return
-        stem, dot, ending = name.partition(".")
-        path = self.directory / (name if self.repetition == 0 else f"{stem}-{self.repetition}{dot}{ending}")
+        path = self.directory / self.of_repetition(name)
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             with replacing(path) as temporary:
                 save(temporary)
         except OSError as error:
             raise SiteFault(Fault.OUTPUT_NOT_WRITTEN, str(error)) from error
+
+    def of_repetition(self, name: str) -> str:
+        """What a file or folder is called in this repetition."""
+        first, slash, rest = name.partition("/")
+        stem, dot, ending = first.partition(".")
+        return name if self.repetition == 0 else f"{stem}-{self.repetition}{dot}{ending}{slash}{rest}"
 
     def log_failure(self, number: int) -> None:
         """Write the exception being handled to the site's own log file."""

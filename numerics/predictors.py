@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
-from jaxtyping import Float32, Float64, Int64
+from jaxtyping import Float32, Float64
 from sklearn import config_context
 from sklearn.base import BaseEstimator
 from sklearn.compose import TransformedTargetRegressor
 from sklearn.dummy import DummyRegressor
-from sklearn.ensemble import (
-    ExtraTreesRegressor,
-    GradientBoostingRegressor,
-    HistGradientBoostingRegressor,
-    RandomForestRegressor,
-)
+from sklearn.ensemble import ExtraTreesRegressor, GradientBoostingRegressor, RandomForestRegressor
 from sklearn.linear_model import (
     ElasticNet,
     ElasticNetCV,
@@ -33,11 +28,10 @@ from sklearn.linear_model import (
 )
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.svm import SVR
 from sklearn.tree import DecisionTreeRegressor, ExtraTreeRegressor
-from sklearn.tree._tree import Tree
 
-from numerics.trees import Nodes, Trees, nodes_of, sound, worth_it
+from numerics.recent import Recent
+from numerics.trees import Nodes, Trees, nodes_of, worth_it
 
 _LINEAR = {
     ElasticNet,
@@ -53,7 +47,6 @@ _LINEAR = {
 }
 _FORESTS = {ExtraTreesRegressor, RandomForestRegressor}
 _SINGLE_TREES = {DecisionTreeRegressor, ExtraTreeRegressor}
-_T = TypeVar("_T")
 _NODES_AT_ONCE = 1 << 15
 """Nodes of trees that are evaluated together: what they need stays in the cache."""
 
@@ -195,8 +188,6 @@ def _forest(row: int, scaled: _Scaled) -> _Forest | None:
         offset = 0.0 if isinstance(core.init_, str) else float(np.ravel(core.init_.constant_)[0])
     else:
         return None
-    if not trees or not all(type(tree) is Tree and tree.n_outputs == 1 and tree.node_count for tree in trees):
-        raise ValueError("not a forest of trees of one outcome")
     return _Forest(row, trees, weight * scaled.y_scale, offset * scaled.y_scale + scaled.y_mean)
 
 
@@ -210,26 +201,18 @@ class _Grove:
         self.trees = [tree for forest in forests for tree in forest.trees]
         counts = np.array([len(forest.trees) for forest in forests])
         self.begins = np.cumsum(counts) - counts
-        parts = [nodes_of(tree) for tree in self.trees]
-        sizes = np.array([len(nodes) for nodes, _ in parts])
-        self.starts: Int64[np.ndarray, "trees"] = np.cumsum(sizes) - sizes
-        # Joined as bytes: scikit-learn's nodes are structures, which NumPy would join a field at a time.
-        self.nodes: Nodes = np.frombuffer(b"".join([nodes.data for nodes, _ in parts]), parts[0][0].dtype)
-        self.values = np.concatenate([values for _, values in parts])
-
-    def sound(self, n_inputs: int) -> list[bool]:
-        """Which forests are made of trees only."""
-        left, right, feature = (self.nodes[name] for name in ("left_child", "right_child", "feature"))
-        fine = sound(left, right, left >= 0, feature, self.starts, n_inputs)
-        fine &= np.logical_and.reduceat(~np.isnan(self.nodes["threshold"]), self.starts)
-        return list(np.logical_and.reduceat(fine, self.begins))
+        self.n_nodes = sum(forest.n_nodes for forest in forests)
 
     @cached_property
     def prepared(self) -> Trees:
-        return Trees(self.nodes, self.values, self.starts)
+        parts = [nodes_of(tree) for tree in self.trees]
+        sizes = np.array([len(nodes) for nodes, _ in parts])
+        # Joined as bytes: scikit-learn's nodes are structures, which NumPy would join a field at a time.
+        nodes: Nodes = np.frombuffer(b"".join([nodes.data for nodes, _ in parts]), parts[0][0].dtype)
+        return Trees(nodes, np.concatenate([values for _, values in parts]), np.cumsum(sizes) - sizes)
 
     def predict(self, x: Float32[np.ndarray, "n p"]) -> Float64[np.ndarray, "models n"]:
-        if worth_it(len(self.nodes) / len(self.trees), len(x)):
+        if worth_it(self.n_nodes / len(self.trees), len(x)):
             sums = self.prepared.sums(x, self.begins)
         else:
             each = np.stack([tree.predict(x).reshape(-1) for tree in self.trees])
@@ -237,8 +220,8 @@ class _Grove:
         return np.asarray(sums * self.weights + self.offsets)
 
 
-def _groves(forests: Sequence[_Forest], n_inputs: int) -> list[_Grove]:
-    """All forests that are made of trees, in groups of trees of about one size."""
+def _groves(forests: Sequence[_Forest]) -> list[_Grove]:
+    """All forests, in groups of trees of about one size."""
     groups: list[list[_Forest]] = []
     n_nodes = _NODES_AT_ONCE
     for forest in sorted(forests, key=lambda forest: forest.size):
@@ -247,41 +230,10 @@ def _groves(forests: Sequence[_Forest], n_inputs: int) -> list[_Grove]:
             n_nodes = 0
         groups[-1].append(forest)
         n_nodes += forest.n_nodes
-    groves = []
-    for group in groups:
-        grove = _Grove(group)
-        fine = grove.sound(n_inputs)
-        if all(fine):
-            groves.append(grove)
-        elif any(fine):
-            groves.append(_Grove([forest for forest, is_fine in zip(group, fine, strict=True) if is_fine]))
-    return groves
+    return [_Grove(group) for group in groups]
 
 
 # -- all together -----------------------------------------------------------------------------------------------------
-
-
-def _safe(core: Any, n_inputs: int) -> bool:
-    """Whether the compiled code behind ``predict`` stays inside this model's arrays: it does not look itself."""
-    if type(core) is SVR:
-        n = len(core.support_vectors_)
-        return bool(
-            core.support_vectors_.shape == (n, n_inputs)
-            and core._dual_coef_.shape == (1, n)
-            and core.support_.shape == (n,)
-            and core._intercept_.shape == (1,)
-            and core._n_support.shape == (2,)
-        )
-    if type(core) is HistGradientBoostingRegressor:
-        trees = [tree for stage in core._predictors for tree in stage]
-        sizes = np.array([len(tree.nodes) for tree in trees])
-        if not sizes.all():
-            return False
-        nodes = np.frombuffer(b"".join([tree.nodes.data for tree in trees]), trees[0].nodes.dtype)
-        left, right = nodes["left"].astype(np.int64), nodes["right"].astype(np.int64)
-        fine = sound(left, right, nodes["is_leaf"] == 0, nodes["feature_idx"], np.cumsum(sizes) - sizes, n_inputs)
-        return bool(fine.all()) and not nodes["is_categorical"].any()
-    return True
 
 
 class Predictors:
@@ -299,8 +251,9 @@ class Predictors:
     Notes
     -----
     Predictions are each model's own to rounding (about 1e-15 of the outcome's size). A prediction that is not finite is
-    given as it comes. A model that cannot predict (its ``predict`` raises, its arrays do not fit together, its trees
-    are no trees) gives a row of NaN: it may have been made by another party, and the others are not to suffer.
+    given as it comes. A model whose ``predict`` raises, or says anything but one number for a row, gives a row of NaN,
+    and the others do not suffer. More is not looked into: the arrays of a model are trusted, for it is the learner's
+    own or passed `protocols.models.decode_model`.
     """
 
     def __init__(self, models: Sequence[BaseEstimator]) -> None:
@@ -314,19 +267,21 @@ class Predictors:
         forests: list[_Forest] = []
         self._others: list[tuple[int, _Scaled]] = []
         for row, (model, n_inputs) in enumerate(zip(models, inputs, strict=True)):
-            scaled = None if n_inputs is None else _attempt(_unwrapped, model)
-            if scaled is None:
+            if n_inputs is None:  # not fitted, or of a kind that does not say: by itself it predicts, or it does not
+                self._others.append((row, _Scaled(model)))
                 continue
-            if (found := _attempt(_coefficients, scaled, n_inputs)) is not None:
+            scaled = _unwrapped(model)
+            if (found := _coefficients(scaled, n_inputs)) is not None:
                 linear.append((row, *found))
-            elif (forest := _attempt(_forest, row, scaled)) is not None:
+            elif (forest := _forest(row, scaled)) is not None:
                 forests.append(forest)
-            elif _attempt(_safe, scaled.core, n_inputs):
+            else:
                 self._others.append((row, scaled))
         self._linear_rows = [row for row, _, _ in linear]
         self._matrix = np.array([coef for _, coef, _ in linear])
         self._intercepts = np.array([intercept for _, _, intercept in linear])
-        self._groves = _groves(forests, self._n_inputs or 0)
+        self._groves = _groves(forests)
+        self.n_nodes = sum(grove.n_nodes for grove in self._groves)
 
     def predict(self, x: Float64[np.ndarray, "n p"]) -> Float64[np.ndarray, "models n"]:
         """What every model says about every row.
@@ -362,15 +317,46 @@ class Predictors:
                 for grove in self._groves:
                     out[grove.rows] = grove.predict(single)
             for row, scaled in self._others:
-                found = _attempt(scaled.predict, x)
+                found = _attempt(scaled, x)
                 if found is not None and found.shape == (len(x),):
                     out[row] = found
         return out
 
 
-def _attempt(function: Callable[..., _T], *arguments: Any) -> _T | None:
-    """What the function returns; None if it raises, as a model from elsewhere may make it do in any way."""
+def _attempt(scaled: _Scaled, x: Float64[np.ndarray, "n p"]) -> np.ndarray | None:
+    """What the model says; None if it raises, which it may do in any way."""
     try:
-        return function(*arguments)
+        return scaled.predict(x)
     except Exception:
         return None
+
+
+# -- the same models again --------------------------------------------------------------------------------------------
+
+_MOST_SETS, _MOST_NODES = 64, 1 << 22
+"""Of what `prepared` remembers: lists of models, and nodes of their trees, each some 50 bytes."""
+
+_Remembered = tuple[tuple[BaseEstimator, ...], Predictors]
+
+
+def _weight(remembered: _Remembered) -> float:
+    return max(_MOST_NODES // _MOST_SETS, remembered[1].n_nodes)
+
+
+_recent: Recent[tuple[int, ...], _Remembered] = Recent(_MOST_NODES, _weight)
+
+
+def prepared(models: Sequence[BaseEstimator]) -> Predictors:
+    """`Predictors` of these models; of the lists that this process asked for last they are made already.
+
+    A worker of a simulation answers for many learners that are all sent the same models, which
+    `protocols.models.decode_models` gives each of them as the same objects. The last 64 lists are remembered, fewer if
+    their trees are large; safe to use from several threads.
+
+    Parameters
+    ----------
+    models : sequence of estimators
+        As for `Predictors`. The very same objects count as the same models: they must not change.
+    """
+    # What is remembered holds the models: no other object can have the id of one of them meanwhile.
+    return _recent.get(tuple(map(id, models)), lambda: (tuple(models), Predictors(models)))[1]

@@ -5,6 +5,8 @@ is 64 to a machine word. The rows that pass ``x_j <= threshold`` are the first s
 the set is looked up, not compared; a node's rows are its parent's rows AND that set; and the leaf that a row ends in is
 read off one bit at a time, from the union of the leaves whose number has that bit. Work is per node and 64 rows rather
 than per row and level, which wins while trees are small; large ones are walked by scikit-learn.
+
+Nobody looks here whether the nodes make trees: models are the learner's own, or passed `protocols.models.decode_model`.
 """
 
 from __future__ import annotations
@@ -32,48 +34,6 @@ def nodes_of(tree: Any) -> tuple[Nodes, Float64[np.ndarray, "nodes"]]:
     return state["nodes"], state["values"].reshape(-1)
 
 
-def sound(
-    left: Int64[np.ndarray, "nodes"],
-    right: Int64[np.ndarray, "nodes"],
-    is_inner: Bool[np.ndarray, "nodes"],
-    feature: Int64[np.ndarray, "nodes"],
-    starts: Int64[np.ndarray, "trees"],
-    n_inputs: int,
-) -> Bool[np.ndarray, "trees"]:
-    """Which trees are trees: every node but the root has one parent, before it, and asks for an input that exists.
-
-    What comes from another party may be anything; a node that points outside its tree, or back, would make a
-    prediction read memory that is not the model's, or never end.
-
-    Parameters
-    ----------
-    left, right : ndarray
-        Children of the nodes of all trees, one tree after the other, counted from the tree's root; of inner nodes.
-    is_inner : ndarray
-        Which nodes have children.
-    feature : ndarray
-        The input that an inner node asks for.
-    starts : ndarray
-        Where each tree begins, rising; none is empty.
-    n_inputs : int
-        Number of columns of the rows they will see.
-    """
-    sizes = np.diff(starts, append=len(left))
-    first = np.repeat(starts, sizes)
-    at = np.flatnonzero(is_inner)
-    here, size = at - first[at], np.repeat(sizes, sizes)[at]
-    fine = np.ones(len(left), bool)
-    parents = np.zeros(len(left), np.int64)
-    for child in (left[at], right[at]):
-        inside = (child > here) & (child < size)
-        fine[at] &= inside
-        parents += np.bincount((child + first[at])[inside], minlength=len(left))
-    fine[at] &= (feature[at] >= 0) & (feature[at] < n_inputs)
-    parents[starts] += 1  # no node points to a root, for children come after their parents
-    fine &= parents == 1
-    return np.asarray(np.logical_and.reduceat(fine, starts))
-
-
 def worth_it(n_nodes: float, n_rows: int) -> bool:
     """Whether a tree of so many nodes is evaluated faster here than by its own ``predict``."""
     here = -(-n_rows // _WORD) * (_BLOCK + _NODE * n_nodes)
@@ -86,7 +46,7 @@ class Trees:
     Parameters
     ----------
     nodes : ndarray
-        Nodes of all trees, one tree after the other, each `sound`.
+        Nodes of all trees, one tree after the other.
     values : ndarray
         What each node predicts.
     starts : ndarray

@@ -38,6 +38,7 @@ class Fault(IntEnum):
     NO_MODEL = 26
     ROWS_IN_MODEL = 27
     BAD_CANDIDATES = 28
+    ROWS_IN_MOMENTS = 29
     OUTPUT_NOT_WRITTEN = 30
 
     @property
@@ -81,6 +82,9 @@ _MESSAGES = {
         "its node configuration (sec.allow-row-models=true in a simulation) to allow that"
     ),
     Fault.BAD_CANDIDATES: "its list of candidate methods cannot be read; the details are in the site's own log",
+    Fault.ROWS_IN_MOMENTS: (
+        "it has so few rows that they could be solved for from the sums that sec.combine=pooled-linear asks for"
+    ),
     Fault.OUTPUT_NOT_WRITTEN: "it could not write its own output file (disk full, or no permission?)",
 }
 

@@ -18,6 +18,11 @@ from jaxtyping import Bool, Float64, Int64, UInt8
 
 from protocols.payload import Payload
 
+LARGEST_ERROR = 1e100
+"""A mean squared error beyond this counts as not finite: sums and squares of it would not be."""
+MOST_ROWS = 10**9
+"""Rows that a learner may say it learnt from: they are its weight."""
+
 
 @dataclass(frozen=True)
 class Fitted(Payload):
@@ -84,7 +89,7 @@ class Losses(Payload):
         ``e_{i -> j}`` of every model i of the ask, mean squared error on the rows of this learner j; 0 where `finite`
         is False.
     finite : ndarray
-        Whether the model gave a finite prediction for every row.
+        Whether the model gave a finite prediction for every row, and an error of `LARGEST_ERROR` at most.
     """
 
     losses: Float64[np.ndarray, "models"]
@@ -151,7 +156,8 @@ class Predict(Payload, answer=Errors):
     coefficients : ndarray
         Of pooled linear regressions, intercept first; no columns without `Select.moments`.
     members : tuple of str
-        Learners of its cluster, and in `rows` how many rows each learnt from.
+        Learners of its cluster, and in `rows` how many rows each learnt from: its weight in eq. (5), 0 for a newcomer,
+        who lends no model.
     standardize : str
         As in `Select`.
     """

@@ -194,6 +194,7 @@ def _report(
         ledger=ledger_summary(result.ledger),
         versions=versions(),
         missing=missing,
+        notes=evaluation.notes,
         config=dict(config),
         command=_command(config, len(result.sites)),
         convergence=result.convergence,

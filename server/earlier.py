@@ -9,8 +9,9 @@ from jaxtyping import Shaped
 
 from server.config import Config
 from server.results import ResultsError, load
+from strategies.sec import Settings
 
-_MUST_AGREE = ("sec.standardize", "sec.reference", "sec.combine")
+_MUST_AGREE = ("standardize", "reference", "combine")
 """Settings without which models or errors of the two runs could not be compared."""
 
 
@@ -30,10 +31,10 @@ def clustering_to_join(config: Config) -> dict[str, Shaped[np.ndarray, "..."]]:
         raise ResultsError(f"sec.join: {path} are results of {report.protocol}, not of sec")
     if "cells_n_clusters" in arrays:
         raise ResultsError(f"sec.join: {path} is a scenario's table, of many clusterings; join a run that has one")
-    for key in _MUST_AGREE:
-        if report.config.get(key) != config[key]:
+    for name in _MUST_AGREE:
+        then, now = (each.get(f"sec.{name}") or getattr(Settings, name) for each in (report.config, config))
+        if then != now:
             raise ResultsError(
-                f"sec.join: {path} was made with {key}={report.config.get(key)!r}, this run has {config[key]!r};"
-                " set the same"
+                f"sec.join: {path} was made with sec.{name}={then!r}, this run has {now!r}; set the same"
             )
     return dict(arrays)

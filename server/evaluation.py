@@ -32,12 +32,15 @@ class Evaluation:
         metric x, ``cells_x`` the values of every cell and repetition.
     excluded : dict
         By site, why it was left out although it answered.
+    notes : list of str
+        What a reader should know before using the (first repetition's) result.
     """
 
     metrics: dict[str, float]
     table: list[dict[str, Any]] = field(default_factory=list)
     arrays: dict[str, np.ndarray] = field(default_factory=dict)
     excluded: dict[str, str] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
 
 
 def evaluate(
@@ -66,7 +69,7 @@ def evaluate(
     metrics = summarise(values)
     arrays = {f"repetitions_{name}": value for name, value in values.items()} if len(outcomes) > 1 else {}
     arrays |= strategy.arrays(outcomes[0])
-    return Evaluation(metrics, strategy.table(metrics, outcomes[0]), arrays, excluded)
+    return Evaluation(metrics, strategy.table(metrics, outcomes[0]), arrays, excluded, strategy.notes(outcomes[0]))
 
 
 def _values(config: Config, scenario: Scenario | None, strategy: FusionStrategy, outcomes: Sequence[Any]) -> Values:
@@ -101,6 +104,7 @@ def _of_cells(
     names = [name for name in values[0] if all(name in each for each in values)]
     stacked = {name: np.stack([each[name] for each in values]) for name in names}
     metrics = summarise({name: value.mean(axis=0) for name, value in stacked.items()})
+    metrics["n_cells"] = float(len(cells))
     table = [_row(cell, summarise(each), scenario.shown) for cell, each in zip(cells, values, strict=True)]
     arrays = {f"cells_{name}": value for name, value in stacked.items()}
     return metrics, table, arrays | strategy.members[0].arrays(outcomes[0][0])

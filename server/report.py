@@ -139,7 +139,8 @@ def answer(report: Report) -> str:
     if not choices and not here:
         return f"{who} finished {rounds}; there was nothing to measure."
     metric, what, rivals = choices[0] if choices else (min(here), f"a value of {min(here)}", {})
-    sentence = f"{who} reached {what} of {here[metric]} in {rounds}"
+    over = f", on average over the {here['n_cells']} rows of the table," if report.metrics.get("n_cells", 1) > 1 else ""
+    sentence = f"{who} reached {what} of {here[metric]}{over} in {rounds}"
     if against := [f"{here[name]} {words}" for name, words in rivals.items() if name in here]:
         sentence += f", against {' and '.join(against)}"
     if metric in published:
@@ -215,6 +216,7 @@ def render_table(report: Report) -> str:
     cost += [
         [f"missing {printable(name)}", printable("; ".join(events))] for name, events in sorted(report.missing.items())
     ]
+    cost += [[f"note {place}", printable(note)] for place, note in enumerate(report.notes, 1)]
     title = f"{report.scenario} (protocol {report.protocol}, seed {report.seed})"
     parts = [printable(title), printable(answer(report))]
     if metrics := metric_rows(report):
@@ -249,6 +251,7 @@ def report_html(report: Report, figures: Mapping[str, bytes]) -> str:
     """
     sections = [
         _section("Result", _results(report)),
+        _section("Notes", _notes(report)),
         _section("Figures", "".join(_figure(report, name, image) for name, image in figures.items())),
         _section("What crossed the wire", _wire(report)),
         _section("Rounds", _rounds(report)),
@@ -321,6 +324,11 @@ def _results(report: Report) -> str:
         names = columns(rows_shown)
         parts.append(_table("Result table", names, [[row.get(name) for name in names] for row in rows_shown]))
     return "".join(parts)
+
+
+def _notes(report: Report) -> str:
+    items = "".join(f"<li>{_text(note)}</li>\n" for note in report.notes)
+    return f"<ul>\n{items}</ul>\n" if items else ""
 
 
 def _figure(report: Report, name: str, image: bytes) -> str:

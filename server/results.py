@@ -66,6 +66,8 @@ class Report:
         Version by package.
     missing : dict
         What went wrong with a site, in the order it happened, by the site's name.
+    notes : list of str
+        What a reader should know before using the result.
     config : dict
         The run configuration that was used.
     command : str
@@ -87,6 +89,7 @@ class Report:
     ledger: dict[str, Any] = field(default_factory=dict)
     versions: dict[str, str] = field(default_factory=dict)
     missing: dict[str, list[str]] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
     config: dict[str, Any] = field(default_factory=dict)
     command: str = ""
     convergence: list[dict[str, Any]] = field(default_factory=list)
@@ -148,7 +151,7 @@ class Report:
 _JSON_TYPES: dict[str, tuple[type, ...]] = {
     **dict.fromkeys(("schema", "seed", "rounds"), (int,)),
     **dict.fromkeys(("scenario", "protocol", "command"), (str,)),
-    **dict.fromkeys(("sites", "table", "convergence"), (list,)),
+    **dict.fromkeys(("sites", "table", "convergence", "notes"), (list,)),
     **dict.fromkeys(("metrics", "published", "ledger", "versions", "missing", "config"), (dict,)),
     "seconds": (float, int),
 }

@@ -174,6 +174,10 @@ class FusionStrategy(Strategy):
         """Sites that answered and yet were left out of one repetition, and why."""
         return {}
 
+    def notes(self, outcome: Any) -> list[str]:
+        """What a reader should know before using one repetition's result, a sentence each."""
+        return []
+
     @property
     def sites(self) -> list[str]:
         """Names of the sites that have answered so far, in order."""
@@ -345,7 +349,8 @@ class FusionStrategy(Strategy):
         for node, name in self._asked.items():
             if not name and not self._roster.name_of(node):
                 sent[f"node {node}"] = self._sent[node]
-        for site in (addressed(self._flat) or set(self.sites)) - set(sent):
+        broadcast = any(isinstance(request, Broadcast) for request in self._flat.values())
+        for site in (addressed(self._flat) | set(self.sites if broadcast else ())) - set(sent):
             failures[site] = "its node is not connected"
         saved = SavedRound(server_round, tuple(sent), contents, failures)
         self._receive(saved, sent)

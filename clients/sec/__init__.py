@@ -8,8 +8,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial
-from pathlib import Path
 
 import numpy as np
 from jaxtyping import Float64, UInt8
@@ -20,20 +18,22 @@ from clients.data.regression import regression_rows
 from clients.dispatch import answers
 from clients.regressors import ROW_MODELS, Candidate, CandidateError, parse_candidates
 from clients.sec.check import describe
-from clients.selection import SelectionError, select
+from clients.sec.keep import keep_models, keep_result, start_anew
+from clients.selection import Selection, SelectionError, select
 from clients.site import Site
 from numerics.ensemble import Ensemble
 from numerics.mixture import mix
-from numerics.predictors import Predictors, mean_squared_errors
+from numerics.predictors import Predictors, mean_squared_errors, prepared
 from numerics.rows import Rows
 from protocols.faults import Fault, SiteFault, usable_name
 from protocols.models import ModelError, decode_models, encode_model, n_features
-from protocols.sec import Errors, Exchange, Fitted, Losses, Predict, Select
+from protocols.sec import LARGEST_ERROR, Errors, Exchange, Fitted, Losses, Predict, Select
 
 logger = logging.getLogger("flwr")
 
-_SPLIT, _FIT = range(2)
-"""Streams of a learner's randomness."""
+FEWEST_HELD_OUT = 5
+"""Rows held out below which their errors are not told: the mean over one row is that row's."""
+_COMBINATIONS = {"alone", "cluster", "all", "oracle"}
 
 
 def own_shard(loaded: Table | Ensemble, config: Mapping[str, object]) -> Rows:
@@ -66,7 +66,9 @@ def check_lines(loaded: Table | Ensemble, config: Mapping[str, object]) -> list[
 
 
 def _n_held_out(n: int, config: Mapping[str, object]) -> int:
-    return round(float(str(config.get("sec.holdout", 0.0))) * n)
+    """How many rows are held out: the share that is set, or none where an error on so few would tell of single rows."""
+    held = round(float(str(config.get("sec.holdout", 0.0))) * n)
+    return held if held >= FEWEST_HELD_OUT else 0
 
 
 def _rows(site: Site, standardize: str) -> Rows:
@@ -74,15 +76,11 @@ def _rows(site: Site, standardize: str) -> Rows:
     rows: Rows = site.shard
     held = _n_held_out(rows.n, site.config) if site.config.get("protocol") else 0
     if held:
-        order = np.random.default_rng([_SPLIT, *_stream(site)]).permutation(rows.n)
+        # Given by the number of rows, not by what is in them: another choice of inputs is compared on the same rows.
+        order = np.random.default_rng([site.seed, site.repetition, rows.n]).permutation(rows.n)
         out, kept = np.sort(order[:held]), np.sort(order[held:])
         rows = replace(rows, x=rows.x[kept], y=rows.y[kept], x_test=rows.x[out], y_test=rows.y[out])
     return rows.standardised() if standardize == "learner" else rows
-
-
-def _stream(site: Site) -> list[int]:
-    """Seeds of this learner in this repetition: the same in every ask and in every cell of a table."""
-    return [int(word) for word in site.shard_rng.integers(2**32, size=4)]
 
 
 # -- select -----------------------------------------------------------------------------------------------------------
@@ -92,16 +90,13 @@ def _stream(site: Site) -> list[int]:
 def select_model(ask: Select, site: Site) -> Fitted:
     """Step 1: the candidate that predicts the other half of the rows best, fitted to all of them."""
     rows = _rows(site, ask.standardize)
-    candidates = _candidates(ask, site)
-    seed = int(np.random.default_rng([_FIT, *_stream(site)]).integers(2**31))
-    try:
-        chosen = select(candidates, rows.x, rows.y, standardize=ask.standardize, min_leaf=ask.min_leaf, rng_seed=seed)
-    except SelectionError as error:
-        raise SiteFault(Fault.NO_MODEL, str(error)) from error
+    if ask.moments and rows.n < len(rows.features) + 2:
+        raise SiteFault(Fault.ROWS_IN_MOMENTS, f"{rows.n} rows of {len(rows.features)} inputs and an outcome")
+    start_anew(site)
+    chosen, model = _selected(ask, site, rows)
     if len(rows.y_test):
         site.memory["own"] = Predictors([chosen.model]).predict(rows.x_test)[0]
-    model = encode_model(chosen.model)
-    _keep_models(site, [site.name], [model])
+    keep_models(site, {site.name: model})
     mean, scatter = _moments(rows) if ask.moments else (np.zeros(0), np.zeros((0, 0)))
     return Fitted(
         method=chosen.method,
@@ -114,11 +109,25 @@ def select_model(ask: Select, site: Site) -> Fitted:
     )
 
 
+def _selected(ask: Select, site: Site, rows: Rows) -> tuple[Selection, UInt8[np.ndarray, "bytes"]]:
+    """The choice, and its model as it may be sent. Leaves are no smaller than the site allows (`min-leaf`)."""
+    candidates = _candidates(ask, site)
+    seed = int(site.shard_rng.integers(2**31))
+    min_leaf = max(ask.min_leaf, int(site.config.get("min-leaf", 1)))
+    try:
+        chosen = select(candidates, rows.x, rows.y, standardize=ask.standardize, min_leaf=min_leaf, rng_seed=seed)
+        return chosen, encode_model(chosen.model)
+    except (SelectionError, ModelError) as error:
+        logger.error("site %s: %s", site.name, error)
+        raise SiteFault(Fault.NO_MODEL, str(error)) from error
+
+
 def _candidates(ask: Select, site: Site) -> tuple[Candidate, ...]:
     """The learner's own list, or the run's; without the methods whose models hold rows, unless they are allowed."""
     try:
         candidates = parse_candidates(str(site.config.get("candidates", "")) or ask.candidates)
     except CandidateError as error:
+        logger.error("site %s: %s", site.name, error)
         raise SiteFault(Fault.BAD_CANDIDATES, str(error)) from error
     if site.config.get("sec.allow-row-models" if site.simulated else "allow-row-models", False):
         return candidates
@@ -136,6 +145,8 @@ def _candidates(ask: Select, site: Site) -> tuple[Candidate, ...]:
 def _moments(rows: Rows) -> tuple[Float64[np.ndarray, "q"], Float64[np.ndarray, "q q"]]:
     columns = np.column_stack([rows.x, rows.y])
     mean = columns.mean(axis=0)
+    # Exactly: the mean of equal numbers is rounded, and what does not vary would seem to.
+    mean = np.where(np.ptp(columns, axis=0) == 0, columns[0], mean)
     centred = columns - mean
     return mean, centred.T @ centred
 
@@ -146,18 +157,28 @@ def _moments(rows: Rows) -> tuple[Float64[np.ndarray, "q"], Float64[np.ndarray, 
 @answers(Exchange)
 def evaluate_models(ask: Exchange, site: Site) -> Losses:
     """Step 2: the mean squared error of every model that was sent on this learner's rows."""
+    if len(ask.learners) != len(ask.models) or len(set(ask.learners)) < len(ask.learners):
+        raise SiteFault(Fault.MALFORMED_ASK, "there is not one model for every learner")
+    _check_names(ask.learners)
     rows = _rows(site, ask.standardize)
     models, usable = _usable(ask, site, rows.x.shape[1])
-    predictors = Predictors(models)
+    predictors = prepared(models)
     losses = np.full(len(ask.models), np.inf)
     losses[usable] = mean_squared_errors(predictors.predict(rows.x), rows.y)
     if ask.keep and len(rows.y_test):
         others = np.full((len(ask.models), len(rows.y_test)), np.nan)
         others[usable] = predictors.predict(rows.x_test)
         site.memory["others"] = others
-    _keep_models(site, ask.learners, ask.models)
-    finite = np.isfinite(losses)
+    keep_models(site, {ask.learners[i]: ask.models[i] for i in usable if ask.learners[i] != site.name})
+    finite = losses <= LARGEST_ERROR
     return Losses(np.where(finite, losses, 0.0), finite)
+
+
+def _check_names(learners: Sequence[str]) -> None:
+    """They become names of files."""
+    for learner in learners:
+        if not usable_name(learner):
+            raise SiteFault(Fault.MALFORMED_ASK, f"{learner!r} cannot be a learner's name")
 
 
 def _usable(ask: Exchange, site: Site, p: int) -> tuple[list[BaseEstimator], list[int]]:
@@ -177,31 +198,40 @@ def _usable(ask: Exchange, site: Site, p: int) -> tuple[list[BaseEstimator], lis
     return models, places
 
 
-def _keep_models(site: Site, learners: Sequence[str], models: Sequence[UInt8[np.ndarray, "_"]]) -> None:
-    """A real site keeps its own model and those that it was sent; of a simulation they are in the center's results."""
-    if site.simulated:
-        return
-    for learner, model in zip(learners, models, strict=True):
-        if not usable_name(learner):
-            raise SiteFault(Fault.MALFORMED_ASK, f"{learner!r} cannot be a learner's name")
-        site.write(f"models/{learner}.skops", partial(Path.write_bytes, data=model.tobytes()))
-
-
 # -- predict ----------------------------------------------------------------------------------------------------------
 
 
 @answers(Predict)
 def try_combinations(ask: Predict, site: Site) -> Errors:
     """Eq. (5) on the held-out rows: alone, with the cluster, with everybody."""
+    _check_combinations(ask)
     rows = _rows(site, ask.standardize)
+    n_test = len(rows.y_test) if len(rows.y_test) >= FEWEST_HELD_OUT else 0
     errors, finite = np.zeros(len(ask.combinations)), np.ones(len(ask.combinations), bool)
-    if len(rows.y_test):
+    if n_test:
         errors = mean_squared_errors(_combine(ask, site, rows.x_test), rows.y_test)
-        finite = np.isfinite(errors)
-    _write_result(ask, site, rows.features)
+        finite = errors <= LARGEST_ERROR
+    keep_result(ask, site, rows.features)
     for name in list(site.memory):
         del site.memory[name]  # the conversation ends here; of a table's hundreds of lanes nothing is to pile up
-    return Errors(len(rows.y_test), np.where(finite, errors, 0.0), finite)
+    return Errors(n_test, np.where(finite, errors, 0.0), finite)
+
+
+def _check_combinations(ask: Predict) -> None:
+    """Only what the protocol compares is tried: means of models, or pooled regressions, each once."""
+    _check_names(ask.members)
+    total = ask.weights.sum(axis=1) + ask.own
+    pooled = ask.coefficients.any(axis=1)
+    sound = (
+        set(ask.combinations) <= _COMBINATIONS
+        and len(set(ask.combinations)) == len(ask.combinations)
+        and (ask.weights >= 0).all()
+        and (ask.own >= 0).all()
+        and np.allclose(total, np.where(pooled, 0.0, 1.0))
+        and (ask.rows >= 0).all()
+    )
+    if not sound:
+        raise SiteFault(Fault.MALFORMED_ASK, "the combinations are not means of models or pooled regressions")
 
 
 def _combine(ask: Predict, site: Site, x: Float64[np.ndarray, "t p"]) -> Float64[np.ndarray, "combinations t"]:
@@ -216,31 +246,3 @@ def _combine(ask: Predict, site: Site, x: Float64[np.ndarray, "t p"]) -> Float64
     if ask.coefficients.shape[1]:
         total += ask.coefficients[:, :1] + ask.coefficients[:, 1:] @ x.T
     return total
-
-
-def _write_result(ask: Predict, site: Site, features: Sequence[str]) -> None:
-    """What the site keeps: its cluster's members, and what its cluster predicts with.
-
-    ``collaborators.csv``, with each member's share of eq. (5); ``pooled.csv``, the coefficients of the cluster's pooled
-    regression, where there is one; of the models that were sent, in deployment, the members'.
-    """
-    if "." in site.lane:  # a cell of a table: its sites play many parts
-        return
-    shares = ask.rows / max(ask.rows.sum(), 1)
-    lines = [
-        f"{ask.cluster},{member},{n},{share!r}"
-        for member, n, share in zip(ask.members, ask.rows.tolist(), shares.tolist(), strict=True)
-    ]
-    _write_lines(site, "collaborators.csv", ["cluster,learner,rows,weight", *lines])
-    if ask.coefficients.shape[1] and "cluster" in ask.combinations:
-        values = ask.coefficients[ask.combinations.index("cluster")].tolist()
-        pairs = zip(("(intercept)", *features), values, strict=True)
-        _write_lines(site, "pooled.csv", ["input,coefficient", *(f'"{name}",{value!r}' for name, value in pairs)])
-    folder = None if site.simulated or site.directory is None else site.directory / "models"
-    for model in folder.glob("*.skops") if folder else ():
-        if model.stem not in {*ask.members, site.name}:
-            model.unlink(missing_ok=True)
-
-
-def _write_lines(site: Site, name: str, lines: Sequence[str]) -> None:
-    site.write(name, partial(Path.write_text, data="\n".join(lines) + "\n", encoding="utf-8"))

@@ -2,21 +2,8 @@
 
 from __future__ import annotations
 
-from functools import cache
-
 import numpy as np
 from jaxtyping import Float64, Int64, Shaped
-from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
-
-
-@cache
-def threads() -> ThreadpoolController:
-    """Controller of the numerical libraries' threads; kept, because to look for the libraries takes milliseconds.
-
-    Sums of BLAS and k-means depend on the number of threads: ``with threads().limit(limits=1)`` makes them the same in
-    every process.
-    """
-    return ThreadpoolController()
 
 
 def row_keys(matrix: Float64[np.ndarray, "n m"]) -> Shaped[np.ndarray, "n"]:

@@ -8,7 +8,8 @@ import numpy as np
 from jaxtyping import Bool, Float64, Int64
 from scipy.linalg import eigh
 
-from numerics.meta_clustering.order import canonical_order, distinct_rows, threads
+from numerics.meta_clustering.order import canonical_order, distinct_rows
+from numerics.threads import single_threaded
 
 Scale = Literal["mean", "median"]
 
@@ -161,7 +162,7 @@ def complete(s: Float64[np.ndarray, "L L"]) -> Float64[np.ndarray, "L L"]:
     landmarks = order[~unknown[order].any(axis=1)]
     first, which, _ = distinct_rows(s[np.ix_(order, landmarks)])
     columns = s[np.ix_(order[first], landmarks)]
-    with threads().limit(limits=1):
+    with single_threaded():
         values, vectors = eigh(s[np.ix_(landmarks, landmarks)])
         kept = np.abs(values) > _TRUNCATION * np.abs(values).max()
         half = columns @ vectors[:, kept]

@@ -13,7 +13,8 @@ from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 
 from numerics.meta_clustering.gap import gap_choice, gap_curve
-from numerics.meta_clustering.order import canonical_order, distinct_rows, threads
+from numerics.meta_clustering.order import canonical_order, distinct_rows
+from numerics.threads import single_threaded
 
 Method = Literal["eigengap", "gap"]
 
@@ -96,7 +97,7 @@ def cluster(
     n = len(s)
     alone = ((s == 0) | np.eye(n, dtype=bool)).all(axis=1) & (n > 1)
     rest = np.flatnonzero(~alone)
-    with threads().limit(limits=1):
+    with single_threaded():
         spectrum = _Spectrum(s[np.ix_(rest, rest)], max(k, k_min, k_max or _K_MAX))
         gap = gap_error = np.empty(0)
         low, high = _range(k_min, k_max, len(rest), spectrum.n_distinct)

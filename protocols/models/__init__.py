@@ -1,9 +1,10 @@
 """Fitted scikit-learn regressors on the wire: skops files, never pickles, of what is on a list and of nothing else.
 
 What leaves a site with a model is what predicting takes: its settings, and the fitted attributes that `contract`
-lists. Seeds, optimizers, learning curves, impurities, numbers of rows and names of columns stay. What a site accepts
-is checked by `archive` (the bytes), `parts` (which types), and `contract` with `trees` and `regressors` (what each is
-made of) before anything is constructed; skops then reads a file that was written anew from what was accepted.
+lists. Seeds, optimizers, learning curves, impurities, numbers of rows, values of nodes that are no leaves, and names of
+columns stay. What a site accepts is checked by `archive` (the bytes), `parts` (which types), and `contract` with
+`trees` and `regressors` (what each is made of) before anything is constructed; skops then reads a file that was written
+anew from what was accepted.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ def encode_model(model: BaseEstimator) -> UInt8[np.ndarray, "bytes"]:
         GradientBoostingRegressor and HistGradientBoostingRegressor (squared error, numeric inputs),
         KNeighborsRegressor (``algorithm="brute"``), SVR, MLPRegressor or DummyRegressor, of one outcome; or a Pipeline
         of StandardScalers and one of these, or a TransformedTargetRegressor with a StandardScaler around any of them.
-        It is not changed, and need not be slimmed: training's by-products are left out.
+        It is not changed; training's by-products are left out.
 
     Raises
     ------
@@ -184,7 +185,7 @@ def _slim(model: Any) -> Any:
     if kind is None:
         raise ModelError(f"holds {quote(name)}, which is not on the list of models that are accepted", quote(name))
     if name == TREE:
-        return model  # in compiled memory; `pack` drops what does not cross
+        return trees.leaves_only(model)  # of its nodes `pack` drops the rest that does not cross
     held = vars(model)
     state = {}
     for setting in parameters(name):

@@ -226,6 +226,8 @@ def _without_training(content: bytes) -> bytes:
     clean = np.zeros(array.shape, array.dtype)
     for field in _TREE_FIELDS if "left_child" in names else _PREDICTOR_FIELDS:
         clean[field] = array[field]
+    if "is_leaf" in names:
+        clean["value"][clean["is_leaf"] == 0] = 0  # means of rows; with the children's they tell how many of each
     buffer = io.BytesIO()
     np.save(buffer, clean, allow_pickle=False)
     return buffer.getvalue()

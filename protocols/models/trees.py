@@ -45,6 +45,19 @@ def _unfitted(tree: Any) -> Any:
     return twin
 
 
+def leaves_only(tree: Any) -> Any:
+    """A compiled tree that says nothing where it does not end.
+
+    A node's value is the mean of its rows: with those of its children it would tell how many rows went to each.
+    """
+    state = tree.__getstate__()
+    inner = state["nodes"]["left_child"] != _NO_CHILD
+    values = np.where(inner[:, np.newaxis, np.newaxis], 0.0, state["values"])
+    twin = type(tree)(tree.n_features, tree.n_classes, tree.n_outputs)
+    twin.__setstate__({**state, "values": values})
+    return twin
+
+
 def _binary_tree(
     part: Part,
     inner: Bool[np.ndarray, "nodes"],

@@ -205,7 +205,7 @@ def _cells_ct(config: Config) -> Sequence[Cell]:
         return [Cell({"scans": "made"}, newcomers, defaults=papers)]
     # Two clusters in 3 repetitions and three in 47.
     published = {"mse_cluster": 95.15, "mse_all": 150.31, "n_clusters": 2.94}
-    return [Cell({"scans": "UCI 206"}, newcomers, published, papers)]
+    return [Cell({"scans": "UCI-206"}, newcomers, published, papers)]
 
 
 # -- registration -----------------------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
@@ -12,19 +13,21 @@ from jaxtyping import Bool, Float64, Int64, Shaped
 from numerics.meta_clustering import choose_landmarks
 from protocols.models import ModelError, check_model
 from protocols.payload import PayloadError
-from protocols.sec import Errors, Exchange, Fitted, Losses, Predict, Select
+from protocols.sec import LARGEST_ERROR, MOST_ROWS, Errors, Exchange, Fitted, Losses, Predict, Select
 from strategies.conversation import Broadcast, Conversation, Tell
 from strategies.fusion import FusionStrategy
 from strategies.roster import FusionError
 from strategies.sec.grouping import Grouping, group
 from strategies.sec.learners import Learners, arrays_of, former_learners
 from strategies.sec.mixtures import Mixture, mixtures, on_test_rows
-from strategies.sec.report import Outcome, metrics_of, table_of
+from strategies.sec.report import Outcome, metrics_of, notes_on, table_of
 
 __all__ = ["SEC", "Outcome", "Settings"]
 
-_MOST_METHOD = 200
-"""Characters of a method's description that are believed."""
+logger = logging.getLogger("flwr")
+
+_MOST_METHOD = _MOST_NAME = 200
+"""Characters of a method's description, and of an input's name: both are shown in log and report."""
 
 
 @dataclass(frozen=True)
@@ -83,30 +86,23 @@ class SEC(FusionStrategy):
         answers: dict[str, Fitted] = yield Broadcast(select, check=self._check_fitted)
         earlier = self.reference.earlier
         learners = Learners.of(answers, settings.newcomers, former_learners(earlier) if earlier else {})
-        if not (~learners.newcomer).any():
-            raise FusionError(
-                "there is no learner to cluster: " + ("all are newcomers" if learners.names else "none showed a model")
-            )
+        _check_somebody_is_there(learners)
 
         rng = np.random.default_rng([self.seed + repetition, 2])
-        senders = self._senders(learners, rng)
-        exchange = Exchange(
-            tuple(senders),
-            tuple(learners.shown[name].model for name in senders),
-            settings.standardize,
-            keep=not settings.pooled,
-        )
-        present = [name for name in learners.names if name in answers]
+        sent = self._whose_models(learners, rng)
+        exchanges = {senders: self._exchange_of(senders, learners) for senders in set(sent.values())}
         losses: dict[str, Losses] = yield Tell(
-            dict.fromkeys(present, exchange),
-            check=_check_losses(len(senders)),
-            measure={"learners": float(len(learners.names)), "models": float(len(senders))},
+            {name: exchanges[senders] for name, senders in sent.items()},
+            check=_check_losses(sent),
+            measure={"learners": float(len(learners.names)), "models": float(max(map(len, exchanges)))},
         )
-        grouping = group(learners, learners.losses(senders, losses), settings, earlier, rng)
+        losses_of = learners.losses(sent, losses)
+        grouping = group(learners, losses_of, settings, earlier, rng)
 
         truth = self.reference.truth(repetition) if self.reference.truth else {}
+        fit = ~np.isinf(losses_of).any(axis=1)
         tried = {
-            name: mixtures(name, learners, grouping.labels, senders, pooled=settings.pooled, truth=truth)
+            name: mixtures(name, learners, grouping.labels, sent[name], fit=fit, pooled=settings.pooled, truth=truth)
             for name in losses
         }
         asks = {name: _ask(name, learners, grouping, mixture, settings) for name, mixture in tried.items()}
@@ -115,19 +111,34 @@ class SEC(FusionStrategy):
             learners=learners,
             grouping=grouping,
             errors={name: _named(asks[name], answer) for name, answer in errors.items()},
-            center_errors=self._on_own_test_rows(learners, grouping.labels),
+            center_errors=self._on_own_test_rows(learners, grouping.labels, fit),
             truth=np.array([truth.get(name, -1) for name in learners.names], np.int64),
+            fit=fit,
         )
 
-    def _senders(self, learners: Learners, rng: np.random.Generator) -> list[str]:
-        """Whose models everybody tries: all, or the landmarks of the clustered learners."""
-        names = np.array(learners.names)
-        if self.settings.exchange == "all":
-            return [str(name) for name in names]
-        clustered = names[~learners.newcomer]
-        return [str(name) for name in clustered[choose_landmarks(len(clustered), self.settings.landmarks, rng)]]
+    def _whose_models(self, learners: Learners, rng: np.random.Generator) -> dict[str, tuple[str, ...]]:
+        """Whose models each learner that is there tries: all, or those of some landmarks among the clustered.
 
-    def _on_own_test_rows(self, learners: Learners, labels: Int64[np.ndarray, "L"]) -> dict[str, dict[str, float]]:
+        A newcomer tries those of all who are clustered: its own cluster may hold no landmark.
+        """
+        clustered = tuple(name for name, new in zip(learners.names, learners.newcomer, strict=True) if not new)
+        of_clustered = of_newcomers = tuple(learners.names)
+        if self.settings.exchange == "landmarks":
+            places = choose_landmarks(len(clustered), self.settings.landmarks, rng)
+            of_clustered, of_newcomers = tuple(clustered[place] for place in places), clustered
+        return {
+            name: of_newcomers if new else of_clustered
+            for name, new in zip(learners.names, learners.newcomer, strict=True)
+            if name in learners.present
+        }
+
+    def _exchange_of(self, senders: tuple[str, ...], learners: Learners) -> Exchange:
+        models = tuple(learners.shown[name].model for name in senders)
+        return Exchange(senders, models, self.settings.standardize, keep=not self.settings.pooled)
+
+    def _on_own_test_rows(
+        self, learners: Learners, labels: Int64[np.ndarray, "L"], fit: Bool[np.ndarray, "L"]
+    ) -> dict[str, dict[str, float]]:
         columns = self.reference.test
         if not columns:
             return {}
@@ -136,7 +147,7 @@ class SEC(FusionStrategy):
             if name not in columns:
                 raise FusionError(f"the center's test file has no column of numbers {name!r}, which the learners use")
         x = np.column_stack([columns[name] for name in features])
-        return on_test_rows(learners, labels, x, columns[self.target], pooled=self.settings.pooled)
+        return on_test_rows(learners, labels, x, columns[self.target], fit=fit, pooled=self.settings.pooled)
 
     # -- checks -------------------------------------------------------------------------------------------------------
 
@@ -144,14 +155,16 @@ class SEC(FusionStrategy):
         def refuse(field: str, problem: str) -> None:
             raise PayloadError(answer.title(), field, problem)
 
-        if answer.n < 2:
-            refuse("n", "a model cannot be selected on fewer than two rows")
-        if answer.error < 0:
-            refuse("error", "a mean squared error is not negative")
+        if not 2 <= answer.n <= MOST_ROWS:
+            refuse("n", f"expected a number of rows from 2 to {MOST_ROWS}")
+        if not 0 <= answer.error <= LARGEST_ERROR:
+            refuse("error", f"expected a mean squared error from 0 to {LARGEST_ERROR:g}")
         if len(answer.method) > _MOST_METHOD or not answer.method.isprintable():
             refuse("method", f"is longer than {_MOST_METHOD} characters, or holds others than printable ones")
         if not answer.features or len(set(answer.features)) < len(answer.features):
             refuse("features", "there is none, or one comes twice")
+        if not all(0 < len(name) <= _MOST_NAME and name.isprintable() for name in answer.features):
+            refuse("features", f"a name is longer than {_MOST_NAME} characters, or holds others than printable ones")
         expected = len(answer.features) + 1 if self.settings.pooled else 0
         if len(answer.mean) != expected:
             refuse("mean", f"expected {expected} numbers, got {len(answer.mean)}")
@@ -182,6 +195,10 @@ class SEC(FusionStrategy):
     def excluded(self, outcome: Outcome) -> Mapping[str, str]:
         """Learners whose inputs are not those of the others."""
         return outcome.learners.excluded
+
+    def notes(self, outcome: Outcome) -> list[str]:
+        """Who could not be compared, stands alone, or is worse off with its cluster."""
+        return notes_on(outcome)
 
 
 def from_config(config: Mapping[str, Any], **common: Any) -> SEC:
@@ -214,7 +231,7 @@ def _ask(name: str, learners: Learners, grouping: Grouping, mixture: Mixture, se
         own=mixture.own,
         coefficients=mixture.coefficients,
         members=tuple(other for other, member in zip(learners.names, same, strict=True) if member),
-        rows=learners.n[same],
+        rows=np.where(learners.newcomer, 0, learners.n)[same],
         standardize=settings.standardize,
     )
 
@@ -227,12 +244,24 @@ def _named(ask: Predict, answer: Errors) -> dict[str, float]:
     return dict(zip(ask.combinations, values.tolist(), strict=True))
 
 
-def _check_losses(models: int) -> Any:
+def _check_somebody_is_there(learners: Learners) -> None:
+    """Refuse a run that has nobody to cluster or nobody to ask."""
+    for site, reason in learners.excluded.items():
+        logger.warning("%s: %s", site, reason)
+    why = "; ".join(f"{site}: {reason}" for site, reason in learners.excluded.items())
+    if not learners.present:
+        raise FusionError(f"no learner is left to ask ({why})")
+    if learners.newcomer.all():
+        raise FusionError("there is no learner to cluster: all are newcomers" + (f" ({why})" if why else ""))
+
+
+def _check_losses(sent: Mapping[str, tuple[str, ...]]) -> Any:
     def check(site: str, answer: Losses) -> None:
-        if len(answer.losses) != models:
-            raise PayloadError(answer.title(), "losses", f"expected {models} numbers, got {len(answer.losses)}")
-        if (answer.losses < 0).any():
-            raise PayloadError(answer.title(), "losses", "a mean squared error is not negative")
+        if len(answer.losses) != len(sent[site]):
+            expected = len(sent[site])
+            raise PayloadError(answer.title(), "losses", f"expected {expected} numbers, got {len(answer.losses)}")
+        if ((answer.losses < 0) | (answer.losses > LARGEST_ERROR)).any():
+            raise PayloadError(answer.title(), "losses", f"expected mean squared errors from 0 to {LARGEST_ERROR:g}")
 
     return check
 
@@ -242,7 +271,7 @@ def _check_errors(asks: Mapping[str, Predict]) -> Any:
         expected = len(asks[site].combinations)
         if len(answer.errors) != expected:
             raise PayloadError(answer.title(), "errors", f"expected {expected} numbers, got {len(answer.errors)}")
-        if answer.n_test < 0 or (answer.errors < 0).any():
-            raise PayloadError(answer.title(), "errors", "a count or a mean squared error is negative")
+        if answer.n_test < 0 or ((answer.errors < 0) | (answer.errors > LARGEST_ERROR)).any():
+            raise PayloadError(answer.title(), "errors", f"expected mean squared errors from 0 to {LARGEST_ERROR:g}")
 
     return check

@@ -46,6 +46,8 @@ class Grouping:
         Of the normalised similarity of the clustered learners, descending.
     gap, gap_error : ndarray
         Gap statistic from two clusters on; empty unless it chose their number.
+    n_completed : int
+        Pairs of clustered learners of whom neither tried the other's model, but for the landmarks' method.
     """
 
     labels: Int64[np.ndarray, "L"]
@@ -56,6 +58,7 @@ class Grouping:
     eigenvalues: Float64[np.ndarray, "e"]
     gap: Float64[np.ndarray, "c"]
     gap_error: Float64[np.ndarray, "c"]
+    n_completed: int = 0
 
     @property
     def measure(self) -> dict[str, float]:
@@ -138,7 +141,10 @@ def _clustered(
     known = np.full(v.shape, np.nan)
     np.fill_diagonal(known, 1.0)
     known[np.ix_(old, old)] = s
-    return Grouping(labels, clustering.k, v, known, scale, clustering.eigenvalues, clustering.gap, clustering.gap_error)
+    guessed = 0 if settings.exchange == "landmarks" else int(np.isnan(partial).sum()) // 2
+    return Grouping(
+        labels, clustering.k, v, known, scale, clustering.eigenvalues, clustering.gap, clustering.gap_error, guessed
+    )
 
 
 def _as_before(

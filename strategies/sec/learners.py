@@ -24,12 +24,15 @@ class Learners:
         What each showed, by name.
     newcomer : ndarray
         ``(L,)``, who is assigned to the clusters of the others.
+    present : set of str
+        Who takes part in this run; the others are known from an earlier one.
     excluded : dict[str, str]
         Who answered and is left out, and why.
     """
 
     shown: dict[str, Fitted]
     newcomer: Bool[np.ndarray, "L"]
+    present: set[str]
     excluded: dict[str, str] = field(default_factory=dict)
 
     @classmethod
@@ -53,11 +56,18 @@ class Learners:
             for site, shown in everybody.items()
             if shown.features != common
         }
-        names = sorted(set(everybody) - set(excluded))
+        for site in sorted(set(answers) & set(former)):
+            if not np.array_equal(answers[site].model, former[site].model):
+                excluded[site] = (
+                    "left out: a learner of the earlier run had this name and another model; give a newcomer another"
+                    " name, or the same learner the same data, settings and seed"
+                )
+                answers = {name: shown for name, shown in answers.items() if name != site}
+        names = sorted((set(everybody) - set(excluded)) | set(former))
         new = [
             name not in former if former else any(fnmatchcase(name, pattern) for pattern in newcomers) for name in names
         ]
-        return cls({name: everybody[name] for name in names}, np.array(new, bool), excluded)
+        return cls({name: everybody[name] for name in names}, np.array(new, bool), set(answers) & set(names), excluded)
 
     @property
     def names(self) -> list[str]:
@@ -74,13 +84,16 @@ class Learners:
         """``e_i``."""
         return np.array([shown.error for shown in self.shown.values()])
 
-    def losses(self, senders: Sequence[str], answers: Mapping[str, Losses]) -> Float64[np.ndarray, "L L"]:
-        """``e_{i -> j}``: NaN where it is not known, infinite where a prediction was not finite."""
+    def losses(self, sent: Mapping[str, Sequence[str]], answers: Mapping[str, Losses]) -> Float64[np.ndarray, "L L"]:
+        """``e_{i -> j}``: NaN where it is not known, infinite where a prediction was not finite.
+
+        `sent` says whose models each learner was sent.
+        """
         place = {name: i for i, name in enumerate(self.shown)}
-        sent = [place[name] for name in senders]
         matrix = np.full((len(place), len(place)), np.nan)
         for name, answer in answers.items():
-            matrix[sent, place[name]] = np.where(answer.finite, answer.losses, np.inf)
+            senders = [place[sender] for sender in sent[name]]
+            matrix[senders, place[name]] = np.where(answer.finite, answer.losses, np.inf)
         return matrix
 
     def pooled_regression(self, members: Bool[np.ndarray, "L"]) -> Float64[np.ndarray, "q"]:
@@ -96,10 +109,15 @@ class Learners:
         apart = means - mean
         scatter = np.sum([shown.scatter for shown in chosen], axis=0) + (apart * n[:, np.newaxis]).T @ apart
         width = np.sqrt(np.diag(scatter)[:-1])
-        width = np.where(width > 0, width, 1.0)  # solved in units of each input's own spread
-        scaled = np.linalg.lstsq(scatter[:-1, :-1] / np.outer(width, width), scatter[:-1, -1] / width, rcond=1e-12)[0]
-        slopes = scaled / width
+        # The mean of equal numbers is rounded: what varies no more than that does not vary, and gets no slope.
+        varies = width > np.sqrt(n.sum()) * _ROUNDING * np.abs(means[:, :-1]).max(axis=0)
+        unit = np.where(varies, 1 / np.where(varies, width, 1.0), 0.0)  # solved in units of each input's own spread
+        inputs, outcome = scatter[:-1, :-1] * np.outer(unit, unit), scatter[:-1, -1] * unit
+        slopes = np.linalg.lstsq(inputs, outcome, rcond=1e-12)[0] * unit
         return np.concatenate([[mean[-1] - mean[:-1] @ slopes], slopes])
+
+
+_ROUNDING = 8 * np.finfo(np.float64).eps
 
 
 def _common_features(answers: Mapping[str, Fitted]) -> tuple[str, ...]:
@@ -119,10 +137,10 @@ def _difference(features: tuple[str, ...], common: tuple[str, ...]) -> str:
 
 
 def former_learners(arrays: Mapping[str, np.ndarray]) -> dict[str, Fitted]:
-    """The learners that an earlier run clustered, from its ``arrays.npz``."""
+    """The learners that an earlier run clustered, from its ``arrays.npz``; not those that it only assigned."""
     features = tuple(map(str, arrays["features"]))
     found: dict[str, Fitted] = {}
-    for place in np.flatnonzero(arrays["labels"] >= 0).tolist():
+    for place in np.flatnonzero((arrays["labels"] >= 0) & ~arrays["newcomer"]).tolist():
         moments = {key: arrays[f"{key}_{place}"] for key in ("mean", "scatter")}
         found[str(arrays["learners"][place])] = Fitted(
             method=str(arrays["methods"][place]),

@@ -37,22 +37,27 @@ class Mixture:
 
 
 def groups_of(
-    name: str, learners: Learners, labels: Int64[np.ndarray, "L"], truth: Mapping[str, int]
+    name: str,
+    learners: Learners,
+    labels: Int64[np.ndarray, "L"],
+    fit: Bool[np.ndarray, "L"],
+    truth: Mapping[str, int],
 ) -> dict[str, Bool[np.ndarray, "L"]]:
     """With whom a learner predicts, by combination; nobody: with its own model alone.
 
-    Newcomers use the others' models and lend none: they were not part of the clustering.
+    Newcomers use the others' models and lend none: they were not part of the clustering. Those who are not `fit`, whose
+    predictions were not finite for somebody, are left out of what everybody would use.
     """
     place = learners.names.index(name)
     clustered = ~learners.newcomer & (labels >= 0)
     groups = {
         "alone": np.zeros(len(labels), bool),
         "cluster": clustered & (labels == labels[place]),
-        "all": clustered,
+        "all": clustered & fit,
     }
     if name in truth:
         true = np.array([truth.get(other, -1) for other in learners.names])
-        groups["oracle"] = clustered & (true == truth[name])
+        groups["oracle"] = clustered & fit & (true == truth[name])
     return groups
 
 
@@ -62,6 +67,7 @@ def mixtures(
     labels: Int64[np.ndarray, "L"],
     senders: Sequence[str],
     *,
+    fit: Bool[np.ndarray, "L"],
     pooled: bool,
     truth: Mapping[str, int],
 ) -> Mixture:
@@ -78,12 +84,14 @@ def mixtures(
     senders : Sequence of str
         Whose models the learner was sent. Of a group, those among them and the learner itself predict (all of the
         group, unless only landmarks' models were exchanged).
+    fit : ndarray
+        ``(L,)``, whose model predicts finite numbers.
     pooled : bool
         Whether a group predicts by its pooled linear regression instead of the mean of eq. (5).
     truth : Mapping[str, int]
         True cluster by learner, where a scenario knows it.
     """
-    groups = groups_of(name, learners, labels, truth)
+    groups = groups_of(name, learners, labels, fit, truth)
     own, weights, coefficients = [], [], []
     for group in groups.values():
         if pooled:
@@ -112,13 +120,14 @@ def on_test_rows(
     x: Float64[np.ndarray, "t p"],
     y: Float64[np.ndarray, "t"],
     *,
+    fit: Bool[np.ndarray, "L"],
     pooled: bool,
 ) -> dict[str, dict[str, float]]:
     """Mean squared error on the center's own test rows, by learner and combination; all models are there."""
     predictions = Predictors([decode_model(shown.model) for shown in learners.shown.values()]).predict(x)
     found = {}
     for place, name in enumerate(learners.names):
-        mixture = mixtures(name, learners, labels, learners.names, pooled=pooled, truth={})
+        mixture = mixtures(name, learners, labels, learners.names, fit=fit, pooled=pooled, truth={})
         total = mix(mixture.own[:, np.newaxis], predictions[place : place + 1])
         if pooled:
             total += mixture.coefficients[:, :1] + mixture.coefficients[:, 1:] @ x.T

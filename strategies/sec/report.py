@@ -8,13 +8,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from jaxtyping import Int64
+from jaxtyping import Bool, Int64
 from sklearn.metrics import adjusted_rand_score
 
 from numerics.meta_clustering import same_partition
 from strategies.sec.grouping import Grouping
 from strategies.sec.learners import Learners
 
+_WORSE = 2.0
+"""How many times its own error a learner's error with its cluster is when the reader is told."""
 _SHOWN = 12
 """Names in one cell of the table."""
 
@@ -35,6 +37,8 @@ class Outcome:
         Likewise on the center's own test rows.
     truth : ndarray
         ``(L,)`` true clusters, -1 where unknown.
+    fit : ndarray
+        ``(L,)``, whose model predicted finite numbers wherever it was tried.
     """
 
     learners: Learners
@@ -42,6 +46,7 @@ class Outcome:
     errors: dict[str, dict[str, float]]
     center_errors: dict[str, dict[str, float]]
     truth: Int64[np.ndarray, "L"]
+    fit: Bool[np.ndarray, "L"]
 
     @property
     def measure(self) -> dict[str, float]:
@@ -54,9 +59,14 @@ def mean_errors(errors: Mapping[str, Mapping[str, float]], prefix: str = "mse_")
 
     All combinations are averaged over the same learners, or they could not be compared.
     """
-    usable = [each for each in errors.values() if each and np.isfinite(list(each.values())).all()]
+    usable = _measured(errors)
     names = [name for name in (usable[0] if usable else ()) if all(name in each for each in usable)]
     return {f"{prefix}{name}": float(np.mean([each[name] for each in usable])) for name in names}
+
+
+def _measured(errors: Mapping[str, Mapping[str, float]]) -> list[Mapping[str, float]]:
+    """The learners whose errors are all finite."""
+    return [each for each in errors.values() if each and np.isfinite(list(each.values())).all()]
 
 
 def metrics_of(outcome: Outcome) -> dict[str, float]:
@@ -65,6 +75,7 @@ def metrics_of(outcome: Outcome) -> dict[str, float]:
     found = {
         "n_clusters": float(outcome.grouping.n_clusters),
         "n_learners": float(len(labels)),
+        "n_measured": float(len(_measured(outcome.errors))),
         **mean_errors(outcome.errors),
         **mean_errors(outcome.center_errors, "mse_test_"),
     }
@@ -74,6 +85,38 @@ def metrics_of(outcome: Outcome) -> dict[str, float]:
     if judged.any():
         found["clusters_correct"] = float(same_partition(labels[judged], outcome.truth[judged]))
         found["adjusted_rand"] = float(adjusted_rand_score(outcome.truth[judged], labels[judged]))
+    return found
+
+
+def notes_on(outcome: Outcome) -> list[str]:
+    """Sentences for the reader: who could not be compared, stands alone, or is worse off with its cluster."""
+    names, labels = np.array(outcome.learners.names), outcome.grouping.labels
+    old = ~outcome.learners.newcomer
+    found = []
+    if not outcome.fit.all():
+        who = _listed([str(name) for name in names[~outcome.fit]])
+        found.append(f"{who}: the model's predictions are not finite for everybody; left out of 'all'")
+    if (labels < 0).any():
+        who = _listed([str(name) for name in names[labels < 0]])
+        found.append(f"{who}: too little is known to say whom they belong with")
+    if (old & (labels >= 0)).sum() == 2:
+        found.append("two learners have one dissimilarity, which says nothing of its size: set sec.k to 1 or 2")
+    if outcome.grouping.n_completed:
+        found.append(f"{outcome.grouping.n_completed} pairs were not compared; their similarity was completed")
+    sizes = np.bincount(labels[old & (labels >= 0)])
+    alone = [str(names[old & (labels == label)][0]) for label in np.flatnonzero(sizes == 1)]
+    if alone and len(sizes) < 4 and sizes.sum() > 3:
+        found.append(
+            f"{_listed(alone)}: alone in a cluster; one learner that is far off can hide other groups: look at its data"
+            " (units? rows?), or leave it out"
+        )
+    worse = [
+        name
+        for name, each in outcome.errors.items()
+        if each and np.isfinite(each["cluster"]) and each["cluster"] > _WORSE * each["alone"]
+    ]
+    if worse:
+        found.append(f"{_listed(worse)}: predict worse with their cluster than alone on the rows they held out")
     return found
 
 
