@@ -49,6 +49,9 @@ _METHODS: Mapping[str, Callable[[], BaseEstimator]] = {
 METHODS = tuple(_METHODS)
 """Short names of all methods."""
 
+MOST_STEPS = 1000
+"""Trees, or steps of a fit, that may be asked for: a fusion center must not keep a site busy for ever."""
+
 _TREES = frozenset({"rf", "gb", "hgb"})
 _EQUIVARIANT = _TREES | {"lr"}
 """Methods that give the same function whatever the units of x and y: they need no scaler."""
@@ -59,6 +62,7 @@ _OURS = {
     "verbose": "a site writes its own log",
     "algorithm": "no other model may be sent",
     "categorical_features": "every input is a number",
+    "criterion": "a leaf holds a mean of outcomes, never one of them",
     "init": "no other model may be sent",
     "loss": "the protocol compares squared errors",
     "min_samples_leaf": "sec.min-leaf sets it",
@@ -186,6 +190,8 @@ def _candidate(method: str, settings: dict[str, Value], text: str) -> Candidate:
             raise CandidateError(f"candidate {text}: {name} is not a candidate's to set ({_OURS[name]}); set: {free}")
         if name == "cv" and not ((type(value) is int and value >= 2) or (value is None and method == "ridge")):
             raise CandidateError(f"candidate {text}: cv is a number of parts of the rows, 2 or more, not {value!r}")
+        if name in ("n_estimators", "max_iter") and type(value) is int and value > MOST_STEPS:
+            raise CandidateError(f"candidate {text}: {name} is {MOST_STEPS} at most, not {value}")
         if value == "precomputed":
             raise CandidateError(f"candidate {text}: {name} needs rows, nothing precomputed; set: {free}")
     estimator.set_params(**settings)

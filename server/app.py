@@ -6,7 +6,7 @@ import contextlib
 import importlib
 import logging
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ from clients.data.testset import center_columns
 from clients.shards import party_name
 from clients.site import results_name
 from consilience.settings import declared, to_toml
-from scenarios.registry import Scenario, ScenarioError, chosen_cells, find
+from scenarios.registry import Cell, Scenario, ScenarioError, chosen_cells, find
 from server.config import Config, ConfigError, checked
 from server.earlier import clustering_to_join
 from server.evaluation import Evaluation, evaluate
@@ -59,6 +59,8 @@ def run(grid: Grid, context: Context) -> Path:
     """Run to the end and return the absolute path of the results directory."""
     config = checked(context.run_config)
     scenario = None if config["protocol"] else find(str(config["scenario"]))
+    if scenario is None and config["cells"]:
+        raise ConfigError("cells are rows of a scenario's table, and own data have none: leave it out")
     protocol = str(config["protocol"]) if scenario is None else scenario.protocol
     n_sites = _number_of_sites(grid, config, scenario)
 
@@ -107,11 +109,24 @@ def _strategy(
     common["at_once"] = scenario.at_once
     members = []
     cells = chosen_cells(scenario, config)
+    _refuse_what_rows_set(scenario, cells, config)
     for each in [cell.settings for cell in cells] or [{}]:
         settings = {**config, **each}
         reference = Reference(truth=_truth(settings, scenario, n_sites), earlier=earlier)
         members.append(from_config(settings, reference=reference, **common))
     return Table(members, **common) if cells else members[0]
+
+
+def _refuse_what_rows_set(scenario: Scenario, cells: Sequence[Cell], config: Config) -> None:
+    """A key that every row sets would be set in vain."""
+    defaults = declared()
+    for cell in cells:
+        for key in cell.settings.keys() - cell.defaults.keys():
+            if config[key] != defaults[key]:
+                label, value = next(iter(cell.labels.items()))
+                raise ScenarioError(
+                    f"{key} is set by the rows of {scenario.name}; choose among them, as in cells='{label}={value}'"
+                )
 
 
 def _truth(config: Config, scenario: Scenario, n_sites: int) -> Callable[[int], Mapping[str, int]] | None:

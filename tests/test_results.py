@@ -102,7 +102,7 @@ def test_report_json_has_the_documented_keys_in_order():
     documented = ["schema", "scenario", "protocol", "seed", "sites", "rounds", "seconds"]
     documented += ["metrics", "published", "table", "ledger", "versions"]
     assert keys[: len(documented)] == documented
-    assert keys[len(documented) :] == ["missing", "config", "command", "convergence"]
+    assert keys[len(documented) :] == ["missing", "notes", "config", "command", "convergence"]
 
 
 def test_report_round_trip():

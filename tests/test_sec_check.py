@@ -103,7 +103,8 @@ def test_a_node_says_itself_what_its_models_may_hold(lab: Path) -> None:
     table = read_table(lab)
     config = {"target": "y", "candidates": "knn", "sec.candidates": "lr", "sec.allow-row-models": True}
     assert "ALL YOUR ROWS" in "\n".join(check_lines(table, {**config, "allow-row-models": True}))
-    assert "ALL YOUR ROWS" not in "\n".join(check_lines(table, {**config, "allow-row-models": False}))
+    with pytest.raises(DataError, match=r"all candidate methods \(knn, svr\) make models that hold rows"):
+        check_lines(table, {**config, "allow-row-models": False})
 
 
 @pytest.mark.parametrize(("method", "trees"), [("rf", True), ("gb", True), ("hgb", True), ("lr", False), ("nn", False)])
@@ -150,8 +151,8 @@ def test_nothing_of_a_cell_is_printed(lab: Path) -> None:
         ("a,y\n1,2\nx,3\n", ["features=a"], "FILE, line 3, column 'a': 'x' is text where a number belongs"),
         ("a,y\nu,2\nv,3\n", [], "FILE: no column beside the target holds numbers; it has 'a', 'y'"),
         (
-            "a,y\n1,2\n2,3\n3,4\n", ["sec.holdout=0.5"],
-            "FILE, line 4, column 'y': is the last of 3 rows, of which sec.holdout takes 2; at least two must remain to"
+            "a,y\n1,2\n2,3\n3,4\n4,5\n5,6\n6,7\n", ["sec.holdout=0.9"],
+            "FILE, line 7, column 'y': is the last of 6 rows, of which sec.holdout takes 5; at least two must remain to"
             " select a model on",
         ),
     ],

@@ -453,7 +453,7 @@ def test_ct_of_a_file_gives_each_scan_a_site_and_splits_the_newcomers(tmp_path: 
         assert sorted(scans) == list(range(97)) != scans
     assert measured.ct_truth({"data": str(file)}, 0, 97) is None
     (cell,) = registry.find("sec-ct").cells({"data": str(file)})
-    assert cell.labels == {"scans": "UCI 206"}
+    assert cell.labels == {"scans": "UCI-206"}
     assert cell.published == {"mse_cluster": 95.15, "mse_all": 150.31, "n_clusters": 2.94}
 
 

@@ -18,8 +18,8 @@ _TOLD = {
     "lars": "its coefficients",
     "nn": "its weights",
     "rf": "its trees: thresholds lie between two of your values, leaves are means of your outcomes",
-    "gb": "its trees: thresholds lie between two of your values, leaves are means of residuals of your outcomes",
-    "hgb": "its trees: thresholds lie between two of your values, leaves are means of residuals of your outcomes",
+    "gb": "its trees, as of rf; many of them together can come close to single outcomes",
+    "hgb": "its trees, as of rf; many of them together can come close to single outcomes",
     "knn": "ALL YOUR ROWS, outcomes too",
     "svr": "SOME OF YOUR ROWS, those at the margin",
 }
@@ -49,6 +49,12 @@ def describe(rows: Rows, table: Table, config: Mapping[str, object], held_out: i
         candidates = parse_candidates(own_list or Select.candidates)
     except CandidateError as error:
         raise DataError(f"configuration: {error}", "bad-configuration") from error
+    if not _allowed(config) and all(each.method in ROW_MODELS for each in candidates):
+        raise DataError(
+            "configuration: all candidate methods (knn, svr) make models that hold rows; name others, or set"
+            " allow-row-models",
+            "bad-configuration",
+        )
     target = setting(config, "target")
     unused = [name for name in table.columns if name not in {*rows.features, target}]
     learnt = rows.n - held_out
@@ -65,11 +71,13 @@ def describe(rows: Rows, table: Table, config: Mapping[str, object], held_out: i
         f"  once: the names of the inputs, the number of rows learnt from ({learnt}), and the fitted model of the",
         "  method that predicts one half of them best when it is fitted to the other, with its mean squared error:",
         *_candidate_lines(candidates, config),
-        *_moment_lines(config),
-        "  once: the mean squared error on your rows of every model that the others sent",
-        "  once: mean squared errors on the rows held out, with your model alone, your cluster's, and everybody's;",
-        "    and their number",
-        "  The fusion center sees every model, and passes it on to every site.",
+        *_moment_lines(config, learnt, len(rows.features)),
+        "  once: the mean squared error on your rows of every model that is sent. Who makes models makes questions:",
+        "    a center that you cannot trust could ask with models of its own making, in as many runs as it likes",
+        *_error_lines(held_out),
+        "  The fusion center sees every model, keeps it with its results, and passes it on to every site.",
+        "  The center's settings (candidates, combine) are as this command was told; a node's own candidates, min-leaf",
+        "  and allow-row-models hold whatever the center asks.",
         "",
         "What never leaves this site",
         f"  single rows{' (but see above)' if _rows_leave(candidates, config) else ''}, predictions of single rows, and"
@@ -92,14 +100,28 @@ def _candidate_lines(candidates: tuple[Candidate, ...], config: Mapping[str, obj
         if each.method in ROW_MODELS and not _allowed(config):
             told = "not tried: such a model holds rows, and allow-row-models is not set"
         if each.method in ("rf", "gb", "hgb"):
-            told += f" ({config.get('sec.min-leaf') or Select.min_leaf} rows or more in a leaf)"
+            least = max(int(str(config.get(key) or 0)) for key in ("sec.min-leaf", "min-leaf")) or Select.min_leaf
+            told += f" ({least} rows or more in a leaf)"
+        if each.method in ("nn", *ROW_MODELS) and (config.get("sec.standardize") or Select.standardize) == "model":
+            told += "; and the mean and deviation of every column used"
         lines.append(f"    {each.text}: {told}")
     return lines
 
 
-def _moment_lines(config: Mapping[str, object]) -> list[str]:
+def _error_lines(held_out: int) -> list[str]:
+    if not held_out:
+        return ["  no error on rows held out: there are none, or so few that it would tell of single rows"]
+    return [
+        "  once: mean squared errors on the rows held out, with your model alone, your cluster's, and everybody's;",
+        "    and their number",
+    ]
+
+
+def _moment_lines(config: Mapping[str, object], n: int, p: int) -> list[str]:
     if config.get("sec.combine") != "pooled-linear":
         return []
+    if n < p + 2:
+        return ["  nothing more: sec.combine=pooled-linear is refused, so few rows could be solved for from their sums"]
     return [
         "  once, because of sec.combine=pooled-linear: the mean of every column used, and the sums of products of any",
         "    two of them",

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from fnmatch import fnmatchcase
 from typing import Any
 
 import numpy as np
@@ -86,7 +87,7 @@ class SEC(FusionStrategy):
         answers: dict[str, Fitted] = yield Broadcast(select, check=self._check_fitted)
         earlier = self.reference.earlier
         learners = Learners.of(answers, settings.newcomers, former_learners(earlier) if earlier else {})
-        _check_somebody_is_there(learners)
+        _check_somebody_is_there(learners, settings.newcomers)
 
         rng = np.random.default_rng([self.seed + repetition, 2])
         sent = self._whose_models(learners, rng)
@@ -244,10 +245,13 @@ def _named(ask: Predict, answer: Errors) -> dict[str, float]:
     return dict(zip(ask.combinations, values.tolist(), strict=True))
 
 
-def _check_somebody_is_there(learners: Learners) -> None:
+def _check_somebody_is_there(learners: Learners, newcomers: Sequence[str]) -> None:
     """Refuse a run that has nobody to cluster or nobody to ask."""
     for site, reason in learners.excluded.items():
         logger.warning("%s: %s", site, reason)
+    for pattern in newcomers:
+        if not any(fnmatchcase(name, pattern) for name in learners.names):
+            logger.warning("sec.newcomers: no learner is called %s", pattern)
     why = "; ".join(f"{site}: {reason}" for site, reason in learners.excluded.items())
     if not learners.present:
         raise FusionError(f"no learner is left to ask ({why})")
