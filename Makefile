@@ -1,6 +1,6 @@
 # make run     the default scenario through Flower, from nothing but Python >= 3.11 and make
 # make test    all tests
-# make bench   the benchmarks of docs/benchmarks.md (about 6 minutes)
+# make bench   the benchmarks of docs/benchmarks.md (about 8 minutes)
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -21,6 +21,7 @@ test-fast: $(VENV)/installed-dev
 bench: $(VENV)/installed
 	$(BIN)/python -m benchmarks.bc3e
 	$(BIN)/python -m benchmarks.rounds
+	$(BIN)/python -m benchmarks.sec
 
 lint: $(VENV)/installed-dev
 	$(BIN)/ruff check .

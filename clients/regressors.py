@@ -51,6 +51,8 @@ METHODS = tuple(_METHODS)
 
 MOST_STEPS = 1000
 """Trees, or steps of a fit, that may be asked for: a fusion center must not keep a site busy for ever."""
+_STEPS = frozenset({"n_estimators", "max_iter", "alphas", "hidden_layer_sizes"})
+"""Settings that are numbers of such."""
 
 _TREES = frozenset({"rf", "gb", "hgb"})
 _EQUIVARIANT = _TREES | {"lr"}
@@ -65,7 +67,9 @@ _OURS = {
     "criterion": "a leaf holds a mean of outcomes, never one of them",
     "init": "no other model may be sent",
     "loss": "the protocol compares squared errors",
+    "max_samples": "a tree of a few rows would hold single outcomes",
     "min_samples_leaf": "sec.min-leaf sets it",
+    "subsample": "a tree of a few rows would hold single outcomes",
 }
 """Settings that are not a candidate's to choose."""
 
@@ -190,7 +194,7 @@ def _candidate(method: str, settings: dict[str, Value], text: str) -> Candidate:
             raise CandidateError(f"candidate {text}: {name} is not a candidate's to set ({_OURS[name]}); set: {free}")
         if name == "cv" and not ((type(value) is int and value >= 2) or (value is None and method == "ridge")):
             raise CandidateError(f"candidate {text}: cv is a number of parts of the rows, 2 or more, not {value!r}")
-        if name in ("n_estimators", "max_iter") and type(value) is int and value > MOST_STEPS:
+        if name in _STEPS and type(value) is int and value > MOST_STEPS:
             raise CandidateError(f"candidate {text}: {name} is {MOST_STEPS} at most, not {value}")
         if value == "precomputed":
             raise CandidateError(f"candidate {text}: {name} needs rows, nothing precomputed; set: {free}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import logging
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -14,6 +15,8 @@ from jaxtyping import UInt8
 from clients.site import Site
 from protocols.faults import Fault, SiteFault
 from protocols.sec import Predict
+
+logger = logging.getLogger("flwr")
 
 _OURS = "models/.of-this-run"
 """Names of the files that a run wrote, so that a later one removes these and no others."""
@@ -27,11 +30,22 @@ def start_anew(site: Site) -> None:
 
 
 def keep_models(site: Site, models: Mapping[str, UInt8[np.ndarray, "_"]]) -> None:
-    """Write models by learner; in a simulation they are in the center's results, and nothing is written."""
-    if site.simulated:
+    """Write models by learner; in a simulation they are in the center's results, and nothing is written.
+
+    The site's own files stay as they are, also where one is called as a learner is: the center chooses these names.
+    """
+    if site.simulated or site.directory is None:
         return
-    _write_names(site, sorted({*_names(site), *models}))
-    for learner, model in models.items():
+    ours = set(_names(site))
+    for learner in set(models) - ours:
+        path = site.directory / site.of_repetition(f"models/{learner}.skops")
+        if path.exists():
+            logger.warning("site %s: %s is not of a run and stays; the model of %s is not kept", site.name, path, learner)
+        else:
+            ours.add(learner)
+    _write_names(site, sorted(ours))
+    for learner in sorted(ours & set(models)):
+        model = models[learner]
         site.write(f"models/{learner}.skops", partial(Path.write_bytes, data=model.tobytes()))
 
 
