@@ -88,7 +88,8 @@ def summarise(values: Values) -> dict[str, float]:
     for name, value in values.items():
         metrics[name] = float(value.mean())
         if len(value) > 1:
-            metrics[f"{name}_se"] = float(value.std(ddof=1) / np.sqrt(len(value)))
+            # Of equal values exactly 0: their mean is rounded, and would seem to differ from them.
+            metrics[f"{name}_se"] = float(value.std(ddof=1) / np.sqrt(len(value))) if np.ptp(value) else 0.0
     return metrics
 
 

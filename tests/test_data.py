@@ -249,8 +249,8 @@ def test_missing_column_names_the_nearest(csv: Callable[[str], Table]) -> None:
     ("cell", "code", "part"),
     [
         ("abc", "not-numeric", "'abc' is text"),
-        ("?", "not-numeric", "'?' is text where a number belongs; leave the cell empty"),
-        ("NaN", "not-numeric", "'NaN' is text where a number belongs; leave the cell empty"),
+        ("?", "not-numeric", "'?' is text where a number belongs; leave the row out"),
+        ("NaN", "not-numeric", "'NaN' is text where a number belongs; leave the row out"),
         ("1_000", "not-numeric", "'1_000' is text"),
         ('"1,5"', "not-numeric", "'1,5' is text"),
         ("x" * 50, "not-numeric", f"'{'x' * 20}...' is text"),
@@ -667,7 +667,7 @@ def test_the_order_of_the_columns_in_a_file_does_not_matter(csv: Callable[[str],
         ),
         (
             "a,y\n1,2\n?,4\n", {"target": "y", "features": "a"}, "not-numeric",
-            "FILE, line 3, column 'a': '?' is text where a number belongs; leave the cell empty where nothing is known",
+            "FILE, line 3, column 'a': '?' is text where a number belongs; leave the row out where nothing is known",
         ),
         (
             "a,y\n1,2\n3,4\n", {"target": "y", "features": "b"}, "missing-column",

@@ -287,7 +287,7 @@ def numeric(table: Table, name: str, *, allow_missing: bool) -> Float64[np.ndarr
     if values.dtype == object:
         is_text = (cell is not None and not _NUMBER.fullmatch(cell) for cell in values)
         for row in np.flatnonzero(np.fromiter(is_text, np.bool_, table.n))[:1]:
-            raise _text_error(table, name, int(row))
+            raise _text_error(table, name, int(row), allow_missing=allow_missing)
     numbers = values.astype(np.float64)  # None becomes NaN
     for row in np.flatnonzero(np.isinf(numbers))[:1]:
         raise _infinite_error(table, name, int(row))
@@ -302,12 +302,13 @@ def cell_name(table: Table, name: str, row: int) -> str:
     return f"{table.source}, {table.where(row)}, column {name!r}"
 
 
-def _text_error(table: Table, name: str, row: int) -> DataError:
+def _text_error(table: Table, name: str, row: int, *, allow_missing: bool) -> DataError:
     cell = str(table.columns[name][row])
     if _INFINITY.fullmatch(cell):
         return _infinite_error(table, name, row)
     shown = repr(cell if len(cell) <= _SHOWN else cell[:_SHOWN] + "...")
-    hint = "; leave the cell empty where nothing is known" if cell.strip().lower() in _UNKNOWN else ""
+    unknown = cell.strip().lower() in _UNKNOWN
+    hint = f"; leave {'the cell empty' if allow_missing else 'the row out'} where nothing is known" if unknown else ""
     return DataError(
         f"{cell_name(table, name, row)}: {shown} is text where a number belongs{hint}",
         "not-numeric",

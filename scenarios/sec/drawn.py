@@ -379,5 +379,5 @@ add(
     baselines=fairness_oracle,
     cells=_cells_fairness,
     at_once=5,
-    shown=("mse_cluster", "n_clusters", "mse_all", "mse_oracle"),
+    shown=("mse_cluster", "n_clusters", "mse_all", "mse_oracle", "mse_alone"),
 )
