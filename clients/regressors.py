@@ -50,9 +50,9 @@ METHODS = tuple(_METHODS)
 """Short names of all methods."""
 
 MOST_STEPS = 1000
-"""Trees, or steps of a fit, that may be asked for: a fusion center must not keep a site busy for ever."""
+"""Trees, steps or units of a fit that may be asked for: a fusion center must not keep a site busy for ever."""
 _STEPS = frozenset({"n_estimators", "max_iter", "alphas", "hidden_layer_sizes"})
-"""Settings that are numbers of such."""
+"""Settings that say how many."""
 
 _TREES = frozenset({"rf", "gb", "hgb"})
 _EQUIVARIANT = _TREES | {"lr"}

@@ -7,13 +7,12 @@ import time
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
 from flwr.serverapp import Grid
-from flwr.serverapp.strategy import Result, Strategy
+from flwr.serverapp.strategy import Strategy
 
 from protocols.faults import describe, usable_name
 from protocols.message import Ask, Parcel, ledger_lines, read_answer, refused_line, write_ask
@@ -31,62 +30,15 @@ from strategies.conversation import (
     sort_answers,
     together,
 )
+from strategies.result import FusionResult, Reference
 from strategies.roster import FusionError, Roster
+
+__all__ = ["FusionResult", "FusionStrategy", "Reference", "connected_nodes"]
 
 logger = logging.getLogger("flwr")
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.01, 0.25
 """Seconds between two looks for replies: short at first, so that a quick round is not rounded up to a polling step."""
-
-
-@dataclass
-class FusionResult(Result):
-    """What `FusionStrategy.start` returns: Flower's own result, and the conversation's outcome.
-
-    Attributes
-    ----------
-    outcomes : list
-        What the conversation returned, one for every repetition.
-    sites : list of str
-        Names of the sites that gave an answer the run could use, in order.
-    missing : dict[str, list[str]]
-        By site, what happened in the rounds that it did not answer.
-    rounds : int
-        Rounds of messages.
-    seconds : float
-        From the first message to the last answer, without waiting for the first nodes.
-    ledger : list of dict
-        A line for every payload that crossed.
-    convergence : list of dict
-        A row for every round: its number, the strategy's measures, bytes and seconds.
-    """
-
-    outcomes: list[Any] = field(default_factory=list)
-    sites: list[str] = field(default_factory=list)
-    missing: dict[str, list[str]] = field(default_factory=dict)
-    rounds: int = 0
-    seconds: float = 0.0
-    ledger: list[dict[str, Any]] = field(default_factory=list)
-    convergence: list[dict[str, Any]] = field(default_factory=list)
-
-
-@dataclass(frozen=True)
-class Reference:
-    """What the center knows beside what the sites of this run tell it.
-
-    Attributes
-    ----------
-    truth : Callable or None
-        ``truth(repetition)``: by site name, what only the maker of a scenario knows (of `sec`, true clusters).
-    test : Mapping[str, ndarray]
-        Columns ``(t,)`` of the center's own test rows, by name; empty: it has none.
-    earlier : Mapping[str, ndarray]
-        Arrays of an earlier run's results, which this run goes on from; empty: it does not.
-    """
-
-    truth: Callable[[int], Mapping[str, int]] | None = None
-    test: Mapping[str, np.ndarray] = field(default_factory=dict)
-    earlier: Mapping[str, np.ndarray] = field(default_factory=dict)
 
 
 class FusionStrategy(Strategy):

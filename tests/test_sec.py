@@ -9,28 +9,19 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from flwr.app import Message
 from sklearn.linear_model import LinearRegression
 from sklearn.svm import NuSVR
 
 from numerics.meta_clustering import same_partition
 from protocols.message import find
-from protocols.payload import encode_array
 from protocols.sec import Errors, Exchange, Fitted, Losses, Predict, Select
-from server.earlier import clustering_to_join
-from server.results import ResultsError, load
+from server.results import load
 from strategies.roster import FusionError
 from tests.contract import Nodes, StrategyContract, outcome_of, parcels_of, silent
-from tests.grid import config, run
-from tests.learners import draw_rows, write_parties
+from tests.grid import run
+from tests.learners import draw_rows, forged, own, write_parties
 
 GROUPS = [0, 1, 0, 1, 0]
-
-
-def own(tmp_path: Path, folder: Path, **changes: Any) -> dict[str, Any]:
-    """A run on the files of `folder`."""
-    settings = {"protocol": "sec", "data": str(folder), "target": "y", "sec__candidates": "lr", **changes}
-    return config(tmp_path, **settings)
 
 
 @pytest.fixture
@@ -175,46 +166,7 @@ def test_newcomers_are_assigned_and_change_nothing(tmp_path: Path, folder: Path)
     np.testing.assert_array_equal(arrays["similarity"][:5, :5], alone["similarity"])
 
 
-@pytest.mark.parametrize("combine", ["average", "pooled-linear"])
-def test_a_later_run_joins_the_clusters_of_an_earlier_one(tmp_path: Path, folder: Path, combine: str) -> None:
-    earlier, _ = run(own(tmp_path, folder, sec__combine=combine), len(GROUPS))
-    late = tmp_path / "late"
-    late.mkdir()
-    for name, group in (("new-a", 1), ("new-b", 0)):
-        draw_rows(group, 30, 50 + group).to_csv(late / f"{name}.csv", index=False)
-    draw_rows(0, 40, 0).to_csv(late / "lab-0.csv", index=False)  # one of the earlier ones is there again
-    path, _ = run(own(tmp_path, late, sec__combine=combine, sec__join=str(earlier)), 3, run_id=2)
-    report, arrays = load(path)
-    assert dict(zip(arrays["learners"].tolist(), arrays["labels"].tolist(), strict=True)) == {
-        **{f"lab-{place}": group for place, group in enumerate(GROUPS)},
-        "new-a": 1,
-        "new-b": 0,
-    }
-    assert report.metrics["mse_cluster"] < report.metrics["mse_all"]
-    # Who was there before and is there again makes the comparison two-sided.
-    before, after = load(earlier)[1], arrays
-    np.testing.assert_array_equal(after["similarity"][:5, :5], before["similarity"])
-
-
-def test_an_earlier_run_of_other_settings_cannot_be_joined(tmp_path: Path, folder: Path) -> None:
-    earlier, _ = run(own(tmp_path, folder), len(GROUPS))
-    settings = own(tmp_path, folder, sec__join=str(earlier), sec__standardize="none")
-    with pytest.raises(ResultsError, match=r"made with sec\.standardize='model', this run has 'none'; set the same"):
-        clustering_to_join(settings)
-
-
 # -- parties in trouble -----------------------------------------------------------------------------------------------
-
-
-def forged(place: int, number: int, field: str, value: np.ndarray) -> Any:
-    """A site's answer with another value of a field."""
-
-    def tamper(at: int, now: int, reply: Message) -> Message:
-        if (at, now) == (place, number):
-            reply.content.array_records["0.arrays"][field] = encode_array(value)
-        return reply
-
-    return tamper
 
 
 def test_a_poisoned_model_is_refused_by_learner_and_type(tmp_path: Path, folder: Path) -> None:
@@ -264,12 +216,6 @@ def test_other_columns_are_named_and_left_out(tmp_path: Path, folder: Path) -> N
 def test_nobody_to_cluster_is_one_line(tmp_path: Path, folder: Path) -> None:
     with pytest.raises(FusionError, match="there is no learner to cluster: all are newcomers"):
         run(own(tmp_path, folder, sec__newcomers="*"), len(GROUPS))
-
-
-def test_a_single_learner_is_a_cluster(tmp_path: Path) -> None:
-    report, arrays = load(run(own(tmp_path, write_parties(tmp_path / "labs", [0])), 1)[0])
-    assert arrays["labels"].tolist() == [0]
-    assert report.metrics["mse_cluster"] == pytest.approx(report.metrics["mse_alone"])
 
 
 @pytest.mark.parametrize(

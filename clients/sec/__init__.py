@@ -221,13 +221,15 @@ def _check_combinations(ask: Predict) -> None:
     """Only what the protocol compares is tried: means of models, or pooled regressions, each once."""
     _check_names(ask.members)
     total = ask.weights.sum(axis=1) + ask.own
-    pooled = ask.coefficients.any(axis=1)
+    # Of an outcome that is 0 everywhere the pooled coefficients are all 0, too.
+    mean = np.isclose(total, 1.0) & ~ask.coefficients.any(axis=1)
+    pooled = (total == 0) & (ask.coefficients.shape[1] > 0)
     sound = (
         set(ask.combinations) <= _COMBINATIONS
         and len(set(ask.combinations)) == len(ask.combinations)
         and (ask.weights >= 0).all()
         and (ask.own >= 0).all()
-        and np.allclose(total, np.where(pooled, 0.0, 1.0))
+        and (mean | pooled).all()
         and (ask.rows >= 0).all()
     )
     if not sound:

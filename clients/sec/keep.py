@@ -40,13 +40,12 @@ def keep_models(site: Site, models: Mapping[str, UInt8[np.ndarray, "_"]]) -> Non
     for learner in set(models) - ours:
         path = site.directory / site.of_repetition(f"models/{learner}.skops")
         if path.exists():
-            logger.warning("site %s: %s is not of a run and stays; the model of %s is not kept", site.name, path, learner)
+            logger.warning("site %s: %s is of no run and stays; %s's model is not kept", site.name, path, learner)
         else:
             ours.add(learner)
     _write_names(site, sorted(ours))
     for learner in sorted(ours & set(models)):
-        model = models[learner]
-        site.write(f"models/{learner}.skops", partial(Path.write_bytes, data=model.tobytes()))
+        site.write(f"models/{learner}.skops", partial(Path.write_bytes, data=models[learner].tobytes()))
 
 
 def keep_result(ask: Predict, site: Site, features: Sequence[str]) -> None:

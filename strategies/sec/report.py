@@ -101,8 +101,9 @@ def notes_on(outcome: Outcome) -> list[str]:
         found.append(f"{who}: too little is known to say whom they belong with")
     if (old & (labels >= 0)).sum() == 2:
         found.append("two learners have one dissimilarity, which says nothing of its size: set sec.k to 1 or 2")
-    if outcome.grouping.n_completed:
-        found.append(f"{outcome.grouping.n_completed} pairs were not compared; their similarity was completed")
+    if guessed := outcome.grouping.n_completed:
+        pairs = "a pair was" if guessed == 1 else f"{guessed} pairs were"
+        found.append(f"{pairs} not compared, but completed from the others' similarities")
     sizes = np.bincount(labels[old & (labels >= 0)])
     alone = [str(names[old & (labels == label)][0]) for label in np.flatnonzero(sizes == 1)]
     if alone and len(sizes) < 4 and sizes.sum() > 3:
