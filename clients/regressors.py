@@ -263,7 +263,7 @@ def fit(
     could give another model. A linear model, between scalers or not, becomes one plain ``LinearRegression`` in the
     units of the rows. An outcome that is constant (one row always is) is predicted by every method as that constant,
     also by those that cannot be fitted to one. Where there are fewer rows than the method would have neighbours or
-    parts, it has as many as there are rows.
+    parts, it has as many as there are rows; where a forest could not split them, its trees are their mean.
 
     Parameters
     ----------
@@ -285,6 +285,9 @@ def fit(
     method = model.regressor.steps[-1][1] if isinstance(model, TransformedTargetRegressor) else model
     if isinstance(method, KNeighborsRegressor):
         method.set_params(n_neighbors=min(method.n_neighbors, len(y)))
+    elif isinstance(method, RandomForestRegressor) and len(y) < 2 * min_leaf:
+        # No tree can split, and the one leaf of a few rows that are drawn with replacement could hold one outcome.
+        method.set_params(bootstrap=False)
     elif isinstance(getattr(method, "cv", None), KFold):
         method.cv.n_splits = min(method.cv.n_splits, len(y))
     with single_threaded(), warnings.catch_warnings(), np.errstate(all="ignore"):

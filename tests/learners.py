@@ -47,7 +47,7 @@ def own(tmp_path: Path, folder: Path, **changes: Any) -> dict[str, Any]:
 
 
 def deployed(tmp_path: Path, folder: Path, names: Sequence[str], **changes: Any) -> tuple[dict[str, Any], list[Any]]:
-    """Run configuration and nodes of a deployment: every node has its own file of `folder` and ``tmp_path/home/NAME``."""
+    """Run configuration and nodes of a deployment: each has its file of `folder` and its directory ``home/NAME``."""
     settings = {**own(tmp_path, folder, **changes), "data": ""}
     nodes = [
         {

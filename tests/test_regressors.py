@@ -293,6 +293,14 @@ def test_few_rows(n: int, method: str) -> None:
     assert np.isfinite(found.model.predict(x)).all()
 
 
+@pytest.mark.parametrize("n", [2, 5, 9])
+def test_a_forest_that_cannot_split_holds_the_mean_and_no_single_outcome(n: int) -> None:
+    """Drawn with replacement, two rows are one row half of the time."""
+    x, y = rows(n)
+    for tree in fit(one("rf"), x, y, standardize="model", min_leaf=5, seed=0).estimators_:
+        np.testing.assert_allclose(tree.tree_.value.ravel(), [y.mean()])
+
+
 @pytest.mark.parametrize("method", METHODS)
 def test_inputs_that_do_not_vary(method: str) -> None:
     x, y = rows(30)

@@ -89,8 +89,7 @@ def test_two_rows_are_learnt_from_and_none_is_held_out(tmp_path: Path) -> None:
 def test_learners_of_very_unequal_size_are_told_apart_by_their_relation(tmp_path: Path, candidates: str) -> None:
     sizes = [60, 600, 90, 60, 400]
     parties = {
-        f"lab-{place}": draw_rows(group, n, place)
-        for place, (group, n) in enumerate(zip(GROUPS, sizes, strict=True))
+        f"lab-{place}": draw_rows(group, n, place) for place, (group, n) in enumerate(zip(GROUPS, sizes, strict=True))
     }
     report, arrays = learn(tmp_path, parties, sec__candidates=candidates)
     assert arrays["labels"].tolist() == GROUPS
@@ -166,13 +165,9 @@ def test_the_unit_of_the_outcome_changes_nothing(tmp_path: Path, unit: float, sc
 # -- pooled regressions -----------------------------------------------------------------------------------------------
 
 
-def pooled(
-    tmp_path: Path, parties: Mapping[str, pd.DataFrame], test: pd.DataFrame
-) -> tuple[float, dict[str, float]]:
+def pooled(tmp_path: Path, parties: Mapping[str, pd.DataFrame], test: pd.DataFrame) -> tuple[float, dict[str, float]]:
     """Error of everybody's pooled regression on test rows of the center, and its coefficients by input."""
-    report, arrays = learn(
-        tmp_path, {**parties, "_test": test}, sec__combine="pooled-linear", sec__holdout=0.0, sec__k=1
-    )
+    report, _ = learn(tmp_path, {**parties, "_test": test}, sec__combine="pooled-linear", sec__holdout=0.0, sec__k=1)
     [path] = (tmp_path / "results").glob("*/*/sites/lab-0/pooled.csv")
     table = pd.read_csv(path)
     return report.metrics["mse_test_all"], dict(zip(table["input"], table["coefficient"].tolist(), strict=True))
@@ -188,9 +183,7 @@ def expected_error(parties: Mapping[str, pd.DataFrame], test: pd.DataFrame, inpu
 @pytest.mark.parametrize("offset", [0.0, 1e6])
 def test_an_input_that_does_not_vary_has_no_slope(tmp_path: Path, constant: float, offset: float) -> None:
     """The mean of many 0.1 is not 0.1: what rounding leaves must not be taken for variation."""
-    parties = {
-        name: rows.assign(d=constant, y=rows["y"] + offset) for name, rows in draw_parties().items()
-    }
+    parties = {name: rows.assign(d=constant, y=rows["y"] + offset) for name, rows in draw_parties().items()}
     test = draw_rows(0, 50, 99).assign(d=constant + 0.6)
     test["y"] += offset
     error, coefficients = pooled(tmp_path, parties, test)
@@ -299,9 +292,7 @@ def test_a_number_of_rows_that_cannot_be_is_refused(tmp_path: Path, n: int) -> N
     ],
 )
 def test_pairs_that_nobody_compared_are_counted(tmp_path: Path, quiet: list[int], said: str) -> None:
-    report, arrays = learn(
-        tmp_path, draw_parties(), lambda at, now, reply: None if at in quiet and now == 2 else reply
-    )
+    report, arrays = learn(tmp_path, draw_parties(), lambda at, now, reply: None if at in quiet and now == 2 else reply)
     assert set(report.missing) == {f"lab-{place}" for place in quiet}
     assert said in report.notes
     unknown = np.isnan(arrays["dissimilarity"])
@@ -315,9 +306,8 @@ def test_who_told_nothing_about_others_and_others_about_it_belongs_nowhere(tmp_p
     parties = {f"lab-{place:02}": draw_rows(group, 40 + place, place) for place, group in enumerate(groups)}
     settings: dict[str, Any] = {"sec__exchange": "landmarks", "sec__landmarks": 5}
     _, whole = learn(tmp_path, parties, **settings)
-    others = whole["dissimilarity"].copy()
-    np.fill_diagonal(others, np.nan)
-    quiet = int(np.flatnonzero(np.isnan(others).any(axis=1))[0])  # no landmark: those were tried by everybody
+    # No landmark: those everybody tried.
+    quiet = int(np.flatnonzero(np.isnan(whole["dissimilarity"]).any(axis=1))[0])
     report, arrays = learn(
         tmp_path, parties, lambda at, now, reply: None if (at, now) == (quiet, 2) else reply, **settings
     )
@@ -335,5 +325,6 @@ def test_one_learner_in_other_units_is_pointed_at(tmp_path: Path) -> None:
     parties["lab-4"]["y"] *= 1000
     report, arrays = learn(tmp_path, parties)
     assert arrays["labels"].tolist() == [0, 0, 0, 0, 1]
-    assert any(note.startswith("lab-4: alone in a cluster; one learner that is far off can hide") for note in report.notes)
-
+    assert any(
+        note.startswith("lab-4: alone in a cluster; one learner that is far off can hide") for note in report.notes
+    )

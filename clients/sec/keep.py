@@ -26,7 +26,8 @@ def start_anew(site: Site) -> None:
     """Remove what an earlier run left."""
     _keep_only(site, ())
     if site.directory is not None:
-        (site.directory / site.of_repetition("pooled.csv")).unlink(missing_ok=True)
+        for name in ("collaborators.csv", "pooled.csv"):
+            (site.directory / site.of_repetition(name)).unlink(missing_ok=True)
 
 
 def keep_models(site: Site, models: Mapping[str, UInt8[np.ndarray, "_"]]) -> None:
