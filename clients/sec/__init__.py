@@ -25,6 +25,7 @@ from numerics.ensemble import Ensemble
 from numerics.mixture import mix
 from numerics.predictors import Predictors, mean_squared_errors, prepared
 from numerics.rows import Rows
+from numerics.threads import single_threaded
 from protocols.faults import Fault, SiteFault, usable_name
 from protocols.models import ModelError, decode_models, encode_model, n_features
 from protocols.sec import LARGEST_ERROR, Errors, Exchange, Fitted, Losses, Predict, Select
@@ -95,7 +96,8 @@ def select_model(ask: Select, site: Site) -> Fitted:
     start_anew(site)
     chosen, model = _selected(ask, site, rows)
     if len(rows.y_test):
-        site.memory["own"] = Predictors([chosen.model]).predict(rows.x_test)[0]
+        with single_threaded():
+            site.memory["own"] = Predictors([chosen.model]).predict(rows.x_test)[0]
     keep_models(site, {site.name: model})
     mean, scatter = _moments(rows) if ask.moments else (np.zeros(0), np.zeros((0, 0)))
     return Fitted(
@@ -149,7 +151,8 @@ def _moments(rows: Rows) -> tuple[Float64[np.ndarray, "q"], Float64[np.ndarray, 
     # Exactly: the mean of equal numbers is rounded, and what does not vary would seem to.
     mean = np.where(np.ptp(columns, axis=0) == 0, columns[0], mean)
     centred = columns - mean
-    return mean, centred.T @ centred
+    with single_threaded():
+        return mean, centred.T @ centred
 
 
 # -- exchange ---------------------------------------------------------------------------------------------------------
@@ -165,11 +168,12 @@ def evaluate_models(ask: Exchange, site: Site) -> Losses:
     models, usable = _usable(ask, site, rows.x.shape[1])
     predictors = prepared(models)
     losses = np.full(len(ask.models), np.inf)
-    losses[usable] = mean_squared_errors(predictors.predict(rows.x), rows.y)
-    if ask.keep and len(rows.y_test):
-        others = np.full((len(ask.models), len(rows.y_test)), np.nan)
-        others[usable] = predictors.predict(rows.x_test)
-        site.memory["others"] = others
+    with single_threaded():  # sums run in the same order at every site
+        losses[usable] = mean_squared_errors(predictors.predict(rows.x), rows.y)
+        if ask.keep and len(rows.y_test):
+            others = np.full((len(ask.models), len(rows.y_test)), np.nan)
+            others[usable] = predictors.predict(rows.x_test)
+            site.memory["others"] = others
     keep_models(site, {ask.learners[i]: ask.models[i] for i in usable if ask.learners[i] != site.name})
     finite = losses <= LARGEST_ERROR
     return Losses(np.where(finite, losses, 0.0), finite)
@@ -210,7 +214,8 @@ def try_combinations(ask: Predict, site: Site) -> Errors:
     n_test = len(rows.y_test) if len(rows.y_test) >= FEWEST_HELD_OUT else 0
     errors, finite = np.zeros(len(ask.combinations)), np.ones(len(ask.combinations), bool)
     if n_test:
-        errors = mean_squared_errors(_combine(ask, site, rows.x_test), rows.y_test)
+        with single_threaded():
+            errors = mean_squared_errors(_combine(ask, site, rows.x_test), rows.y_test)
         finite = errors <= LARGEST_ERROR
     keep_result(ask, site, rows.features)
     for name in list(site.memory):
