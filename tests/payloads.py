@@ -70,7 +70,8 @@ def example(cls: type[Payload], tuple_length: int = 2) -> Payload:
     def value(spec: FieldSpec) -> Any:
         if spec.kind == "array":
             shape = [int(dim) if dim.isdigit() else sizes.get(dim, 7) for dim in spec.dims]
-            return np.full(shape, True if spec.dtype == "bool" else CANARY_NUMBER, spec.dtype)
+            # What a small type holds of it is no canary: any number up to 255 stands in some message's sizes.
+            return np.full(shape, {"bool": True, "uint8": 98}.get(spec.dtype, CANARY_NUMBER), spec.dtype)
         if spec.kind == "arrays":
             return tuple(value(dataclasses.replace(spec, kind="array")) for _ in range(tuple_length))
         return {

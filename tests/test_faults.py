@@ -346,7 +346,7 @@ def site_of(tmp_path: Path, lane: str = "0", **node: Any) -> Site:
         ("0.3", "theta.csv", "theta.csv"),
         ("2", "theta.csv", "theta-2.csv"),
         ("2.0", "theta.csv.gz", "theta-2.csv.gz"),
-        ("11", "models/b.skops", "models/b-11.skops"),
+        ("11", "models/b.skops", "models-11/b.skops"),
         ("1", "README", "README-1"),
     ],
 )

@@ -120,7 +120,9 @@ def test_three_labs_beside_their_own_files(tmp_path: Path, labs: dict[str, dict[
         own = tmp_path / "out" / name
         members = [other for other, label in LABS.items() if label == cluster]
         assert pd.read_csv(own / "collaborators.csv")["learner"].tolist() == members
-        assert sorted(path.name for path in (own / "models").iterdir()) == [f"{member}.skops" for member in members]
+        assert sorted(path.name for path in (own / "models").glob("*.skops")) == [
+            f"{member}.skops" for member in members
+        ]
         assert not (own / "errors.log").exists()
         for member in members:
             assert_usable(own / "models" / f"{member}.skops", arrays[f"model_{list(LABS).index(member)}"])
