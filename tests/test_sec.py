@@ -193,9 +193,9 @@ def test_a_pickle_is_refused(tmp_path: Path, folder: Path) -> None:
 
 def test_a_learner_that_did_not_exchange_keeps_a_one_sided_dissimilarity(tmp_path: Path, folder: Path) -> None:
     whole = load(run(own(tmp_path, folder), len(GROUPS))[0])[1]
-    path, _ = run(own(tmp_path, folder), len(GROUPS), run_id=2, tamper=silent(1, [2]))
-    report, arrays = load(path)
-    assert report.missing["lab-1"] == ["round 2: no answer within 5 s"]
+    settings = own(tmp_path, folder, round_timeout=0.5)
+    report, arrays = load(run(settings, len(GROUPS), run_id=2, tamper=silent(1, [2]))[0])
+    assert report.missing["lab-1"] == ["round 2: no answer within 0.5 s"]
     assert arrays["labels"].tolist() == GROUPS
     v, full = arrays["dissimilarity"], whole["dissimilarity"]
     others = [0, 2, 3, 4]
