@@ -18,3 +18,32 @@ def mix(
     if not finite.all():
         mixed[(weights != 0).astype(float) @ ~finite > 0] = np.inf
     return np.asarray(mixed)
+
+
+def combine(
+    own: Float64[np.ndarray, "mixtures"],
+    own_predictions: Float64[np.ndarray, "t"],
+    weights: Float64[np.ndarray, "mixtures models"],
+    predictions: Float64[np.ndarray, "models t"],
+    coefficients: Float64[np.ndarray, "mixtures q"],
+    x: Float64[np.ndarray, "t p"],
+) -> Float64[np.ndarray, "mixtures t"]:
+    """``own f(x) + sum_i weights_i f_i(x) + [1 x] coefficients`` for every mixture and row.
+
+    Parameters
+    ----------
+    own, own_predictions : ndarray
+        Weight of one's own model, and what it says of the rows.
+    weights, predictions : ndarray
+        Of the others'; `predictions` is not looked at where `weights` has no columns.
+    coefficients : ndarray
+        Intercept first; no columns: none.
+    x : ndarray
+        The rows.
+    """
+    total = mix(own[:, np.newaxis], own_predictions[np.newaxis])
+    if weights.shape[1]:
+        total += mix(weights, predictions)
+    if coefficients.shape[1]:
+        total += coefficients[:, :1] + coefficients[:, 1:] @ x.T
+    return total

@@ -35,7 +35,3 @@ class Table(FusionStrategy):
         for member, each in zip(self.members, outcome, strict=True):
             found = {**member.excluded(each), **found}
         return found
-
-    def notes(self, outcome: Sequence[Any]) -> list[str]:
-        """None: they would speak of single cells, and a table is read as a whole."""
-        return []

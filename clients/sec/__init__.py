@@ -22,7 +22,7 @@ from clients.sec.keep import keep_models, keep_result, start_anew
 from clients.selection import Selection, SelectionError, select
 from clients.site import Site
 from numerics.ensemble import Ensemble
-from numerics.mixture import mix
+from numerics.mixture import combine
 from numerics.predictors import Predictors, mean_squared_errors, prepared
 from numerics.rows import Rows
 from numerics.threads import single_threaded
@@ -246,11 +246,7 @@ def _combine(ask: Predict, site: Site, x: Float64[np.ndarray, "t p"]) -> Float64
     """A prediction of every row by every combination."""
     if "own" not in site.memory:
         raise SiteFault(Fault.STALE_MEMORY, "the own predictions are not in the memory")
-    total = mix(ask.own[:, np.newaxis], site.memory["own"][np.newaxis])
-    if ask.weights.shape[1]:
-        if "others" not in site.memory or len(site.memory["others"]) != ask.weights.shape[1]:
-            raise SiteFault(Fault.STALE_MEMORY, "the others' predictions are not in the memory")
-        total += mix(ask.weights, site.memory["others"])
-    if ask.coefficients.shape[1]:
-        total += ask.coefficients[:, :1] + ask.coefficients[:, 1:] @ x.T
-    return total
+    others = site.memory.get("others", np.zeros((0, len(x))))
+    if ask.weights.shape[1] not in (0, len(others)):
+        raise SiteFault(Fault.STALE_MEMORY, "the others' predictions are not in the memory")
+    return combine(ask.own, site.memory["own"], ask.weights, others, ask.coefficients, x)

@@ -34,6 +34,7 @@ class Learners:
     newcomer: Bool[np.ndarray, "L"]
     present: set[str]
     excluded: dict[str, str] = field(default_factory=dict)
+    _pooled: dict[bytes, Float64[np.ndarray, "q"]] = field(default_factory=dict, init=False, repr=False)
 
     @classmethod
     def of(cls, answers: Mapping[str, Fitted], newcomers: Sequence[str], former: Mapping[str, Fitted]) -> Learners:
@@ -100,8 +101,14 @@ class Learners:
         """Coefficients, intercept first, of the linear regression on the rows of all `members` together.
 
         Exact: means and products about the means add up (Chan, Golub, LeVeque 1983). Inputs that do not vary, or
-        depend on others, get the shortest solution.
+        depend on others, get the shortest solution. Solved once for each group: all of its members ask for it.
         """
+        key = members.tobytes()
+        if key not in self._pooled:
+            self._pooled[key] = self._solve(members)
+        return self._pooled[key]
+
+    def _solve(self, members: Bool[np.ndarray, "L"]) -> Float64[np.ndarray, "q"]:
         chosen = [shown for shown, member in zip(self.shown.values(), members, strict=True) if member]
         n = np.array([shown.n for shown in chosen], float)
         means = np.stack([shown.mean for shown in chosen])

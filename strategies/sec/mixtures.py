@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Bool, Float64, Int64
 
-from numerics.mixture import mix
+from numerics.mixture import combine
 from numerics.predictors import Predictors, mean_squared_errors
 from protocols.models import decode_model
 from strategies.sec.learners import Learners
@@ -128,10 +128,6 @@ def on_test_rows(
     found = {}
     for place, name in enumerate(learners.names):
         mixture = mixtures(name, learners, labels, learners.names, fit=fit, pooled=pooled, truth={})
-        total = mix(mixture.own[:, np.newaxis], predictions[place : place + 1])
-        if pooled:
-            total += mixture.coefficients[:, :1] + mixture.coefficients[:, 1:] @ x.T
-        else:
-            total += mix(mixture.weights, predictions)
+        total = combine(mixture.own, predictions[place], mixture.weights, predictions, mixture.coefficients, x)
         found[name] = dict(zip(mixture.combinations, mean_squared_errors(total, y).tolist(), strict=True))
     return found
