@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from jaxtyping import Float64, Int64, Shaped, UInt64
 
 from clients.dispatch import answers
+from clients.entities import keyed_hashes, shared_secret
 from clients.memory import Memory
 from clients.site import Site
 from consilience.durable import write_arrays
@@ -60,7 +59,7 @@ def survey(ask: Survey, site: Site) -> Holdings:
     keys = np.zeros(0, np.uint64)
     if ask.distribution != "row":
         _refuse_single_model(shard, site)
-        keys = instance_keys(shard, ask.salt, site.config.get("align-key-file"))
+        keys = instance_keys(shard, ask.salt, shared_secret(site.config))
     return Holdings(
         instances=shard.n,
         n_classes=max((n_values(labels) for labels in shard.classifiers.values()), default=0),
@@ -84,23 +83,10 @@ def _refuse_single_model(shard: Ensemble, site: Site) -> None:
         raise SiteFault(Fault.TOO_FEW_MODELS)
 
 
-def instance_keys(shard: Ensemble, salt: str, key_file: object = None) -> UInt64[np.ndarray, "n"]:
-    """Keyed 64-bit hashes (SipHash) of the instances' names; without names, of their row numbers.
-
-    The key comes from the run's salt and, where the sites share one, from the secret in `key_file`: without the secret
-    the fusion center could find out a name by hashing guesses.
-    """
-    import pandas as pd
-
-    secret = b""
-    if key_file:
-        try:
-            secret = Path(str(key_file)).expanduser().read_bytes()
-        except OSError as error:
-            raise SiteFault(Fault.BAD_CONFIGURATION, f"align-key-file cannot be read: {error}") from error
-    key = hashlib.sha256(secret + salt.encode()).hexdigest()[:16]
+def instance_keys(shard: Ensemble, salt: str, secret: bytes = b"") -> UInt64[np.ndarray, "n"]:
+    """Keyed 64-bit hashes of the instances' names; without names, of their row numbers (`clients.entities`)."""
     names = np.arange(shard.n) if shard.entity is None else shard.entity
-    return np.asarray(pd.util.hash_array(names.astype(str).astype(object), hash_key=key, categorize=False), np.uint64)
+    return keyed_hashes(names, secret, salt)[:, 0].copy()
 
 
 @answers(Setup)

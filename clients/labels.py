@@ -6,9 +6,10 @@ import re
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from jaxtyping import Float64, Int64, Shaped
+from jaxtyping import Float64, Int64
 
 from clients.data import DataError, Table, cell_name, match_columns, numeric, quoted, setting, split_patterns
+from clients.entities import entity_names
 from numerics.ensemble import Ensemble, Labels, n_values, present
 
 DEFAULT_CLASSES = "class_*"
@@ -71,7 +72,7 @@ def ensemble_from_table(table: Table, config: Mapping[str, object], n_classes: i
         classifiers=_models(table, classes, n_classes or None),
         clusterings=_models(table, clusters, None),
         truth=_hard(table, truth, n_classes or None) if truth else None,
-        entity=_entity(table, entity) if entity else None,
+        entity=entity_names(table, entity)[0] if entity else None,
     )
 
 
@@ -159,31 +160,6 @@ def _soft(table: Table, name: str, group: Mapping[int, str], n_classes: int | No
         )
     normalised: Float64[np.ndarray, "n k"] = values / np.where(none, 1.0, total)[:, np.newaxis]
     return normalised
-
-
-def _entity(table: Table, name: str) -> Shaped[np.ndarray, "n"]:
-    """The instances' names as text; every row has one, and no other row has it."""
-    names = table.column(name)
-    missing = np.array([cell is None for cell in names]) if names.dtype == object else np.isnan(names.astype(float))
-    for row in np.flatnonzero(missing)[:1]:
-        raise DataError(f"{cell_name(table, name, int(row))}: is empty; every row needs a name", "missing-value")
-    if names.dtype.kind == "f":
-        for row in np.flatnonzero(names != np.floor(names))[:1]:
-            raise DataError(
-                f"{cell_name(table, name, int(row))}: {names[row]:.15g} is no name; a name is a whole number or text",
-                "bad-shape",
-            )
-        names = names.astype(np.int64)
-    text = np.array([str(cell) for cell in names])
-    _, first, inverse = np.unique(text, return_index=True, return_inverse=True)
-    for row in np.flatnonzero(first[inverse] != np.arange(table.n))[:1]:
-        earlier = table.where(int(first[inverse[row]]))
-        raise DataError(
-            f"{cell_name(table, name, int(row))}: {str(text[row])[:20]!r} is the name of {earlier} already; a row "
-            "needs a name of its own",
-            "duplicate-entity",
-        )
-    return text
 
 
 # --- What a party is told -----------------------------------------------------------------------------------------

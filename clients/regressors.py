@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import importlib
 import re
 import warnings
 from collections.abc import Callable, Mapping
@@ -20,6 +21,7 @@ from sklearn.neural_network import MLPRegressor
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVR
+from sklearn.tree import DecisionTreeRegressor
 
 from numerics.predictors import as_linear
 from numerics.threads import single_threaded
@@ -45,6 +47,8 @@ _METHODS: Mapping[str, Callable[[], BaseEstimator]] = {
     "nn": lambda: MLPRegressor(hidden_layer_sizes=(50,), solver="lbfgs", alpha=1.0, max_iter=300),
     "gb": GradientBoostingRegressor,
     "hgb": HistGradientBoostingRegressor,
+    # Of any depth: the smallest leaf alone says how fine it is (papers/attribute_distributed.txt, VI).
+    "tree": DecisionTreeRegressor,
 }
 METHODS = tuple(_METHODS)
 """Short names of all methods."""
@@ -54,10 +58,9 @@ MOST_STEPS = 1000
 _STEPS = frozenset({"n_estimators", "max_iter", "alphas", "hidden_layer_sizes"})
 """Settings that say how many."""
 
-_TREES = frozenset({"rf", "gb", "hgb"})
-_EQUIVARIANT = _TREES | {"lr"}
-"""Methods that give the same function whatever the units of x and y: they need no scaler."""
-_OURS = {
+_LEAF = "min_samples_leaf"
+"""The setting by which a method shows that it grows trees: these need no scaler, whatever the units of x and y."""
+OURS: Mapping[str, str] = {
     "random_state": "a run's seed sets it",
     "n_jobs": "a site answers with one thread",
     "warm_start": "every fit starts anew",
@@ -68,7 +71,7 @@ _OURS = {
     "init": "no other model may be sent",
     "loss": "the protocol compares squared errors",
     "max_samples": "a tree of a few rows would hold single outcomes",
-    "min_samples_leaf": "sec.min-leaf sets it",
+    _LEAF: "residual.min-leaf or sec.min-leaf sets it",
     "subsample": "a tree of a few rows would hold single outcomes",
 }
 """Settings that are not a candidate's to choose."""
@@ -78,6 +81,10 @@ _SETTING = re.compile(
     r"""\s*(?P<name>[A-Za-z_]\w*)\s*=\s*(?:"(?P<double>[^"]*)"|'(?P<single>[^']*)'|(?P<bare>[^\s,()"'=]+))\s*(?:,|(?=\)))"""
 )
 _CLOSE = re.compile(r"\s*\)")
+
+
+class SettingsError(ValueError):
+    """Settings that cannot be read, or are none of a method; the message is what follows the method's name."""
 
 
 class CandidateError(ValueError):
@@ -91,7 +98,7 @@ class Candidate:
     Attributes
     ----------
     method : str
-        Its short name, of `METHODS`.
+        Its short name, of `METHODS`; or the full name of an estimator of scikit-learn, where its owner may name any.
     settings : tuple of (str, value)
         Parameters of the scikit-learn estimator that differ from ours, by name.
     text : str
@@ -129,7 +136,10 @@ def parse_candidates(text: str) -> tuple[Candidate, ...]:
         name = _NAME.match(text, at)
         if name is None:
             raise CandidateError(f"candidates {text!r}: cannot read {text[at:].strip()!r}; {_example()}")
-        settings, end = _settings(text, name.end())
+        try:
+            settings, end = read_settings(text, name.end())
+        except SettingsError as error:
+            raise CandidateError(f"candidates {text!r}: {error}; {_example()}") from None
         candidate = _candidate(name[1], settings, text[name.start(1) : end])
         if any(each.key == candidate.key for each in found):
             raise CandidateError(f"candidates {text!r}: {candidate.text} is there twice; name every candidate once")
@@ -144,23 +154,29 @@ def _example() -> str:
     return f"write names with or without settings, e.g. 'lasso rf(max_depth=3)'; there are: {', '.join(METHODS)}"
 
 
-def _settings(text: str, at: int) -> tuple[dict[str, Value], int]:
-    """The settings in parentheses that begin at a place of the text, if any do, and where they end."""
+def read_settings(text: str, at: int) -> tuple[dict[str, Value], int]:
+    """The settings in parentheses that begin at a place of the text, if any do, and where they end.
+
+    Raises
+    ------
+    SettingsError
+        If there is something else than settings, or one twice.
+    """
     if text[at : at + 1] != "(":
         if text[at : at + 1].strip(" \t\r\n,"):
-            raise CandidateError(f"candidates {text!r}: cannot read {text[at:]!r}; {_example()}")
+            raise SettingsError(f"cannot read {text[at:]!r}")
         return {}, at
     settings: dict[str, Value] = {}
     at += 1
     while not (close := _CLOSE.match(text, at)):
         setting = _SETTING.match(text, at)
         if setting is None:
-            raise CandidateError(
-                f"candidates {text!r}: cannot read the settings from {text[at:]!r} on; write name=value, separated by "
-                f"commas, and close the parenthesis; {_example()}"
+            raise SettingsError(
+                f"cannot read the settings from {text[at:]!r} on; write name=value, separated by commas, and close the "
+                "parenthesis"
             )
         if setting["name"] in settings:
-            raise CandidateError(f"candidates {text!r}: the setting {setting['name']} is there twice")
+            raise SettingsError(f"the setting {setting['name']} is there twice")
         quoted = setting["double"] if setting["double"] is not None else setting["single"]
         settings[setting["name"]] = quoted if quoted is not None else _value(setting["bare"])
         at = setting.end()
@@ -184,26 +200,60 @@ def _candidate(method: str, settings: dict[str, Value], text: str) -> Candidate:
         near = difflib.get_close_matches(method, METHODS, n=1)
         hint = f"; did you mean {near[0]}?" if near else ""
         raise CandidateError(f"unknown candidate {method!r}; there are: {', '.join(METHODS)}{hint}")
-    estimator = _METHODS[method]()
+    try:
+        check_settings(method, settings, OURS, "a candidate's")
+    except SettingsError as error:
+        raise CandidateError(f"candidate {text}: {error}") from None
+    return Candidate(method, tuple(sorted(settings.items())), text)
+
+
+def check_settings(method: str, settings: Mapping[str, Value], ours: Mapping[str, str], whose: str) -> None:
+    """Whether a method takes these settings.
+
+    Parameters
+    ----------
+    method : str
+        As in `Candidate`.
+    settings : Mapping
+        By name.
+    ours : Mapping of str
+        Settings that are not to be chosen, with the reason.
+    whose : str
+        ``a candidate's``: who may not choose these.
+
+    Raises
+    ------
+    SettingsError
+        If it has no such setting, does not take the value, or the setting is one of `ours`.
+    """
+    estimator = _unfitted(method)
     known = estimator.get_params(deep=False)
+    may_be_none = method == "ridge" or "." in method
     for name, value in settings.items():
-        free = ", ".join(sorted(set(known) - set(_OURS)))
+        free = ", ".join(sorted(set(known) - set(ours)))
         if name not in known:
-            raise CandidateError(f"candidate {text}: {method} has no setting {name!r}; it has: {free}")
-        if name in _OURS:
-            raise CandidateError(f"candidate {text}: {name} is not a candidate's to set ({_OURS[name]}); set: {free}")
-        if name == "cv" and not ((type(value) is int and value >= 2) or (value is None and method == "ridge")):
-            raise CandidateError(f"candidate {text}: cv is a number of parts of the rows, 2 or more, not {value!r}")
+            raise SettingsError(f"{method} has no setting {name!r}; it has: {free}")
+        if name in ours:
+            raise SettingsError(f"{name} is not {whose} to set ({ours[name]}); set: {free}")
+        if name == "cv" and not ((type(value) is int and value >= 2) or (value is None and may_be_none)):
+            raise SettingsError(f"cv is a number of parts of the rows, 2 or more, not {value!r}")
         if name in _STEPS and type(value) is int and value > MOST_STEPS:
-            raise CandidateError(f"candidate {text}: {name} is {MOST_STEPS} at most, not {value}")
+            raise SettingsError(f"{name} is {MOST_STEPS} at most, not {value}")
         if value == "precomputed":
-            raise CandidateError(f"candidate {text}: {name} needs rows, nothing precomputed; set: {free}")
+            raise SettingsError(f"{name} needs rows, nothing precomputed; set: {free}")
     estimator.set_params(**settings)
     try:
         estimator._validate_params()
     except ValueError as error:
-        raise CandidateError(f"candidate {text}: {error}") from None
-    return Candidate(method, tuple(sorted(settings.items())), text)
+        raise SettingsError(str(error)) from None
+
+
+def _unfitted(method: str) -> BaseEstimator:
+    """The estimator of a short or full name, with the settings that it has of itself."""
+    if method in _METHODS:
+        return _METHODS[method]()
+    module, _, name = method.rpartition(".")
+    return getattr(importlib.import_module(module), name)()
 
 
 # -- how they are fitted ----------------------------------------------------------------------------------------------
@@ -233,16 +283,14 @@ def build(candidate: Candidate, *, standardize: str, min_leaf: int, seed: int) -
     """
     if standardize not in STANDARDIZE:
         raise ValueError(f"standardize is one of {', '.join(STANDARDIZE)}, not {standardize!r}")
-    estimator = _METHODS[candidate.method]().set_params(**dict(candidate.settings))
+    estimator = _unfitted(candidate.method).set_params(**dict(candidate.settings))
     known = estimator.get_params(deep=False)
-    if "random_state" in known:
-        estimator.set_params(random_state=seed)
-    if candidate.method in _TREES:
-        estimator.set_params(min_samples_leaf=min_leaf)
+    given = {name: value for name, value in (("random_state", seed), (_LEAF, min_leaf)) if name in known}
+    estimator.set_params(**given)
     if known.get("cv") is not None:
         # In the order of the rows the parts would differ wherever a site keeps its rows sorted.
         estimator.set_params(cv=KFold(known["cv"], shuffle=True, random_state=seed))
-    if standardize != "model" or candidate.method in _EQUIVARIANT:
+    if standardize != "model" or _LEAF in known or isinstance(estimator, LinearRegression):
         return estimator
     scaled = Pipeline([("scale", StandardScaler()), ("method", estimator)])
     return TransformedTargetRegressor(regressor=scaled, transformer=StandardScaler())
@@ -278,9 +326,7 @@ def fit(
         Whatever the method raises that cannot be fitted to these rows.
     """
     if np.ptp(y) == 0:
-        constant = LinearRegression()
-        constant.coef_, constant.intercept_, constant.n_features_in_ = np.zeros(x.shape[1]), float(y[0]), x.shape[1]
-        return constant
+        return constant(float(y[0]), x.shape[1])
     model = build(candidate, standardize=standardize, min_leaf=min_leaf, seed=seed)
     method = model.regressor.steps[-1][1] if isinstance(model, TransformedTargetRegressor) else model
     if isinstance(method, KNeighborsRegressor):
@@ -295,3 +341,10 @@ def fit(
         warnings.simplefilter("ignore")
         model.fit(x, y)
     return as_linear(model) or model
+
+
+def constant(value: float, n_inputs: int) -> LinearRegression:
+    """A model of that many inputs that says the same of every row."""
+    model = LinearRegression()
+    model.coef_, model.intercept_, model.n_features_in_ = np.zeros(n_inputs), value, n_inputs
+    return model

@@ -68,15 +68,28 @@ def shard(config: Mapping[str, Any], partition: int, partitions: int, seed: int,
     """
     if not config.get("protocol"):
         return _scenario_shard(_of_all_sites(config), partition, partitions, seed)
-    source = str(config.get("data", ""))
-    if not source:
-        raise SiteFault(Fault.NO_DATA_FILE, "no data: set data=... in the node configuration")
-    if simulated:
-        source = str(_party_file(source, partition, partitions)[0])
+    source = _own_source(config, partition, partitions, simulated=simulated)
     settings = tuple(sorted((key, value) for key, value in config.items() if key != "data"))
     path = Path(source).expanduser()
     changed = path.stat().st_mtime_ns if path.is_file() else 0
     return _own_shard(source, changed, settings)
+
+
+def own_data(config: Mapping[str, Any], partition: int, partitions: int, *, simulated: bool) -> Any:
+    """A party's own data as they are read, before a protocol takes what it needs of them. Parameters as of `shard`."""
+    from clients.data import DataError, load
+
+    try:
+        return load({**config, "data": _own_source(config, partition, partitions, simulated=simulated)})
+    except DataError as error:
+        raise own_log(error) from error
+
+
+def _own_source(config: Mapping[str, Any], partition: int, partitions: int, *, simulated: bool) -> str:
+    source = str(config.get("data", ""))
+    if not source:
+        raise SiteFault(Fault.NO_DATA_FILE, "no data: set data=... in the node configuration")
+    return str(_party_file(source, partition, partitions)[0]) if simulated else source
 
 
 @lru_cache(maxsize=8)

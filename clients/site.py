@@ -14,7 +14,7 @@ import numpy as np
 from flwr.app import Context
 
 from clients.memory import Arrays, Memory, MemoryStore
-from clients.shards import cell_settings, party_name, shard
+from clients.shards import cell_settings, own_data, party_name, shard
 from consilience.durable import replacing
 from protocols.faults import Fault, SiteFault, usable_name
 from protocols.message import Ask
@@ -91,6 +91,8 @@ class Site:
         Its own directory, for output files; None when the site has set none.
     seed, round : int
         Of the ask.
+    session : str
+        Which run this is.
     repetition : int
         Which draw of the scenario this lane works on.
     memory : Memory
@@ -103,6 +105,7 @@ class Site:
     directory: Path | None
     seed: int
     round: int
+    session: str
     lane: str
     _arrays: Arrays
     _store: MemoryStore
@@ -121,6 +124,7 @@ class Site:
             directory=directory,
             seed=ask.seed,
             round=ask.round,
+            session=ask.session,
             lane="0",
             _arrays=store.load(ask.round) if ask.parcels else {},
             _store=store,
@@ -148,6 +152,11 @@ class Site:
     def shard(self) -> Any:
         """The private shard of this lane's repetition."""
         return shard(self.config, *_partition(self.config), self.seed + self.repetition, simulated=self.simulated)
+
+    @property
+    def own_data(self) -> Any:
+        """The party's own data as they are read now."""
+        return own_data(self.config, *_partition(self.config), simulated=self.simulated)
 
     @property
     def rng(self) -> np.random.Generator:

@@ -40,6 +40,11 @@ class Fault(IntEnum):
     BAD_CANDIDATES = 28
     ROWS_IN_MOMENTS = 29
     OUTPUT_NOT_WRITTEN = 30
+    BROKEN_SEAL = 31
+    NO_SAVED_MODEL = 32
+    NO_ENTITIES = 33
+    BAD_AGENT = 34
+    NO_OUTCOME = 35
 
     @property
     def message(self) -> str:
@@ -86,6 +91,20 @@ _MESSAGES = {
         "it has so few rows that they could be solved for from the sums that sec.combine=pooled-linear asks for"
     ),
     Fault.OUTPUT_NOT_WRITTEN: "it could not write its own output file (disk full, or no permission?)",
+    Fault.BROKEN_SEAL: (
+        "what came sealed for it could not be opened; do all sites have the same align-key-file, and is nobody "
+        "changing messages?"
+    ),
+    Fault.NO_SAVED_MODEL: (
+        "it has kept no model of the run that is to predict; did it take part in that run, with the same "
+        "site-output-dir?"
+    ),
+    Fault.NO_ENTITIES: (
+        "its entities have no names, which residual.align=id matches rows by; set id in its node configuration, or "
+        "residual.align=row-order where all sites have the same rows in the same order"
+    ),
+    Fault.BAD_AGENT: "its agent cannot be read, or not be fitted to its data; the details are in the site's own log",
+    Fault.NO_OUTCOME: "it is asked for the outcome and has none; set target in the node configuration of one site",
 }
 
 

@@ -177,10 +177,11 @@ def _scalar_bytes(content: RecordDict, name: str) -> int:
 def _describe(name: str, spec: FieldSpec, payload: Payload, arrays: ArrayRecord) -> dict[str, Any]:
     value = getattr(payload, name)
     if spec.kind == "array":
-        return {"shape": list(value.shape), "dtype": spec.dtype, "bytes": len(arrays[name].data)}
+        return {"shape": list(value.shape), "dtype": value.dtype.name, "bytes": len(arrays[name].data)}
     if spec.kind == "arrays":
         size = sum(len(arrays[f"{name}.{place}"].data) for place in range(len(value)))
-        return {"shape": [list(item.shape) for item in value], "dtype": spec.dtype, "bytes": size}
+        dtypes = sorted({item.dtype.name for item in value}) or spec.dtypes[:1]
+        return {"shape": [list(item.shape) for item in value], "dtype": " and ".join(dtypes), "bytes": size}
     if spec.kind == "strs":
         return {"shape": [len(value)], "dtype": "str", "bytes": sum(len(item.encode()) for item in value)}
     size = len(value.encode()) if spec.kind == "str" else {"bool": 1}.get(spec.kind, 8)

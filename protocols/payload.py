@@ -1,14 +1,17 @@
 """Typed payloads, their encoding into Flower records and their checks on arrival.
 
 A payload is a frozen dataclass. Its annotations are its contract: jaxtyping arrays (``Float64[np.ndarray, "k k_m"]``,
-``tuple[Int64[np.ndarray, "k _"], ...]``), ``bool``, ``int``, ``float``, ``str``, ``tuple[str, ...]``. Arrays cross as
-raw little-endian numbers, never as pickles; the receiver checks field names, dtype, shape (one size for one dimension
-name within a payload; ``_`` is any) and that floating-point numbers are finite, before any handler sees them.
+``tuple[Int64[np.ndarray, "k _"], ...]``), ``bool``, ``int``, ``float``, ``str``, ``tuple[str, ...]``. An array of one
+of several dtypes is a union of annotations that differ in nothing else (``Float64[np.ndarray, "n"] |
+Float32[np.ndarray, "n"]``). Arrays cross as raw little-endian numbers, never as pickles; the receiver checks field
+names, dtype, shape (one size for one dimension name within a payload; ``_`` is any) and that floating-point numbers
+are finite, before any handler sees them.
 """
 
 from __future__ import annotations
 
 import math
+import types
 import typing
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
@@ -68,14 +71,14 @@ class FieldSpec:
     ----------
     kind : str
         ``array``, ``arrays`` (a tuple of them), or a scalar kind: ``bool``, ``int``, ``float``, ``str``, ``strs``.
-    dtype : str
-        Of arrays; empty for scalars.
+    dtypes : tuple of str
+        Of arrays, any of which may come, the usual one first; empty for scalars.
     dims : tuple of str
         Names, sizes or ``_`` of an array's dimensions.
     """
 
     kind: str
-    dtype: str = ""
+    dtypes: tuple[str, ...] = ()
     dims: tuple[str, ...] = ()
 
     @classmethod
@@ -86,16 +89,26 @@ class FieldSpec:
         kind = "array"
         if typing.get_origin(annotation) is tuple and typing.get_args(annotation)[1:] == (...,):
             kind, annotation = "arrays", typing.get_args(annotation)[0]
-        dims = str(getattr(annotation, "dim_str", "")).split()
-        plain = all(dim.isidentifier() or dim.isdigit() for dim in dims)  # no "...", "*k" or "k+1": not checked here
-        listed = getattr(annotation, "dtypes", ())
-        dtypes = set(listed) - {"bool_"} if isinstance(listed, list | tuple) else set()  # "bool_": numpy 1's name
-        if len(dtypes) != 1 or not plain:
-            raise TypeError(f"{annotation!r} cannot cross the wire")
-        dtype = str(dtypes.pop())
-        if dtype not in _DTYPES:
-            raise TypeError(f"arrays of {dtype} cannot cross the wire; use one of {', '.join(_DTYPES)}")
-        return cls(kind, dtype, tuple(dims))
+        union = typing.get_origin(annotation) in (types.UnionType, typing.Union)
+        members = [_array_type(each) for each in (typing.get_args(annotation) if union else (annotation,))]
+        dims = members[0][1]
+        if any(other != dims for _, other in members):
+            raise TypeError(f"{annotation!r} cannot cross the wire: its members differ in more than their dtype")
+        return cls(kind, tuple(dtype for dtype, _ in members), dims)
+
+
+def _array_type(annotation: Any) -> tuple[str, tuple[str, ...]]:
+    """The dtype and the dimensions of one array annotation."""
+    dims = tuple(str(getattr(annotation, "dim_str", "")).split())
+    plain = all(dim.isidentifier() or dim.isdigit() for dim in dims)  # no "...", "*k" or "k+1": not checked here
+    listed = getattr(annotation, "dtypes", ())
+    dtypes = set(listed) - {"bool_"} if isinstance(listed, list | tuple) else set()  # "bool_": numpy 1's name
+    if len(dtypes) != 1 or not plain:
+        raise TypeError(f"{annotation!r} cannot cross the wire")
+    dtype = str(dtypes.pop())
+    if dtype not in _DTYPES:
+        raise TypeError(f"arrays of {dtype} cannot cross the wire; use one of {', '.join(_DTYPES)}")
+    return dtype, dims
 
 
 @cache
@@ -148,9 +161,9 @@ def _check_scalar(title: str, name: str, spec: FieldSpec, value: Any) -> None:
 
 def _check_array(title: str, name: str, spec: FieldSpec, value: Any, sizes: dict[str, tuple[int, str]]) -> None:
     if not isinstance(value, np.ndarray):
-        raise PayloadError(title, name, f"expected an array of {spec.dtype}, got {type(value).__name__}")
-    if value.dtype.name != spec.dtype:
-        raise PayloadError(title, name, f"expected dtype {spec.dtype}, got {value.dtype.name}")
+        raise PayloadError(title, name, f"expected an array of {' or '.join(spec.dtypes)}, got {type(value).__name__}")
+    if value.dtype.name not in spec.dtypes:
+        raise PayloadError(title, name, f"expected dtype {' or '.join(spec.dtypes)}, got {value.dtype.name}")
     if value.ndim != len(spec.dims):
         raise PayloadError(title, name, f"expected {len(spec.dims)} dimensions {spec.dims}, got shape {value.shape}")
     for dim, size in zip(spec.dims, value.shape, strict=True):
@@ -159,7 +172,7 @@ def _check_array(title: str, name: str, spec: FieldSpec, value: Any, sizes: dict
         expected, where = (int(dim), "its declaration") if dim.isdigit() else sizes.setdefault(dim, (size, name))
         if size != expected:
             raise PayloadError(title, name, f"dimension {dim!r} has size {size}, but {expected} in {where}")
-    if spec.dtype.startswith("float") and not np.isfinite(value).all():
+    if value.dtype.kind == "f" and not np.isfinite(value).all():
         raise PayloadError(title, name, "holds NaN or infinity")
 
 

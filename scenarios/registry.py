@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from numerics.columns import Outcomes
+
 Config = Mapping[str, bool | int | float | str]
 """Run configuration, checked by `server.config`."""
 
@@ -71,6 +73,9 @@ class Scenario:
         ``truth(config, seed, n_sites)``: for every site, in the order of the sites' names, what only the maker of the
         world knows (of `sec`, a learner's true cluster); used to judge the result, never to reach it. It gives None
         where nobody knows: with the user's own file in place of a made sample.
+    outcome : Callable[[Config, int], Outcomes] or None
+        ``outcome(config, seed)``: the outcomes that the fusion center holds (of `residual`); its rows are those of
+        every shard.
     cells : Callable[[Config], Sequence[Cell]]
         The rows of its table, worked on side by side in one run; none: the run has one result and no table.
     at_once : int
@@ -89,6 +94,7 @@ class Scenario:
     baselines: Callable[[Config, int], Mapping[str, float]]
     published: Mapping[str, float] = field(default_factory=dict)
     truth: Callable[[Config, int, int], list[int] | None] | None = None
+    outcome: Callable[[Config, int], Outcomes] | None = None
     cells: Callable[[Config], Sequence[Cell]] = no_cells
     at_once: int = 0
     shown: tuple[str, ...] = ()
@@ -153,7 +159,7 @@ def register(scenario: Scenario) -> Scenario:
 
 def scenarios() -> dict[str, Scenario]:
     """All scenarios by name, in the order of their names."""
-    from scenarios import bc3e, sec  # noqa: F401  (register their scenarios on import)
+    from scenarios import bc3e, residual, sec  # noqa: F401  (register their scenarios on import)
 
     return dict(sorted(_SCENARIOS.items()))
 

@@ -14,13 +14,15 @@ from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 
 from clients.data import DataError, party_files
+from clients.data.outcomes import center_outcomes
 from clients.data.testset import center_columns
 from clients.shards import party_name
 from clients.site import results_name
 from consilience.settings import declared, to_toml
+from numerics.columns import Outcomes
 from scenarios.registry import Cell, Scenario, ScenarioError, chosen_cells, find
 from server.config import Config, ConfigError, checked
-from server.earlier import clustering_to_join
+from server.earlier import clustering_to_join, ensemble_to_use
 from server.evaluation import Evaluation, evaluate
 from server.report import figures, ledger_summary
 from server.results import Report, ResultsDirectory, ResultsError, versions
@@ -35,6 +37,9 @@ app = ServerApp()
 
 REFUSALS = (CheckpointError, ConfigError, DataError, FusionError, ResultsError, ScenarioError)
 """What a user can mend: shown as one line."""
+
+_EARLIER = {"residual": ensemble_to_use, "sec": clustering_to_join}
+"""By protocol, what reads an earlier run's results that this one goes on from."""
 
 _NOT_OF_THE_RUN = {"output-dir", "resume-from", "min-sites", "round-timeout"}
 """Keys that a resumed run may change: they do not touch the result."""
@@ -90,7 +95,7 @@ def run(grid: Grid, context: Context) -> Path:
     except BaseException:
         _leave(directory, started=started)
         raise
-    evaluation = evaluate(config, scenario, strategy, result.outcomes)
+    evaluation = evaluate(config, scenario, strategy, result.outcomes, result.ledger)
     report = _report(config, scenario, protocol, strategy, result, evaluation)
     return directory.finish(report, evaluation.arrays, result.ledger, figures(report, evaluation.arrays))
 
@@ -101,9 +106,9 @@ def _strategy(
     """The protocol's strategy; of a scenario that is a table, one for every cell."""
     from_config = importlib.import_module(f"strategies.{protocol}").from_config
     common["n_sites"] = n_sites
-    earlier = clustering_to_join(config) if protocol == "sec" else {}
+    earlier = _EARLIER[protocol](config) if protocol in _EARLIER else {}
     if scenario is None:
-        reference = Reference(test=center_columns(config), earlier=earlier)
+        reference = Reference(**_own_reference(protocol, config), earlier=earlier)
         strategy: FusionStrategy = from_config(config, reference=reference, **common)
         return strategy
     common["at_once"] = scenario.at_once
@@ -112,7 +117,9 @@ def _strategy(
     _refuse_what_rows_set(scenario, cells, config)
     for each in [cell.settings for cell in cells] or [{}]:
         settings = {**config, **each}
-        reference = Reference(truth=_truth(settings, scenario, n_sites), earlier=earlier)
+        reference = Reference(
+            truth=_truth(settings, scenario, n_sites), outcome=_outcome(settings, scenario), earlier=earlier
+        )
         members.append(from_config(settings, reference=reference, **common))
     return Table(members, **common) if cells else members[0]
 
@@ -127,6 +134,20 @@ def _refuse_what_rows_set(scenario: Scenario, cells: Sequence[Cell], config: Con
                 raise ScenarioError(
                     f"{key} is set by the rows of {scenario.name}; choose among them, as in cells='{label}={value}'"
                 )
+
+
+def _own_reference(protocol: str, config: Config) -> dict[str, Any]:
+    """What the center's own files say."""
+    if protocol != "residual":
+        return {"test": center_columns(config)}
+    outcomes = center_outcomes(config)
+    return {} if outcomes is None else {"outcome": lambda repetition: outcomes}
+
+
+def _outcome(config: Config, scenario: Scenario) -> Callable[[int], Outcomes] | None:
+    """By repetition, the outcomes that the center of a scenario holds."""
+    outcome = scenario.outcome
+    return None if outcome is None else lambda repetition: outcome(config, int(config["seed"]) + repetition)
 
 
 def _truth(config: Config, scenario: Scenario, n_sites: int) -> Callable[[int], Mapping[str, int]] | None:
@@ -213,4 +234,5 @@ def _report(
         config=dict(config),
         command=_command(config, len(result.sites)),
         convergence=result.convergence,
+        session=strategy.session,
     )

@@ -42,6 +42,13 @@ def _one_of(*values: str) -> dict[str, Any]:
     return {"allowed": "one of " + ", ".join(repr(value) for value in values), "test": lambda value: value in values}
 
 
+def _is_number(text: str, low: float, high: float) -> bool:
+    try:
+        return low <= float(text) <= high
+    except ValueError:
+        return False
+
+
 _POSITIVE: dict[str, Any] = {"allowed": "greater than 0", "test": lambda value: value > 0}
 _NOT_NEGATIVE: dict[str, Any] = {"allowed": "0 or greater", "test": lambda value: value >= 0}
 _AT_LEAST_1: dict[str, Any] = {"allowed": "1 or greater", "test": lambda value: value >= 1}
@@ -68,6 +75,8 @@ KEYS: dict[str, Key] = {
     "classes": Key(str, "columns of class labels, names or globs"),
     "clusters": Key(str, "columns of cluster labels, names or globs"),
     "truth": Key(str, "column of known classes, for evaluation at the site only"),
+    "labels": Key(str, "residual: the fusion center's file of outcomes, with the columns `target` and `id`"),
+    "align-key-file": Key(str, "secret by which entities' names are hashed; a real site names its own"),
     "bc3e.distribution": Key(
         str, "what the sites hold: instances, models, or any entries", **_one_of("row", "column", "arbitrary")
     ),
@@ -90,6 +99,74 @@ KEYS: dict[str, Key] = {
         float, "scenario: share of labelled data; 0: the scenario's own", "from 0 to below 1", lambda v: 0 <= v < 1
     ),
     "bc3e.clusterings": Key(str, "scenario: which clusterings", **_one_of("k", "k-3k-6k", "k-2k-4k-6k")),
+    # Empty ones: as the scenario has it, else as `strategies.residual.Settings`.
+    "residual.algorithm": Key(
+        str,
+        "how the agents learn together; empty: parallel",
+        **_one_of("", "parallel", "greedy", "sip", "average", "meta-linear", "meta-boosting"),
+    ),
+    "residual.agent": Key(str, "an agent's method, e.g. 'tree' or 'hgb(max_depth=3)'; empty: tree"),
+    "residual.min-leaf": Key(int, "fewest rows in a leaf of a tree; 0: 40, or less of few rows", **_NOT_NEGATIVE),
+    "residual.power": Key(
+        str,
+        "p of the reweighting (eq. 37): a number, or auto, chosen on held-out rows; empty: auto",
+        "empty, 'auto' or a number from 1 to 20",
+        lambda value: value in ("", "auto") or _is_number(value, 1, 20),
+    ),
+    "residual.powers": Key(
+        str,
+        "candidates of auto",
+        "numbers from 1 to 20, 12 at most",
+        lambda value: 0 < len(value.split()) <= 12 and all(_is_number(each, 1, 20) for each in value.split()),
+    ),
+    "residual.step": Key(
+        str,
+        "length of a step: back-search (Algorithm 4), or the full one; empty: search",
+        **_one_of("", "search", "full"),
+    ),
+    "residual.rounds": Key(int, "iterations at most; 0: 60", "from 0 to 100000", lambda value: 0 <= value <= 100_000),
+    "residual.stop": Key(
+        str,
+        "after all iterations, when the training error, or that of held-out rows, no longer falls; empty: held-out",
+        **_one_of("", "rounds", "train", "held-out"),
+    ),
+    "residual.patience": Key(int, "iterations without a smaller error after which it stops", **_AT_LEAST_1),
+    "residual.shrinkage": Key(float, "nu of sip and greedy; 0: 1", "from 0 to 1", lambda value: 0 <= value <= 1),
+    "residual.steps": Key(
+        int, "sip and greedy: residual steps of an agent in one ask", "from 1 to 1000", lambda value: 1 <= value <= 1000
+    ),
+    "residual.ridge": Key(float, "lambda of eq. (35), relative to the mean power of a prediction", **_NOT_NEGATIVE),
+    "residual.intercept": Key(bool, "learn about the mean outcome, or about 0 as the paper's formulas"),
+    "residual.idle-share": Key(
+        float,
+        "parallel: share of the power below which an agent is no longer asked",
+        "from 0 to below 1",
+        lambda value: 0 <= value < 1,
+    ),
+    "residual.validation": Key(
+        float,
+        "share of the rows to learn from on which p and the end are chosen",
+        "greater than 0, below 1",
+        lambda value: 0 < value < 1,
+    ),
+    "residual.holdout": Key(
+        float, "own data: share of the rows that are test rows", "from 0 to 0.9", lambda value: 0 <= value <= 0.9
+    ),
+    "residual.refit": Key(bool, "when p and the end are chosen, learn once more from all rows"),
+    "residual.align": Key(
+        str, "entities by name, or by row; empty: by name where there are names", **_one_of("", "id", "row-order")
+    ),
+    "residual.topology": Key(
+        str, "sip: the residual goes through the center, or sealed from agent to agent", **_one_of("center", "ring")
+    ),
+    "residual.precision": Key(str, "numbers on the wire", **_one_of("float64", "float32")),
+    "residual.model": Key(str, "results directory of an earlier run whose agents are to predict their present rows"),
+    "residual.correlation": Key(
+        float,
+        "scenario: correlation of the two attributes; 0: the scenario's own",
+        "from 0 to below 1",
+        lambda value: 0 <= value < 1,
+    ),
     # Empty ones: as the scenario has it, else as `strategies.sec.Settings`.
     "sec.candidates": Key(str, "methods a learner chooses among, e.g. 'lr rf(max_depth=3)'; empty: 'rf lr'"),
     "sec.standardize": Key(

@@ -38,3 +38,24 @@ def clustering_to_join(config: Config) -> dict[str, Shaped[np.ndarray, "..."]]:
                 f"sec.join: {path} was made with sec.{name}={then!r}, this run has {now!r}; set the same"
             )
     return dict(arrays)
+
+
+def ensemble_to_use(config: Config) -> dict[str, Shaped[np.ndarray, "..."]]:
+    """Arrays of the run whose agents `residual.model` wants to predict, and its ``session``; empty where none is named.
+
+    Raises
+    ------
+    ResultsError
+        If there are no such results, or they are not of `residual` on the parties' own data.
+    """
+    path = str(config["residual.model"]).strip()
+    if not path:
+        return {}
+    if not config["protocol"]:
+        raise ResultsError("residual.model: a scenario learns anew; give the parties' own data (protocol, data)")
+    report, arrays = load(Path(path).expanduser())
+    if report.protocol != "residual":
+        raise ResultsError(f"residual.model: {path} are results of {report.protocol}, not of residual")
+    if "beta" not in arrays or not report.config.get("protocol"):
+        raise ResultsError(f"residual.model: of {path} no agent has kept a model; learn from the parties' own data")
+    return {**arrays, "session": np.array(report.session)}

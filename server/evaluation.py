@@ -14,6 +14,8 @@ from strategies.fusion import FusionStrategy
 from strategies.table import Table
 
 Values = dict[str, Float64[np.ndarray, "repetitions"]]
+Lines = Sequence[Mapping[str, Any]]
+"""Lines of the ledger."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +46,7 @@ class Evaluation:
 
 
 def evaluate(
-    config: Config, scenario: Scenario | None, strategy: FusionStrategy, outcomes: Sequence[Any]
+    config: Config, scenario: Scenario | None, strategy: FusionStrategy, outcomes: Sequence[Any], ledger: Lines = ()
 ) -> Evaluation:
     """Metrics, table and arrays of a run.
 
@@ -58,25 +60,50 @@ def evaluate(
         As it was run.
     outcomes : Sequence
         One a repetition.
+    ledger : Sequence of Mapping
+        What crossed the wire, for strategies that count it.
     """
     excluded: dict[str, str] = {}
     for outcome in outcomes:
         excluded = {**strategy.excluded(outcome), **excluded}
     if scenario is not None and isinstance(strategy, Table):
-        metrics, table, arrays = _of_cells(config, scenario, strategy, outcomes)
+        metrics, table, arrays = _of_cells(config, scenario, strategy, outcomes, ledger)
         return Evaluation(metrics, table, arrays, excluded)
-    values = _values(config, scenario, strategy, outcomes)
+    lines = _by_lane(ledger, depth=1)
+    crossed = [lines.get(str(r), ()) for r in range(len(outcomes))]
+    values = _values(config, scenario, strategy, outcomes, crossed)
     metrics = summarise(values)
     arrays = {f"repetitions_{name}": value for name, value in values.items()} if len(outcomes) > 1 else {}
     arrays |= strategy.arrays(outcomes[0])
     return Evaluation(metrics, strategy.table(metrics, outcomes[0]), arrays, excluded, strategy.notes(outcomes[0]))
 
 
-def _values(config: Config, scenario: Scenario | None, strategy: FusionStrategy, outcomes: Sequence[Any]) -> Values:
-    """Every repetition's metrics, and what a user would do instead; what some repetition lacks is left out."""
+def _by_lane(ledger: Lines, depth: int) -> dict[str, Lines]:
+    """The ledger's lines by the first `depth` numbers of their lane: an inner lane's belong to the outer one."""
+    found: dict[str, list[Mapping[str, Any]]] = {}
+    for line in ledger:
+        found.setdefault(".".join(line["lane"].split(".")[:depth]), []).append(line)
+    return dict(found)
+
+
+def _values(
+    config: Config,
+    scenario: Scenario | None,
+    strategy: FusionStrategy,
+    outcomes: Sequence[Any],
+    crossed: Sequence[Lines],
+) -> Values:
+    """Every repetition's metrics and costs, and what a user would do instead; what some repetition lacks is left out.
+
+    `crossed` are the ledger's lines of each repetition.
+    """
     every = [
-        {**strategy.metrics(outcome), **(scenario.baselines(config, strategy.seed + r) if scenario else {})}
-        for r, outcome in enumerate(outcomes)
+        {
+            **strategy.metrics(outcome),
+            **strategy.costs(lines),
+            **(scenario.baselines(config, strategy.seed + r) if scenario else {}),
+        }
+        for r, (outcome, lines) in enumerate(zip(outcomes, crossed, strict=True))
     ]
     names = [name for name in every[0] if all(name in each for each in every)]
     return {name: np.array([each[name] for each in every], float) for name in names}
@@ -94,12 +121,19 @@ def summarise(values: Values) -> dict[str, float]:
 
 
 def _of_cells(
-    config: Config, scenario: Scenario, strategy: Table, outcomes: Sequence[Any]
+    config: Config, scenario: Scenario, strategy: Table, outcomes: Sequence[Any], ledger: Lines
 ) -> tuple[dict[str, float], list[dict[str, Any]], dict[str, np.ndarray]]:
     """A row for every cell; the metrics are means over the cells."""
     cells = chosen_cells(scenario, config)
+    lines = _by_lane(ledger, depth=2)
     values = [
-        _values({**config, **cell.settings}, scenario, member, [outcome[place] for outcome in outcomes])
+        _values(
+            {**config, **cell.settings},
+            scenario,
+            member,
+            [outcome[place] for outcome in outcomes],
+            [lines.get(f"{r}.{place}", ()) for r in range(len(outcomes))],
+        )
         for place, (cell, member) in enumerate(zip(cells, strategy.members, strict=True))
     ]
     names = [name for name in values[0] if all(name in each for each in values)]
@@ -108,7 +142,23 @@ def _of_cells(
     metrics["n_cells"] = float(len(cells))
     table = [_row(cell, summarise(each), scenario.shown) for cell, each in zip(cells, values, strict=True)]
     arrays = {f"cells_{name}": value for name, value in stacked.items()}
+    arrays |= _curves(strategy, outcomes)
     return metrics, table, arrays | strategy.members[0].arrays(outcomes[0][0])
+
+
+def _curves(strategy: Table, outcomes: Sequence[Any]) -> dict[str, np.ndarray]:
+    """Curves of every cell and repetition by name, ``(cells, repetitions, t)``; NaN behind the end of a shorter one."""
+    every = [[member.curves(outcome[place]) for outcome in outcomes] for place, member in enumerate(strategy.members)]
+    curves = {}
+    for name in dict.fromkeys(name for cell in every for each in cell for name in each):
+        longest = max(len(each[name]) for cell in every for each in cell if name in each)
+        stacked = np.full((len(every), len(outcomes), longest), np.nan)
+        for place, cell in enumerate(every):
+            for r, each in enumerate(cell):
+                if name in each:
+                    stacked[place, r, : len(each[name])] = each[name]
+        curves[f"cells_{name}"] = stacked
+    return curves
 
 
 def _row(cell: Cell, metrics: Mapping[str, float], shown: Sequence[str]) -> dict[str, Any]:

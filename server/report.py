@@ -48,7 +48,11 @@ _ANSWERS: dict[str, tuple[tuple[str, str, dict[str, str]], ...]] = {
         ("n_clusters", "a number of clusters", {}),
     ),
     "residual": (
-        ("test_mse", "a mean squared error on test rows", {}),
+        (
+            "test_mse",
+            "a mean squared error on test rows",
+            {"mse_average": "by the mean of the agents alone", "mse_centralized": "by boosting the pooled columns"},
+        ),
         ("train_mse", "a mean squared error on training rows", {}),
     ),
     "coreset": (("cost", "a fair clustering cost", {"cost_unfair": "without the bounds of fairness"}),),
@@ -166,7 +170,7 @@ def ledger_summary(lines: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     -------
     dict
         ``messages`` (distinct round, direction and site), ``bytes_to_sites``, ``bytes_from_sites``, ``by_payload``
-        {payload: {direction, messages, bytes, fields {name: {dtype, shape of the first, bytes in all}}}} and
+        {payload: {direction, messages, bytes, fields {name: {every dtype, shape of the first, bytes in all}}}} and
         ``by_site`` {site: {bytes_to, bytes_from}}, both ordered by name. The direction of a payload that crossed both
         ways is ``"both"``.
     """
@@ -190,6 +194,8 @@ def ledger_summary(lines: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
             total = payload["fields"].setdefault(
                 name, {"dtype": each["dtype"], "shape": list(each["shape"]), "bytes": 0}
             )
+            if each["dtype"] not in total["dtype"].split(" and "):
+                total["dtype"] += f" and {each['dtype']}"
             total["bytes"] += each["bytes"]
     return {
         "messages": len(messages),

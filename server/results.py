@@ -74,6 +74,8 @@ class Report:
         The command that repeats the run.
     convergence : list of dict
         A row a round: ``round`` and the strategy's own measures, bytes and seconds.
+    session : str
+        Name under which the sites keep what they remember of the run: its id, or that of the run it went on from.
     """
 
     schema: int = SCHEMA
@@ -93,6 +95,7 @@ class Report:
     config: dict[str, Any] = field(default_factory=dict)
     command: str = ""
     convergence: list[dict[str, Any]] = field(default_factory=list)
+    session: str = ""
 
     def to_json(self) -> str:
         """The report as JSON text; equal reports give equal text, and every float is read back exactly.
@@ -150,7 +153,7 @@ class Report:
 
 _JSON_TYPES: dict[str, tuple[type, ...]] = {
     **dict.fromkeys(("schema", "seed", "rounds"), (int,)),
-    **dict.fromkeys(("scenario", "protocol", "command"), (str,)),
+    **dict.fromkeys(("scenario", "protocol", "command", "session"), (str,)),
     **dict.fromkeys(("sites", "table", "convergence", "notes"), (list,)),
     **dict.fromkeys(("metrics", "published", "ledger", "versions", "missing", "config"), (dict,)),
     "seconds": (float, int),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from protocols.message import Parcel
 from protocols.payload import Payload
@@ -106,6 +106,38 @@ def together(conversations: Mapping[str, Conversation[Result]], at_once: int = 0
                 del requests[lane]
         fill()
     return {lane: results[lane] for lane in conversations}
+
+
+def carrying(extra: Mapping[str, Payload], conversation: Conversation[Result]) -> Conversation[Result]:
+    """A conversation whose first request carries one more ask to each of some sites, at no round of its own.
+
+    Parameters
+    ----------
+    extra : Mapping[str, Payload]
+        By site; asked before what the conversation asks, and the answer is only waited for.
+    conversation : Conversation
+        Its first request names its sites (`Tell`).
+    """
+    try:
+        first = next(conversation)
+    except StopIteration as stop:
+        return cast("Result", stop.value)
+    if not isinstance(first, Tell):
+        raise TypeError("only a request that names its sites can carry another")
+    asks = {site: (extra[site], *as_tuple(first.asks.get(site, ()))) for site in extra}
+
+    def check(site: str, answer: tuple[Payload, ...]) -> None:
+        if len(answer) > 1:
+            first.check(site, answer[1] if len(answer) == 2 else answer[1:])
+
+    answers = yield Tell(asks, check, first.measure)
+    inner = {site: each[1] if len(each) == 2 else each[1:] for site, each in answers.items() if len(each) > 1}
+    while True:
+        try:
+            request = conversation.send(inner)
+        except StopIteration as stop:
+            return cast("Result", stop.value)
+        inner = yield request
 
 
 def flatten(request: Request, lane: str = "") -> dict[str, Broadcast | Tell]:

@@ -6,7 +6,7 @@ import logging
 import time
 from abc import abstractmethod
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -114,8 +114,23 @@ class FusionStrategy(Strategy):
         """Numbers of `report.json` by name, of one repetition's outcome."""
         return {}
 
+    def costs(self, lines: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+        """Numbers of `report.json` by name, of what crossed the wire in one repetition; they join its `metrics`.
+
+        Parameters
+        ----------
+        lines : Sequence of Mapping
+            The repetition's lines of the ledger, of every inner lane too and in the order of the rounds, as
+            `protocols.message.ledger_lines` writes them. Envelopes belong to no repetition and are not among them.
+        """
+        return {}
+
     def arrays(self, outcome: Any) -> dict[str, np.ndarray]:
         """Arrays of `arrays.npz` by name, of the first repetition's outcome; never a site's private rows."""
+        return {}
+
+    def curves(self, outcome: Any) -> dict[str, np.ndarray]:
+        """Arrays ``(t,)`` by name, of one outcome, that a scenario's table has of every cell and repetition."""
         return {}
 
     def table(self, metrics: Mapping[str, float], outcome: Any) -> list[dict[str, Any]]:

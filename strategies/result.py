@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 from flwr.serverapp.strategy import Result
 
+from numerics.columns import Outcomes
+
 
 @dataclass
 class FusionResult(Result):
@@ -49,6 +51,8 @@ class Reference:
     ----------
     truth : Callable or None
         ``truth(repetition)``: by site name, what only the maker of a scenario knows (of `sec`, true clusters).
+    outcome : Callable or None
+        ``outcome(repetition)``: the outcomes, where the center holds them (of `residual`).
     test : Mapping[str, ndarray]
         Columns ``(t,)`` of the center's own test rows, by name; empty: it has none.
     earlier : Mapping[str, ndarray]
@@ -56,5 +60,6 @@ class Reference:
     """
 
     truth: Callable[[int], Mapping[str, int]] | None = None
+    outcome: Callable[[int], Outcomes] | None = None
     test: Mapping[str, np.ndarray] = field(default_factory=dict)
     earlier: Mapping[str, np.ndarray] = field(default_factory=dict)

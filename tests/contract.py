@@ -220,7 +220,7 @@ def _wrong_names(field: Field) -> list[tuple[str, Poison]]:
 
 def _wrong_types(field: Field) -> list[tuple[str, Poison]]:
     if field.keys:
-        other = "float32" if field.spec.dtype != "float32" else "int64"
+        other = "float32" if "float32" not in field.spec.dtypes else "int64"
         return [(f"is {other}", _changed(lambda values: values.astype(other))), ("is pickled", _pickle)]
     if field.spec.kind in ("array", "arrays"):
         return []
@@ -246,7 +246,7 @@ def _wrong_shapes(field: Field) -> list[tuple[str, Poison]]:
 def _not_finite(field: Field) -> list[tuple[str, Poison]]:
     if field.spec.kind == "float":
         return [(f"is {bad}", _set(bad)) for bad in (float("nan"), float("-inf"))]
-    if field.keys and field.spec.dtype.startswith("float") and decode_array(field.arrays[field.keys[0]]).size:
+    if field.keys and field.spec.dtypes[0].startswith("float") and decode_array(field.arrays[field.keys[0]]).size:
         return [(f"holds {bad}", _changed(partial(np.full_like, fill_value=bad))) for bad in (np.nan, np.inf)]
     return []
 
@@ -286,9 +286,8 @@ def _cut(field: Field) -> None:
 
 def _append(field: Field) -> None:
     count = field.scalars[field.name]
-    source = (
-        field.arrays[field.keys[0]] if count else encode_array(np.zeros((1,) * len(field.spec.dims), field.spec.dtype))
-    )
+    empty = np.zeros((1,) * len(field.spec.dims), field.spec.dtypes[0])
+    source = field.arrays[field.keys[0]] if count else encode_array(empty)
     field.arrays[f"{field.name}.{count}"] = source
     field.scalars[field.name] = count + 1
 

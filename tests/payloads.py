@@ -71,7 +71,7 @@ def example(cls: type[Payload], tuple_length: int = 2) -> Payload:
         if spec.kind == "array":
             shape = [int(dim) if dim.isdigit() else sizes.get(dim, 7) for dim in spec.dims]
             # What a small type holds of it is no canary: any number up to 255 stands in some message's sizes.
-            return np.full(shape, {"bool": True, "uint8": 98}.get(spec.dtype, CANARY_NUMBER), spec.dtype)
+            return np.full(shape, {"bool": True, "uint8": 98}.get(spec.dtypes[0], CANARY_NUMBER), spec.dtypes[0])
         if spec.kind == "arrays":
             return tuple(value(dataclasses.replace(spec, kind="array")) for _ in range(tuple_length))
         return {
@@ -111,8 +111,9 @@ def payloads(draw: st.DrawFn, cls: type[Payload]) -> Payload:
 
     def array(spec: FieldSpec) -> np.ndarray:
         shape = tuple(size(dim) for dim in spec.dims)
-        elements = {"allow_nan": False, "allow_infinity": False} if spec.dtype.startswith("float") else None
-        return draw(hnp.arrays(spec.dtype, shape, elements=elements))
+        dtype = draw(st.sampled_from(spec.dtypes))
+        elements = {"allow_nan": False, "allow_infinity": False} if dtype.startswith("float") else None
+        return draw(hnp.arrays(dtype, shape, elements=elements))
 
     values: dict[str, Any] = {}
     for name, spec in specs(cls).items():

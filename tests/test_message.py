@@ -30,6 +30,7 @@ from protocols.message import (
     write_ask,
 )
 from protocols.payload import RAW, Payload, PayloadError, encode, specs
+from protocols.residual import Fitted
 from tests.payloads import CLASSES, example, payloads, same, through_bytes
 
 ASKS = [cls for cls in CLASSES if cls.answer is not None]
@@ -351,6 +352,17 @@ def test_a_ledger_line_says_what_each_field_is() -> None:
         "mass": {"shape": [[2, 4], [2, 0]], "dtype": "int64", "bytes": 64},
         "log_theta": {"shape": [2], "dtype": "int64", "bytes": 16},
         "bound": {"shape": [], "dtype": "int", "bytes": 8},
+    }
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_a_ledger_line_shows_the_dtype_that_crossed(dtype: str) -> None:
+    parcels = [Parcel("0", Fitted(np.ones((3, 2), dtype), np.ones((0, 2))))]
+    content = write_answer(Answer("a", 1, 0, parcels))
+    _, line = ledger_lines(content, parcels, round_number=1, direction="from_site", site="a")
+    assert line["fields"] == {
+        "fitted": {"shape": [3, 2], "dtype": dtype, "bytes": 6 * np.dtype(dtype).itemsize},
+        "held": {"shape": [0, 2], "dtype": "float64", "bytes": 0},
     }
 
 

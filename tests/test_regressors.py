@@ -139,7 +139,7 @@ def test_what_cannot_be_read_is_refused_in_one_sentence(text: str, message: str)
 
 
 def test_trees_keep_the_leaf_size_of_the_run() -> None:
-    for method in ("rf", "gb", "hgb"):
+    for method in ("rf", "gb", "hgb", "tree"):
         assert build(one(method), standardize="model", min_leaf=7, seed=0).min_samples_leaf == 7
     forest = build(one("rf"), standardize="model", min_leaf=5, seed=3)
     assert (forest.n_estimators, forest.max_features, forest.n_jobs, forest.random_state) == (50, 1 / 3, None, 3)
@@ -147,7 +147,7 @@ def test_trees_keep_the_leaf_size_of_the_run() -> None:
 
 @pytest.mark.parametrize("method", METHODS)
 def test_what_feels_units_is_between_scalers(method: str) -> None:
-    scaled = method not in {"lr", "rf", "gb", "hgb"}
+    scaled = method not in {"lr", "rf", "gb", "hgb", "tree"}
     assert isinstance(build(one(method), standardize="model", min_leaf=1, seed=0), TransformedTargetRegressor) == scaled
     for standardize in ("learner", "none"):
         plain = build(one(method), standardize=standardize, min_leaf=1, seed=0)
@@ -163,7 +163,7 @@ def test_units_do_not_matter_to_a_model_with_its_scalers(method: str) -> None:
     model = fit(one(method), x, y, standardize="model", min_leaf=3, seed=1)
     moved = fit(one(method), x * units + shift, 4 * y + 32, standardize="model", min_leaf=3, seed=1)
     # A network's search of its minimum, and ties of splits, follow rounding errors.
-    tolerance = 0.05 if method in {"nn", "rf", "gb", "hgb"} else 1e-6
+    tolerance = 0.05 if method in {"nn", "rf", "gb", "hgb", "tree"} else 1e-6
     expected = 4 * model.predict(x) + 32
     assert np.abs(moved.predict(x * units + shift) - expected).mean() < tolerance * np.std(expected)
 

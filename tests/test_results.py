@@ -408,6 +408,14 @@ def test_ledger_summary_adds_up():
     assert ledger_summary(reversed(lines)) == summary
 
 
+def test_ledger_summary_says_every_dtype_in_which_a_field_crossed():
+    lines = [line(number, "to_site", "a", "Fit", 12) for number in range(4)]
+    for number, dtype in enumerate(["float64", "float32", "int64 and uint8", "float32"]):
+        lines[number]["fields"]["alpha"]["dtype"] = dtype
+    field = ledger_summary(lines)["by_payload"]["Fit"]["fields"]["alpha"]
+    assert field == {"dtype": "float64 and float32 and int64 and uint8", "shape": [3], "bytes": 48}
+
+
 def test_an_empty_ledger():
     summary = ledger_summary([])
     assert summary["messages"] == summary["bytes_to_sites"] == 0
@@ -480,7 +488,13 @@ def test_a_name_cannot_steer_the_terminal():
         ("bc3e", make().metrics, "accuracy of 0.942 ± 0.004 in 14 rounds, against 0.897 by majority vote; the paper"),
         ("bc3e", {"bound": -12.5}, "Together, 2 sites reached a bound on the log-likelihood of -12.5 in 14 rounds."),
         ("sec", {"mse_cluster": 0.1, "mse_alone": 0.3, "mse_all": 0.2}, "of 0.1 in 14 rounds, against 0.3 with every"),
-        ("residual", {"test_mse": 0.1, "train_mse": 0.2}, "a mean squared error on test rows of 0.1"),
+        ("residual", {"test_mse": 0.1, "train_mse": 0.2}, "a mean squared error on test rows of 0.1 in 14 rounds."),
+        (
+            "residual",
+            {"test_mse": 0.1, "mse_average": 0.7, "mse_centralized": 0.03},
+            "of 0.1 in 14 rounds, against 0.7 by the mean of the agents alone and 0.03 by boosting the pooled columns.",
+        ),
+        ("residual", {"test_mse": 0.1, "mse_centralized": 0.03}, "rounds, against 0.03 by boosting the pooled"),
         ("coreset", {"cost": 5.0, "cost_unfair": 4.0}, "of 5 in 14 rounds, against 4 without the bounds of fairness."),
         ("gp", {"smse": 0.25}, "a standardised mean squared error of 0.25"),
         ("other", {"b": 2.0, "a": 1.0}, "a value of a of 1"),

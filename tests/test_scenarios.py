@@ -95,7 +95,7 @@ def test_heart_from_openml_numbers_its_classes(monkeypatch: pytest.MonkeyPatch) 
         target = np.array(["present", "absent", "present"], dtype=object)
 
     monkeypatch.delenv(sources.DATA_VARIABLE, raising=False)
-    monkeypatch.setattr(sources, "fetch_openml", lambda *args, **kwargs: Bunch)
+    monkeypatch.setattr("scenarios.sources.files.fetch_openml", lambda *args, **kwargs: Bunch)
     assert sources.heart({})[1].tolist() == [1, 0, 1]
 
 

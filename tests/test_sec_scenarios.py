@@ -243,9 +243,9 @@ def test_simulation2_has_friedmans_functions_in_four_of_500_inputs() -> None:
         assert [len(rows.y_test) for rows in shards] == [100] + [0] * 19
         for label, rows in zip(drawn.two_groups({}, seed, 20), shards, strict=True):
             assert rows.x.shape == (100, 500)
-            errors.append(rows.y - (drawn.friedman3 if label else drawn.friedman2)(rows.x))
+            errors.append(rows.y - (sources.friedman3 if label else sources.friedman2)(rows.x))
         first = shards[0]
-        assert (first.y_test - drawn.friedman2(first.x_test)).var() == pytest.approx(0.01, rel=0.6)
+        assert (first.y_test - sources.friedman2(first.x_test)).var() == pytest.approx(0.01, rel=0.6)
     assert np.var(errors) == pytest.approx(0.01, rel=0.1)
     assert abs(np.mean(errors)) < 0.01
     x = np.vstack([rows.x for rows in shards])
@@ -258,8 +258,8 @@ def test_simulation2_has_friedmans_functions_in_four_of_500_inputs() -> None:
 
 def test_friedmans_functions_by_hand() -> None:
     x = np.array([[3.0, 2.0, 2.25, 1.0], [1.0, 1.0, 2.0, 1.0]])  # u = 4 and 1
-    np.testing.assert_allclose(drawn.friedman2(x), [5.0, np.sqrt(2)])
-    np.testing.assert_allclose(drawn.friedman3(x), [np.arctan(4 / 3), np.pi / 4])
+    np.testing.assert_allclose(sources.friedman2(x), [5.0, np.sqrt(2)])
+    np.testing.assert_allclose(sources.friedman3(x), [np.arctan(4 / 3), np.pi / 4])
 
 
 def test_table_2_is_published_for_five_sets_of_candidates() -> None:
@@ -401,7 +401,7 @@ def test_grid_from_openml_leaves_the_label_out(grid_file: Path, monkeypatch: pyt
         data = table.drop(columns="stab")
         target = table["stab"]
 
-    monkeypatch.setattr(sources, "fetch_openml", lambda *args, **kwargs: Bunch)
+    monkeypatch.setattr("scenarios.sources.files.fetch_openml", lambda *args, **kwargs: Bunch)
     found, expected = sources.read_grid(None), sources.read_grid(grid_file)
     assert found.features == expected.features
     np.testing.assert_array_equal(found.x, expected.x)
@@ -412,7 +412,7 @@ def test_grid_without_file_and_network_says_where_to_get_it(monkeypatch: pytest.
     def unreachable(*args: object, **kwargs: object) -> None:
         raise OSError("network is cut")
 
-    monkeypatch.setattr(sources, "fetch_openml", unreachable)
+    monkeypatch.setattr("scenarios.sources.files.fetch_openml", unreachable)
     with pytest.raises(ScenarioError, match=r"network is cut.*dataset/471, or CONSILIENCE_DATA to a directory"):
         measured.grid({}, 0, 50)
 

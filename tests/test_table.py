@@ -17,7 +17,7 @@ from clients.site import Site
 from numerics.rows import Rows
 from protocols.bc3e import Survey
 from protocols.faults import Fault, SiteFault
-from protocols.message import Ask
+from protocols.message import ENVELOPE, Ask
 from scenarios import registry
 from scenarios.registry import Cell, Config, Scenario, ScenarioError, chosen_cells
 from server.evaluation import evaluate
@@ -304,11 +304,16 @@ class Told(FusionStrategy):
     def excluded(self, outcome: dict[str, Any]) -> Mapping[str, str]:
         return {name.removeprefix("left out "): value for name, value in outcome.items() if name.startswith("left")}
 
+    def costs(self, lines: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+        return {"bytes": float(sum(line["bytes"] for line in lines))} if lines else {}
 
-def evaluated(outcomes: Sequence[Any], shown: tuple[str, ...] = (), cells: str = "") -> Any:
+
+def evaluated(
+    outcomes: Sequence[Any], shown: tuple[str, ...] = (), cells: str = "", ledger: Sequence[Mapping[str, Any]] = ()
+) -> Any:
     scenario = replace(WORLD, shown=shown)
     members = [Told(seed=5) for _ in chosen_cells(scenario, {"cells": cells})]
-    return evaluate({"cells": cells, "sec.effect": 1.0}, scenario, Table(members, seed=5), outcomes)
+    return evaluate({"cells": cells, "sec.effect": 1.0}, scenario, Table(members, seed=5), outcomes, ledger)
 
 
 def test_metrics_of_a_table_are_means_over_its_cells() -> None:
@@ -359,6 +364,46 @@ def test_own_data_have_no_baselines_and_every_repetitions_values() -> None:
     np.testing.assert_array_equal(found.arrays["repetitions_m"], [1, 4])
     assert found.table == []
     assert not [name for name in evaluate({}, None, Told(), [{"m": 1.0}]).arrays if name != "first"]
+
+
+def crossed(**sizes: int) -> list[dict[str, Any]]:
+    """A ledger of two sites: by lane (``_1_0`` for ``1.0``, ``_`` for an envelope), the bytes of each one's line."""
+    lanes = {name.removeprefix("_").replace("_", "."): size for name, size in sizes.items()}
+    return [{"lane": lane, "site": site, "bytes": size} for lane, size in lanes.items() for site in "ab"]
+
+
+def test_what_crossed_in_a_repetition_joins_its_metrics() -> None:
+    outcomes = [{"m": 1.0}] * 11
+    sizes = {f"_{r}": r for r in range(11)}  # lane 10 is not lane 1
+    found = evaluate({}, None, Told(), outcomes, crossed(_=100, **sizes, _1_0=1000, _1_0_2=10_000))
+    np.testing.assert_array_equal(found.arrays["repetitions_bytes"], [0, 22_002, *range(4, 22, 2)])
+    assert found.metrics["bytes"] == pytest.approx((22_000 + 2 * 55) / 11)
+
+
+def test_what_crossed_in_a_cell_joins_that_cells_row() -> None:
+    outcomes = [[{"m": 1.0}, {"m": 5.0}], [{"m": 2.0}, {"m": 10.0}]]
+    ledger = crossed(_=100, _0_0=1, _0_1=2, _1_0=3, _1_1=4, _1_1_0=40, _0_10=1000)
+    found = evaluated(outcomes, ledger=ledger)
+    np.testing.assert_array_equal(found.arrays["cells_bytes"], [[2, 6], [4, 88]])
+    assert [row["bytes"] for row in found.table] == [4, 46]
+    assert found.metrics["bytes"] == 25
+
+
+def test_costs_that_some_repetition_lacks_are_left_out() -> None:
+    assert "bytes" not in evaluate({}, None, Told(), [{"m": 1.0}] * 2, crossed(_0=1)).metrics
+
+
+def test_a_run_gives_its_strategies_what_crossed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def costs(self: FusionStrategy, lines: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+        return {"bytes": float(sum(line["bytes"] for line in lines)), "lanes": float(len({x["lane"] for x in lines}))}
+
+    monkeypatch.setattr(FusionStrategy, "costs", costs)
+    report, arrays = load(run_whole(table_config(tmp_path), N_SITES))
+    assert arrays["cells_bytes"].shape == (2, REPETITIONS)
+    assert (arrays["cells_lanes"] == 1).all()
+    envelopes = report.ledger["by_payload"][ENVELOPE]["bytes"]
+    everything = report.ledger["bytes_to_sites"] + report.ledger["bytes_from_sites"]
+    assert arrays["cells_bytes"].sum() == everything - envelopes
 
 
 def test_conversations_of_the_cells_run_side_by_side() -> None:

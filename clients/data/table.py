@@ -31,9 +31,11 @@ Code = Literal[
 ]
 """All that the fusion center may be told about a site's bad data."""
 
-_NUMBER = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*", re.ASCII)
+NUMBER = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*", re.ASCII)
+"""A number as text."""
 _INFINITY = re.compile(r"\s*[+-]?inf(inity)?\s*", re.ASCII | re.IGNORECASE)
-_UNKNOWN = frozenset({"", "?", "-", "na", "n/a", "nan", "null", "none"})
+UNKNOWN = frozenset({"", "?", "-", "na", "n/a", "nan", "null", "none"})
+"""What people write, in upper or lower case, where nothing is known."""
 _SHOWN = 20  # characters of a cell, or names of columns, in a message: enough to recognise it by
 
 
@@ -285,7 +287,7 @@ def numeric(table: Table, name: str, *, allow_missing: bool) -> Float64[np.ndarr
     """
     values = table.column(name)
     if values.dtype == object:
-        is_text = (cell is not None and not _NUMBER.fullmatch(cell) for cell in values)
+        is_text = (cell is not None and not NUMBER.fullmatch(cell) for cell in values)
         for row in np.flatnonzero(np.fromiter(is_text, np.bool_, table.n))[:1]:
             raise _text_error(table, name, int(row), allow_missing=allow_missing)
     numbers = values.astype(np.float64)  # None becomes NaN
@@ -307,7 +309,7 @@ def _text_error(table: Table, name: str, row: int, *, allow_missing: bool) -> Da
     if _INFINITY.fullmatch(cell):
         return _infinite_error(table, name, row)
     shown = repr(cell if len(cell) <= _SHOWN else cell[:_SHOWN] + "...")
-    unknown = cell.strip().lower() in _UNKNOWN
+    unknown = cell.strip().lower() in UNKNOWN
     hint = f"; leave {'the cell empty' if allow_missing else 'the row out'} where nothing is known" if unknown else ""
     return DataError(
         f"{cell_name(table, name, row)}: {shown} is text where a number belongs{hint}",

@@ -1,4 +1,4 @@
-"""The center's own test rows in a simulation on own data: the file ``_test`` beside the parties' files."""
+"""The center's own files in a simulation on own data, beside the parties': the test rows of ``_test``."""
 
 from __future__ import annotations
 
@@ -20,16 +20,10 @@ def center_columns(config: Mapping[str, object]) -> dict[str, Float64[np.ndarray
     DataError
         If the file cannot be read, lacks the column that `target` names, or has an empty cell in a column of numbers.
     """
-    folder = setting(config, "data")
-    if not folder or not Path(folder).expanduser().is_dir():
+    path = center_file(config, "_test")
+    if path is None:
         return {}
-    beside = sorted(Path(folder).expanduser().iterdir())
-    paths = [p for p in beside if site_name(p) == "_test" and p.name.lower().endswith(ENDINGS) and p.is_file()]
-    if not paths:
-        return {}
-    if len(paths) > 1:
-        raise DataError(f"{folder}: holds {' and '.join(p.name for p in paths)}; keep one", "bad-configuration")
-    table = read_table(paths[0])
+    table = read_table(path)
     target = setting(config, "target")
     if target:
         numeric(table, target, allow_missing=False)
@@ -38,3 +32,21 @@ def center_columns(config: Mapping[str, object]) -> dict[str, Float64[np.ndarray
         for name, values in table.columns.items()
         if values.dtype.kind in "iuf"
     }
+
+
+def center_file(config: Mapping[str, object], name: str) -> Path | None:
+    """The center's own file of that name in the folder of a simulation on own data; None where there is none.
+
+    Raises
+    ------
+    DataError
+        If there are several, which differ in their endings.
+    """
+    folder = setting(config, "data")
+    if not folder or not Path(folder).expanduser().is_dir():
+        return None
+    beside = sorted(Path(folder).expanduser().iterdir())
+    paths = [p for p in beside if site_name(p) == name and p.name.lower().endswith(ENDINGS) and p.is_file()]
+    if len(paths) > 1:
+        raise DataError(f"{folder}: holds {' and '.join(p.name for p in paths)}; keep one", "bad-configuration")
+    return paths[0] if paths else None

@@ -20,6 +20,7 @@ _TOLD = {
     "rf": "its trees: thresholds lie between two of your values, leaves are means of your outcomes",
     "gb": "its trees, as of rf; many of them together can come close to single outcomes",
     "hgb": "its trees, as of rf; many of them together can come close to single outcomes",
+    "tree": "the tree: thresholds lie between two of your values, leaves are means of your outcomes",
     "knn": "ALL YOUR ROWS, outcomes too",
     "svr": "SOME OF YOUR ROWS, those at the margin",
 }
@@ -99,7 +100,7 @@ def _candidate_lines(candidates: tuple[Candidate, ...], config: Mapping[str, obj
         told = _TOLD[each.method]
         if each.method in ROW_MODELS and not _allowed(config):
             told = "not tried: such a model holds rows, and allow-row-models is not set"
-        if each.method in ("rf", "gb", "hgb"):
+        if each.method in ("rf", "gb", "hgb", "tree"):
             least = max(int(str(config.get(key) or 0)) for key in ("sec.min-leaf", "min-leaf")) or Select.min_leaf
             told += f" ({least} rows or more in a leaf)"
         if each.method in ("nn", *ROW_MODELS) and (config.get("sec.standardize") or Select.standardize) == "model":

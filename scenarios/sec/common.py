@@ -1,57 +1,19 @@
-"""What the worlds of SEC have in common: streams, settings, arrays that nobody can change."""
+"""What the worlds of SEC have in common: streams, settings, registration."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
-import numpy as np
-
-from scenarios.registry import Config, Scenario, ScenarioError, register
-
-Baselines = Callable[[Config, int], Mapping[str, float]]
+from scenarios.common import Baselines, no_baselines, settings_of
+from scenarios.registry import Scenario, register
 
 # A world draws from streams of its own: [seed, world, ...].
 SIMULATION1, SIMULATION2, FAIRNESS, GRID, CT = range(5)
 
-
-def number(config: Config, key: str, default: float, low: float, high: float = np.inf) -> float:
-    """A number of the run configuration.
-
-    Raises
-    ------
-    ScenarioError
-        If it is none, or does not lie between `low` and `high` (both included).
-    """
-    value = config.get(key, default)
-    if isinstance(value, bool | str) or not low <= value <= high or not np.isfinite(value):
-        allowed = f"{low:g} or greater" if np.isinf(high) else f"from {low:g} to {high:g}"
-        raise ScenarioError(f"{key} must be a finite number, {allowed}, not {value!r}")
-    return value
-
-
-def check_sites(name: str, n_sites: int, needed: int) -> None:
-    """Refuse another number of sites than the world has."""
-    if n_sites != needed:
-        raise ScenarioError(f"{name} has {needed} sites and cannot be split over {n_sites}")
-
-
-def no_baselines(config: Config, seed: int) -> dict[str, float]:
-    """Nothing: the run itself measures alone, cluster, all and, where the truth is known, oracle."""
-    return {}
+settings = partial(settings_of, "sec")
 
 
 def add(*, baselines: Baselines = no_baselines, **world: Any) -> Scenario:
     """Register a world of SEC, a table for a fixed number of sites; `world`: the other fields of `Scenario`."""
     return register(Scenario(protocol="sec", any_number=False, baselines=baselines, **world))
-
-
-def frozen(*arrays: np.ndarray) -> None:
-    """Make arrays read-only: worlds are shared between cells, repetitions and sites."""
-    for array in arrays:
-        array.setflags(write=False)
-
-
-def settings(**values: Any) -> dict[str, Any]:
-    """Keys of the run configuration under ``sec.``, e.g. ``k_min=1`` for ``sec.k-min``."""
-    return {f"sec.{key.replace('_', '-')}": value for key, value in values.items()}

@@ -10,17 +10,10 @@ import numpy as np
 from jaxtyping import Float64, Int64
 
 from numerics.rows import Rows
+from scenarios import sources
+from scenarios.common import check_sites, frozen, number
 from scenarios.registry import Cell, Config
-from scenarios.sec.common import (
-    FAIRNESS,
-    SIMULATION1,
-    SIMULATION2,
-    add,
-    check_sites,
-    frozen,
-    number,
-    settings,
-)
+from scenarios.sec.common import FAIRNESS, SIMULATION1, SIMULATION2, add, settings
 
 N_SIMULATED = 20
 """Learners of both simulations; the first half follow one function, the others another."""
@@ -166,23 +159,9 @@ def simulation2(config: Config, seed: int, n_sites: int) -> list[Rows]:
     return list(_friedman(seed))
 
 
-def friedman2(x: Float64[np.ndarray, "n p"]) -> Float64[np.ndarray, "n"]:
-    """``sqrt(X1^2 + (X2 X3 - 1 / (X2 X4))^2)`` of the first four columns (Friedman 1991)."""
-    return np.asarray(np.hypot(x[:, 0], _friedman_u(x)))
-
-
-def friedman3(x: Float64[np.ndarray, "n p"]) -> Float64[np.ndarray, "n"]:
-    """``arctan((X2 X3 - 1 / (X2 X4)) / X1)`` of the first four columns (Friedman 1991)."""
-    return np.asarray(np.arctan(_friedman_u(x) / x[:, 0]))
-
-
-def _friedman_u(x: Float64[np.ndarray, "n p"]) -> Float64[np.ndarray, "n"]:
-    return np.asarray(x[:, 1] * x[:, 2] - 1 / (x[:, 1] * x[:, 3]))
-
-
 @lru_cache(maxsize=4)  # 8 MB each
 def _friedman(seed: int) -> tuple[Rows, ...]:
-    functions: tuple[Callable[[np.ndarray], np.ndarray], ...] = (friedman2, friedman3)
+    functions: tuple[Callable[[np.ndarray], np.ndarray], ...] = (sources.friedman2, sources.friedman3)
     low, high = np.array([0.0, 40 * np.pi, 0.0, 1.0]), np.array([100.0, 560 * np.pi, 1.0, 11.0])
     features = tuple(f"x{j + 1}" for j in range(_P_2))
     learners = []

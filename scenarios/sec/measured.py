@@ -11,8 +11,9 @@ from jaxtyping import Int64
 
 from numerics.rows import Rows
 from scenarios import sources
+from scenarios.common import check_sites, frozen, number
 from scenarios.registry import Cell, Config, ScenarioError
-from scenarios.sec.common import CT, GRID, add, check_sites, frozen, number, settings
+from scenarios.sec.common import CT, GRID, add, settings
 
 # -- Electrical Grid Stability under attack ---------------------------------------------------------------------------
 

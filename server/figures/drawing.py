@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -50,3 +50,23 @@ def plain(text: object, most: int = 24) -> str:
     """Text as it is, cut to `most` characters: a dollar sign would start matplotlib's mathematics."""
     shown = str(text)
     return (shown if len(shown) <= most else shown[: most - 1] + "…").replace("$", r"\$")
+
+
+def explain(axes: Axes, handles: Sequence[Any], labels: Sequence[str], abreast: int = 0) -> None:
+    """A legend above the figure, where it covers no data; `abreast` entries in a row, 0: all of them."""
+    axes.figure.legend(
+        handles, labels, loc="outside upper center", ncols=abreast or len(labels), frameon=False, fontsize=9
+    )
+
+
+def scale(axes: Axes, which: str, values: Sequence[float]) -> None:
+    """A logarithmic axis, with numbers written out, for values that span a power of ten or more."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    if not values or min(values) <= 0 or max(values) < 10 * min(values):
+        return
+    axes.set(**{f"{which}scale": "log"})
+    axis = axes.xaxis if which == "x" else axes.yaxis
+    axis.set_major_locator(LogLocator(subs=(1, 2, 5) if max(values) < 1000 * min(values) else (1,)))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axis.set_minor_formatter(NullFormatter())

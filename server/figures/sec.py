@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from jaxtyping import Float64, Int64, Shaped
 
-from server.figures.drawing import BLUE, GREEN, ORANGE, VERMILION, plain, png, png_panels
+from server.figures.drawing import BLUE, GREEN, ORANGE, VERMILION, explain, plain, png, png_panels, scale
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -159,12 +159,7 @@ def _counted(k: int) -> str:
 def _mark(axes: Axes, x: float, label: str) -> None:
     """A dashed line, explained above the axes."""
     line = axes.axvline(x, color=VERMILION, linestyle="--", linewidth=1.2, zorder=1)
-    _explain(axes, [line], [label])
-
-
-def _explain(axes: Axes, handles: Sequence[Any], labels: Sequence[str]) -> None:
-    """A legend above the figure, where it covers no data."""
-    axes.figure.legend(handles, labels, loc="outside upper center", ncols=len(labels), frameon=False, fontsize=9)
+    explain(axes, [line], [label])
 
 
 # -- alone, with the cluster, with all --------------------------------------------------------------------------------
@@ -200,10 +195,10 @@ def _draw_comparison(axes: Axes, rows: Sequence[tuple[str, Row]], report: Report
     if len(rows) > _CLUSTERS:
         axes.set_ylabel(f"the first {_CLUSTERS} clusters")
     axes.set_ylim(len(rows) - 0.5, -0.5)
-    _scale(axes, "x", [row[f"{prefix}{way}"] for _, row in rows for way in _COMPARED if f"{prefix}{way}" in row])
+    scale(axes, "x", [row[f"{prefix}{way}"] for _, row in rows for way in _COMPARED if f"{prefix}{way}" in row])
     axes.margins(x=0.06)
     axes.set_xlabel(_ERROR)
-    _explain(axes, list(handles.values()), list(handles))
+    explain(axes, list(handles.values()), list(handles))
 
 
 def _errors_told(report: Report) -> str:
@@ -283,7 +278,7 @@ def _draw_correct(axes: Axes, curves: _Curves) -> None:
     axes.set_ylabel("share of repetitions with all\nclusters correct (1: all of them)")
     _draw_x(axes, curves)
     if len(labels) > 1:
-        _explain(axes, lines, [label or "this run" for label in labels])
+        explain(axes, lines, [label or "this run" for label in labels])
 
 
 def _draw_errors(panels: Sequence[Axes], curves: _Curves, styles: Mapping[str, _Style]) -> None:
@@ -298,11 +293,11 @@ def _draw_errors(panels: Sequence[Axes], curves: _Curves, styles: Mapping[str, _
         axes.set_title(plain(name), fontsize=9)
         _draw_x(axes, curves)
     for axes in panels:
-        _scale(axes, "y", values)
+        scale(axes, "y", values)
     panels[0].set_ylabel(_ERROR.replace(" (", "\n("))
     if any(f"{metric} published" in row for rows in curves.groups.values() for row in rows for metric in styles):
         handles["published"] = _cross(panels[0])
-    _explain(panels[0], list(handles.values()), list(handles))
+    explain(panels[0], list(handles.values()), list(handles))
 
 
 def _curve(axes: Axes, rows: Sequence[Row], x: str, metric: str, style: _Style) -> Line2D:
@@ -333,19 +328,6 @@ def _draw_x(axes: Axes, curves: _Curves) -> None:
         if len(values) <= _EIGENVALUES:
             axes.set_xticks(values, [f"{value:g}" for value in values])
     axes.set_xlabel(_AXES.get(curves.x, plain(curves.x)))
-
-
-def _scale(axes: Axes, which: str, values: Sequence[float]) -> None:
-    """A logarithmic axis, with numbers written out, for values that span a power of ten or more."""
-    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
-
-    if not values or min(values) <= 0 or max(values) < 10 * min(values):
-        return
-    axes.set(**{f"{which}scale": "log"})
-    axis = axes.xaxis if which == "x" else axes.yaxis
-    axis.set_major_locator(LogLocator(subs=(1, 2, 5) if max(values) < 1000 * min(values) else (1,)))
-    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    axis.set_minor_formatter(NullFormatter())
 
 
 def _curves_told(report: Report, metric: str, what: str) -> str:

@@ -1,0 +1,111 @@
+"""The outcomes that the fusion center of attribute-distributed regression holds, from its own files."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float64, Shaped
+
+from clients.data.files import read_table
+from clients.data.table import DataError, Table, cell_name, numeric, quoted, setting
+from clients.data.testset import center_file
+from clients.entities import entity_names
+from numerics.columns import Outcomes
+
+
+def center_outcomes(config: Mapping[str, object]) -> Outcomes | None:
+    """The outcomes in the center's own files.
+
+    Parameters
+    ----------
+    config : Mapping
+        Run configuration. ``labels`` is a CSV, Parquet or NPZ file; in a simulation on own data, where it is not set, a
+        file ``_labels`` in the folder ``data`` takes its place, and the rows of a file ``_test`` there are test rows.
+        ``target`` and ``id`` name the columns of outcomes and of entities' names (without ``id`` entities go by
+        their row). ``residual.model``: nothing is learnt, so outcomes may be empty or all missing.
+
+    Returns
+    -------
+    Outcomes or None
+        Test rows last; None where the center has no file.
+
+    Raises
+    ------
+    DataError
+        If a file cannot be read, has no column `target` or `id`, an outcome is empty or no number, an entity has no
+        name, another's, or is in both files; or if there are test rows and none to learn from.
+    """
+    predicting = bool(setting(config, "residual.model"))
+    labels = setting(config, "labels") or center_file(config, "_labels")
+    held_out = center_file(config, "_test")
+    if not labels and held_out and not predicting:
+        raise DataError(
+            f"{held_out}: gives outcomes to test on, but the fusion center has none to learn from; set labels to the "
+            "file that holds them, or name it _labels and lay it beside",
+            "bad-configuration",
+        )
+    parts = [_read(path, config, predicting=predicting) for path in (labels, held_out) if path]
+    if not parts:
+        return None
+    if len(parts) == 2:
+        _check_apart(*parts)
+    return Outcomes(
+        y=np.concatenate([part.y for part in parts]),
+        entity=None if parts[0].entity is None else np.concatenate([part.entity for part in parts]),
+        n_test=len(parts[-1].y) if held_out else 0,
+        entity_kind=parts[0].kind,
+    )
+
+
+@dataclass(frozen=True)
+class _Part:
+    """One file's rows."""
+
+    table: Table
+    id: str
+    y: Float64[np.ndarray, "n"]
+    entity: Shaped[np.ndarray, "n"] | None
+    kind: str
+
+    def cell(self, row: int) -> str:
+        return cell_name(self.table, self.id, row)
+
+
+def _read(path: object, config: Mapping[str, object], *, predicting: bool) -> _Part:
+    table = read_table(str(path))
+    target, id_column = setting(config, "target"), setting(config, "id")
+    if target:
+        y = numeric(table, target, allow_missing=predicting)
+    elif predicting:
+        y = np.full(table.n, np.nan)
+    else:
+        raise DataError(
+            f"configuration: target is not set; name the outcome's column of {table.source}, one of "
+            f"{quoted(table.columns)}",
+            "bad-configuration",
+        )
+    if not id_column or setting(config, "residual.align") == "row-order":
+        return _Part(table, id_column, y, None, "")
+    return _Part(table, id_column, y, *entity_names(table, id_column))
+
+
+def _check_apart(learnt: _Part, tested: _Part) -> None:
+    """Whether the entities of the two files are others, and named alike."""
+    if learnt.entity is None or tested.entity is None:
+        return
+    if learnt.kind != tested.kind:
+        raise DataError(
+            f"{tested.table.source}, column {tested.id!r}: holds names of the kind {tested.kind}, but that of "
+            f"{learnt.table.source} holds {learnt.kind}; store them alike",
+            "bad-shape",
+        )
+    for row in np.flatnonzero(np.isin(tested.entity, learnt.entity))[:1]:
+        name = str(tested.entity[row])
+        earlier = learnt.table.where(int(np.flatnonzero(learnt.entity == name)[0]))
+        raise DataError(
+            f"{tested.cell(int(row))}: {name[:20]!r} is in {learnt.table.source}, {earlier}, too; an entity is learnt "
+            "from or tested on, so leave it out of one file",
+            "duplicate-entity",
+        )

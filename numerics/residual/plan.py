@@ -1,0 +1,124 @@
+"""From rules to a result: choose p and the end on validation rows, learn from all rows, have the agents keep it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+from jaxtyping import Float64
+
+from numerics.residual.once import Once
+from numerics.residual.parallel import Parallel
+from numerics.residual.rules import Result, Rules, Split
+from numerics.residual.sequential import Greedy, Sip
+from numerics.threads import single_threaded
+from protocols.payload import Payload, PayloadError
+from protocols.residual import Concluded, Fit, Fitted, Show, Tried, Try
+
+Machine = Parallel | Greedy | Sip | Once
+_MACHINES: Mapping[str, type[Machine]] = {"parallel": Parallel, "greedy": Greedy, "sip": Sip}
+
+
+class Plan:
+    """What the fusion center, or the site that plays it, asks the agents, and what it makes of their answers.
+
+    `asks` says what every agent is to be asked now; `take` takes what came back, and the plan goes on; nobody is asked
+    anything when it has ended, and `result` is there. The same answers lead to the same result, bit for bit.
+
+    Parameters
+    ----------
+    names : tuple of str
+        The agents, in order.
+    y : ndarray
+        ``(n,)`` outcomes in the agreed order.
+    n_learn : int
+        Rows to learn from, the first ones; the others are test rows.
+    rules : Rules
+        How to learn.
+    """
+
+    def __init__(self, names: tuple[str, ...], y: Float64[np.ndarray, "n"], n_learn: int, rules: Rules) -> None:
+        self.names, self.y, self.n_learn, self.rules = names, y, n_learn, rules
+        n_validation = round(rules.validation * n_learn) if rules.chooses else 0
+        self.split = Split(n_learn - n_validation, n_validation, len(y) - n_learn)
+        self.machine = _machine(names, y, self.split, rules)
+        self.choosing = bool(n_validation)
+        self.trial: Result | None = None
+        self.result: Result | None = None
+        self.concluding: dict[str, Payload] = {}
+
+    def asks(self) -> dict[str, Payload]:
+        """By agent, what it is to be asked."""
+        if self.result is not None:
+            return self.concluding
+        with single_threaded():
+            asks = self.machine.asks()
+            if not asks and self.choosing:
+                self._learn_from_all()
+                asks = self.machine.asks() if self.result is None else {}
+            if not asks:
+                self._conclude()
+                asks = self.concluding
+        return asks
+
+    def take(self, answers: Mapping[str, Payload]) -> None:
+        """Take the answers to `asks`; of an agent that gave none what it said before stands."""
+        if self.result is not None:
+            self.concluding = {}
+            return
+        with single_threaded():
+            self.machine.take(answers)
+
+    def _learn_from_all(self) -> None:
+        """The end of the choice: the chosen p and number of iterations once more, now on all rows to learn from."""
+        self.choosing = False
+        p, iterations = self.machine.chosen()
+        self.trial = self.machine.result()
+        if not self.rules.refit:
+            return
+        rules = replace(self.rules, powers=(p,), rounds=iterations, stop="rounds")
+        self.split = Split(self.n_learn, 0, len(self.y) - self.n_learn)
+        self.machine = _machine(self.names, self.y, self.split, rules)
+
+    def _conclude(self) -> None:
+        # What the choice has fixed is not to be chosen anew by the training error.
+        fixed = self.trial is not None and self.rules.refit
+        self.result = self.machine.result(last=fixed)
+        self.concluding = self.machine.concluding(self.result) if self.rules.keep else {}
+
+    @property
+    def newest(self) -> Float64[np.ndarray, "3"]:
+        """Mean squared errors of the newest ensemble, by kind of row; NaN where none is known."""
+        curve = getattr(self.machine, "curve", np.full((1, 3), np.nan))
+        flat = curve[0] if curve.ndim == 3 else curve
+        known = np.flatnonzero(np.isfinite(flat[:, 0]))
+        newest: Float64[np.ndarray, "3"] = flat[known[-1]] if len(known) else np.full(3, np.nan)
+        return newest
+
+    def check(self, name: str, ask: Payload, answer: Payload) -> None:
+        """Refuse an answer whose shape is not that of its ask.
+
+        Raises
+        ------
+        PayloadError
+        """
+        if isinstance(answer, Concluded):
+            return
+        n_fit, n_held, columns = self.machine.expected(name)
+        if isinstance(ask, Fit | Show) and isinstance(answer, Fitted):
+            expected: dict[str, tuple[int, ...]] = {"fitted": (n_fit, columns), "held": (n_held, columns)}
+        elif isinstance(ask, Try) and isinstance(answer, Tried):
+            if answer.error < 0:
+                raise PayloadError(answer.title(), "error", "is a sum of squares, and negative")
+            rides = answer.error < ask.bar
+            expected = {"fitted": (n_fit if rides else 0,), "held": (n_held if rides else 0,)}
+        else:
+            raise PayloadError(answer.title(), "payload", f"is not the answer to {ask.title()}")
+        for field, shape in expected.items():
+            if (got := getattr(answer, field).shape) != shape:
+                raise PayloadError(answer.title(), field, f"expected shape {shape}, got {got}")
+
+
+def _machine(names: tuple[str, ...], y: Float64[np.ndarray, "n"], split: Split, rules: Rules) -> Machine:
+    return _MACHINES.get(rules.algorithm, Once)(names, y, split, rules)

@@ -1,0 +1,182 @@
+"""What all algorithms have in common: how rows are used, when to stop, what came out."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+
+import numpy as np
+from jaxtyping import Float64
+
+ALGORITHMS = ("parallel", "greedy", "sip", "average", "meta-linear", "meta-boosting")
+
+MOST_ROUNDS, MOST_POWERS = 100_000, 12
+"""Iterations, and p side by side, that a run may want."""
+
+_FALLS = 1e-4
+"""By what share of itself an error must fall to count as smaller."""
+
+
+@dataclass(frozen=True)
+class Rules:
+    """How a run learns (server/config.py has each key's meaning and range).
+
+    Attributes
+    ----------
+    algorithm : str
+        One of `ALGORITHMS`.
+    powers : tuple of float
+        p of eq. (37); of several the best on the validation rows is taken.
+    search : bool
+        Whether a parallel step's length is found by Algorithm 4.
+    rounds : int
+        Iterations at most.
+    stop : str
+        ``rounds``, ``train`` or ``held-out``.
+    patience : int
+        Iterations without a smaller error after which it stops.
+    shrinkage : float
+        nu of sip and greedy, above 0.
+    steps : int
+        Residual steps that an agent takes in one ask of sip and greedy.
+    ridge : float
+        lambda of eq. (35), relative.
+    intercept : bool
+        Whether outcomes are taken about their mean.
+    idle_share : float
+        Share of the power below which an agent of `parallel` is no longer asked.
+    validation : float
+        Share of the rows to learn from that are held out to choose by.
+    refit : bool
+        Whether all rows are learnt from once that is chosen.
+    min_leaf : int
+        Of the trees of meta-boosting.
+    keep : bool
+        Whether the agents are to keep their models.
+    """
+
+    algorithm: str = "parallel"
+    powers: tuple[float, ...] = (1.0, 1.5, 2.0, 3.0, 4.0, 5.0)
+    search: bool = True
+    rounds: int = 60
+    stop: str = "held-out"
+    patience: int = 10
+    shrinkage: float = 1.0
+    steps: int = 1
+    ridge: float = 1e-6
+    intercept: bool = True
+    idle_share: float = 0.0
+    validation: float = 0.25
+    refit: bool = True
+    min_leaf: int = 40
+    keep: bool = False
+
+    def to_json(self) -> str:
+        """The rules as text, for a site that plays the fusion center."""
+        return json.dumps(asdict(self), sort_keys=True)
+
+    @classmethod
+    def from_json(cls, text: str) -> Rules:
+        """What `to_json` wrote.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If it is something else, or asks for more iterations than anybody would.
+        """
+        content = json.loads(text)
+        rules = cls(**{**content, "powers": tuple(float(p) for p in content["powers"])})
+        sound = (
+            rules.algorithm in ALGORITHMS and 0 <= rules.rounds <= MOST_ROUNDS and 0 < len(rules.powers) <= MOST_POWERS
+        )
+        if not sound or not 0 < rules.shrinkage <= 1 or not 0 < rules.validation < 1:
+            raise ValueError("out of range")
+        return rules
+
+    @property
+    def chooses(self) -> bool:
+        """Whether something is chosen on validation rows."""
+        several = self.algorithm == "parallel" and len(self.powers) > 1
+        return several or (self.stop == "held-out" and self.algorithm in ("parallel", "greedy", "sip"))
+
+
+@dataclass(frozen=True)
+class Split:
+    """How many rows of the agreed order are for what: learnt from, then validation, then test."""
+
+    n_fit: int
+    n_validation: int
+    n_test: int
+
+    @property
+    def n(self) -> int:
+        """All rows."""
+        return self.n_fit + self.n_validation + self.n_test
+
+    def errors(self, residual: Float64[np.ndarray, "n"]) -> Float64[np.ndarray, "3"]:
+        """Mean squares by kind of row; NaN where there is none."""
+        ends = np.cumsum([self.n_fit, self.n_validation])
+        parts = np.split(residual, ends)
+        return np.array([part @ part / len(part) if len(part) else np.nan for part in parts])
+
+
+@dataclass(frozen=True)
+class Result:
+    """What an algorithm arrived at.
+
+    Attributes
+    ----------
+    names : tuple of str
+        The agents.
+    algorithm : str
+        By which it was learnt.
+    mean : float
+        Intercept: the mean outcome of the rows learnt from, or 0.
+    beta : ndarray
+        ``(D,)`` coefficients of the agents' predictions; of meta-boosting, which has none, zeros.
+    iteration : int
+        Which iterate it is; 0 is the one before any residual was fitted.
+    p : float
+        Of eq. (37); 0 for other algorithms than parallel.
+    curve : ndarray
+        ``(T + 1, 3)`` mean squared errors on the rows learnt from, validation and test rows, by iteration.
+    power : ndarray
+        ``(T + 1, D)`` mean squares of the agents' parts of the prediction.
+    step_power : ndarray
+        ``(T,)`` of sip and greedy, mean square of each step; else empty.
+    split : Split
+        Of the rows.
+    seen : ndarray
+        ``(D,)``, who gave any prediction.
+    model : estimator or None
+        Of meta-boosting.
+    """
+
+    names: tuple[str, ...]
+    algorithm: str
+    mean: float
+    beta: Float64[np.ndarray, "D"]
+    iteration: int
+    p: float
+    curve: Float64[np.ndarray, "t 3"]
+    power: Float64[np.ndarray, "t D"]
+    step_power: Float64[np.ndarray, "s"]
+    split: Split
+    seen: np.ndarray
+    model: object = None
+
+
+def judged(errors: Float64[np.ndarray, "... 3"], split: Split) -> Float64[np.ndarray, "..."]:
+    """The errors by which iterates are compared: on the validation rows, or where there are none on those learnt."""
+    return np.asarray(errors[..., 1 if split.n_validation else 0])
+
+
+def falls(errors: Sequence[float] | Float64[np.ndarray, "t"], patience: int) -> bool:
+    """Whether the smallest of some errors is still news: at most `patience` steps old."""
+    values = np.asarray(errors, float)
+    best, at = np.inf, 0
+    for place, value in enumerate(values):
+        if value < best * (1 - _FALLS):
+            best, at = value, place
+    return len(values) - 1 - at < patience

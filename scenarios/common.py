@@ -1,0 +1,49 @@
+"""What worlds of several protocols have in common: checked settings, arrays that nobody can change."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from scenarios.registry import Config, ScenarioError
+
+Baselines = Callable[[Config, int], Mapping[str, float]]
+
+
+def number(config: Config, key: str, default: float, low: float, high: float = np.inf) -> float:
+    """A number of the run configuration.
+
+    Raises
+    ------
+    ScenarioError
+        If it is none, or does not lie between `low` and `high` (both included).
+    """
+    value = config.get(key, default)
+    if isinstance(value, bool | str) or not low <= value <= high or not np.isfinite(value):
+        allowed = f"{low:g} or greater" if np.isinf(high) else f"from {low:g} to {high:g}"
+        raise ScenarioError(f"{key} must be a finite number, {allowed}, not {value!r}")
+    return value
+
+
+def check_sites(name: str, n_sites: int, needed: int) -> None:
+    """Refuse another number of sites than the world has."""
+    if n_sites != needed:
+        raise ScenarioError(f"{name} has {needed} sites and cannot be split over {n_sites}")
+
+
+def no_baselines(config: Config, seed: int) -> dict[str, float]:
+    """Nothing: the run itself measures whatever there is to compare with."""
+    return {}
+
+
+def frozen(*arrays: np.ndarray) -> None:
+    """Make arrays read-only: worlds are shared between cells, repetitions and sites."""
+    for array in arrays:
+        array.setflags(write=False)
+
+
+def settings_of(protocol: str, **values: Any) -> dict[str, Any]:
+    """Keys of the run configuration of a protocol, e.g. ``sec.k-min`` for ``k_min=1``."""
+    return {f"{protocol}.{key.replace('_', '-')}": value for key, value in values.items()}

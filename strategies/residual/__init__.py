@@ -1,0 +1,214 @@
+"""The fusion center of attribute-distributed regression (docs/residual.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float64, Int64, Shaped
+
+from clients.entities import keyed_hashes, read_secret, secret_check
+from numerics.columns import Outcomes
+from numerics.residual.plan import Plan
+from numerics.residual.rules import Result, Rules
+from protocols.payload import Payload
+from protocols.residual import Enrol, Enrolled
+from strategies.conversation import Broadcast, Conversation, carrying
+from strategies.fusion import FusionStrategy
+from strategies.residual import report
+from strategies.residual.learning import centered, relayed, ring
+from strategies.residual.prediction import Predictions, predict_at_center, predict_at_holder
+from strategies.residual.report import Outcome
+from strategies.residual.roll import CENTER, Names, Roll, center_names, check_enrolled
+from strategies.roster import FusionError
+
+__all__ = ["Outcome", "Residual", "Settings"]
+
+_LEAF, _ROWS_A_LEAF = 40, 25
+"""Smallest leaf where none is set: of many rows 40, of fewer than 1000 a twenty-fifth of them, at least 5."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the run configuration sets under ``residual.`` beside the rules (server/config.py has each key's meaning).
+
+    `min_leaf` 0: as many as the rows allow. `holdout`: share of the rows that are test rows, where the outcome's file
+    names none.
+    """
+
+    agent: str = "tree"
+    min_leaf: int = 0
+    holdout: float = 0.2
+    align: str = ""
+    topology: str = "center"
+    precision: str = "float64"
+
+
+class Residual(FusionStrategy):
+    """Learn together from other columns of the same entities (papers/attribute_distributed.txt).
+
+    Parameters
+    ----------
+    rules : Rules
+        How to learn.
+    settings : Settings
+        How rows are matched and numbers sent.
+    secret : bytes
+        Of the center's align-key-file, by which it hashes the names in its own file.
+    **common
+        Of `FusionStrategy`. Its reference's `outcome` gives the center's outcomes; `truth` 1 for a site with a relevant
+        attribute; `earlier` the arrays of a run whose agents are to predict their present rows.
+    """
+
+    def __init__(
+        self, *, rules: Rules | None = None, settings: Settings | None = None, secret: bytes = b"", **common: Any
+    ) -> None:
+        super().__init__(**common)
+        self.rules = rules or Rules()
+        self.settings = settings or Settings()
+        self.secret = secret
+
+    def conversation(self, repetition: int = 0) -> Conversation[Outcome | Predictions]:
+        """Who is there and which rows are whose; then learn, or predict."""
+        outcomes = self.reference.outcome(repetition) if self.reference.outcome else None
+        earlier = self.reference.earlier
+        names = None if outcomes is None else self._names(outcomes)
+        if earlier and str(earlier["holder"]) == CENTER:
+            return (yield from predict_at_center(earlier, self.session, self.settings.align, outcomes, names))
+        sealed = outcomes is None or self.settings.topology == "ring"
+        enrol = Enrol(self.session, self.settings.align, sealed or bool(earlier))
+        answers: dict[str, Enrolled] = yield Broadcast(enrol, check=partial(check_enrolled, enrol))
+        if earlier:
+            return (yield from predict_at_holder(earlier, answers))
+        roll = Roll.of(answers, names)
+        order, n_learn = self._order(roll, outcomes, repetition)
+        rules = replace(self.rules, min_leaf=self._min_leaf(n_learn))
+        orders = roll.orders(order, sealed=sealed, agent=self.settings.agent, min_leaf=rules.min_leaf, keep=rules.keep)
+        y = None if outcomes is None else outcomes.y[roll.matched.rows[CENTER][order]]
+        result, trial = yield from self._learn(roll, orders, y, len(order), n_learn, rules)
+        truth = self.reference.truth(repetition) if self.reference.truth else {}
+        return Outcome(roll, rules, result, trial, truth)
+
+    def _learn(
+        self,
+        roll: Roll,
+        orders: Mapping[str, Payload],
+        y: Float64[np.ndarray, "n"] | None,
+        n: int,
+        n_learn: int,
+        rules: Rules,
+    ) -> Conversation[tuple[Result, Result | None]]:
+        """The result, and the one by which its p and end were chosen where that is known here."""
+        if self.settings.topology == "ring":
+            return (yield from carrying(orders, ring(roll.holder, roll.agents, y, n, n_learn, rules)))
+        if y is None:
+            course = relayed(roll.holder, roll.agents, n, n_learn, rules, self.settings.precision)
+            result = yield from carrying(orders, course)
+            return result, None
+        plan: Plan = yield from carrying(
+            orders, centered(Plan(roll.agents, y, n_learn, rules), self.settings.precision)
+        )
+        assert plan.result is not None
+        return plan.result, plan.trial
+
+    def _names(self, outcomes: Outcomes) -> Names:
+        """The names in the center's own file, hashed as the sites hash theirs."""
+        if outcomes.entity is None:
+            return center_names(outcomes, None)
+        keys = keyed_hashes(outcomes.entity, self.secret, self.session)
+        return center_names(outcomes, (keys, secret_check(self.secret, self.session).tobytes()))
+
+    def _order(self, roll: Roll, outcomes: Outcomes | None, repetition: int) -> tuple[Int64[np.ndarray, "n"], int]:
+        """The order of the common rows, and how many of them are learnt from: shuffled, test rows last.
+
+        Shuffled, because the validation rows are the last of those learnt from.
+        """
+        n = roll.matched.n
+        rng = np.random.default_rng([self.seed + repetition, 4])
+        if outcomes is not None and outcomes.n_test:
+            test = roll.matched.rows[CENTER] >= len(outcomes.y) - outcomes.n_test
+            learnt, held = np.flatnonzero(~test), np.flatnonzero(test)
+        else:
+            n_test = round(self.settings.holdout * n)
+            learnt, held = np.split(rng.permutation(n), [n - n_test])
+        n_validation = round(self.rules.validation * len(learnt)) if self.rules.chooses else 0
+        if len(learnt) - n_validation < 2:
+            raise FusionError(
+                f"{len(learnt)} of the {n} common entities are left to learn from"
+                + (f", of which {n_validation} are held out" if n_validation else "")
+                + ": too few (residual.holdout, residual.validation)"
+            )
+        return np.concatenate([rng.permutation(learnt), held]), len(learnt)
+
+    def _min_leaf(self, n_learn: int) -> int:
+        return self.settings.min_leaf or min(_LEAF, max(5, n_learn // _ROWS_A_LEAF))
+
+    # -- what a run reports -------------------------------------------------------------------------------------------
+
+    def metrics(self, outcome: Outcome | Predictions) -> dict[str, float]:
+        """Names and numbers of `report.json` (docs/residual.md)."""
+        return outcome.metrics() if isinstance(outcome, Predictions) else report.metrics_of(outcome)
+
+    def arrays(self, outcome: Outcome | Predictions) -> dict[str, Shaped[np.ndarray, "..."]]:
+        """Names and arrays of `arrays.npz` (docs/residual.md); agents in the order of their names."""
+        return outcome.arrays() if isinstance(outcome, Predictions) else report.arrays_of(outcome)
+
+    def curves(self, outcome: Outcome | Predictions) -> dict[str, Float64[np.ndarray, "t"]]:
+        """Errors by iteration, of a table's every cell."""
+        return {} if isinstance(outcome, Predictions) else report.curves_of(outcome)
+
+    def table(self, metrics: Mapping[str, float], outcome: Outcome | Predictions) -> list[dict[str, Any]]:
+        """A row for every party: what it brings, and what part it has in the prediction."""
+        return outcome.table() if isinstance(outcome, Predictions) else report.table_of(outcome)
+
+    def excluded(self, outcome: Outcome | Predictions) -> Mapping[str, str]:
+        """Sites that have nothing to contribute."""
+        return {} if isinstance(outcome, Predictions) else outcome.roll.excluded
+
+    def notes(self, outcome: Outcome | Predictions) -> list[str]:
+        """Who had no part, and what was lost."""
+        return outcome.notes() if isinstance(outcome, Predictions) else report.notes_on(outcome)
+
+    def costs(self, lines: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+        """Numbers an iteration, as the paper's Table II counts them."""
+        return report.numbers_per_iteration(lines)
+
+
+def from_config(config: Mapping[str, Any], **common: Any) -> Residual:
+    """The strategy that a run configuration asks for (server/config.py); `common` goes to `FusionStrategy`."""
+    given = {key.removeprefix("residual."): value for key, value in config.items() if key.startswith("residual.")}
+    own = bool(config["protocol"])
+    algorithm, topology, power = given["algorithm"] or "parallel", given["topology"], given["power"] or "auto"
+    if topology == "ring" and algorithm != "sip":
+        raise FusionError(f"residual.topology=ring is for sip, not for {algorithm}: set residual.algorithm=sip")
+    if topology == "ring" and given["precision"] != "float64":
+        raise FusionError("residual.topology=ring hands on numbers of float64: leave residual.precision out")
+    rules = Rules(
+        algorithm=algorithm,
+        powers=tuple(float(each) for each in (given["powers"] if power == "auto" else power).split()),
+        search=given["step"] != "full",
+        rounds=given["rounds"] or Rules.rounds,
+        stop=given["stop"] or Rules.stop,
+        patience=given["patience"],
+        shrinkage=given["shrinkage"] or Rules.shrinkage,
+        steps=given["steps"],
+        ridge=given["ridge"],
+        intercept=given["intercept"],
+        idle_share=given["idle-share"],
+        validation=given["validation"],
+        refit=given["refit"],
+        keep=own,
+    )
+    settings = Settings(
+        agent=given["agent"] or Settings.agent,
+        min_leaf=given["min-leaf"],
+        # A scenario says itself which rows are test rows.
+        holdout=given["holdout"] if own else 0.0,
+        align=given["align"],
+        topology=topology,
+        precision=given["precision"],
+    )
+    return Residual(rules=rules, settings=settings, secret=read_secret(config), **common)

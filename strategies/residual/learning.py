@@ -1,0 +1,290 @@
+"""How a plan is carried out: by the fusion center, by the site that holds the outcome, or from agent to agent."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+from jaxtyping import Float64
+
+from numerics.residual.plan import Plan
+from numerics.residual.rules import Result, Rules, Split
+from numerics.residual.sequential import Course
+from protocols.packing import pack
+from protocols.payload import Payload, PayloadError
+from protocols.residual import (
+    Conclude,
+    Fuse,
+    Fused,
+    KeepEnsemble,
+    Lead,
+    Pass,
+    Passed,
+    Residual,
+    Sealed,
+    SealedAnswer,
+    rounded,
+)
+from strategies.conversation import Conversation, Tell
+from strategies.residual.roll import CENTER
+from strategies.roster import FusionError
+
+logger = logging.getLogger("flwr")
+
+MOST_MISSES = 3
+"""Rounds in a row that an agent may miss; then it is asked no more, for each would be waited for to the time limit."""
+
+
+def _measure(errors: Float64[np.ndarray, "3"]) -> dict[str, float]:
+    named = zip(("train", "validation", "test"), errors.tolist(), strict=True)
+    return {name: value for name, value in named if np.isfinite(value)}
+
+
+class _Attendance:
+    """Who has been silent, and for how long."""
+
+    def __init__(self) -> None:
+        self.misses: Counter[str] = Counter()
+
+    def there(self, asks: Mapping[str, Payload]) -> dict[str, Payload]:
+        return {name: ask for name, ask in asks.items() if self.misses[name] < MOST_MISSES}
+
+    def note(self, asked: Mapping[str, Payload], answers: Mapping[str, Payload]) -> None:
+        for name in asked:
+            self.misses[name] = 0 if name in answers else self.misses[name] + 1
+            if self.misses[name] == MOST_MISSES:
+                logger.warning("%s has missed %d rounds in a row and is asked no more", name, MOST_MISSES)
+
+
+# -- by the fusion center ---------------------------------------------------------------------------------------------
+
+
+def centered(plan: Plan, precision: str) -> Conversation[Plan]:
+    """The center holds the outcome, and asks as the plan says; returns the plan, which has ended."""
+    dtype, attendance = np.dtype(precision), _Attendance()
+    while asks := plan.asks():
+        # One ask for several agents stays one, so that it is encoded once.
+        cast = {id(ask): rounded(ask, dtype) for ask in asks.values()}
+        there = attendance.there({name: cast[id(ask)] for name, ask in asks.items()})
+        answers: dict[str, Payload] = {}
+        if there:
+            answers = yield Tell(there, check=_check_against(plan, there), measure=_measure(plan.newest))
+        attendance.note(there, answers)
+        plan.take(answers)
+    return plan
+
+
+def _check_against(plan: Plan, asks: Mapping[str, Payload]):  # type: ignore[no-untyped-def]  # a Check
+    def check(site: str, answer: Payload) -> None:
+        plan.check(site, asks[site], answer)
+
+    return check
+
+
+# -- by the site that holds the outcome -------------------------------------------------------------------------------
+
+
+def relayed(
+    holder: str, agents: tuple[str, ...], n: int, n_learn: int, rules: Rules, precision: str
+) -> Conversation[Result]:
+    """A site holds the outcome and does the arithmetic; the center carries what is sealed between it and the agents."""
+    attendance = _Attendance()
+    n_validation = round(rules.validation * n_learn) if rules.chooses and not rules.refit else 0
+    split = Split(n_learn - n_validation, n_validation, n - n_learn)
+    ask: Payload = Lead(agents, n_learn, rules.to_json(), precision)
+    while True:
+        reply: dict[str, Fused] = yield Tell({holder: ask}, check=_check_fused(agents, split))
+        if holder not in reply:
+            raise FusionError(
+                f"{holder}, which holds the outcome, does not answer: the run cannot go on without it (resume-from)"
+            )
+        fused = reply[holder]
+        if not fused.agents:
+            return _result(fused, agents, split, rules)
+        sealed = {name: Sealed(holder, body) for name, body in zip(fused.agents, fused.bodies, strict=True)}
+        there = attendance.there(sealed)
+        answers: dict[str, SealedAnswer] = {}
+        if there:
+            errors = np.array([fused.train, fused.validation or np.nan, fused.test or np.nan])
+            answers = yield Tell(there, measure=_measure(errors))
+        attendance.note(there, answers)
+        ask = Fuse(tuple(answers), tuple(answer.body for answer in answers.values()))
+
+
+def _check_fused(agents: tuple[str, ...], split: Split):  # type: ignore[no-untyped-def]  # a Check
+    def check(site: str, answer: Fused) -> None:
+        def refuse(field: str, problem: str) -> None:
+            raise PayloadError(answer.title(), field, problem)
+
+        if len(answer.agents) != len(answer.bodies) or not set(answer.agents) <= set(agents):
+            refuse("agents", "are not those of the run, or there is not one body for each")
+        if answer.agents:
+            return
+        if answer.beta.shape != (len(agents),) or answer.seen.shape != (len(agents),):
+            refuse("beta", f"expected {len(agents)} coefficients")
+        if answer.parts.shape != (len(answer.curve), len(agents)) or not 0 <= answer.iteration < len(answer.curve):
+            refuse("curve", "does not hold the iteration that was chosen, or is not as long as parts")
+
+    return check
+
+
+def _result(fused: Fused, agents: tuple[str, ...], split: Split, rules: Rules) -> Result:
+    there = np.array([split.n_fit, split.n_validation, split.n_test]) > 0
+    return Result(
+        names=agents,
+        algorithm=rules.algorithm,
+        mean=0.0,  # stays with the holder
+        beta=fused.beta,
+        iteration=fused.iteration,
+        p=fused.power,
+        curve=np.where(there, fused.curve, np.nan),
+        power=fused.parts,
+        step_power=np.zeros(0),
+        split=split,
+        seen=fused.seen,
+    )
+
+
+# -- from agent to agent ----------------------------------------------------------------------------------------------
+
+
+def ring(
+    holder: str, agents: tuple[str, ...], y: Float64[np.ndarray, "n"] | None, n: int, n_learn: int, rules: Rules
+) -> Conversation[tuple[Result, Result | None]]:
+    """Simple Iterative Projection without a fusion center (section VI-B); the result equals `centered`'s.
+
+    Parameters
+    ----------
+    holder : str
+        Who holds the outcome.
+    agents : tuple of str
+        The ring, in order.
+    y : ndarray or None
+        ``(n,)`` outcomes in the agreed order, where the center holds them.
+    n, n_learn : int
+        Common rows, and how many of them are learnt from.
+    rules : Rules
+        How to learn.
+
+    Returns
+    -------
+    Conversation
+        That returns the result, and that of the course by which its end was chosen, if there was one.
+    """
+    n_validation = round(rules.validation * n_learn) if rules.chooses else 0
+    split = Split(n_learn - n_validation, n_validation, n - n_learn)
+    course: Course = yield from _Ring(holder, agents, y, split, rules).turns()
+    trial = course.result() if n_validation else None
+    if trial is not None and rules.refit:
+        again = replace(rules, rounds=trial.iteration, stop="rounds")
+        split = Split(n_learn, 0, n - n_learn)
+        course = yield from _Ring(holder, agents, y, split, again).turns()
+    result = course.result(last=trial is not None and rules.refit)
+    if rules.keep:
+        asks: dict[str, Payload | tuple[Payload, ...]] = dict(course.concluding(result))
+        if holder != CENTER:
+            seen = tuple(name for name, there in zip(agents, result.seen, strict=True) if there)
+            keep = KeepEnsemble(seen, split.n_fit, rules.intercept)
+            own = asks.get(holder)
+            asks[holder] = (own, keep) if isinstance(own, Conclude) else keep
+        yield Tell(asks)
+    return result, trial
+
+
+class _Ring:
+    """One course around the ring."""
+
+    def __init__(
+        self, holder: str, agents: tuple[str, ...], y: Float64[np.ndarray, "n"] | None, split: Split, rules: Rules
+    ) -> None:
+        self.holder, self.agents, self.split, self.rules = holder, agents, split, rules
+        self.mean = float(y[: split.n_fit].mean()) if y is not None and rules.intercept else 0.0
+        self.left = None if y is None else y - self.mean
+        self.misses: Counter[str] = Counter()
+        # Who had the residual last, and what it sealed for whom: nothing yet, the outcome is where it is.
+        self.last, self.body, self.sealed_for = holder, np.zeros(0, np.uint8), ""
+
+    def turns(self) -> Conversation[Course]:
+        first = yield from self._first()
+        course = Course(self.agents, self.split, self.rules, self.mean, first)
+        turn = passed = 0
+        while not course.ended:
+            name = self.agents[turn]
+            if self.misses[name] < MOST_MISSES:
+                passed_on = yield from self._turn(turn, course)
+            else:
+                passed_on = None
+            if passed_on is None:
+                passed += 1
+                course.ended = passed >= len(self.agents)
+            else:
+                passed = 0
+                course.record(turn, _errors(passed_on, self.split), passed_on.step, passed_on.total)
+            turn = (turn + 1) % len(self.agents)
+        return course
+
+    def _first(self) -> Conversation[Float64[np.ndarray, "3"]]:
+        """The errors before any step; a site that holds the outcome seals it for the first agent."""
+        if self.left is not None:
+            return self.split.errors(self.left)
+        reply = yield Tell({self.holder: self._ask("", np.zeros(0, np.uint8), self.agents[0], steps=0, number=0)})
+        if self.holder not in reply:
+            raise FusionError(f"{self.holder}, which holds the outcome, does not answer: nothing can be learnt")
+        passed: Passed = reply[self.holder]
+        self.body, self.sealed_for = passed.body, self.agents[0]
+        return _errors(passed, self.split)
+
+    def _turn(self, turn: int, course: Course) -> Conversation[Passed | None]:
+        """One agent's step; None if it does not answer."""
+        name = self.agents[turn]
+        if self.left is None and self.sealed_for != name:
+            yield from self._seal_anew(name)
+        sender, body = self.last, self.body
+        if self.left is not None:
+            sender, body = "", np.frombuffer(pack(Residual(self.left)), np.uint8)
+        receiver = self._next(turn)
+        ask = self._ask(sender, body, receiver, steps=self.rules.steps, number=course.iteration)
+        newest = course.curve[course.iteration]
+        reply = yield Tell({name: ask}, measure=_measure(newest))
+        if name not in reply:
+            self.misses[name] += 1
+            self.sealed_for = ""
+            return None
+        self.misses[name] = 0
+        self.last, self.body, self.sealed_for, self.left = name, reply[name].body, receiver, None
+        passed: Passed = reply[name]
+        return passed
+
+    def _seal_anew(self, name: str) -> Conversation[None]:
+        """The next was silent: who has the residual seals it for the one after."""
+        own = self.last
+        reply = yield Tell({own: self._ask(own, np.zeros(0, np.uint8), name, steps=0, number=0)})
+        if own not in reply:
+            raise FusionError(f"{own} does not answer, and the residual is with it: the run cannot go on (resume-from)")
+        self.body, self.sealed_for = reply[own].body, name
+
+    def _next(self, turn: int) -> str:
+        """Whose turn is next, of those who are there."""
+        following = [self.agents[(turn + k) % len(self.agents)] for k in range(1, len(self.agents) + 1)]
+        return next(name for name in following if self.misses[name] < MOST_MISSES)
+
+    def _ask(self, sender: str, body: np.ndarray, receiver: str, *, steps: int, number: int) -> Pass:
+        return Pass(
+            sender=sender,
+            body=body,
+            receiver=receiver,
+            n_fit=self.split.n_fit,
+            n_validation=self.split.n_validation,
+            add=self.rules.shrinkage,
+            steps=steps,
+            number=number,
+            intercept=self.rules.intercept,
+        )
+
+
+def _errors(passed: Passed, split: Split) -> Float64[np.ndarray, "3"]:
+    there = np.array([split.n_fit, split.n_validation, split.n_test]) > 0
+    return np.where(there, [passed.train, passed.validation, passed.test], np.nan)

@@ -1,0 +1,219 @@
+"""What a run of attribute-distributed regression found, in numbers and as a table."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float64, Shaped
+from sklearn.base import BaseEstimator
+
+from numerics.residual.rules import Result, Rules
+from protocols.residual import Fit, Fitted, Show, Tried, Try
+from strategies.residual.roll import CENTER, Roll
+
+_KINDS = ("train", "validation", "test")
+_DOWN, _UP = {Fit.title(): "target", Try.title(): "residual"}, {Fitted.title(): "fitted", Tried.title(): "fitted"}
+_NEGLIGIBLE = 1e-20
+"""Mean squares below this share of the first are rounding errors."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What was learnt.
+
+    Attributes
+    ----------
+    roll : Roll
+        Who took part, and which rows are common.
+    rules : Rules
+        How it was learnt.
+    result : Result
+        What came out.
+    trial : Result or None
+        By what its p and its end were chosen, where that is known to the center.
+    truth : Mapping[str, int]
+        1 for a site with a relevant attribute; empty where nobody knows.
+    """
+
+    roll: Roll
+    rules: Rules
+    result: Result
+    trial: Result | None
+    truth: Mapping[str, int]
+
+    @property
+    def measure(self) -> dict[str, float]:
+        """For the progress line of the last round."""
+        errors = self.result.curve[self.result.iteration]
+        return {name: value for name, value in zip(_KINDS, errors.tolist(), strict=True) if math.isfinite(value)}
+
+
+def metrics_of(outcome: Outcome) -> dict[str, float]:
+    """Names and numbers of `report.json` (docs/residual.md)."""
+    result = outcome.result
+    train, test = result.curve[:, 0], result.curve[:, 2]
+    found = {
+        "train_mse": train[result.iteration],
+        "train_mse_last": train[-1],
+        "iterations": float(result.iteration),
+        "n_aligned": float(outcome.roll.matched.n),
+        "n_lost": float(outcome.roll.matched.n_distinct - outcome.roll.matched.n),
+        "n_agents": float(len(result.names)),
+    }
+    if result.split.n_test:
+        found |= {
+            "test_mse": test[result.iteration],
+            "test_mse_last": test[-1],
+            "test_mse_best": test.min(),
+            "n_test": float(result.split.n_test),
+        }
+    if outcome.trial is not None:
+        found["validation_mse"] = outcome.trial.curve[outcome.trial.iteration, 1]
+    if result.algorithm == "parallel":
+        found["power"] = result.p
+    if outcome.truth:
+        relevant, irrelevant = _by_relevance(outcome)
+        found |= {"power_relevant": relevant[-1], "power_irrelevant": irrelevant[-1]}
+    if (ratio := _contraction(result)) is not None:
+        found["contraction"] = ratio
+    return {name: float(value) for name, value in found.items()}
+
+
+def _contraction(result: Result) -> float | None:
+    """By how much an agent's step shrinks from one of its turns to the next (Theorem 2), two agents taking turns."""
+    steps = result.step_power
+    if result.algorithm != "sip" or len(result.names) != 2 or len(steps) < 4:
+        return None
+    known = np.flatnonzero(steps > _NEGLIGIBLE * steps[0])
+    last = int(known[-1])
+    return float(steps[last] / steps[last - 2]) if last >= 3 else None
+
+
+def _by_relevance(outcome: Outcome) -> tuple[Float64[np.ndarray, "t"], Float64[np.ndarray, "t"]]:
+    """Eqs. (44) and (45) over N, by iteration."""
+    result = outcome.result
+    relevant = np.array([bool(outcome.truth.get(name, 0)) for name in result.names])
+    return result.power[:, relevant].sum(axis=1), result.power[:, ~relevant].sum(axis=1)
+
+
+def curves_of(outcome: Outcome) -> dict[str, Float64[np.ndarray, "t"]]:
+    """Mean squared errors by iteration, of the kinds of rows that there are."""
+    curve = outcome.result.curve
+    found = {f"curve_{kind}": curve[:, place] for place, kind in enumerate(_KINDS)}
+    if outcome.trial is not None:
+        found["curve_validation"] = outcome.trial.curve[:, 1]
+    if outcome.truth:
+        found["curve_power_relevant"], found["curve_power_irrelevant"] = _by_relevance(outcome)
+    return {name: values for name, values in found.items() if np.isfinite(values).all()}
+
+
+def arrays_of(outcome: Outcome) -> dict[str, Shaped[np.ndarray, "..."]]:
+    """Names and arrays of `arrays.npz` (docs/residual.md)."""
+    result = outcome.result
+    arrays: dict[str, Shaped[np.ndarray, "..."]] = {
+        "agents": np.array(result.names),
+        "beta": result.beta,
+        "mean": np.array(result.mean),
+        "holder": np.array(outcome.roll.holder),
+        "power": result.power,
+        **curves_of(outcome),
+    }
+    if isinstance(result.model, BaseEstimator):
+        from protocols.models import encode_model
+
+        arrays["model"] = encode_model(result.model)
+    return arrays
+
+
+def table_of(outcome: Outcome) -> list[dict[str, Any]]:
+    """A row for every party."""
+    result, matched = outcome.result, outcome.roll.matched
+    power = result.power[result.iteration]
+    total = power.sum()
+    rows = []
+    if outcome.roll.holder == CENTER:
+        rows.append({"party": "(center)", "rows": matched.n + matched.lost[CENTER], "lost": matched.lost[CENTER]})
+    for site in outcome.roll.present:
+        shown = outcome.roll.shown[site]
+        row: dict[str, Any] = {
+            "party": site,
+            "rows": shown.n,
+            "lost": matched.lost[site],
+            "columns": shown.n_columns,
+        }
+        if site in result.names:
+            place = result.names.index(site)
+            row |= {"agent": shown.agent or "the run's", "beta": float(result.beta[place])}
+            row["share of power"] = float(power[place] / total) if total else 0.0
+        if site == outcome.roll.holder:
+            row["outcome"] = "holds it"
+        rows.append(row)
+    return rows
+
+
+def notes_on(outcome: Outcome) -> list[str]:
+    """Sentences for the reader."""
+    result, matched = outcome.result, outcome.roll.matched
+    notes = []
+    silent = [name for name, seen in zip(result.names, result.seen, strict=True) if not seen]
+    if silent:
+        notes.append(f"{', '.join(silent)}: gave no prediction, and have no part in the result")
+    lost = matched.n_distinct - matched.n
+    if lost:
+        worst = max(matched.lost.items(), key=lambda each: each[1])
+        notes.append(
+            f"{lost} of {matched.n_distinct} entities are not known to everybody and were left out"
+            f" (most of them of {worst[0] or 'the fusion center'}: {worst[1]})"
+        )
+    if matched.kinds:
+        kinds = "; ".join(f"{party or 'the fusion center'}: {kind}" for party, kind in matched.kinds.items())
+        notes.append(f"entities are named by numbers at some and by text at others ({kinds}): is one 012 and one 12?")
+    if result.split.n_fit < 2 * outcome.rules.min_leaf:
+        notes.append(
+            f"{result.split.n_fit} rows were learnt from, and a leaf of a tree has {outcome.rules.min_leaf} at least:"
+            " no tree can split (residual.min-leaf)"
+        )
+    if result.iteration == len(result.curve) - 1 == outcome.rules.rounds and outcome.rules.stop != "rounds":
+        notes.append(f"the error was still falling after {outcome.rules.rounds} iterations (residual.rounds)")
+    return notes
+
+
+def numbers_per_iteration(lines: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+    """What an iteration sends, in multiples of the number of rows (the paper's Table II).
+
+    The outcome itself, which every algorithm but sip and greedy sends to all agents before the first iteration, is not
+    counted; nor is what was sent of validation and test rows.
+
+    Parameters
+    ----------
+    lines : Sequence of Mapping
+        Of the ledger (`protocols.message.ledger_lines`).
+    """
+    asked = [line for line in lines if line["payload"] in _DOWN and line["direction"] == "to_site"]
+    if not asked:
+        return {}
+    first = min(line["round"] for line in asked)
+    opening = [line for line in asked if line["round"] == first]
+    # Steps of a sum are sent to one agent, or tried by all: what is fitted by all at once is the outcome.
+    whole = any(line["payload"] == Fit.title() for line in opening) and len({line["site"] for line in opening}) > 1
+    counted = [line for line in lines if line["round"] > first or not whole]
+    down, up = ([line for line in counted if line["payload"] in fields] for fields in (_DOWN, _UP))
+    iterations = len({line["round"] for line in down})
+    n = _shape(asked[0])[0]
+    shown = sum(line["payload"] == Show.title() for line in counted)
+    scale = n * max(iterations, 1)
+    return {
+        "numbers_down": sum(math.prod(_shape(line)) for line in down) / scale,
+        "numbers_up": sum(math.prod(_shape(line)) for line in up) / scale,
+        "asks_per_iteration": (iterations + shown) / max(iterations, 1),
+    }
+
+
+def _shape(line: Mapping[str, Any]) -> Sequence[int]:
+    """Of the numbers that are fitted, or predicted."""
+    shape: Sequence[int] = line["fields"][{**_DOWN, **_UP}[line["payload"]]]["shape"]
+    return shape
