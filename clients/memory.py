@@ -110,7 +110,7 @@ class MemoryStore:
         SiteFault
             If the file cannot be written; the context then stays as it was, too.
         """
-        if not arrays and not self._base.arrays:
+        if (not arrays and not self._base.arrays) or self._unchanged(arrays):
             return
         newest = Generation(number, arrays)
         records = {**self._records_before(), **_records(self._session, newest, newest=True)}
@@ -121,6 +121,19 @@ class MemoryStore:
                 raise SiteFault(Fault.OUTPUT_NOT_WRITTEN, f"the site's memory cannot be written: {error}") from error
         for name, record in records.items():
             self._state[name] = record
+
+    def _unchanged(self, arrays: Arrays) -> bool:
+        """Whether the round began with the very same state, and that is the newest wherever states are kept.
+
+        Most rounds of some protocols remember nothing; what a later round finds is then the state that is there.
+        """
+        before = self._base.arrays
+        if arrays.keys() != before.keys() or any(arrays[key] is not before[key] for key in arrays):
+            return False
+        newest = {_round_of(self._state, self._session, newest=True)}
+        if self._folder is not None:
+            newest.add(max(self._files(), default=None))
+        return newest == {self._base.round}
 
     def _records_before(self) -> dict[str, ConfigRecord | ArrayRecord]:
         """The records of the state before: those of the newest, if it is that, need no second encoding."""

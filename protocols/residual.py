@@ -306,7 +306,7 @@ class Fused(Payload):
     curve : ndarray
         Mean squared errors on the rows learnt from, validation and test rows by iteration; 0 where there are none.
     parts : ndarray
-        Mean squares of the agents' parts of the prediction by iteration.
+        Variances of the agents' parts of the prediction by iteration.
     seen : ndarray
         Which agents gave any prediction.
     """
@@ -447,7 +447,7 @@ class Passed(Payload):
     train, validation, test : float
         Mean squares of what is left, by kind of row; 0 where there are none.
     step, total : float
-        Mean squares of the step, and of the agent's sum of steps.
+        Mean square of the step; variance of the agent's sum of steps.
     """
 
     body: UInt8[np.ndarray, "bytes"]

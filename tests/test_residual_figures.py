@@ -124,8 +124,8 @@ def test_the_chosen_iterate_is_marked() -> None:
     def drawn(chosen: float, **arrays: Any) -> bytes:
         return figures(make(metrics={"iterations": chosen}), learnt(**arrays))["curves"]
 
-    assert len({drawn(3), drawn(4), drawn(0)}) == 3
-    assert drawn(21) == drawn(0), "no iterate of these curves"
+    assert len({drawn(0), drawn(3), drawn(4), drawn(21)}) == 4
+    assert drawn(21) == drawn(20), "no iterates of these curves, which begin with that before any residual was fitted"
     assert drawn(7.5, repetitions_iterations=np.array([3.0, 12.0])) == drawn(3), "the curves are the first repetition's"
     assert drawn(7.5, cells_iterations=np.array([[4.0, 9.0]])) == drawn(4)
 

@@ -7,6 +7,7 @@ import importlib
 import re
 import warnings
 from collections.abc import Mapping
+from functools import lru_cache
 
 import numpy as np
 from jaxtyping import Float64
@@ -37,6 +38,7 @@ class AgentError(ValueError):
     """An agent that cannot be read, fitted, or asked; one sentence for the site's own log or terminal."""
 
 
+@lru_cache(maxsize=64)  # every ask names the method again, and to check it takes as long as to fit a small tree
 def parse_agent(text: str, *, dotted: bool) -> Agent:
     """An agent's method as a user types it: ``"tree"``, ``"hgb(max_depth=3)"``.
 

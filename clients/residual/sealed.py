@@ -330,7 +330,7 @@ def pass_on(ask: Pass, site: Site) -> Passed:
         own = taken[: split.n_fit] + (own if len(own) == split.n_fit else 0.0)
         site.memory[_SUM] = own
         step = float(taken[: split.n_fit] @ taken[: split.n_fit] / split.n_fit)
-        total = float(own @ own / split.n_fit)
+        total = float(own.var())
     site.memory[_LEFT] = left
     train, validation, test = np.nan_to_num(split.errors(left)).tolist()
     return Passed(seals.close(Residual(left), ask.receiver), train, validation, test, step, total)

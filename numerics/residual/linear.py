@@ -28,7 +28,8 @@ class Combination:
     gram : ndarray
         ``(D, D)``, ``F F'`` with the ridge on its diagonal.
     power : ndarray
-        ``(D,)`` mean squares of the agents' parts, ``|beta_j f_j|^2 / N`` (eqs. 44 and 45).
+        ``(D,)`` of the agents' parts, ``|beta_j f_j|^2 / N`` (eqs. 44 and 45) about their means: a constant says nothing
+        of any row.
     """
 
     beta: Float64[np.ndarray, "D"]
@@ -52,21 +53,20 @@ def combine(F: Float64[np.ndarray, "D N"], y: Float64[np.ndarray, "N"], ridge: f
     if ridge:
         gram[np.diag_indices_from(gram)] += ridge * own.mean()
     beta = solve(gram, F @ y)
-    return Combination(beta, gram, beta**2 * own / F.shape[1])
+    return Combination(beta, gram, beta**2 * np.maximum(own / F.shape[1] - F.mean(axis=1) ** 2, 0.0))
 
 
 def solve(gram: Float64[np.ndarray, "D D"], right: Float64[np.ndarray, "D"]) -> Float64[np.ndarray, "D"]:
     """The solution of minimum norm; an agent whose predictions are all 0 has 0."""
     scale = np.sqrt(np.diag(gram))
     there = scale > 0
-    solution = np.zeros(len(right))
+    solution: Float64[np.ndarray, "D"] = np.zeros(len(right))
     if there.any():
         # Scaled, so that what counts as singular does not depend on an agent's units.
         scale = scale[there]
         scaled = gram[np.ix_(there, there)] / np.outer(scale, scale)
         solution[there] = scipy.linalg.lstsq(scaled, right[there] / scale, cond=1e-12)[0] / scale
-    found: Float64[np.ndarray, "D"] = solution
-    return found
+    return solution
 
 
 def direction(beta: Float64[np.ndarray, "D"], power: float) -> Float64[np.ndarray, "D"]:
@@ -78,9 +78,10 @@ def direction(beta: Float64[np.ndarray, "D"], power: float) -> Float64[np.ndarra
     largest = np.abs(beta).max(initial=0.0)
     if largest == 0:
         return np.zeros_like(beta)
-    relative = np.sign(beta) * np.abs(beta / largest) ** power
-    scaled = largest**power * relative
-    return scaled if largest * np.abs(scaled).max() > np.finfo(float).tiny else largest * relative
+    relative: Float64[np.ndarray, "D"] = np.sign(beta) * np.abs(beta / largest) ** power
+    scaled: Float64[np.ndarray, "D"] = largest**power * relative
+    vanishes = largest * np.abs(scaled).max() <= np.finfo(float).tiny
+    return np.asarray(largest * relative) if vanishes else scaled
 
 
 def step_length(

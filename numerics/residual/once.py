@@ -61,7 +61,7 @@ class Once:
         if self.rules.algorithm == "meta-boosting":
             model = l2_boosting(self.F[:, :n_fit].T, self.y[:n_fit], min_leaf=self.rules.min_leaf, seed=0)
             predicted = model.predict(self.F.T)
-        power = beta**2 * np.einsum("jn,jn->j", self.F[:, :n_fit], self.F[:, :n_fit]) / n_fit
+        power = beta**2 * self.F[:, :n_fit].var(axis=1)
         return Result(
             names=self.names,
             algorithm=self.rules.algorithm,

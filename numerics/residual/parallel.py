@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from jaxtyping import Float64
@@ -45,10 +45,15 @@ class Parallel:
         self.power = np.zeros((n_courses, rules.rounds + 1, D))
         self.best = np.zeros(n_courses, np.int64)
         self.best_beta = np.zeros((n_courses, D))
-        first = np.broadcast_to(self.y[: split.n_fit], (D, split.n_fit))
-        # What each agent was last asked, what it last answered to, and that of the best iterate, by course.
-        self.asked = [first] * n_courses
-        self.answered = [first] * n_courses
+        # Of each course the residual that the agents are given next, and what share of it each.
+        self.steps: list[tuple[Float64[np.ndarray, "n"], Float64[np.ndarray, "D"]]] = [
+            (np.zeros(split.n_fit), np.zeros(D))
+        ] * n_courses
+        # What each agent was asked, what it last answered to, and that of the best iterate, by course: only where it is
+        # to fit that once more, for each is as large as F.
+        first = [self.y[: split.n_fit]] * D
+        self.asked = [list(first) for _ in range(n_courses)]
+        self.answered = [list(first) for _ in range(n_courses)]
         self.best_answered = [first] * n_courses
 
     # -- the conversation ---------------------------------------------------------------------------------------------
@@ -62,10 +67,22 @@ class Parallel:
             return dict.fromkeys(self.names, ask)
         asks: dict[str, Payload] = {}
         for j, name in enumerate(self.names):
-            courses = self._courses(j)
-            if len(courses):
-                asks[name] = Fit(np.stack([self.asked[c][j] for c in courses], axis=1))
+            courses = self._courses(j).tolist()
+            if courses:
+                asks[name] = Fit(self._targets(j, courses).T)
         return asks
+
+    def _targets(self, j: int, courses: Sequence[int]) -> Float64[np.ndarray, "c n"]:
+        """Lines 6 and 8 of Algorithm 3: an agent's predictions, and its share of the residual on top."""
+        # An agent at a time, so that beside F there is never another array as large as it but what is sent.
+        targets = np.empty((len(courses), self.split.n_fit))
+        for target, c in zip(targets, courses, strict=True):
+            residual, shares = self.steps[c]
+            np.multiply(residual, shares[j], out=target)
+            target += self.F[c, j, : self.split.n_fit]
+            if self.rules.keep:
+                self.asked[c][j] = target
+        return targets
 
     def expected(self, name: str) -> tuple[int, int, int]:
         """Shape of an answer: rows fitted, rows behind them, columns."""
@@ -74,20 +91,16 @@ class Parallel:
 
     def take(self, answers: Mapping[str, Payload]) -> None:
         """Take the agents' predictions (line 9 of Algorithm 3), and go on."""
-        heard = np.zeros((len(self.asked), len(self.names)), bool)
         for name, answer in answers.items():
             assert isinstance(answer, Fitted)
             j = self.names.index(name)
             self.seen[j] = True
-            courses = np.arange(len(self.asked)) if self.iteration == 0 else self._courses(j)
-            heard[courses, j] = True
+            courses = np.arange(len(self.F)) if self.iteration == 0 else self._courses(j)
             self.F[courses, j, : self.split.n_fit] = answer.fitted.T
             self.F[courses, j, self.split.n_fit :] = answer.held.T
+            for c in courses.tolist():
+                self.answered[c][j] = self.asked[c][j]
         for c in np.flatnonzero(self.active).tolist():
-            if self.iteration > 0:
-                silent = ~heard[c]
-                self.asked[c][silent] = self.answered[c][silent]
-                self.answered[c] = self.asked[c]
             self._advance(c)
         self.iteration += 1
 
@@ -118,15 +131,13 @@ class Parallel:
         if delta == 0:
             self.active[c] = False
             return
-        wanted = np.outer(delta * shares, r)
-        wanted += fitted
-        self.asked[c] = wanted
+        self.steps[c] = r, delta * shares
 
     def _remember(self, c: int, beta: Float64[np.ndarray, "D"]) -> None:
         """Keep the best iterate: the error need not fall at every step."""
         errors = judged(self.curve[c], self.split)
         if self.iteration == 0 or errors[self.iteration] < errors[self.best[c]]:
-            self.best[c], self.best_beta[c], self.best_answered[c] = self.iteration, beta, self.answered[c]
+            self.best[c], self.best_beta[c], self.best_answered[c] = self.iteration, beta, list(self.answered[c])
 
     def _count_quiet(self, c: int, power: Float64[np.ndarray, "D"]) -> None:
         """For how many iterations an agent's share of the power has been too small to ask it again (section VI-B)."""

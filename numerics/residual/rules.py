@@ -142,7 +142,7 @@ class Result:
     curve : ndarray
         ``(T + 1, 3)`` mean squared errors on the rows learnt from, validation and test rows, by iteration.
     power : ndarray
-        ``(T + 1, D)`` mean squares of the agents' parts of the prediction.
+        ``(T + 1, D)`` power of the agents' parts of the prediction: their mean squares about their means.
     step_power : ndarray
         ``(T,)`` of sip and greedy, mean square of each step; else empty.
     split : Split

@@ -46,7 +46,7 @@ class Course:
         self.ended = rules.rounds == 0
 
     def record(self, j: int, errors: Float64[np.ndarray, "3"], step: float, total: float) -> None:
-        """Note a step of agent j: the errors it leaves, its mean square, and that of the agent's sum."""
+        """Note a step of agent j: the errors it leaves, its mean square, and the power of the agent's sum."""
         t = self.iteration
         self.who[t], self.step_power[t] = j, step
         self.seen[j] = True
@@ -111,9 +111,8 @@ class _Sums(Course):
         fitted, held = answer.fitted.ravel().astype(np.float64), answer.held.ravel().astype(np.float64)
         self.residual = self.residual - np.concatenate([fitted, held])
         self.sums[j] += fitted
-        n = len(fitted)
-        total = float(self.sums[j] @ self.sums[j] / n)
-        self.record(j, self.split.errors(self.residual), float(fitted @ fitted / n), total)
+        step = float(fitted @ fitted / len(fitted))
+        self.record(j, self.split.errors(self.residual), step, float(self.sums[j].var()))
 
 
 class Sip(_Sums):

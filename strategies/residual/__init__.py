@@ -90,7 +90,7 @@ class Residual(FusionStrategy):
         y = None if outcomes is None else outcomes.y[roll.matched.rows[CENTER][order]]
         result, trial = yield from self._learn(roll, orders, y, len(order), n_learn, rules)
         truth = self.reference.truth(repetition) if self.reference.truth else {}
-        return Outcome(roll, rules, result, trial, truth)
+        return Outcome(roll, rules, result, trial, truth, self.settings.agent)
 
     def _learn(
         self,

@@ -37,6 +37,8 @@ class Outcome:
         By what its p and its end were chosen, where that is known to the center.
     truth : Mapping[str, int]
         1 for a site with a relevant attribute; empty where nobody knows.
+    agent : str
+        The run's method, of sites that have none of their own.
     """
 
     roll: Roll
@@ -44,6 +46,7 @@ class Outcome:
     result: Result
     trial: Result | None
     truth: Mapping[str, int]
+    agent: str
 
     @property
     def measure(self) -> dict[str, float]:
@@ -94,7 +97,7 @@ def _contraction(result: Result) -> float | None:
 
 
 def _by_relevance(outcome: Outcome) -> tuple[Float64[np.ndarray, "t"], Float64[np.ndarray, "t"]]:
-    """Eqs. (44) and (45) over N, by iteration."""
+    """Eqs. (44) and (45) over N, about the parts' means, by iteration."""
     result = outcome.result
     relevant = np.array([bool(outcome.truth.get(name, 0)) for name in result.names])
     return result.power[:, relevant].sum(axis=1), result.power[:, ~relevant].sum(axis=1)
@@ -147,7 +150,7 @@ def table_of(outcome: Outcome) -> list[dict[str, Any]]:
         }
         if site in result.names:
             place = result.names.index(site)
-            row |= {"agent": shown.agent or "the run's", "beta": float(result.beta[place])}
+            row |= {"agent": shown.agent or outcome.agent, "beta": float(result.beta[place])}
             row["share of power"] = float(power[place] / total) if total else 0.0
         if site == outcome.roll.holder:
             row["outcome"] = "holds it"
@@ -183,10 +186,10 @@ def notes_on(outcome: Outcome) -> list[str]:
 
 
 def numbers_per_iteration(lines: Sequence[Mapping[str, Any]]) -> dict[str, float]:
-    """What an iteration sends, in multiples of the number of rows (the paper's Table II).
+    """How many numbers an iteration sends, to all sites and from them (the paper's Table II).
 
     The outcome itself, which every algorithm but sip and greedy sends to all agents before the first iteration, is not
-    counted; nor is what was sent of validation and test rows.
+    counted; nor is what was sent of validation and test rows. An error counts as one number.
 
     Parameters
     ----------
@@ -203,12 +206,11 @@ def numbers_per_iteration(lines: Sequence[Mapping[str, Any]]) -> dict[str, float
     counted = [line for line in lines if line["round"] > first or not whole]
     down, up = ([line for line in counted if line["payload"] in fields] for fields in (_DOWN, _UP))
     iterations = len({line["round"] for line in down})
-    n = _shape(asked[0])[0]
     shown = sum(line["payload"] == Show.title() for line in counted)
-    scale = n * max(iterations, 1)
+    errors = sum(line["payload"] == Tried.title() for line in up)
     return {
-        "numbers_down": sum(math.prod(_shape(line)) for line in down) / scale,
-        "numbers_up": sum(math.prod(_shape(line)) for line in up) / scale,
+        "numbers_down": sum(math.prod(_shape(line)) for line in down) / max(iterations, 1),
+        "numbers_up": (sum(math.prod(_shape(line)) for line in up) + errors) / max(iterations, 1),
         "asks_per_iteration": (iterations + shown) / max(iterations, 1),
     }
 

@@ -1,4 +1,4 @@
-"""Figures of residual: errors and power over the iterations, and a table as bars, as curves, or panel by panel."""
+"""Figures of a table of several settings: as bars, as curves over a number, or panel by panel."""
 
 from __future__ import annotations
 
@@ -12,6 +12,21 @@ import numpy as np
 from jaxtyping import Float64, Shaped
 
 from server.figures.drawing import BLUE, GREEN, ORANGE, VERMILION, explain, plain, png, png_panels, scale
+from server.figures.residual.common import (
+    ERROR,
+    KINDS,
+    MEASURED,
+    PANELS,
+    POWER,
+    REFERENCES,
+    SUMS,
+    TOLD,
+    Arrays,
+    Row,
+    curves_by_kind,
+    errors_over_iterations,
+    over_iterations,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -19,156 +34,13 @@ if TYPE_CHECKING:
 
     from server.results import Report
 
-Arrays = Mapping[str, Shaped[np.ndarray, "..."]]
-Row = Mapping[str, Any]
-
-_KINDS = {
-    "train": ("training rows", ORANGE, "--"),
-    "validation": ("validation rows", GREEN, ":"),
-    "test": ("test rows", BLUE, "-"),
-}
-"""Kinds of rows by the end of their curve's name: how they are called and drawn."""
-
-_SUMS = {
-    "power_relevant": ("agents with a relevant attribute", BLUE, "o"),
-    "power_irrelevant": ("agents without one", VERMILION, "s"),
-}
-_REFERENCES = {
-    "mse_centralized": ("boosting the pooled columns", VERMILION, "--"),
-    "mse_pooled": ("gradient boosting (histograms) of the pooled columns", GREEN, ":"),
-}
-_MEASURED = {"test_mse", "test_mse_best", "test_mse_last", "train_mse", "iterations", "contraction", *_SUMS}
-_ERROR = "mean squared error (squared unit of the outcome)"
-_POWER = "power (squared unit of the outcome)"
-_NAMED, _GREY = 8, "#bbbbbb"
-"""Agents whose power is drawn in colour and named; what the others are drawn in."""
-_MOST_POINTS = 40
-"""Iterations up to which each has its own mark."""
-_PANELS, _TOLD = 12, 12
-"""Rows of a table whose curves are drawn; those that an alternative text tells."""
-
-
-def draw(report: Report, arrays: Arrays) -> dict[str, bytes]:
-    """PNG images by name: of a table of several rows what compares these, else how the run went."""
-    if _compares(report):
-        return _draw_table(report, arrays)
-    drawn = {}
-    if curves := _curves(arrays):
-        chosen = _chosen(report, arrays)
-        drawn["curves"] = png(partial(_draw_curves, curves=curves, chosen=chosen), height=3.6)
-    power = arrays.get("power", np.empty((0, 0)))
-    if power.ndim == 2 and len(power) > 1 and power.shape[1]:
-        names = arrays.get("agents", np.arange(power.shape[1]))
-        drawn["power"] = png(partial(_draw_power, power=power, names=names), height=4.0)
-    told = {name: arrays.get(f"curve_{name}", np.zeros(0)) for name in _SUMS}
-    if sums := {name: values for name, values in told.items() if values.size > 1}:
-        drawn["relevance"] = png(partial(_draw_sums, sums=sums), height=3.4)
-    return drawn
-
-
-def alt_text(report: Report, name: str) -> str:
-    """What a reader who cannot see the figure needs to know; empty for one that is not ours."""
-    if _compares(report):
-        return _table_told(report, name)
-    several = int(report.config.get("repetitions", 1)) > 1  # what is drawn is the first's, the metrics are their means
-    where = " in the first repetition" if several else ""
-    metrics = report.metrics
-    if name == "curves":
-        ends = [f"{metrics[f'{kind}_mse']:.3g} on {_KINDS[kind][0]}" for kind in _KINDS if f"{kind}_mse" in metrics]
-        reached = "; reached, on average over the repetitions: " if several else "; reached: "
-        told = f"{reached}{', '.join(ends)}" if ends else ""
-        return f"Mean squared error over the iterations{where}; a dashed line marks the chosen one{told}."
-    return {
-        "power": f"Power of each agent's part of the prediction over the iterations{where}: the {_NAMED} largest at the"
-        " end by name, any others in grey.",
-        "relevance": f"Power of the prediction over the iterations{where}: the sum over the agents with a relevant"
-        " attribute, and over those without one.",
-    }.get(name, "")
-
-
-def _compares(report: Report) -> bool:
-    """Whether this is a table of several settings."""
-    return report.metrics.get("n_cells", 1) > 1
-
-
-# -- a run ------------------------------------------------------------------------------------------------------------
-
-
-def _curves(arrays: Arrays) -> dict[str, Float64[np.ndarray, "iterations"]]:
-    """By kind of row, the errors after each iteration, where there is more than one."""
-    found = {kind: np.asarray(arrays.get(f"curve_{kind}", ()), float) for kind in _KINDS}
-    return {kind: curve for kind, curve in found.items() if np.isfinite(curve).sum() > 1}
-
-
-def _chosen(report: Report, arrays: Arrays) -> int:
-    """The chosen iterate of the curves that are drawn, which are the first repetition's (of the first cell)."""
-    for name in ("cells_iterations", "repetitions_iterations"):
-        if name in arrays:
-            return int(arrays[name].flat[0])
-    return int(report.metrics.get("iterations", 0))
-
-
-def _draw_curves(axes: Axes, curves: Mapping[str, Float64[np.ndarray, "iterations"]], chosen: int) -> None:
-    handles: dict[str, Any] = dict(_errors_over_iterations(axes, curves))
-    longest = max(map(len, curves.values()))
-    if 0 <= chosen < longest:
-        handles[f"chosen: {chosen}"] = axes.axvline(chosen, color=VERMILION, linestyle="--", linewidth=1.2, zorder=1)
-    scale(axes, "y", [float(value) for curve in curves.values() for value in curve[np.isfinite(curve)]])
-    axes.set_ylabel(_ERROR.replace(" (", "\n("))
-    explain(axes, list(handles.values()), list(handles))
-
-
-def _errors_over_iterations(axes: Axes, curves: Mapping[str, Float64[np.ndarray, "iterations"]]) -> dict[str, Line2D]:
-    """Draw the curves of one run; returns what explains them."""
-    handles = {}
-    for kind, curve in curves.items():
-        label, colour, line = _KINDS[kind]
-        handles[label] = _over_iterations(axes, curve, color=colour, linestyle=line, linewidth=1.3)
-    return handles
-
-
-def _over_iterations(axes: Axes, values: Float64[np.ndarray, "iterations"], **style: Any) -> Line2D:
-    from matplotlib.ticker import MaxNLocator
-
-    if len(values) <= _MOST_POINTS:
-        style = {"marker": "o", "markersize": 3, **style}
-    axes.xaxis.set_major_locator(MaxNLocator("auto", integer=True))
-    axes.set_xlabel("iteration (count)")
-    return axes.plot(np.arange(len(values)), values, **style)[0]
-
-
-def _draw_power(axes: Axes, power: Float64[np.ndarray, "iterations D"], names: Shaped[np.ndarray, "D"]) -> None:
-    order = np.argsort(-power[-1], kind="stable")
-    colours = (BLUE, VERMILION, GREEN, ORANGE)
-    handles: dict[str, Line2D] = {}
-    for place, agent in enumerate(order[:_NAMED]):
-        handles[plain(names[agent], 16)] = _over_iterations(
-            axes, power[:, agent], color=colours[place % 4], linestyle=("-", "--")[place // 4], linewidth=1.3
-        )
-    for agent in order[_NAMED:]:
-        others = _over_iterations(axes, power[:, agent], color=_GREY, linewidth=0.9, zorder=1, marker="")
-        handles[f"{len(order) - _NAMED} more"] = others
-    axes.set_ylim(bottom=0)
-    axes.set_ylabel("power of an agent's part\n(squared unit of the outcome)")
-    explain(axes, list(handles.values()), list(handles), abreast=min(5, len(handles)))
-
-
-def _draw_sums(axes: Axes, sums: Mapping[str, Float64[np.ndarray, "iterations"]]) -> None:
-    handles = [_over_iterations(axes, values, color=_SUMS[name][1], linewidth=1.3) for name, values in sums.items()]
-    axes.set_ylim(bottom=0)
-    axes.set_ylabel(_POWER.replace(" (", "\n("))
-    explain(axes, handles, [_SUMS[name][0] for name in sums])
-
-
-# -- a table ----------------------------------------------------------------------------------------------------------
-
 
 def _labels(report: Report, row: Row) -> dict[str, Any]:
     """What sets a row apart: its leading columns, up to the first that was measured."""
 
     def label(each: tuple[str, Any]) -> bool:
         name = each[0]
-        return not (name in _MEASURED or name in report.metrics or name.endswith(("_se", " published")))
+        return not (name in MEASURED or name in report.metrics or name.endswith(("_se", " published")))
 
     return dict(takewhile(label, row.items()))
 
@@ -217,7 +89,8 @@ def _measures(report: Report, arrays: Arrays, metric: str) -> Float64[np.ndarray
     return found
 
 
-def _draw_table(report: Report, arrays: Arrays) -> dict[str, bytes]:
+def draw_table(report: Report, arrays: Arrays) -> dict[str, bytes]:
+    """PNG images by name."""
     drawn = {}
     over = _over(report)
     errors = _measures(report, arrays, _error(report))
@@ -225,7 +98,7 @@ def _draw_table(report: Report, arrays: Arrays) -> dict[str, bytes]:
         height = 1.4 + 0.3 * len(report.table)
         drawn["errors"] = png(partial(_draw_bars, report=report, arrays=arrays), height=height)
     elif over is not None:
-        figures = {"errors": (_error(report),), "contraction": ("contraction",), "relevance": tuple(_SUMS)}
+        figures = {"errors": (_error(report),), "contraction": ("contraction",), "relevance": tuple(SUMS)}
         for figure, metrics in figures.items():
             known = [name for name in metrics if np.isfinite(_measures(report, arrays, name)[0]).sum() > 1]
             if known:
@@ -233,6 +106,10 @@ def _draw_table(report: Report, arrays: Arrays) -> dict[str, bytes]:
                 drawn[figure] = png(panel, height=3.6)
     if panels := _cells_curves(report, arrays):
         drawn["curves"] = png_panels(partial(_draw_panels, cells=panels), len(panels), height=2.9, width=9.0)
+    if powers := _cells_powers(report, arrays):
+        drawn["powers"] = png_panels(
+            partial(_draw_powers, powers=powers), len(SUMS), height=3.4, width=9.0, same_y=False
+        )
     return drawn
 
 
@@ -248,7 +125,7 @@ def _draw_bars(axes: Axes, report: Report, arrays: Arrays) -> None:
             best, places, color=ORANGE, marker="D", fillstyle="none", markersize=6, linestyle="none", zorder=3
         )[0]
     handles |= _published(axes, report, places, _error(report), upright=False)
-    for name, (label, colour, line) in _REFERENCES.items():
+    for name, (label, colour, line) in REFERENCES.items():
         reference = _measures(report, arrays, name)[0]
         known = np.isfinite(reference)
         if known.any():
@@ -260,7 +137,7 @@ def _draw_bars(axes: Axes, report: Report, arrays: Arrays) -> None:
     axes.set_yticks(places, [plain(_name(report, row)) for row in report.table])
     axes.set_ylim(len(values) - 0.5, -0.5)
     axes.margins(x=0.12)
-    axes.set_xlabel(_ERROR)
+    axes.set_xlabel(ERROR)
     explain(axes, list(handles.values()), list(handles), abreast=2)
 
 
@@ -276,7 +153,7 @@ def _draw_over(
     order = np.argsort(x)[: np.isfinite(x).sum()]
     handles: dict[str, Any] = {}
     for metric in metrics:
-        label, colour, marker = _SUMS.get(metric, ("this run", BLUE, "o"))
+        label, colour, marker = SUMS.get(metric, ("this run", BLUE, "o"))
         values, errors = _measures(report, arrays, metric)
         curve = axes.errorbar(
             x[order], values[order], yerr=errors[order], color=colour, marker=marker, markersize=4, capsize=2
@@ -288,8 +165,8 @@ def _draw_over(
     else:
         axes.set_ylim(bottom=0)
     axes.set_xlabel(plain(heading))
-    says = {_error(report): _ERROR.replace(" (", " on test rows\n("), "contraction": "contraction of a step (ratio)"}
-    axes.set_ylabel(says.get(metrics[0], _POWER.replace(" (", "\n(")))
+    says = {_error(report): ERROR.replace(" (", " on test rows\n("), "contraction": "contraction of a step (ratio)"}
+    axes.set_ylabel(says.get(metrics[0], POWER.replace(" (", "\n(")))
     explain(axes, list(handles.values()), list(handles), abreast=min(3, len(handles)))
 
 
@@ -314,7 +191,7 @@ def _lines_across(axes: Axes, report: Report, arrays: Arrays, others: Sequence[i
         plain(_name(report, report.table[place])): (values[place], ORANGE, ("-.", (0, (1, 1)))[number % 2])
         for number, place in enumerate(others)
     }
-    for name, (label, colour, line) in _REFERENCES.items():
+    for name, (label, colour, line) in REFERENCES.items():
         lines[label] = (_measures(report, arrays, name)[0].mean(), colour, line)
     return {
         label: axes.axhline(value, color=colour, linestyle=line, linewidth=1.2, zorder=1)
@@ -329,51 +206,83 @@ def _cells_curves(report: Report, arrays: Arrays) -> dict[str, dict[str, Float64
     for place, row in enumerate(report.table):
         cells = {
             f"curve_{kind}": arrays[f"cells_curve_{kind}"][place].mean(axis=0)
-            for kind in _KINDS
+            for kind in KINDS
             if f"cells_curve_{kind}" in arrays
         }
-        if curves := _curves({name: curve[np.isfinite(curve)] for name, curve in cells.items()}):
+        if curves := curves_by_kind({name: curve[np.isfinite(curve)] for name, curve in cells.items()}):
             panels[_name(report, row) or f"row {place + 1}"] = curves
-    return dict(list(panels.items())[:_PANELS])
+    return dict(list(panels.items())[:PANELS])
 
 
 def _draw_panels(panels: Sequence[Axes], cells: Mapping[str, Mapping[str, Float64[np.ndarray, "iterations"]]]) -> None:
     """The curves of each row, as in papers/attribute_distributed.txt, Figure 4."""
     handles: dict[str, Any] = {}
     for axes, (name, curves) in zip(panels, cells.items(), strict=True):
-        handles |= _errors_over_iterations(axes, curves)
+        handles |= errors_over_iterations(axes, curves)
         axes.set_title(plain(name), fontsize=9)
     values = [float(value) for curves in cells.values() for curve in curves.values() for value in curve]
     for axes in panels:
         scale(axes, "y", values)
-    panels[0].set_ylabel(_ERROR.replace(" (", "\n("))
+    panels[0].set_ylabel(ERROR.replace(" (", "\n("))
     explain(panels[0], list(handles.values()), list(handles))
 
 
-# -- in words ---------------------------------------------------------------------------------------------------------
+def _cells_powers(report: Report, arrays: Arrays) -> dict[str, dict[str, Float64[np.ndarray, "iterations"]]]:
+    """By sum and row, the mean power over the iterations, of rows whose agents change with them."""
+    found: dict[str, dict[str, Float64[np.ndarray, "iterations"]]] = {}
+    for name in SUMS:
+        for place, row in enumerate(report.table):
+            mean = arrays.get(f"cells_curve_{name}", np.zeros((len(report.table), 1, 0)))[place].mean(axis=0)
+            known = mean[np.isfinite(mean)]
+            if len(known) > 1:
+                found.setdefault(name, {})[_name(report, row) or f"row {place + 1}"] = known
+    # Where no agent lacks a relevant attribute there is nothing to compare.
+    return found if set(found) == set(SUMS) and any(np.any(each) for each in found["power_irrelevant"].values()) else {}
+
+
+def _draw_powers(panels: Sequence[Axes], powers: Mapping[str, Mapping[str, Float64[np.ndarray, "iterations"]]]) -> None:
+    """Eqs. (44) and (45) by row, as in papers/attribute_distributed.txt, Figure 5."""
+    handles: dict[str, Any] = {}
+    colours = (BLUE, VERMILION, GREEN, ORANGE)
+    for axes, (name, rows) in zip(panels, powers.items(), strict=True):
+        for place, (row, values) in enumerate(list(rows.items())[:PANELS]):
+            style = {"color": colours[place % 4], "linestyle": ("-", "--", ":")[place // 4], "marker": ""}
+            handles[plain(row)] = over_iterations(axes, values, linewidth=1.3, **style)
+        axes.set_title(SUMS[name][0], fontsize=9)
+        axes.set_ylim(bottom=0)
+    panels[0].set_ylabel(POWER.replace(" (", "\n("))
+    explain(panels[0], list(handles.values()), list(handles), abreast=4)
+
+
+# -- in words ----------------------------------------------------------------------------------------------------------
 
 
 def _told(report: Report, metric: str) -> str:
     """A metric's value in each row that shows it, in words; empty where none does."""
     known = [(_name(report, row), row[metric]) for row in report.table if row.get(metric) is not None]
-    parts = ", ".join(f"{name}: {value:.3g}" for name, value in known[:_TOLD])
-    return parts + (f", and {len(known) - _TOLD} rows more" if len(known) > _TOLD else "")
+    parts = ", ".join(f"{name}: {value:.3g}" for name, value in known[:TOLD])
+    return parts + (f", and {len(known) - TOLD} rows more" if len(known) > TOLD else "")
 
 
-def _table_told(report: Report, name: str) -> str:
+def table_told(report: Report, name: str) -> str:
     """Alternative text of a figure of the table; empty for one that is not ours."""
     if name == "curves":
         told = _told(report, "test_mse")
         reached = f"; reached on test rows: {told}" if told else ""
         return f"Mean squared error over the iterations, a panel for each row of the table{reached}."
-    metrics = {"errors": [_error(report)], "contraction": ["contraction"], "relevance": list(_SUMS)}.get(name)
+    if name == "powers":
+        return (
+            "Power of the prediction over the iterations, a line for each row of the table: the sum over the agents"
+            " with a relevant attribute, and over those without one."
+        )
+    metrics = {"errors": [_error(report)], "contraction": ["contraction"], "relevance": list(SUMS)}.get(name)
     if metrics is None:
         return ""
     what = {"errors": "Mean squared error on test rows", "contraction": "Contraction of a step"}
-    every = [(what.get(name, f"Power of {_SUMS.get(each, ('',))[0]}"), _told(report, each)) for each in metrics]
+    every = [(what.get(name, f"Power of {SUMS.get(each, ('',))[0]}"), _told(report, each)) for each in metrics]
     parts = [f"{said}: {told}" if told else f"{said}, by row of the table" for said, told in every]
     if name == "errors":
-        given = [(label, report.metrics[each]) for each, (label, *_) in _REFERENCES.items() if each in report.metrics]
+        given = [(label, report.metrics[each]) for each, (label, *_) in REFERENCES.items() if each in report.metrics]
         parts += [f"{label}: {value:.3g}" for label, value in given]
     shown = {each for row in report.table for each in row}
     if "test_mse_best" in shown and name == "errors" and _over(report) is None:

@@ -1,0 +1,69 @@
+"""What the figures of a run and of a table have in common: names, colours, and errors over the iterations."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from jaxtyping import Float64, Shaped
+
+from server.figures.drawing import BLUE, GREEN, ORANGE, VERMILION
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.lines import Line2D
+
+Arrays = Mapping[str, Shaped[np.ndarray, "..."]]
+Row = Mapping[str, Any]
+
+KINDS = {
+    "train": ("training rows", ORANGE, "--"),
+    "validation": ("validation rows", GREEN, ":"),
+    "test": ("test rows", BLUE, "-"),
+}
+"""Kinds of rows by the end of their curve's name: how they are called and drawn."""
+
+SUMS = {
+    "power_relevant": ("agents with a relevant attribute", BLUE, "o"),
+    "power_irrelevant": ("agents without one", VERMILION, "s"),
+}
+REFERENCES = {
+    "mse_centralized": ("boosting the pooled columns", VERMILION, "--"),
+    "mse_pooled": ("gradient boosting (histograms) of the pooled columns", GREEN, ":"),
+}
+MEASURED = {"test_mse", "test_mse_best", "test_mse_last", "train_mse", "iterations", "contraction", *SUMS}
+ERROR = "mean squared error (squared unit of the outcome)"
+POWER = "power (squared unit of the outcome)"
+NAMED, GREY = 8, "#bbbbbb"
+"""Agents whose power is drawn in colour and named; what the others are drawn in."""
+MOST_POINTS = 40
+"""Iterations up to which each has its own mark."""
+PANELS, TOLD = 12, 12
+"""Rows of a table whose curves are drawn; those that an alternative text tells."""
+
+
+def curves_by_kind(arrays: Arrays) -> dict[str, Float64[np.ndarray, "iterations"]]:
+    """By kind of row, the errors after each iteration, where there is more than one."""
+    found = {kind: np.asarray(arrays.get(f"curve_{kind}", ()), float) for kind in KINDS}
+    return {kind: curve for kind, curve in found.items() if np.isfinite(curve).sum() > 1}
+
+
+def errors_over_iterations(axes: Axes, curves: Mapping[str, Float64[np.ndarray, "iterations"]]) -> dict[str, Line2D]:
+    """Draw the curves of one run; returns what explains them."""
+    handles = {}
+    for kind, curve in curves.items():
+        label, colour, line = KINDS[kind]
+        handles[label] = over_iterations(axes, curve, color=colour, linestyle=line, linewidth=1.3)
+    return handles
+
+
+def over_iterations(axes: Axes, values: Float64[np.ndarray, "iterations"], **style: Any) -> Line2D:
+    """Draw a line, with a mark at each iteration where there are few."""
+    from matplotlib.ticker import MaxNLocator
+
+    if len(values) <= MOST_POINTS:
+        style = {"marker": "o", "markersize": 3, **style}
+    axes.xaxis.set_major_locator(MaxNLocator("auto", integer=True))
+    axes.set_xlabel("iteration (count)")
+    return axes.plot(np.arange(len(values)), values, **style)[0]
