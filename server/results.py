@@ -7,6 +7,7 @@ hidden one holds what is needed to go on (`ResultsDirectory.adopt`).
 
 from __future__ import annotations
 
+import contextlib
 import importlib.metadata
 import json
 import math
@@ -290,6 +291,9 @@ class ResultsDirectory:
         shutil.rmtree(self.final / "checkpoint", ignore_errors=True)
         for memory in self.final.glob("sites/*/memory-*"):  # what simulated sites remembered of the run
             shutil.rmtree(memory, ignore_errors=True)
+        for folder in (*self.final.glob("sites/*"), self.final / "sites"):  # of sites that have left nothing else
+            with contextlib.suppress(OSError):
+                folder.rmdir()
         sync_directory(self.final.parent)
         return self.final
 
