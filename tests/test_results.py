@@ -102,7 +102,7 @@ def test_report_json_has_the_documented_keys_in_order():
     documented = ["schema", "scenario", "protocol", "seed", "sites", "rounds", "seconds"]
     documented += ["metrics", "published", "table", "ledger", "versions"]
     assert keys[: len(documented)] == documented
-    assert keys[len(documented) :] == ["missing", "notes", "config", "command", "convergence"]
+    assert keys[len(documented) :] == ["missing", "notes", "config", "command", "convergence", "session"]
 
 
 def test_report_round_trip():
@@ -179,7 +179,7 @@ def test_versions_names_what_a_result_depends_on():
 # ---------------------------------------------------------------------------------------------------------- directory
 
 
-def test_finish_leaves_a_complete_directory(tmp_path, monkeypatch):
+def test_finish_leaves_a_complete_directory_and_no_empty_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     directory = ResultsDirectory.open("out", "bc3e-wine", 12)
     assert directory.partial == tmp_path / "out" / "bc3e-wine" / ".12.partial"
@@ -193,7 +193,6 @@ def test_finish_leaves_a_complete_directory(tmp_path, monkeypatch):
         "ledger.jsonl",
         "report.html",
         "figures",
-        "sites",
     }
     assert tree(final / "figures") == {"bound.png": b"png", "lazy.png": b"drawn"}
     lines = [json.loads(each) for each in (final / "ledger.jsonl").read_text().splitlines()]
