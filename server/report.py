@@ -54,6 +54,7 @@ _ANSWERS: dict[str, tuple[tuple[str, str, dict[str, str]], ...]] = {
             {"mse_average": "by the mean of the agents alone", "mse_centralized": "by boosting the pooled columns"},
         ),
         ("train_mse", "a mean squared error on training rows", {}),
+        ("n_predicted", "a number of predictions", {}),
     ),
     "coreset": (("cost", "a fair clustering cost", {"cost_unfair": "without the bounds of fairness"}),),
     "gp": (("smse", "a standardised mean squared error", {}),),

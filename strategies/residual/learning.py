@@ -108,7 +108,7 @@ def relayed(
         there = attendance.there(sealed)
         answers: dict[str, SealedAnswer] = {}
         if there:
-            errors = np.array([fused.train, fused.validation or np.nan, fused.test or np.nan])
+            errors = np.array([each or np.nan for each in (fused.train, fused.validation, fused.test)])
             answers = yield Tell(there, measure=_measure(errors))
         attendance.note(there, answers)
         ask = Fuse(tuple(answers), tuple(answer.body for answer in answers.values()))

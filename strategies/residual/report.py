@@ -172,6 +172,10 @@ def notes_on(outcome: Outcome) -> list[str]:
             f"{lost} of {matched.n_distinct} entities are not known to everybody and were left out"
             f" (most of them of {worst[0] or 'the fusion center'}: {worst[1]})"
         )
+    if outcome.rules.keep and not matched.named:  # a scenario's rows are in order
+        notes.append(
+            "entities were matched by the number of their row: is it the same one at every party? (else set id)"
+        )
     if matched.kinds:
         kinds = "; ".join(f"{party or 'the fusion center'}: {kind}" for party, kind in matched.kinds.items())
         notes.append(f"entities are named by numbers at some and by text at others ({kinds}): is one 012 and one 12?")

@@ -58,12 +58,15 @@ class Matched:
         By party, rows of entities that somebody else lacks.
     kinds : dict[str, str]
         By party, the kind of its names, where there are two kinds.
+    named : bool
+        Whether entities go by name, and not by row.
     """
 
     rows: dict[str, Int64[np.ndarray, "n"]]
     n_distinct: int
     lost: dict[str, int]
     kinds: dict[str, str]
+    named: bool
 
     @property
     def n(self) -> int:
@@ -104,9 +107,8 @@ def match(parties: Mapping[str, Names], first: str) -> Matched:
     if len(set(kinds.values())) == 1:
         kinds = {}
     order = np.argsort(alignment.rows[first])
-    matched = Matched(
-        {party: rows[order] for party, rows in alignment.rows.items()}, alignment.n_distinct, alignment.lost, kinds
-    )
+    rows = {party: rows[order] for party, rows in alignment.rows.items()}
+    matched = Matched(rows, alignment.n_distinct, alignment.lost, kinds, named=True)
     if not matched.n:
         told = "; ".join(f"{_spoken(party)} {names.n} rows" for party, names in parties.items())
         hint = (
@@ -127,7 +129,7 @@ def _by_row(parties: Mapping[str, Names]) -> Matched:
             " names them"
         )
     n = next(iter(sizes.values()))
-    return Matched(dict.fromkeys(parties, np.arange(n)), n, dict.fromkeys(parties, 0), {})
+    return Matched(dict.fromkeys(parties, np.arange(n)), n, dict.fromkeys(parties, 0), {}, named=False)
 
 
 def _check_secrets(parties: Mapping[str, Names]) -> None:
