@@ -1,6 +1,6 @@
 # make run     the default scenario through Flower, from nothing but Python >= 3.11 and make
 # make test    all tests
-# make bench   the benchmarks of docs/benchmarks.md (about 8 minutes)
+# make bench   the benchmarks of docs/benchmarks.md (about 11 minutes)
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -22,6 +22,8 @@ bench: $(VENV)/installed
 	$(BIN)/python -m benchmarks.bc3e
 	$(BIN)/python -m benchmarks.rounds
 	$(BIN)/python -m benchmarks.sec
+	$(BIN)/python -m benchmarks.residual
+	$(BIN)/python -m benchmarks.alignment
 
 lint: $(VENV)/installed-dev
 	$(BIN)/ruff check .

@@ -162,17 +162,16 @@ class Site:
     def rng(self) -> np.random.Generator:
         """Randomness of this ask: given by seed, lane, round and the shard itself, not by the site's name or place."""
         lane = [int(part) for part in self.lane.split(".") if part]
-        return np.random.default_rng([self.seed, self.round, *lane, *self._digest()])
+        return np.random.default_rng([self.seed, self.round, *lane, *_digest(self.shard)])
 
     @property
     def shard_rng(self) -> np.random.Generator:
         """Randomness given by seed, repetition and the shard alone: the same in every ask and every cell."""
-        return np.random.default_rng([self.seed, self.repetition, *self._digest()])
+        return np.random.default_rng([self.seed, self.repetition, *_digest(self.shard)])
 
-    def _digest(self) -> list[int]:
-        digest = hashlib.sha256()
-        _feed(digest, self.shard)
-        return [int(word) for word in np.frombuffer(digest.digest(), np.uint32)]
+    def rng_of(self, content: Any) -> np.random.Generator:
+        """Randomness given by seed, repetition and some part of the shard, as `shard_rng` is by all of it."""
+        return np.random.default_rng([self.seed, self.repetition, *_digest(content)])
 
     def write(self, name: str, save: Callable[[Path], object]) -> None:
         """Have an output file in the site's own directory, whole or not at all; nothing when the site has set none.
@@ -216,6 +215,12 @@ class Site:
                 file.write(f"round {number}\n{traceback.format_exc()}\n")
         except OSError:
             pass  # a full disk must not keep the site from saying that it failed
+
+
+def _digest(value: Any) -> list[int]:
+    digest = hashlib.sha256()
+    _feed(digest, value)
+    return [int(word) for word in np.frombuffer(digest.digest(), np.uint32)]
 
 
 def _feed(digest: hashlib._Hash, value: Any) -> None:

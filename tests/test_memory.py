@@ -214,6 +214,45 @@ def test_nothing_is_written_when_there_is_nothing_to_remember(tmp_path: Path) ->
     assert not state
 
 
+def look(state: RecordDict, folder: Path | None, number: int) -> list[int]:
+    """One ask that remembers nothing new; what it finds."""
+    store = MemoryStore(state, folder, SESSION)
+    arrays = store.load(number)
+    found: list[int] = Memory(arrays, "0")["history"].tolist()
+    store.store(number, arrays)
+    return found
+
+
+def test_rounds_that_remember_nothing_new_write_nothing(kept: tuple[bool, Path | None], tmp_path: Path) -> None:
+    """The next one, and one asked again, begin with what there is."""
+    state = after(2, None, kept[1])
+    there, on_disk = through_bytes(state), files(tmp_path)
+    for number in (3, 4, 4, 5):
+        assert look(state, kept[1], number) == [1, 2]
+    assert (state, files(tmp_path)) == (there, on_disk)
+    assert step(survived(state, kept), kept[1], 2) == [1], "as far back as before"
+    assert step(survived(state, kept), kept[1], 6) == [1, 2]
+
+
+def test_a_round_that_changes_nothing_the_second_time_takes_back_the_first(kept: tuple[bool, Path | None]) -> None:
+    state = survived(after(3, None, kept[1]), kept)
+    assert look(state, kept[1], 3) == [1, 2]
+    assert step(survived(state, kept), kept[1], 4) == [1, 2]
+
+
+@pytest.mark.parametrize("lost", ["context", "file"])
+def test_a_round_that_changes_nothing_restores_what_was_lost(tmp_path: Path, lost: str) -> None:
+    state = after(2, None, tmp_path)
+    if lost == "context":
+        state = RecordDict()
+    else:
+        for path in tmp_path.rglob("*.npz"):
+            path.unlink()
+    assert look(state, tmp_path, 3) == [1, 2]
+    assert step(state, None, 4) == [1, 2]
+    assert step(RecordDict(), tmp_path, 4) == [1, 2]
+
+
 def test_a_memory_that_was_emptied_stays_empty(kept: tuple[bool, Path | None]) -> None:
     state = survived(after(2, None, kept[1]), kept)
     store = MemoryStore(state, kept[1], SESSION)

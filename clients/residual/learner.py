@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -15,12 +16,10 @@ from clients.residual.agents import Agent, AgentError, fit_agent, parse_agent, p
 from clients.residual.keep import dump, restore
 from clients.site import Site
 from numerics.columns import Columns
+from numerics.residual.rules import MOST_STEPS
 from numerics.threads import single_threaded
 from protocols.faults import Fault, SiteFault
 from protocols.residual import Order
-
-MOST_STEPS = 1000
-"""Fits that one ask may want: a fusion center must not keep a site busy for ever."""
 
 ROWS = "rows"
 """Of the memory: places of the common entities among the site's rows, in the agreed order."""
@@ -88,11 +87,15 @@ class Learner:
         n = len(target)
         if not 0 < n <= len(self.x):
             raise SiteFault(Fault.MALFORMED_ASK, f"{n} numbers to fit, {len(self.x)} rows were agreed on")
-        seed = int(self.site.shard_rng.integers(2**31))
         try:
-            return fit_agent(self.agent, self.x[:n], target.astype(np.float64), min_leaf=self.min_leaf, seed=seed)
+            return fit_agent(self.agent, self.x[:n], target.astype(np.float64), min_leaf=self.min_leaf, seed=self._seed)
         except AgentError as error:
             raise SiteFault(Fault.BAD_AGENT, str(error)) from error
+
+    @cached_property
+    def _seed(self) -> int:
+        # Of the agreed rows: neither the order of a file may matter, nor whether the outcome is in it.
+        return int(self.site.rng_of(self.x).integers(2**31))
 
     def fit(self, targets: np.ndarray) -> Float64[np.ndarray, "n c"]:
         """Predictions of all rows by a fit to each column."""

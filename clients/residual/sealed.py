@@ -155,7 +155,7 @@ def lead(ask: Lead, site: Site) -> Fused:
         raise SiteFault(Fault.MALFORMED_ASK, f"{ask.n_learn} of {len(y)} rows to learn from")
     try:
         plan = Plan(ask.agents, y, ask.n_learn, Rules.from_json(ask.rules))
-    except (TypeError, ValueError) as error:
+    except ValueError as error:
         raise SiteFault(Fault.MALFORMED_ASK, f"rules {ask.rules!r}: {error}") from error
     site.memory[_PRECISION] = np.array(ask.precision == "float32")
     return _go_on(plan, site)
@@ -170,13 +170,13 @@ def fuse(ask: Fuse, site: Site) -> Fused:
     plan, seals = thaw(stored), _Seals.of(site)
     asks, given = plan.asks(), {}
     for name, body in zip(ask.agents, ask.bodies, strict=True):
-        answer = seals.open(body, name, *_ANSWERS)
         if name not in asks:
             raise SiteFault(Fault.MALFORMED_ASK, f"{name} answers, and was not asked")
         try:
+            answer = seals.open(body, name, *_ANSWERS)
             plan.check(name, asks[name], answer)
             given[name] = answer
-        except PayloadError as error:
+        except (SiteFault, PayloadError) as error:  # no agent's nonsense may end the others' run
             logger.warning("site %s: the answer of %s is refused: %s", site.name, name, error)
     if _OWN in site.memory:
         given[site.name] = unpack(site.memory[_OWN].tobytes(), *_ANSWERS)

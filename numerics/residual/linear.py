@@ -15,6 +15,7 @@ from jaxtyping import Float64
 ALPHA = 0.25
 """Of Algorithm 4: share of the slope that a step must gain; between 0 and 0.5."""
 _HALVINGS = 60
+_MOST_DIGITS = 300
 
 
 @dataclass(frozen=True)
@@ -28,8 +29,8 @@ class Combination:
     gram : ndarray
         ``(D, D)``, ``F F'`` with the ridge on its diagonal.
     power : ndarray
-        ``(D,)`` of the agents' parts, ``|beta_j f_j|^2 / N`` (eqs. 44 and 45) about their means: a constant says nothing
-        of any row.
+        ``(D,)`` of the agents' parts, ``|beta_j f_j|^2 / N`` (eqs. 44 and 45) about their means: a constant says
+        nothing of any row.
     """
 
     beta: Float64[np.ndarray, "D"]
@@ -72,16 +73,15 @@ def solve(gram: Float64[np.ndarray, "D D"], right: Float64[np.ndarray, "D"]) -> 
 def direction(beta: Float64[np.ndarray, "D"], power: float) -> Float64[np.ndarray, "D"]:
     """``W_j = sgn(beta_j) |beta_j|^p`` (eq. 37): what share of the residual each agent is given.
 
-    Where all coefficients are so small that every share would be 0 in floating point, the shares are those of the
-    coefficients over the largest of them.
+    Where the coefficients are so small or large that this is 0 or infinite in floating point, the shares are those of
+    the coefficients over the largest of them, times that one.
     """
     largest = np.abs(beta).max(initial=0.0)
     if largest == 0:
         return np.zeros_like(beta)
     relative: Float64[np.ndarray, "D"] = np.sign(beta) * np.abs(beta / largest) ** power
-    scaled: Float64[np.ndarray, "D"] = largest**power * relative
-    vanishes = largest * np.abs(scaled).max() <= np.finfo(float).tiny
-    return np.asarray(largest * relative) if vanishes else scaled
+    representable = abs((power + 1) * np.log10(largest)) < _MOST_DIGITS  # of W.beta
+    return np.asarray((largest**power if representable else largest) * relative)
 
 
 def step_length(

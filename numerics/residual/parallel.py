@@ -73,7 +73,7 @@ class Parallel:
         return asks
 
     def _targets(self, j: int, courses: Sequence[int]) -> Float64[np.ndarray, "c n"]:
-        """Lines 6 and 8 of Algorithm 3: an agent's predictions, and its share of the residual on top."""
+        """Line 7 of Algorithm 3: an agent's predictions, and on top its share of the residual."""
         # An agent at a time, so that beside F there is never another array as large as it but what is sent.
         targets = np.empty((len(courses), self.split.n_fit))
         for target, c in zip(targets, courses, strict=True):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 
 import numpy as np
@@ -13,6 +13,24 @@ ALGORITHMS = ("parallel", "greedy", "sip", "average", "meta-linear", "meta-boost
 
 MOST_ROUNDS, MOST_POWERS = 100_000, 12
 """Iterations, and p side by side, that a run may want."""
+
+STOPS = ("rounds", "train", "held-out")
+
+MOST_STEPS = 1000
+"""Fits that one ask may want: a fusion center must not keep a site busy for ever."""
+
+_POWER_RANGE = (float, 0.0, 100.0)
+_RANGES: Mapping[str, tuple[type[float], float, float]] = {
+    "rounds": (int, 0, MOST_ROUNDS),
+    "patience": (int, 1, 10**9),
+    "shrinkage": (float, 1e-9, 1.0),
+    "steps": (int, 1, MOST_STEPS),
+    "ridge": (float, 0.0, 1e9),
+    "idle_share": (float, 0.0, 1.0),
+    "validation": (float, 1e-9, 1 - 1e-9),
+    "min_leaf": (int, 1, 10**9),
+}
+"""By name, the type of a rule, and from where to where it may go."""
 
 _FALLS = 1e-4
 """By what share of itself an error must fall to count as smaller."""
@@ -33,7 +51,7 @@ class Rules:
     rounds : int
         Iterations at most.
     stop : str
-        ``rounds``, ``train`` or ``held-out``.
+        One of `STOPS`.
     patience : int
         Iterations without a smaller error after which it stops.
     shrinkage : float
@@ -82,17 +100,29 @@ class Rules:
 
         Raises
         ------
-        TypeError, ValueError
-            If it is something else, or asks for more iterations than anybody would.
+        ValueError
+            If it is something else, or a rule is of another type or out of range: nobody wants more iterations than
+            `MOST_ROUNDS`.
         """
-        content = json.loads(text)
-        rules = cls(**{**content, "powers": tuple(float(p) for p in content["powers"])})
-        sound = (
-            rules.algorithm in ALGORITHMS and 0 <= rules.rounds <= MOST_ROUNDS and 0 < len(rules.powers) <= MOST_POWERS
-        )
-        if not sound or not 0 < rules.shrinkage <= 1 or not 0 < rules.validation < 1:
+        try:
+            content = json.loads(text)
+            rules = cls(**{**content, "powers": tuple(content["powers"])})
+        except (TypeError, KeyError, RecursionError) as error:
+            raise ValueError("no rules") from error
+        if not rules._sound():
             raise ValueError("out of range")
         return rules
+
+    def _sound(self) -> bool:
+        numbers = [(getattr(self, name), range_) for name, range_ in _RANGES.items()]
+        numbers += [(p, _POWER_RANGE) for p in self.powers]
+        return (
+            self.algorithm in ALGORITHMS
+            and self.stop in STOPS
+            and 0 < len(self.powers) <= MOST_POWERS
+            and all(type(getattr(self, name)) is bool for name in ("search", "intercept", "refit", "keep"))
+            and all(type(value) in (kind, int) and low <= value <= high for value, (kind, low, high) in numbers)
+        )
 
     @property
     def chooses(self) -> bool:

@@ -1,0 +1,130 @@
+"""Small worlds for the tests of residual: CSV files of parties that know other columns of the same customers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from server.results import Report, load
+from tests.contract import Nodes, run
+from tests.grid import config
+
+Arrays = Mapping[str, np.ndarray]
+
+COLUMNS: Mapping[str, tuple[str, ...]] = {"bank": ("a", "b"), "shop": ("c",), "telecom": ("d", "e")}
+"""Whose columns are whose."""
+N = 150
+
+
+@lru_cache(maxsize=8)
+def customers(n: int = N, seed: int = 0) -> pd.DataFrame:
+    """What nobody holds: name, inputs ``a`` to ``f`` and outcome ``y`` of every customer. Not to be changed."""
+    rng = np.random.default_rng([seed, n])
+    x = rng.normal(size=(n, 6))
+    y = np.sin(2 * x[:, 0]) + x[:, 2] + 0.5 * x[:, 3] ** 2 + 0.5 * x[:, 1] * x[:, 2] + 0.2 * rng.normal(size=n) + 3
+    frame = pd.DataFrame(x, columns=list("abcdef"))
+    frame.insert(0, "customer", [f"c{place:04d}" for place in range(n)])
+    frame["y"] = y
+    return frame
+
+
+def write_world(
+    folder: Path,
+    *,
+    columns: Mapping[str, Sequence[str]] = COLUMNS,
+    holder: str = "",
+    people: pd.DataFrame | None = None,
+    n_test: int = 0,
+    shuffle: int | None = 0,
+    lose: int = 0,
+) -> Path:
+    """A folder with a file for every party; returns it.
+
+    Parameters
+    ----------
+    folder : Path
+        Is made.
+    columns : Mapping
+        By party, its columns.
+    holder : str
+        The party that holds the outcome; empty: the fusion center, in ``_labels.csv``.
+    people : DataFrame or None
+        The customers, in the order in which the holder of the outcome has them.
+    n_test : int
+        The last so many are in ``_test.csv`` instead.
+    shuffle : int or None
+        Every other party has its rows in an order of its own, drawn by this seed; None: in the same order.
+    lose : int
+        The j-th party lacks ``j * lose`` customers.
+    """
+    people = customers() if people is None else people
+    folder.mkdir(parents=True, exist_ok=True)
+    rng = np.random.default_rng(shuffle or 0)
+    for place, (party, own) in enumerate(columns.items()):
+        rows = people[["customer", *own, *(["y"] if party == holder else [])]]
+        if lose:
+            rows = rows.drop(rng.permutation(rows.index)[: place * lose])
+        if shuffle is not None and party != holder:
+            rows = rows.iloc[rng.permutation(len(rows))]
+        rows.to_csv(folder / f"{party}.csv", index=False)
+    if not holder:
+        outcomes = people[["customer", "y"]]
+        outcomes[: len(people) - n_test].to_csv(folder / "_labels.csv", index=False)
+        if n_test:
+            outcomes[len(people) - n_test :].to_csv(folder / "_test.csv", index=False)
+    return folder
+
+
+def own(tmp_path: Path, folder: Path, **changes: Any) -> dict[str, Any]:
+    """The configuration of a simulated run on the files of `folder`: ten rounds of sip unless something else is set."""
+    settings: dict[str, Any] = {
+        "residual__algorithm": "sip",
+        "residual__rounds": 10,
+        "residual__stop": "rounds",
+        "residual__min_leaf": 8,
+        **changes,
+    }
+    return config(tmp_path, protocol="residual", data=str(folder), target="y", id="customer", **settings)
+
+
+def deployed(
+    tmp_path: Path, folder: Path, parties: Sequence[str] = tuple(COLUMNS), holder: str = "", **changes: Any
+) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """Run configuration and nodes of a deployment: each has its file of `folder` and its directory ``home/NAME``."""
+    settings = {**own(tmp_path, folder, **changes), "data": "", "labels": "" if holder else str(folder / "_labels.csv")}
+    nodes = [
+        {
+            "site": party,
+            "data": str(folder / f"{party}.csv"),
+            "id": "customer",
+            "site-output-dir": str(tmp_path / "home" / party),
+            **({"target": "y"} if party == holder else {}),
+        }
+        for party in parties
+    ]
+    return settings, nodes
+
+
+def learn(settings: Mapping[str, Any], nodes: Nodes = 3, **options: Any) -> tuple[Report, Arrays, Path]:
+    """A whole run: its report, its arrays, and where they are."""
+    path = run(settings, nodes, **options)
+    return *load(path), path
+
+
+COSTS = ("asks_per_iteration", "numbers_down", "numbers_up")
+"""Metrics that say how a run was carried out, and not what was learnt."""
+
+
+def same_learning(first: tuple[Report, Arrays], second: tuple[Report, Arrays], *, but: Sequence[str] = ()) -> None:
+    """Equal metrics and arrays, bit for bit, but for those named and for what was sent."""
+    metrics, others = first[0].metrics, second[0].metrics
+    for name in (metrics.keys() | others.keys()) - {*COSTS, *but}:
+        assert metrics.get(name) == others.get(name), name
+    assert set(first[1]) - set(but) == set(second[1]) - set(but)
+    for name in set(first[1]) - set(but):
+        np.testing.assert_array_equal(first[1][name], second[1][name], err_msg=name)
