@@ -252,7 +252,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--repetitions", type=int, default=1, help="draws of everything else")
     parser.add_argument("--parts", nargs="*", default=list(PARTS), choices=list(PARTS), help="what is measured")
     parser.add_argument(
-        "--long", action="store_true", help="accuracy: protein and boosted agents too, many minutes more"
+        "--long", action="store_true", help="accuracy: protein and boosted agents too, some 8 minutes more"
     )
     options = parser.parse_args(arguments)
     logging.getLogger("flwr").setLevel(logging.WARNING)

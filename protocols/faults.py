@@ -45,6 +45,7 @@ class Fault(IntEnum):
     NO_ENTITIES = 33
     BAD_AGENT = 34
     NO_OUTCOME = 35
+    NO_SECRET = 36
 
     @property
     def message(self) -> str:
@@ -105,6 +106,10 @@ _MESSAGES = {
     ),
     Fault.BAD_AGENT: "its agent cannot be read, or not be fitted to its data; the details are in the site's own log",
     Fault.NO_OUTCOME: "it is asked for the outcome and has none; set target in the node configuration of one site",
+    Fault.NO_SECRET: (
+        "what is sealed for other sites needs a secret that all sites share and the center does not know; set "
+        "align-key-file in its node configuration"
+    ),
 }
 
 

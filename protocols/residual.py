@@ -295,6 +295,8 @@ class Fused(Payload):
         Who is asked; empty: the run has ended.
     bodies : tuple of ndarray
         What, sealed for each of them.
+    refused : tuple of str
+        Agents whose last answer could not be used, and counts as none.
     train, validation, test : float
         Mean squared errors of the newest ensemble; 0 where there are no such rows.
     beta : ndarray
@@ -313,6 +315,7 @@ class Fused(Payload):
 
     agents: tuple[str, ...]
     bodies: tuple[UInt8[np.ndarray, "_"], ...]
+    refused: tuple[str, ...]
     train: float
     validation: float
     test: float

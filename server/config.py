@@ -106,7 +106,7 @@ KEYS: dict[str, Key] = {
         **_one_of("", "parallel", "greedy", "sip", "average", "meta-linear", "meta-boosting"),
     ),
     "residual.agent": Key(str, "an agent's method, e.g. 'tree' or 'hgb(max_depth=3)'; empty: tree"),
-    "residual.min-leaf": Key(int, "fewest rows in a leaf of a tree; 0: 40, or less of few rows", **_NOT_NEGATIVE),
+    "residual.min-leaf": Key(int, "fewest rows in a leaf of a tree; 0: by the number of rows", **_NOT_NEGATIVE),
     "residual.power": Key(
         str,
         "p of the reweighting (eq. 37): a number, or auto, chosen on held-out rows; empty: auto",

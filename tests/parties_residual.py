@@ -97,6 +97,12 @@ def deployed(
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """Run configuration and nodes of a deployment: each has its file of `folder` and its directory ``home/NAME``."""
     settings = {**own(tmp_path, folder, **changes), "data": "", "labels": "" if holder else str(folder / "_labels.csv")}
+    secret = {}
+    if holder or settings["residual.topology"] == "ring":  # what is sealed needs a secret
+        tmp_path.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "secret").write_text("a secret of the sites alone")
+        secret = {"align-key-file": str(tmp_path / "secret")}
+        settings |= secret
     nodes = [
         {
             "site": party,
@@ -104,6 +110,7 @@ def deployed(
             "id": "customer",
             "site-output-dir": str(tmp_path / "home" / party),
             **({"target": "y"} if party == holder else {}),
+            **secret,
         }
         for party in parties
     ]

@@ -246,7 +246,7 @@ def test_check_names_every_column_and_its_use() -> None:
     assert "  outcome: y\n" in text
     assert "  entities: named by customer (text)" in text
     assert "  columns not used: z\n" in text
-    assert "  agent: tree, 40 rows or more in a leaf (fewer where there are few rows)\n" in text
+    assert "  agent: tree, 40 rows or more in a leaf (fewer where there are few rows, more of many)\n" in text
 
 
 def test_check_says_who_can_test_names(tmp_path: Path) -> None:

@@ -152,12 +152,19 @@ def test_public_keys_that_the_center_swaps_break_the_seal_where_sites_share_a_se
 
     folder = write_world(tmp_path / "parties", holder="bank")
     settings, nodes = deployed(tmp_path, folder, holder="bank", residual__topology=topology)
-    (tmp_path / "secret").write_text("a secret of the sites alone")
-    for node in nodes:
-        node["align-key-file"] = str(tmp_path / "secret")
     swapping(monkeypatch, change)
     told = outcome_of(settings, nodes).text
     assert "[broken-seal]" in told
+
+
+@pytest.mark.parametrize("topology", ["center", "ring"])
+def test_a_real_site_seals_nothing_without_a_secret(tmp_path: Path, topology: str) -> None:
+    """The center could hand out keys of its own, and nobody would notice."""
+    folder = write_world(tmp_path / "parties", holder="bank", shuffle=None)
+    settings, nodes = deployed(tmp_path, folder, holder="bank", residual__topology=topology)
+    for node in nodes:
+        del node["align-key-file"]
+    assert "set align-key-file in its node configuration [no-secret]" in outcome_of(settings, nodes).text
 
 
 # -- one site, asked by anybody ---------------------------------------------------------------------------------------

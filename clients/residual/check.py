@@ -109,7 +109,7 @@ def _leaf(agent: Agent, config: Mapping[str, object]) -> str:
     if _kind(agent) not in ("tree", "trees"):
         return ""
     least = max(int(str(config.get(key) or 0)) for key in ("residual.min-leaf", "min-leaf"))
-    return f", {least or 40} rows or more in a leaf{'' if least else ' (fewer where there are few rows)'}"
+    return f", {least or 40} rows or more in a leaf{'' if least else ' (fewer where there are few rows, more of many)'}"
 
 
 def _name_lines(columns: Columns, *, secret: bool) -> list[str]:

@@ -71,7 +71,15 @@ Body = UInt8[np.ndarray, "bytes"]
 
 
 def new_key(site: Site) -> UInt8[np.ndarray, "32"]:
-    """Make the site's key pair of this run; the public half is for everybody."""
+    """Make the site's key pair of this run; the public half is for everybody.
+
+    Raises
+    ------
+    SiteFault
+        If a real site shares no secret with the others: the center could then hand out keys of its own, and read all.
+    """
+    if not site.simulated and not shared_secret(site.config):
+        raise SiteFault(Fault.NO_SECRET)
     private = new_private_key()
     site.memory[_PRIVATE] = np.frombuffer(private, np.uint8)
     return np.frombuffer(public_key_of(private), np.uint8)
@@ -165,10 +173,12 @@ def lead(ask: Lead, site: Site) -> Fused:
 def fuse(ask: Fuse, site: Site) -> Fused:
     """Take the agents' answers, and say what they are to fit next."""
     stored = {name.removeprefix(_PLAN): site.memory[name] for name in site.memory if name.startswith(_PLAN)}
-    if not stored or len(ask.agents) != len(ask.bodies):
+    if not stored:
         raise SiteFault(Fault.STALE_MEMORY, "the plan of the run is not in the memory")
+    if len(ask.agents) != len(ask.bodies):
+        raise SiteFault(Fault.MALFORMED_ASK, "there is not one answer for each agent")
     plan, seals = thaw(stored), _Seals.of(site)
-    asks, given = plan.asks(), {}
+    asks, given, refused = plan.asks(), {}, []
     for name, body in zip(ask.agents, ask.bodies, strict=True):
         if name not in asks:
             raise SiteFault(Fault.MALFORMED_ASK, f"{name} answers, and was not asked")
@@ -178,14 +188,15 @@ def fuse(ask: Fuse, site: Site) -> Fused:
             given[name] = answer
         except (SiteFault, PayloadError) as error:  # no agent's nonsense may end the others' run
             logger.warning("site %s: the answer of %s is refused: %s", site.name, name, error)
+            refused.append(name)
     if _OWN in site.memory:
         given[site.name] = unpack(site.memory[_OWN].tobytes(), *_ANSWERS)
         del site.memory[_OWN]
     plan.take(dict(sorted(given.items())))
-    return _go_on(plan, site)
+    return _go_on(plan, site, tuple(refused))
 
 
-def _go_on(plan: Plan, site: Site) -> Fused:
+def _go_on(plan: Plan, site: Site, refused: tuple[str, ...] = ()) -> Fused:
     """Ask until some other site has to answer; this one answers itself at once."""
     dtype = np.dtype(np.float32 if site.memory[_PRECISION] else np.float64)
     asks = plan.asks()
@@ -201,7 +212,7 @@ def _go_on(plan: Plan, site: Site) -> Fused:
         site.memory.update({f"{_PLAN}{name}": array for name, array in freeze(plan).items()})
     else:
         _keep_ensemble(plan, site)
-    return _fused(plan, asks, site, dtype)
+    return _fused(plan, asks, site, dtype, refused)
 
 
 def _answer_oneself(ask: Payload, site: Site, dtype: np.dtype[Any]) -> Payload:
@@ -210,7 +221,9 @@ def _answer_oneself(ask: Payload, site: Site, dtype: np.dtype[Any]) -> Payload:
     return answer
 
 
-def _fused(plan: Plan, asks: Mapping[str, Payload], site: Site, dtype: np.dtype[Any]) -> Fused:
+def _fused(
+    plan: Plan, asks: Mapping[str, Payload], site: Site, dtype: np.dtype[Any], refused: tuple[str, ...]
+) -> Fused:
     seals = _Seals.of(site)
     bodies = {name: seals.close(rounded(ask, dtype), name) for name, ask in asks.items()}
     train, validation, test = np.nan_to_num(plan.newest).tolist()
@@ -218,6 +231,7 @@ def _fused(plan: Plan, asks: Mapping[str, Payload], site: Site, dtype: np.dtype[
     return Fused(
         agents=tuple(bodies),
         bodies=tuple(bodies.values()),
+        refused=refused,
         train=train,
         validation=validation,
         test=test,

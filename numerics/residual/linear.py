@@ -15,6 +15,8 @@ from jaxtyping import Float64
 ALPHA = 0.25
 """Of Algorithm 4: share of the slope that a step must gain; between 0 and 0.5."""
 _HALVINGS = 60
+_NEGLIGIBLE = 1e-12
+"""Size of a prediction, beside the largest, that is a rounding error."""
 _MOST_DIGITS = 300
 
 
@@ -49,18 +51,19 @@ def combine(F: Float64[np.ndarray, "D N"], y: Float64[np.ndarray, "N"], ridge: f
         lambda over the mean of the agents' powers. With 0 the solution of minimum norm: two agents that predict the
         same share the coefficient, and one that predicts nothing has 0.
     """
-    gram = F @ F.T
+    n = F.shape[1]
+    gram, mean = F @ F.T, F @ np.full(n, 1 / n)
     own = np.diag(gram).copy()
     if ridge:
         gram[np.diag_indices_from(gram)] += ridge * own.mean()
     beta = solve(gram, F @ y)
-    return Combination(beta, gram, beta**2 * np.maximum(own / F.shape[1] - F.mean(axis=1) ** 2, 0.0))
+    return Combination(beta, gram, beta**2 * np.maximum(own / n - mean**2, 0.0))
 
 
 def solve(gram: Float64[np.ndarray, "D D"], right: Float64[np.ndarray, "D"]) -> Float64[np.ndarray, "D"]:
-    """The solution of minimum norm; an agent whose predictions are all 0 has 0."""
+    """The solution of minimum norm; an agent whose predictions are 0, but for rounding, has 0."""
     scale = np.sqrt(np.diag(gram))
-    there = scale > 0
+    there = scale > _NEGLIGIBLE * scale.max(initial=0.0)
     solution: Float64[np.ndarray, "D"] = np.zeros(len(right))
     if there.any():
         # Scaled, so that what counts as singular does not depend on an agent's units.
@@ -90,7 +93,7 @@ def step_length(
     """How far the predictions should go along ``r W'`` (Algorithm 4); 0: no step gains anything.
 
     ``E(F + delta r W')``, the part of y that the combination explains, is known in closed form, because the residual is
-    orthogonal to every prediction::
+    orthogonal to every prediction (where predictions are collinear otherwise than by being equal, E is this at least)::
 
         E = |y|^2 - |r|^2 (1 - delta W.beta)^2 / (1 + delta^2 |r|^2 W' (F'F)^-1 W)
 

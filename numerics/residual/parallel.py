@@ -78,7 +78,8 @@ class Parallel:
         targets = np.empty((len(courses), self.split.n_fit))
         for target, c in zip(targets, courses, strict=True):
             residual, shares = self.steps[c]
-            np.multiply(residual, shares[j], out=target)
+            # Who has not been heard yet would have no share for ever: it begins with all that is left.
+            np.multiply(residual, shares[j] if self.seen[j] else 1.0, out=target)
             target += self.F[c, j, : self.split.n_fit]
             if self.rules.keep:
                 self.asked[c][j] = target

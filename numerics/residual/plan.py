@@ -42,8 +42,10 @@ class Plan:
         self.names, self.y, self.n_learn, self.rules = names, y, n_learn, rules
         n_validation = round(rules.validation * n_learn) if rules.chooses else 0
         self.split = Split(n_learn - n_validation, n_validation, len(y) - n_learn)
-        self.machine = _machine(names, y, self.split, rules)
         self.choosing = bool(n_validation)
+        # Of a course whose end is only looked for, nothing will be kept.
+        looking = self.choosing and rules.refit
+        self.machine = _machine(names, y, self.split, replace(rules, keep=rules.keep and not looking))
         self.trial: Result | None = None
         self.result: Result | None = None
         self.concluding: dict[str, Payload] = {}

@@ -27,8 +27,9 @@ from strategies.roster import FusionError
 
 __all__ = ["Outcome", "Residual", "Settings"]
 
-_LEAF, _ROWS_A_LEAF = 40, 25
-"""Smallest leaf where none is set: of many rows 40, of fewer than 1000 a twenty-fifth of them, at least 5."""
+_LEAF, _MANY, _ROWS_A_LEAF = 40, 100, 25
+"""Smallest leaf where none is set: of up to 4000 rows 40, of more a hundredth of them (40 fits the noise of 45,000: see
+docs/benchmarks.md), of fewer than 1000 a twenty-fifth, at least 5."""
 
 
 @dataclass(frozen=True)
@@ -144,7 +145,7 @@ class Residual(FusionStrategy):
         return np.concatenate([rng.permutation(learnt), held]), len(learnt)
 
     def _min_leaf(self, n_learn: int) -> int:
-        return self.settings.min_leaf or min(_LEAF, max(5, n_learn // _ROWS_A_LEAF))
+        return self.settings.min_leaf or max(min(_LEAF, max(5, n_learn // _ROWS_A_LEAF)), n_learn // _MANY)
 
     # -- what a run reports -------------------------------------------------------------------------------------------
 

@@ -102,6 +102,8 @@ def relayed(
                 f"{holder}, which holds the outcome, does not answer: the run cannot go on without it (resume-from)"
             )
         fused = reply[holder]
+        for name in fused.refused:
+            logger.warning("%s: its answer is of no use to %s, which has the reason in its log", name, holder)
         if not fused.agents:
             return _result(fused, agents, split, rules)
         sealed = {name: Sealed(holder, body) for name, body in zip(fused.agents, fused.bodies, strict=True)}
@@ -119,7 +121,7 @@ def _check_fused(agents: tuple[str, ...], split: Split):  # type: ignore[no-unty
         def refuse(field: str, problem: str) -> None:
             raise PayloadError(answer.title(), field, problem)
 
-        if len(answer.agents) != len(answer.bodies) or not set(answer.agents) <= set(agents):
+        if len(answer.agents) != len(answer.bodies) or not {*answer.agents, *answer.refused} <= set(agents):
             refuse("agents", "are not those of the run, or there is not one body for each")
         if answer.agents:
             return
