@@ -195,7 +195,12 @@ def describe(
         "",
         *_row_lines(ensemble, k),
         "",
-        *_shared_lines(ensemble, k, bool(setting(config, "align-key-file"))),
+        *_shared_lines(
+            ensemble,
+            k,
+            secret=bool(setting(config, "align-key-file")),
+            consent=bool(config.get("allow-single-model") or config.get("bc3e.allow-single-model")),
+        ),
         "",
         *_private_lines(ensemble),
     ]
@@ -261,8 +266,11 @@ def _row_lines(ensemble: Ensemble, k: int) -> list[str]:
     return lines
 
 
-def _shared_lines(ensemble: Ensemble, k: int, secret: bool) -> list[str]:
-    """What leaves the site where several sites hold labels of the same instances (`secret`: they share one)."""
+def _shared_lines(ensemble: Ensemble, k: int, *, secret: bool, consent: bool) -> list[str]:
+    """What leaves the site where several sites hold labels of the same instances.
+
+    `secret`: they share one. `consent`: to give a single model's labels away.
+    """
     r1, r2 = len(ensemble.classifiers), len(ensemble.clusterings)
     each = f"{k} numbers" if k else "k numbers"
     lines = ["What would leave this site, column distribution (all sites hold the same instances, each its own models)"]
@@ -278,7 +286,10 @@ def _shared_lines(ensemble: Ensemble, k: int, secret: bool) -> list[str]:
         lines += ["    (this site has one classifier, so these votes are that classifier's labels)"]
     lines += [f"  every sweep, for each instance that still moves: {each}, its votes plus its cluster probabilities by"]
     lines += ["    class, summed over this site's models; and 1 number, this site's part of the bound"]
-    if r1 + r2 == 1:
+    if r1 + r2 == 1 and consent:
+        lines += ["  These sums give the labels of a site with a single model away, and this site has one: it answers,"]
+        lines += ["  because allow-single-model is set"]
+    elif r1 + r2 == 1:
         lines += ["  These sums give the labels of a site with a single model away, and this site has one: it refuses"]
         lines += ["  unless its node configuration says allow-single-model (in a simulation: bc3e.allow-single-model)"]
     else:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -20,7 +20,8 @@ from protocols.faults import Fault, SiteFault, usable_name
 from protocols.message import Ask
 
 _OF_THE_SITE = {
-    *("data", "align-key-file", "allow-single-model", "allow-row-models", "site-output-dir"),
+    *("data", "align-key-file", "allow-single-model", "allow-row-models", "sealed-only", "site-output-dir"),
+    *("agent", "candidates", "min-leaf"),
     *("target", "features", "id", "sensitive", "classes", "clusters", "truth"),
 }
 """Which data a real site uses, which of its columns, and what it consents to is for its own configuration to say."""
@@ -162,16 +163,16 @@ class Site:
     def rng(self) -> np.random.Generator:
         """Randomness of this ask: given by seed, lane, round and the shard itself, not by the site's name or place."""
         lane = [int(part) for part in self.lane.split(".") if part]
-        return np.random.default_rng([self.seed, self.round, *lane, *_digest(self.shard)])
+        return np.random.default_rng([self.seed, self.round, *lane, *digest_of(self.shard)])
 
     @property
     def shard_rng(self) -> np.random.Generator:
         """Randomness given by seed, repetition and the shard alone: the same in every ask and every cell."""
-        return np.random.default_rng([self.seed, self.repetition, *_digest(self.shard)])
+        return self.rng_of(digest_of(self.shard))
 
-    def rng_of(self, content: Any) -> np.random.Generator:
-        """Randomness given by seed, repetition and some part of the shard, as `shard_rng` is by all of it."""
-        return np.random.default_rng([self.seed, self.repetition, *_digest(content)])
+    def rng_of(self, digest: Sequence[int]) -> np.random.Generator:
+        """Randomness given by seed, repetition and the digest of some part of the shard."""
+        return np.random.default_rng([self.seed, self.repetition, *digest])
 
     def write(self, name: str, save: Callable[[Path], object]) -> None:
         """Have an output file in the site's own directory, whole or not at all; nothing when the site has set none.
@@ -217,7 +218,8 @@ class Site:
             pass  # a full disk must not keep the site from saying that it failed
 
 
-def _digest(value: Any) -> list[int]:
+def digest_of(value: Any) -> list[int]:
+    """SHA-256 of a shard's content, or of a part of it, as eight numbers."""
     digest = hashlib.sha256()
     _feed(digest, value)
     return [int(word) for word in np.frombuffer(digest.digest(), np.uint32)]

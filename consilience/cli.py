@@ -4,6 +4,7 @@ import importlib
 import shlex
 import sys
 from collections import deque
+from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated, NoReturn
@@ -15,12 +16,19 @@ from rich.table import Table
 
 from consilience import __version__, launch, progress
 from consilience.plan import Plan, make_plan
-from consilience.settings import SettingError, declared, parse, to_toml
+from consilience.settings import SettingError, Value, declared, parse, to_toml
 
 _USAGE = 2
 _DAY = 86_400.0
 _PIPE_WIDTH = 200  # columns of a table that no terminal limits
 _KEPT_LINES = 40  # of a failed quiet run's log
+
+_NODE_KEYS: Mapping[str, Mapping[str, Value]] = {
+    "bc3e": {"allow-single-model": False},
+    "sec": {"candidates": "", "min-leaf": 0, "allow-row-models": False},
+    "residual": {"agent": "", "min-leaf": 0, "sealed-only": False},
+}
+"""What a site says in its node configuration only, beside the keys of a run, with values of each key's type."""
 
 app = typer.Typer(
     help="Parties that may not share rows learn together: five fusion protocols on Flower.",
@@ -158,7 +166,10 @@ def _conclude(outcome: launch.Outcome) -> None:
 def check(
     file: Annotated[str, typer.Argument(help="A party's CSV, Parquet or NPZ file, or package.module:function.")],
     protocol: Annotated[str, typer.Option(help="The protocol it is meant for.")],
-    assignments: Settings = None,
+    assignments: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="A key of the run's or of the node's own configuration."),
+    ] = None,
 ) -> None:
     """Check a party's data, and say what of it would be used and what would leave the site. Nothing is sent."""
     from clients.data import DataError, load
@@ -168,8 +179,11 @@ def check(
     if protocol not in PROTOCOLS:
         _fail(f"no check for protocol {protocol!r}; there is: {', '.join(PROTOCOLS)}", _USAGE)
     try:
-        keys = declared()
-        config = checked(keys | parse(assignments or (), keys) | {"data": file})
+        keys, of_the_node = declared(), _NODE_KEYS[protocol]
+        given = parse(assignments or (), {**keys, **of_the_node})
+        own = {key: value for key, value in given.items() if key in of_the_node}
+        of_the_run = {key: value for key, value in given.items() if key not in of_the_node}
+        config = checked(keys | of_the_run | {"data": file}) | own
     except (ConfigError, SettingError) as error:
         _fail(str(error), _USAGE)
     try:

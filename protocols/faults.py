@@ -46,6 +46,8 @@ class Fault(IntEnum):
     BAD_AGENT = 34
     NO_OUTCOME = 35
     NO_SECRET = 36
+    DATA_CHANGED = 37
+    SEALED_ONLY = 38
 
     @property
     def message(self) -> str:
@@ -106,6 +108,14 @@ _MESSAGES = {
     ),
     Fault.BAD_AGENT: "its agent cannot be read, or not be fitted to its data; the details are in the site's own log",
     Fault.NO_OUTCOME: "it is asked for the outcome and has none; set target in the node configuration of one site",
+    Fault.DATA_CHANGED: (
+        "its data changed during the run, or its columns were given other roles; start anew, with data that stay as "
+        "they are"
+    ),
+    Fault.SEALED_ONLY: (
+        "it answers sealed only (sealed-only in its node configuration, or a model that was learnt sealed): its "
+        "numbers are for other sites, not for the fusion center"
+    ),
     Fault.NO_SECRET: (
         "what is sealed for other sites needs a secret that all sites share and the center does not know; set "
         "align-key-file in its node configuration"

@@ -96,8 +96,9 @@ class Order(Payload, answer=Ready):
         The run's method, for a site that has none of its own.
     min_leaf : int
         Fewest rows in a leaf of a tree.
-    keep : bool
-        Whether the agent will be wanted again, to predict other rows: it keeps what it learns.
+    holder : str
+        The site that holds the outcome, which alone may read what the models say of other rows later; empty: the
+        fusion center holds it.
     names, public_keys
         Sites that things may be sealed for or come sealed from, and their keys; empty where nothing is sealed.
     """
@@ -105,7 +106,7 @@ class Order(Payload, answer=Ready):
     rows: Int64[np.ndarray, "n"]
     agent: str
     min_leaf: int
-    keep: bool
+    holder: str = ""
     names: tuple[str, ...] = ()
     public_keys: tuple[UInt8[np.ndarray, "_"], ...] = ()
 
@@ -144,12 +145,15 @@ class Fit(Payload, answer=Fitted):
         How often: from the second time on what the times before have left is fitted.
     number : int
         Of the step: one of the same number that did not count is forgotten.
+    keep : bool
+        Whether the agent is to keep the step, which may have a part in predictions to come.
     """
 
     target: Float64[np.ndarray, "n c"] | Float32[np.ndarray, "n c"]
     add: float = 0.0
     steps: int = 1
     number: int = 0
+    keep: bool = False
 
 
 @dataclass(frozen=True)
@@ -181,8 +185,8 @@ class Try(Payload, answer=Tried):
         For the first n rows of the order.
     bar : float
         Predictions come along where the error is below this.
-    add, steps, number
-        As in `Fit`.
+    add, steps, number, keep
+        As in `Fit`; what is kept is the last try, and what `accepted` names.
     accepted : int
         Number of the agent's last step that was the best of all, and counts; -1: none yet.
     """
@@ -192,6 +196,7 @@ class Try(Payload, answer=Tried):
     add: float
     steps: int = 1
     number: int = 0
+    keep: bool = False
     accepted: int = -1
 
 
@@ -202,7 +207,9 @@ class Show(Payload, answer=Fitted):
 
 @dataclass(frozen=True)
 class Concluded(Payload):
-    """Up, once: the agent has kept its model."""
+    """Up, once: the agent has kept its model, or has no directory to keep it in."""
+
+    kept: bool
 
 
 @dataclass(frozen=True)
@@ -311,6 +318,10 @@ class Fused(Payload):
         Variances of the agents' parts of the prediction by iteration.
     seen : ndarray
         Which agents gave any prediction.
+    unkept : tuple of str
+        Agents that have a part in the result and did not say that their model is kept.
+    last : bool
+        Whether what is asked is to keep what was learnt.
     """
 
     agents: tuple[str, ...]
@@ -325,6 +336,8 @@ class Fused(Payload):
     curve: Float64[np.ndarray, "t 3"]
     parts: Float64[np.ndarray, "t D"]
     seen: Bool[np.ndarray, "D"]
+    unkept: tuple[str, ...]
+    last: bool
 
 
 @dataclass(frozen=True)
@@ -477,7 +490,7 @@ class Pass(Payload, answer=Passed):
         Who is next.
     n_fit, n_validation : int
         Rows learnt from and validation rows; the others are test rows.
-    add, steps, number
+    add, steps, number, keep
         As in `Fit`; with 0 steps what came is handed on as it is.
     intercept : bool
         Whether the outcome is taken about its mean.
@@ -491,6 +504,7 @@ class Pass(Payload, answer=Passed):
     add: float
     steps: int
     number: int
+    keep: bool
     intercept: bool
 
 

@@ -131,7 +131,9 @@ KEYS: dict[str, Key] = {
         **_one_of("", "rounds", "train", "held-out"),
     ),
     "residual.patience": Key(int, "iterations without a smaller error after which it stops", **_AT_LEAST_1),
-    "residual.shrinkage": Key(float, "nu of sip and greedy; 0: 1", "from 0 to 1", lambda value: 0 <= value <= 1),
+    "residual.shrinkage": Key(
+        float, "nu of sip and greedy; 0: 1", "0, or from 0.000001 to 1", lambda value: value == 0 or 1e-6 <= value <= 1
+    ),
     "residual.steps": Key(
         int, "sip and greedy: residual steps of an agent in one ask", "from 1 to 1000", lambda value: 1 <= value <= 1000
     ),

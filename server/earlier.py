@@ -53,6 +53,8 @@ def ensemble_to_use(config: Config) -> dict[str, Shaped[np.ndarray, "..."]]:
         return {}
     if not config["protocol"]:
         raise ResultsError("residual.model: a scenario learns anew; give the parties' own data (protocol, data)")
+    if int(config["repetitions"]) > 1:
+        raise ResultsError("residual.model: there is one prediction of a row; leave repetitions out")
     report, arrays = load(Path(path).expanduser())
     if report.protocol != "residual":
         raise ResultsError(f"residual.model: {path} are results of {report.protocol}, not of residual")

@@ -111,33 +111,52 @@ def together(conversations: Mapping[str, Conversation[Result]], at_once: int = 0
 def carrying(extra: Mapping[str, Payload], conversation: Conversation[Result]) -> Conversation[Result]:
     """A conversation whose first request carries one more ask to each of some sites, at no round of its own.
 
+    A site that does not answer then is asked it again with whatever it is asked next.
+
     Parameters
     ----------
     extra : Mapping[str, Payload]
         By site; asked before what the conversation asks, and the answer is only waited for.
     conversation : Conversation
-        Its first request names its sites (`Tell`).
+        Its requests name their sites (`Tell`).
     """
+    left, everybody = dict(extra), True
     try:
-        first = next(conversation)
+        request = next(conversation)
+        while True:
+            if not isinstance(request, Tell):
+                raise TypeError("only a request that names its sites can carry another")
+            sites = [*request.asks, *(site for site in left if everybody and site not in request.asks)]
+            carried = {site: left[site] for site in sites if site in left}
+            asks: dict[str, Asks] = {}
+            for site in sites:
+                own = as_tuple(request.asks.get(site, ()))
+                asks[site] = (carried[site], *own) if site in carried else request.asks[site]
+            answers = yield Tell(asks, _without(request.check, carried), request.measure)
+            for site in set(carried) & set(answers):
+                del left[site]
+            inner = {site: _inner(each) if site in carried else each for site, each in answers.items()}
+            everybody = False
+            request = conversation.send({site: each for site, each in inner.items() if site in request.asks})
     except StopIteration as stop:
         return cast("Result", stop.value)
-    if not isinstance(first, Tell):
-        raise TypeError("only a request that names its sites can carry another")
-    asks = {site: (extra[site], *as_tuple(first.asks.get(site, ()))) for site in extra}
 
-    def check(site: str, answer: tuple[Payload, ...]) -> None:
-        if len(answer) > 1:
-            first.check(site, answer[1] if len(answer) == 2 else answer[1:])
 
-    answers = yield Tell(asks, check, first.measure)
-    inner = {site: each[1] if len(each) == 2 else each[1:] for site, each in answers.items() if len(each) > 1}
-    while True:
-        try:
-            request = conversation.send(inner)
-        except StopIteration as stop:
-            return cast("Result", stop.value)
-        inner = yield request
+def _inner(answer: tuple[Payload, ...]) -> Any:
+    """An answer without that to what was carried."""
+    return answer[1] if len(answer) == 2 else answer[1:]
+
+
+def _without(check: Check, carried: Mapping[str, Payload]) -> Check:
+    """The check of what is left of an answer, if anything is."""
+
+    def check_inner(site: str, answer: Any) -> None:
+        if site not in carried:
+            check(site, answer)
+        elif len(answer) > 1:
+            check(site, _inner(answer))
+
+    return check_inner
 
 
 def flatten(request: Request, lane: str = "") -> dict[str, Broadcast | Tell]:

@@ -263,6 +263,44 @@ def test_check_refuses_a_bad_file_in_one_line(tmp_path, content, words):
     assert all(word in result.stderr for word in words)
 
 
+@pytest.mark.parametrize(
+    ("protocol", "header", "own", "says"),
+    [
+        ("residual", "id,y,a", "agent=sklearn.tree.ExtraTreeRegressor", "agent: sklearn.tree.ExtraTreeRegressor"),
+        ("residual", "id,y,a", "min-leaf=60", "60 rows or more in a leaf"),
+        ("residual", "id,a,b", "sealed-only=true", "the site that holds the outcome; they cross sealed"),
+        ("sec", "y,a,b", "candidates=lasso", "lasso: its coefficients"),
+        ("sec", "y,a,b", "min-leaf=9", "(9 rows or more in a leaf)"),
+        ("bc3e", "id,class_a,b", "allow-single-model=true", "because allow-single-model is set"),
+    ],
+)
+def test_check_takes_what_a_node_says_of_itself(tmp_path, protocol, header, own, says):
+    file = tmp_path / "site.csv"
+    file.write_text(header + "\n" + "".join(f"{i},{i % 3},{i % 2}\n" for i in range(40)))
+    roles = {"target": "y"} if "y" in header.split(",") else {}
+    sets = [f"--set={key}={value}" for key, value in roles.items()] + [f"--set={own}"]
+    result = RUNNER.invoke(cli.app, ["check", str(file), "--protocol", protocol, *sets])
+    assert result.exit_code == 0, result.stderr
+    assert says in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("protocol", "own", "words"),
+    [
+        ("bc3e", "agent=lr", "unknown key 'agent'"),
+        ("residual", "agnt=lr", "did you mean agent"),
+        ("residual", "min-leaf=few", "min-leaf takes a whole number, not 'few'"),
+        ("residual", "min-leaf=0", "min-leaf must be a whole number, 1 or greater, not 0"),
+    ],
+)
+def test_check_refuses_what_no_node_of_the_protocol_says(tmp_path, protocol, own, words):
+    file = tmp_path / "site.csv"
+    file.write_text("a\n1\n2\n")
+    result = RUNNER.invoke(cli.app, ["check", str(file), "--protocol", protocol, "--set", own])
+    assert result.exit_code in (1, 2)
+    assert words in result.stderr
+
+
 def test_check_knows_which_protocols_it_can_check(tmp_path):
     result = RUNNER.invoke(cli.app, ["check", str(tmp_path), "--protocol", "gp"])
     assert result.exit_code == 2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -70,7 +71,7 @@ def test_text_is_used_where_it_is_named_only() -> None:
 def test_a_glob_leaves_roles_out_and_a_name_may_not_have_two() -> None:
     assert columns_of(bank(), {**CONFIG, "features": "*"}).features == ("age", "colour=blue", "colour=red", "z")
     for role, name in (("target", "y"), ("id", "customer")):
-        message, code = refusal(lambda name=name: columns_of(bank(), {**CONFIG, "features": f"age {name}"}))
+        message, code = refusal(partial(columns_of, bank(), {**CONFIG, "features": f"age {name}"}))
         assert message == (
             f"configuration: column {name!r} is named as one of features and as {role}; it can be one only"
         )
@@ -145,6 +146,56 @@ def test_a_file_of_a_simulation_may_lack_the_outcome_and_a_site_s_own_may_not() 
     assert message.endswith("; leave target out where the party holds no outcome")
     assert code == "missing-column"
     assert columns_of(bank(), {**config, "site": "bank", "residual.model": "results/1"}).y is None
+
+
+@pytest.fixture
+def parties(tmp_path: Path) -> Path:
+    """A simulation's folder; what is wrong with the third file is for its own site to say."""
+    (tmp_path / "bank.csv").write_text("customer,income,debt,y\n1,20,3,1\n2,30,4,2\n")
+    (tmp_path / "shop.csv").write_text("customer,visits,basket\n1,5,7\n2,6,8\n")
+    (tmp_path / "town.csv").write_text("customer,zip,zip\n1,5,7\n2,6,8\n")
+    return tmp_path
+
+
+def party(folder: Path, name: str, features: str, **more: object) -> tuple[str, ...]:
+    path = folder / f"{name}.csv"
+    config = {"id": "customer", "target": "y", "features": features, "data": str(path), "partition-id": 0, **more}
+    return columns_of(read_table(path), config).features
+
+
+def test_a_list_of_all_parties_names_columns_of_other_files(parties: Path) -> None:
+    features = "visits, income basket"
+    assert party(parties, "bank", features) == ("income",)
+    assert party(parties, "shop", features) == ("basket", "visits")
+    assert party(parties, "bank", "visits d*") == ("debt",)
+    # It brings the outcome alone; a party without it has no part.
+    assert party(parties, "bank", "visits") == ()
+    message, code = refusal(lambda: party(parties, "shop", "income"))
+    assert message.startswith(f"{parties / 'shop.csv'}: no column matches features='income'; it has 'customer'")
+    assert code == "missing-column"
+    assert refusal(lambda: party(parties, "bank", "visits", labels="labels.csv"))[1] == "missing-column"
+
+
+def test_a_name_that_no_file_has_is_a_slip(parties: Path) -> None:
+    for name in ("bank", "shop"):
+        assert refusal(partial(party, parties, name, "incme debt visits")) == (
+            f"configuration: no file in {parties} has the column 'incme' of features; did you mean 'income'?",
+            "missing-column",
+        )
+
+
+def test_of_a_site_s_own_list_every_name_must_be_there(parties: Path) -> None:
+    path = parties / "bank.csv"
+    config = {"id": "customer", "target": "y", "features": "income visits", "data": str(path), "site": "bank"}
+    message, code = refusal(lambda: columns_of(read_table(path), config))
+    assert message.startswith(f"{path}: there is no column 'visits'; it has ")
+    assert code == "missing-column"
+
+
+def test_who_held_the_outcome_needs_no_input_to_sum_up_predictions() -> None:
+    table = make_table("holder.csv", [("customer", ["a", "b"])])
+    columns = columns_of(table, {**CONFIG, "residual.model": "results/1"})
+    assert (columns.n, columns.features, columns.y) == (2, (), None)
 
 
 def test_an_empty_outcome_is_refused() -> None:
@@ -278,10 +329,74 @@ def test_check_says_what_the_agent_s_numbers_tell(agent: str, features: str, say
 
 
 def test_check_says_who_reads_the_outcome() -> None:
-    assert "THE\n    OUTCOME, in the first round less its mean" in told(CONFIG)
+    text = told(CONFIG)
+    assert "does the fusion center's arithmetic" in text
+    assert "common entity learnt from: THE OUTCOME, in the first round less its mean, later less" in text
+    assert "at the end p, and each agent's coefficient and\n    mean square" in text
+    assert "Who reads these numbers" not in text
     text = told({"id": "customer", "features": "age"})
     assert "OUTCOME" not in text
-    assert "Who reads these numbers: the fusion center" in text
+    assert "Who reads these numbers: the fusion center, where it holds the outcome; where a site does" in text
+    text = told({"id": "customer", "labels": "labels.csv"})
+    assert "Who reads these numbers: the fusion center, which holds the outcome\n" in text
+
+
+def test_check_says_that_in_a_ring_nobody_does_the_arithmetic_and_test_rows_go_round() -> None:
+    ring = {"residual.topology": "ring", "features": "age"}
+    holder, other = told({**CONFIG, **ring}), told({"id": "customer", **ring})
+    for text in (holder, other):
+        assert "test rows too" in text
+        assert "arithmetic" not in text
+        assert "Who reads these numbers" not in text
+        assert "mean squares of what is left, of this site's step, and of its steps' sum" in text
+        assert "The seals keep this from a fusion center that follows the protocol and reads along" in text
+    assert "THE OUTCOME less its mean" in holder
+    assert "THE OUTCOME" not in other
+    assert "in the clear" in told({"id": "customer", **ring, "labels": "labels.csv"})
+
+
+def test_check_of_a_site_that_answers_sealed_only(tmp_path: Path) -> None:
+    config = {"id": "customer", "features": "age", "sealed-only": True}
+    text = told(config)
+    assert "Who reads these numbers: the site that holds the outcome; they cross sealed" in text
+    assert "A real site seals nothing without a secret" in text
+    assert "sealed-only=true refuses such a run" in told({**config, "labels": "labels.csv"})
+    key = tmp_path / "key"
+    key.write_bytes(bytes(range(32)))
+    assert "A real site seals nothing" not in told({**config, "align-key-file": str(key)})
+
+
+def test_check_says_that_every_site_learns_whom_all_know() -> None:
+    assert "which of its own entities all parties know" in told(CONFIG)
+
+
+def test_check_of_a_party_with_the_outcome_alone() -> None:
+    table = make_table("holder.csv", [("customer", ["a", "b"]), ("y", [1.0, 2.0])])
+    text = told(CONFIG, table)
+    assert "  inputs: none; this site takes part with its outcome alone\n" in text
+    assert "  agent: " not in text
+    assert "your columns" not in text
+
+
+@pytest.mark.parametrize(
+    ("config", "says"),
+    [
+        ({"min-leaf": 60}, "tree, 60 rows or more in a leaf\n"),
+        ({"min-leaf": 60, "residual.min-leaf": 80}, "tree, 80 rows or more in a leaf\n"),
+        ({"agent": "lr", "min-leaf": 60}, "agent: lr\n"),
+        ({"agent": "hgb(max_depth=3)", "residual.agent": "lr"}, "agent: hgb(max_depth=3), 40 rows or more in a leaf ("),
+    ],
+)
+def test_check_of_a_site_s_own_method(config: Mapping[str, object], says: str) -> None:
+    assert says in told({**CONFIG, **config})
+
+
+@pytest.mark.parametrize("own", ["abc", 0, -3, 2.5, True])
+def test_check_refuses_a_leaf_that_is_no_number_of_rows(own: object) -> None:
+    assert refusal(lambda: told({**CONFIG, "min-leaf": own})) == (
+        f"configuration: min-leaf must be a whole number, 1 or greater, not {own!r}",
+        "bad-configuration",
+    )
 
 
 def test_check_refuses_an_agent_that_cannot_be_read() -> None:

@@ -183,7 +183,7 @@ def sites(tmp_path: Path) -> dict[str, Site]:
     shown = {name: ask(site, Enrol("salt", "", True)) for name, site in found.items()}
     keys = tuple(each.public_key for each in shown.values())
     for site in found.values():
-        ask(site, Order(np.arange(N), "tree", 8, False, tuple(found), keys))
+        ask(site, Order(np.arange(N), "tree", 8, "bank", tuple(found), keys))
     return found
 
 
@@ -200,13 +200,13 @@ def refused(site: Site, payload: Payload, number: int = 1, fault: Fault = Fault.
 
 @pytest.mark.parametrize("rows", [[-1], [N], [3, 3], [0, 10**15], [-(2**63)], [*range(N), 0]])
 def test_an_order_of_rows_that_are_not_there_or_twice(sites: dict[str, Site], rows: list[int]) -> None:
-    refused(sites["shop"], Order(np.array(rows), "tree", 5, False))
+    refused(sites["shop"], Order(np.array(rows), "tree", 5))
 
 
 def test_an_order_with_other_names_than_keys(sites: dict[str, Site]) -> None:
-    refused(sites["shop"], Order(np.arange(5), "tree", 5, False, ("bank",), ()))
-    refused(sites["shop"], Order(np.arange(5), "sklearn.svm.SVR", 5, False), fault=Fault.BAD_AGENT)
-    refused(sites["shop"], Order(np.arange(5), "forest of all", 5, False), fault=Fault.BAD_AGENT)
+    refused(sites["shop"], Order(np.arange(5), "tree", 5, "bank", ("bank",), ()))
+    refused(sites["shop"], Order(np.arange(5), "sklearn.svm.SVR", 5), fault=Fault.BAD_AGENT)
+    refused(sites["shop"], Order(np.arange(5), "forest of all", 5), fault=Fault.BAD_AGENT)
 
 
 @pytest.mark.parametrize(

@@ -34,6 +34,8 @@ Code = Literal[
 NUMBER = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*", re.ASCII)
 """A number as text."""
 _INFINITY = re.compile(r"\s*[+-]?inf(inity)?\s*", re.ASCII | re.IGNORECASE)
+GLOB = re.compile(r"[*?\[]")
+"""What a glob has and a plain name has not."""
 UNKNOWN = frozenset({"", "?", "-", "na", "n/a", "nan", "null", "none"})
 """What people write, in upper or lower case, where nothing is known."""
 _SHOWN = 20  # characters of a cell, or names of columns, in a message: enough to recognise it by
@@ -268,7 +270,7 @@ def match_columns(table: Table, patterns: str) -> list[str]:
     """
     chosen: set[str] = set()
     for pattern in split_patterns(patterns):
-        if pattern not in table.columns and re.search(r"[*?\[]", pattern):
+        if pattern not in table.columns and GLOB.search(pattern):
             chosen.update(name for name in table.columns if fnmatchcase(name, pattern))
         else:
             table.column(pattern)

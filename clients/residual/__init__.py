@@ -12,12 +12,11 @@ from typing import Any
 import numpy as np
 
 from clients.dispatch import answers
-from clients.entities import keyed_hashes, secret_check, shared_secret
-from clients.residual import sealed
+from clients.residual import ring, sealed
+from clients.residual.answering import fit_target, keep_model, show_attempt, try_to_fit
 from clients.residual.columns import columns_of
-from clients.residual.keep import Kept, keep
-from clients.residual.learner import Learner
-from clients.residual.recall import predictions
+from clients.residual.learner import CONCLUDED, ROWS, Learner, forget
+from clients.residual.recall import keyed_names, predictions, predicts, present_rows
 from clients.site import Site
 from numerics.columns import Columns
 from protocols.faults import Fault, SiteFault
@@ -37,7 +36,7 @@ from protocols.residual import (
     Try,
 )
 
-__all__ = ["check_lines", "own_shard", "sealed"]
+__all__ = ["check_lines", "own_shard", "ring", "sealed"]
 
 
 def own_shard(loaded: Any, config: Mapping[str, Any]) -> Columns:
@@ -62,10 +61,12 @@ def check_lines(loaded: Any, config: Mapping[str, Any]) -> list[str]:
 @answers(Enrol)
 def enrol(ask: Enrol, site: Site) -> Enrolled:
     """Keyed hashes of the entities' names, and what kind of party this is."""
-    columns: Columns = site.shard
-    for name in list(site.memory):
-        del site.memory[name]
-    keys, check, kind = _keys(columns, site, ask.salt, ask.align)
+    if ROWS in site.memory:
+        raise SiteFault(Fault.MALFORMED_ASK, "the rows of this run are agreed on already")
+    if site.config.get("sealed-only", False) and not ask.seal:
+        raise SiteFault(Fault.SEALED_ONLY)
+    columns = present_rows(site)
+    keys, check, kind = keyed_names(columns, site, ask.salt, ask.align)
     return Enrolled(
         n=columns.n,
         keys=keys,
@@ -78,27 +79,21 @@ def enrol(ask: Enrol, site: Site) -> Enrolled:
     )
 
 
-def _keys(columns: Columns, site: Site, salt: str, align: str) -> tuple[np.ndarray, np.ndarray, str]:
-    """Keyed hashes of the names, the secret's check, and the kind of names; nothing where entities go by row."""
-    nothing = np.zeros((0, 2), np.uint64), np.zeros(0, np.uint8), ""
-    if align == "row-order":
-        return nothing
-    if columns.entity is None:
-        if align == "id":
-            raise SiteFault(Fault.NO_ENTITIES)
-        return nothing
-    secret = shared_secret(site.config)
-    return keyed_hashes(columns.entity, secret, salt), secret_check(secret, salt), columns.entity_kind
-
-
 @answers(Order)
 def order(ask: Order, site: Site) -> Ready:
     """Remember which rows are meant, in which order."""
-    columns: Columns = site.shard
-    inside = (ask.rows >= 0).all() and (ask.rows < columns.n).all()
+    n = present_rows(site).n
+    inside = (ask.rows >= 0).all() and (ask.rows < n).all()
     if not inside or len(np.unique(ask.rows)) < len(ask.rows) or len(ask.names) != len(ask.public_keys):
         raise SiteFault(Fault.MALFORMED_ASK, "the order names rows that are not there, or one twice")
-    Learner.begin(site, ask)
+    if ROWS in site.memory and not np.array_equal(site.memory[ROWS], ask.rows):
+        raise SiteFault(
+            Fault.MALFORMED_ASK, "another order was agreed on: sums over other rows would tell of single ones"
+        )
+    if predicts(site):
+        site.memory[ROWS] = ask.rows
+    else:
+        Learner.begin(site, ask)
     sealed.remember_keys(site, ask)
     return Ready()
 
@@ -109,51 +104,30 @@ def order(ask: Order, site: Site) -> Ready:
 @answers(Fit)
 def fit(ask: Fit, site: Site) -> Fitted:
     """Fit every column of numbers, each by itself."""
-    learner = Learner.of(site)
-    dtype = ask.target.dtype
-    n = len(ask.target)
-    if ask.add:
-        if ask.target.shape[1] != 1:
-            raise SiteFault(Fault.MALFORMED_ASK, "a step is of one column")
-        predicted = learner.step(ask.target[:, 0], ask.add, ask.steps, ask.number)[:, None]
-    else:
-        predicted = learner.fit(ask.target)
-    return Fitted(predicted[:n].astype(dtype), predicted[n:].astype(dtype))
+    return fit_target(ask, Learner.in_the_clear(site))
 
 
 @answers(Try)
 def try_residual(ask: Try, site: Site) -> Tried:
-    """How well the residual could be fitted (eq. 23); with the predictions if that is likely the best of all."""
-    learner = Learner.of(site)
-    learner.accept(ask.accepted)
-    predicted = learner.attempt(ask.residual, ask.add, ask.steps, ask.number)
-    n, dtype = len(ask.residual), ask.residual.dtype
-    # Of the numbers as they would cross: what the center takes off the residual leaves exactly this error.
-    left = ask.residual.astype(np.float64) - predicted[:n].astype(dtype)
-    error = float(left @ left)
-    fitted, held = np.split(predicted.astype(dtype), [n])
-    return Tried(error, fitted, held) if error < ask.bar else Tried(error, fitted[:0], held[:0])
+    """Say how well the residual could be fitted (eq. 23), with the predictions if that is likely the best of all."""
+    return try_to_fit(ask, Learner.in_the_clear(site))
 
 
 @answers(Show)
 def show(ask: Show, site: Site) -> Fitted:
-    """The predictions of the last attempt."""
-    n, dtype, predicted = Learner.of(site).last_attempt()
-    return Fitted(predicted[:n, None].astype(dtype), predicted[n:, None].astype(dtype))
+    """Send the predictions of the last attempt."""
+    return show_attempt(ask, Learner.in_the_clear(site))
 
 
 @answers(Conclude)
 def conclude(ask: Conclude, site: Site) -> Concluded:
-    """Keep the model, and forget the rest of the run."""
-    learner = Learner.of(site)
-    if len(ask.target):
-        parts: tuple[tuple[float, Any], ...] = ((1.0, learner.model(ask.target)),)
-    else:
-        parts = learner.steps_of(ask.numbers)
-    columns: Columns = site.shard
-    keep(site, site.session, Kept(columns.features, columns.categories, parts))
-    learner.forget()
-    return Concluded()
+    """Keep the model, and forget the run; asked once more, say so again."""
+    if CONCLUDED in site.memory:
+        return Concluded(bool(site.memory[CONCLUDED]))
+    answer = keep_model(ask, Learner.of(site))
+    forget(site)
+    site.memory[CONCLUDED] = np.array(answer.kept)
+    return answer
 
 
 # -- predicting -------------------------------------------------------------------------------------------------------
@@ -162,6 +136,6 @@ def conclude(ask: Conclude, site: Site) -> Concluded:
 @answers(Predict)
 def predict(ask: Predict, site: Site) -> Predicted:
     """Answer with the agent's part of the prediction of every row that it has now."""
-    columns, part = predictions(site, ask.run)
-    keys, check, kind = _keys(columns, site, ask.salt, ask.align)
+    columns, part = predictions(site, ask.run, reader="")
+    keys, check, kind = keyed_names(columns, site, ask.salt, ask.align)
     return Predicted(keys, check, kind, part)

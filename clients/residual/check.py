@@ -15,6 +15,7 @@ _KINDS = {
     "line": ("lr", "ridge", "lasso", "en", "lars", "sklearn.linear_model."),
 }
 """Methods, or the modules of those named in full, by what their predictions tell of the columns."""
+_CIPHER = "X25519, ChaCha20-Poly1305"
 _SHOWN = 8  # categories that are named: enough to see whether the column is one of categories
 
 
@@ -33,9 +34,9 @@ def describe(columns: Columns, table: Table, config: Mapping[str, object]) -> li
     Raises
     ------
     DataError
-        If the agent's method cannot be read, or the file of the sites' secret.
+        If the agent's method cannot be read, or the file of the sites' secret, or `min-leaf` is no number of rows.
     """
-    agent = _agent(config)
+    agent, secret = _agent(config), bool(read_secret(config))
     return [
         f"{table.source}: {columns.n} rows",
         "",
@@ -44,14 +45,10 @@ def describe(columns: Columns, table: Table, config: Mapping[str, object]) -> li
         "",
         "What would leave this site",
         f"  once: how many rows ({columns.n}) and columns learnt from ({columns.x.shape[1]}), and the agent's method",
-        *_name_lines(columns, secret=bool(read_secret(config))),
-        "  every round, for each entity that all parties hold: one number (where residual.power=auto one for each",
-        "    power that is tried), what this site's model says of it",
-        *_model_lines(agent, columns),
-        "    with residual.algorithm=greedy also 1 number, the error that the model leaves",
-        "  when a kept model is to predict (residual.model): for each row one number, this site's part of the",
-        "    prediction, and the keyed hash of its entity",
-        *_reader_lines(columns),
+        *_name_lines(columns, secret=secret),
+        *_learning_lines(columns, config, agent),
+        *_prediction_lines(columns, config),
+        *_seal_lines(columns, config, secret=secret),
         "",
         "What never leaves this site",
         f"  the inputs, their names{' and categories' if columns.categories else ''}, and every column not used; the "
@@ -81,12 +78,12 @@ def _used_lines(columns: Columns, table: Table, config: Mapping[str, object], ag
     outcome = setting(config, "target") if columns.y is not None else ""
     unused = [name for name in table.columns if name not in {*inputs, entity, outcome}]
     return [
-        f"  inputs: {', '.join(inputs)}",
+        f"  inputs: {', '.join(inputs) or 'none; this site takes part with its outcome alone'}",
         *(line for name in columns.categories for line in _category_lines(columns, name)),
         f"  outcome: {outcome or 'none; the fusion center or another site holds it'}",
         f"  entities: {_entities(columns, entity)}",
         f"  columns not used: {', '.join(unused) or 'none'}",
-        f"  agent: {agent.text}{_leaf(agent, config)}",
+        *([f"  agent: {agent.text}{_leaf(agent, config)}"] if inputs else []),
     ]
 
 
@@ -106,10 +103,17 @@ def _entities(columns: Columns, id_column: str) -> str:
 
 
 def _leaf(agent: Agent, config: Mapping[str, object]) -> str:
+    own = config.get("min-leaf", 1)
+    if type(own) is not int or own < 1:
+        raise DataError(
+            f"configuration: min-leaf must be a whole number, 1 or greater, not {own!r}", "bad-configuration"
+        )
     if _kind(agent) not in ("tree", "trees"):
         return ""
-    least = max(int(str(config.get(key) or 0)) for key in ("residual.min-leaf", "min-leaf"))
-    return f", {least or 40} rows or more in a leaf{'' if least else ' (fewer where there are few rows, more of many)'}"
+    of_the_run = int(str(config.get("residual.min-leaf") or 0))
+    if of_the_run or own > 1:
+        return f", {max(of_the_run, own)} rows or more in a leaf"
+    return ", 40 rows or more in a leaf (fewer where there are few rows, more of many)"
 
 
 def _name_lines(columns: Columns, *, secret: bool) -> list[str]:
@@ -127,12 +131,18 @@ def _name_lines(columns: Columns, *, secret: bool) -> list[str]:
     lines.append(
         "    It learns how many entities, and which of these hashes, this site has in common with others, and whether"
     )
-    return [*lines, "    the names are numbers or text"]
+    return [
+        *lines,
+        "    the names are numbers or text. Every other site learns which of its own entities all parties know: with",
+        "    two parties, which of them are yours",
+    ]
 
 
 def _model_lines(agent: Agent, columns: Columns) -> list[str]:
     """What the numbers of a round tell of the columns."""
     kind, p = _kind(agent), columns.x.shape[1]
+    if not p:
+        return []
     if kind == "tree":
         return [
             "    of a tree: entities of one leaf get equal numbers, so who is alike in your columns shows; where the",
@@ -156,16 +166,105 @@ def _model_lines(agent: Agent, columns: Columns) -> list[str]:
     return ["    a function of your columns: entities that are alike in them get numbers that are alike"]
 
 
-def _reader_lines(columns: Columns) -> list[str]:
-    """Who sees these numbers, and what the other sites are shown."""
-    if columns.y is None:
+def _learning_lines(columns: Columns, config: Mapping[str, object], agent: Agent) -> list[str]:
+    """What crosses while the agents learn, and who reads it: it depends on who does the arithmetic."""
+    model = _model_lines(agent, columns)
+    if _ring(config):
+        return _ring_lines(columns, config, model)
+    if columns.y is not None:
         return [
-            "  Who reads these numbers: the fusion center, where it holds the outcome; where a site does, that site:",
-            "    they cross sealed (X25519, ChaCha20-Poly1305). With residual.topology=ring the next site reads what",
-            "    they leave of the outcome, sealed, which with two sites shows them; the center, means of squares",
+            "  This site holds the outcome and does the fusion center's arithmetic.",
+            f"  every round, to the other sites, sealed for each ({_CIPHER}), for each",
+            "    common entity learnt from: THE OUTCOME, in the first round less its mean, later less what has been",
+            "    predicted of it",
+            *_inferred(model),
+            "  every round, to the fusion center: mean squared errors; at the end p, and each agent's coefficient and",
+            "    mean square",
         ]
     return [
-        "  This site holds the outcome and does the fusion center's arithmetic: the center learns mean squared errors.",
-        "  To the other sites, sealed for each (X25519, ChaCha20-Poly1305), for each common entity learnt from: THE",
-        "    OUTCOME, in the first round less its mean, later less what has been predicted of it",
+        "  every round, for each entity that all parties hold: one number (where residual.power=auto one for each",
+        "    power that is tried), what this site's model says of it",
+        *model,
+        "    with residual.algorithm=greedy also 1 number, the error that the model leaves",
+        *_reader_lines(config),
+        "  The other sites see what is left of the outcome from round to round: with two sites, the other can work out",
+        "    these numbers. For a ring: --set residual.topology=ring",
     ]
+
+
+def _inferred(model: list[str]) -> list[str]:
+    """What others can work out of a model whose predictions are not sent."""
+    if not model:
+        return []
+    return ["    With two sites, the other can work out from that what this site's model says of each entity:", *model]
+
+
+def _reader_lines(config: Mapping[str, object]) -> list[str]:
+    """Who sees the predictions of a site that holds no outcome."""
+    sealed = f"they cross sealed ({_CIPHER})"
+    if _sealed_only(config):
+        return [f"  Who reads these numbers: the site that holds the outcome; {sealed}"]
+    if setting(config, "labels"):
+        return ["  Who reads these numbers: the fusion center, which holds the outcome"]
+    return [
+        "  Who reads these numbers: the fusion center, where it holds the outcome; where a site does, that site:",
+        f"    {sealed}. A site that wants this only says so: sealed-only=true",
+    ]
+
+
+def _ring_lines(columns: Columns, config: Mapping[str, object], model: list[str]) -> list[str]:
+    """The residual goes from agent to agent, on all rows, and nobody does the arithmetic."""
+    if columns.y is not None:
+        lines = [
+            f"  This site holds the outcome. To the next site, sealed for it ({_CIPHER}), for each",
+            "    entity that all parties hold, test rows too: THE OUTCOME less its mean, later less what has been",
+            "    predicted of it",
+        ]
+    else:
+        lines = [
+            f"  every turn, to the next site, sealed for it ({_CIPHER}), for each entity that all",
+            "    parties hold, test rows too: what is left of the outcome, less what this site's model says",
+        ]
+        if setting(config, "labels"):
+            lines.append("    The fusion center, which holds the outcome, gives it to the first site in the clear")
+    return [
+        *lines,
+        *_inferred(model),
+        "  every turn, to the fusion center: mean squares of what is left, of this site's step, and of its steps' sum",
+    ]
+
+
+def _prediction_lines(columns: Columns, config: Mapping[str, object]) -> list[str]:
+    """What crosses when kept models are to predict."""
+    if columns.y is not None:
+        return [
+            "  when kept models are to predict (residual.model): the keyed hash of each row's entity, and how many are",
+            "    predicted; the predictions stay here",
+        ]
+    return [
+        "  when a kept model is to predict (residual.model): for each row one number, this site's part of the",
+        "    prediction, for who held the outcome (sealed, if that is a site), and the keyed hash of its entity",
+    ]
+
+
+def _seal_lines(columns: Columns, config: Mapping[str, object], *, secret: bool) -> list[str]:
+    """What the seals are good for, where there are any for certain."""
+    if not (_ring(config) or columns.y is not None or _sealed_only(config)):
+        return []
+    lines = [
+        "  The seals keep this from a fusion center that follows the protocol and reads along. One that makes many",
+        "    runs with rows of its choice learns sums over them: know with whom you run",
+    ]
+    if not secret:
+        lines.append("    A real site seals nothing without a secret that the sites share: set align-key-file")
+    if _sealed_only(config) and setting(config, "labels") and not _ring(config):
+        lines.append("    With labels the fusion center holds the outcome: sealed-only=true refuses such a run")
+    return lines
+
+
+def _ring(config: Mapping[str, object]) -> bool:
+    return setting(config, "residual.topology") == "ring"
+
+
+def _sealed_only(config: Mapping[str, object]) -> bool:
+    return bool(config.get("sealed-only"))

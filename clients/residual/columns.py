@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
+from pathlib import Path
 
 import numpy as np
 from jaxtyping import Float64, Int64, Shaped
 
-from clients.data import DataError, Table, match_columns, numeric, quoted, setting, split_patterns
-from clients.data.table import NUMBER, UNKNOWN
+from clients.data import (
+    DataError,
+    Table,
+    match_columns,
+    numeric,
+    party_files,
+    quoted,
+    read_table,
+    setting,
+    split_patterns,
+)
+from clients.data.table import GLOB, NUMBER, UNKNOWN
 from clients.entities import entity_names
 from numerics.columns import Columns
 
@@ -29,7 +42,8 @@ def columns_of(table: Table, config: Mapping[str, object], categories: Categorie
         One row an entity.
     config : Mapping
         Run or node configuration. ``features``: names and globs (default: every column of numbers that has no other
-        role); a column of text among them is one of categories. ``target``: the outcome; in a simulation, where all
+        role); a column of text among them is one of categories. In a simulation, where the list is of all files
+        together, a name may be another file's column. ``target``: the outcome; in a simulation, where all
         files share it, a file without that column holds none. ``labels``: the fusion center holds the outcomes, so
         that column is not read here. ``id``: the entities' names. ``residual.align``: with ``row-order`` these are not
         read. ``residual.model``: rows to predict, of which no outcome is read.
@@ -112,19 +126,44 @@ def _feature_columns(table: Table, config: Mapping[str, object]) -> list[str]:
                 f"configuration: column {name!r} is named as one of features and as {roles[name]}; it can be one only",
                 "bad-configuration",
             )
-    named = set(split_patterns(patterns))
-    found = [name for name in match_columns(table, patterns) if name in named or name not in roles]
-    if not found:
+    simulated = "partition-id" in config
+    named = [name for name in split_patterns(patterns) if not simulated or _is_here(name, table, config)]
+    found = [name for name in match_columns(table, " ".join(named)) if name in named or name not in roles]
+    if not found and not (simulated and _may_bring_the_outcome_alone(table, config)):
         raise DataError(
             f"{table.source}: no column matches features={patterns!r}; it has {quoted(table.columns)}", "missing-column"
         )
     return found
 
 
+def _is_here(name: str, table: Table, config: Mapping[str, object]) -> bool:
+    """Whether a name or glob is to be looked for in this file of a simulation, or names another file's column."""
+    if name in table.columns or GLOB.search(name):
+        return True
+    folder = Path(setting(config, "data")).parent
+    known = {other for path in party_files(folder) for other in _names_in(path, path.stat().st_mtime_ns)}
+    if name in known:
+        return False
+    near = difflib.get_close_matches(name, sorted(known), n=1)
+    hint = f"; did you mean {near[0]!r}?" if near else ""
+    raise DataError(f"configuration: no file in {folder} has the column {name!r} of features{hint}", "missing-column")
+
+
+@lru_cache(maxsize=128)
+def _names_in(path: Path, _changed: int) -> tuple[str, ...]:
+    """Names of a file's columns; none where it cannot be read, which its own site tells."""
+    try:
+        return tuple(read_table(path).columns)
+    except DataError:
+        return ()
+
+
 def _may_bring_the_outcome_alone(table: Table, config: Mapping[str, object]) -> bool:
-    """Whether a party without inputs is of use: it holds the outcome, and names its rows."""
-    target, elsewhere = setting(config, "target"), setting(config, "labels") or setting(config, "residual.model")
-    return bool(target) and target in table.columns and not elsewhere
+    """Whether a party without inputs is of use: it holds the outcome, or held it, and names its rows."""
+    if setting(config, "residual.model"):
+        return True
+    target = setting(config, "target")
+    return bool(target) and target in table.columns and not setting(config, "labels")
 
 
 def _no_column(table: Table, roles: Mapping[str, str]) -> DataError:

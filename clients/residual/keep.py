@@ -37,11 +37,14 @@ class Kept:
         As in `Columns`.
     parts : tuple of (float, estimator)
         Coefficient and model of every part; none: the agent has no part in the prediction.
+    reader : str
+        The site that may read the predictions, sealed for it; empty: the fusion center may.
     """
 
     features: tuple[str, ...]
     categories: Mapping[str, tuple[str, ...]]
     parts: tuple[tuple[float, BaseEstimator], ...]
+    reader: str = ""
 
     def predict(self, x: Float64[np.ndarray, "n p"]) -> Float64[np.ndarray, "n"]:
         """Sum over the parts of coefficient times prediction.
@@ -120,6 +123,7 @@ def keep(site: Site, run: str, kept: Kept) -> None:
         "categories": {name: list(values) for name, values in kept.categories.items()},
         "coefficients": [float(coefficient) for coefficient, _ in kept.parts],
         "models": [model for _, model in kept.parts],
+        "reader": kept.reader,
     }
     keep_file(site, run, content)
 
@@ -139,6 +143,7 @@ def recall(site: Site, run: str) -> Kept:
             features=tuple(content["features"]),
             categories={name: tuple(values) for name, values in content["categories"].items()},
             parts=tuple((float(coefficient), model) for coefficient, model in parts),
+            reader=str(content["reader"]),
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise SiteFault(Fault.NO_SAVED_MODEL, f"{_file(run)}: holds no model of an agent") from error

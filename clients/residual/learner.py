@@ -14,7 +14,7 @@ from sklearn.base import BaseEstimator
 
 from clients.residual.agents import Agent, AgentError, fit_agent, parse_agent, predict
 from clients.residual.keep import dump, restore
-from clients.site import Site
+from clients.site import Site, digest_of
 from numerics.columns import Columns
 from numerics.residual.rules import MOST_STEPS
 from numerics.threads import single_threaded
@@ -23,7 +23,10 @@ from protocols.residual import Order
 
 ROWS = "rows"
 """Of the memory: places of the common entities among the site's rows, in the agreed order."""
-_ABOUT, _PENDING, _PENDING_ABOUT = "about", "pending", "pending-about"
+CONCLUDED = "concluded"
+"""Of the memory: that the model is kept (1) or could not be (0), and nothing else of the run is remembered."""
+_ABOUT, _DIGEST, _DIGEST_Y = "about", "digest", "digest-outcome"
+_PENDING, _PENDING_ABOUT = "pending", "pending-about"
 _KEPT_STEP = "step-"
 
 
@@ -50,23 +53,34 @@ class Learner:
         ``(n, p)`` its columns, in the agreed order.
     min_leaf : int
         Fewest rows in a leaf.
-    keep : bool
-        Whether its model will be wanted later.
+    holder : str
+        The site that holds the outcome; empty: the fusion center does, or nobody told.
+    sealed : bool
+        Whether what it is asked comes sealed.
+    digest : tuple of int
+        Of `x`.
     """
 
     site: Site
     agent: Agent
     x: Float64[np.ndarray, "n p"]
     min_leaf: int
-    keep: bool
+    holder: str
+    sealed: bool
+    digest: tuple[int, ...]
 
     @classmethod
     def begin(cls, site: Site, order: Order) -> None:
         """Remember an order."""
         own_agent(site, order.agent)  # one that cannot be read is refused before anything is fitted
+        least = max(order.min_leaf, _own_floor(site))
+        about = {"agent": order.agent, "min_leaf": least, "holder": order.holder, "sealed": bool(order.names)}
+        columns: Columns = site.shard
         site.memory[ROWS] = order.rows
-        about = {"agent": order.agent, "min_leaf": order.min_leaf, "keep": order.keep}
         site.memory[_ABOUT] = _as_bytes(about)
+        site.memory[_DIGEST] = np.array(digest_of(columns.x[order.rows]))
+        if columns.y is not None:
+            site.memory[_DIGEST_Y] = np.array(digest_of(columns.y[order.rows]))
 
     @classmethod
     def of(cls, site: Site) -> Learner:
@@ -76,9 +90,26 @@ class Learner:
             raise SiteFault(Fault.STALE_MEMORY, "the agreed order of the rows is not in the memory")
         about = _from_bytes(memory[_ABOUT])
         columns: Columns = site.shard
-        # A site may want larger leaves than the run: rows of one leaf are what its predictions do not tell apart.
-        min_leaf = max(int(about["min_leaf"]), int(site.config.get("min-leaf", 1)))
-        return cls(site, own_agent(site, about["agent"]), columns.x[memory[ROWS]], min_leaf, bool(about["keep"]))
+        if memory[ROWS].max(initial=-1) >= columns.n:
+            raise SiteFault(Fault.DATA_CHANGED, f"there are {columns.n} rows now")
+        x = columns.x[memory[ROWS]]
+        digest = tuple(digest_of(x))
+        # A file may be written anew while a run is under way; its rows would stand for other entities.
+        same = list(digest) == memory[_DIGEST].tolist()
+        if columns.y is not None:
+            same = same and digest_of(columns.y[memory[ROWS]]) == memory.get(_DIGEST_Y, np.zeros(0)).tolist()
+        if not same:
+            raise SiteFault(Fault.DATA_CHANGED, "the agreed rows are not what they were")
+        agent = own_agent(site, about["agent"])
+        return cls(site, agent, x, int(about["min_leaf"]), str(about["holder"]), bool(about["sealed"]), digest)
+
+    @classmethod
+    def in_the_clear(cls, site: Site) -> Learner:
+        """As `of`, where the fusion center itself asks: of a run whose asks come sealed it is told nothing."""
+        learner = cls.of(site)
+        if learner.sealed:
+            raise SiteFault(Fault.SEALED_ONLY, "the run is sealed, and this ask was not")
+        return learner
 
     # -- fits ---------------------------------------------------------------------------------------------------------
 
@@ -95,7 +126,7 @@ class Learner:
     @cached_property
     def _seed(self) -> int:
         # Of the agreed rows: neither the order of a file may matter, nor whether the outcome is in it.
-        return int(self.site.rng_of(self.x).integers(2**31))
+        return int(self.site.rng_of(self.digest).integers(2**31))
 
     def fit(self, targets: np.ndarray) -> Float64[np.ndarray, "n c"]:
         """Predictions of all rows by a fit to each column."""
@@ -119,19 +150,24 @@ class Learner:
                 total, left = total + step, left - step[:n]
         return models, total
 
-    def step(self, residual: np.ndarray, add: float, steps: int, number: int) -> Float64[np.ndarray, "n"]:
+    def step(
+        self, residual: np.ndarray, add: float, steps: int, number: int, *, keep: bool
+    ) -> Float64[np.ndarray, "n"]:
         """One step of a sum, and what it adds to the predictions of all rows."""
         models, total = self._models(residual, add, steps)
-        self._remember(number, add, models)
+        if keep:
+            self._remember(number, add, models)
         return total
 
     # -- attempts that may not count ----------------------------------------------------------------------------------
 
-    def attempt(self, residual: np.ndarray, add: float, steps: int, number: int) -> Float64[np.ndarray, "n"]:
+    def attempt(
+        self, residual: np.ndarray, add: float, steps: int, number: int, *, keep: bool
+    ) -> Float64[np.ndarray, "n"]:
         """What a step would add to the predictions of all rows; it counts when it is accepted."""
         memory = self.site.memory
         memory[_PENDING] = residual
-        memory[_PENDING_ABOUT] = _as_bytes({"add": add, "steps": steps, "number": number})
+        memory[_PENDING_ABOUT] = _as_bytes({"add": add, "steps": steps, "number": number, "keep": keep})
         return self._models(residual, add, steps)[1]
 
     def last_attempt(self) -> tuple[int, np.dtype[Any], Float64[np.ndarray, "n"]]:
@@ -144,7 +180,7 @@ class Learner:
     def accept(self, number: int) -> None:
         """Let the last attempt count, if it has this number."""
         pending, about = self._pending()
-        if about is not None and about["number"] == number and self.keep:
+        if about is not None and about["number"] == number and about["keep"]:
             self._remember(number, about["add"], self._models(pending, about["add"], about["steps"])[0])
 
     def _pending(self) -> tuple[np.ndarray, dict[str, Any] | None]:
@@ -156,8 +192,6 @@ class Learner:
     # -- what counts --------------------------------------------------------------------------------------------------
 
     def _remember(self, number: int, add: float, models: Sequence[BaseEstimator]) -> None:
-        if not self.keep:
-            return
         memory = self.site.memory
         for name in [name for name in memory if name.startswith(f"{_KEPT_STEP}{number}/")]:
             del memory[name]
@@ -181,11 +215,19 @@ class Learner:
         in_order = [sorted(found[number], key=lambda each: each[0]) for number in sorted(found)]
         return tuple((add, model) for steps in in_order for _, add, model in steps)
 
-    def forget(self) -> None:
-        """Forget what was learnt on the way."""
-        for name in list(self.site.memory):
-            if name.startswith(_KEPT_STEP) or name in (_PENDING, _PENDING_ABOUT):
-                del self.site.memory[name]
+
+def forget(site: Site) -> None:
+    """Forget the run, private key and residuals too: with what is left, nothing recorded of it can be opened."""
+    for name in list(site.memory):
+        del site.memory[name]
+
+
+def _own_floor(site: Site) -> int:
+    """A site may want larger leaves than the run: rows of one leaf are what its predictions do not tell apart."""
+    own = site.config.get("min-leaf", 1)
+    if type(own) is not int or own < 1:
+        raise SiteFault(Fault.BAD_CONFIGURATION, f"min-leaf must be a whole number, 1 or greater, not {own!r}")
+    return own
 
 
 def _as_bytes(about: dict[str, Any]) -> np.ndarray:

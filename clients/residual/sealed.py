@@ -16,17 +16,18 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float64, Int64, UInt8
 
-from clients.dispatch import answers, handler_of
+from clients.dispatch import answers
 from clients.entities import shared_secret
+from clients.residual.answering import answer_sealed
 from clients.residual.keep import keep_file, recall_file
-from clients.residual.learner import ROWS, Learner
-from clients.residual.recall import predictions
+from clients.residual.learner import ROWS, Learner, forget
+from clients.residual.recall import predictions, present_rows
 from clients.residual.state import freeze, thaw
 from clients.sealing import SealError, new_private_key, public_key_of, seal, unseal
 from clients.site import Site
 from numerics.columns import Columns
 from numerics.residual.plan import Plan
-from numerics.residual.rules import Rules, Split
+from numerics.residual.rules import LARGEST_OUTCOME, Rules, Split
 from protocols.faults import Fault, SiteFault
 from protocols.packing import pack, unpack
 from protocols.payload import Payload, PayloadError
@@ -41,10 +42,7 @@ from protocols.residual import (
     Lead,
     Order,
     Part,
-    Pass,
-    Passed,
     Present,
-    Residual,
     Sealed,
     SealedAnswer,
     Show,
@@ -59,8 +57,6 @@ logger = logging.getLogger("flwr")
 
 _PRIVATE, _NAMES, _KEYS = "private-key", "others", "public-keys"
 _PLAN, _OWN, _PRECISION = "plan/", "own-answer", "precision"
-_LEFT, _SUM = "left", "own-sum"
-
 _ASKS: tuple[type[Payload], ...] = (Fit, Try, Show, Conclude)
 _ANSWERS: tuple[type[Payload], ...] = (Fitted, Tried, Concluded)
 
@@ -93,8 +89,12 @@ def remember_keys(site: Site, order: Order) -> None:
             site.memory[f"{_KEYS}/{place}"] = key
 
 
+FEWEST_ROWS = 5
+"""Rows of a kind whose mean square may be told to the center that relays."""
+
+
 @dataclass(frozen=True)
-class _Seals:
+class Seals:
     """Seals for others, and opens what they sealed for this site."""
 
     site: Site
@@ -103,7 +103,8 @@ class _Seals:
     peers: Mapping[str, bytes]
 
     @classmethod
-    def of(cls, site: Site) -> _Seals:
+    def of(cls, site: Site) -> Seals:
+        """With the keys of the run, which the site remembers."""
         memory = site.memory
         if _PRIVATE not in memory or _NAMES not in memory:
             raise SiteFault(Fault.STALE_MEMORY, "the keys of the run are not in the memory")
@@ -147,9 +148,23 @@ class _Seals:
 @answers(Sealed)
 def open_and_answer(ask: Sealed, site: Site) -> SealedAnswer:
     """Answer what another site asks, for its eyes only."""
-    seals = _Seals.of(site)
+    seals = Seals.of(site)
     inner = seals.open(ask.body, ask.sender, *_ASKS)
-    return SealedAnswer(seals.close(handler_of(type(inner))(inner, site), ask.sender))
+    learner = Learner.of(site)
+    if ask.sender != learner.holder:
+        raise SiteFault(Fault.MALFORMED_ASK, f"{ask.sender} asks, and {learner.holder or 'no site'} holds the outcome")
+    answer = SealedAnswer(seals.close(answer_sealed(inner, learner), ask.sender))
+    if isinstance(inner, Conclude):
+        forget(site)
+    return answer
+
+
+def check_kinds(split: Split) -> None:
+    """Whether every kind of row that there is has so many rows that their mean square tells of no single one."""
+    if any(0 < n < FEWEST_ROWS for n in (split.n_fit, split.n_validation, split.n_test)):
+        raise SiteFault(
+            Fault.TOO_FEW_ROWS, f"{split}: a mean over fewer than {FEWEST_ROWS} rows would tell of single ones"
+        )
 
 
 # -- the site that holds the outcome plays the fusion center ----------------------------------------------------------
@@ -158,13 +173,18 @@ def open_and_answer(ask: Sealed, site: Site) -> SealedAnswer:
 @answers(Lead)
 def lead(ask: Lead, site: Site) -> Fused:
     """Begin: which agents are to fit what."""
-    y = _outcome(site)
+    if _PRECISION in site.memory:
+        raise SiteFault(
+            Fault.MALFORMED_ASK, "the plan of this run is under way: errors of another would tell of single rows"
+        )
+    y = outcome_of(site)
     if not 2 <= ask.n_learn <= len(y) or len(set(ask.agents)) < len(ask.agents):
         raise SiteFault(Fault.MALFORMED_ASK, f"{ask.n_learn} of {len(y)} rows to learn from")
     try:
         plan = Plan(ask.agents, y, ask.n_learn, Rules.from_json(ask.rules))
     except ValueError as error:
         raise SiteFault(Fault.MALFORMED_ASK, f"rules {ask.rules!r}: {error}") from error
+    check_kinds(plan.split)
     site.memory[_PRECISION] = np.array(ask.precision == "float32")
     return _go_on(plan, site)
 
@@ -177,7 +197,7 @@ def fuse(ask: Fuse, site: Site) -> Fused:
         raise SiteFault(Fault.STALE_MEMORY, "the plan of the run is not in the memory")
     if len(ask.agents) != len(ask.bodies):
         raise SiteFault(Fault.MALFORMED_ASK, "there is not one answer for each agent")
-    plan, seals = thaw(stored), _Seals.of(site)
+    plan, seals = thaw(stored), Seals.of(site)
     asks, given, refused = plan.asks(), {}, []
     for name, body in zip(ask.agents, ask.bodies, strict=True):
         if name not in asks:
@@ -210,21 +230,22 @@ def _go_on(plan: Plan, site: Site, refused: tuple[str, ...] = ()) -> Fused:
         del site.memory[name]
     if asks:
         site.memory.update({f"{_PLAN}{name}": array for name, array in freeze(plan).items()})
-    else:
-        _keep_ensemble(plan, site)
-    return _fused(plan, asks, site, dtype, refused)
+        return _fused(plan, asks, site, dtype, refused)
+    fused = _fused(plan, asks, site, dtype, refused)
+    _keep_ensemble(plan, site)
+    forget(site)
+    return fused
 
 
 def _answer_oneself(ask: Payload, site: Site, dtype: np.dtype[Any]) -> Payload:
     """Answer as an agent, with numbers rounded as if they had crossed."""
-    answer: Payload = handler_of(type(ask))(rounded(ask, dtype), site)
-    return answer
+    return answer_sealed(rounded(ask, dtype), Learner.of(site))
 
 
 def _fused(
     plan: Plan, asks: Mapping[str, Payload], site: Site, dtype: np.dtype[Any], refused: tuple[str, ...]
 ) -> Fused:
-    seals = _Seals.of(site)
+    seals = Seals.of(site)
     bodies = {name: seals.close(rounded(ask, dtype), name) for name, ask in asks.items()}
     train, validation, test = np.nan_to_num(plan.newest).tolist()
     ended = plan.result if not asks else None
@@ -241,19 +262,26 @@ def _fused(
         curve=np.zeros((0, 3)) if ended is None else np.nan_to_num(ended.curve),
         parts=np.zeros((0, 0)) if ended is None else ended.power,
         seen=np.zeros(0, bool) if ended is None else ended.seen,
+        unkept=() if ended is None else plan.unkept,
+        last=bool(asks) and plan.result is not None,
     )
 
 
-def _outcome(site: Site) -> Float64[np.ndarray, "n"]:
+def outcome_of(site: Site) -> Float64[np.ndarray, "n"]:
     """The outcomes of the agreed rows, in their order."""
+    rows = agreed_rows(site)
+    Learner.of(site)  # refuses rows that are not what they were
     columns: Columns = site.shard
     if columns.y is None:
         raise SiteFault(Fault.NO_OUTCOME)
-    y: Float64[np.ndarray, "n"] = columns.y[_rows(site)]
+    y: Float64[np.ndarray, "n"] = columns.y[rows]
+    if np.abs(y).max(initial=0.0) > LARGEST_OUTCOME:
+        raise SiteFault(Fault.NOT_FINITE, f"outcomes of more than {LARGEST_OUTCOME:g}: give them in another unit")
     return y
 
 
-def _rows(site: Site) -> Int64[np.ndarray, "n"]:
+def agreed_rows(site: Site) -> Int64[np.ndarray, "n"]:
+    """Places of the common entities among the site's rows."""
     if ROWS not in site.memory:
         raise SiteFault(Fault.STALE_MEMORY, "the agreed order of the rows is not in the memory")
     return site.memory[ROWS]
@@ -273,10 +301,13 @@ def _keep_ensemble(plan: Plan, site: Site) -> None:
 @answers(KeepEnsemble)
 def keep_ensemble(ask: KeepEnsemble, site: Site) -> Concluded:
     """The same after the ring, whose agents all have the coefficient 1."""
-    y = _outcome(site)
+    y = outcome_of(site)
     mean = float(y[: ask.n_learn].mean()) if ask.intercept else 0.0
     _write_ensemble(site, ask.agents, np.ones(len(ask.agents)), mean, None)
-    return Concluded()
+    columns: Columns = site.shard
+    if not columns.x.shape[1]:  # an agent's own conclusion comes behind this, and forgets the run
+        forget(site)
+    return Concluded(site.directory is not None)
 
 
 def _write_ensemble(site: Site, names: Sequence[str], beta: np.ndarray, mean: float, model: object) -> None:
@@ -287,7 +318,9 @@ def _write_ensemble(site: Site, names: Sequence[str], beta: np.ndarray, mean: fl
 @answers(Present)
 def present(ask: Present, site: Site) -> SealedAnswer:
     """What this agent's model says of the common rows, for the holder of the outcome alone."""
-    return SealedAnswer(_Seals.of(site).close(Part(predictions(site, ask.run)[1][_rows(site)]), ask.receiver))
+    rows, seals = agreed_rows(site), Seals.of(site)
+    part = predictions(site, ask.run, reader=ask.receiver)[1]
+    return SealedAnswer(seals.close(Part(_of_rows(part, rows)), ask.receiver))
 
 
 @answers(Sum)
@@ -295,7 +328,8 @@ def sum_up(ask: Sum, site: Site) -> Summed:
     """The predictions of the common rows, into this site's own ``predictions.csv``."""
     about = recall_file(site, f"{ask.run}-ensemble")
     names, beta, model = list(about["names"]), np.array(about["beta"], float), about["model"]
-    rows, seals = _rows(site), _Seals.of(site)
+    rows, seals = agreed_rows(site), Seals.of(site)
+    used = beta != 0 if model is None else np.ones(len(names), bool)
     F = np.zeros((len(names), len(rows)))
     heard = set()
     for name, body in zip(ask.agents, ask.bodies, strict=True):
@@ -304,16 +338,21 @@ def sum_up(ask: Sum, site: Site) -> Summed:
             raise SiteFault(Fault.MALFORMED_ASK, f"the part of {name} does not fit")
         F[names.index(name)] = part.part
         heard.add(name)
-    columns: Columns = site.shard
-    if site.name in names:
-        F[names.index(site.name)] = predictions(site, ask.run)[1][rows]
+    if site.name in names and used[names.index(site.name)]:
+        F[names.index(site.name)] = _of_rows(predictions(site, ask.run, reader=site.name)[1], rows)
         heard.add(site.name)
     predicted = about["mean"] + (beta @ F if model is None else model.predict(F.T))
-    _write_predictions(site, columns, rows, predicted)
-    used = beta != 0 if model is None else np.ones(len(names), bool)
-    return Summed(
-        len(rows), tuple(name for name, wanted in zip(names, used, strict=True) if wanted and name not in heard)
-    )
+    _write_predictions(site, present_rows(site), rows, predicted)
+    silent = tuple(name for name, wanted in zip(names, used, strict=True) if wanted and name not in heard)
+    forget(site)
+    return Summed(len(rows), silent)
+
+
+def _of_rows(values: Float64[np.ndarray, "n"], rows: Int64[np.ndarray, "m"]) -> Float64[np.ndarray, "m"]:
+    if rows.max(initial=-1) >= len(values):
+        raise SiteFault(Fault.DATA_CHANGED, f"there are {len(values)} rows now")
+    of_rows: Float64[np.ndarray, "m"] = values[rows]
+    return of_rows
 
 
 def _write_predictions(site: Site, columns: Columns, rows: np.ndarray, predicted: np.ndarray) -> None:
@@ -322,50 +361,3 @@ def _write_predictions(site: Site, columns: Columns, rows: np.ndarray, predicted
     names = rows if columns.entity is None else columns.entity[rows]
     frame = pd.DataFrame({"entity": names, "prediction": predicted})
     site.write("predictions.csv", lambda temporary: frame.to_csv(temporary, index=False))
-
-
-# -- the ring ---------------------------------------------------------------------------------------------------------
-
-
-@answers(Pass)
-def pass_on(ask: Pass, site: Site) -> Passed:
-    """One agent's turn of Simple Iterative Projection, between two other sites (section VI-B)."""
-    seals, learner = _Seals.of(site), Learner.of(site)
-    split = Split(ask.n_fit, ask.n_validation, len(learner.x) - ask.n_fit - ask.n_validation)
-    if min(split.n_fit - 1, split.n_validation, split.n_test) < 0:
-        raise SiteFault(Fault.MALFORMED_ASK, "the kinds of rows do not add up to the rows agreed on")
-    left = _received(ask, site, seals, split)
-    step = total = 0.0
-    if ask.steps:
-        taken = learner.step(left[: split.n_fit], ask.add, ask.steps, ask.number)
-        left = left - taken
-        own = site.memory.get(_SUM, np.zeros(0))
-        # The course on all rows begins anew: it has more rows to fit than the one that chose the end.
-        own = taken[: split.n_fit] + (own if len(own) == split.n_fit else 0.0)
-        site.memory[_SUM] = own
-        step = float(taken[: split.n_fit] @ taken[: split.n_fit] / split.n_fit)
-        total = float(own.var())
-    site.memory[_LEFT] = left
-    train, validation, test = np.nan_to_num(split.errors(left)).tolist()
-    return Passed(seals.close(Residual(left), ask.receiver), train, validation, test, step, total)
-
-
-def _received(ask: Pass, site: Site, seals: _Seals, split: Split) -> Float64[np.ndarray, "n"]:
-    """The residual that this site is to take."""
-    if ask.sender == site.name and not len(ask.body):
-        if _LEFT not in site.memory:
-            raise SiteFault(Fault.STALE_MEMORY, "what was handed on last is not in the memory")
-        return site.memory[_LEFT]
-    if not ask.sender and not len(ask.body):
-        y = _outcome(site)
-        return y - y[: split.n_fit].mean() if ask.intercept else y
-    if not ask.sender:
-        try:
-            payload = unpack(ask.body.tobytes(), Residual)
-        except PayloadError as error:
-            raise SiteFault(Fault.MALFORMED_ASK, str(error)) from error
-    else:
-        payload = seals.open(ask.body, ask.sender, Residual)
-    if not isinstance(payload, Residual) or len(payload.residual) != split.n:
-        raise SiteFault(Fault.MALFORMED_ASK, "the residual has another number of rows than were agreed on")
-    return payload.residual

@@ -80,4 +80,4 @@ class Once:
     def concluding(self, result: Result) -> dict[str, Payload]:
         """Every agent fits the outcome once more, and keeps that."""
         target, none = self.y[: self.split.n_fit], np.zeros(0, np.int64)
-        return {name: Conclude(target, none) for j, name in enumerate(self.names) if self.seen[j]}
+        return {name: Conclude(target if self.seen[j] else np.zeros(0), none) for j, name in enumerate(self.names)}

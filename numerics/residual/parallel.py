@@ -188,6 +188,8 @@ class Parallel:
         """Every agent's last task: to fit once more, and to keep, what made its part of the result."""
         targets = self.best_answered[self.rules.powers.index(result.p)]
         none = np.zeros(0, np.int64)
+        # One that gave no prediction keeps that it has no part.
         return {
-            name: Conclude(np.ascontiguousarray(targets[j]), none) for j, name in enumerate(self.names) if self.seen[j]
+            name: Conclude(np.ascontiguousarray(targets[j]) if self.seen[j] else np.zeros(0), none)
+            for j, name in enumerate(self.names)
         }

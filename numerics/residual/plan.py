@@ -49,6 +49,8 @@ class Plan:
         self.trial: Result | None = None
         self.result: Result | None = None
         self.concluding: dict[str, Payload] = {}
+        self.tries = 0
+        self.unkept: tuple[str, ...] = ()
 
     def asks(self) -> dict[str, Payload]:
         """By agent, what it is to be asked."""
@@ -67,7 +69,7 @@ class Plan:
     def take(self, answers: Mapping[str, Payload]) -> None:
         """Take the answers to `asks`; of an agent that gave none what it said before stands."""
         if self.result is not None:
-            self.concluding = {}
+            self._concluded(answers)
             return
         with single_threaded():
             self.machine.take(answers)
@@ -88,6 +90,21 @@ class Plan:
         fixed = self.trial is not None and self.rules.refit
         self.result = self.machine.result(last=fixed)
         self.concluding = self.machine.concluding(self.result) if self.rules.keep else {}
+
+    def _concluded(self, answers: Mapping[str, Payload]) -> None:
+        """Ask once more who did not say that it has kept its model; then name those who have a part and have not."""
+        assert self.result is not None
+        kept = {name for name, each in answers.items() if isinstance(each, Concluded) and each.kept}
+        self.tries += 1
+        left = {name: ask for name, ask in self.concluding.items() if name not in kept}
+        self.unkept = tuple(name for name in left if self._has_part(name))
+        # Who answered that it has no place to keep a model in has none the second time either.
+        self.concluding = {name: ask for name, ask in left.items() if name not in answers} if self.tries == 1 else {}
+
+    def _has_part(self, name: str) -> bool:
+        assert self.result is not None
+        place = self.result.names.index(name)
+        return bool(self.result.seen[place]) and (self.result.model is not None or self.result.beta[place] != 0)
 
     @property
     def newest(self) -> Float64[np.ndarray, "3"]:

@@ -12,7 +12,10 @@ from jaxtyping import Float64
 ALGORITHMS = ("parallel", "greedy", "sip", "average", "meta-linear", "meta-boosting")
 
 MOST_ROUNDS, MOST_POWERS = 100_000, 12
-"""Iterations, and p side by side, that a run may want."""
+"""Iterations (times the steps of one), and p side by side, that a run may want."""
+
+LARGEST_OUTCOME = 1e15
+"""Squares of larger outcomes, and sums of them, do not leave enough digits; in another unit they do."""
 
 STOPS = ("rounds", "train", "held-out")
 
@@ -114,6 +117,8 @@ class Rules:
         return rules
 
     def _sound(self) -> bool:
+        if type(self.rounds) is not int or type(self.steps) is not int or self.rounds * self.steps > MOST_ROUNDS:
+            return False
         numbers = [(getattr(self, name), range_) for name, range_ in _RANGES.items()]
         numbers += [(p, _POWER_RANGE) for p in self.powers]
         return (

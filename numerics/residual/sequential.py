@@ -11,6 +11,9 @@ from numerics.residual.rules import Result, Rules, Split, falls, judged
 from protocols.payload import Payload
 from protocols.residual import Conclude, Fit, Fitted, Show, Tried, Try
 
+MOST_MISSES = 3
+"""Times in a row that every agent may miss its turn before a course ends."""
+
 _LIKELY = 0.9
 """The next winner gains at least this share of what the agent that looks best now is known to have gained."""
 
@@ -90,11 +93,9 @@ class Course:
         )
 
     def concluding(self, result: Result) -> dict[str, Payload]:
-        """Which of its steps every agent is to keep."""
+        """Which of its steps every agent is to keep; one that has none keeps that it has no part."""
         who = self.who[: result.iteration]
-        return {
-            name: Conclude(np.zeros(0), np.flatnonzero(who == j)) for j, name in enumerate(self.names) if self.seen[j]
-        }
+        return {name: Conclude(np.zeros(0), np.flatnonzero(who == j)) for j, name in enumerate(self.names)}
 
 
 class _Sums(Course):
@@ -127,8 +128,8 @@ class Sip(_Sums):
         """The residual, for the agent whose turn it is."""
         if self.ended:
             return {}
-        target = self.residual[: self.split.n_fit, None]
-        return {self.names[self.turn]: Fit(target, self.rules.shrinkage, self.rules.steps, self.iteration)}
+        rules, target = self.rules, self.residual[: self.split.n_fit, None]
+        return {self.names[self.turn]: Fit(target, rules.shrinkage, rules.steps, self.iteration, rules.keep)}
 
     def expected(self, name: str) -> tuple[int, int, int]:
         """Shape of an answer: rows fitted, rows behind them, columns."""
@@ -142,7 +143,7 @@ class Sip(_Sums):
             self.step(self.turn, answer)
         else:
             self.passed += 1
-            self.ended = self.passed >= len(self.names)
+            self.ended = self.passed >= MOST_MISSES * len(self.names)
         self.turn = (self.turn + 1) % len(self.names)
 
 
@@ -173,7 +174,7 @@ class Greedy(_Sums):
         bar = float(left @ left) - _LIKELY * float(self.gains.max())
         rules = self.rules
         return {
-            name: Try(left, bar, rules.shrinkage, rules.steps, self.iteration, int(self.accepted[j]))
+            name: Try(left, bar, rules.shrinkage, rules.steps, self.iteration, rules.keep, int(self.accepted[j]))
             for j, name in enumerate(self.names)
         }
 

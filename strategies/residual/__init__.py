@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -13,13 +14,13 @@ from jaxtyping import Float64, Int64, Shaped
 from clients.entities import keyed_hashes, read_secret, secret_check
 from numerics.columns import Outcomes
 from numerics.residual.plan import Plan
-from numerics.residual.rules import Result, Rules
+from numerics.residual.rules import LARGEST_OUTCOME, Rules
 from protocols.payload import Payload
 from protocols.residual import Enrol, Enrolled
 from strategies.conversation import Broadcast, Conversation, carrying
 from strategies.fusion import FusionStrategy
 from strategies.residual import report
-from strategies.residual.learning import centered, relayed, ring
+from strategies.residual.learning import Learnt, centered, relayed, ring
 from strategies.residual.prediction import Predictions, predict_at_center, predict_at_holder
 from strategies.residual.report import Outcome
 from strategies.residual.roll import CENTER, Names, Roll, center_names, check_enrolled
@@ -68,6 +69,8 @@ class Residual(FusionStrategy):
         self, *, rules: Rules | None = None, settings: Settings | None = None, secret: bytes = b"", **common: Any
     ) -> None:
         super().__init__(**common)
+        # It goes into the keyed hashes, and names what the sites keep: two runs must not have the same.
+        self.session = self.session or secrets.token_hex(8)
         self.rules = rules or Rules()
         self.settings = settings or Settings()
         self.secret = secret
@@ -80,6 +83,11 @@ class Residual(FusionStrategy):
         if earlier and str(earlier["holder"]) == CENTER:
             return (yield from predict_at_center(earlier, self.session, self.settings.align, outcomes, names))
         sealed = outcomes is None or self.settings.topology == "ring"
+        if sealed and self.repetitions > 1:
+            raise FusionError(
+                "where a site holds the outcome, or in a ring, a run has one repetition: sites tell errors of one split"
+                " of their rows only; leave repetitions out"
+            )
         enrol = Enrol(self.session, self.settings.align, sealed or bool(earlier))
         answers: dict[str, Enrolled] = yield Broadcast(enrol, check=partial(check_enrolled, enrol))
         if earlier:
@@ -87,11 +95,13 @@ class Residual(FusionStrategy):
         roll = Roll.of(answers, names)
         order, n_learn = self._order(roll, outcomes, repetition)
         rules = replace(self.rules, min_leaf=self._min_leaf(n_learn))
-        orders = roll.orders(order, sealed=sealed, agent=self.settings.agent, min_leaf=rules.min_leaf, keep=rules.keep)
+        orders = roll.orders(order, sealed=sealed, agent=self.settings.agent, min_leaf=rules.min_leaf)
         y = None if outcomes is None else outcomes.y[roll.matched.rows[CENTER][order]]
-        result, trial = yield from self._learn(roll, orders, y, len(order), n_learn, rules)
+        if y is not None and np.abs(y).max(initial=0.0) > LARGEST_OUTCOME:
+            raise FusionError(f"the outcomes go beyond {LARGEST_OUTCOME:g}: give them in another unit")
+        learnt = yield from self._learn(roll, orders, y, len(order), n_learn, rules)
         truth = self.reference.truth(repetition) if self.reference.truth else {}
-        return Outcome(roll, rules, result, trial, truth, self.settings.agent)
+        return Outcome(roll, rules, learnt, truth, self.settings.agent)
 
     def _learn(
         self,
@@ -101,19 +111,15 @@ class Residual(FusionStrategy):
         n: int,
         n_learn: int,
         rules: Rules,
-    ) -> Conversation[tuple[Result, Result | None]]:
-        """The result, and the one by which its p and end were chosen where that is known here."""
+    ) -> Conversation[Learnt]:
+        """By whom the outcome is held decides who does the arithmetic."""
         if self.settings.topology == "ring":
             return (yield from carrying(orders, ring(roll.holder, roll.agents, y, n, n_learn, rules)))
         if y is None:
             course = relayed(roll.holder, roll.agents, n, n_learn, rules, self.settings.precision)
-            result = yield from carrying(orders, course)
-            return result, None
-        plan: Plan = yield from carrying(
-            orders, centered(Plan(roll.agents, y, n_learn, rules), self.settings.precision)
-        )
-        assert plan.result is not None
-        return plan.result, plan.trial
+            return (yield from carrying(orders, course))
+        plan = Plan(roll.agents, y, n_learn, rules)
+        return (yield from carrying(orders, centered(plan, self.settings.precision)))
 
     def _names(self, outcomes: Outcomes) -> Names:
         """The names in the center's own file, hashed as the sites hash theirs."""
@@ -189,7 +195,7 @@ def from_config(config: Mapping[str, Any], **common: Any) -> Residual:
         raise FusionError("residual.topology=ring hands on numbers of float64: leave residual.precision out")
     rules = Rules(
         algorithm=algorithm,
-        powers=tuple(float(each) for each in (given["powers"] if power == "auto" else power).split()),
+        powers=tuple(sorted({float(each) for each in (given["powers"] if power == "auto" else power).split()})),
         search=given["step"] != "full",
         rounds=given["rounds"] or Rules.rounds,
         stop=given["stop"] or Rules.stop,
@@ -203,6 +209,10 @@ def from_config(config: Mapping[str, Any], **common: Any) -> Residual:
         refit=given["refit"],
         keep=own,
     )
+    try:
+        rules = Rules.from_json(rules.to_json())
+    except ValueError as error:
+        raise FusionError(f"some residual.* setting is out of range: {rules}") from error
     settings = Settings(
         agent=given["agent"] or Settings.agent,
         min_leaf=given["min-leaf"],

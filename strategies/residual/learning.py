@@ -5,18 +5,19 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float64
 
 from numerics.residual.plan import Plan
 from numerics.residual.rules import Result, Rules, Split
-from numerics.residual.sequential import Course
+from numerics.residual.sequential import MOST_MISSES, Course
 from protocols.packing import pack
 from protocols.payload import Payload, PayloadError
 from protocols.residual import (
-    Conclude,
+    Concluded,
     Fuse,
     Fused,
     KeepEnsemble,
@@ -34,9 +35,6 @@ from strategies.roster import FusionError
 
 logger = logging.getLogger("flwr")
 
-MOST_MISSES = 3
-"""Rounds in a row that an agent may miss; then it is asked no more, for each would be waited for to the time limit."""
-
 
 def _measure(errors: Float64[np.ndarray, "3"]) -> dict[str, float]:
     named = zip(("train", "validation", "test"), errors.tolist(), strict=True)
@@ -44,7 +42,10 @@ def _measure(errors: Float64[np.ndarray, "3"]) -> dict[str, float]:
 
 
 class _Attendance:
-    """Who has been silent, and for how long."""
+    """Who has been silent, and for how long.
+
+    Who has missed `MOST_MISSES` rounds in a row is asked no more, for each would be waited for to the time limit.
+    """
 
     def __init__(self) -> None:
         self.misses: Counter[str] = Counter()
@@ -59,22 +60,44 @@ class _Attendance:
                 logger.warning("%s has missed %d rounds in a row and is asked no more", name, MOST_MISSES)
 
 
+@dataclass(frozen=True)
+class Learnt:
+    """What came of a plan.
+
+    Attributes
+    ----------
+    result : Result
+        The ensemble.
+    trial : Result or None
+        By what its p and its end were chosen, where that is known here.
+    unkept : tuple of str
+        Agents that have a part in it, and did not say that they have kept their model.
+    """
+
+    result: Result
+    trial: Result | None
+    unkept: tuple[str, ...]
+
+
 # -- by the fusion center ---------------------------------------------------------------------------------------------
 
 
-def centered(plan: Plan, precision: str) -> Conversation[Plan]:
-    """The center holds the outcome, and asks as the plan says; returns the plan, which has ended."""
+def centered(plan: Plan, precision: str) -> Conversation[Learnt]:
+    """The center holds the outcome, and asks as the plan says."""
     dtype, attendance = np.dtype(precision), _Attendance()
     while asks := plan.asks():
         # One ask for several agents stays one, so that it is encoded once.
         cast = {id(ask): rounded(ask, dtype) for ask in asks.values()}
-        there = attendance.there({name: cast[id(ask)] for name, ask in asks.items()})
+        there = {name: cast[id(ask)] for name, ask in asks.items()}
+        if plan.result is None:  # else it is for the last time, and may find who was silent
+            there = attendance.there(there)
         answers: dict[str, Payload] = {}
         if there:
             answers = yield Tell(there, check=_check_against(plan, there), measure=_measure(plan.newest))
         attendance.note(there, answers)
         plan.take(answers)
-    return plan
+    assert plan.result is not None
+    return Learnt(plan.result, plan.trial, plan.unkept)
 
 
 def _check_against(plan: Plan, asks: Mapping[str, Payload]):  # type: ignore[no-untyped-def]  # a Check
@@ -89,31 +112,34 @@ def _check_against(plan: Plan, asks: Mapping[str, Payload]):  # type: ignore[no-
 
 def relayed(
     holder: str, agents: tuple[str, ...], n: int, n_learn: int, rules: Rules, precision: str
-) -> Conversation[Result]:
+) -> Conversation[Learnt]:
     """A site holds the outcome and does the arithmetic; the center carries what is sealed between it and the agents."""
     attendance = _Attendance()
     n_validation = round(rules.validation * n_learn) if rules.chooses and not rules.refit else 0
     split = Split(n_learn - n_validation, n_validation, n - n_learn)
     ask: Payload = Lead(agents, n_learn, rules.to_json(), precision)
-    while True:
+    # Greedy may ask twice for every agent that wins and is silent then; the choice and learning from all rows.
+    most = 2 * (rules.rounds + 1) * (2 * len(agents) + MOST_MISSES) + 2
+    for _ in range(most):
         reply: dict[str, Fused] = yield Tell({holder: ask}, check=_check_fused(agents, split))
         if holder not in reply:
             raise FusionError(
-                f"{holder}, which holds the outcome, does not answer: the run cannot go on without it (resume-from)"
+                f"{holder}, which holds the outcome, gave no answer that could be used: the run cannot go on without it"
             )
         fused = reply[holder]
         for name in fused.refused:
             logger.warning("%s: its answer is of no use to %s, which has the reason in its log", name, holder)
         if not fused.agents:
-            return _result(fused, agents, split, rules)
+            return Learnt(_result(fused, agents, split, rules), None, fused.unkept)
         sealed = {name: Sealed(holder, body) for name, body in zip(fused.agents, fused.bodies, strict=True)}
-        there = attendance.there(sealed)
+        there = sealed if fused.last else attendance.there(sealed)
         answers: dict[str, SealedAnswer] = {}
         if there:
             errors = np.array([each or np.nan for each in (fused.train, fused.validation, fused.test)])
             answers = yield Tell(there, measure=_measure(errors))
         attendance.note(there, answers)
         ask = Fuse(tuple(answers), tuple(answer.body for answer in answers.values()))
+    raise FusionError(f"{holder}, which holds the outcome, has not come to an end after {most} rounds")
 
 
 def _check_fused(agents: tuple[str, ...], split: Split):  # type: ignore[no-untyped-def]  # a Check
@@ -121,7 +147,9 @@ def _check_fused(agents: tuple[str, ...], split: Split):  # type: ignore[no-unty
         def refuse(field: str, problem: str) -> None:
             raise PayloadError(answer.title(), field, problem)
 
-        if len(answer.agents) != len(answer.bodies) or not {*answer.agents, *answer.refused} <= set(agents):
+        if len(answer.agents) != len(answer.bodies) or not {*answer.agents, *answer.refused, *answer.unkept} <= set(
+            agents
+        ):
             refuse("agents", "are not those of the run, or there is not one body for each")
         if answer.agents:
             return
@@ -155,7 +183,7 @@ def _result(fused: Fused, agents: tuple[str, ...], split: Split, rules: Rules) -
 
 def ring(
     holder: str, agents: tuple[str, ...], y: Float64[np.ndarray, "n"] | None, n: int, n_learn: int, rules: Rules
-) -> Conversation[tuple[Result, Result | None]]:
+) -> Conversation[Learnt]:
     """Simple Iterative Projection without a fusion center (section VI-B); the result equals `centered`'s.
 
     Parameters
@@ -170,30 +198,42 @@ def ring(
         Common rows, and how many of them are learnt from.
     rules : Rules
         How to learn.
-
-    Returns
-    -------
-    Conversation
-        That returns the result, and that of the course by which its end was chosen, if there was one.
     """
     n_validation = round(rules.validation * n_learn) if rules.chooses else 0
     split = Split(n_learn - n_validation, n_validation, n - n_learn)
-    course: Course = yield from _Ring(holder, agents, y, split, rules).turns()
+    looking = replace(rules, keep=rules.keep and not (n_validation and rules.refit))
+    course: Course = yield from _Ring(holder, agents, y, split, looking).turns()
     trial = course.result() if n_validation else None
     if trial is not None and rules.refit:
         again = replace(rules, rounds=trial.iteration, stop="rounds")
         split = Split(n_learn, 0, n - n_learn)
         course = yield from _Ring(holder, agents, y, split, again).turns()
     result = course.result(last=trial is not None and rules.refit)
+    unkept: tuple[str, ...] = ()
     if rules.keep:
-        asks: dict[str, Payload | tuple[Payload, ...]] = dict(course.concluding(result))
-        if holder != CENTER:
-            seen = tuple(name for name, there in zip(agents, result.seen, strict=True) if there)
-            keep = KeepEnsemble(seen, split.n_fit, rules.intercept)
-            own = asks.get(holder)
-            asks[holder] = (own, keep) if isinstance(own, Conclude) else keep
-        yield Tell(asks)
-    return result, trial
+        unkept = yield from _keep(holder, course.concluding(result), result, split.n_fit, rules)
+    return Learnt(result, trial, unkept)
+
+
+def _keep(
+    holder: str, concluding: Mapping[str, Payload], result: Result, n_fit: int, rules: Rules
+) -> Conversation[tuple[str, ...]]:
+    """Have the agents keep their models, and the holder what it takes to sum up; returns who with a part has not."""
+    parts = tuple(name for name, there in zip(result.names, result.seen, strict=True) if there)
+    ensemble = KeepEnsemble(parts, n_fit, rules.intercept)
+    left = set(concluding)
+    for _ in range(2):
+        asks: dict[str, Payload | tuple[Payload, ...]] = {name: concluding[name] for name in sorted(left)}
+        if holder != CENTER and (holder in left or holder not in concluding):
+            asks[holder] = (ensemble, concluding[holder]) if holder in left else ensemble
+        if not asks:
+            break
+        answers: dict[str, Any] = yield Tell(asks)
+        told = {name: answer[-1] if isinstance(answer, tuple) else answer for name, answer in answers.items()}
+        left -= {name for name, answer in told.items() if isinstance(answer, Concluded) and answer.kept}
+        if not left - set(answers):  # who has no place to keep a model in has none the second time either
+            break
+    return tuple(sorted(left & set(parts)))
 
 
 class _Ring:
@@ -221,7 +261,7 @@ class _Ring:
                 passed_on = None
             if passed_on is None:
                 passed += 1
-                course.ended = passed >= len(self.agents)
+                course.ended = passed >= MOST_MISSES * len(self.agents)
             else:
                 passed = 0
                 course.record(turn, _errors(passed_on, self.split), passed_on.step, passed_on.total)
@@ -271,7 +311,7 @@ class _Ring:
     def _next(self, turn: int) -> str:
         """Whose turn is next, of those who are there."""
         following = [self.agents[(turn + k) % len(self.agents)] for k in range(1, len(self.agents) + 1)]
-        return next(name for name in following if self.misses[name] < MOST_MISSES)
+        return next((name for name in following if self.misses[name] < MOST_MISSES), following[0])
 
     def _ask(self, sender: str, body: np.ndarray, receiver: str, *, steps: int, number: int) -> Pass:
         return Pass(
@@ -283,6 +323,7 @@ class _Ring:
             add=self.rules.shrinkage,
             steps=steps,
             number=number,
+            keep=self.rules.keep,
             intercept=self.rules.intercept,
         )
 

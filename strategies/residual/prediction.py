@@ -79,7 +79,7 @@ class Predictions:
         """Sentences for the reader."""
         notes = []
         if self.missing:
-            notes.append(f"{', '.join(self.missing)}: gave no part of the prediction, which is as good as without them")
+            notes.append(f"{', '.join(self.missing)}: gave no part of the prediction: 0 stands for it")
         if self.holder:
             notes.append(f"the predictions are at {self.holder}, in its own directory: predictions.csv")
         return notes
@@ -154,9 +154,7 @@ def predict_at_holder(earlier: Mapping[str, np.ndarray], answers: Mapping[str, E
     there = [name for name in answers if name in agents or name == holder]
     matched = match({name: names_of(answers[name]) for name in there}, holder)
     names, keys = tuple(there), tuple(answers[name].public_key for name in there)
-    orders: dict[str, Payload] = {
-        name: Order(matched.rows[name], "tree", 1, keep=False, names=names, public_keys=keys) for name in there
-    }
+    orders: dict[str, Payload] = {name: Order(matched.rows[name], "tree", 1, holder, names, keys) for name in there}
     asks: dict[str, Payload | tuple[Payload, ...]] = {
         name: order if name == holder else (order, Present(run, holder)) for name, order in orders.items()
     }

@@ -13,6 +13,7 @@ from sklearn.base import BaseEstimator
 
 from numerics.residual.rules import Result, Rules
 from protocols.residual import Fit, Fitted, Show, Tried, Try
+from strategies.residual.learning import Learnt
 from strategies.residual.roll import CENTER, Roll
 
 _KINDS = ("train", "validation", "test")
@@ -31,10 +32,8 @@ class Outcome:
         Who took part, and which rows are common.
     rules : Rules
         How it was learnt.
-    result : Result
+    learnt : Learnt
         What came out.
-    trial : Result or None
-        By what its p and its end were chosen, where that is known to the center.
     truth : Mapping[str, int]
         1 for a site with a relevant attribute; empty where nobody knows.
     agent : str
@@ -43,10 +42,14 @@ class Outcome:
 
     roll: Roll
     rules: Rules
-    result: Result
-    trial: Result | None
+    learnt: Learnt
     truth: Mapping[str, int]
     agent: str
+
+    @property
+    def result(self) -> Result:
+        """The ensemble."""
+        return self.learnt.result
 
     @property
     def measure(self) -> dict[str, float]:
@@ -74,8 +77,8 @@ def metrics_of(outcome: Outcome) -> dict[str, float]:
             "test_mse_best": test.min(),
             "n_test": float(result.split.n_test),
         }
-    if outcome.trial is not None:
-        found["validation_mse"] = outcome.trial.curve[outcome.trial.iteration, 1]
+    if outcome.learnt.trial is not None:
+        found["validation_mse"] = outcome.learnt.trial.curve[outcome.learnt.trial.iteration, 1]
     if result.algorithm == "parallel":
         found["power"] = result.p
     if outcome.truth:
@@ -107,8 +110,8 @@ def curves_of(outcome: Outcome) -> dict[str, Float64[np.ndarray, "t"]]:
     """Mean squared errors by iteration, of the kinds of rows that there are."""
     curve = outcome.result.curve
     found = {f"curve_{kind}": curve[:, place] for place, kind in enumerate(_KINDS)}
-    if outcome.trial is not None:
-        found["curve_validation"] = outcome.trial.curve[:, 1]
+    if outcome.learnt.trial is not None:
+        found["curve_validation"] = outcome.learnt.trial.curve[:, 1]
     if outcome.truth:
         found["curve_power_relevant"], found["curve_power_irrelevant"] = _by_relevance(outcome)
     return {name: values for name, values in found.items() if np.isfinite(values).all()}
@@ -164,7 +167,12 @@ def notes_on(outcome: Outcome) -> list[str]:
     notes = []
     silent = [name for name, seen in zip(result.names, result.seen, strict=True) if not seen]
     if silent:
-        notes.append(f"{', '.join(silent)}: gave no prediction, and have no part in the result")
+        notes.append(f"{', '.join(silent)}: have no part in the result; they gave no prediction, or had nothing to add")
+    if unkept := outcome.learnt.unkept:
+        notes.append(
+            f"{', '.join(unkept)}: did not say that their model is kept (silent at the end, or no site-output-dir);"
+            " predictions later go without them"
+        )
     lost = matched.n_distinct - matched.n
     if lost:
         worst = max(matched.lost.items(), key=lambda each: each[1])

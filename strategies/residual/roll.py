@@ -235,7 +235,13 @@ class Roll:
         names = self.present if sealed else ()
         keys = tuple(self.shown[name].public_key for name in names)
         return {
-            site: Order(self.matched.rows[site][order], names=names, public_keys=keys, **about)  # type: ignore[arg-type]
+            site: Order(
+                self.matched.rows[site][order],
+                holder=self.holder,
+                names=names,
+                public_keys=keys,
+                **about,  # type: ignore[arg-type]
+            )
             for site in self.present
         }
 

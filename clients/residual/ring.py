@@ -1,0 +1,80 @@
+"""One agent's turn of the ring: between two other sites, and the center relays what it cannot read (section VI-B)."""
+
+from __future__ import annotations
+
+import numpy as np
+from jaxtyping import Float64
+
+from clients.dispatch import answers
+from clients.residual.learner import Learner
+from clients.residual.sealed import Seals, check_kinds, outcome_of
+from clients.site import Site
+from numerics.residual.rules import Split
+from protocols.faults import Fault, SiteFault
+from protocols.packing import unpack
+from protocols.payload import PayloadError
+from protocols.residual import Pass, Passed, Residual
+
+_LEFT, _SPLIT, _NUMBER, _SUM, _BEFORE = "left", "split", "own-number", "own-sum", "own-sum-before"
+
+
+@answers(Pass)
+def pass_on(ask: Pass, site: Site) -> Passed:
+    """Take the residual, fit it, hand on what is left."""
+    seals, learner = Seals.of(site), Learner.of(site)
+    split = Split(ask.n_fit, ask.n_validation, len(learner.x) - ask.n_fit - ask.n_validation)
+    _check_split(ask, site, split)
+    left = _received(ask, site, seals, split)
+    step = total = 0.0
+    if ask.steps:
+        taken = learner.step(left[: split.n_fit], ask.add, ask.steps, ask.number, keep=ask.keep)
+        left = left - taken
+        step = float(taken[: split.n_fit] @ taken[: split.n_fit] / split.n_fit)
+        total = float(_own_sum(ask, site, taken[: split.n_fit]).var())
+    site.memory[_LEFT] = left
+    train, validation, test = np.nan_to_num(split.errors(left)).tolist()
+    return Passed(seals.close(Residual(left), ask.receiver), train, validation, test, step, total)
+
+
+def _check_split(ask: Pass, site: Site, split: Split) -> None:
+    """One split in a run, and the same without validation rows: errors of others would tell of single rows."""
+    if min(split.n_fit - 1, split.n_validation, split.n_test) < 0:
+        raise SiteFault(Fault.MALFORMED_ASK, "the kinds of rows do not add up to the rows agreed on")
+    check_kinds(split)
+    asked = np.array([split.n_fit + split.n_validation, split.n_validation, ask.intercept])
+    agreed = site.memory.get(_SPLIT, asked)
+    if not np.array_equal(asked, agreed) and not np.array_equal(asked, agreed * [1, 0, 1]):
+        raise SiteFault(Fault.MALFORMED_ASK, "the rows of this run are split otherwise")
+    site.memory[_SPLIT] = agreed
+
+
+def _own_sum(ask: Pass, site: Site, taken: Float64[np.ndarray, "n"]) -> Float64[np.ndarray, "n"]:
+    """The agent's sum of steps with this one; a step of the same number that did not count is taken out again."""
+    memory = site.memory
+    again = _NUMBER in memory and int(memory[_NUMBER]) == ask.number
+    before = memory.get(_BEFORE if again else _SUM, np.zeros(0))
+    # The course on all rows begins anew: it has more rows to fit than the one that chose the end.
+    before = before if len(before) == len(taken) else np.zeros(len(taken))
+    memory[_NUMBER], memory[_BEFORE], memory[_SUM] = np.array(ask.number), before, before + taken
+    return memory[_SUM]
+
+
+def _received(ask: Pass, site: Site, seals: Seals, split: Split) -> Float64[np.ndarray, "n"]:
+    """The residual that this site is to take."""
+    if ask.sender == site.name and not len(ask.body):
+        if _LEFT not in site.memory:
+            raise SiteFault(Fault.STALE_MEMORY, "what was handed on last is not in the memory")
+        return site.memory[_LEFT]
+    if not ask.sender and not len(ask.body):
+        y = outcome_of(site)
+        return y - y[: split.n_fit].mean() if ask.intercept else y
+    if not ask.sender:
+        try:
+            payload = unpack(ask.body.tobytes(), Residual)
+        except PayloadError as error:
+            raise SiteFault(Fault.MALFORMED_ASK, str(error)) from error
+    else:
+        payload = seals.open(ask.body, ask.sender, Residual)
+    if not isinstance(payload, Residual) or len(payload.residual) != split.n:
+        raise SiteFault(Fault.MALFORMED_ASK, "the residual has another number of rows than were agreed on")
+    return payload.residual
