@@ -174,6 +174,21 @@ class Site:
         """Randomness given by seed, repetition and the digest of some part of the shard."""
         return np.random.default_rng([self.seed, self.repetition, *digest])
 
+    def whole_number(self, key: str, default: int) -> int:
+        """What the site's own configuration sets under `key`: a whole number, 1 or greater.
+
+        Raises
+        ------
+        SiteFault
+            If it is anything else.
+        """
+        value = self.config.get(key, default)
+        if type(value) is not int or value < 1:
+            raise SiteFault(
+                Fault.BAD_CONFIGURATION, f"configuration: {key} must be a whole number, 1 or greater, not {value!r}"
+            )
+        return value
+
     def write(self, name: str, save: Callable[[Path], object]) -> None:
         """Have an output file in the site's own directory, whole or not at all; nothing when the site has set none.
 

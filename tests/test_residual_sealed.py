@@ -170,11 +170,10 @@ def test_a_real_site_seals_nothing_without_a_secret(tmp_path: Path, topology: st
 # -- one site, asked by anybody ---------------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def sites(tmp_path: Path) -> dict[str, Site]:
-    """The three sites of a deployment after an honest beginning: bank holds the outcome."""
-    folder = write_world(tmp_path / "parties", holder="bank", shuffle=None)
-    settings, nodes = deployed(tmp_path, folder, holder="bank")
+def begun(tmp_path: Path, holder: str) -> dict[str, Site]:
+    """The three sites of a deployment after the honest beginning of a sealed run."""
+    folder = write_world(tmp_path / "parties", holder=holder, shuffle=None)
+    settings, nodes = deployed(tmp_path, folder, holder=holder, residual__topology="center" if holder else "ring")
     found = {}
     for place, node in enumerate(nodes):
         context = Context(9, 5 + place, node, RecordDict(), settings)
@@ -183,8 +182,37 @@ def sites(tmp_path: Path) -> dict[str, Site]:
     shown = {name: ask(site, Enrol("salt", "", True)) for name, site in found.items()}
     keys = tuple(each.public_key for each in shown.values())
     for site in found.values():
-        ask(site, Order(np.arange(N), "tree", 8, "bank", tuple(found), keys))
+        ask(site, Order(np.arange(N), "tree", 8, holder, tuple(found), keys))
     return found
+
+
+@pytest.fixture
+def sites(tmp_path: Path) -> dict[str, Site]:
+    """bank holds the outcome."""
+    return begun(tmp_path, "bank")
+
+
+@pytest.fixture
+def ring(tmp_path: Path) -> dict[str, Site]:
+    """The fusion center does, and gives it to the ring's first agent."""
+    return begun(tmp_path, "")
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Site:
+    """A site in a run that is not sealed, before it is told the order."""
+    settings, nodes = deployed(tmp_path / "open", write_world(tmp_path / "open" / "parties", shuffle=None))
+    context = Context(9, 6, nodes[1], RecordDict(), settings)
+    site = Site.open("shop", context, Ask("x", 1, 0, [Parcel("0", Enrol("salt"))])).in_lane("0")
+    ask(site, Enrol("salt"))
+    return site
+
+
+@pytest.fixture
+def told(shop: Site) -> Site:
+    """And after."""
+    ask(shop, Order(np.arange(N), "tree", 8))
+    return shop
 
 
 def ask(site: Site, payload: Payload, number: int = 1) -> Any:
@@ -199,14 +227,14 @@ def refused(site: Site, payload: Payload, number: int = 1, fault: Fault = Fault.
 
 
 @pytest.mark.parametrize("rows", [[-1], [N], [3, 3], [0, 10**15], [-(2**63)], [*range(N), 0]])
-def test_an_order_of_rows_that_are_not_there_or_twice(sites: dict[str, Site], rows: list[int]) -> None:
-    refused(sites["shop"], Order(np.array(rows), "tree", 5))
+def test_an_order_of_rows_that_are_not_there_or_twice(shop: Site, rows: list[int]) -> None:
+    refused(shop, Order(np.array(rows), "tree", 5))
 
 
-def test_an_order_with_other_names_than_keys(sites: dict[str, Site]) -> None:
-    refused(sites["shop"], Order(np.arange(5), "tree", 5, "bank", ("bank",), ()))
-    refused(sites["shop"], Order(np.arange(5), "sklearn.svm.SVR", 5), fault=Fault.BAD_AGENT)
-    refused(sites["shop"], Order(np.arange(5), "forest of all", 5), fault=Fault.BAD_AGENT)
+def test_an_order_with_other_names_than_keys_or_of_no_method(shop: Site) -> None:
+    refused(shop, Order(np.arange(5), "tree", 5, "bank", ("bank",), ()))
+    refused(shop, Order(np.arange(5), "sklearn.svm.SVR", 5), fault=Fault.BAD_AGENT)
+    refused(shop, Order(np.arange(5), "forest of all", 5), fault=Fault.BAD_AGENT)
 
 
 @pytest.mark.parametrize(
@@ -225,18 +253,25 @@ def test_an_order_with_other_names_than_keys(sites: dict[str, Site]) -> None:
         Conclude(np.zeros(N + 1), np.zeros(0, np.int64)),
     ],
 )
-def test_what_cannot_be_fitted_is_refused(sites: dict[str, Site], payload: Payload) -> None:
-    refused(sites["shop"], payload)
+def test_what_cannot_be_fitted_is_refused(told: Site, payload: Payload) -> None:
+    refused(told, payload)
 
 
-def test_what_was_never_asked_before_is_stale(sites: dict[str, Site]) -> None:
-    refused(sites["shop"], Show(), fault=Fault.STALE_MEMORY)
-    refused(sites["shop"], Conclude(np.zeros(0), np.array([7])), fault=Fault.STALE_MEMORY)
+def test_what_was_never_asked_before_is_stale(sites: dict[str, Site], told: Site) -> None:
+    refused(told, Show(), fault=Fault.STALE_MEMORY)
+    refused(told, Conclude(np.zeros(0), np.array([7])), fault=Fault.STALE_MEMORY)
     refused(sites["bank"], Fuse((), ()), fault=Fault.STALE_MEMORY)
-    for name in list(sites["shop"].memory):
-        del sites["shop"].memory[name]
-    for payload in (Fit(np.zeros((3, 1))), Try(np.zeros(3), 1.0, 1.0), Sealed("bank", np.zeros(40, np.uint8))):
-        refused(sites["shop"], payload, fault=Fault.STALE_MEMORY)
+    for site in (sites["shop"], told):
+        for name in list(site.memory):
+            del site.memory[name]
+        for payload in (Fit(np.zeros((3, 1))), Try(np.zeros(3), 1.0, 1.0), Sealed("bank", np.zeros(40, np.uint8))):
+            refused(site, payload, fault=Fault.STALE_MEMORY)
+
+
+@pytest.mark.parametrize("payload", [Fit(np.zeros((N, 1))), Try(np.zeros(N), 1.0, 1.0), Show()])
+def test_what_is_asked_in_the_clear_is_refused_in_a_sealed_run(sites: dict[str, Site], payload: Payload) -> None:
+    for site in sites.values():
+        refused(site, payload, fault=Fault.SEALED_ONLY)
 
 
 @pytest.mark.parametrize("name", ["../../etc/passwd", "", "a/b", ".", "x" * 300, "a\0b"])
@@ -273,7 +308,9 @@ def test_nobody_leads_it_astray(sites: dict[str, Site], payload: Lead) -> None:
 
 def test_only_who_holds_the_outcome_leads(sites: dict[str, Site]) -> None:
     refused(sites["shop"], lead(), fault=Fault.NO_OUTCOME)
-    refused(sites["shop"], Pass("", np.zeros(0, np.uint8), "bank", 100, 0, 1.0, 0, 0, True), fault=Fault.NO_OUTCOME)
+    refused(
+        sites["shop"], Pass("", np.zeros(0, np.uint8), "bank", 100, 0, 1.0, 0, 0, False, True), fault=Fault.NO_OUTCOME
+    )
     refused(sites["shop"], KeepEnsemble(AGENTS, 100, True), fault=Fault.NO_OUTCOME)
 
 
@@ -310,7 +347,7 @@ def test_sealed_bodies_open_for_their_receiver_in_their_round_only(sites: dict[s
 def sealed_by(site: Site, payload: Payload, receiver: str, number: int) -> np.ndarray:
     """What an agent seals if it says what it should not."""
     site.round = number
-    return sealed_handlers._Seals.of(site).close(payload, receiver)
+    return sealed_handlers.Seals.of(site).close(payload, receiver)
 
 
 def test_a_seal_holds_only_what_belongs_there(sites: dict[str, Site]) -> None:
@@ -347,7 +384,7 @@ def test_an_answer_that_does_not_fit_counts_as_none(sites: dict[str, Site], wron
 
 
 def passing(**changes: Any) -> Pass:
-    there = Pass("bank", np.zeros(60, np.uint8), "telecom", 100, 0, 1.0, 1, 0, True)
+    there = Pass("bank", np.zeros(60, np.uint8), "telecom", 100, 0, 1.0, 1, 0, False, True)
     return replace(there, **changes)
 
 
@@ -359,7 +396,7 @@ def passing(**changes: Any) -> Pass:
         ({"n_fit": 10**15}, Fault.MALFORMED_ASK),
         ({"n_validation": -1}, Fault.MALFORMED_ASK),
         ({"n_validation": 10**15}, Fault.MALFORMED_ASK),
-        ({"sender": "", "body": np.zeros(9, np.uint8)}, Fault.MALFORMED_ASK),
+        ({"sender": "", "body": np.zeros(9, np.uint8)}, Fault.SEALED_ONLY),
         ({"sender": "shop", "body": np.zeros(0, np.uint8)}, Fault.STALE_MEMORY),
         ({}, Fault.BROKEN_SEAL),
         ({"sender": "stranger"}, Fault.MALFORMED_ASK),
@@ -369,15 +406,16 @@ def test_nobody_passes_on_what_does_not_fit(sites: dict[str, Site], changes: dic
     refused(sites["shop"], passing(**changes), 3, fault)
 
 
-def test_a_residual_of_other_rows_and_steps_without_end(sites: dict[str, Site]) -> None:
+def test_a_residual_of_other_rows_and_steps_without_end(ring: dict[str, Site]) -> None:
+    refused(ring["shop"], passing(sender="", body=np.zeros(9, np.uint8)), 3)
     for size in (0, 1, N - 1, N + 1):
         body = np.frombuffer(pack(Residual(np.zeros(size))), np.uint8)
-        refused(sites["shop"], passing(sender="", body=body), 3)
+        refused(ring["shop"], passing(sender="", body=body), 3)
     body = np.frombuffer(pack(Residual(np.ones(N))), np.uint8)
     for steps in (10**9, -1):
-        refused(sites["shop"], passing(sender="", body=body, steps=steps), 3)
-    refused(sites["shop"], passing(sender="", body=body, receiver="stranger"), 3)
-    assert isinstance(ask(sites["shop"], passing(sender="", body=body), 3), Passed)
+        refused(ring["shop"], passing(sender="", body=body, steps=steps), 3)
+    refused(ring["shop"], passing(sender="", body=body, receiver="stranger"), 3)
+    assert isinstance(ask(ring["shop"], passing(sender="", body=body), 3), Passed)
 
 
 # -- forged answers in the clear --------------------------------------------------------------------------------------

@@ -61,7 +61,7 @@ def check_lines(loaded: Any, config: Mapping[str, Any]) -> list[str]:
 @answers(Enrol)
 def enrol(ask: Enrol, site: Site) -> Enrolled:
     """Keyed hashes of the entities' names, and what kind of party this is."""
-    if ROWS in site.memory:
+    if ROWS in site.memory or CONCLUDED in site.memory:
         raise SiteFault(Fault.MALFORMED_ASK, "the rows of this run are agreed on already")
     if site.config.get("sealed-only", False) and not ask.seal:
         raise SiteFault(Fault.SEALED_ONLY)
@@ -81,15 +81,14 @@ def enrol(ask: Enrol, site: Site) -> Enrolled:
 
 @answers(Order)
 def order(ask: Order, site: Site) -> Ready:
-    """Remember which rows are meant, in which order."""
+    """Remember which rows are meant, in which order; told once more at the end of the run, remember nothing."""
+    if CONCLUDED in site.memory:
+        return Ready()
+    sealed.check_order(site, ask)
     n = present_rows(site).n
     inside = (ask.rows >= 0).all() and (ask.rows < n).all()
     if not inside or len(np.unique(ask.rows)) < len(ask.rows) or len(ask.names) != len(ask.public_keys):
         raise SiteFault(Fault.MALFORMED_ASK, "the order names rows that are not there, or one twice")
-    if ROWS in site.memory and not np.array_equal(site.memory[ROWS], ask.rows):
-        raise SiteFault(
-            Fault.MALFORMED_ASK, "another order was agreed on: sums over other rows would tell of single ones"
-        )
     if predicts(site):
         site.memory[ROWS] = ask.rows
     else:
@@ -125,8 +124,7 @@ def conclude(ask: Conclude, site: Site) -> Concluded:
     if CONCLUDED in site.memory:
         return Concluded(bool(site.memory[CONCLUDED]))
     answer = keep_model(ask, Learner.of(site))
-    forget(site)
-    site.memory[CONCLUDED] = np.array(answer.kept)
+    forget(site, kept=answer.kept)
     return answer
 
 

@@ -24,7 +24,7 @@ from protocols.residual import Order
 ROWS = "rows"
 """Of the memory: places of the common entities among the site's rows, in the agreed order."""
 CONCLUDED = "concluded"
-"""Of the memory: that the model is kept (1) or could not be (0), and nothing else of the run is remembered."""
+"""Of the memory: that the run is over here, its model kept (1) or not (0); nothing else of it is remembered."""
 _ABOUT, _DIGEST, _DIGEST_Y = "about", "digest", "digest-outcome"
 _PENDING, _PENDING_ABOUT = "pending", "pending-about"
 _KEPT_STEP = "step-"
@@ -73,14 +73,22 @@ class Learner:
     def begin(cls, site: Site, order: Order) -> None:
         """Remember an order."""
         own_agent(site, order.agent)  # one that cannot be read is refused before anything is fitted
-        least = max(order.min_leaf, _own_floor(site))
+        # A site may want larger leaves than the run: rows of one leaf are what its predictions do not tell apart.
+        least = max(order.min_leaf, site.whole_number("min-leaf", default=1))
         about = {"agent": order.agent, "min_leaf": least, "holder": order.holder, "sealed": bool(order.names)}
         columns: Columns = site.shard
-        site.memory[ROWS] = order.rows
-        site.memory[_ABOUT] = _as_bytes(about)
-        site.memory[_DIGEST] = np.array(digest_of(columns.x[order.rows]))
+        memory = site.memory
+        if ROWS in memory:
+            if not np.array_equal(memory[ROWS], order.rows) or _from_bytes(memory[_ABOUT]) != about:
+                raise SiteFault(
+                    Fault.MALFORMED_ASK, "another order was agreed on: sums over other rows would tell of single ones"
+                )
+            return  # told once more, since its answer was lost; what the rows are to be stays as it was
+        memory[ROWS] = order.rows
+        memory[_ABOUT] = _as_bytes(about)
+        memory[_DIGEST] = np.array(digest_of(columns.x[order.rows]))
         if columns.y is not None:
-            site.memory[_DIGEST_Y] = np.array(digest_of(columns.y[order.rows]))
+            memory[_DIGEST_Y] = np.array(digest_of(columns.y[order.rows]))
 
     @classmethod
     def of(cls, site: Site) -> Learner:
@@ -216,18 +224,14 @@ class Learner:
         return tuple((add, model) for steps in in_order for _, add, model in steps)
 
 
-def forget(site: Site) -> None:
-    """Forget the run, private key and residuals too: with what is left, nothing recorded of it can be opened."""
+def forget(site: Site, *, kept: bool = False) -> None:
+    """Forget the run, private key and residuals too: with what is left, nothing recorded of it can be opened.
+
+    That it is over stays, lest it begin anew with rows of another choice: nobody would see that from one run.
+    """
     for name in list(site.memory):
         del site.memory[name]
-
-
-def _own_floor(site: Site) -> int:
-    """A site may want larger leaves than the run: rows of one leaf are what its predictions do not tell apart."""
-    own = site.config.get("min-leaf", 1)
-    if type(own) is not int or own < 1:
-        raise SiteFault(Fault.BAD_CONFIGURATION, f"min-leaf must be a whole number, 1 or greater, not {own!r}")
-    return own
+    site.memory[CONCLUDED] = np.array(kept)
 
 
 def _as_bytes(about: dict[str, Any]) -> np.ndarray:

@@ -7,7 +7,7 @@ from jaxtyping import Float64
 
 from clients.dispatch import answers
 from clients.residual.learner import Learner
-from clients.residual.sealed import Seals, check_kinds, outcome_of
+from clients.residual.sealed import PRECISION, SPLIT, Seals, check_kinds, outcome_of
 from clients.site import Site
 from numerics.residual.rules import Split
 from protocols.faults import Fault, SiteFault
@@ -15,7 +15,7 @@ from protocols.packing import unpack
 from protocols.payload import PayloadError
 from protocols.residual import Pass, Passed, Residual
 
-_LEFT, _SPLIT, _NUMBER, _SUM, _BEFORE = "left", "split", "own-number", "own-sum", "own-sum-before"
+_LEFT, _NUMBER, _SUM, _BEFORE = "left", "own-number", "own-sum", "own-sum-before"
 
 
 @answers(Pass)
@@ -24,7 +24,7 @@ def pass_on(ask: Pass, site: Site) -> Passed:
     seals, learner = Seals.of(site), Learner.of(site)
     split = Split(ask.n_fit, ask.n_validation, len(learner.x) - ask.n_fit - ask.n_validation)
     _check_split(ask, site, split)
-    left = _received(ask, site, seals, split)
+    left = _received(ask, learner, seals, split)
     step = total = 0.0
     if ask.steps:
         taken = learner.step(left[: split.n_fit], ask.add, ask.steps, ask.number, keep=ask.keep)
@@ -41,11 +41,13 @@ def _check_split(ask: Pass, site: Site, split: Split) -> None:
     if min(split.n_fit - 1, split.n_validation, split.n_test) < 0:
         raise SiteFault(Fault.MALFORMED_ASK, "the kinds of rows do not add up to the rows agreed on")
     check_kinds(split)
+    if PRECISION in site.memory:
+        raise SiteFault(Fault.MALFORMED_ASK, "this run goes by the site's own plan: others' errors would tell of rows")
     asked = np.array([split.n_fit + split.n_validation, split.n_validation, ask.intercept])
-    agreed = site.memory.get(_SPLIT, asked)
+    agreed = site.memory.get(SPLIT, asked)
     if not np.array_equal(asked, agreed) and not np.array_equal(asked, agreed * [1, 0, 1]):
         raise SiteFault(Fault.MALFORMED_ASK, "the rows of this run are split otherwise")
-    site.memory[_SPLIT] = agreed
+    site.memory[SPLIT] = agreed
 
 
 def _own_sum(ask: Pass, site: Site, taken: Float64[np.ndarray, "n"]) -> Float64[np.ndarray, "n"]:
@@ -59,8 +61,9 @@ def _own_sum(ask: Pass, site: Site, taken: Float64[np.ndarray, "n"]) -> Float64[
     return memory[_SUM]
 
 
-def _received(ask: Pass, site: Site, seals: Seals, split: Split) -> Float64[np.ndarray, "n"]:
+def _received(ask: Pass, learner: Learner, seals: Seals, split: Split) -> Float64[np.ndarray, "n"]:
     """The residual that this site is to take."""
+    site = learner.site
     if ask.sender == site.name and not len(ask.body):
         if _LEFT not in site.memory:
             raise SiteFault(Fault.STALE_MEMORY, "what was handed on last is not in the memory")
@@ -69,6 +72,8 @@ def _received(ask: Pass, site: Site, seals: Seals, split: Split) -> Float64[np.n
         y = outcome_of(site)
         return y - y[: split.n_fit].mean() if ask.intercept else y
     if not ask.sender:
+        if learner.holder:
+            raise SiteFault(Fault.SEALED_ONLY, f"{learner.holder} holds the outcome, and this residual is not sealed")
         try:
             payload = unpack(ask.body.tobytes(), Residual)
         except PayloadError as error:

@@ -20,14 +20,14 @@ from clients.dispatch import answers
 from clients.entities import shared_secret
 from clients.residual.answering import answer_sealed
 from clients.residual.keep import keep_file, recall_file
-from clients.residual.learner import ROWS, Learner, forget
+from clients.residual.learner import CONCLUDED, ROWS, Learner, forget
 from clients.residual.recall import predictions, present_rows
 from clients.residual.state import freeze, thaw
 from clients.sealing import SealError, new_private_key, public_key_of, seal, unseal
 from clients.site import Site
 from numerics.columns import Columns
 from numerics.residual.plan import Plan
-from numerics.residual.rules import LARGEST_OUTCOME, Rules, Split
+from numerics.residual.rules import FEWEST_ROWS, LARGEST_OUTCOME, Rules, Split
 from protocols.faults import Fault, SiteFault
 from protocols.packing import pack, unpack
 from protocols.payload import Payload, PayloadError
@@ -55,8 +55,11 @@ from protocols.residual import (
 
 logger = logging.getLogger("flwr")
 
+SPLIT, PRECISION = "split", "precision"
+"""Of the memory: how the rows of a ring are split, and what the holder's plan sends; a run has one of them."""
+
 _PRIVATE, _NAMES, _KEYS = "private-key", "others", "public-keys"
-_PLAN, _OWN, _PRECISION = "plan/", "own-answer", "precision"
+_PLAN, _OWN = "plan/", "own-answer"
 _ASKS: tuple[type[Payload], ...] = (Fit, Try, Show, Conclude)
 _ANSWERS: tuple[type[Payload], ...] = (Fitted, Tried, Concluded)
 
@@ -81,16 +84,22 @@ def new_key(site: Site) -> UInt8[np.ndarray, "32"]:
     return np.frombuffer(public_key_of(private), np.uint8)
 
 
+def check_order(site: Site, order: Order) -> None:
+    """Whether the run that begins is one that the site takes part in."""
+    if not order.names and site.config.get("sealed-only", False):
+        raise SiteFault(Fault.SEALED_ONLY)
+    if order.names and not site.simulated and site.lane != "0":
+        raise SiteFault(
+            Fault.MALFORMED_ASK, "a sealed run has one repetition: sums over other rows would tell of single ones"
+        )
+
+
 def remember_keys(site: Site, order: Order) -> None:
-    """Remember the others' public keys."""
+    """Remember who holds the outcome, and the others' public keys."""
     if order.names:
-        site.memory[_NAMES] = np.frombuffer(json.dumps(order.names).encode(), np.uint8)
+        site.memory[_NAMES] = np.frombuffer(json.dumps([order.holder, *order.names]).encode(), np.uint8)
         for place, key in enumerate(order.public_keys):
             site.memory[f"{_KEYS}/{place}"] = key
-
-
-FEWEST_ROWS = 5
-"""Rows of a kind whose mean square may be told to the center that relays."""
 
 
 @dataclass(frozen=True)
@@ -100,6 +109,7 @@ class Seals:
     site: Site
     private: bytes
     secret: bytes
+    holder: str
     peers: Mapping[str, bytes]
 
     @classmethod
@@ -108,12 +118,13 @@ class Seals:
         memory = site.memory
         if _PRIVATE not in memory or _NAMES not in memory:
             raise SiteFault(Fault.STALE_MEMORY, "the keys of the run are not in the memory")
-        names = json.loads(memory[_NAMES].tobytes())
+        holder, *names = json.loads(memory[_NAMES].tobytes())
         peers = {name: memory[f"{_KEYS}/{place}"].tobytes() for place, name in enumerate(names)}
-        return cls(site, memory[_PRIVATE].tobytes(), shared_secret(site.config), peers)
+        return cls(site, memory[_PRIVATE].tobytes(), shared_secret(site.config), holder, peers)
 
     def _context(self, sender: str, receiver: str, number: int) -> bytes:
-        return json.dumps([self.site.session, self.site.lane, number, sender, receiver]).encode()
+        # With the holder, so that sites which are told different ones, and later answer these, open nothing.
+        return json.dumps([self.site.session, self.site.lane, number, sender, receiver, self.holder]).encode()
 
     def _peer(self, name: str) -> bytes:
         if name not in self.peers:
@@ -153,9 +164,10 @@ def open_and_answer(ask: Sealed, site: Site) -> SealedAnswer:
     learner = Learner.of(site)
     if ask.sender != learner.holder:
         raise SiteFault(Fault.MALFORMED_ASK, f"{ask.sender} asks, and {learner.holder or 'no site'} holds the outcome")
-    answer = SealedAnswer(seals.close(answer_sealed(inner, learner), ask.sender))
-    if isinstance(inner, Conclude):
-        forget(site)
+    plain = answer_sealed(inner, learner)
+    answer = SealedAnswer(seals.close(plain, ask.sender))
+    if isinstance(plain, Concluded):
+        forget(site, kept=plain.kept)
     return answer
 
 
@@ -173,10 +185,8 @@ def check_kinds(split: Split) -> None:
 @answers(Lead)
 def lead(ask: Lead, site: Site) -> Fused:
     """Begin: which agents are to fit what."""
-    if _PRECISION in site.memory:
-        raise SiteFault(
-            Fault.MALFORMED_ASK, "the plan of this run is under way: errors of another would tell of single rows"
-        )
+    if PRECISION in site.memory or SPLIT in site.memory:
+        raise SiteFault(Fault.MALFORMED_ASK, "this run is under way: errors of another plan would tell of single rows")
     y = outcome_of(site)
     if not 2 <= ask.n_learn <= len(y) or len(set(ask.agents)) < len(ask.agents):
         raise SiteFault(Fault.MALFORMED_ASK, f"{ask.n_learn} of {len(y)} rows to learn from")
@@ -185,7 +195,7 @@ def lead(ask: Lead, site: Site) -> Fused:
     except ValueError as error:
         raise SiteFault(Fault.MALFORMED_ASK, f"rules {ask.rules!r}: {error}") from error
     check_kinds(plan.split)
-    site.memory[_PRECISION] = np.array(ask.precision == "float32")
+    site.memory[PRECISION] = np.array(ask.precision == "float32")
     return _go_on(plan, site)
 
 
@@ -218,7 +228,7 @@ def fuse(ask: Fuse, site: Site) -> Fused:
 
 def _go_on(plan: Plan, site: Site, refused: tuple[str, ...] = ()) -> Fused:
     """Ask until some other site has to answer; this one answers itself at once."""
-    dtype = np.dtype(np.float32 if site.memory[_PRECISION] else np.float64)
+    dtype = np.dtype(np.float32 if site.memory[PRECISION] else np.float64)
     asks = plan.asks()
     while set(asks) == {site.name}:
         plan.take({site.name: _answer_oneself(asks[site.name], site, dtype)})
@@ -233,7 +243,7 @@ def _go_on(plan: Plan, site: Site, refused: tuple[str, ...] = ()) -> Fused:
         return _fused(plan, asks, site, dtype, refused)
     fused = _fused(plan, asks, site, dtype, refused)
     _keep_ensemble(plan, site)
-    forget(site)
+    forget(site, kept=site.directory is not None)
     return fused
 
 
@@ -270,10 +280,12 @@ def _fused(
 def outcome_of(site: Site) -> Float64[np.ndarray, "n"]:
     """The outcomes of the agreed rows, in their order."""
     rows = agreed_rows(site)
-    Learner.of(site)  # refuses rows that are not what they were
+    learner = Learner.of(site)  # refuses rows that are not what they were
     columns: Columns = site.shard
     if columns.y is None:
         raise SiteFault(Fault.NO_OUTCOME)
+    if learner.holder != site.name:
+        raise SiteFault(Fault.MALFORMED_ASK, f"{learner.holder or 'the center'} is said to hold the outcome")
     y: Float64[np.ndarray, "n"] = columns.y[rows]
     if np.abs(y).max(initial=0.0) > LARGEST_OUTCOME:
         raise SiteFault(Fault.NOT_FINITE, f"outcomes of more than {LARGEST_OUTCOME:g}: give them in another unit")
@@ -300,13 +312,15 @@ def _keep_ensemble(plan: Plan, site: Site) -> None:
 
 @answers(KeepEnsemble)
 def keep_ensemble(ask: KeepEnsemble, site: Site) -> Concluded:
-    """The same after the ring, whose agents all have the coefficient 1."""
+    """The same after the ring, whose agents all have the coefficient 1; asked once more, say so again."""
+    if CONCLUDED in site.memory:
+        return Concluded(bool(site.memory[CONCLUDED]))
     y = outcome_of(site)
     mean = float(y[: ask.n_learn].mean()) if ask.intercept else 0.0
     _write_ensemble(site, ask.agents, np.ones(len(ask.agents)), mean, None)
     columns: Columns = site.shard
     if not columns.x.shape[1]:  # an agent's own conclusion comes behind this, and forgets the run
-        forget(site)
+        forget(site, kept=site.directory is not None)
     return Concluded(site.directory is not None)
 
 
@@ -320,7 +334,9 @@ def present(ask: Present, site: Site) -> SealedAnswer:
     """What this agent's model says of the common rows, for the holder of the outcome alone."""
     rows, seals = agreed_rows(site), Seals.of(site)
     part = predictions(site, ask.run, reader=ask.receiver)[1]
-    return SealedAnswer(seals.close(Part(_of_rows(part, rows)), ask.receiver))
+    answer = SealedAnswer(seals.close(Part(_of_rows(part, rows)), ask.receiver))
+    forget(site)
+    return answer
 
 
 @answers(Sum)

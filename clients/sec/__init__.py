@@ -115,8 +115,8 @@ def _selected(ask: Select, site: Site, rows: Rows) -> tuple[Selection, UInt8[np.
     """The choice, and its model as it may be sent. Leaves are no smaller than the site allows (`min-leaf`)."""
     candidates = _candidates(ask, site)
     seed = int(site.shard_rng.integers(2**31))
-    own_floor = site.config.get("min-leaf", 1 if site.simulated else Select.min_leaf)
-    min_leaf = max(ask.min_leaf, int(own_floor))
+    own_floor = site.whole_number("min-leaf", default=1 if site.simulated else Select.min_leaf)
+    min_leaf = max(ask.min_leaf, own_floor)
     try:
         chosen = select(candidates, rows.x, rows.y, standardize=ask.standardize, min_leaf=min_leaf, rng_seed=seed)
         return chosen, encode_model(chosen.model)

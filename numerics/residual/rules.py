@@ -17,6 +17,9 @@ MOST_ROUNDS, MOST_POWERS = 100_000, 12
 LARGEST_OUTCOME = 1e15
 """Squares of larger outcomes, and sums of them, do not leave enough digits; in another unit they do."""
 
+FEWEST_ROWS = 5
+"""Rows of a kind whose mean square a site tells the center that only relays."""
+
 STOPS = ("rounds", "train", "held-out")
 
 MOST_STEPS = 1000

@@ -14,7 +14,7 @@ from jaxtyping import Float64, Int64, Shaped
 from clients.entities import keyed_hashes, read_secret, secret_check
 from numerics.columns import Outcomes
 from numerics.residual.plan import Plan
-from numerics.residual.rules import LARGEST_OUTCOME, Rules
+from numerics.residual.rules import FEWEST_ROWS, LARGEST_OUTCOME, Rules
 from protocols.payload import Payload
 from protocols.residual import Enrol, Enrolled
 from strategies.conversation import Broadcast, Conversation, carrying
@@ -93,7 +93,7 @@ class Residual(FusionStrategy):
         if earlier:
             return (yield from predict_at_holder(earlier, answers))
         roll = Roll.of(answers, names)
-        order, n_learn = self._order(roll, outcomes, repetition)
+        order, n_learn = self._order(roll, outcomes, repetition, sealed=sealed)
         rules = replace(self.rules, min_leaf=self._min_leaf(n_learn))
         orders = roll.orders(order, sealed=sealed, agent=self.settings.agent, min_leaf=rules.min_leaf)
         y = None if outcomes is None else outcomes.y[roll.matched.rows[CENTER][order]]
@@ -128,7 +128,9 @@ class Residual(FusionStrategy):
         keys = keyed_hashes(outcomes.entity, self.secret, self.session)
         return center_names(outcomes, (keys, secret_check(self.secret, self.session).tobytes()))
 
-    def _order(self, roll: Roll, outcomes: Outcomes | None, repetition: int) -> tuple[Int64[np.ndarray, "n"], int]:
+    def _order(
+        self, roll: Roll, outcomes: Outcomes | None, repetition: int, *, sealed: bool
+    ) -> tuple[Int64[np.ndarray, "n"], int]:
         """The order of the common rows, and how many of them are learnt from: shuffled, test rows last.
 
         Shuffled, because the validation rows are the last of those learnt from.
@@ -148,6 +150,8 @@ class Residual(FusionStrategy):
                 + (f", of which {n_validation} are held out" if n_validation else "")
                 + ": too few (residual.holdout, residual.validation)"
             )
+        if sealed:
+            _check_kinds(len(learnt) - n_validation, n_validation, len(held))
         return np.concatenate([rng.permutation(learnt), held]), len(learnt)
 
     def _min_leaf(self, n_learn: int) -> int:
@@ -182,6 +186,16 @@ class Residual(FusionStrategy):
     def costs(self, lines: Sequence[Mapping[str, Any]]) -> dict[str, float]:
         """Numbers an iteration, as the paper's Table II counts them."""
         return report.numbers_per_iteration(lines)
+
+
+def _check_kinds(*numbers: int) -> None:
+    """Sites that seal tell no mean over a few rows."""
+    if any(0 < n < FEWEST_ROWS for n in numbers):
+        raise FusionError(
+            f"{', '.join(map(str, numbers))} rows to learn from, to choose by and to test on: where a site holds the"
+            f" outcome, or in a ring, there are none of a kind or {FEWEST_ROWS} at least (residual.holdout,"
+            " residual.validation)"
+        )
 
 
 def from_config(config: Mapping[str, Any], **common: Any) -> Residual:

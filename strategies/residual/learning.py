@@ -221,19 +221,18 @@ def _keep(
     """Have the agents keep their models, and the holder what it takes to sum up; returns who with a part has not."""
     parts = tuple(name for name, there in zip(result.names, result.seen, strict=True) if there)
     ensemble = KeepEnsemble(parts, n_fit, rules.intercept)
-    left = set(concluding)
+    wanted: dict[str, Payload | tuple[Payload, ...]] = dict(concluding)
+    if holder != CENTER:
+        wanted[holder] = (ensemble, concluding[holder]) if holder in concluding else ensemble
+    left = set(wanted)
     for _ in range(2):
-        asks: dict[str, Payload | tuple[Payload, ...]] = {name: concluding[name] for name in sorted(left)}
-        if holder != CENTER and (holder in left or holder not in concluding):
-            asks[holder] = (ensemble, concluding[holder]) if holder in left else ensemble
-        if not asks:
-            break
+        asks = {name: wanted[name] for name in sorted(left)}
         answers: dict[str, Any] = yield Tell(asks)
         told = {name: answer[-1] if isinstance(answer, tuple) else answer for name, answer in answers.items()}
         left -= {name for name, answer in told.items() if isinstance(answer, Concluded) and answer.kept}
         if not left - set(answers):  # who has no place to keep a model in has none the second time either
             break
-    return tuple(sorted(left & set(parts)))
+    return tuple(sorted(left & {*parts, holder}))
 
 
 class _Ring:
