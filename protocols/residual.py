@@ -494,6 +494,8 @@ class Pass(Payload, answer=Passed):
         As in `Fit`; with 0 steps what came is handed on as it is.
     intercept : bool
         Whether the outcome is taken about its mean.
+    accepted : int
+        Number of this agent's last step that counts; -1: none yet. Of a later one the answer was lost.
     """
 
     sender: str
@@ -506,6 +508,7 @@ class Pass(Payload, answer=Passed):
     number: int
     keep: bool
     intercept: bool
+    accepted: int = -1
 
 
 def rounded(payload: Payload, dtype: np.dtype) -> Payload:

@@ -1,4 +1,4 @@
-"""Small worlds for the tests of residual: CSV files of parties that know other columns of the same customers."""
+"""What tests of residual share: CSV files of parties that know other columns of the same customers; a site to ask."""
 
 from __future__ import annotations
 
@@ -9,7 +9,15 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pytest
+from flwr.app import Context, RecordDict
 
+from clients.dispatch import handler_of
+from clients.site import Site
+from protocols.faults import Fault, SiteFault
+from protocols.message import Ask, Parcel
+from protocols.payload import Payload
+from protocols.residual import Enrol, Order
 from server.results import Report, load
 from tests.contract import Nodes, run
 from tests.grid import config
@@ -135,3 +143,47 @@ def same_learning(first: tuple[Report, Arrays], second: tuple[Report, Arrays], *
     assert set(first[1]) - set(but) == set(second[1]) - set(but)
     for name in set(first[1]) - set(but):
         np.testing.assert_array_equal(first[1][name], second[1][name], err_msg=name)
+
+
+# -- one site, asked by anybody ---------------------------------------------------------------------------------------
+
+
+def begun(tmp_path: Path, holder: str, *, ordered: bool = True, **node: Any) -> dict[str, Site]:
+    """The three sites of a deployment after the honest beginning of a sealed run.
+
+    Parameters
+    ----------
+    tmp_path : Path
+        Of the test.
+    holder : str
+        Who holds the outcome; empty: the fusion center, which gives it to the first of a ring.
+    ordered : bool
+        Whether they have been told the order of the rows.
+    **node
+        What every node says of itself beside.
+    """
+    folder = write_world(tmp_path / "parties", holder=holder, shuffle=None)
+    settings, nodes = deployed(tmp_path, folder, holder=holder, residual__topology="center" if holder else "ring")
+    enrol = Enrol("salt", "", True)
+    found = {}
+    for place, each in enumerate(nodes):
+        context = Context(9, 5 + place, {**each, **node}, RecordDict(), settings)
+        found[each["site"]] = Site.open(each["site"], context, Ask("x", 1, 0, [Parcel("0", enrol)])).in_lane("0")
+    keys = tuple(ask(site, enrol).public_key for site in found.values())
+    if ordered:
+        for site in found.values():
+            ask(site, Order(np.arange(N), "tree", 8, holder, tuple(found), keys))
+    return found
+
+
+def ask(site: Site, payload: Payload, number: int = 1) -> Any:
+    """The site's answer, in this round."""
+    site.round = number
+    return handler_of(type(payload))(payload, site)
+
+
+def refused(site: Site, payload: Payload, number: int = 1, fault: Fault = Fault.MALFORMED_ASK) -> None:
+    """It answers with this fault."""
+    with pytest.raises(SiteFault) as told:
+        ask(site, payload, number)
+    assert told.value.fault is fault

@@ -111,7 +111,7 @@ def test_the_holder_of_the_outcome_falls_silent(tmp_path: Path, contract: type[C
     config = contract().run_config(tmp_path)
     place = list(COLUMNS).index(contract.holder)
     told = outcome_of({**config, "round-timeout": 0.2}, 3, tamper=silent(place, range(2, 1000))).text
-    assert f"{contract.holder}, which holds the outcome, does not answer" in told
+    assert f"{contract.holder}, which holds the outcome, gave no answer that could be used" in told
 
 
 def test_predictions_are_interrupted_and_resumed(tmp_path: Path) -> None:

@@ -263,8 +263,11 @@ def test_a_silent_agent_is_asked_no_more_after_three_rounds(tmp_path: Path, fold
         chosen = {"residual__topology": topology, "residual__rounds": 24}
         report, arrays, _ = learn(own(tmp_path, folder, **chosen), tamper=silent(TELECOM, range(4, 1000)))
         assert arrays["power"][-1, BANK] > 0
-        assert len(report.missing["telecom"]) <= 4
         assert len(arrays["curve_train"]) == 25
+        asked = [int(line.split(":")[0].removeprefix("round ")) for line in report.missing["telecom"]]
+        while_learning = [number for number in asked if number <= report.rounds - 2]
+        assert len(while_learning) in (3, 4)  # an order that was not confirmed is one more
+        assert asked[len(while_learning) :] == [report.rounds - 1, report.rounds]  # to keep its model, and once more
 
 
 def test_an_agent_that_comes_back_goes_on(tmp_path: Path, folder: Path) -> None:
@@ -283,7 +286,7 @@ def test_an_agent_that_never_predicted_has_no_part_and_is_named(tmp_path: Path, 
         chosen = {"residual__algorithm": algorithm, "residual__power": "1"}
         report, arrays, _ = learn(own(tmp_path, folder, **chosen), tamper=silent(SHOP, range(2, 1000)))
         assert arrays["beta"][SHOP] == 0
-        assert any(note.startswith("shop: gave no prediction, and have no part") for note in report.notes)
+        assert "shop: have no part in the result; they gave no prediction, or had nothing to add" in report.notes
 
 
 def test_the_ring_goes_round_a_silent_agent(tmp_path: Path) -> None:

@@ -16,9 +16,9 @@ from numpy.polynomial.hermite_e import hermegauss, hermevander
 from numerics.residual.linear import ALPHA, Combination, combine, direction, solve, step_length
 from numerics.residual.plan import Plan
 from numerics.residual.rules import MOST_POWERS, MOST_ROUNDS, Rules, falls
-from numerics.residual.sequential import Greedy, Sip
+from numerics.residual.sequential import MOST_MISSES, Greedy, Sip
 from protocols.payload import Payload, PayloadError
-from protocols.residual import Conclude, Fit, Fitted, Show, Tried, Try
+from protocols.residual import Conclude, Concluded, Fit, Fitted, Show, Tried, Try
 from scenarios import registry
 from scenarios.registry import find
 from scenarios.residual.drawn import TABLE_1
@@ -219,7 +219,7 @@ def test_the_foreseen_winner_s_predictions_ride_along() -> None:
 def test_sip_ends_when_nobody_answers_any_more() -> None:
     y = np.arange(10.0)
     machine = Sip(("a", "b"), y, Plan(("a", "b"), y, 8, Rules()).split, Rules(stop="rounds", rounds=50))
-    for _ in range(2):
+    for _ in range(MOST_MISSES * 2):
         assert machine.asks()
         machine.take({})
     assert not machine.asks()
@@ -238,7 +238,8 @@ def test_answers_that_do_not_fit_their_ask_are_refused(algorithm: str) -> None:
             plan.check(name, ask, answer)
 
 
-def test_a_plan_concludes_with_what_made_the_best_iterate() -> None:
+@pytest.mark.parametrize("silent", [True, False])
+def test_a_plan_concludes_with_what_made_the_best_iterate(silent: bool) -> None:
     rng = np.random.default_rng(0)
     x = rng.normal(size=(60, 2))
     y = x[:, 0] + np.sin(3 * x[:, 1])
@@ -254,8 +255,12 @@ def test_a_plan_concludes_with_what_made_the_best_iterate() -> None:
     kept = np.array([agents[name](asks[name].target) for name in "ab"])
     left = y - result.mean - result.beta @ kept
     assert float(left @ left) / 60 == pytest.approx(result.curve[:, 0].min(), rel=1e-9)
-    plan.take({})
+    plan.take({"a": Concluded(True)})
+    assert plan.asks().keys() == {"b"}  # who was silent is asked once more
+    assert plan.unkept == ("b",)
+    plan.take({} if silent else {"b": Concluded(True)})
     assert plan.asks() == {}
+    assert plan.unkept == (("b",) if silent else ())
 
 
 # -- rules ------------------------------------------------------------------------------------------------------------

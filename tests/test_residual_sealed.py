@@ -14,7 +14,6 @@ from flwr.app import Context, RecordDict
 
 import clients.dispatch
 import strategies.fusion
-from clients.dispatch import handler_of
 from clients.residual import sealed as sealed_handlers
 from clients.sealing import new_private_key, public_key_of
 from clients.site import Site
@@ -47,7 +46,7 @@ from protocols.residual import (
 )  # fmt: skip
 from server import app as server_app
 from tests.contract import Clock, make_grid, outcome_of, run_over
-from tests.parties_residual import COLUMNS, N, deployed, learn, own, write_world
+from tests.parties_residual import COLUMNS, N, ask, begun, deployed, learn, own, refused, write_world
 
 
 @pytest.fixture(autouse=True)
@@ -170,22 +169,6 @@ def test_a_real_site_seals_nothing_without_a_secret(tmp_path: Path, topology: st
 # -- one site, asked by anybody ---------------------------------------------------------------------------------------
 
 
-def begun(tmp_path: Path, holder: str) -> dict[str, Site]:
-    """The three sites of a deployment after the honest beginning of a sealed run."""
-    folder = write_world(tmp_path / "parties", holder=holder, shuffle=None)
-    settings, nodes = deployed(tmp_path, folder, holder=holder, residual__topology="center" if holder else "ring")
-    found = {}
-    for place, node in enumerate(nodes):
-        context = Context(9, 5 + place, node, RecordDict(), settings)
-        enrol = Enrol("salt", "", True)
-        found[node["site"]] = Site.open(node["site"], context, Ask("x", 1, 0, [Parcel("0", enrol)])).in_lane("0")
-    shown = {name: ask(site, Enrol("salt", "", True)) for name, site in found.items()}
-    keys = tuple(each.public_key for each in shown.values())
-    for site in found.values():
-        ask(site, Order(np.arange(N), "tree", 8, holder, tuple(found), keys))
-    return found
-
-
 @pytest.fixture
 def sites(tmp_path: Path) -> dict[str, Site]:
     """bank holds the outcome."""
@@ -213,17 +196,6 @@ def told(shop: Site) -> Site:
     """And after."""
     ask(shop, Order(np.arange(N), "tree", 8))
     return shop
-
-
-def ask(site: Site, payload: Payload, number: int = 1) -> Any:
-    site.round = number
-    return handler_of(type(payload))(payload, site)
-
-
-def refused(site: Site, payload: Payload, number: int = 1, fault: Fault = Fault.MALFORMED_ASK) -> None:
-    with pytest.raises(SiteFault) as told:
-        ask(site, payload, number)
-    assert told.value.fault is fault
 
 
 @pytest.mark.parametrize("rows", [[-1], [N], [3, 3], [0, 10**15], [-(2**63)], [*range(N), 0]])

@@ -15,7 +15,8 @@ from protocols.packing import unpack
 from protocols.payload import PayloadError
 from protocols.residual import Pass, Passed, Residual
 
-_LEFT, _NUMBER, _SUM, _BEFORE = "left", "own-number", "own-sum", "own-sum-before"
+_CAME, _LEFT = "came", "left"
+_NUMBER, _SUM, _BEFORE = "own-number", "own-sum", "own-sum-before"
 
 
 @answers(Pass)
@@ -24,7 +25,7 @@ def pass_on(ask: Pass, site: Site) -> Passed:
     seals, learner = Seals.of(site), Learner.of(site)
     split = Split(ask.n_fit, ask.n_validation, len(learner.x) - ask.n_fit - ask.n_validation)
     _check_split(ask, site, split)
-    left = _received(ask, learner, seals, split)
+    left = site.memory[_CAME] = _received(ask, learner, seals, split)
     step = total = 0.0
     if ask.steps:
         taken = learner.step(left[: split.n_fit], ask.add, ask.steps, ask.number, keep=ask.keep)
@@ -51,14 +52,20 @@ def _check_split(ask: Pass, site: Site, split: Split) -> None:
 
 
 def _own_sum(ask: Pass, site: Site, taken: Float64[np.ndarray, "n"]) -> Float64[np.ndarray, "n"]:
-    """The agent's sum of steps with this one; a step of the same number that did not count is taken out again."""
+    """The agent's sum of steps with this one; the last one is taken out again if it did not count."""
     memory = site.memory
-    again = _NUMBER in memory and int(memory[_NUMBER]) == ask.number
-    before = memory.get(_BEFORE if again else _SUM, np.zeros(0))
-    # The course on all rows begins anew: it has more rows to fit than the one that chose the end.
-    before = before if len(before) == len(taken) else np.zeros(len(taken))
+    before = np.zeros(len(taken))
+    if ask.accepted >= 0:
+        before = memory.get(_SUM if _counts(ask, site) else _BEFORE, before)
+    if len(before) != len(taken):
+        raise SiteFault(Fault.MALFORMED_ASK, "the agent has no such step of these rows")
     memory[_NUMBER], memory[_BEFORE], memory[_SUM] = np.array(ask.number), before, before + taken
     return memory[_SUM]
+
+
+def _counts(ask: Pass, site: Site) -> bool:
+    """Whether the site's last step is known to who asks."""
+    return _NUMBER in site.memory and int(site.memory[_NUMBER]) == ask.accepted
 
 
 def _received(ask: Pass, learner: Learner, seals: Seals, split: Split) -> Float64[np.ndarray, "n"]:
@@ -67,7 +74,7 @@ def _received(ask: Pass, learner: Learner, seals: Seals, split: Split) -> Float6
     if ask.sender == site.name and not len(ask.body):
         if _LEFT not in site.memory:
             raise SiteFault(Fault.STALE_MEMORY, "what was handed on last is not in the memory")
-        return site.memory[_LEFT]
+        return site.memory[_LEFT if _counts(ask, site) else _CAME]
     if not ask.sender and not len(ask.body):
         y = outcome_of(site)
         return y - y[: split.n_fit].mean() if ask.intercept else y

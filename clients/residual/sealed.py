@@ -234,7 +234,8 @@ def _go_on(plan: Plan, site: Site, refused: tuple[str, ...] = ()) -> Fused:
         plan.take({site.name: _answer_oneself(asks[site.name], site, dtype)})
         asks = plan.asks()
     if site.name in asks:
-        own = _answer_oneself(asks.pop(site.name), site, dtype)
+        own = _answer_oneself(asks[site.name], site, dtype)
+        asks = {name: ask for name, ask in asks.items() if name != site.name}
         site.memory[_OWN] = np.frombuffer(pack(own), np.uint8)
     for name in [name for name in site.memory if name.startswith(_PLAN)]:
         del site.memory[name]

@@ -245,6 +245,7 @@ class _Ring:
         self.mean = float(y[: split.n_fit].mean()) if y is not None and rules.intercept else 0.0
         self.left = None if y is None else y - self.mean
         self.misses: Counter[str] = Counter()
+        self.accepted: dict[str, int] = {}
         # Who had the residual last, and what it sealed for whom: nothing yet, the outcome is where it is.
         self.last, self.body, self.sealed_for = holder, np.zeros(0, np.uint8), ""
 
@@ -263,6 +264,7 @@ class _Ring:
                 course.ended = passed >= MOST_MISSES * len(self.agents)
             else:
                 passed = 0
+                self.accepted[name] = course.iteration
                 course.record(turn, _errors(passed_on, self.split), passed_on.step, passed_on.total)
             turn = (turn + 1) % len(self.agents)
         return course
@@ -271,9 +273,11 @@ class _Ring:
         """The errors before any step; a site that holds the outcome seals it for the first agent."""
         if self.left is not None:
             return self.split.errors(self.left)
-        reply = yield Tell({self.holder: self._ask("", np.zeros(0, np.uint8), self.agents[0], steps=0, number=0)})
+        reply = yield Tell({self.holder: self._ask(self.holder, "", np.zeros(0, np.uint8), self.agents[0])})
         if self.holder not in reply:
-            raise FusionError(f"{self.holder}, which holds the outcome, does not answer: nothing can be learnt")
+            raise FusionError(
+                f"{self.holder}, which holds the outcome, gave no answer that could be used: nothing can be learnt"
+            )
         passed: Passed = reply[self.holder]
         self.body, self.sealed_for = passed.body, self.agents[0]
         return _errors(passed, self.split)
@@ -287,7 +291,7 @@ class _Ring:
         if self.left is not None:
             sender, body = "", np.frombuffer(pack(Residual(self.left)), np.uint8)
         receiver = self._next(turn)
-        ask = self._ask(sender, body, receiver, steps=self.rules.steps, number=course.iteration)
+        ask = self._ask(name, sender, body, receiver, steps=self.rules.steps, number=course.iteration)
         newest = course.curve[course.iteration]
         reply = yield Tell({name: ask}, measure=_measure(newest))
         if name not in reply:
@@ -302,7 +306,7 @@ class _Ring:
     def _seal_anew(self, name: str) -> Conversation[None]:
         """The next was silent: who has the residual seals it for the one after."""
         own = self.last
-        reply = yield Tell({own: self._ask(own, np.zeros(0, np.uint8), name, steps=0, number=0)})
+        reply = yield Tell({own: self._ask(own, own, np.zeros(0, np.uint8), name)})
         if own not in reply:
             raise FusionError(f"{own} does not answer, and the residual is with it: the run cannot go on (resume-from)")
         self.body, self.sealed_for = reply[own].body, name
@@ -312,7 +316,7 @@ class _Ring:
         following = [self.agents[(turn + k) % len(self.agents)] for k in range(1, len(self.agents) + 1)]
         return next((name for name in following if self.misses[name] < MOST_MISSES), following[0])
 
-    def _ask(self, sender: str, body: np.ndarray, receiver: str, *, steps: int, number: int) -> Pass:
+    def _ask(self, name: str, sender: str, body: np.ndarray, receiver: str, *, steps: int = 0, number: int = 0) -> Pass:
         return Pass(
             sender=sender,
             body=body,
@@ -324,6 +328,7 @@ class _Ring:
             number=number,
             keep=self.rules.keep,
             intercept=self.rules.intercept,
+            accepted=self.accepted.get(name, -1),
         )
 
 
