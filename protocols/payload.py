@@ -59,8 +59,9 @@ class Payload:
 
     @classmethod
     def title(cls) -> str:
-        """``protocol.Name``, as it is called on the wire and in the ledger."""
-        return f"{cls.__module__.rpartition('.')[2]}.{cls.__name__}"
+        """``protocol.Name``, as it is called on the wire and in the ledger; a protocol may be a module or a package."""
+        parts = cls.__module__.split(".")
+        return f"{parts[min(1, len(parts) - 1)]}.{cls.__name__}"
 
 
 @dataclass(frozen=True)
