@@ -68,28 +68,37 @@ def shard(config: Mapping[str, Any], partition: int, partitions: int, seed: int,
     """
     if not config.get("protocol"):
         return _scenario_shard(_of_all_sites(config), partition, partitions, seed)
-    source = _own_source(config, partition, partitions, simulated=simulated)
-    settings = tuple(sorted((key, value) for key, value in config.items() if key != "data"))
-    path = Path(source).expanduser()
-    changed = path.stat().st_mtime_ns if path.is_file() else 0
-    return _own_shard(source, changed, settings)
+    return _own_shard(*_own_source(config, partition, partitions, simulated=simulated))
 
 
 def own_data(config: Mapping[str, Any], partition: int, partitions: int, *, simulated: bool) -> Any:
     """A party's own data as they are read, before a protocol takes what it needs of them. Parameters as of `shard`."""
-    from clients.data import DataError, load
-
-    try:
-        return load({**config, "data": _own_source(config, partition, partitions, simulated=simulated)})
-    except DataError as error:
-        raise own_log(error) from error
+    return _own_data(*_own_source(config, partition, partitions, simulated=simulated))
 
 
-def _own_source(config: Mapping[str, Any], partition: int, partitions: int, *, simulated: bool) -> str:
+def _own_source(
+    config: Mapping[str, Any], partition: int, partitions: int, *, simulated: bool
+) -> tuple[str, int, tuple[tuple[str, Any], ...]]:
+    """Where a party's own data are, when they last changed, and the settings they are read by: a key of a cache."""
     source = str(config.get("data", ""))
     if not source:
         raise SiteFault(Fault.NO_DATA_FILE, "no data: set data=... in the node configuration")
-    return str(_party_file(source, partition, partitions)[0]) if simulated else source
+    if simulated:
+        source = str(_party_file(source, partition, partitions)[0])
+    path = Path(source).expanduser()
+    changed = path.stat().st_mtime_ns if path.is_file() else 0
+    return source, changed, tuple(sorted((key, value) for key, value in config.items() if key != "data"))
+
+
+@lru_cache(maxsize=1)  # a message's asks are answered one after the other
+def _own_data(source: str, _changed: int, settings: tuple[tuple[str, Any], ...]) -> Any:
+    """As they are read, once for all asks of a message."""
+    from clients.data import DataError, load
+
+    try:
+        return load({**dict(settings), "data": source})
+    except DataError as error:
+        raise own_log(error) from error
 
 
 @lru_cache(maxsize=8)

@@ -12,24 +12,18 @@ import pandas as pd
 import pytest
 
 import protocols.residual as wire
-import strategies.fusion
 from protocols.message import find
 from protocols.payload import Payload
 from scenarios import registry
-from server import app as server_app
 from tests import reference_residual as reference
-from tests.contract import Clock, outcome_of
+from tests.contract import outcome_of
 from tests.grid import config
 from tests.parties_residual import COLUMNS, Arrays, N, customers, deployed, learn, own, same_learning, write_world
 
 LEAF, HOLDOUT = 8, 0.2
 
 
-@pytest.fixture(autouse=True)
-def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No figures, and no waiting."""
-    monkeypatch.setattr(strategies.fusion, "time", Clock())
-    monkeypatch.setattr(server_app, "figures", lambda report, arrays: {})
+pytestmark = pytest.mark.usefixtures("quick")
 
 
 @pytest.fixture

@@ -10,11 +10,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-import strategies.fusion
-from server import app as server_app
 from server.results import Report, render_table
 from strategies.roster import FusionError
-from tests.contract import Clock, outcome_of, silent
+from tests.contract import outcome_of, silent
 from tests.parties_residual import COLUMNS, Arrays, N, customers, deployed, learn, own, same_learning, write_world
 from tests.reference_residual import agreed_order
 
@@ -22,11 +20,7 @@ ALGORITHMS = ("parallel", "greedy", "sip", "average", "meta-linear", "meta-boost
 BANK, SHOP, TELECOM = range(3)
 
 
-@pytest.fixture(autouse=True)
-def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No figures, and no waiting."""
-    monkeypatch.setattr(strategies.fusion, "time", Clock())
-    monkeypatch.setattr(server_app, "figures", lambda report, arrays: {})
+pytestmark = pytest.mark.usefixtures("quick")
 
 
 @pytest.fixture

@@ -12,8 +12,8 @@ import pytest
 
 from server.figures import alt_text, figures
 from server.results import Report
+from tests.drawn import assert_drawn
 
-PNG = b"\x89PNG\r\n\x1a\n"
 ALGORITHMS = ("average", "meta-linear", "sip", "greedy", "parallel p=1")
 
 
@@ -64,20 +64,6 @@ def powers(*others: dict[str, Any], **more: Any) -> list[dict[str, Any]]:
 def table(rows: list[dict[str, Any]], **arrays: Any) -> tuple[Report, dict[str, np.ndarray]]:
     metrics = {"test_mse": 0.3, "n_cells": float(len(rows)), "mse_centralized": 0.03, "iterations": 20.0}
     return make(metrics=metrics, table=rows), {"cells_test_mse": np.ones((len(rows), 2)), **learnt(), **arrays}
-
-
-def assert_drawn(report: Report, arrays: dict[str, np.ndarray], names: list[str]) -> dict[str, bytes]:
-    """These figures, each with a text of its own; the same again from the same content."""
-    drawn = figures(report, arrays)
-    assert list(drawn) == names
-    for name, image in drawn.items():
-        assert image.startswith(PNG)
-        assert b"tEXt" not in image, "no date and no software"
-        text = alt_text(report, name)
-        assert not text.startswith("Figure:")
-        assert text.endswith(".")
-    assert figures(report, arrays) == drawn
-    return drawn
 
 
 def height(image: bytes) -> int:

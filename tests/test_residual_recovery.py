@@ -14,17 +14,15 @@ import pytest
 from flwr.app import Message, RecordDict
 
 import clients.dispatch
-import strategies.fusion
 from clients.app import app as client_app
 from clients.residual.keep import restore
 from numerics.residual.rules import LARGEST_OUTCOME, MOST_ROUNDS
 from protocols.faults import usable_name
 from protocols.payload import Payload
 from protocols.residual import Enrol, Fit, Pass, Try
-from server import app as server_app
 from strategies.conversation import Broadcast
 from strategies.residual import Residual, from_config
-from tests.contract import Clock, outcome_of, silent
+from tests.contract import outcome_of, silent
 from tests.grid import Tamper, config
 from tests.parties_residual import (
     COLUMNS,
@@ -41,11 +39,7 @@ BANK, SHOP, TELECOM = range(3)
 UNKEPT = "did not say that their model is kept"
 
 
-@pytest.fixture(autouse=True)
-def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No figures, and no waiting."""
-    monkeypatch.setattr(strategies.fusion, "time", Clock())
-    monkeypatch.setattr(server_app, "figures", lambda report, arrays: {})
+pytestmark = pytest.mark.usefixtures("quick")
 
 
 @contextmanager

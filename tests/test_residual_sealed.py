@@ -13,7 +13,6 @@ import pytest
 from flwr.app import Context, RecordDict
 
 import clients.dispatch
-import strategies.fusion
 from clients.residual import sealed as sealed_handlers
 from clients.sealing import new_private_key, public_key_of
 from clients.site import Site
@@ -44,16 +43,10 @@ from protocols.residual import (
     Tried,
     Try,
 )  # fmt: skip
-from server import app as server_app
-from tests.contract import Clock, make_grid, outcome_of, run_over
+from tests.contract import make_grid, outcome_of, run_over
 from tests.parties_residual import COLUMNS, N, ask, begun, deployed, learn, own, refused, write_world
 
-
-@pytest.fixture(autouse=True)
-def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No figures, and no waiting."""
-    monkeypatch.setattr(strategies.fusion, "time", Clock())
-    monkeypatch.setattr(server_app, "figures", lambda report, arrays: {})
+pytestmark = pytest.mark.usefixtures("quick")
 
 
 # -- what crosses -----------------------------------------------------------------------------------------------------

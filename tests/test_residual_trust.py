@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from flwr.app import Context, RecordDict
 
-import strategies.fusion
 from clients.site import Site
 from numerics.residual.rules import FEWEST_ROWS, MOST_ROUNDS, Rules
 from protocols.faults import Fault
@@ -35,22 +34,17 @@ from protocols.residual import (
     Sealed,
     SealedAnswer,
 )
-from server import app as server_app
 from strategies.conversation import Tell
 from strategies.residual.learning import relayed
 from strategies.roster import FusionError
-from tests.contract import Clock, outcome_of
+from tests.contract import outcome_of
 from tests.parties_residual import COLUMNS, N, ask, begun, customers, deployed, learn, refused, write_world
 
 NOTHING = np.zeros(0, np.uint8)
 AGENTS = tuple(COLUMNS)
 
 
-@pytest.fixture(autouse=True)
-def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No figures, and no waiting."""
-    monkeypatch.setattr(strategies.fusion, "time", Clock())
-    monkeypatch.setattr(server_app, "figures", lambda report, arrays: {})
+pytestmark = pytest.mark.usefixtures("quick")
 
 
 @pytest.fixture

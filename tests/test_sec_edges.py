@@ -12,13 +12,11 @@ import pytest
 from flwr.app import Message
 from sklearn.linear_model import LinearRegression
 
-import strategies.fusion
 from protocols.models import encode_model
 from protocols.sec import MOST_ROWS
-from server import app as server_app
 from server.report import render_table
 from server.results import Report, load
-from tests.contract import Clock, run
+from tests.contract import run
 from tests.grid import Tamper
 from tests.learners import draw_rows, forged, own, write_files
 
@@ -26,11 +24,7 @@ GROUPS = [0, 1, 0, 1, 0]
 ERRORS = ("mse_alone", "mse_cluster", "mse_all")
 
 
-@pytest.fixture(autouse=True)
-def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No figures, and no waiting."""
-    monkeypatch.setattr(strategies.fusion, "time", Clock())
-    monkeypatch.setattr(server_app, "figures", lambda report, arrays: {})
+pytestmark = pytest.mark.usefixtures("quick")
 
 
 def learn(

@@ -14,6 +14,7 @@ import pytest
 from scenarios import sources
 from server.figures import alt_text, figures
 from server.results import Report, load
+from tests.drawn import assert_drawn
 from tests.grid import config, run
 from tests.learners import write_parties
 
@@ -21,8 +22,6 @@ ROOT = Path(__file__).resolve().parents[1]
 SHARED = Path(os.environ.get(sources.DATA_VARIABLE) or ROOT.parent / "shared" / "data")
 GRID = next((path for n in ("", ".gz") if (path := SHARED / f"grid_stability.csv{n}").is_file()), None)
 needs_grid = pytest.mark.skipif(GRID is None, reason="the shared grid_stability.csv.gz is absent")
-
-PNG = b"\x89PNG\r\n\x1a\n"
 
 
 @pytest.fixture(autouse=True)
@@ -65,20 +64,6 @@ def table(found: list[dict[str, Any]], **changes: Any) -> tuple[Report, dict[str
     metrics = {"clusters_correct": 0.5, "n_clusters": 2.0, "mse_alone": 1.0, "mse_cluster": 0.5}
     report = make(metrics=metrics, table=found, **changes)
     return report, {"cells_n_clusters": np.ones((len(found), 1)), **clustering([0, 1, 0])}
-
-
-def assert_drawn(report: Report, arrays: dict[str, np.ndarray], names: list[str]) -> dict[str, bytes]:
-    """These figures, each with a text of its own; the same again from the same content."""
-    drawn = figures(report, arrays)
-    assert list(drawn) == names
-    for name, image in drawn.items():
-        assert image.startswith(PNG)
-        assert b"tEXt" not in image, "no date and no software"
-        text = alt_text(report, name)
-        assert not text.startswith("Figure:")
-        assert text.endswith(".")
-    assert figures(report, arrays) == drawn
-    return drawn
 
 
 # -- real runs --------------------------------------------------------------------------------------------------------

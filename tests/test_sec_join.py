@@ -10,22 +10,16 @@ import numpy as np
 import pandas as pd
 import pytest
 
-import strategies.fusion
-from server import app as server_app
 from server.earlier import clustering_to_join
 from server.results import Report, ResultsError, load
 from strategies.roster import FusionError
-from tests.contract import Clock, run
+from tests.contract import run
 from tests.learners import draw_rows, own, write_files, write_parties
 
 GROUPS = [0, 1, 0, 1, 0]
 
 
-@pytest.fixture(autouse=True)
-def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No figures, and no waiting."""
-    monkeypatch.setattr(strategies.fusion, "time", Clock())
-    monkeypatch.setattr(server_app, "figures", lambda report, arrays: {})
+pytestmark = pytest.mark.usefixtures("quick")
 
 
 @pytest.fixture

@@ -43,9 +43,7 @@ def grid_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-@pytest.fixture(autouse=True)
-def _no_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv(sources.DATA_VARIABLE, raising=False)
+pytestmark = pytest.mark.usefixtures("no_data_variable")
 
 
 def config_of(name: str, grid_file: Path) -> dict[str, bool | int | float | str]:

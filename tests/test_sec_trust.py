@@ -14,26 +14,20 @@ import pytest
 from flwr.app import Context, RecordDict
 from sklearn.linear_model import LinearRegression
 
-import strategies.fusion
 from clients.sec import FEWEST_HELD_OUT, evaluate_models, select_model, try_combinations
 from clients.site import Site
 from protocols.faults import Fault, SiteFault
 from protocols.message import Ask, Parcel
 from protocols.models import decode_model, encode_model
 from protocols.sec import Errors, Exchange, Fitted, Losses, Predict, Select
-from server import app as server_app
 from server.results import load
-from tests.contract import Clock, outcome_of, run
+from tests.contract import outcome_of, run
 from tests.learners import deployed, draw_rows, own, write_files, write_parties
 
 LABS = ["lab-0", "lab-1", "lab-2"]
 
 
-@pytest.fixture(autouse=True)
-def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No figures, and no waiting."""
-    monkeypatch.setattr(strategies.fusion, "time", Clock())
-    monkeypatch.setattr(server_app, "figures", lambda report, arrays: {})
+pytestmark = pytest.mark.usefixtures("quick")
 
 
 @pytest.fixture

@@ -93,19 +93,17 @@ class Learner:
     @classmethod
     def of(cls, site: Site) -> Learner:
         """The agent of a site that has been told the order."""
-        memory = site.memory
-        if ROWS not in memory:
-            raise SiteFault(Fault.STALE_MEMORY, "the agreed order of the rows is not in the memory")
+        rows, memory = agreed_rows(site), site.memory
         about = _from_bytes(memory[_ABOUT])
         columns: Columns = site.shard
-        if memory[ROWS].max(initial=-1) >= columns.n:
+        if rows.max(initial=-1) >= columns.n:
             raise SiteFault(Fault.DATA_CHANGED, f"there are {columns.n} rows now")
-        x = columns.x[memory[ROWS]]
+        x = columns.x[rows]
         digest = tuple(digest_of(x))
         # A file may be written anew while a run is under way; its rows would stand for other entities.
         same = list(digest) == memory[_DIGEST].tolist()
         if columns.y is not None:
-            same = same and digest_of(columns.y[memory[ROWS]]) == memory.get(_DIGEST_Y, np.zeros(0)).tolist()
+            same = same and digest_of(columns.y[rows]) == memory.get(_DIGEST_Y, np.zeros(0)).tolist()
         if not same:
             raise SiteFault(Fault.DATA_CHANGED, "the agreed rows are not what they were")
         agent = own_agent(site, about["agent"])
@@ -222,6 +220,13 @@ class Learner:
             raise SiteFault(Fault.STALE_MEMORY, "a step that counts is not in the memory")
         in_order = [sorted(found[number], key=lambda each: each[0]) for number in sorted(found)]
         return tuple((add, model) for steps in in_order for _, add, model in steps)
+
+
+def agreed_rows(site: Site) -> Int64[np.ndarray, "n"]:
+    """Places of the common entities among the site's rows."""
+    if ROWS not in site.memory:
+        raise SiteFault(Fault.STALE_MEMORY, "the agreed order of the rows is not in the memory")
+    return site.memory[ROWS]
 
 
 def forget(site: Site, *, kept: bool = False) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,12 +20,13 @@ from clients.dispatch import answers
 from clients.entities import shared_secret
 from clients.residual.answering import answer_sealed
 from clients.residual.keep import keep_file, recall_file
-from clients.residual.learner import CONCLUDED, ROWS, Learner, forget
+from clients.residual.learner import CONCLUDED, Learner, agreed_rows, forget
 from clients.residual.recall import predictions, present_rows
 from clients.residual.state import freeze, thaw
 from clients.sealing import SealError, new_private_key, public_key_of, seal, unseal
 from clients.site import Site
 from numerics.columns import Columns
+from numerics.residual.ensemble import Ensemble
 from numerics.residual.plan import Plan
 from numerics.residual.rules import FEWEST_ROWS, LARGEST_OUTCOME, Rules, Split
 from protocols.faults import Fault, SiteFault
@@ -280,8 +281,7 @@ def _fused(
 
 def outcome_of(site: Site) -> Float64[np.ndarray, "n"]:
     """The outcomes of the agreed rows, in their order."""
-    rows = agreed_rows(site)
-    learner = Learner.of(site)  # refuses rows that are not what they were
+    rows, learner = agreed_rows(site), Learner.of(site)  # which refuses rows that are not what they were
     columns: Columns = site.shard
     if columns.y is None:
         raise SiteFault(Fault.NO_OUTCOME)
@@ -293,13 +293,6 @@ def outcome_of(site: Site) -> Float64[np.ndarray, "n"]:
     return y
 
 
-def agreed_rows(site: Site) -> Int64[np.ndarray, "n"]:
-    """Places of the common entities among the site's rows."""
-    if ROWS not in site.memory:
-        raise SiteFault(Fault.STALE_MEMORY, "the agreed order of the rows is not in the memory")
-    return site.memory[ROWS]
-
-
 # -- predictions that only the holder of the outcome sees -------------------------------------------------------------
 
 
@@ -308,7 +301,7 @@ def _keep_ensemble(plan: Plan, site: Site) -> None:
     result = plan.result
     assert result is not None
     if plan.rules.keep:
-        _write_ensemble(site, result.names, result.beta, result.mean, result.model)
+        _write_ensemble(site, result.ensemble)
 
 
 @answers(KeepEnsemble)
@@ -318,15 +311,15 @@ def keep_ensemble(ask: KeepEnsemble, site: Site) -> Concluded:
         return Concluded(bool(site.memory[CONCLUDED]))
     y = outcome_of(site)
     mean = float(y[: ask.n_learn].mean()) if ask.intercept else 0.0
-    _write_ensemble(site, ask.agents, np.ones(len(ask.agents)), mean, None)
+    _write_ensemble(site, Ensemble(ask.agents, np.ones(len(ask.agents)), mean))
     columns: Columns = site.shard
     if not columns.x.shape[1]:  # an agent's own conclusion comes behind this, and forgets the run
         forget(site, kept=site.directory is not None)
     return Concluded(site.directory is not None)
 
 
-def _write_ensemble(site: Site, names: Sequence[str], beta: np.ndarray, mean: float, model: object) -> None:
-    about = {"names": list(names), "beta": beta.tolist(), "mean": mean, "model": model}
+def _write_ensemble(site: Site, ensemble: Ensemble) -> None:
+    about = {**vars(ensemble), "names": list(ensemble.names), "beta": ensemble.beta.tolist()}
     keep_file(site, f"{site.session}-ensemble", about)
 
 
@@ -344,25 +337,19 @@ def present(ask: Present, site: Site) -> SealedAnswer:
 def sum_up(ask: Sum, site: Site) -> Summed:
     """The predictions of the common rows, into this site's own ``predictions.csv``."""
     about = recall_file(site, f"{ask.run}-ensemble")
-    names, beta, model = list(about["names"]), np.array(about["beta"], float), about["model"]
+    ensemble = Ensemble(tuple(about["names"]), np.array(about["beta"], float), about["mean"], about["model"])
     rows, seals = agreed_rows(site), Seals.of(site)
-    used = beta != 0 if model is None else np.ones(len(names), bool)
-    F = np.zeros((len(names), len(rows)))
-    heard = set()
+    parts = {}
     for name, body in zip(ask.agents, ask.bodies, strict=True):
         part = seals.open(body, name, Part)
-        if not isinstance(part, Part) or part.part.shape != rows.shape or name not in names:
+        if not isinstance(part, Part) or part.part.shape != rows.shape or name not in ensemble.names:
             raise SiteFault(Fault.MALFORMED_ASK, f"the part of {name} does not fit")
-        F[names.index(name)] = part.part
-        heard.add(name)
-    if site.name in names and used[names.index(site.name)]:
-        F[names.index(site.name)] = _of_rows(predictions(site, ask.run, reader=site.name)[1], rows)
-        heard.add(site.name)
-    predicted = about["mean"] + (beta @ F if model is None else model.predict(F.T))
-    _write_predictions(site, present_rows(site), rows, predicted)
-    silent = tuple(name for name, wanted in zip(names, used, strict=True) if wanted and name not in heard)
+        parts[name] = part.part
+    if site.name in ensemble.names and ensemble.uses(site.name):
+        parts[site.name] = _of_rows(predictions(site, ask.run, reader=site.name)[1], rows)
+    _write_predictions(site, present_rows(site), rows, ensemble.predict(parts, len(rows)))
     forget(site)
-    return Summed(len(rows), silent)
+    return Summed(len(rows), ensemble.missing(parts))
 
 
 def _of_rows(values: Float64[np.ndarray, "n"], rows: Int64[np.ndarray, "m"]) -> Float64[np.ndarray, "m"]:

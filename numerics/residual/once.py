@@ -22,7 +22,7 @@ class Once:
 
     def __init__(self, names: tuple[str, ...], y: Float64[np.ndarray, "n"], split: Split, rules: Rules) -> None:
         self.names, self.split, self.rules = names, split, rules
-        self.mean = float(y[: split.n_fit].mean()) if rules.intercept else 0.0
+        self.mean = rules.mean_of(y[: split.n_fit])
         self.y = y - self.mean
         self.F = np.zeros((len(names), split.n))
         self.seen = np.zeros(len(names), bool)
@@ -34,7 +34,7 @@ class Once:
 
     def expected(self, name: str) -> tuple[int, int, int]:
         """Shape of an answer: rows fitted, rows behind them, columns."""
-        return self.split.n_fit, self.split.n - self.split.n_fit, 1
+        return self.split.n_fit, self.split.n_held, 1
 
     def take(self, answers: Mapping[str, Payload]) -> None:
         """Take the agents' predictions."""

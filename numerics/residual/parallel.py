@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Float64
 
 from numerics.residual.linear import combine, direction, step_length
-from numerics.residual.rules import Result, Rules, Split, falls, judged
+from numerics.residual.rules import Result, Rules, Split, judged
 from protocols.payload import Payload
 from protocols.residual import Conclude, Fit, Fitted
 
@@ -33,7 +33,7 @@ class Parallel:
 
     def __init__(self, names: tuple[str, ...], y: Float64[np.ndarray, "n"], split: Split, rules: Rules) -> None:
         self.names, self.split, self.rules = names, split, rules
-        self.mean = float(y[: split.n_fit].mean()) if rules.intercept else 0.0
+        self.mean = rules.mean_of(y[: split.n_fit])
         self.y = y - self.mean
         n_courses, D = len(rules.powers), len(names)
         self.iteration = 0
@@ -88,7 +88,7 @@ class Parallel:
     def expected(self, name: str) -> tuple[int, int, int]:
         """Shape of an answer: rows fitted, rows behind them, columns."""
         courses = 1 if self.iteration == 0 else len(self._courses(self.names.index(name)))
-        return self.split.n_fit, self.split.n - self.split.n_fit, courses
+        return self.split.n_fit, self.split.n_held, courses
 
     def take(self, answers: Mapping[str, Payload]) -> None:
         """Take the agents' predictions (line 9 of Algorithm 3), and go on."""
@@ -148,12 +148,7 @@ class Parallel:
 
     def _ends(self, c: int) -> bool:
         errors = self.curve[c, : self.iteration + 1]
-        if self.iteration >= self.rules.rounds or bool(self._idle()[c].all()):
-            return True
-        if self.rules.stop == "rounds":
-            return False
-        column = errors[:, 0] if self.rules.stop == "train" else judged(errors, self.split)
-        return not falls(column, self.rules.patience)
+        return bool(self._idle()[c].all()) or not self.rules.goes_on(errors, self.split, self.rules.patience)
 
     # -- what came out ------------------------------------------------------------------------------------------------
 

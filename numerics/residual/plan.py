@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 import numpy as np
 from jaxtyping import Float64
@@ -39,13 +38,10 @@ class Plan:
     """
 
     def __init__(self, names: tuple[str, ...], y: Float64[np.ndarray, "n"], n_learn: int, rules: Rules) -> None:
-        self.names, self.y, self.n_learn, self.rules = names, y, n_learn, rules
-        n_validation = round(rules.validation * n_learn) if rules.chooses else 0
-        self.split = Split(n_learn - n_validation, n_validation, len(y) - n_learn)
-        self.choosing = bool(n_validation)
-        # Of a course whose end is only looked for, nothing will be kept.
-        looking = self.choosing and rules.refit
-        self.machine = _machine(names, y, self.split, replace(rules, keep=rules.keep and not looking))
+        self.names, self.y, self.rules = names, y, rules
+        self.split = rules.split(len(y), n_learn)
+        self.choosing = bool(self.split.n_validation)
+        self.machine = _machine(names, y, self.split, rules.looking(self.split))
         self.trial: Result | None = None
         self.result: Result | None = None
         self.concluding: dict[str, Payload] = {}
@@ -60,7 +56,7 @@ class Plan:
             asks = self.machine.asks()
             if not asks and self.choosing:
                 self._learn_from_all()
-                asks = self.machine.asks() if self.result is None else {}
+                asks = self.machine.asks()
             if not asks:
                 self._conclude()
                 asks = self.concluding
@@ -81,9 +77,8 @@ class Plan:
         self.trial = self.machine.result()
         if not self.rules.refit:
             return
-        rules = replace(self.rules, powers=(p,), rounds=iterations, stop="rounds")
-        self.split = Split(self.n_learn, 0, len(self.y) - self.n_learn)
-        self.machine = _machine(self.names, self.y, self.split, rules)
+        self.split = self.split.without_validation
+        self.machine = _machine(self.names, self.y, self.split, self.rules.fixed(p, iterations))
 
     def _conclude(self) -> None:
         # What the choice has fixed is not to be chosen anew by the training error.
@@ -103,8 +98,7 @@ class Plan:
 
     def _has_part(self, name: str) -> bool:
         assert self.result is not None
-        place = self.result.names.index(name)
-        return bool(self.result.seen[place]) and (self.result.model is not None or self.result.beta[place] != 0)
+        return bool(self.result.seen[self.result.names.index(name)]) and self.result.ensemble.uses(name)
 
     @property
     def newest(self) -> Float64[np.ndarray, "3"]:

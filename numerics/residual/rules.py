@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 from jaxtyping import Float64
+
+from numerics.residual.ensemble import Ensemble
 
 ALGORITHMS = ("parallel", "greedy", "sip", "average", "meta-linear", "meta-boosting")
 
@@ -138,6 +140,29 @@ class Rules:
         several = self.algorithm == "parallel" and len(self.powers) > 1
         return several or (self.stop == "held-out" and self.algorithm in ("parallel", "greedy", "sip"))
 
+    def split(self, n: int, n_learn: int) -> Split:
+        """Of n rows, the first `n_learn` to learn from: with validation rows where something is chosen on them."""
+        n_validation = round(self.validation * n_learn) if self.chooses else 0
+        return Split(n_learn - n_validation, n_validation, n - n_learn)
+
+    def looking(self, split: Split) -> Rules:
+        """The rules of the first course: where only p and its end are looked for, nothing of it is kept."""
+        return replace(self, keep=self.keep and not (split.n_validation and self.refit))
+
+    def fixed(self, p: float, iterations: int) -> Rules:
+        """The rules of the course on all rows, once p and the end are chosen."""
+        return replace(self, powers=(p,), rounds=iterations, stop="rounds")
+
+    def mean_of(self, y: Float64[np.ndarray, "n"]) -> float:
+        """What outcomes are taken about, given those of the rows learnt from."""
+        return float(y.mean()) if self.intercept else 0.0
+
+    def goes_on(self, errors: Float64[np.ndarray, "t 3"], split: Split, patience: int) -> bool:
+        """Whether there is another iteration after these, whose errors by kind of row are given, the start first."""
+        if len(errors) > self.rounds:
+            return False
+        return self.stop == "rounds" or falls(errors[:, 0] if self.stop == "train" else judged(errors, split), patience)
+
 
 @dataclass(frozen=True)
 class Split:
@@ -151,6 +176,20 @@ class Split:
     def n(self) -> int:
         """All rows."""
         return self.n_fit + self.n_validation + self.n_test
+
+    @property
+    def n_held(self) -> int:
+        """Rows behind those learnt from."""
+        return self.n_validation + self.n_test
+
+    @property
+    def without_validation(self) -> Split:
+        """The same rows, when nothing is left to choose."""
+        return Split(self.n_fit + self.n_validation, 0, self.n_test)
+
+    def known(self, errors: Float64[np.ndarray, "... 3"]) -> Float64[np.ndarray, "... 3"]:
+        """Errors by kind of row that crossed as numbers, with NaN where there is no such row."""
+        return np.where(np.array([self.n_fit, self.n_validation, self.n_test]) > 0, errors, np.nan)
 
     def errors(self, residual: Float64[np.ndarray, "n"]) -> Float64[np.ndarray, "3"]:
         """Mean squares by kind of row; NaN where there is none."""
@@ -203,6 +242,11 @@ class Result:
     split: Split
     seen: np.ndarray
     model: object = None
+
+    @property
+    def ensemble(self) -> Ensemble:
+        """What predicts."""
+        return Ensemble(self.names, self.beta, self.mean, self.model)
 
 
 def judged(errors: Float64[np.ndarray, "... 3"], split: Split) -> Float64[np.ndarray, "..."]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 from jaxtyping import Float64
 
-from numerics.residual.rules import Result, Rules, Split, falls, judged
+from numerics.residual.rules import Result, Rules, Split, judged
 from protocols.payload import Payload
 from protocols.residual import Conclude, Fit, Fitted, Show, Tried, Try
 
@@ -48,6 +48,10 @@ class Course:
         self.curve[0] = first
         self.ended = rules.rounds == 0
 
+    def expected(self, name: str) -> tuple[int, int, int]:
+        """Shape of an answer: rows fitted, rows behind them, columns."""
+        return self.split.n_fit, self.split.n_held, 1
+
     def record(self, j: int, errors: Float64[np.ndarray, "3"], step: float, total: float) -> None:
         """Note a step of agent j: the errors it leaves, its mean square, and the power of the agent's sum."""
         t = self.iteration
@@ -57,19 +61,10 @@ class Course:
         self.curve[t + 1] = errors
         self.power[t + 1] = self.power[t]
         self.power[t + 1, j] = total
-        self.ended = self._ends()
-
-    def _ends(self) -> bool:
-        if self.iteration >= self.rules.rounds:
-            return True
-        if self.rules.stop == "rounds":
-            return False
-        errors = self.curve[: self.iteration + 1]
-        column = errors[:, 0] if self.rules.stop == "train" else judged(errors, self.split)
         patience = self.rules.patience
         if self.rules.algorithm == "sip":  # a whole turn must go by before nobody has anything to add
             patience = max(patience, len(self.names))
-        return not falls(column, patience)
+        self.ended = not self.rules.goes_on(self.curve[: t + 2], self.split, patience)
 
     def chosen(self) -> tuple[float, int]:
         """No p; and the best iterate."""
@@ -102,7 +97,7 @@ class _Sums(Course):
     """A course whose residual is here. Parameters as of `numerics.residual.parallel`."""
 
     def __init__(self, names: tuple[str, ...], y: Float64[np.ndarray, "n"], split: Split, rules: Rules) -> None:
-        mean = float(y[: split.n_fit].mean()) if rules.intercept else 0.0
+        mean = rules.mean_of(y[: split.n_fit])
         self.residual = y - mean
         self.sums = np.zeros((len(names), split.n_fit))
         super().__init__(names, split, rules, mean, split.errors(self.residual))
@@ -130,10 +125,6 @@ class Sip(_Sums):
             return {}
         rules, target = self.rules, self.residual[: self.split.n_fit, None]
         return {self.names[self.turn]: Fit(target, rules.shrinkage, rules.steps, self.iteration, rules.keep)}
-
-    def expected(self, name: str) -> tuple[int, int, int]:
-        """Shape of an answer: rows fitted, rows behind them, columns."""
-        return self.split.n_fit, self.split.n - self.split.n_fit, 1
 
     def take(self, answers: Mapping[str, Payload]) -> None:
         """Go on to the next agent; one that does not answer has lost its turn."""
@@ -177,10 +168,6 @@ class Greedy(_Sums):
             name: Try(left, bar, rules.shrinkage, rules.steps, self.iteration, rules.keep, int(self.accepted[j]))
             for j, name in enumerate(self.names)
         }
-
-    def expected(self, name: str) -> tuple[int, int, int]:
-        """Shape of an answer: rows fitted, rows behind them, columns."""
-        return self.split.n_fit, self.split.n - self.split.n_fit, 1
 
     def take(self, answers: Mapping[str, Payload]) -> None:
         """Find the winner, and take its step as soon as it is there."""

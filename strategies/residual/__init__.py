@@ -143,15 +143,15 @@ class Residual(FusionStrategy):
         else:
             n_test = round(self.settings.holdout * n)
             learnt, held = np.split(rng.permutation(n), [n - n_test])
-        n_validation = round(self.rules.validation * len(learnt)) if self.rules.chooses else 0
-        if len(learnt) - n_validation < 2:
+        split = self.rules.split(n, len(learnt))
+        if split.n_fit < 2:
             raise FusionError(
                 f"{len(learnt)} of the {n} common entities are left to learn from"
-                + (f", of which {n_validation} are held out" if n_validation else "")
+                + (f", of which {split.n_validation} are held out" if split.n_validation else "")
                 + ": too few (residual.holdout, residual.validation)"
             )
         if sealed:
-            _check_kinds(len(learnt) - n_validation, n_validation, len(held))
+            _check_kinds(split.n_fit, split.n_validation, split.n_test)
         return np.concatenate([rng.permutation(learnt), held]), len(learnt)
 
     def _min_leaf(self, n_learn: int) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -29,7 +29,7 @@ from protocols.residual import (
     SealedAnswer,
     rounded,
 )
-from strategies.conversation import Conversation, Tell
+from strategies.conversation import Check, Conversation, Tell
 from strategies.residual.roll import CENTER
 from strategies.roster import FusionError
 
@@ -100,7 +100,7 @@ def centered(plan: Plan, precision: str) -> Conversation[Learnt]:
     return Learnt(plan.result, plan.trial, plan.unkept)
 
 
-def _check_against(plan: Plan, asks: Mapping[str, Payload]):  # type: ignore[no-untyped-def]  # a Check
+def _check_against(plan: Plan, asks: Mapping[str, Payload]) -> Check:
     def check(site: str, answer: Payload) -> None:
         plan.check(site, asks[site], answer)
 
@@ -115,13 +115,14 @@ def relayed(
 ) -> Conversation[Learnt]:
     """A site holds the outcome and does the arithmetic; the center carries what is sealed between it and the agents."""
     attendance = _Attendance()
-    n_validation = round(rules.validation * n_learn) if rules.chooses and not rules.refit else 0
-    split = Split(n_learn - n_validation, n_validation, n - n_learn)
+    split = rules.split(n, n_learn)
+    if rules.refit:
+        split = split.without_validation
     ask: Payload = Lead(agents, n_learn, rules.to_json(), precision)
     # Greedy may ask twice for every agent that wins and is silent then; the choice and learning from all rows.
     most = 2 * (rules.rounds + 1) * (2 * len(agents) + MOST_MISSES) + 2
     for _ in range(most):
-        reply: dict[str, Fused] = yield Tell({holder: ask}, check=_check_fused(agents, split))
+        reply: dict[str, Fused] = yield Tell({holder: ask}, check=_check_fused(agents))
         if holder not in reply:
             raise FusionError(
                 f"{holder}, which holds the outcome, gave no answer that could be used: the run cannot go on without it"
@@ -142,14 +143,13 @@ def relayed(
     raise FusionError(f"{holder}, which holds the outcome, has not come to an end after {most} rounds")
 
 
-def _check_fused(agents: tuple[str, ...], split: Split):  # type: ignore[no-untyped-def]  # a Check
+def _check_fused(agents: tuple[str, ...]) -> Check:
     def check(site: str, answer: Fused) -> None:
         def refuse(field: str, problem: str) -> None:
             raise PayloadError(answer.title(), field, problem)
 
-        if len(answer.agents) != len(answer.bodies) or not {*answer.agents, *answer.refused, *answer.unkept} <= set(
-            agents
-        ):
+        named = {*answer.agents, *answer.refused, *answer.unkept}
+        if len(answer.agents) != len(answer.bodies) or not named <= set(agents):
             refuse("agents", "are not those of the run, or there is not one body for each")
         if answer.agents:
             return
@@ -162,7 +162,6 @@ def _check_fused(agents: tuple[str, ...], split: Split):  # type: ignore[no-unty
 
 
 def _result(fused: Fused, agents: tuple[str, ...], split: Split, rules: Rules) -> Result:
-    there = np.array([split.n_fit, split.n_validation, split.n_test]) > 0
     return Result(
         names=agents,
         algorithm=rules.algorithm,
@@ -170,7 +169,7 @@ def _result(fused: Fused, agents: tuple[str, ...], split: Split, rules: Rules) -
         beta=fused.beta,
         iteration=fused.iteration,
         p=fused.power,
-        curve=np.where(there, fused.curve, np.nan),
+        curve=split.known(fused.curve),
         power=fused.parts,
         step_power=np.zeros(0),
         split=split,
@@ -199,15 +198,12 @@ def ring(
     rules : Rules
         How to learn.
     """
-    n_validation = round(rules.validation * n_learn) if rules.chooses else 0
-    split = Split(n_learn - n_validation, n_validation, n - n_learn)
-    looking = replace(rules, keep=rules.keep and not (n_validation and rules.refit))
-    course: Course = yield from _Ring(holder, agents, y, split, looking).turns()
-    trial = course.result() if n_validation else None
+    split = rules.split(n, n_learn)
+    course: Course = yield from _Ring(holder, agents, y, split, rules.looking(split)).turns()
+    trial = course.result() if split.n_validation else None
     if trial is not None and rules.refit:
-        again = replace(rules, rounds=trial.iteration, stop="rounds")
-        split = Split(n_learn, 0, n - n_learn)
-        course = yield from _Ring(holder, agents, y, split, again).turns()
+        split = split.without_validation
+        course = yield from _Ring(holder, agents, y, split, rules.fixed(*course.chosen())).turns()
     result = course.result(last=trial is not None and rules.refit)
     unkept: tuple[str, ...] = ()
     if rules.keep:
@@ -242,7 +238,7 @@ class _Ring:
         self, holder: str, agents: tuple[str, ...], y: Float64[np.ndarray, "n"] | None, split: Split, rules: Rules
     ) -> None:
         self.holder, self.agents, self.split, self.rules = holder, agents, split, rules
-        self.mean = float(y[: split.n_fit].mean()) if y is not None and rules.intercept else 0.0
+        self.mean = 0.0 if y is None else rules.mean_of(y[: split.n_fit])
         self.left = None if y is None else y - self.mean
         self.misses: Counter[str] = Counter()
         self.accepted: dict[str, int] = {}
@@ -333,5 +329,4 @@ class _Ring:
 
 
 def _errors(passed: Passed, split: Split) -> Float64[np.ndarray, "3"]:
-    there = np.array([split.n_fit, split.n_validation, split.n_test]) > 0
-    return np.where(there, [passed.train, passed.validation, passed.test], np.nan)
+    return split.known(np.array([passed.train, passed.validation, passed.test]))

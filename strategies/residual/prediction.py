@@ -10,10 +10,11 @@ import numpy as np
 from jaxtyping import Float64, Int64, Shaped
 
 from numerics.columns import Outcomes
+from numerics.residual.ensemble import Ensemble
 from protocols.models import decode_model
 from protocols.payload import Payload, PayloadError
 from protocols.residual import Enrolled, Order, Predict, Predicted, Present, Sum, Summed
-from strategies.conversation import Broadcast, Conversation, Tell
+from strategies.conversation import Broadcast, Check, Conversation, Tell
 from strategies.residual.roll import CENTER, Matched, Names, check_predicted, match, names_of
 from strategies.roster import FusionError
 
@@ -99,7 +100,9 @@ def predict_at_center(
     outcomes, center
         The center's own file of rows to predict, if it has one, and the names in it.
     """
-    agents, beta = [str(name) for name in earlier["agents"]], np.asarray(earlier["beta"], float)
+    agents = tuple(str(name) for name in earlier["agents"])
+    model = decode_model(earlier["model"]) if "model" in earlier else None
+    ensemble = Ensemble(agents, np.asarray(earlier["beta"], float), float(earlier["mean"]), model)
     ask = Predict(str(earlier["session"]), salt, align)
     answers: dict[str, Predicted] = yield Broadcast(ask, check=check_predicted)
     parts = {name: answer for name, answer in answers.items() if name in agents}
@@ -109,20 +112,15 @@ def predict_at_center(
     if center is not None:
         parties = {CENTER: center, **parties}
     matched = match(parties, next(iter(parties)))
-    F = np.zeros((len(agents), matched.n))
-    for name, answer in parts.items():
-        F[agents.index(name)] = answer.part[matched.rows[name]]
-    model = decode_model(earlier["model"]) if "model" in earlier else None
-    predicted = float(earlier["mean"]) + (beta @ F if model is None else model.predict(F.T))
+    of_rows = {name: answer.part[matched.rows[name]] for name, answer in parts.items()}
     known = np.full(matched.n, np.nan) if outcomes is None else outcomes.y[matched.rows[CENTER]]
-    used = beta != 0 if model is None else np.ones(len(agents), bool)
     return Predictions(
         matched=matched,
         entity=_called(matched, parts, outcomes),
-        prediction=predicted,
+        prediction=ensemble.predict(of_rows, matched.n),
         n=matched.n,
         known=known,
-        missing=tuple(name for name, wanted in zip(agents, used, strict=True) if wanted and name not in parts),
+        missing=ensemble.missing(parts),
         holder=CENTER,
     )
 
@@ -176,7 +174,7 @@ def predict_at_holder(earlier: Mapping[str, np.ndarray], answers: Mapping[str, E
     )
 
 
-def _check_summed(n: int, agents: list[str]):  # type: ignore[no-untyped-def]  # a Check
+def _check_summed(n: int, agents: list[str]) -> Check:
     def check(site: str, answer: Summed) -> None:
         if answer.n != n or not set(answer.missing) <= set(agents):
             raise PayloadError(answer.title(), "n", f"expected {n} predictions, by agents of the run")
