@@ -109,6 +109,8 @@ def _own_shard(source: str, _changed: int, settings: tuple[tuple[str, Any], ...]
     config = {**dict(settings), "data": source}
     try:
         client = importlib.import_module(f"clients.{config['protocol']}")
+        if hasattr(client, "open_shard"):  # it reads its data itself, which need not fit in memory
+            return client.open_shard(config)
         return client.own_shard(load(config), config)
     except DataError as error:
         raise own_log(error) from error

@@ -21,7 +21,7 @@ from protocols.message import Ask
 
 _OF_THE_SITE = {
     *("data", "align-key-file", "allow-single-model", "allow-row-models", "sealed-only", "site-output-dir"),
-    *("agent", "candidates", "min-leaf"),
+    *("agent", "candidates", "min-leaf", "min-weight"),
     *("target", "features", "id", "sensitive", "classes", "clusters", "truth"),
 }
 """Which data a real site uses, which of its columns, and what it consents to is for its own configuration to say."""

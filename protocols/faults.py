@@ -48,6 +48,7 @@ class Fault(IntEnum):
     NO_SECRET = 36
     DATA_CHANGED = 37
     SEALED_ONLY = 38
+    RARE_COLOURS = 39
 
     @property
     def message(self) -> str:
@@ -115,6 +116,10 @@ _MESSAGES = {
     Fault.SEALED_ONLY: (
         "it answers sealed only (sealed-only in its node configuration, or a model that was learnt sealed): its "
         "numbers are for other sites, not for the fusion center"
+    ),
+    Fault.RARE_COLOURS: (
+        "each of its colours has fewer rows than a point of its coreset must stand for (coreset.min-weight, or "
+        "min-weight in its node configuration)"
     ),
     Fault.NO_SECRET: (
         "what is sealed for other sites needs a secret that all sites share and the center does not know; set "

@@ -82,6 +82,9 @@ class Scenario:
         Repetitions that share their rounds (0: all of them): as many as a site can answer for within a round.
     shown : tuple of str
         Metrics that the table shows, in this order; empty: all.
+    derived : Callable[[Mapping[str, float]], Mapping[str, float]] or None
+        ``derived(metrics)``: further metrics of a repetition, from its own metrics, costs and baselines, e.g. its cost
+        relative to a baseline's; leaves out what those at hand do not give.
     """
 
     name: str
@@ -98,6 +101,7 @@ class Scenario:
     cells: Callable[[Config], Sequence[Cell]] = no_cells
     at_once: int = 0
     shown: tuple[str, ...] = ()
+    derived: Callable[[Mapping[str, float]], Mapping[str, float]] | None = None
 
 
 def chosen_cells(scenario: Scenario, config: Config) -> list[Cell]:
@@ -159,7 +163,7 @@ def register(scenario: Scenario) -> Scenario:
 
 def scenarios() -> dict[str, Scenario]:
     """All scenarios by name, in the order of their names."""
-    from scenarios import bc3e, residual, sec  # noqa: F401  (register their scenarios on import)
+    from scenarios import bc3e, coreset, residual, sec  # noqa: F401  (register their scenarios on import)
 
     return dict(sorted(_SCENARIOS.items()))
 

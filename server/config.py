@@ -71,7 +71,7 @@ KEYS: dict[str, Key] = {
     "target": Key(str, "label column"),
     "features": Key(str, "columns used, names or globs"),
     "id": Key(str, "entity column"),
-    "sensitive": Key(str, "sensitive column"),
+    "sensitive": Key(str, "sensitive columns, names or globs; their values together are a row's colour"),
     "classes": Key(str, "columns of class labels, names or globs"),
     "clusters": Key(str, "columns of cluster labels, names or globs"),
     "truth": Key(str, "column of known classes, for evaluation at the site only"),
@@ -99,6 +99,79 @@ KEYS: dict[str, Key] = {
         float, "scenario: share of labelled data; 0: the scenario's own", "from 0 to below 1", lambda v: 0 <= v < 1
     ),
     "bc3e.clusterings": Key(str, "scenario: which clusterings", **_one_of("k", "k-3k-6k", "k-2k-4k-6k")),
+    # Empty ones: as the scenario has it, else as `strategies.coreset.Settings`.
+    "coreset.k": Key(int, "number of clusters; 0: 10", "from 0 to 10000", lambda value: 0 <= value <= 10_000),
+    "coreset.size": Key(
+        int,
+        "locations of a site's coreset, each with a point for every colour; 0: 200 k",
+        "from 0 to 1000000",
+        lambda value: 0 <= value <= 1_000_000,
+    ),
+    "coreset.construction": Key(
+        str,
+        "how a site finds them: in one pass, or improved by more of them; empty: bico",
+        **_one_of("", "bico", "kmeans"),
+    ),
+    "coreset.projection": Key(
+        int,
+        "dimensions of the random projection in which it finds them (Algorithm 15); 0: none",
+        "from 0 to 10000",
+        lambda value: 0 <= value <= 10_000,
+    ),
+    "coreset.min-weight": Key(
+        int,
+        "fewest rows that a point which leaves its site may stand for",
+        "from 1 to 1000000",
+        lambda value: 1 <= value <= 1_000_000,
+    ),
+    "coreset.scale": Key(
+        str,
+        "what a column counts in: its standard deviation over all sites, or its own unit; empty: variance",
+        **_one_of("", "variance", "none"),
+    ),
+    "coreset.algorithm": Key(
+        str,
+        "how the center clusters the points; empty: fair-kmeans++",
+        **_one_of("", "fair-kmeans++", "fair-lloyd", "cklv", "reassigned-cklv"),
+    ),
+    "coreset.balance": Key(
+        float,
+        "alpha: a colour's share of a cluster is between alpha times and 1/alpha times its share of the data",
+        "greater than 0, at most 1",
+        lambda value: 0 < value <= 1,
+    ),
+    "coreset.restarts": Key(
+        int, "clusterings from different starts, the cheapest counts; 0: 5", "from 0 to 1000", lambda v: 0 <= v <= 1000
+    ),
+    "coreset.center-size": Key(
+        int, "points above which the center sums up the sites' points once more; 0: 20000", **_NOT_NEGATIVE
+    ),
+    "coreset.assignment": Key(
+        str,
+        "fair assignment of the points (two asks in all), or of all rows, by rounds of prices; empty: coreset",
+        **_one_of("", "coreset", "exact"),
+    ),
+    "coreset.gap": Key(
+        float,
+        "assignment=exact: certified relative distance from the optimum at which the rounds of prices end",
+        "from 1e-9 to 1",
+        lambda value: 1e-9 <= value <= 1,
+    ),
+    "coreset.price-rounds": Key(int, "assignment=exact: rounds of prices at most", **_AT_LEAST_1),
+    "coreset.rows": Key(int, "scenario: number of rows of all sites; 0: the scenario's own", **_NOT_NEGATIVE),
+    "coreset.split": Key(
+        str,
+        "scenario: how rows are dealt out, at random, along a column, or by colour; empty: random",
+        **_one_of("", "random", "column", "colour"),
+    ),
+    "coreset.balanced": Key(
+        str,
+        "scenario: the larger colours subsampled to equal numbers; empty: the scenario's own",
+        **_one_of("", "yes", "no"),
+    ),
+    "coreset.colours": Key(int, "scenario: number of colours; 0: the scenario's own", **_NOT_NEGATIVE),
+    "coreset.dimension": Key(int, "scenario: number of columns; 0: the scenario's own", **_NOT_NEGATIVE),
+    "coreset.planted": Key(int, "scenario: number of clusters that are there; 0: the scenario's own", **_NOT_NEGATIVE),
     # Empty ones: as the scenario has it, else as `strategies.residual.Settings`.
     "residual.algorithm": Key(
         str,

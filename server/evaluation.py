@@ -93,9 +93,9 @@ def _values(
     outcomes: Sequence[Any],
     crossed: Sequence[Lines],
 ) -> Values:
-    """Every repetition's metrics and costs, and what a user would do instead; what some repetition lacks is left out.
+    """Every repetition's metrics and costs, what a user would do instead, and what follows from them.
 
-    `crossed` are the ledger's lines of each repetition.
+    What some repetition lacks is left out. `crossed` are the ledger's lines of each repetition.
     """
     every = [
         {
@@ -105,6 +105,8 @@ def _values(
         }
         for r, (outcome, lines) in enumerate(zip(outcomes, crossed, strict=True))
     ]
+    if scenario is not None and scenario.derived is not None:
+        every = [{**each, **scenario.derived(each)} for each in every]
     names = [name for name in every[0] if all(name in each for each in every)]
     return {name: np.array([each[name] for each in every], float) for name in names}
 

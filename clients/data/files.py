@@ -8,24 +8,28 @@ import io
 import re
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
-from jaxtyping import Int
+from jaxtyping import Int, Shaped
 
 from clients.data.table import DataError, Table, check_names, frame_columns, make_table
 from protocols.faults import usable_name
 
 if TYPE_CHECKING:
-    from _csv import Reader
+    from pyarrow.parquet import ParquetFile
 
 ENDINGS = (".csv", ".csv.gz", ".parquet", ".npz")
 """What the name of a party's file may end in, in upper or lower case."""
 
 _ZERO_LED = r"\s*[+-]?0[0-9]"
 _ZERO_LED_CELL = re.compile(rb'[,"\r\n]' + _ZERO_LED.encode())
+_BUFFER = 2**20  # bytes of a column read ahead; by default pyarrow holds all that a row group has of every column
 
 
 def read_table(path: str | Path) -> Table:
@@ -40,21 +44,34 @@ def read_table(path: str | Path) -> Table:
     DataError
         If the file is missing or damaged, or has no proper columns, or fewer than two rows.
     """
-    path = Path(path).expanduser()
+    path = data_file(path)
     name = path.name.lower()
+    if name.endswith(".parquet"):
+        return _read_parquet(path)
+    if name.endswith(".npz"):
+        return _read_npz(path)
+    with open_csv(path) as file:
+        part = file.take()
+        return make_table(str(path), file.parse(part).items(), part.first_line, part.lines)
+
+
+def data_file(path: str | Path) -> Path:
+    """A party's file; a `DataError` if it is not there, or none that can be read."""
+    path = Path(path).expanduser()
     if path.is_dir():
         raise DataError(f"{path}: is a folder; name one file in it", "no-data-file")
     if not path.is_file():
         raise DataError(f"{path}: there is no such file", "no-data-file")
-    if not name.endswith(ENDINGS):
+    if not path.name.lower().endswith(ENDINGS):
         raise DataError(f"{path}: unknown kind of file; its name must end in {', '.join(ENDINGS)}", "unreadable")
+    return path
+
+
+@contextmanager
+def _readable(path: Path) -> Iterator[None]:
+    """Have what the system says of a damaged file told as a `DataError`."""
     try:
-        if name.endswith(".parquet"):
-            return _read_parquet(path)
-        if name.endswith(".npz"):
-            return _read_npz(path)
-        content = path.read_bytes()
-        return _read_csv(path, gzip.decompress(content) if name.endswith(".gz") else content)
+        yield
     except (OSError, EOFError, zlib.error) as error:
         reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
         raise DataError(f"{path}: cannot be read: {reason}", "unreadable") from error
@@ -104,97 +121,194 @@ def party_files(folder: str | Path) -> list[Path]:
 # --- CSV ----------------------------------------------------------------------------------------------------------
 
 
-def _read_csv(path: Path, content: bytes) -> Table:
-    import pandas as pd
+@dataclass(frozen=True, eq=False)
+class CsvPart:
+    """Consecutive records of a CSV file.
 
-    content = content.rstrip(b"\r\n")  # blank lines below the last row are no rows
-    header, first_line, lines = _check_records(path, content)
-    options: dict[str, Any] = {"index_col": False, "keep_default_na": False, "na_values": [""], "encoding": "utf-8"}
-    # Without low_memory=False one column may come back as numbers in one block and text in the next.
-    options |= {"skip_blank_lines": False, "low_memory": False}
-    if tuple(map(int, pd.__version__.split(".")[:2])) < (3, 1):
-        options["float_precision"] = "round_trip"  # from 3.1 on the default is exact, and this deprecated
-    try:
-        columns = dict(frame_columns(pd.read_csv(io.BytesIO(content), **options)))
-        numbers = [name for name, values in columns.items() if values.dtype.kind in "iuf"]
-        if numbers and _ZERO_LED_CELL.search(content):
-            text = pd.read_csv(io.BytesIO(content), dtype=str, usecols=numbers, **options)
-            zero_led = [name for name in numbers if text[name].str.match(_ZERO_LED, na=False).any()]
-            columns |= dict(frame_columns(text[zero_led]))
-    except ValueError as error:  # pandas' parser errors among them
-        raise DataError(f"{path}: is not a proper CSV file: {str(error).strip()}", "unreadable") from error
-    return make_table(str(path), ((name, columns[name]) for name in header), first_line, lines)
+    Attributes
+    ----------
+    n : int
+        How many.
+    content : bytes
+        The header, and they, in UTF-8.
+    first_line, lines
+        As in `Table`.
+    """
+
+    n: int
+    content: bytes
+    first_line: int
+    lines: Int[np.ndarray, "n"] | None
 
 
-def _check_records(path: Path, content: bytes) -> tuple[list[str], int, Int[np.ndarray, "n"] | None]:
-    """Header, line of the first row, and `Table.lines`, of a CSV file whose rows all have the header's cells.
+class CsvFile:
+    """A CSV file whose records all have the header's cells, some records at a time.
 
     pandas alone would fill short rows with empty cells, take a surplus cell for an index, and rename duplicates.
+
+    Parameters
+    ----------
+    path : Path
+        What messages call it.
+    stream : binary file
+        Its content.
+
+    Raises
+    ------
+    DataError
+        If the header is no proper one.
     """
-    if not content:
-        raise DataError(f"{path}: is empty; the first line must name the columns", "too-few-rows")
-    records = _records(content)
-    try:
-        header = next(records)
-        header_end = records.line_num
-        counts = np.fromiter(map(len, records), dtype=np.int64)
-    except UnicodeDecodeError as error:
-        raise DataError(f"{path}: is not UTF-8 text; save it as CSV in UTF-8", "unreadable") from error
-    except csv.Error as error:
-        line = records.line_num
-        raise DataError(f"{path}, line {line}: is not proper CSV: {error}", "unreadable") from error
-    check_names(str(path), header)
-    if len(header) == 1 and re.search(r"[;\t]", header[0]):
-        raise DataError(f"{path}: its cells must be separated by commas, not semicolons or tabs", "bad-shape")
 
-    lines = None
-    if records.line_num != header_end + len(counts):
-        lines = np.fromiter(_record_ends(content), dtype=np.int64)[:-1] + 1
-    for row in np.flatnonzero(counts != len(header))[:1]:
-        line = header_end + 1 + row if lines is None else lines[row]
-        cells = "is empty" if counts[row] == 0 else f"has {counts[row]} cells"
-        raise DataError(f"{path}, line {line}: {cells}, but the header names {len(header)} columns", "bad-shape")
-    return header, header_end + 1, lines
+    def __init__(self, path: Path, stream: BinaryIO | gzip.GzipFile) -> None:
+        self._path = path
+        self._text = io.StringIO()
+        self._records = csv.reader(self._noted(io.TextIOWrapper(stream, "utf-8-sig", newline="")), strict=True)
+        with self._proper():
+            self.header = next(self._records, [])
+            if not self.header and not any(self._records):
+                raise DataError(f"{path}: is empty; the first line must name the columns", "too-few-rows")
+        self._header_text = self._text.getvalue()
+        check_names(str(path), self.header)
+        if len(self.header) == 1 and re.search(r"[;\t]", self.header[0]):
+            raise DataError(f"{path}: its cells must be separated by commas, not semicolons or tabs", "bad-shape")
+
+    def take(self, most: int | None = None) -> CsvPart:
+        """The next records, `most` of them at most; none after the last.
+
+        Raises
+        ------
+        DataError
+            If a record has other cells than the header, or is no proper CSV.
+        """
+        self._text = io.StringIO()  # a new one: emptied, it would hold four bytes a character
+        before = self._records.line_num
+        with self._proper():
+            counts = np.fromiter(map(len, islice(self._records, most)), dtype=np.int64)
+            lines = None
+            if self._records.line_num != before + len(counts):
+                lines = np.fromiter(self._record_ends(), dtype=np.int64)[:-1] + before + 1
+            for row in np.flatnonzero(counts != len(self.header))[:1]:
+                # Blank lines below the last row are no rows.
+                if counts[row:].any() or any(self._records):
+                    line = before + 1 + row if lines is None else lines[row]
+                    raise self._ragged(int(line), int(counts[row]))
+                counts, lines = counts[:row], None if lines is None else lines[:row]
+        content = (self._header_text + self._text.getvalue()).rstrip("\r\n").encode()
+        return CsvPart(len(counts), content, before + 1, lines)
+
+    def parse(
+        self, part: CsvPart, numbers: Sequence[str] | None = None, text: Sequence[str] = ()
+    ) -> dict[str, Shaped[np.ndarray, "n"]]:
+        """The columns of a part.
+
+        Parameters
+        ----------
+        part : CsvPart
+            Of this file.
+        numbers : sequence of str or None
+            Columns to be read as numbers where they are. None: all columns, those of codes (``0012``) as text.
+        text : sequence of str
+            Columns to be read as text whatever they hold.
+
+        Raises
+        ------
+        DataError
+            If pandas cannot read it.
+        """
+        import pandas as pd
+
+        options: dict[str, Any] = {"index_col": False, "keep_default_na": False, "na_values": [""], "encoding": "utf-8"}
+        # Without low_memory=False one column may come back as numbers in one chunk and text in the next.
+        options |= {"skip_blank_lines": False, "low_memory": False}
+        if tuple(map(int, pd.__version__.split(".")[:2])) < (3, 1):
+            options["float_precision"] = "round_trip"  # from 3.1 on the default is exact, and this deprecated
+        wanted: dict[str, Any] = {
+            "usecols": None if numbers is None else [*numbers, *text],
+            "dtype": dict.fromkeys(text, str),
+        }
+        try:
+            columns = dict(frame_columns(pd.read_csv(io.BytesIO(part.content), **wanted, **options)))
+            parsed = [name for name, values in columns.items() if values.dtype.kind in "iuf"]
+            if numbers is None and parsed and _ZERO_LED_CELL.search(part.content):
+                cells = pd.read_csv(io.BytesIO(part.content), usecols=parsed, dtype=str, **options)
+                zero_led = [name for name in parsed if cells[name].str.match(_ZERO_LED, na=False).any()]
+                columns |= dict(frame_columns(cells[zero_led]))
+        except ValueError as error:  # pandas' parser errors among them
+            raise DataError(f"{self._path}: is not a proper CSV file: {str(error).strip()}", "unreadable") from error
+        return {name: columns[name] for name in self.header if name in columns}
+
+    def _noted(self, lines: Iterable[str]) -> Iterator[str]:
+        """Pass lines on, and keep them: what the records were read from is what pandas is given."""
+        for line in lines:
+            self._text.write(line)
+            yield line
+
+    def _record_ends(self) -> Iterator[int]:
+        """How many lines there are up to the end of each record noted, from 0 before the first."""
+        records = csv.reader(io.StringIO(self._text.getvalue(), newline=""), strict=True)
+        yield 0
+        for _ in records:
+            yield records.line_num
+
+    @contextmanager
+    def _proper(self) -> Iterator[None]:
+        try:
+            yield
+        except UnicodeDecodeError as error:
+            raise DataError(f"{self._path}: is not UTF-8 text; save it as CSV in UTF-8", "unreadable") from error
+        except csv.Error as error:
+            line = self._records.line_num
+            raise DataError(f"{self._path}, line {line}: is not proper CSV: {error}", "unreadable") from error
+
+    def _ragged(self, line: int, count: int) -> DataError:
+        cells = "is empty" if count == 0 else f"has {count} cells"
+        return DataError(
+            f"{self._path}, line {line}: {cells}, but the header names {len(self.header)} columns", "bad-shape"
+        )
 
 
-def _records(content: bytes) -> Reader:
-    return csv.reader(io.TextIOWrapper(io.BytesIO(content), "utf-8-sig", newline=""), strict=True)
-
-
-def _record_ends(content: bytes) -> Iterator[int]:
-    """The last line of every record, the header's first."""
-    records = _records(content)
-    return (records.line_num for _ in records)
+@contextmanager
+def open_csv(path: Path) -> Iterator[CsvFile]:
+    """A CSV file, compressed (``.gz``) or not; a `DataError` where it is damaged, at once or while it is read."""
+    with _readable(path), gzip.open(path) if path.name.lower().endswith(".gz") else path.open("rb") as stream:
+        yield CsvFile(path, stream)
 
 
 # --- Parquet and NPZ ----------------------------------------------------------------------------------------------
 
 
-def _read_parquet(path: Path) -> Table:
+@contextmanager
+def open_parquet(path: Path) -> Iterator[tuple[ParquetFile, list[str]]]:
+    """A Parquet file and the names of its columns; a `DataError` where it is damaged, at once or while it is read."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     try:
         # ParquetFile, not read_table: the latter makes columns of folder names such as site=1.
-        with pq.ParquetFile(path) as file:
-            arrow = file.read()
-        # pandas keeps an unnamed row index in the file under such a name; a named one is a column like others.
-        arrow = arrow.select([i for i, name in enumerate(arrow.column_names) if not name.startswith("__index_level_")])
-        check_names(str(path), arrow.column_names)
-        frame = arrow.to_pandas(ignore_metadata=True)
+        with _readable(path), pq.ParquetFile(path, buffer_size=_BUFFER, pre_buffer=False) as file:
+            # pandas keeps an unnamed row index in the file under such a name; a named one is a column like others.
+            names = [name for name in file.schema_arrow.names if not name.startswith("__index_level_")]
+            check_names(str(path), names)
+            yield file, names
     except pa.ArrowException as error:
         reason = (str(error).splitlines() or [type(error).__name__])[0]
         raise DataError(f"{path}: is not a proper Parquet file: {reason}", "unreadable") from error
+
+
+def _read_parquet(path: Path) -> Table:
+    with open_parquet(path) as (file, names):
+        frame = file.read().select(names).to_pandas(ignore_metadata=True)
     return make_table(str(path), frame_columns(frame))
 
 
 def _read_npz(path: Path) -> Table:
     try:
-        archive = np.load(path, allow_pickle=False)
-        if not isinstance(archive, np.lib.npyio.NpzFile):
-            raise DataError(f"{path}: is a single array; write named arrays with numpy.savez", "unreadable")
-        with archive:
-            arrays = {name: archive[name] for name in archive.files}
+        with _readable(path):
+            archive = np.load(path, allow_pickle=False)
+            if not isinstance(archive, np.lib.npyio.NpzFile):
+                raise DataError(f"{path}: is a single array; write named arrays with numpy.savez", "unreadable")
+            with archive:
+                arrays = {name: archive[name] for name in archive.files}
     except DataError:
         raise
     except (zipfile.BadZipFile, ValueError, KeyError, NotImplementedError) as error:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import importlib
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -34,39 +35,65 @@ def load(config: Mapping[str, object]) -> Table | Ensemble:
     DataError
         If there is nothing usable; an error inside the party's function is its ``__cause__``.
     """
+    data = configured(config)
+    if not is_function(data):
+        return read_table(data)
+    answer = call(data, config)
+    if isinstance(answer, Ensemble):
+        return answer
+    table = table_of(data, answer)
+    if table is None:
+        raise DataError(
+            f"{data}: the function returned {type(answer).__name__}; it must return a Table, a mapping of column "
+            "names to one-dimensional arrays, a pandas DataFrame or an Ensemble",
+            "bad-shape",
+        )
+    return table
+
+
+def configured(config: Mapping[str, object]) -> str:
+    """What ``data`` is set to; a `DataError` if it is not."""
     data = setting(config, "data")
     if not data:
         raise DataError(
             "configuration: data is not set; give a CSV, Parquet or NPZ file, or package.module:function",
             "bad-configuration",
         )
-    if _FUNCTION.fullmatch(data) and not Path(data).exists():
-        return _from_function(data, config)
-    return read_table(data)
+    return data
 
 
-def _from_function(reference: str, config: Mapping[str, object]) -> Table | Ensemble:
-    """The data that a party's own function returns."""
+def is_function(data: str) -> bool:
+    """Whether ``data`` names a function, and not a file."""
+    return bool(_FUNCTION.fullmatch(data)) and not Path(data).exists()
+
+
+def call(reference: str, config: Mapping[str, object]) -> Any:
+    """What a party's own function returns."""
     function = _find_function(reference)
+    with own_code(reference):
+        return function(config)
+
+
+@contextmanager
+def own_code(reference: str) -> Iterator[None]:
+    """Have what a party's own code raises told as a `DataError`, the error its ``__cause__``."""
     try:
-        answer = function(config)
+        yield
     except Exception as error:
         code: Code = error.code if isinstance(error, DataError) else "function-failed"
         raise DataError(f"{reference}: the function raised {type(error).__name__}: {error}", code) from error
-    if isinstance(answer, Ensemble):
-        return answer
+
+
+def table_of(reference: str, answer: Any, *, whole: bool = True) -> Table | None:
+    """The table that a function's answer is; None if it is none. `whole` as in `make_table`."""
     if isinstance(answer, Table):
-        return make_table(answer.source, answer.columns.items(), answer.first_line, answer.lines)
+        return make_table(answer.source, answer.columns.items(), answer.first_line, answer.lines, whole=whole)
     if isinstance(answer, Mapping):
-        return make_table(reference, answer.items())
+        return make_table(reference, answer.items(), whole=whole)
     # Told by its module, so that pandas is imported by those only who use it.
     if type(answer).__module__.partition(".")[0] == "pandas" and hasattr(answer, "columns"):
-        return make_table(reference, frame_columns(answer))
-    raise DataError(
-        f"{reference}: the function returned {type(answer).__name__}; it must return a Table, a mapping of column "
-        "names to one-dimensional arrays, a pandas DataFrame or an Ensemble",
-        "bad-shape",
-    )
+        return make_table(reference, frame_columns(answer), whole=whole)
+    return None
 
 
 def _find_function(reference: str) -> Callable[[Mapping[str, object]], Any]:

@@ -71,7 +71,8 @@ class Table:
     first_line : int
         Line of the file on which the first data row stands (2 below a CSV header); 1 where rows are not lines.
     lines : ndarray or None
-        ``(n,)`` line on which each row starts, only where quoted line breaks make rows longer than a line.
+        ``(n,)`` line on which each row starts, where quoted line breaks make rows longer than a line; or the row's
+        number, counted from 1, where these are rows from the midst of a source without lines.
     """
 
     source: str
@@ -121,6 +122,8 @@ def make_table(
     arrays: Iterable[tuple[str, Any]],
     first_line: int = 1,
     lines: Int[np.ndarray, "n"] | None = None,
+    *,
+    whole: bool = True,
 ) -> Table:
     """A table of checked columns.
 
@@ -132,12 +135,14 @@ def make_table(
         One-dimensional columns in order; a two-dimensional ``x`` becomes the columns ``x_0``, ``x_1``, ...
     first_line, lines
         As in `Table`.
+    whole : bool
+        Whether these are all rows of the source, two at least, and not a part of them.
 
     Raises
     ------
     DataError
         If a column has no name, another's name, another number of rows, or holds neither numbers nor text; or if
-        there are fewer than two rows.
+        the source has fewer than two rows.
     """
     pairs = [pair for name, given in arrays for pair in _one_dimensional(source, name, given)]
     check_names(source, [name for name, _ in pairs])
@@ -146,6 +151,13 @@ def make_table(
     for name, length in lengths.items():
         if length != n:
             raise DataError(f"{source}: {name!r} has {length} rows, but {first!r} has {n}", "bad-shape")
+    if whole:
+        check_rows(source, n)
+    return Table(source, {name: _typed(source, name, values) for name, values in pairs}, first_line, lines)
+
+
+def check_rows(source: str, n: int) -> None:
+    """Refuse a source of fewer than two rows."""
     if n == 0:
         raise DataError(f"{source}: has no rows; at least two are needed", "too-few-rows")
     if n == 1:
@@ -153,7 +165,6 @@ def make_table(
             f"{source}: has one row; any statistic of it would disclose that row, so at least two are needed",
             "too-few-rows",
         )
-    return Table(source, {name: _typed(source, name, values) for name, values in pairs}, first_line, lines)
 
 
 def check_names(source: str, names: Iterable[object]) -> None:
@@ -204,7 +215,7 @@ def _typed(source: str, name: str, values: Shaped[np.ndarray, "n"]) -> Shaped[np
         return values.astype(np.float64)
     if kind in "iu":
         # Larger numbers are names of things; as text they stay exact.
-        return _as_text(values) if values.max() > np.iinfo(np.int64).max else values.astype(np.int64)
+        return _as_text(values) if values.max(initial=0) > np.iinfo(np.int64).max else values.astype(np.int64)
     if kind == "U":
         return _as_text(values)
     if kind == "M":

@@ -114,13 +114,18 @@ def _parsed(path: Path, width: int, kept: list[int]) -> Float64[np.ndarray, "n d
     return numbers if np.isfinite(numbers).all() else None
 
 
-def read_text(path: Path, rows: int | None = None) -> pd.DataFrame:
+def read_text(path: Path, rows: int | None = None, separator: str = ",") -> pd.DataFrame:
     """The cells of a CSV file as text, below the names of its header; `rows`: only so many (None: all)."""
     try:
         # With the header as its first row, a longer row is an error; below a header pandas would take the first field
         # of each row as its name and shift the columns. As text, a message can show what the file holds.
         cells = pd.read_csv(
-            path, header=None, dtype=str, keep_default_na=False, nrows=None if rows is None else rows + 1
+            path,
+            sep=separator,
+            header=None,
+            dtype=str,
+            keep_default_na=False,
+            nrows=None if rows is None else rows + 1,
         ).fillna("")
     except (OSError, EOFError, ValueError, zlib.error) as error:
         reason = " ".join(str(error).split())

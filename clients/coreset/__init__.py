@@ -1,0 +1,187 @@
+"""A site in fair clustering: sums up its rows in weighted points, and puts every row where its point was put.
+
+It remembers which point stands for which row; a site that has lost its memory finds the same points again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields
+from functools import partial
+
+import numpy as np
+from jaxtyping import Float64, Int, Shaped, UInt8
+
+from clients.coreset.check import check_lines
+from clients.coreset.columns import open_shard
+from clients.coreset.rows import Rows, count, follow_points, meet_targets, price_rows, write_clusters
+from clients.dispatch import answers
+from clients.site import Site, digest_of
+from numerics.coreset import merge_light, moments, summarise
+from numerics.fairness import Shares
+from numerics.points import Points
+from numerics.threads import single_threaded
+from protocols.coreset import MOST_POINTS, Assign, Construction, Counted, Masses, Price, Settle, Summarise, Summary
+from protocols.faults import Fault, SiteFault
+
+__all__ = ["check_lines", "open_shard"]
+
+MIN_WEIGHT = 5
+"""Fewest rows behind a point that leaves a real site whose own configuration does not say otherwise."""
+_GROUP, _SETTINGS = "group", "settings"
+
+
+# -- the coreset ------------------------------------------------------------------------------------------------------
+
+
+@answers(Summarise)
+def sum_up(ask: Summarise, site: Site) -> Summary:
+    """The coreset of all rows; which point stands for which is remembered."""
+    _check_construction(ask)
+    with single_threaded():
+        summary, group = _summary(ask, site)
+    site.memory[_GROUP], site.memory[_SETTINGS] = _packed(group), _settings(ask)
+    return summary
+
+
+def _check_construction(ask: Construction) -> None:
+    sound = (
+        1 <= ask.size <= MOST_POINTS
+        and ask.construction in ("bico", "kmeans")
+        and 0 <= ask.projection <= 10_000
+        and ask.min_weight >= 1
+    )
+    if not sound:
+        raise SiteFault(Fault.MALFORMED_ASK, "the construction of the coreset is out of range")
+
+
+def _summary(ask: Construction, site: Site) -> tuple[Summary, Int[np.ndarray, "n"]]:
+    """The coreset, and which of its points stands for each row (-1: none)."""
+    points: Points = site.shard
+    first = next(points.blocks())
+    found = summarise(
+        points,
+        ask.size,
+        construction=ask.construction,
+        projection=ask.projection,
+        scale=ask.scaled,
+        # Given by the rows: the same in every ask of this run, whatever the site is called.
+        rng=site.rng_of(digest_of((first.x, first.colour))),
+    )
+    unit = np.sqrt(moments(found.coreset)[1]) if ask.scaled else np.ones(len(points.features))
+    coreset, index, n_merged, n_withheld = merge_light(
+        found.coreset, _min_weight(ask, site), unit, found.movement_by_colour
+    )
+    if not len(coreset.weights):
+        raise SiteFault(Fault.RARE_COLOURS)
+    coloured, colour = np.unique(coreset.colours, return_inverse=True)
+    summary = Summary(
+        features=points.features,
+        colours=tuple(found.names[place] for place in coloured),
+        points=coreset.points,
+        weights=coreset.weights,
+        colour=colour.astype(np.int64),
+        movement=coreset.movement,
+        n_rows=found.n_rows,
+        withheld=n_withheld,
+        merged=n_merged,
+    )
+    return summary, index[found.group]
+
+
+def _min_weight(ask: Construction, site: Site) -> int:
+    """The larger of what is asked and what the site insists on."""
+    return max(ask.min_weight, site.whole_number("min-weight", 1 if site.simulated else MIN_WEIGHT))
+
+
+def _settings(ask: Construction) -> Shaped[np.ndarray, "five"]:
+    """What the points depend on, as numbers."""
+    return np.array([ask.size, ask.construction == "kmeans", ask.projection, ask.min_weight, ask.scaled], np.int64)
+
+
+def _packed(group: Int[np.ndarray, "n"]) -> UInt8[np.ndarray, "n width"]:
+    """Numbers from -1 on in as few bytes as they need."""
+    width = 2 if group.max(initial=0) < 2**16 - 1 else 4
+    return group.astype(f"<u{width}").view(np.uint8).reshape(-1, width)
+
+
+def _unpacked(packed: UInt8[np.ndarray, "n width"]) -> Int[np.ndarray, "n"]:
+    width = packed.shape[1]
+    group = np.ascontiguousarray(packed).view(f"<u{width}")[:, 0].astype(np.int64)
+    return np.where(group == 2 ** (8 * width) - 1, -1, group)
+
+
+# -- every row's cluster ----------------------------------------------------------------------------------------------
+
+
+@answers(Assign)
+def assign(ask: Assign, site: Site) -> Counted:
+    """Every row to the center of its point, or to one of those among which its point is shared out."""
+    rows = _rows(ask, site, ask.colours, ask.centers, ask.scale)
+    weights = np.bincount(rows.group[rows.group >= 0])
+    if len(ask.point) and (ask.point.min() < 0 or ask.center.min() < 0 or ask.center.max() >= len(ask.centers)):
+        raise SiteFault(Fault.MALFORMED_ASK, "a share names a point or a center that is not there")
+    told = np.bincount(ask.point, ask.mass, minlength=len(weights)).astype(np.int64)
+    if (ask.mass <= 0).any() or not np.array_equal(told, weights):
+        raise SiteFault(Fault.DATA_CHANGED, "the shares do not add up to the weights of the points")
+    with single_threaded():
+        labels = follow_points(rows, Shares(ask.point, ask.center, ask.mass))
+        return _concluded(rows, labels, ask.plain, site)
+
+
+@answers(Price)
+def price(ask: Price, site: Site) -> Masses:
+    """Sums over the rows at each table of prices."""
+    rows = _rows(ask, site, ask.colours, ask.centers, ask.scale)
+    if ask.shifts.shape[1:] != (len(ask.colours), len(ask.centers)) or (ask.temperatures < 0).any():
+        raise SiteFault(Fault.MALFORMED_ASK, "the prices are not those of these colours and centers")
+    with single_threaded():
+        sums = price_rows(rows, ask.shifts, ask.temperatures)
+    return Masses(
+        exact=np.array([each.exact for each in sums]),
+        value=np.array([each.value for each in sums]),
+        masses=np.stack([each.masses for each in sums]),
+        curvature=np.stack([each.curvature for each in sums]),
+    )
+
+
+@answers(Settle)
+def settle(ask: Settle, site: Site) -> Counted:
+    """Every row to a center, as many of each colour to each as was agreed."""
+    rows = _rows(ask, site, ask.colours, ask.centers, ask.scale)
+    expected = (len(ask.colours), len(ask.centers))
+    if ask.targets.shape != expected or ask.shift.shape != expected or (ask.targets < 0).any():
+        raise SiteFault(Fault.MALFORMED_ASK, "the targets are not those of these colours and centers")
+    with single_threaded():
+        labels = meet_targets(rows, ask.shift, ask.targets)
+        return _concluded(rows, labels, ask.plain, site)
+
+
+def _rows(
+    ask: Construction,
+    site: Site,
+    colours: tuple[str, ...],
+    centers: Float64[np.ndarray, "k d"],
+    scale: Float64[np.ndarray, "d"],
+) -> Rows:
+    """The site's rows, and which point stands for each; found again where that is forgotten."""
+    points: Points = site.shard
+    if centers.shape[1] != len(points.features) or not len(centers) or (scale <= 0).any():
+        raise SiteFault(Fault.MALFORMED_ASK, "the centers are not those of the site's columns")
+    if _GROUP in site.memory and np.array_equal(site.memory[_SETTINGS], _settings(ask)):
+        group = _unpacked(site.memory[_GROUP])
+    else:
+        _check_construction(ask)
+        with single_threaded():
+            group = _summary(ask, site)[1]
+    return Rows(points, group, colours, centers / scale, scale)
+
+
+def _concluded(
+    rows: Rows, labels: Int[np.ndarray, "n"], plain: Float64[np.ndarray, "c d"], site: Site
+) -> Counted:
+    """Keep the clusters of the party's own rows, and answer their counts and costs."""
+    counts, cost, plain_cost = count(rows, labels, plain / rows.scale)
+    if site.config.get("protocol"):  # a scenario's rows are nobody's
+        site.write("clusters.csv", partial(write_clusters, rows, labels))
+    return Counted(counts, cost, plain_cost)

@@ -1,0 +1,170 @@
+"""What a party should know before it joins a fair clustering: what of its data is used, and what leaves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float64, Int64
+
+from clients.coreset.columns import Roles, coloured_blocks, roles_of
+from clients.data import DataError, setting
+from clients.data.blocks import Blocks, open_blocks
+from numerics.points import Block
+
+MIN_WEIGHT = 5
+"""Fewest rows behind a point that leaves a real site whose own configuration does not say otherwise."""
+
+_CLUSTERS, _LOCATIONS_PER_CLUSTER = 10, 200
+"""Where coreset.k and coreset.size are 0."""
+_UNEQUAL = 100.0  # one column's standard deviation over another's, from which on the other hardly counts
+_SHOWN = 20  # colours that are listed
+
+
+def check_lines(config: Mapping[str, object]) -> list[str]:
+    """Lines to print for `consilience check`, from one pass over the party's own data.
+
+    Parameters
+    ----------
+    config : Mapping
+        Run or node configuration.
+
+    Raises
+    ------
+    DataError
+        As `clients.coreset.columns.open_points` and its blocks; or if ``min-weight`` is no number of rows.
+    """
+    blocks = open_blocks(config)
+    roles, least = roles_of(blocks.schema, config), _least(config)
+    seen = _Seen.of(coloured_blocks(blocks, roles))
+    warnings = [*_scale_warnings(seen, roles, config), *_colour_warnings(seen, least)]
+    return [
+        f"{blocks.schema.source}: {seen.n} rows",
+        "",
+        "What would be used",
+        *_used_lines(seen, roles, blocks, config),
+        "",
+        "What would leave this site",
+        *_leaving_lines(seen, roles, config, least),
+        "",
+        "What never leaves this site",
+        f"  the rows, the names of rarer colours{', the names of the rows' if roles.entity else ''}, every column not "
+        "used; and which row is in",
+        "  which cluster, which is kept in this site's own directory (site-output-dir) or not at all",
+        *(["", "Worth a look", *warnings] if warnings else []),
+    ]
+
+
+@dataclass(frozen=True)
+class _Seen:
+    """What one pass over the rows shows: how many of each colour, and how much each column varies."""
+
+    names: tuple[str, ...]
+    counts: Int64[np.ndarray, "h"]
+    deviations: Float64[np.ndarray, "d"]
+
+    @property
+    def n(self) -> int:
+        return int(self.counts.sum())
+
+    @classmethod
+    def of(cls, blocks: Iterator[Block]) -> _Seen:
+        names: tuple[str, ...] = ()
+        counts = np.zeros(0, np.int64)
+        origin = total = squares = None
+        for block in blocks:
+            names = block.names
+            counts = np.bincount(block.colour, minlength=len(names)) + np.pad(counts, (0, len(names) - len(counts)))
+            # About the first row, so that a column far from zero does not lose its digits, and a constant one has 0.
+            origin = block.x[0] if origin is None else origin
+            x = block.x - origin
+            total = x.sum(axis=0) + (0.0 if total is None else total)
+            squares = np.einsum("nd,nd->d", x, x) + (0.0 if squares is None else squares)
+        n = counts.sum()
+        return cls(names, counts, np.sqrt(np.maximum(squares / n - (total / n) ** 2, 0.0)))
+
+
+def _least(config: Mapping[str, object]) -> int:
+    """Fewest rows that a point may stand for: what the run says, or the site where it insists on more."""
+    own = config.get("min-weight", MIN_WEIGHT)
+    if type(own) is not int or own < 1:
+        raise DataError(
+            f"configuration: min-weight must be a whole number, 1 or greater, not {own!r}", "bad-configuration"
+        )
+    return max(own, _whole(config, "coreset.min-weight"))
+
+
+def _whole(config: Mapping[str, object], key: str) -> int:
+    return int(str(config.get(key) or 0))
+
+
+def _used_lines(seen: _Seen, roles: Roles, blocks: Blocks, config: Mapping[str, object]) -> list[str]:
+    """Features, colours, names of rows, and what is left over."""
+    unused = [name for name in blocks.schema.columns if name not in {*roles.features, *roles.sensitive, roles.entity}]
+    scaled = setting(config, "coreset.scale") != "none"
+    unit = "its standard deviation over all sites" if scaled else "its own unit (coreset.scale=none)"
+    names = f"named by {roles.entity}" if roles.entity else "by their number"
+    return [
+        f"  features: {', '.join(roles.features)}",
+        f"    each in units of {unit}",
+        f"  colours: {len(seen.names)}, by {', '.join(roles.sensitive)}",
+        *_colour_lines(seen),
+        f"  rows: {names}, in this site's own list of clusters",
+        f"  columns not used: {', '.join(unused) or 'none'}",
+    ]
+
+
+def _colour_lines(seen: _Seen) -> list[str]:
+    """Each colour with its rows, the most frequent first."""
+    order = np.argsort(-seen.counts, kind="stable")
+    lines = [f"    {seen.names[h]}: {seen.counts[h]} rows, {seen.counts[h] / seen.n:.1%}" for h in order[:_SHOWN]]
+    return [*lines, *([f"    and {len(order) - _SHOWN} more"] if len(order) > _SHOWN else [])]
+
+
+def _leaving_lines(seen: _Seen, roles: Roles, config: Mapping[str, object], least: int) -> list[str]:
+    size = _whole(config, "coreset.size") or _LOCATIONS_PER_CLUSTER * (_whole(config, "coreset.k") or _CLUSTERS)
+    n_points = int(np.minimum(seen.counts // least, size).sum())
+    n_colours, d = int((seen.counts >= least).sum()), len(roles.features)
+    rare = int(seen.counts[seen.counts < least].sum())
+    lines = [
+        f"  once: how many rows ({seen.n}); the names of the {d} features and of the {n_colours} colours that have "
+        f"{least} rows or more",
+        f"  once: at most {n_points} points, up to {size} for each of these colours: the mean of {least} or more rows "
+        "of one colour,",
+        "    how many they are, and their colour",
+        f"  once: how far rows are from their points, one sum of squares over all of them for every feature ({d} "
+        "numbers)",
+        "  once: how many rows could not be sent about, and how many points were too light and joined another",
+        "  at the end: how many rows of each colour are in each cluster, and two sums of squared distances to centers",
+    ]
+    if setting(config, "coreset.assignment") == "exact":
+        lines += [
+            "  in every round of prices (coreset.assignment=exact): how many rows of each colour go to each center at",
+            "    these prices, softened, with its derivatives, and sums of costs, over all rows of the colours sent",
+        ]
+    if rare:
+        lines.append(f"  Of {rare} rows of colours with fewer than {least} rows nothing leaves but their number")
+    return lines
+
+
+def _scale_warnings(seen: _Seen, roles: Roles, config: Mapping[str, object]) -> list[str]:
+    """Columns that do not count."""
+    named = list(zip(roles.features, seen.deviations.tolist(), strict=True))
+    lines = [f"  {name}: every row has the same value, so it adds nothing here" for name, sd in named if sd == 0]
+    varying = sorted((sd, name) for name, sd in named if sd > 0)
+    if setting(config, "coreset.scale") == "none" and varying and varying[-1][0] > _UNEQUAL * varying[0][0]:
+        (low, small), (high, large) = varying[0], varying[-1]
+        lines.append(
+            f"  coreset.scale=none: {large} (standard deviation {high:.3g}) outweighs {small} ({low:.3g}), so that "
+            "this hardly counts"
+        )
+    return lines
+
+
+def _colour_warnings(seen: _Seen, least: int) -> list[str]:
+    if not (seen.counts >= least).any():
+        return [f"  no colour has {least} rows: this site can send nothing, and takes no part"]
+    if len(seen.names) == 1:
+        return ["  one colour only: that is in order; what is fair counts over all sites"]
+    return []

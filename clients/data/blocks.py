@@ -1,0 +1,207 @@
+"""A party's own data in blocks of rows, for what must not hold all of them in memory at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from clients.data.files import data_file, open_csv, open_parquet, read_table
+from clients.data.source import call, configured, is_function, own_code, table_of
+from clients.data.table import DataError, Table, check_rows, frame_columns, make_table, quoted
+from numerics import points
+
+BLOCK_CELLS = 2**18
+"""Cells of a block at most: blocks of a table of many columns have fewer rows."""
+
+_Names = Sequence[str]
+_Read = Callable[[_Names | None, _Names], Iterator[Table]]
+"""All rows from the first on; given are the names of columns to be read as numbers where they are (None: all columns),
+and of columns to be read as text."""
+
+
+@dataclass(frozen=True, eq=False)
+class Blocks:
+    """A party's own data, as often as wanted.
+
+    Attributes
+    ----------
+    schema : Table
+        All columns, in the type that each has in the first block, without rows.
+    read : Callable
+        How rows are read; for `tables`.
+    """
+
+    schema: Table
+    read: _Read
+
+    def tables(self, numbers: Sequence[str], text: Sequence[str] = ()) -> Iterator[Table]:
+        """All rows, from the first on, some at a time.
+
+        Parameters
+        ----------
+        numbers, text : sequence of str
+            Names of the wanted columns, each in one of the two. In a CSV file, which has no types, a column of `text`
+            holds its cells as they stand (``007``); one of `numbers` holds numbers in every block in which all its
+            cells are such, else text.
+
+        Yields
+        ------
+        Table
+            Of `numerics.points.BLOCK_ROWS` rows at most, in the order of the source; messages about a row name its
+            line or number in the source.
+
+        Raises
+        ------
+        DataError
+            Where the next rows cannot be read; an error inside the party's function is its ``__cause__``.
+        """
+        return _two_rows(self.schema.source, self.read(numbers, text))
+
+
+def open_blocks(config: Mapping[str, object]) -> Blocks:
+    """A party's own data, of which only the first block is read.
+
+    Of a CSV or Parquet file a block is in memory at a time, whatever its size. An NPZ file is read as a whole in every
+    pass and let go after it.
+
+    Parameters
+    ----------
+    config : Mapping
+        Node or run configuration. ``data`` as for `clients.data.load`; a function may also return an iterable of
+        tables, mappings or frames, all of the same columns, such as a generator, and is then called anew for every
+        pass. What it returns in one piece is kept.
+
+    Raises
+    ------
+    DataError
+        As `clients.data.load`, as far as the first block shows it.
+    """
+    source = configured(config)
+    if is_function(source):
+        read = _function_reader(source, config)
+    else:
+        path = data_file(source)
+        source, read = str(path), _file_reader(path)
+    tables = _two_rows(source, read(None, ()))
+    head = next(tables)
+    if head.n == 1:
+        next(tables)  # or it is refused
+    # Copies: a view would keep the block in memory.
+    return Blocks(replace(head, columns={name: cells[:0].copy() for name, cells in head.columns.items()}), read)
+
+
+def _block_rows(columns: int) -> int:
+    return min(points.BLOCK_ROWS, max(BLOCK_CELLS // max(columns, 1), 1))
+
+
+def _two_rows(source: str, tables: Iterator[Table]) -> Iterator[Table]:
+    """The tables that have rows; refused when they end after fewer than two."""
+    n = 0
+    for table in tables:
+        n += table.n
+        if table.n:
+            yield table
+    check_rows(source, n)
+
+
+# --- Files --------------------------------------------------------------------------------------------------------
+
+
+def _file_reader(path: Path) -> _Read:
+    name = path.name.lower()
+    if name.endswith(".parquet"):
+        return partial(_parquet_tables, path)
+    if name.endswith(".npz"):
+        return partial(_npz_tables, path)
+    return partial(_csv_tables, path)
+
+
+def _csv_tables(path: Path, numbers: _Names | None, text: _Names) -> Iterator[Table]:
+    with open_csv(path) as file:
+        most = _block_rows(len(file.header))
+        while (part := file.take(most)).n:
+            columns = file.parse(part, numbers, text)
+            yield make_table(str(path), columns.items(), part.first_line, part.lines, whole=False)
+
+
+def _parquet_tables(path: Path, numbers: _Names | None, text: _Names) -> Iterator[Table]:
+    with open_parquet(path) as (file, names):
+        wanted = _wanted(names, numbers, text)
+        before = 0
+        for batch in file.iter_batches(_block_rows(len(names)), columns=wanted):
+            frame = batch.select(wanted).to_pandas(ignore_metadata=True)
+            rows = np.arange(before + 1, before + 1 + len(frame))
+            yield make_table(str(path), frame_columns(frame), lines=rows, whole=False)
+            before += len(frame)
+
+
+def _npz_tables(path: Path, numbers: _Names | None, text: _Names) -> Iterator[Table]:
+    yield from _slices(read_table(path), numbers, text)
+
+
+def _wanted(names: Iterable[str], numbers: _Names | None, text: _Names) -> list[str]:
+    return [name for name in names if numbers is None or name in numbers or name in text]
+
+
+def _slices(table: Table, numbers: _Names | None, text: _Names, before: int = 0) -> Iterator[Table]:
+    """A table in blocks; `before`: so many rows of its source are before it."""
+    wanted = _wanted(table.columns, numbers, text)
+    most = _block_rows(len(table.columns))
+    for start in range(0, table.n, most):
+        part = slice(start, min(start + most, table.n))
+        first = table.first_line + before
+        lines = np.arange(first + part.start, first + part.stop) if table.lines is None else table.lines[part]
+        yield replace(table, columns={name: table.columns[name][part] for name in wanted}, lines=lines)
+
+
+# --- A party's own function ---------------------------------------------------------------------------------------
+
+
+def _function_reader(reference: str, config: Mapping[str, object]) -> _Read:
+    answer = call(reference, config)
+    table = table_of(reference, answer)
+    if table is not None:
+        return partial(_slices, table)
+    if not isinstance(answer, Iterable) or isinstance(answer, str | bytes | np.ndarray):
+        raise DataError(
+            f"{reference}: the function returned {type(answer).__name__}; it must return a Table, a mapping of column "
+            "names to one-dimensional arrays, a pandas DataFrame, or an iterable of these",
+            "bad-shape",
+        )
+    return partial(_pieces, reference, config)
+
+
+def _pieces(reference: str, config: Mapping[str, object], numbers: _Names | None, text: _Names) -> Iterator[Table]:
+    """The tables that the function gives one after the other, in blocks."""
+    names: set[str] = set()
+    before = 0
+    for number, answer in enumerate(_answers(reference, config), start=1):
+        table = table_of(reference, answer, whole=False)
+        if table is None:
+            raise DataError(
+                f"{reference}: the function gave {type(answer).__name__} as its table {number}; it must give a Table, "
+                "a mapping of column names to one-dimensional arrays or a pandas DataFrame",
+                "bad-shape",
+            )
+        names = names or set(table.columns)
+        for name in sorted(names ^ set(table.columns))[:1]:
+            lacks = "lacks" if name in names else "has, beside those of the first,"
+            raise DataError(
+                f"{reference}: table {number} {lacks} the column {name!r}; all tables must have the same columns, "
+                f"{quoted(sorted(names))}",
+                "bad-shape",
+            )
+        own_rows = table.source == reference  # a table from a file of its own counts that file's rows
+        yield from _slices(table, numbers, text, before if own_rows else 0)
+        before += table.n if own_rows else 0
+
+
+def _answers(reference: str, config: Mapping[str, object]) -> Iterator[Any]:
+    answers: Iterable[Any] = call(reference, config)
+    with own_code(reference):
+        yield from answers

@@ -1,0 +1,21 @@
+"""The one-pass coreset of fair k-means: colour-aware, of integer weights, its movement measured.
+
+Source: papers/fair_coresets.txt, Definition 4, Theorem 7 and Algorithm 15; BICO (Fichtenberger et al. 2013).
+"""
+
+from numerics.coreset.reduce import Merged, merge_light, moments, reduce, union
+from numerics.coreset.summary import CONSTRUCTIONS, Coreset, Summarised, summarise
+from numerics.coreset.features import Features
+
+__all__ = [
+    "CONSTRUCTIONS",
+    "Coreset",
+    "Merged",
+    "Summarised",
+    "Features",
+    "merge_light",
+    "moments",
+    "reduce",
+    "summarise",
+    "union",
+]

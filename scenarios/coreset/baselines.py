@@ -1,0 +1,98 @@
+"""What a center would reach that had all rows in one place: fair clusterings of the pooled rows, and a plain one."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING, cast
+
+import numpy as np
+from jaxtyping import Float64
+
+from numerics.threads import single_threaded
+from scenarios.coreset.common import K, Pooled
+from scenarios.registry import Config
+
+if TYPE_CHECKING:
+    from numerics.fairness.clustering import Algorithm
+
+MOST_ROWS = 5000
+"""More rows are not clustered in one place: the paper's full method takes quadratic memory."""
+
+_FAIRLET_ALGORITHMS = ("cklv", "reassigned-cklv")
+_RESTARTS = 5
+
+
+def column_scale(x: Float64[np.ndarray, "n d"], scale: str) -> Float64[np.ndarray, "d"]:
+    """What a column counts in: its standard deviation (ddof 0), or 1 with `scale` "none" and where it is constant."""
+    deviation = np.ones(x.shape[1]) if scale == "none" else x.std(axis=0)
+    return np.where(deviation > 0, deviation, 1.0)
+
+
+def pooled_costs(pooled: Pooled, config: Config, seed: int) -> dict[str, float]:
+    """Costs of clusterings of the pooled rows, in the units that `coreset.scale` sets.
+
+    Parameters
+    ----------
+    pooled : Pooled
+        Not more than `MOST_ROWS` rows, or there are none.
+    config : Config
+        Run configuration; used are `coreset.k`, `coreset.algorithm`, `coreset.balance`, `coreset.scale` and
+        `coreset.restarts`.
+    seed : int
+        Not negative.
+
+    Returns
+    -------
+    dict of str to float
+        ``cost_full`` (the run's own algorithm), ``cost_full_unfair`` (k-means++ that sees no colours), and where the
+        paper's algorithms apply, with two colours of equal numbers and `coreset.balance` 1, ``cost_cklv``
+        (Algorithm 11), ``cost_reassigned`` (Algorithm 12) and ``cost_fairlets`` (Algorithm 9).
+    """
+    if len(pooled.x) > MOST_ROWS:
+        return {}
+    k, restarts = int(config.get("coreset.k", 0)) or K, int(config.get("coreset.restarts", 0)) or _RESTARTS
+    algorithm = str(config.get("coreset.algorithm", "")) or "fair-kmeans++"
+    balance, scale = float(config.get("coreset.balance", 1.0)), str(config.get("coreset.scale", ""))
+    costs = {
+        "cost_full": _fair(pooled, k, algorithm, balance, scale, restarts, seed)[0],
+        "cost_full_unfair": _plain(pooled, k, scale, restarts, seed),
+    }
+    counts = pooled.counts
+    if balance == 1 and len(counts) == 2 and counts[0] == counts[1]:
+        cklv, reassigned = (_fair(pooled, k, each, 1.0, scale, restarts, seed) for each in _FAIRLET_ALGORITHMS)
+        costs |= {"cost_cklv": cklv[0], "cost_reassigned": reassigned[0], "cost_fairlets": cklv[1]}
+    return costs
+
+
+@lru_cache(maxsize=1024)  # two numbers each; the cells of a table share them
+def _fair(
+    pooled: Pooled, k: int, algorithm: str, balance: float, scale: str, restarts: int, seed: int
+) -> tuple[float, float]:
+    """Costs of a fair clustering and of its fairlets (NaN if it has none)."""
+    # A site looks for its shard in this package, and needs no flows for that.
+    from numerics.fairness.bounds import Bounds
+    from numerics.fairness.clustering import fair_clustering
+
+    with single_threaded():
+        found = fair_clustering(
+            pooled.x / column_scale(pooled.x, scale),
+            np.ones(len(pooled.x), np.int64),
+            pooled.colour,
+            Bounds.of(pooled.counts / len(pooled.x), balance),
+            k,
+            algorithm=cast("Algorithm", algorithm),
+            restarts=restarts,
+            rng=np.random.default_rng(seed),
+        )
+    return float(found.cost), float(found.fairlet_cost)
+
+
+@lru_cache(maxsize=1024)
+def _plain(pooled: Pooled, k: int, scale: str, restarts: int, seed: int) -> float:
+    """Cost of a clustering that is not fair."""
+    from numerics.fairness.clustering import plain_clustering
+
+    points, weights = pooled.x / column_scale(pooled.x, scale), np.ones(len(pooled.x), np.int64)
+    with single_threaded():
+        _, cost = plain_clustering(points, weights, k, restarts=restarts, rng=np.random.default_rng(seed))
+    return float(cost)

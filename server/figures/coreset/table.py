@@ -1,0 +1,355 @@
+"""Figures of a table of several settings: a figure for every part of it, as curves over a number or as dots."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import takewhile
+from typing import TYPE_CHECKING, Any
+
+from server.figures.drawing import BLUE, GREEN, ORANGE, VERMILION, explain, plain, png, png_panels, scale
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from server.results import Report
+
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class _Metric:
+    """A metric that a part of the table may be about.
+
+    Attributes
+    ----------
+    name : str
+        In the table.
+    axis : str
+        What its axis says, with the unit.
+    words : str
+        What an alternative text calls it.
+    percent : bool
+        Whether it is a share that is shown in percent.
+    reference : tuple of (float, str) or None
+        A line across, and what it is.
+    """
+
+    name: str
+    axis: str
+    words: str
+    percent: bool = False
+    reference: tuple[float, str] | None = None
+
+    def shown(self, value: float) -> float:
+        """A value in the unit of the axis."""
+        return 100 * value if self.percent else value
+
+    def told(self, value: float) -> str:
+        """A value in words."""
+        return f"{self.shown(value):.3g}{' %' if self.percent else ''}"
+
+
+_METRICS = {
+    metric.name: metric
+    for metric in (
+        _Metric(
+            "error",
+            "error of the coreset's solution\n(% of the cost of clustering all rows)",
+            "How much dearer the coreset's solution is than that of clustering all rows",
+            True,
+            (0.035, "the paper's largest (bank)"),
+        ),
+        _Metric(
+            "relative", "cost (1: CKLV k-means++)", "Cost relative to CKLV k-means++", False, (1.0, "CKLV on all rows")
+        ),
+        _Metric(
+            "fairlet_share",
+            "cost of the fairlets\n(1: cost of CKLV k-means++)",
+            "Cost of the fairlets, a lower bound of every fair clustering's, relative to CKLV k-means++",
+        ),
+        _Metric(
+            "price_of_fairness",
+            "price of fairness\n(% of the cost of plain k-means)",
+            "How much dearer the fair clusters are than those of plain k-means",
+            True,
+        ),
+        _Metric(
+            "excess",
+            "excess over the planted clusters\n(% of their cost)",
+            "How much dearer the clusters are than the planted ones",
+            True,
+        ),
+        _Metric("cost", "cost (sum of squared distances)", "Sum of squared distances of all rows to their centers"),
+    )
+}
+"""What a part is about is the first of these that its rows have, unless `_ABOUT` says otherwise."""
+_ABOUT = {"quality": ("relative", "fairlet_share"), "colours": ("price_of_fairness",)}
+"""Metrics of a part, each with a figure: Figure 4 left and right, and the price of fairness."""
+_AXES = {"rows": "rows (count)", "k": "clusters k (count)", "min_weight": "fewest rows that a point stands for (count)"}
+"""Labels as axes say them."""
+_BARE = ("algorithm", "sensitive", "split")
+"""Labels that explain themselves."""
+_STYLES = tuple(
+    (colour, marker, line)
+    for line in ("-", "--", ":", "-.")
+    for colour, marker in ((BLUE, "o"), (VERMILION, "s"), (GREEN, "^"), (ORANGE, "D"))
+)
+_TOLD = 12
+"""Points or curves that an alternative text tells."""
+_CURVE = 3
+"""Different numbers from which on a curve says more than dots."""
+
+
+@dataclass(frozen=True)
+class _Series:
+    """Rows that are told apart in a figure.
+
+    Attributes
+    ----------
+    metric : _Metric
+        What is compared.
+    rows : tuple of Row
+        Those that have it.
+    varied : tuple of str
+        Labels that they differ in.
+    same : str
+        The other labels, in words.
+    """
+
+    metric: _Metric
+    rows: tuple[Row, ...]
+    varied: tuple[str, ...]
+    same: str
+
+    @property
+    def x(self) -> str | None:
+        """The number that a curve goes over: the one with the most values; None: too few for a curve."""
+        values = {name: {row.get(name) for row in self.rows} for name in self.varied}
+        numbers = {name: len(each) for name, each in values.items() if all(isinstance(v, int | float) for v in each)}
+        longest = max(numbers, key=lambda name: numbers[name], default=None)
+        return longest if longest is not None and numbers[longest] >= _CURVE else None
+
+    def grouped(self, names: Iterable[str]) -> dict[str, list[Row]]:
+        """The rows by their labels of these names, in words: text as it is, a number with its heading."""
+        groups: dict[str, list[Row]] = {}
+        names = list(names)
+        for row in self.rows:
+            groups.setdefault(_words(row, names), []).append(row)
+        return groups
+
+    def value(self, row: Row) -> float:
+        """In the unit of the axis."""
+        return self.metric.shown(row[self.metric.name])
+
+    def error(self, row: Row) -> float:
+        """Standard error, 0 where it is not known."""
+        return self.metric.shown(_number(row.get(f"{self.metric.name}_se"), 0.0))
+
+    def published(self, row: Row) -> float:
+        """The paper's figure, NaN where there is none, or where it is the line across."""
+        figure = _number(row.get(f"{self.metric.name} published"))
+        reference = self.metric.reference
+        return math.nan if reference is not None and figure == reference[0] else self.metric.shown(figure)
+
+
+def _number(value: object, unknown: float = math.nan) -> float:
+    return float(value) if isinstance(value, int | float) and math.isfinite(value) else unknown
+
+
+def _words(row: Row, names: Sequence[str], bare: Collection[str] = _BARE) -> str:
+    """Labels of a row, each with its heading unless it is one of `bare`."""
+    found = [(name, row[name]) for name in names if row.get(name) is not None]
+    told = [(name.replace("_", " "), name in bare, f"{v:g}" if isinstance(v, int | float) else v) for name, v in found]
+    return ", ".join(str(value) if alone else f"{name} {value}" for name, alone, value in told)
+
+
+def _labels(report: Report, row: Row) -> list[str]:
+    """What sets a row apart: its leading columns, up to the first that was measured; ``balance`` may be asked for."""
+
+    def label(name: str) -> bool:
+        measured = name in _METRICS or (name in report.metrics and name != "balance")
+        return not (measured or name.endswith(("_se", " published")))
+
+    return [name for name in takewhile(label, row) if name != "part"]
+
+
+def _figures(report: Report) -> dict[str, _Series]:
+    """What is drawn, by the name of the figure: that of its part, or of its metric where a part has several."""
+    parts: dict[str, list[Row]] = {}
+    for row in report.table:
+        parts.setdefault(str(row.get("part", "")), []).append(row)
+    found = {}
+    for part, rows in parts.items():
+        about = [
+            each for each in _ABOUT.get(part, _METRICS) if any(math.isfinite(_number(row.get(each))) for row in rows)
+        ]
+        for place, metric in enumerate(about if part in _ABOUT else about[:1]):
+            found[metric if place or not part else part] = _series(report, rows, _METRICS[metric])
+    return found
+
+
+def _series(report: Report, rows: Sequence[Row], metric: _Metric) -> _Series:
+    known = tuple(row for row in rows if math.isfinite(_number(row.get(metric.name))))
+    labels = list(dict.fromkeys(name for row in known for name in _labels(report, row)))
+    if metric.name == "fairlet_share":  # the same whatever is made of the fairlets
+        labels = [name for name in labels if name != "algorithm"]
+        known = tuple({tuple(row.get(name) for name in labels): row for row in known}.values())
+    varied = tuple(name for name in labels if len({row.get(name) for row in known}) > 1)
+    return _Series(
+        metric, known, varied, _words(known[0], [name for name in labels if name not in varied], ("algorithm",))
+    )
+
+
+def draw_table(report: Report) -> dict[str, bytes]:
+    """PNG images by name."""
+    drawn = {}
+    for name, series in _figures(report).items():
+        if series.x is None:
+            lines = len(series.grouped(_split(series)[0]))
+            drawn[name] = png(partial(_draw_dots, series=series), height=1.6 + 0.34 * lines)
+        else:
+            panels = series.grouped(_panel(series))
+            wide = 9.0 if len(panels) > 1 else 6.4
+            drawn[name] = png_panels(partial(_draw_curves, series=series), len(panels), 3.6, wide)
+    return drawn
+
+
+# -- curves -----------------------------------------------------------------------------------------------------------
+
+
+def _panel(series: _Series) -> list[str]:
+    """Labels whose values have a panel each: costs in different units are not compared."""
+    return [name for name in series.varied if name == "scale" and name != series.x]
+
+
+def _draw_curves(panels: Sequence[Axes], series: _Series) -> None:
+    x = series.x
+    assert x is not None
+    groups = [name for name in series.varied if name not in (x, *_panel(series))]
+    styles = {name: _STYLES[number % len(_STYLES)] for number, name in enumerate(series.grouped(groups))}
+    handles: dict[str, Any] = {}
+    for axes, (title, rows) in zip(panels, series.grouped(_panel(series)).items(), strict=True):
+        for name in dict.fromkeys(_words(row, groups) for row in rows):
+            curve = sorted((row for row in rows if _words(row, groups) == name), key=lambda row: float(row[x]))
+            handles[plain(name) or "this run"] = _curve(axes, series, x, curve, styles[name])
+        handles |= _marks(axes, series, rows, lambda row: float(row[x]), upright=True)
+        axes.set_title(plain(title), fontsize=9)
+        axes.set_xlabel(_AXES.get(x, plain(x)))
+        axes.margins(y=0.12)
+        scale(axes, "x", sorted({float(row[x]) for row in series.rows}))
+    panels[0].set_ylabel(series.metric.axis)
+    if len(handles) > 1:
+        explain(panels[0], list(handles.values()), list(handles), abreast=4 if len(panels) > 1 else 3)
+
+
+def _curve(axes: Axes, series: _Series, x: str, rows: Sequence[Row], style: tuple[str, str, str]) -> Any:
+    colour, marker, line = style
+    return axes.errorbar(
+        [row[x] for row in rows], [series.value(row) for row in rows], yerr=[series.error(row) for row in rows],
+        color=colour, marker=marker, linestyle=line, markersize=4, linewidth=1.2, capsize=2,
+    )[0]  # fmt: skip
+
+
+def _marks(
+    axes: Axes, series: _Series, rows: Sequence[Row], place: Callable[[Row], float], *, upright: bool
+) -> dict[str, Any]:
+    """The paper's figures: crosses at the places of the rows that have one, and a line across."""
+    handles: dict[str, Any] = {}
+    if published := [(place(row), series.published(row)) for row in rows if math.isfinite(series.published(row))]:
+        x, y = zip(*(each if upright else each[::-1] for each in published), strict=True)
+        handles["published"] = axes.plot(x, y, color="#333333", marker="x", markersize=7, linestyle="none", zorder=4)[0]
+    if series.metric.reference is not None:
+        value, what = series.metric.reference
+        across = axes.axhline if upright else axes.axvline
+        handles[f"{what}: {series.metric.told(value)}"] = across(
+            series.metric.shown(value), color="#666666", linestyle=":", linewidth=1.3, zorder=1
+        )
+    return handles
+
+
+# -- dots -------------------------------------------------------------------------------------------------------------
+
+
+def _split(series: _Series) -> tuple[list[str], list[str]]:
+    """Labels whose values have a line of dots each, and those whose values have a marker each."""
+    texts = [name for name in series.varied if any(isinstance(row.get(name), str) for row in series.rows)]
+    return (texts, [name for name in series.varied if name not in texts]) if texts else (list(series.varied), [])
+
+
+def _draw_dots(axes: Axes, series: _Series) -> None:
+    lines, markers = _split(series)
+    places = {name: place for place, name in enumerate(series.grouped(lines))}
+    styles = {name: _STYLES[number % len(_STYLES)] for number, name in enumerate(series.grouped(markers))}
+    handles: dict[str, Any] = {}
+    for name, (colour, marker, _) in styles.items():
+        rows = [row for row in series.rows if _words(row, markers) == name]
+        handles[plain(name) or "this run"] = axes.errorbar(
+            [series.value(row) for row in rows], [places[_words(row, lines)] for row in rows],
+            xerr=[series.error(row) for row in rows], color=colour, marker=marker, linestyle="none", markersize=6,
+            capsize=3, zorder=3,
+        )[0]  # fmt: skip
+    handles |= _marks(axes, series, series.rows, lambda row: places[_words(row, lines)], upright=False)
+    axes.set_yticks(range(len(places)), [plain(name) or "this run" for name in places])
+    axes.set_ylim(len(places) - 0.5, -0.5)
+    axes.margins(x=0.12)
+    axes.set_xlabel(series.metric.axis)
+    if len(handles) > 1:
+        explain(axes, list(handles.values()), list(handles), abreast=3)
+
+
+# -- in words ----------------------------------------------------------------------------------------------------------
+
+
+def table_told(report: Report, name: str) -> str:
+    """Alternative text of a figure of the table; empty for one that is not ours."""
+    series = _figures(report).get(name)
+    if series is None:
+        return ""
+    points = _points_told(series) if series.x is None else _curves_told(series)
+    cut = f"; and {len(points) - _TOLD} more" if len(points) > _TOLD else ""
+    told = [f"{series.metric.words}{f' ({series.same})' if series.same else ''}: {'; '.join(points[:_TOLD])}{cut}"]
+    if series.metric.reference is not None:
+        value, what = series.metric.reference
+        told.append(f"the dotted line is {what}, {series.metric.told(value)}")
+    told += _gain_told(series)
+    if any(series.error(row) for row in series.rows):
+        told.append("bars are standard errors")
+    if any(math.isfinite(series.published(row)) for row in series.rows):
+        told.append("crosses the paper's figures")
+    return f"{'. '.join(each[0].upper() + each[1:] for each in told)}."
+
+
+def _points_told(series: _Series) -> list[str]:
+    told = [(_words(row, series.varied), series.metric.told(row[series.metric.name])) for row in series.rows]
+    return [f"{name}: {value}" if name else value for name, value in told]
+
+
+def _curves_told(series: _Series) -> list[str]:
+    """Of a single curve every point, of several the ends."""
+    x, told = series.x, []
+    assert x is not None
+    groups = series.grouped(name for name in series.varied if name != x)
+    for name, rows in groups.items():
+        curve = sorted(rows, key=lambda row: float(row[x]))
+        if len(groups) > 1:
+            curve = [curve[0], *curve[-1:]] if len(curve) > 1 else curve
+        points = [f"{series.metric.told(row[series.metric.name])} ({_words(row, [x])})" for row in curve]
+        told.append(f"{name}: {' to '.join(points)}" if name else ", ".join(points))
+    return told
+
+
+def _gain_told(series: _Series) -> list[str]:
+    """The largest gain of fair k-means++ over reassigned CKLV, beside the paper's."""
+    if series.metric.name != "relative":
+        return []
+    rows = [row for row in series.rows if math.isfinite(_number(row.get("gain")))]
+    own = [row for row in rows if row.get("algorithm") == "fair-kmeans++"]
+    if not own:
+        return []
+    published = [_number(row["gain published"]) for row in own if "gain published" in row]
+    beside = f", in the paper up to {100 * max(published):.3g} %" if published else ""
+    most = max(_number(row["gain"]) for row in own)
+    return [f"the largest gain of fair k-means++ over reassigned CKLV is {100 * most:.3g} %{beside}"]

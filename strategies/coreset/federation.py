@@ -1,0 +1,122 @@
+"""All sites' points as one coreset (papers/fair_coresets.txt, Lemma 6), and what each site's own part of it is."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from jaxtyping import Float64, Int64
+
+from numerics.coreset import Coreset, moments, union
+from numerics.fairness import Bounds
+from protocols.coreset import Summary
+
+_ROUNDING = 1e-12
+"""A standard deviation below this share of a column's largest value is a rounding error of a constant column."""
+_SHOWN = 8
+"""Names of columns in one sentence."""
+
+
+@dataclass(frozen=True, eq=False)
+class Federation:
+    """The sites whose points are clustered together.
+
+    Attributes
+    ----------
+    shown : dict[str, Summary]
+        What each of them sent, by site in the order of names.
+    features : tuple of str
+        Names of the columns.
+    colours : tuple of str
+        Names of the H colours, sorted.
+    scaled : bool
+        Whether columns count in units of their standard deviation.
+    excluded : dict[str, str]
+        By site, why its points are not among them.
+    """
+
+    shown: dict[str, Summary]
+    features: tuple[str, ...]
+    colours: tuple[str, ...]
+    scaled: bool
+    excluded: dict[str, str]
+
+    @classmethod
+    def of(cls, answers: Mapping[str, Summary], *, scaled: bool) -> Federation:
+        """Those with the columns that most sites have."""
+        features = Counter(answer.features for answer in answers.values()).most_common(1)[0][0]
+        shown = {site: answer for site, answer in answers.items() if answer.features == features}
+        excluded = {
+            site: f"its columns are {_listed(answer.features)}; most sites have {_listed(features)}"
+            for site, answer in answers.items()
+            if site not in shown
+        }
+        colours = sorted({name for answer in shown.values() for name in answer.colours})
+        return cls(shown, features, tuple(colours), scaled, excluded)
+
+    def without(self, gone: Mapping[str, str]) -> Federation:
+        """The federation that is left when some sites, by name, no longer answer; `gone` says why."""
+        shown = {site: answer for site, answer in self.shown.items() if site not in gone}
+        return Federation(shown, self.features, self.colours, self.scaled, {**self.excluded, **gone})
+
+    @cached_property
+    def union(self) -> Coreset:
+        """Their points, site by site; colours are places in `colours`."""
+        place = {name: number for number, name in enumerate(self.colours)}
+        return union(
+            [
+                Coreset(
+                    answer.points,
+                    answer.weights,
+                    np.array([place[name] for name in answer.colours], np.int64)[answer.colour],
+                    answer.movement,
+                )
+                for answer in self.shown.values()
+            ]
+        )
+
+    def slices(self) -> dict[str, slice]:
+        """Where each site's points are among those of the union."""
+        ends = np.cumsum([len(answer.weights) for answer in self.shown.values()]).tolist()
+        return {site: slice(start, end) for site, start, end in zip(self.shown, [0, *ends], ends, strict=False)}
+
+    @cached_property
+    def totals(self) -> Int64[np.ndarray, "H"]:
+        """Rows of each colour."""
+        return np.bincount(self.union.colours, self.union.weights, minlength=len(self.colours)).astype(np.int64)
+
+    def bounds(self, balance: float) -> Bounds:
+        """What share of a cluster each colour may have, for alpha = `balance`."""
+        return Bounds.of(self.totals / self.totals.sum(), balance)
+
+    @cached_property
+    def units(self) -> tuple[Float64[np.ndarray, "d"], Float64[np.ndarray, "d"]]:
+        """Mean, and what a column counts in: distances are those of ``(x - mean) / scale``.
+
+        A column's total sum of squares is that between the points plus its movement, since every point is the centroid
+        of its rows: the pooled variance is known exactly, at no round of its own.
+        """
+        mean, variance = moments(self.union)
+        if not self.scaled:
+            return mean, np.ones(len(mean))
+        deviation = np.sqrt(variance)
+        constant = deviation <= _ROUNDING * np.abs(self.union.points).max(axis=0)
+        return mean, np.where(constant, 1.0, deviation)
+
+    def in_units(self, coreset: Coreset) -> Float64[np.ndarray, "n d"]:
+        """The points as they are clustered."""
+        mean, scale = self.units
+        return (coreset.points - mean) / scale
+
+    def movement_of(self, site: str = "") -> float:
+        """Squared distance of the rows from their points, summed in those units; of one site, or all."""
+        movement = self.shown[site].movement if site else self.union.movement
+        return float((movement / self.units[1] ** 2).sum())
+
+
+def _listed(names: tuple[str, ...]) -> str:
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return ", ".join(names[:_SHOWN]) + more
