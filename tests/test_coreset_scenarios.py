@@ -138,7 +138,7 @@ def test_registered_with_a_table_that_the_run_configuration_can_take(name: str, 
     assert {cell.labels["part"] for cell in cells} == {"error", "weight", "split", "quality", "colours"}
     for cell in cells:
         assert set(cell.published) <= set(scenario.shown)
-        for key, value in cell.settings.items():
+        for key, value in (*cell.settings.items(), *cell.defaults.items()):
             section, _, short = key.rpartition(".")
             assert type(value) is type((declared[section] if section else declared)[short]), key
             assert KEYS[key].test(value), key

@@ -348,14 +348,14 @@ class TestFairClustering:
         assert (one.centers == two.centers).all()
         assert one.cost == two.cost
 
-    def test_restarts_help_although_most_are_given_up(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_restarts_help(self) -> None:
         world = balanced(12, 200, groups=8)
-        one = [fair_clustering(*world, HALVES, 8, restarts=1, rng=np.random.default_rng(s)).cost for s in range(8)]
-        race = [fair_clustering(*world, HALVES, 8, restarts=8, rng=np.random.default_rng(s)).cost for s in range(8)]
-        monkeypatch.setattr(CLUSTERING, "RACE", ())
-        every = [fair_clustering(*world, HALVES, 8, restarts=8, rng=np.random.default_rng(s)).cost for s in range(8)]
-        assert np.mean(every) <= np.mean(race) <= 1.01 * np.mean(every)
-        assert np.mean(race) < np.mean(one)
+        one, many = (
+            [fair_clustering(*world, HALVES, 8, restarts=r, rng=np.random.default_rng(s)).cost for s in range(6)]
+            for r in (1, 5)
+        )
+        assert np.mean(many) < np.mean(one)
+        assert max(many) <= max(one)
 
     @settings(max_examples=10, deadline=None)
     @given(SEEDS, st.integers(1, 6))

@@ -12,7 +12,7 @@ from functools import partial
 import numpy as np
 from jaxtyping import Float64, Int, Shaped, UInt8
 
-from clients.coreset.check import check_lines
+from clients.coreset.check import MIN_WEIGHT, check_lines
 from clients.coreset.columns import open_shard
 from clients.coreset.rows import Rows, count, follow_points, meet_targets, price_rows, write_clusters
 from clients.dispatch import answers
@@ -26,8 +26,6 @@ from protocols.faults import Fault, SiteFault
 
 __all__ = ["check_lines", "open_shard"]
 
-MIN_WEIGHT = 5
-"""Fewest rows behind a point that leaves a real site whose own configuration does not say otherwise."""
 _GROUP, _SETTINGS = "group", "settings"
 
 

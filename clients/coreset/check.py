@@ -49,9 +49,9 @@ def check_lines(config: Mapping[str, object]) -> list[str]:
         *_leaving_lines(seen, roles, config, least),
         "",
         "What never leaves this site",
-        f"  the rows, the names of rarer colours{', the names of the rows' if roles.entity else ''}, every column not "
-        "used; and which row is in",
-        "  which cluster, which is kept in this site's own directory (site-output-dir) or not at all",
+        f"  single rows{', their names' if roles.entity else ''}; the names of rarer colours; every column not used; "
+        "which row is in which cluster:",
+        "  this is kept in this site's own directory (site-output-dir) or not at all",
         *(["", "Worth a look", *warnings] if warnings else []),
     ]
 
@@ -103,11 +103,11 @@ def _used_lines(seen: _Seen, roles: Roles, blocks: Blocks, config: Mapping[str, 
     """Features, colours, names of rows, and what is left over."""
     unused = [name for name in blocks.schema.columns if name not in {*roles.features, *roles.sensitive, roles.entity}]
     scaled = setting(config, "coreset.scale") != "none"
-    unit = "its standard deviation over all sites" if scaled else "its own unit (coreset.scale=none)"
+    unit = "standard deviations over all sites" if scaled else "the column's own unit (coreset.scale=none)"
     names = f"named by {roles.entity}" if roles.entity else "by their number"
     return [
         f"  features: {', '.join(roles.features)}",
-        f"    each in units of {unit}",
+        f"    each counts in {unit}",
         f"  colours: {len(seen.names)}, by {', '.join(roles.sensitive)}",
         *_colour_lines(seen),
         f"  rows: {names}, in this site's own list of clusters",
@@ -133,9 +133,10 @@ def _leaving_lines(seen: _Seen, roles: Roles, config: Mapping[str, object], leas
         f"  once: at most {n_points} points, up to {size} for each of these colours: the mean of {least} or more rows "
         "of one colour,",
         "    how many they are, and their colour",
+        *(["    A point of 1 row IS THAT ROW: set min-weight if that must not be seen"] if least == 1 else []),
         f"  once: how far rows are from their points, one sum of squares over all of them for every feature ({d} "
         "numbers)",
-        "  once: how many rows could not be sent about, and how many points were too light and joined another",
+        "  once: how many rows no point stands for, and how many points were too light and joined another",
         "  at the end: how many rows of each colour are in each cluster, and two sums of squared distances to centers",
     ]
     if setting(config, "coreset.assignment") == "exact":

@@ -15,6 +15,7 @@ from clients.data.table import (
     match_columns,
     numeric,
     quoted,
+    sensitive_columns,
     setting,
     split_patterns,
 )
@@ -32,6 +33,7 @@ __all__ = [
     "party_files",
     "quoted",
     "read_table",
+    "sensitive_columns",
     "setting",
     "site_name",
     "split_patterns",

@@ -47,7 +47,7 @@ class Blocks:
         numbers, text : sequence of str
             Names of the wanted columns, each in one of the two. In a CSV file, which has no types, a column of `text`
             holds its cells as they stand (``007``); one of `numbers` holds numbers in every block in which all its
-            cells are such, else text.
+            cells are such, else text. A block of empty cells only is NaN in either.
 
         Yields
         ------

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from clients.data.table import DataError, Table, match_columns, numeric, quoted, setting
+from clients.data.table import DataError, Table, match_columns, numeric, quoted, sensitive_columns, setting
 from numerics.rows import Rows
 
-_ROLES = ("target", "id", "sensitive", "truth")
+_ROLES = ("target", "id", "truth")
 
 
 def regression_rows(table: Table, config: Mapping[str, object]) -> Rows:
@@ -40,7 +40,7 @@ def regression_rows(table: Table, config: Mapping[str, object]) -> Rows:
             "bad-configuration",
         )
     y = numeric(table, target, allow_missing=False)
-    roles = {setting(config, role) for role in _ROLES}
+    roles = {setting(config, role) for role in _ROLES} | set(sensitive_columns(table, config))
     patterns = setting(config, "features")
     if patterns:
         names = [name for name in match_columns(table, patterns) if name != target]

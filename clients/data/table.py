@@ -289,6 +289,12 @@ def match_columns(table: Table, patterns: str) -> list[str]:
     return [name for name in table.columns if name in chosen]
 
 
+def sensitive_columns(table: Table, config: Mapping[str, object]) -> list[str]:
+    """Names of the columns that `sensitive` stands for, names and globs; a name that is no column stands for none."""
+    patterns = split_patterns(setting(config, "sensitive"))
+    return [name for name in table.columns if any(fnmatchcase(name, pattern) for pattern in patterns)]
+
+
 def numeric(table: Table, name: str, *, allow_missing: bool) -> Float64[np.ndarray, "n"]:
     """A column as finite numbers; NaN stands for an empty cell.
 

@@ -17,6 +17,7 @@ from clients.data import (
     numeric,
     party_files,
     quoted,
+    sensitive_columns,
     read_table,
     setting,
     split_patterns,
@@ -28,7 +29,7 @@ from numerics.columns import Columns
 MOST_CATEGORIES = 50
 """Of a column of text, so many of its values become columns: those that most rows have."""
 
-_ROLES = ("target", "id", "sensitive", "truth")
+_ROLES = ("target", "id", "truth")
 
 Categories = Mapping[str, tuple[str, ...]]
 
@@ -113,7 +114,8 @@ def columns_like(
 
 def _feature_columns(table: Table, config: Mapping[str, object]) -> list[str]:
     """Names of the columns that `features` stands for, or of those of numbers that have no role."""
-    roles = {name: role for role in _ROLES if (name := setting(config, role))}
+    roles = dict.fromkeys(sensitive_columns(table, config), "sensitive")
+    roles |= {name: role for role in _ROLES if (name := setting(config, role))}
     patterns = setting(config, "features")
     if not patterns:
         found = [name for name, cells in table.columns.items() if name not in roles and cells.dtype.kind in "iuf"]

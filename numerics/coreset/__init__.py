@@ -3,16 +3,16 @@
 Source: papers/fair_coresets.txt, Definition 4, Theorem 7 and Algorithm 15; BICO (Fichtenberger et al. 2013).
 """
 
+from numerics.coreset.features import Features
 from numerics.coreset.reduce import Merged, merge_light, moments, reduce, union
 from numerics.coreset.summary import CONSTRUCTIONS, Coreset, Summarised, summarise
-from numerics.coreset.features import Features
 
 __all__ = [
     "CONSTRUCTIONS",
     "Coreset",
+    "Features",
     "Merged",
     "Summarised",
-    "Features",
     "merge_light",
     "moments",
     "reduce",

@@ -21,8 +21,8 @@ def pour(
 ) -> None:
     """Pour weighted points into cells: in place, weights and centroids, and by colour what the points move.
 
-    The movement grows by ``w m / (w + m) (x - mean)^2`` for every point: never negative, nothing cancels, and nothing at
-    all where a point is where its cell is.
+    The movement grows by ``w m / (w + m) (x - mean)^2`` for a point of weight w poured into a cell of weight m: never
+    negative, nothing cancels, and nothing grows where the point is where its cell is.
     """
     for i in range(len(x)):
         own = cell[i]
@@ -56,7 +56,7 @@ class Cells:
     mean: Float64[np.ndarray, "cells d"] = field(init=False)
     movement: Float64[np.ndarray, "colours d"] = field(init=False)
     _rows: list[Integer[np.ndarray, "b"]] = field(init=False, default_factory=list)
-    _moves: list[Int64[np.ndarray, "cells"]] = field(init=False, default_factory=list)
+    _moves: list[Integer[np.ndarray, "cells"]] = field(init=False, default_factory=list)
 
     def __post_init__(self) -> None:
         self.code = np.empty(0, np.int64)
@@ -94,8 +94,9 @@ class Cells:
         codes = np.concatenate([earlier, colour * self.n_slots + slots])
         self.code, cell = np.unique(codes, return_inverse=True)
         old, new = np.split(cell, [len(earlier)])
-        self._moves.append(old)
-        self._rows.append(new.astype(np.min_scalar_type(len(self.code))))
+        narrow = np.min_scalar_type(len(self.code))
+        self._moves.append(old.astype(narrow))
+        self._rows.append(new.astype(narrow))
 
         movement = np.zeros((n_colours, self.dimension))
         movement[: len(self.movement)] = self.movement
@@ -106,9 +107,9 @@ class Cells:
 
     def rows(self) -> Integer[np.ndarray, "n"]:
         """The cell of every row that was poured, in that order, in as few bytes as hold it."""
-        now = np.arange(len(self.code))
+        now = np.arange(len(self.code)).astype(np.min_scalar_type(len(self.code)))
         parts: list[Integer[np.ndarray, "b"]] = []
         for rows, moved in zip(reversed(self._rows), reversed(self._moves), strict=True):
-            parts.append(now[rows].astype(np.min_scalar_type(len(self.code))))
+            parts.append(now[rows])
             now = now[moved]
         return np.concatenate(parts[::-1])

@@ -11,9 +11,9 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from numerics.coreset.cells import pour
+from numerics.coreset.features import Features
 from numerics.coreset.nearest import nearest
 from numerics.coreset.summary import Coreset
-from numerics.coreset.features import Features
 
 
 class Merged(NamedTuple):
@@ -22,7 +22,7 @@ class Merged(NamedTuple):
     Attributes
     ----------
     coreset : Coreset
-    index : ndarray
+    became : ndarray
         ``(n before,)`` the point that each earlier point became part of; -1: it was withheld.
     n_merged : int
         Points that were too light by themselves.
@@ -31,7 +31,7 @@ class Merged(NamedTuple):
     """
 
     coreset: Coreset
-    index: Int64[np.ndarray, "n"]
+    became: Int64[np.ndarray, "n"]
     n_merged: int
     n_withheld: int
 
@@ -72,6 +72,9 @@ def reduce(
 ) -> tuple[Coreset, Int64[np.ndarray, "n"]]:
     """A smaller coreset of the same rows: its points become features as rows do, and bring their weight along.
 
+    The cost that they hold inside stays out of the threshold: it is spent wherever they go, and with it the points were
+    seen to move up to twice as far.
+
     Parameters
     ----------
     coreset : Coreset
@@ -92,19 +95,13 @@ def reduce(
     n = len(coreset.points)
     if n <= size:
         return coreset, np.arange(n)
-    z, unit = _scaled(coreset.points, scale)
+    z = _scaled(coreset.points, scale)
     order = rng.permutation(n)
     features = Features(size, z.shape[1])
     slots = np.empty(n, np.int64)
-    slots[order] = features.insert(z[order], coreset.weights[order].astype(np.float64), _inner(coreset, unit)[order]).slots
+    slots[order] = features.insert(z[order], coreset.weights[order].astype(np.float64)).slots
     _, index = np.unique(coreset.colours * size + slots, return_inverse=True)
     return _gathered(coreset, index), index
-
-
-def _inner(coreset: Coreset, unit: Float64[np.ndarray, "d"]) -> Float64[np.ndarray, "n"]:
-    """What each point's rows cost around it, as far as the movement of all tells: a share for every row but the first."""
-    others = (coreset.weights - 1).astype(np.float64)
-    return others * (float(np.sum(coreset.movement / unit**2)) / max(float(others.sum()), 1.0))
 
 
 def merge_light(
@@ -146,11 +143,9 @@ def merge_light(
     return Merged(left, index, n_light, int(coreset.weights[~kept].sum()))
 
 
-def _joined(
-    coreset: Coreset, light: Bool[np.ndarray, "n"], scale: Float64[np.ndarray, "d"]
-) -> Int64[np.ndarray, "n"]:
+def _joined(coreset: Coreset, light: Bool[np.ndarray, "n"], scale: Float64[np.ndarray, "d"]) -> Int64[np.ndarray, "n"]:
     """Components of the graph in which each light point is joined to the nearest other of its colour."""
-    z, _ = _scaled(coreset.points, scale)
+    z = _scaled(coreset.points, scale)
     partner = np.arange(len(z))
     for colour in np.unique(coreset.colours[light]):
         own = np.flatnonzero(coreset.colours == colour)
@@ -166,15 +161,11 @@ def _gathered(coreset: Coreset, index: Int64[np.ndarray, "n"]) -> Coreset:
     points, weights, colours = np.zeros((n, coreset.points.shape[1])), np.zeros(n, np.int64), np.zeros(n, np.int64)
     colours[index] = coreset.colours
     moved = np.zeros((1, points.shape[1]))
-    pour(
-        np.ascontiguousarray(coreset.points), coreset.weights, index, np.zeros_like(index), weights, points, moved
-    )
+    pour(np.ascontiguousarray(coreset.points), coreset.weights, index, np.zeros_like(index), weights, points, moved)
     return Coreset(points, weights, colours, coreset.movement + moved[0])
 
 
-def _scaled(
-    points: Float64[np.ndarray, "n d"], scale: Float64[np.ndarray, "d"]
-) -> tuple[Float64[np.ndarray, "n d"], Float64[np.ndarray, "d"]]:
-    """Points in units of the scale around their first, which keeps a far origin's rounding out of their distances."""
-    unit = np.where(scale > 0, scale, 1.0)
-    return (points - points[:1]) / unit, unit
+def _scaled(points: Float64[np.ndarray, "n d"], scale: Float64[np.ndarray, "d"]) -> Float64[np.ndarray, "n d"]:
+    """Points in units of the scale, around the first: the rounding of a far origin stays out of their distances."""
+    z: Float64[np.ndarray, "n d"] = (points - points[:1]) / np.where(scale > 0, scale, 1.0)
+    return z

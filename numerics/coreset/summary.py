@@ -11,8 +11,8 @@ import numpy as np
 from jaxtyping import Float64, Int64, Integer
 
 from numerics.coreset.cells import Cells
-from numerics.coreset.nearest import nearest
 from numerics.coreset.features import Features
+from numerics.coreset.nearest import nearest
 from numerics.points import Block, Points
 
 CONSTRUCTIONS: Final = ("bico", "kmeans")
@@ -83,17 +83,17 @@ class _Space:
             constant = first.max(axis=0) == first.min(axis=0)
             unit[constant] = np.abs(first[0, constant])
             unit[unit == 0] = 1.0
-        signs = None
+        matrix = None
         if 0 < projection < d:
-            signs = rng.choice([-1.0, 1.0], size=(d, projection)) / np.sqrt(projection)
-        return cls(origin, unit, signs)
+            matrix = rng.choice([-1.0, 1.0], size=(d, projection)) / np.sqrt(projection)
+        return cls(origin, unit, matrix)
 
     @property
     def dimension(self) -> int:
         return len(self.origin) if self.projection is None else self.projection.shape[1]
 
     def of_rows(self, x: Float64[np.ndarray, "b d"]) -> Float64[np.ndarray, "b t"]:
-        z = (x - self.origin) / self.unit
+        z: Float64[np.ndarray, "b d"] = (x - self.origin) / self.unit
         return z if self.projection is None else z @ self.projection
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -19,10 +18,6 @@ Algorithm = Literal["fair-kmeans++", "fair-lloyd", "cklv", "reassigned-cklv"]
 
 FAIRLET_PAIRS = 16_000_000
 """Pairs of a blue and a red point up to which fairlets are made to seed from (4,000 points of each colour: seconds)."""
-
-RACE = ((4, 1 / 3), (12, 0.0))
-"""After how many rounds which share of all starts goes on, one at least, the cheapest. Ten starts in such a race end
-lower than the best of five that all run to their ends, in half the rounds (adult, diabetes130; k from 5 to 20)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,8 +80,7 @@ def fair_clustering(
         weight are to be balanced exactly and fairlets are affordable (`FAIRLET_PAIRS`), otherwise from the points;
         the last two need fairlets.
     restarts : int
-        Seedings, 1 or more; the result is that of the one that ends at the lowest cost. Fairlets are made once for all,
-        and fair Lloyd gives up the dearest on the way (`RACE`).
+        Seedings, 1 or more; the result is that of the one that ends at the lowest cost. Fairlets are made once for all.
     rng : numpy.random.Generator
         All that is drawn.
 
@@ -108,17 +102,18 @@ def fair_clustering(
     seeds, mass = (points, weights) if pairs is None else (pairs.representatives, 2 * pairs.mass)
     starts = [plus_plus(seeds, mass, k, rng) for _ in range(restarts)]
     if algorithm != "fair-kmeans++":
-        starts = [
-            centers for centers, _ in sorted((lloyd(seeds, mass, each) for each in starts), key=lambda end: end[1])
-        ]
+        ends = sorted((lloyd(seeds, mass, centers) for centers in starts), key=lambda end: end[1])
+        starts = [centers for centers, _ in ends]
     task = _Task(points, weights, colours, bounds)
     fairlet_cost = np.nan if pairs is None else pairs.cost
     if algorithm == "cklv":
         assert pairs is not None
         together = _together(pairs, task, starts[0])
         return Clustering(starts[0], together, together.cost, 0, fairlet_cost, algorithm)
-    runs = [_Run(centers, task.assign(centers)) for centers in starts]
-    best = min(runs, key=lambda run: run.assignment.cost) if algorithm == "reassigned-cklv" else _race(task, runs)
+    runs = [_Run(centers, task.assign(centers), 0) for centers in starts]
+    if algorithm != "reassigned-cklv":
+        runs = [_fair_lloyd(task, run) for run in runs]
+    best = min(runs, key=lambda run: run.assignment.cost)
     assignment = task.assign(best.centers, best.assignment.prices, whole=True)
     return Clustering(best.centers, assignment, assignment.cost, best.rounds, fairlet_cost, algorithm)
 
@@ -175,35 +170,25 @@ class _Task:
 
 @dataclass(frozen=True, eq=False)
 class _Run:
-    """Fair Lloyd from one start: centers, the cheapest fair assignment to them, rounds so far, whether it is done."""
+    """Where a start has led: centers, the cheapest fair assignment to them, rounds of fair Lloyd."""
 
     centers: Float64[np.ndarray, "k d"]
     assignment: Assignment
-    rounds: int = 0
-    rests: bool = False
+    rounds: int
 
 
-def _race(task: _Task, runs: list[_Run]) -> _Run:
-    """Fair Lloyd from several starts, of which the dearest ones are given up on the way."""
-    n_starts = len(runs)
-    for rounds, share in (*RACE, (ROUNDS, 0.0)):
-        ahead = sorted(
-            (_fair_lloyd(task, run, min(rounds, ROUNDS)) for run in runs), key=lambda run: run.assignment.cost
-        )
-        runs = ahead[: max(1, math.ceil(share * n_starts))]
-    return runs[0]
-
-
-def _fair_lloyd(task: _Task, run: _Run, rounds: int) -> _Run:
+def _fair_lloyd(task: _Task, start: _Run) -> _Run:
     """Algorithm 13: every center to its centroid, the cheapest fair assignment, and so on until the cost rests."""
-    while not run.rests and run.rounds < rounds:
-        centers = run.assignment.means(task.points, run.centers)
-        assignment = task.assign(centers, run.assignment.prices)
-        rests = run.assignment.cost - assignment.cost <= TOLERANCE * assignment.cost
-        if assignment.cost >= run.assignment.cost:
-            centers, assignment = run.centers, run.assignment
-        run = _Run(centers, assignment, run.rounds + 1, rests)
-    return run
+    best = start
+    for rounds in range(1, ROUNDS + 1):
+        centers = best.assignment.means(task.points, best.centers)
+        assignment = task.assign(centers, best.assignment.prices)
+        fall = best.assignment.cost - assignment.cost
+        if fall > 0:
+            best = _Run(centers, assignment, rounds)
+        if fall <= TOLERANCE * assignment.cost:
+            break
+    return best
 
 
 def _together(pairs: Fairlets, task: _Task, centers: Float64[np.ndarray, "k d"]) -> Assignment:

@@ -83,7 +83,13 @@ class Coreset(FusionStrategy):
         points, index = _within(federation, settings.center_size, rng)
         clustering = _cluster(federation, points, settings, rng)
         plain, _ = plain_clustering(
-            federation.in_units(points), points.weights, settings.k, restarts=settings.restarts, rng=rng
+            federation.in_units(points),
+            points.weights,
+            settings.k,
+            restarts=settings.restarts,
+            # Its result is never dearer than what it starts from: what fairness costs is not hidden by a poor start.
+            start=clustering.centers,
+            rng=rng,
         )
         mean, scale = federation.units
         plan = Plan(how, clustering.centers * scale + mean, plain * scale + mean, scale)

@@ -111,10 +111,10 @@ def _draw_clusters(axes: Axes, arrays: Arrays) -> None:
     handles = _draw_points(axes, placed[0], arrays)
     handles["fair center"] = _draw_centers(axes, placed[1])
     x, y = placed[2].T
-    handles["center of plain k-means"] = axes.scatter(
-        x, y, s=45, marker="D", facecolors="none", edgecolors="black", linewidths=1.2, zorder=5
-    )
-    unit = "standard deviations" if np.any(plane.scale != 1) else "units of the columns"
+    hollow: dict[str, Any] = {"marker": "D", "facecolors": "none", "edgecolors": "black", "linewidths": 1.0}
+    area = 130 if len(x) <= _NUMBERED else 30
+    handles["center of plain k-means"] = axes.scatter(x, y, s=area, zorder=4, **hollow)
+    unit = "in standard deviations" if np.any(plane.scale != 1) else "in units of the columns"
     kept = [f"{100 * share:.3g} % of the variance, " if share > 0 else "" for share in plane.explained]
     axes.set_xlabel(f"first principal component\n({kept[0]}{unit})")
     if len(kept) > 1:
@@ -142,10 +142,11 @@ def _draw_points(axes: Axes, points: Float64[np.ndarray, "n 2"], arrays: Arrays)
 def _draw_centers(axes: Axes, centers: Float64[np.ndarray, "k 2"]) -> Any:
     """Numbered where there are few; returns what stands for them in a legend."""
     few = len(centers) <= _NUMBERED
+    ring = {"boxstyle": "circle,pad=0.2", "facecolor": "white", "edgecolor": "black"}
     for number, center in enumerate(centers if few else ()):
-        axes.annotate(str(number), center, ha="center", va="center", fontsize=7, zorder=6)
+        axes.annotate(str(number), center, ha="center", va="center", fontsize=7, zorder=6, bbox=ring)
     x, y = centers.T
-    return axes.scatter(x, y, s=130 if few else 25, facecolors="white", edgecolors="black", linewidths=1.0, zorder=4)
+    return axes.scatter(x, y, s=60 if few else 25, facecolors="white", edgecolors="black", linewidths=1.0, zorder=5)
 
 
 def _strips(
