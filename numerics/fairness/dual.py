@@ -2,20 +2,36 @@
 
 With normalised prices s (H x k; `Bounds.normalised`) the sum over points of ``w_p min_c (d_pc + s_{h(p) c})`` is a lower
 bound of every fair assignment's cost, equal to it at the best prices (specs/coreset.md, the dual). The minimum is
-smoothed, ``-T log sum_c exp(-(d_pc + s_hc) / T)``, so that the sums have a gradient (the masses) and a Hessian.
+smoothed, ``-T_p log sum_c exp(-(d_pc + s_hc) / T_p)``, so that the sums have a gradient (the masses) and a Hessian, and
+`Pricing` climbs by Newton's method. T_p is a share of the point's median squared distance to the centers: a cluster far
+off everything, whose points only large prices move, needs another resolution than those that are close together.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float64, Int64
+from scipy.optimize import minimize
 
 from .bounds import Bounds
 
+COLD, WARM = 0.06, 0.004
+"""First temperature without and with prices of a similar problem."""
+TOLERANCE = 1e-4
+_COOLING = 4.0
+_COLDEST = 1e-7
+_RADII = (4.0, 1.0, 0.25)
+"""Largest steps that are tried in one round, beside each price's own radius."""
+_TRUSTED = 0.4
+"""Share of the predicted gain from which on the model may be a finer one."""
 _CHUNK = 262_144
-"""Numbers of a chunk: as many as stay in the cache."""
+"""Distances of a chunk: as many as stay in the cache."""
+
+_Prices = Float64[np.ndarray, "H k"]
+_Duals = Float64[np.ndarray, "2 H k"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,7 +48,7 @@ class Priced:
     masses : ndarray
         ``(H, k)`` of each colour at each center.
     curvature : ndarray
-        ``(H, k, k)``, of each colour ``sum_p w_p (diag(q_p) - q_p q_p') / T`` with q_p the point's shares of centers;
+        ``(H, k, k)``, of each colour ``sum_p w_p (diag(q_p) - q_p q_p') / T_p`` with q_p the point's shares of centers;
         zero at temperature 0, where masses are those of the best centers.
     """
 
@@ -54,7 +70,7 @@ def priced(
     squared: Float64[np.ndarray, "n k"],
     weights: Int64[np.ndarray, "n"],
     colours: Int64[np.ndarray, "n"],
-    shift: Float64[np.ndarray, "H k"],
+    shift: _Prices,
     temperature: float,
 ) -> Priced:
     """What points answer to prices.
@@ -70,47 +86,51 @@ def priced(
     shift : ndarray
         ``(H, k)`` prices, units of squared distance.
     temperature : float
-        T, units of squared distance; 0: no smoothing.
+        T_p as a share of the median of the point's squared distances; 0: no smoothing.
     """
     H, k = shift.shape
     rows = max(1, _CHUNK // k)
-    total = Priced(0.0, 0.0, np.zeros((H, k)), np.zeros((H, k, k)))
+    exact = value = 0.0
+    masses, curvature = np.zeros((H, k)), np.zeros((H, k, k))
     for colour in range(H):
         own = np.flatnonzero(colours == colour)
         for start in range(0, len(own), rows):
             part = own[start : start + rows]
-            total += _priced_chunk(squared[part] + shift[colour], weights[part].astype(np.float64), colour, H, temperature)
-    return total
+            z, w = squared[part] + shift[colour], weights[part].astype(np.float64)
+            if temperature > 0:
+                # A point at the very place of most centers still needs a temperature above nothing.
+                T = temperature * np.maximum(np.median(squared[part], axis=1), np.finfo(np.float64).tiny ** 0.5)
+                exact_part, value_part, masses_part, curvature_part = _smoothed(z, w, T)
+                curvature[colour] += curvature_part
+            else:
+                nearest = z.argmin(axis=1)
+                exact_part = value_part = float(w @ z[np.arange(len(z)), nearest])
+                masses_part = np.bincount(nearest, w, k)
+            exact, value = exact + exact_part, value + value_part
+            masses[colour] += masses_part
+    return Priced(exact, value, masses, curvature)
 
 
-def _priced_chunk(
-    z: Float64[np.ndarray, "n k"], weights: Float64[np.ndarray, "n"], colour: int, H: int, temperature: float
-) -> Priced:
-    """`priced` of some points of one colour, from their distances with prices."""
-    k = z.shape[1]
-    masses, curvature = np.zeros((H, k)), np.zeros((H, k, k))
-    if temperature <= 0:
-        nearest = z.argmin(axis=1)
-        masses[colour] = np.bincount(nearest, weights, k)
-        exact = float(weights @ z[np.arange(len(z)), nearest])
-        return Priced(exact, exact, masses, curvature)
+def _smoothed(
+    z: Float64[np.ndarray, "n k"], weights: Float64[np.ndarray, "n"], T: Float64[np.ndarray, "n"]
+) -> tuple[float, float, Float64[np.ndarray, "k"], Float64[np.ndarray, "k k"]]:
+    """Sums of points of one colour from their distances with prices, which are overwritten."""
     least = z.min(axis=1)
     z -= least[:, None]
-    z /= -temperature
+    z /= -T[:, None]
     q = np.exp(z, out=z)
     norm = q.sum(axis=1)
     q /= norm[:, None]
     exact = float(weights @ least)
-    weighted = q * weights[:, None]
-    masses[colour] = weighted.sum(axis=0)
-    curvature[colour] = (np.diag(masses[colour]) - weighted.T @ q) / temperature
-    return Priced(exact, exact - temperature * float(weights @ np.log(norm)), masses, curvature)
+    per_T = weights / T
+    curvature = np.diag(per_T @ q) - (q * per_T[:, None]).T @ q
+    return exact, exact - float((weights * T) @ np.log(norm)), weights @ q, curvature
 
 
-def duals_of(prices: Float64[np.ndarray, "H k"], bounds: Bounds) -> Float64[np.ndarray, "2 H k"]:
+def duals_of(prices: _Prices, bounds: Bounds) -> _Duals:
     """Multipliers a, b >= 0 of the lower and the upper bounds that make up normalised prices.
 
-    A center's prices split at the price of the colour that fills its dearest mixture: dearer ones have their upper
+    A center's prices split at that of the colour which fills its dearest mixture last: dearer ones have their upper
     bound, cheaper ones their lower bound.
     """
     order = np.argsort(-prices, axis=0, kind="stable")
@@ -120,11 +140,156 @@ def duals_of(prices: Float64[np.ndarray, "H k"], bounds: Bounds) -> Float64[np.n
     return np.stack([np.maximum(split - prices, 0.0), np.maximum(prices - split, 0.0)])
 
 
-def prices_from(duals: Float64[np.ndarray, "2 H k"], bounds: Bounds) -> Float64[np.ndarray, "H k"]:
+def prices_from(duals: _Duals, bounds: Bounds) -> _Prices:
     """``s_hc = b_hc - a_hc + sum_j (low_j a_jc - high_j b_jc)``: no fair cluster gains from it for any a, b >= 0."""
     a, b = duals
-    prices: Float64[np.ndarray, "H k"] = b - a + (bounds.low @ a - bounds.high @ b)
+    prices: _Prices = b - a + (bounds.low @ a - bounds.high @ b)
     return prices
+
+
+class Pricing:
+    """The search for the best prices, without the points: it says which prices to try and takes the sums.
+
+    Newton's method on the smoothed dual over a, b >= 0. Each round tries steps of several lengths and, of one, a lower
+    temperature. Every price has a trust radius of its own: it shrinks where a mass overshot its bounds (a price too low
+    by little draws in a whole cluster) and grows where a step was cut short and more was wanted (a center far off is
+    moved by large prices only).
+
+    Parameters
+    ----------
+    bounds : Bounds
+        What is fair.
+    k : int
+        Number of centers.
+    scale : float or ndarray
+        ``(k,)`` squared distance at which another center takes over: the first trust radius of each center's prices.
+        The median squared distance to the other centers will do.
+    start : ndarray, optional
+        ``(H, k)`` prices of a similar problem, such as a coreset's.
+    tolerance : float
+        Gain still to be expected, relative to the bound, at which the search ends.
+
+    Attributes
+    ----------
+    shift : ndarray
+        ``(H, k)`` the best prices so far, normalised.
+    bound : float
+        Their exact value: no fair assignment costs less.
+    masses : ndarray
+        ``(H, k)`` smoothed masses at the current prices.
+    gap_estimate : float
+        Expected gain still to be had, in units of cost; infinite at first. An estimate, not a certificate.
+    rounds : int
+        Rounds answered.
+    """
+
+    def __init__(
+        self,
+        bounds: Bounds,
+        k: int,
+        scale: float | Float64[np.ndarray, "k"],
+        start: _Prices | None = None,
+        tolerance: float = TOLERANCE,
+    ) -> None:
+        H = len(bounds.low)
+        self._bounds, self._tolerance = bounds, tolerance
+        self._duals = duals_of(bounds.normalised(np.zeros((H, k)) if start is None else start), bounds)
+        self._radius: _Prices = np.tile(np.broadcast_to(scale, k), (H, 1)).astype(np.float64)
+        self._temperature = COLD if start is None else WARM
+        self._model: Priced | None = None
+        self._steps: list[tuple[_Duals, float]] = []
+        self.shift: _Prices = prices_from(self._duals, bounds)
+        self.bound, self.gap_estimate, self.rounds = -np.inf, np.inf, 0
+        self.masses: _Prices = np.zeros((H, k))
+
+    @property
+    def done(self) -> bool:
+        """Whether little is still to be gained."""
+        return bool(self.rounds and self.gap_estimate <= self._tolerance * abs(self.bound))
+
+    def candidates(self) -> tuple[Float64[np.ndarray, "m H k"], Float64[np.ndarray, "m"]]:
+        """Prices to be tried in the next round, and at which temperatures."""
+        if self._model is None:
+            return self.shift[None], np.array([self._temperature])
+        tried = [duals for duals, _ in self._steps]
+        shifts = np.stack([prices_from(duals, self._bounds) for duals in [*tried, tried[1]]])
+        cooler = max(self._temperature / _COOLING, _COLDEST)
+        return shifts, np.array([self._temperature] * len(tried) + [cooler])
+
+    def update(self, answers: Sequence[Priced]) -> None:
+        """Take the sums over all points, in the order of the candidates."""
+        self.rounds += 1
+        if self._model is None:
+            self._adopt(answers[0], answers[0].exact)
+            return
+        exact = [answer.exact for answer in answers[: len(self._steps)]]
+        best = int(np.argmax(exact))
+        gain = exact[best] - self.bound
+        self._resize(answers)
+        if gain <= 0:
+            self._radius *= _RADII[-1]
+            self._adopt(self._model, 0.0)
+            return
+        duals, predicted = self._steps[best]
+        self._duals = duals
+        if best == 1 and gain > _TRUSTED * predicted:
+            self._temperature = max(self._temperature / _COOLING, _COLDEST)
+            self._adopt(answers[-1], gain)
+        else:
+            self._adopt(answers[best], gain)
+
+    def _adopt(self, model: Priced, gain: float) -> None:
+        """Go on from the current prices with this model of their surroundings."""
+        self._model, self.masses = model, model.masses
+        self.shift, self.bound = prices_from(self._duals, self._bounds), model.exact
+        self._steps = [_newton_step(self._duals, model, self._bounds, radius * self._radius) for radius in _RADII]
+        self.gap_estimate = gain + self._steps[0][1]
+
+    def _resize(self, answers: Sequence[Priced]) -> None:
+        """Trust radii from what each step did to the masses, the shortest step first."""
+        assert self._model is not None
+        before = _excess(self._model.masses, self._bounds)
+        radius = self._radius.copy()
+        for (duals, _), answer, times in reversed(list(zip(self._steps, answers, _RADII, strict=False))):
+            length = np.abs(duals - self._duals).max(axis=0)
+            after = _excess(answer.masses, self._bounds)
+            same_side = np.sign(after) == np.sign(before)
+            wanted_more = same_side & (length >= 0.99 * times * self._radius)
+            overshot = ~same_side & (np.abs(after) > np.abs(before)) & (length > 0)
+            radius = np.where(wanted_more, np.maximum(radius, 2 * times * self._radius), radius)
+            radius = np.where(overshot, np.minimum(radius, length / 2), radius)
+        self._radius = radius
+
+
+def _excess(masses: _Prices, bounds: Bounds) -> _Prices:
+    """By how much each mass is above (below: negative) its bounds."""
+    size = masses.sum(axis=0)
+    excess: _Prices = masses - np.clip(masses, bounds.low[:, None] * size, bounds.high[:, None] * size)
+    return excess
+
+
+def _newton_step(start: _Duals, model: Priced, bounds: Bounds, radius: _Prices) -> tuple[_Duals, float]:
+    """Multipliers, none farther than its radius, that the quadratic model likes best, and the gain it predicts."""
+    origin = prices_from(start, bounds)
+    unit = max(1.0, float(np.abs(model.masses).max()))
+
+    def loss(flat: Float64[np.ndarray, "v"]) -> tuple[float, Float64[np.ndarray, "v"]]:
+        step = prices_from(flat.reshape(start.shape), bounds) - origin
+        bent = (model.curvature @ step[..., None])[..., 0]
+        slope = model.masses - bent
+        total = slope.sum(axis=0)
+        gradient = np.stack([slope - bounds.low[:, None] * total, bounds.high[:, None] * total - slope])
+        return -float((step * (model.masses - bent / 2)).sum()) / unit, gradient.ravel() / unit
+
+    found = minimize(
+        loss,
+        start.ravel(),
+        jac=True,
+        method="L-BFGS-B",
+        bounds=np.stack([np.maximum(start - radius, 0.0).ravel(), (start + radius).ravel()], axis=1),
+        options={"maxiter": 1000, "maxfun": 2000, "maxcor": 30, "ftol": 1e-13, "gtol": 1e-9},
+    )
+    return found.x.reshape(start.shape), max(0.0, -float(found.fun) * unit)
 
 
 def prices_of(
@@ -132,6 +297,34 @@ def prices_of(
     weights: Int64[np.ndarray, "n"],
     colours: Int64[np.ndarray, "n"],
     bounds: Bounds,
+    *,
+    tolerance: float = TOLERANCE,
+    rounds: int = 60,
 ) -> Float64[np.ndarray, "H k"]:
-    """Prices."""
-    return np.zeros((len(bounds.low), squared.shape[1]))
+    """Good prices for points that are in one place.
+
+    Parameters
+    ----------
+    squared, weights, colours, bounds
+        As for `numerics.fairness.assignment.fair_assignment`.
+    tolerance : float
+        Gain still to be expected, relative to the bound, at which the search ends.
+    rounds : int
+        Rounds at most.
+
+    Returns
+    -------
+    ndarray
+        ``(H, k)``, normalised.
+    """
+    k = squared.shape[1]
+    nearest = squared.argmin(axis=1)
+    held = np.maximum(np.bincount(nearest, weights, k), 1)
+    scale = np.bincount(nearest, weights * np.median(squared, axis=1), k) / held
+    search = Pricing(bounds, k, np.where(scale > 0, scale, scale.max() or 1.0), tolerance=tolerance)
+    while not search.done and search.rounds < rounds:
+        shifts, temperatures = search.candidates()
+        search.update(
+            [priced(squared, weights, colours, s, T) for s, T in zip(shifts, temperatures.tolist(), strict=True)]
+        )
+    return search.shift
