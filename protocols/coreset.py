@@ -4,8 +4,8 @@ Two asks: every site sums up its rows in weighted points; every site is told how
 points belong to which center, and answers how many rows of each colour its clusters have. Where the fair assignment is
 to be that of all rows, and not of the points, rounds of prices come between.
 
-What that reveals: a point is the centroid of as many rows of one colour as its weight says, `Construction.min_weight` at
-least; the names of columns and of colours that have so many rows; and sums over all rows. No payload holds a row.
+What that reveals: a point is the centroid of as many rows of one colour as its weight says, `Construction.min_weight`
+at least; the names of columns, and of colours that have so many rows; and sums over all rows. No payload holds a row.
 """
 
 from __future__ import annotations
@@ -165,7 +165,7 @@ class Masses(Payload):
 
 @dataclass(frozen=True)
 class Price(Construction, answer=Masses):
-    """Down, in every round of prices: where would your rows go at these prices?
+    """Down, in every round of prices: say where your rows would go at these prices.
 
     Rows that no point stands for take no part.
 

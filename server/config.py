@@ -153,7 +153,7 @@ KEYS: dict[str, Key] = {
     ),
     "coreset.gap": Key(
         float,
-        "assignment=exact: certified relative distance from the optimum at which the rounds of prices end",
+        "assignment=exact: relative gain still expected at which the rounds of prices end",
         "from 1e-9 to 1",
         lambda value: 1e-9 <= value <= 1,
     ),

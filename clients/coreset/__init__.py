@@ -5,8 +5,6 @@ It remembers which point stands for which row; a site that has lost its memory f
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import fields
 from functools import partial
 
 import numpy as np
@@ -175,9 +173,7 @@ def _rows(
     return Rows(points, group, colours, centers / scale, scale)
 
 
-def _concluded(
-    rows: Rows, labels: Int[np.ndarray, "n"], plain: Float64[np.ndarray, "c d"], site: Site
-) -> Counted:
+def _concluded(rows: Rows, labels: Int[np.ndarray, "n"], plain: Float64[np.ndarray, "c d"], site: Site) -> Counted:
     """Keep the clusters of the party's own rows, and answer their counts and costs."""
     counts, cost, plain_cost = count(rows, labels, plain / rows.scale)
     if site.config.get("protocol"):  # a scenario's rows are nobody's

@@ -110,16 +110,14 @@ def price_rows(
     rows: Rows, shifts: Float64[np.ndarray, "m h k"], temperatures: Float64[np.ndarray, "m"]
 ) -> list[Priced]:
     """What the rows come to at each table of prices; rows that no point stands for take no part."""
-    H, k = shifts.shape[1:]
-    none = np.zeros((0, k)), np.zeros(0, np.int64)
-    sums = [priced(none[0], none[1], none[1], shift, float(t)) for shift, t in zip(shifts, temperatures, strict=True)]
+    tables = list(zip(shifts, temperatures.tolist(), strict=True))
+    nobody = np.zeros((0, shifts.shape[2])), np.zeros(0, np.int64), np.zeros(0, np.int64)
+    sums = [priced(*nobody, shift, temperature) for shift, temperature in tables]
     for place, block, x in rows.parts():
         kept = rows.group[place] >= 0
         colour = rows.colour_of(block, kept)[kept]
-        squared = squared_distances(x[kept], rows.centers)
-        ones = np.ones(len(squared), np.int64)
-        for m, (shift, temperature) in enumerate(zip(shifts, temperatures, strict=True)):
-            sums[m] = sums[m] + priced(squared, ones, colour, shift, float(temperature))
+        own = squared_distances(x[kept], rows.centers), np.ones(len(colour), np.int64), colour
+        sums = [so_far + priced(*own, *table) for so_far, table in zip(sums, tables, strict=True)]
     return sums
 
 

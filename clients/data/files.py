@@ -162,7 +162,9 @@ class CsvFile:
     def __init__(self, path: Path, stream: BinaryIO | gzip.GzipFile) -> None:
         self._path = path
         self._text = io.StringIO()
-        self._records = csv.reader(self._noted(io.TextIOWrapper(stream, "utf-8-sig", newline="")), strict=True)
+        # Held here: were the records its only holder, their end would close the stream under its owner.
+        self._lines = io.TextIOWrapper(stream, "utf-8-sig", newline="")
+        self._records = csv.reader(self._noted(self._lines), strict=True)
         with self._proper():
             self.header = next(self._records, [])
             if not self.header and not any(self._records):

@@ -13,19 +13,22 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.sparse
 from jaxtyping import Float64, Int64
-from scipy.optimize import linprog
 
-from .bounds import Bounds
-from .contested import MARGIN, WIDENING, Contest, contest
-from .dual import prices_of
-from .flow import balanced_flow, min_cost_flow
+from numerics.fairness.bounds import Bounds
+from numerics.fairness.contested import MARGIN, contest
+from numerics.fairness.dual import prices_of
+from numerics.fairness.flow import balanced_flow, flow_within
+from numerics.fairness.masses import near_whole
+from numerics.fairness.program import on_arcs
 
 _EXACT = 1e-10
 """Relative difference of cost and bound at which an assignment counts as the best."""
 _FEASIBLE = 1e-9
-"""Tolerance of the linear program, relative to a typical cost and to the heaviest point."""
-_WHOLE = 1e-6
-"""Distance from a whole number, beside the total mass, that is the linear program's rounding."""
+"""Gain of an arc, beside the mean cost of a unit, that is rounding."""
+_RADIUS = 0.1
+"""First radius of the box of prices, beside the mean cost of a unit."""
+_WIDENING = 4.0
+_Prices = Float64[np.ndarray, "H k"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,7 +44,7 @@ class Assignment:
     cost : float
         Sum of mass times squared distance.
     bound : float
-        No fair assignment costs less; splitting points is allowed.
+        No fair assignment costs less, fractions allowed. A whole one that is only essentially fair may, by a little.
     prices : ndarray
         ``(H, k)`` what a unit of each colour pays at each center beside its distance: where the next assignment, to
         centers nearby, may begin. They are normalised (`Bounds.normalised`).
@@ -160,7 +163,7 @@ class _Problem:
         H, k = prices.shape
         counts = np.bincount(center * H + self.colours[point], mass, k * H).reshape(k, H).astype(mass.dtype)
         cost = float(mass @ self.squared[point, center])
-        return Assignment(point, center, mass, cost, min(bound, cost), prices, counts)
+        return Assignment(point, center, mass, cost, bound, prices, counts)
 
     def settled(self, center: Int64[np.ndarray, "n"], prices: Float64[np.ndarray, "H k"]) -> Assignment:
         """Every point as a whole at one center."""
@@ -173,31 +176,33 @@ class _Problem:
         charged = np.stack([flow.potentials, -flow.potentials])
         return self.assignment(flow.point, flow.center, flow.mass, charged, flow.bound)
 
-    def priced_out(self, prices: Float64[np.ndarray, "H k"]) -> Assignment:
-        """The best fractional assignment: solved on contested arcs, until no arc that was left out would pay."""
+    def priced_out(self, prices: _Prices) -> Assignment:
+        """The best fractional assignment: a linear program on contested arcs, in a box of prices around good ones.
+
+        A price at the edge of its box is what the missing arcs would bring down: its box grows, around the best prices
+        so far. Arcs that were left out and would pay join. With neither, the program's solution is that of the whole.
+        """
         priced = self.squared + prices[self.colours]
         nearest = self.settled(priced.argmin(axis=1), prices)
         total = float(self.weights.sum())
-        mass = max(MARGIN * total, WIDENING * self.bounds.violation(nearest.counts) * len(prices))
-        arcs = contest(priced, self.weights, mass)
-        best_bound, best_prices = nearest.bound, prices
+        arcs = contest(priced, self.weights, self.colours, MARGIN * total)
+        idle = _FEASIBLE * float(self.weights @ self.squared.min(axis=1)) / total
+        radius = np.full(prices.shape, max(_RADIUS * nearest.cost / total, idle))
+        bound = nearest.bound
         while True:
-            solved = _on_arcs(self, arcs)
-            if solved is None:
-                mass = WIDENING * mass + 1
-                arcs = contest(priced, self.weights, mass)
-                continue
-            point, center, moved, raw = solved
-            prices = self.bounds.normalised(raw)
-            bound = self.bound(prices)
-            if bound > best_bound:
-                best_bound, best_prices = bound, prices
-            found = self.assignment(point, center, moved, best_prices, best_bound)
-            paying = arcs.paying(
-                self.squared + prices[self.colours], _FEASIBLE * found.cost / total
+            point, center, moved, raw, cut = on_arcs(
+                self.squared, self.weights, self.colours, self.bounds, arcs, prices, radius
             )
-            if found.cost - best_bound <= _EXACT * found.cost or not paying.any():
-                return found
+            charged = self.bounds.normalised(raw)
+            reached = self.bound(charged)
+            if reached > bound:
+                bound, prices = reached, charged
+            paying = arcs.paying(self.squared + charged[self.colours], idle)
+            if not cut.any():
+                found = self.assignment(point, center, moved, prices, bound)
+                if found.cost - bound <= _EXACT * found.cost or not paying.any():
+                    return found
+            radius[cut] *= _WIDENING
             arcs = arcs.with_arcs(paying)
 
     def rounded(self, best: Assignment) -> Assignment:
@@ -209,100 +214,18 @@ class _Problem:
         """
         H, k = best.prices.shape
         n, support = len(self.weights), len(best.point)
-        near = np.rint(best.counts)
-        slack = _WHOLE * max(1.0, 1e-9 * float(self.weights.sum()))
-        counts = np.where(np.abs(best.counts - near) < slack, near, best.counts).T.ravel()
-        sizes = best.counts.sum(axis=1)
-        sizes = np.where(np.abs(sizes - np.rint(sizes)) < slack, np.rint(sizes), sizes)
-        cell, center = n + np.arange(H * k), n + H * k + np.arange(k)
-        sink = n + H * k + k
-        low = np.floor(np.concatenate([np.zeros(support), counts, sizes])).astype(np.int64)
-        high = np.concatenate(
-            [self.weights[best.point], np.ceil(counts).astype(np.int64), np.ceil(sizes).astype(np.int64)]
+        counts, sizes = near_whole(best.counts.T.ravel()), near_whole(best.counts.sum(axis=1))
+        cell, center, sink = n + np.arange(H * k), n + H * k + np.arange(k), n + H * k + k
+        flow = flow_within(
+            np.concatenate([best.point, cell, center]),
+            np.concatenate([n + self.colours[best.point] * k + best.center, np.tile(center, H), np.full(k, sink)]),
+            np.floor(np.concatenate([np.zeros(support), counts, sizes])).astype(np.int64),
+            np.ceil(np.concatenate([self.weights[best.point], counts, sizes])).astype(np.int64),
+            np.concatenate([self.squared[best.point, best.center], np.zeros(H * k + k)]),
+            np.concatenate([self.weights, np.zeros(H * k + k, np.int64), [-self.weights.sum()]]),
         )
-        tail = np.concatenate([best.point, cell, center])
-        head = np.concatenate([n + self.colours[best.point] * k + best.center, np.tile(center, H), np.full(k, sink)])
-        supply = np.concatenate([self.weights, np.zeros(H * k + k, np.int64), [-self.weights.sum()]])
-        # A lower bound is flow that is sent already: it leaves its tail and waits at its head.
-        np.subtract.at(supply, tail, low)
-        np.add.at(supply, head, low)
-        cost = np.concatenate([self.squared[best.point, best.center], np.zeros(H * k + k)])
-        flow = min_cost_flow(tail, head, high - low, cost, supply)
         assert flow is not None, "a fractional flow within whole bounds exists, hence a whole one"
         mass = flow[:support]
         used = mass > 0
         return self.assignment(best.point[used], best.center[used], mass[used], best.prices, best.bound)
 
-
-_Solved = tuple[
-    Int64[np.ndarray, "s"], Int64[np.ndarray, "s"], Float64[np.ndarray, "s"], Float64[np.ndarray, "H k"]
-]
-
-
-def _on_arcs(problem: _Problem, arcs: Contest) -> _Solved | None:
-    """The linear program on the arcs of a contest: masses and prices; None if no masses there are fair.
-
-    Variables are the contested masses and the sizes M_c of the clusters. Rows: each contested point is given away, each
-    M_c is the sum of what its center gets, and of every colour and center ``low M_c <= y_hc <= high M_c``.
-    """
-    squared, weights, colours, bounds = problem.squared, problem.weights, problem.colours, problem.bounds
-    H, k = len(bounds.low), squared.shape[1]
-    contested = arcs.points
-    fixed = np.ones(len(weights), np.bool_)
-    fixed[contested] = False
-    fixed &= weights > 0
-    held = np.bincount(colours[fixed] * k + arcs.nearest[fixed], weights[fixed], H * k)
-    row, center = np.nonzero(arcs.columns[contested])
-    point = contested[row]
-    unit = float(weights[contested].max(initial=1))
-    regret = squared[point, center] - squared[contested].min(axis=1, initial=np.inf)[row]
-    typical = float(regret.mean()) or 1.0 if len(regret) else 1.0
-
-    size = scipy.sparse.csr_array((np.tile(1.0, H * k), (np.arange(H * k), np.tile(np.arange(k), H))), shape=(H * k, k))
-    gets = scipy.sparse.csr_array(
-        (np.ones(len(point)), (colours[point] * k + center, np.arange(len(point)))), shape=(H * k, len(point))
-    )
-    given = scipy.sparse.csr_array((np.ones(len(point)), (row, np.arange(len(point)))), shape=(len(contested), len(point)))
-    low, high = np.repeat(bounds.low, k), np.repeat(bounds.high, k)
-    equal, above, below = low == high, (low != high) & (low > 0), (low != high) & (high < 1)
-
-    def share(of: Float64[np.ndarray, "r"], rows: np.ndarray) -> scipy.sparse.csr_array:
-        return scipy.sparse.hstack([gets[rows], -size.multiply(of[:, None]).tocsr()[rows]], format="csr")
-
-    A_eq = scipy.sparse.vstack(
-        [
-            scipy.sparse.hstack([given, scipy.sparse.csr_array((len(contested), k))]),
-            scipy.sparse.hstack([-size.T @ gets, scipy.sparse.eye_array(k)]),
-            share(low, equal),
-        ],
-        format="csr",
-    )
-    b_eq = np.concatenate([weights[contested], held.reshape(H, k).sum(axis=0), -held[equal]]) / unit
-    A_ub = scipy.sparse.vstack([-share(low, above), share(high, below)], format="csr")
-    b_ub = np.concatenate([held[above], -held[below]]) / unit
-    result = linprog(
-        np.concatenate([regret / typical, np.zeros(k)]),
-        A_ub=A_ub,
-        b_ub=b_ub,
-        A_eq=A_eq,
-        b_eq=b_eq,
-        bounds=(0, None),
-        method="highs-ds",
-        options={"primal_feasibility_tolerance": 1e-9, "dual_feasibility_tolerance": 1e-9},
-    )
-    if result.status == 2:
-        return None
-    if result.status != 0:
-        raise ArithmeticError(f"the linear program of {len(point)} arcs was not solved: {result.message}")
-    raw = np.zeros(H * k)
-    raw[equal] = -result.eqlin.marginals[len(contested) + k :]
-    raw[above] -= -result.ineqlin.marginals[: above.sum()]
-    raw[below] += -result.ineqlin.marginals[above.sum() :]
-    mass = result.x[: len(point)] * unit
-    used = mass > _FEASIBLE * unit
-    return (
-        np.concatenate([np.flatnonzero(fixed), point[used]]),
-        np.concatenate([arcs.nearest[fixed], center[used]]),
-        np.concatenate([weights[fixed].astype(np.float64), mass[used]]),
-        raw.reshape(H, k) * typical,
-    )

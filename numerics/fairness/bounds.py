@@ -20,7 +20,7 @@ class Bounds:
     Attributes
     ----------
     low, high : ndarray
-        ``(H,)``, from 0 to 1, `low` nowhere above `high`; the lower ones sum to at most 1, the upper ones to at least 1.
+        ``(H,)``, from 0 to 1, `low` nowhere above `high`; the lower ones sum to 1 at most, the upper ones at least.
 
     Raises
     ------

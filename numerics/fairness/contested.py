@@ -13,6 +13,8 @@ from jaxtyping import Bool, Float64, Int64
 
 MARGIN = 0.05
 """Share of all mass that is taken for contested, at least."""
+NEAREST = 16
+"""Points of every colour that are contested for every center, at least."""
 WIDENING = 4.0
 """Times as much mass is contested where a restricted problem has no solution."""
 
@@ -53,14 +55,22 @@ class Contest:
         return Contest(self.nearest, self.columns | more)
 
 
-def contest(priced: Float64[np.ndarray, "n k"], weights: Int64[np.ndarray, "n"], mass: float) -> Contest:
+def contest(
+    priced: Float64[np.ndarray, "n k"],
+    weights: Int64[np.ndarray, "n"],
+    colours: Int64[np.ndarray, "n"],
+    mass: float,
+) -> Contest:
     """The points with the smallest regrets, and their arcs that regret no more than the last of them.
+
+    Whatever they regret, every colour has its nearest points to every center among the arcs: a rare colour has to come
+    from far.
 
     Parameters
     ----------
     priced : ndarray
         ``(n, k)`` squared distances plus prices.
-    weights : ndarray
+    weights, colours : ndarray
         ``(n,)``.
     mass : float
         Mass that is to be contested, at least; all arcs where there is not so much.
@@ -74,5 +84,12 @@ def contest(priced: Float64[np.ndarray, "n k"], weights: Int64[np.ndarray, "n"],
     reached = int(np.searchsorted(np.cumsum(weights[order]), mass))
     if reached >= len(order):
         return Contest(nearest, np.ones(priced.shape, np.bool_))
-    columns = priced - best_two[:, :1] <= doubt[order[reached]]
+    regret = priced - best_two[:, :1]
+    columns = regret <= doubt[order[reached]]
+    regret[columns] = np.inf
+    for colour in np.unique(colours):
+        own = np.flatnonzero(colours == colour)
+        few = min(NEAREST, len(own))
+        closest = own[np.argpartition(regret[own], few - 1, axis=0)[:few]]
+        np.put_along_axis(columns, closest, True, axis=0)
     return Contest(nearest, columns)

@@ -1,7 +1,7 @@
 """Fair assignment by prices: what a federation needs of its points are sums over them.
 
-With normalised prices s (H x k; `Bounds.normalised`) the sum over points of ``w_p min_c (d_pc + s_{h(p) c})`` is a lower
-bound of every fair assignment's cost, equal to it at the best prices (specs/coreset.md, the dual). The minimum is
+With normalised prices s (H x k; `Bounds.normalised`) the sum over points of ``w_p min_c (d_pc + s_{h(p) c})`` is a
+lower bound of every fair assignment's cost, and the best prices reach it (specs/coreset.md, the dual). The minimum is
 smoothed, ``-T_p log sum_c exp(-(d_pc + s_hc) / T_p)``, so that the sums have a gradient (the masses) and a Hessian, and
 `Pricing` climbs by Newton's method. T_p is a share of the point's median squared distance to the centers: a cluster far
 off everything, whose points only large prices move, needs another resolution than those that are close together.
@@ -16,11 +16,12 @@ import numpy as np
 from jaxtyping import Float64, Int64
 from scipy.optimize import minimize
 
-from .bounds import Bounds
+from numerics.fairness.bounds import Bounds
 
 COLD, WARM = 0.06, 0.004
 """First temperature without and with prices of a similar problem."""
-TOLERANCE = 1e-4
+GAP = 1e-4
+"""Relative gain still to be expected at which a search for prices ends."""
 _COOLING = 4.0
 _COLDEST = 1e-7
 _RADII = (4.0, 1.0, 0.25)
@@ -30,6 +31,7 @@ _TRUSTED = 0.4
 _CHUNK = 262_144
 """Distances of a chunk: as many as stay in the cache."""
 
+_SMALLEST = 1e-150
 _Prices = Float64[np.ndarray, "H k"]
 _Duals = Float64[np.ndarray, "2 H k"]
 
@@ -98,8 +100,9 @@ def priced(
             part = own[start : start + rows]
             z, w = squared[part] + shift[colour], weights[part].astype(np.float64)
             if temperature > 0:
+                middle = np.partition(squared[part], k // 2, axis=1)[:, k // 2]
                 # A point at the very place of most centers still needs a temperature above nothing.
-                T = temperature * np.maximum(np.median(squared[part], axis=1), np.finfo(np.float64).tiny ** 0.5)
+                T = temperature * np.maximum(middle, _SMALLEST)
                 exact_part, value_part, masses_part, curvature_part = _smoothed(z, w, T)
                 curvature[colour] += curvature_part
             else:
@@ -159,14 +162,16 @@ class Pricing:
     ----------
     bounds : Bounds
         What is fair.
+    totals : ndarray
+        ``(H,)`` mass of each colour.
     k : int
         Number of centers.
     scale : float or ndarray
-        ``(k,)`` squared distance at which another center takes over: the first trust radius of each center's prices.
-        The median squared distance to the other centers will do.
+        The first trust radius of every price, or ``(k,)`` of each center's: a squared distance at which another center
+        takes over. The cost of a unit of mass will do.
     start : ndarray, optional
         ``(H, k)`` prices of a similar problem, such as a coreset's.
-    tolerance : float
+    gap : float
         Gain still to be expected, relative to the bound, at which the search ends.
 
     Attributes
@@ -186,15 +191,17 @@ class Pricing:
     def __init__(
         self,
         bounds: Bounds,
+        totals: Int64[np.ndarray, "H"],
         k: int,
         scale: float | Float64[np.ndarray, "k"],
         start: _Prices | None = None,
-        tolerance: float = TOLERANCE,
+        gap: float = GAP,
     ) -> None:
         H = len(bounds.low)
-        self._bounds, self._tolerance = bounds, tolerance
+        self._bounds, self._totals, self._gap = bounds, totals, gap
         self._duals = duals_of(bounds.normalised(np.zeros((H, k)) if start is None else start), bounds)
         self._radius: _Prices = np.tile(np.broadcast_to(scale, k), (H, 1)).astype(np.float64)
+        self._first_radius = self._radius
         self._temperature = COLD if start is None else WARM
         self._model: Priced | None = None
         self._steps: list[tuple[_Duals, float]] = []
@@ -205,7 +212,7 @@ class Pricing:
     @property
     def done(self) -> bool:
         """Whether little is still to be gained."""
-        return bool(self.rounds and self.gap_estimate <= self._tolerance * abs(self.bound))
+        return bool(self.rounds and self.gap_estimate <= self._gap * abs(self.bound))
 
     def candidates(self) -> tuple[Float64[np.ndarray, "m H k"], Float64[np.ndarray, "m"]]:
         """Prices to be tried in the next round, and at which temperatures."""
@@ -227,7 +234,7 @@ class Pricing:
         gain = exact[best] - self.bound
         self._resize(answers)
         if gain <= 0:
-            self._radius *= _RADII[-1]
+            self._radius = self._radius * _RADII[-1]
             self._adopt(self._model, 0.0)
             return
         duals, predicted = self._steps[best]
@@ -242,8 +249,11 @@ class Pricing:
         """Go on from the current prices with this model of their surroundings."""
         self._model, self.masses = model, model.masses
         self.shift, self.bound = prices_from(self._duals, self._bounds), model.exact
-        self._steps = [_newton_step(self._duals, model, self._bounds, radius * self._radius) for radius in _RADII]
-        self.gap_estimate = gain + self._steps[0][1]
+        unit = float(self._totals.max())
+        self._steps = [_newton_step(self._duals, model, self._bounds, times * self._radius, unit) for times in _RADII]
+        # Small radii must not pass for a summit: what is to be gained is asked of steps of at least the first radius.
+        free = np.maximum(self._radius, self._first_radius)
+        self.gap_estimate = gain + _newton_step(self._duals, model, self._bounds, free, unit)[1]
 
     def _resize(self, answers: Sequence[Priced]) -> None:
         """Trust radii from what each step did to the masses, the shortest step first."""
@@ -268,10 +278,9 @@ def _excess(masses: _Prices, bounds: Bounds) -> _Prices:
     return excess
 
 
-def _newton_step(start: _Duals, model: Priced, bounds: Bounds, radius: _Prices) -> tuple[_Duals, float]:
-    """Multipliers, none farther than its radius, that the quadratic model likes best, and the gain it predicts."""
+def _newton_step(start: _Duals, model: Priced, bounds: Bounds, radius: _Prices, unit: float) -> tuple[_Duals, float]:
+    """Multipliers, none farther than its radius, that the quadratic model likes best, and the gain it predicts; masses in `unit`s."""
     origin = prices_from(start, bounds)
-    unit = max(1.0, float(np.abs(model.masses).max()))
 
     def loss(flat: Float64[np.ndarray, "v"]) -> tuple[float, Float64[np.ndarray, "v"]]:
         step = prices_from(flat.reshape(start.shape), bounds) - origin
@@ -298,8 +307,8 @@ def prices_of(
     colours: Int64[np.ndarray, "n"],
     bounds: Bounds,
     *,
-    tolerance: float = TOLERANCE,
-    rounds: int = 60,
+    gap: float = 3e-3,
+    rounds: int = 10,
 ) -> Float64[np.ndarray, "H k"]:
     """Good prices for points that are in one place.
 
@@ -307,7 +316,7 @@ def prices_of(
     ----------
     squared, weights, colours, bounds
         As for `numerics.fairness.assignment.fair_assignment`.
-    tolerance : float
+    gap : float
         Gain still to be expected, relative to the bound, at which the search ends.
     rounds : int
         Rounds at most.
@@ -320,8 +329,9 @@ def prices_of(
     k = squared.shape[1]
     nearest = squared.argmin(axis=1)
     held = np.maximum(np.bincount(nearest, weights, k), 1)
-    scale = np.bincount(nearest, weights * np.median(squared, axis=1), k) / held
-    search = Pricing(bounds, k, np.where(scale > 0, scale, scale.max() or 1.0), tolerance=tolerance)
+    scale = np.bincount(nearest, weights * np.partition(squared, k // 2, axis=1)[:, k // 2], k) / held
+    totals = np.bincount(colours, weights, len(bounds.low)).astype(np.int64)
+    search = Pricing(bounds, totals, k, np.where(scale > 0, scale, scale.max() or 1.0), gap=gap)
     while not search.done and search.rounds < rounds:
         shifts, temperatures = search.candidates()
         search.update(

@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Bool, Float64, Int64
 from ortools.graph.python.min_cost_flow import SimpleMinCostFlow
 
-from .contested import MARGIN, WIDENING, Contest, contest
+from numerics.fairness.contested import MARGIN, WIDENING, Contest, contest
 
 _COST_BITS = 61
 """OR-tools multiplies costs by nodes in 64 bits."""
@@ -153,6 +153,25 @@ def min_cost_flow(
     return np.asarray(solver.flows(arcs), np.int64)
 
 
+def flow_within(
+    tail: Int64[np.ndarray, "a"],
+    head: Int64[np.ndarray, "a"],
+    low: Int64[np.ndarray, "a"],
+    high: Int64[np.ndarray, "a"],
+    cost: Float64[np.ndarray, "a"],
+    supply: Int64[np.ndarray, "v"],
+) -> Int64[np.ndarray, "a"] | None:
+    """The cheapest whole flow with ``low <= flow <= high`` on every arc; None if there is none.
+
+    As `min_cost_flow`: a lower bound is flow that is sent already, it has left its tail and waits at its head.
+    """
+    left = supply.copy()
+    np.subtract.at(left, tail, low)
+    np.add.at(left, head, low)
+    flow = min_cost_flow(tail, head, high - low, cost, left)
+    return None if flow is None else flow + low
+
+
 def _transport(
     squared: Float64[np.ndarray, "n k"],
     weights: Int64[np.ndarray, "n"],
@@ -169,12 +188,12 @@ def _transport(
     priced = squared + sign[:, None] * t
     misfit = _misfit(priced.argmin(axis=1), weights, sign, targets)
     mass = max(MARGIN * weights.sum(), WIDENING * misfit)
-    arcs = contest(priced, weights, mass)
+    arcs = contest(priced, weights, np.zeros(len(weights), np.int64), mass)
     while True:
         solved = _on_arcs(squared, weights, sign, targets, arcs)
         if solved is None:
             mass = WIDENING * mass + 1
-            arcs = contest(priced, weights, mass)
+            arcs = contest(priced, weights, np.zeros(len(weights), np.int64), mass)
             continue
         point, center, moved = solved
         t = _potentials(squared, sign, arcs, solved, t)

@@ -7,11 +7,11 @@ from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float64, Int64, Shaped
+from jaxtyping import Int64, Shaped
 
 from numerics.coreset import Coreset as Points
 from numerics.coreset import reduce
-from numerics.fairness import Clustering, Shares, distribute, fair_clustering, plain_clustering
+from numerics.fairness import Algorithm, Clustering, Shares, distribute, fair_clustering, plain_clustering
 from protocols.coreset import LARGEST, MOST_ROWS, Assign, Construction, Counted, Summarise, Summary
 from protocols.payload import PayloadError
 from strategies.conversation import Broadcast, Conversation, Tell
@@ -41,7 +41,7 @@ class Settings:
     projection: int = 0
     min_weight: int = 5
     scale: str = "variance"
-    algorithm: str = "fair-kmeans++"
+    algorithm: Algorithm = "fair-kmeans++"
     balance: float = 1.0
     restarts: int = 5
     center_size: int = 20_000
@@ -169,9 +169,7 @@ def from_config(config: Mapping[str, Any], **common: Any) -> Coreset:
     return Coreset(settings=settings, **common)
 
 
-def _within(
-    federation: Federation, most: int, rng: np.random.Generator
-) -> tuple[Points, Int64[np.ndarray, "n"]]:
+def _within(federation: Federation, most: int, rng: np.random.Generator) -> tuple[Points, Int64[np.ndarray, "n"]]:
     """The union of the sites' points, summed up once more where they are more than `most`; which stands for which."""
     union = federation.union
     if len(union.weights) <= most:

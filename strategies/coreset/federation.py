@@ -27,7 +27,7 @@ class Federation:
     Attributes
     ----------
     shown : dict[str, Summary]
-        What each of them sent, by site in the order of names.
+        What each of them sent, by site in an order that does not depend on the sites' names.
     features : tuple of str
         Names of the columns.
     colours : tuple of str
@@ -49,6 +49,8 @@ class Federation:
         """Those with the columns that most sites have."""
         features = Counter(answer.features for answer in answers.values()).most_common(1)[0][0]
         shown = {site: answer for site, answer in answers.items() if answer.features == features}
+        # In an order of their content, so that what is drawn for a point does not depend on what its site is called.
+        shown = dict(sorted(shown.items(), key=lambda each: (each[1].points.tobytes(), each[1].colour.tobytes())))
         excluded = {
             site: f"its columns are {_listed(answer.features)}; most sites have {_listed(features)}"
             for site, answer in answers.items()
@@ -109,7 +111,7 @@ class Federation:
     def in_units(self, coreset: Coreset) -> Float64[np.ndarray, "n d"]:
         """The points as they are clustered."""
         mean, scale = self.units
-        return (coreset.points - mean) / scale
+        return np.asarray((coreset.points - mean) / scale)
 
     def movement_of(self, site: str = "") -> float:
         """Squared distance of the rows from their points, summed in those units; of one site, or all."""

@@ -1,8 +1,8 @@
 """The fair assignment of all rows, priced over the federation (docs/coreset.md, "Exact assignment").
 
-Centers are given. Prices go down, one for every colour at every center; sums come up: how many rows of each colour would
-go where, and what that would cost. They tell the fusion center how to change the prices, and bound from below what any
-fair assignment of all rows costs.
+Centers are given. Prices go down, one for every colour at every center; sums come up: how many rows of each colour
+would go where, and what that would cost. They tell the fusion center how to change the prices, and bound from below
+what any fair assignment of all rows costs.
 """
 
 from __future__ import annotations
@@ -107,14 +107,19 @@ def _prices(
             answers: dict[str, Masses] = yield Tell(
                 dict.fromkeys(federation.shown, ask),
                 check=_check_masses(federation, shifts),
-                measure={} if found is None else {"cost_lower": found.bound, "gap": pricing.gap_estimate},
+                measure={} if found is None else {"cost_lower": found.bound, "gain_expected": pricing.gap_estimate},
             )
             rounds += 1
             gone = set(federation.shown) - set(answers)
             if gone:
                 break
-            pricing.update([_summed(answers, m) for m in range(len(shifts))])
-            found = _best(pricing, shifts, answers, found)
+            sums = [_summed(answers, m) for m in range(len(shifts))]
+            pricing.update(sums)
+            chosen = [m for m, each in enumerate(sums) if each.masses is pricing.masses]
+            if chosen:  # else none of these prices is better than those before
+                masses = {site: answer.masses[chosen[0]] for site, answer in answers.items()}
+                found = _Found(pricing.shift, masses, pricing.bound)
+            assert found is not None, "the first prices are taken, whatever they are"
         if not gone and found is not None:
             return federation, found
         start = start if found is None else found.shift
@@ -132,17 +137,6 @@ def _summed(answers: Mapping[str, Masses], m: int) -> Priced:
         masses=np.sum([answer.masses[m] for answer in each], axis=0),
         curvature=np.sum([answer.curvature[m] for answer in each], axis=0),
     )
-
-
-def _best(
-    pricing: Pricing, shifts: Float64[np.ndarray, "m H k"], answers: Mapping[str, Masses], before: _Found | None
-) -> _Found:
-    """The prices that `pricing` goes on from, with where each site's rows go at them."""
-    for m, shift in enumerate(shifts):
-        if np.array_equal(shift, pricing.shift):
-            return _Found(shift, {site: answer.masses[m] for site, answer in answers.items()}, pricing.bound)
-    assert before is not None  # the first prices are accepted, whatever they are
-    return replace(before, bound=pricing.bound)
 
 
 # -- checks -----------------------------------------------------------------------------------------------------------

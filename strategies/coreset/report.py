@@ -82,6 +82,8 @@ class Outcome:
     def concluded(self, counted: Mapping[str, Counted], colours: Mapping[str, tuple[str, ...]]) -> Outcome:
         """With what the sites counted; `colours`: in which order each of them did."""
         place = {name: number for number, name in enumerate(self.federation.colours)}
+        # In the federation's order: sums must not depend on what the sites are called.
+        counted = {site: counted[site] for site in self.federation.shown if site in counted}
         counts = {}
         for site, answer in counted.items():
             counts[site] = np.zeros((len(self.plan.centers), len(place)), np.int64)
@@ -97,12 +99,13 @@ class Outcome:
     def total(self) -> Int64[np.ndarray, "k H"]:
         """Rows of each colour in each cluster, of the sites that counted."""
         H = len(self.federation.colours)
-        return np.sum([*self.counts.values(), np.zeros((len(self.plan.centers), H), np.int64)], axis=0)
+        none = np.zeros((len(self.plan.centers), H), np.int64)
+        return np.asarray(sum(self.counts.values(), none))
 
     @property
     def unconfirmed(self) -> list[str]:
         """Sites whose points were clustered, and which did not count their rows."""
-        return [site for site in self.federation.shown if site not in self.counts]
+        return sorted(site for site in self.federation.shown if site not in self.counts)
 
     @property
     def measure(self) -> dict[str, float]:
@@ -195,7 +198,7 @@ def notes_on(outcome: Outcome) -> list[str]:
             " counts and fairness are those of the others, with centers that its points helped to find"
         )
     n_rows = sum(answer.n_rows for answer in federation.shown.values())
-    withheld = {site: answer.withheld for site, answer in federation.shown.items() if answer.withheld}
+    withheld = {site: answer.withheld for site, answer in sorted(federation.shown.items()) if answer.withheld}
     if sum(withheld.values()) > _MANY_WITHHELD * n_rows:
         found.append(
             f"{sum(withheld.values())} of {n_rows} rows, at {', '.join(withheld)}, have a colour that is too rare there"
@@ -211,5 +214,7 @@ def notes_on(outcome: Outcome) -> list[str]:
         found.append("all rows have one colour: this is plain k-means, and fair to nobody in particular")
     empty = int((outcome.total.sum(axis=1) == 0).sum())
     if empty and not outcome.unconfirmed:
-        found.append(f"{empty} of {len(outcome.total)} clusters have no rows: a smaller coreset.k describes the data as well")
+        found.append(
+            f"{empty} of {len(outcome.total)} clusters have no rows: a smaller coreset.k describes the data as well"
+        )
     return found

@@ -146,7 +146,7 @@ import pandas as pd
 
 
 def rows(config):
-    """The lab's rows, for the first process that asks; the next one waits, with a word to the test, and gives up."""
+    """The site's rows, for the first process that asks; the next one waits, with a word to the test, and gives up."""
     folder = Path(config["folder"])
     first = folder / "first"
     if first.exists() and first.read_text() != str(os.getpid()):
@@ -156,9 +156,9 @@ def rows(config):
             time.sleep(0.1)
         os._exit(1)
     first.write_text(str(os.getpid()))
-    return pd.read_csv(folder / "labs" / "lab-2.csv")
+    return pd.read_csv(config["rows"], float_precision="round_trip")
 '''
-"""A lab's own data function, by which its SuperNode is caught between Select and Exchange."""
+"""A site's own data function, by which its SuperNode is caught between its first ask and the next."""
 
 
 def test_a_supernode_that_ends_after_select_is_clustered_by_what_the_others_saw(
@@ -166,7 +166,7 @@ def test_a_supernode_that_ends_after_select_is_clustered_by_what_the_others_saw(
 ) -> None:
     """Flower knows at once that it is gone, so nobody waits for the round's end, and the report says so."""
     (tmp_path / "leaving.py").write_text(LEAVING)
-    labs["lab-2"] |= {"data": "leaving:rows", "folder": str(tmp_path)}
+    labs["lab-2"] |= {"data": "leaving:rows", "rows": str(labs["lab-2"]["data"]), "folder": str(tmp_path)}
     results = tmp_path / "results"
     settings: dict[str, Value] = {"protocol": "sec", "min-sites": 2, "output-dir": str(results)}
     with deployment(tmp_path, labs, {"PYTHONPATH": str(tmp_path)}) as center:

@@ -1,0 +1,138 @@
+"""Fair clustering in one place, as plain as possible: what `numerics.fairness` and whole runs are held against.
+
+Written from Schmidt, Schwiegelshohn and Sohler and from Bera et al. (2019): the whole linear program of a fair
+assignment, the bipartite matching of Algorithm 8, Definition 4's cost for any colour constraint, and all clusterings
+of a few points. It shares no code with `numerics`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import product
+
+import numpy as np
+import scipy.sparse
+from jaxtyping import Float64, Int64
+from scipy.optimize import linear_sum_assignment, linprog
+
+Points = Float64[np.ndarray, "n d"]
+Centers = Float64[np.ndarray, "k d"]
+Colours = Int64[np.ndarray, "n"]
+Counts = Int64[np.ndarray, "k H"]
+
+
+def squares(points: Points, centers: Centers) -> Float64[np.ndarray, "n k"]:
+    """Squared distances."""
+    difference = points[:, np.newaxis] - centers
+    return np.asarray((difference**2).sum(axis=2))
+
+
+def cost_of(points: Points, labels: Int64[np.ndarray, "n"], centers: Centers) -> float:
+    """Of points in their clusters."""
+    return float(((points - centers[labels]) ** 2).sum())
+
+
+# -- what is fair -----------------------------------------------------------------------------------------------------
+
+
+def bounds(totals: Int64[np.ndarray, "H"], alpha: float) -> tuple[np.ndarray, np.ndarray]:
+    """Least and largest share of every colour in an alpha-fair cluster."""
+    share = totals / totals.sum()
+    return alpha * share, np.minimum(1, share / alpha)
+
+
+def violation(counts: Counts, totals: Int64[np.ndarray, "H"], alpha: float) -> float:
+    """Rows by which the worst colour of the worst cluster is outside its bounds."""
+    low, high = bounds(totals, alpha)
+    worst = 0.0
+    for cluster in counts:
+        for h, mass in enumerate(cluster):
+            worst = max(worst, low[h] * cluster.sum() - mass, mass - high[h] * cluster.sum())
+    return worst
+
+
+def balance(counts: Counts, totals: Int64[np.ndarray, "H"]) -> float:
+    """The largest alpha for which all clusters that have rows are alpha-fair."""
+    share = totals / totals.sum()
+    found = 1.0
+    for cluster in counts[counts.sum(axis=1) > 0]:
+        for h, mass in enumerate(cluster):
+            ratio = mass / cluster.sum() / share[h]
+            found = min(found, ratio, 1 / ratio if ratio else 0)
+    return float(found)
+
+
+# -- the cheapest assignments to given centers ------------------------------------------------------------------------
+
+
+def fair_cost(
+    points: Points, weights: Int64[np.ndarray, "n"], colours: Colours, centers: Centers, alpha: float = 1.0
+) -> float:
+    """Of the cheapest fair assignment, points may be split: the linear program with a variable for every point and
+    center, and two constraints for every center and colour."""
+    n, k = len(points), len(centers)
+    totals = np.bincount(colours, weights)
+    low, high = bounds(totals, alpha)
+    place = np.arange(n * k)
+    each = scipy.sparse.csr_array((np.ones(n * k), (place // k, place)))
+    limits = []
+    for h in range(len(totals)):
+        own = (colours[place // k] == h).astype(float)
+        limits.append(scipy.sparse.csr_array((low[h] - own, (place % k, place))))
+        limits.append(scipy.sparse.csr_array((own - high[h], (place % k, place))))
+    solved = linprog(
+        squares(points, centers).ravel(),
+        A_ub=scipy.sparse.vstack(limits),
+        b_ub=np.zeros(2 * k * len(totals)),
+        A_eq=each,
+        b_eq=weights,
+        method="highs",
+    )
+    assert solved.status == 0
+    return float(solved.fun)
+
+
+def matching_cost(points: Points, colours: Colours, centers: Centers) -> float:
+    """Algorithm 8, two colours of equal number: the cheapest perfect matching of blue and red points, a pair costs what
+    its two points pay together at the center that is best for both."""
+    blue, red = (squares(points[colours == h], centers) for h in (0, 1))
+    pair = (blue[:, np.newaxis] + red[np.newaxis]).min(axis=2)
+    return float(pair[linear_sum_assignment(pair)].sum())
+
+
+def colour_cost(
+    points: Points, weights: Int64[np.ndarray, "n"], colours: Colours, centers: Centers, constraint: Counts
+) -> float:
+    """Definition 4: the cheapest assignment with exactly these masses of every colour at every center."""
+    cost = 0.0
+    for h, demand in enumerate(constraint.T):
+        own = colours == h
+        n, k = int(own.sum()), len(centers)
+        place = np.arange(n * k)
+        sums = [scipy.sparse.csr_array((np.ones(n * k), (rows, place))) for rows in (place // k, place % k)]
+        solved = linprog(
+            squares(points[own], centers).ravel(),
+            A_eq=scipy.sparse.vstack(sums),
+            b_eq=np.r_[weights[own], demand],
+            method="highs",
+        )
+        assert solved.status == 0
+        cost += float(solved.fun)
+    return cost
+
+
+# -- all clusterings --------------------------------------------------------------------------------------------------
+
+
+def best_fair(points: Points, colours: Colours, k: int) -> float:
+    """Cost of the best clustering with as many points of either colour in every cluster, by trying all of them."""
+    return min(
+        sum(float(((points[labels == c] - points[labels == c].mean(axis=0)) ** 2).sum()) for c in np.unique(labels))
+        for labels in _all_labels(len(points), k)
+        if all((labels[colours == 0] == c).sum() == (labels[colours == 1] == c).sum() for c in range(k))
+    )
+
+
+def _all_labels(n: int, k: int) -> Iterator[Int64[np.ndarray, "n"]]:
+    for rest in product(range(k), repeat=n - 1):
+        yield np.array((0, *rest))
