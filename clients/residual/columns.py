@@ -17,8 +17,8 @@ from clients.data import (
     numeric,
     party_files,
     quoted,
-    sensitive_columns,
     read_table,
+    sensitive_columns,
     setting,
     split_patterns,
 )

@@ -113,11 +113,6 @@ class Federation:
         mean, scale = self.units
         return np.asarray((coreset.points - mean) / scale)
 
-    def movement_of(self, site: str = "") -> float:
-        """Squared distance of the rows from their points, summed in those units; of one site, or all."""
-        movement = self.shown[site].movement if site else self.union.movement
-        return float((movement / self.units[1] ** 2).sum())
-
 
 def _listed(names: tuple[str, ...]) -> str:
     more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""

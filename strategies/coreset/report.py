@@ -110,10 +110,17 @@ class Outcome:
     @property
     def measure(self) -> dict[str, float]:
         """For the progress line of the last round."""
-        return {"cost": sum(self.costs.values()), "max_violation": self._violation()}
+        return {"cost": sum(self.costs.values()), "max_violation": self.violation}
 
-    def _violation(self) -> float:
+    @property
+    def violation(self) -> float:
+        """The largest distance of a colour's rows in a cluster from their bounds, in rows."""
         return self.federation.bounds(self.balance).violation(self.total)
+
+    @property
+    def movement(self) -> float:
+        """Squared distance of the rows from the points that were clustered, summed in units of `Plan.scale`."""
+        return float((self.points.movement / self.plan.scale**2).sum())
 
     def arrays(self) -> dict[str, Shaped[np.ndarray, "..."]]:
         """The outcome by documented names (docs/coreset.md)."""
@@ -149,13 +156,12 @@ def metrics_of(outcome: Outcome) -> dict[str, float]:
     federation, clustering = outcome.federation, outcome.clustering
     shown = federation.shown.values()
     cost, unfair = sum(outcome.costs.values()), sum(outcome.plain_costs.values())
-    movement = outcome.points.movement / outcome.plan.scale**2
     found = {
         "cost": cost,
         "cost_coreset": clustering.cost,
-        "cost_bound": clustering.cost + float(movement.sum()),
+        "cost_bound": clustering.cost + outcome.movement,
         "cost_unfair": unfair,
-        "max_violation": outcome._violation(),
+        "max_violation": outcome.violation,
         "balance": Bounds.balance(outcome.total, federation.totals / federation.totals.sum()),
         "n_clusters": float((outcome.total.sum(axis=1) > 0).sum()),
         "n_colours": float(len(federation.colours)),
@@ -204,8 +210,7 @@ def notes_on(outcome: Outcome) -> list[str]:
             f"{sum(withheld.values())} of {n_rows} rows, at {', '.join(withheld)}, have a colour that is too rare there"
             " to be sent; their site puts them to the nearest center, and they are not counted"
         )
-    movement = float((outcome.points.movement / outcome.plan.scale**2).sum())
-    if movement > _COARSE * outcome.clustering.cost:
+    if outcome.movement > _COARSE * outcome.clustering.cost:
         found.append(
             "the rows lie farther from their points than the points from their centers: a larger coreset.size, or"
             " coreset.construction=kmeans, may find better centers"
