@@ -23,6 +23,7 @@ from flwr.app import Context, RecordDict
 from jaxtyping import Float64, Int64
 from scipy.special import psi
 
+from benchmarks.processes import memory
 from clients.dispatch import handler_of
 from clients.site import Site, site_name
 from consilience.settings import Value, declared
@@ -141,15 +142,6 @@ class Measured:
     seconds: list[float]
     peak: int
     gamma: Float64[np.ndarray, "c k"]
-
-
-def memory(key: str) -> int:
-    """Bytes this process holds (``VmRSS``) or held at most (``VmHWM``); 0 where the system does not say.
-
-    `resource.getrusage` would not do: its peak starts from what the parent process held.
-    """
-    found = [line for line in _lines(Path("/proc/self/status")) if line.startswith(f"{key}:")]
-    return int(found[0].split()[1]) * 1024 if found else 0
 
 
 def run_way(way: str, path: Path, runs: int, out: Connection) -> None:

@@ -20,7 +20,15 @@ from protocols.faults import Fault, SiteFault, usable_name
 from protocols.message import Ask
 
 _OF_THE_SITE = {
-    *("data", "align-key-file", "allow-single-model", "allow-row-models", "sealed-only", "site-output-dir"),
+    *(
+        "data",
+        "align-key-file",
+        "allow-prices",
+        "allow-row-models",
+        "allow-single-model",
+        "sealed-only",
+        "site-output-dir",
+    ),
     *("agent", "candidates", "min-leaf", "min-weight"),
     *("target", "features", "id", "sensitive", "classes", "clusters", "truth"),
 }

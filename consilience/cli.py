@@ -25,7 +25,7 @@ _KEPT_LINES = 40  # of a failed quiet run's log
 
 _NODE_KEYS: Mapping[str, Mapping[str, Value]] = {
     "bc3e": {"allow-single-model": False},
-    "coreset": {"min-weight": 0},
+    "coreset": {"min-weight": 0, "allow-prices": False},
     "sec": {"candidates": "", "min-leaf": 0, "allow-row-models": False},
     "residual": {"agent": "", "min-leaf": 0, "sealed-only": False},
 }

@@ -49,6 +49,7 @@ class Fault(IntEnum):
     DATA_CHANGED = 37
     SEALED_ONLY = 38
     RARE_COLOURS = 39
+    PRICES_NOT_ALLOWED = 40
 
     @property
     def message(self) -> str:
@@ -120,6 +121,10 @@ _MESSAGES = {
     Fault.RARE_COLOURS: (
         "each of its colours has fewer rows than a point of its coreset must stand for (coreset.min-weight, or "
         "min-weight in its node configuration)"
+    ),
+    Fault.PRICES_NOT_ALLOWED: (
+        "it answers no rounds of prices, whose sums say more of its rows than its coreset does; set allow-prices=true "
+        "in its node configuration to allow that, or coreset.assignment=coreset"
     ),
     Fault.NO_SECRET: (
         "what is sealed for other sites needs a secret that all sites share and the center does not know; set "

@@ -104,7 +104,7 @@ def deployed(
 # -- whole runs -------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Clustered:
     """A run that has ended, and the files that it was about."""
 
@@ -167,13 +167,13 @@ def clusters_of(frame: pd.DataFrame, home: Path, settings: Mapping[str, Any]) ->
     return frame.assign(colour=colour, cluster=kept["cluster"].to_numpy())
 
 
-def cluster(settings: Mapping[str, Any], nodes: Nodes = len(SITES), **options: Any) -> Clustered:
+def cluster(settings: Mapping[str, Any], nodes: Nodes = 3, **options: Any) -> Clustered:
     """A whole run."""
     path = run(settings, nodes, **options)
     return Clustered(*load(path), path, settings)
 
 
-# -- answers that are changed, and what happens between two asks --------------------------------------------------------
+# -- answers that are changed, and what happens between two asks ------------------------------------------------------
 
 
 def forged(place: int, number: int, change: Callable[[Any], Payload]) -> Tamper:
@@ -192,13 +192,11 @@ def forged(place: int, number: int, change: Callable[[Any], Payload]) -> Tamper:
     return tamper
 
 
-def meanwhile(number: int, happens: Callable[[], None]) -> Tamper:
-    """What happens, once, when the first site has answered in this round."""
-    happened = []
+def meanwhile(number: int, happens: Callable[[], None], last: int = len(SITES) - 1) -> Tamper:
+    """What happens when the last site has answered in this round."""
 
     def tamper(at: int, now: int, reply: Message) -> Message:
-        if now == number and not happened:
-            happened.append(True)
+        if (at, now) == (last, number):
             happens()
         return reply
 

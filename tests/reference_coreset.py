@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import product
+from typing import Any
 
 import numpy as np
 import scipy.sparse
@@ -74,22 +75,12 @@ def fair_cost(
     totals = np.bincount(colours, weights)
     low, high = bounds(totals, alpha)
     place = np.arange(n * k)
-    each = scipy.sparse.csr_array((np.ones(n * k), (place // k, place)))
     limits = []
     for h in range(len(totals)):
         own = (colours[place // k] == h).astype(float)
-        limits.append(scipy.sparse.csr_array((low[h] - own, (place % k, place))))
-        limits.append(scipy.sparse.csr_array((own - high[h], (place % k, place))))
-    solved = linprog(
-        squares(points, centers).ravel(),
-        A_ub=scipy.sparse.vstack(limits),
-        b_ub=np.zeros(2 * k * len(totals)),
-        A_eq=each,
-        b_eq=weights,
-        method="highs",
-    )
-    assert solved.status == 0
-    return float(solved.fun)
+        limits += [_sums(low[h] - own, place % k), _sums(own - high[h], place % k)]
+    everyone = _sums(np.ones(n * k), place // k)
+    return _least(squares(points, centers), everyone, weights, scipy.sparse.vstack(limits))
 
 
 def matching_cost(points: Points, colours: Colours, centers: Centers) -> float:
@@ -109,16 +100,28 @@ def colour_cost(
         own = colours == h
         n, k = int(own.sum()), len(centers)
         place = np.arange(n * k)
-        sums = [scipy.sparse.csr_array((np.ones(n * k), (rows, place))) for rows in (place // k, place % k)]
-        solved = linprog(
-            squares(points[own], centers).ravel(),
-            A_eq=scipy.sparse.vstack(sums),
-            b_eq=np.r_[weights[own], demand],
-            method="highs",
-        )
-        assert solved.status == 0
-        cost += float(solved.fun)
+        sums = [_sums(np.ones(n * k), rows) for rows in (place // k, place % k)]
+        cost += _least(squares(points[own], centers), scipy.sparse.vstack(sums), np.r_[weights[own], demand])
     return cost
+
+
+def _sums(factor: Float64[np.ndarray, "v"], rows: Int64[np.ndarray, "v"]) -> Any:
+    """The matrix that sums up the variables of every row, each times its factor."""
+    return scipy.sparse.csr_array((factor, (rows, np.arange(len(factor)))))
+
+
+def _least(cost: Float64[np.ndarray, "n k"], equal: Any, to: Int64[np.ndarray, "e"], not_above_0: Any = None) -> float:
+    """The linear program's optimum."""
+    solved = linprog(
+        cost.ravel(),
+        A_ub=not_above_0,
+        b_ub=None if not_above_0 is None else np.zeros(not_above_0.shape[0]),
+        A_eq=equal,
+        b_eq=to,
+        method="highs",
+    )
+    assert solved.status == 0
+    return float(solved.fun)
 
 
 # -- all clusterings --------------------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -200,7 +201,7 @@ def test_a_column_counts_in_its_standard_deviation_over_all_rows(tmp_path: Path)
 
 
 def test_two_asks_in_all(tmp_path: Path, folder: Path) -> None:
-    path, grid = run_with_grid(own(tmp_path, folder), len(SITES))
+    _, grid = run_with_grid(own(tmp_path, folder), len(SITES))
     asked = [payload for way, content in grid.crossed if way == "to_site" for payload in parcels_of(content)]
     assert asked == [Summarise] * 3 + [Assign] * 3
 
@@ -228,21 +229,21 @@ def test_the_union_of_coresets_is_a_coreset_of_the_union(tmp_path: Path, how: st
     ones = np.ones(len(rows), np.int64)
     for _ in range(6):
         centers = x[rng.choice(len(x), 4, replace=False)] + rng.normal(scale=0.3, size=(4, x.shape[1]))
-        constraint = np.stack([rng.multinomial(total, rng.dirichlet(np.ones(4))) for total in split.arrays["totals"]])
-        for cost in (
-            lambda *points: reference.fair_cost(*points, centers, 0.8),  # noqa: B023  (called at once)
-            lambda *points: reference.colour_cost(*points, centers, constraint.T),  # noqa: B023
-        ):
-            true = cost(x, ones, colour)
+        constraint = np.stack([rng.multinomial(n, rng.dirichlet(np.ones(4))) for n in split.arrays["totals"]], axis=1)
+        measures: list[tuple[Callable[..., float], Any]] = [
+            (reference.fair_cost, 0.8),
+            (reference.colour_cost, constraint),
+        ]
+        for cost, rule in measures:
+            true = cost(x, ones, colour, centers, rule)
             for run in (split, whole):
-                points, weights = run.points, run.arrays["weights"]
-                on_points = cost(points, weights, run.arrays["point_colours"])
+                on_points = cost(run.points, run.arrays["weights"], run.arrays["point_colours"], centers, rule)
                 movement = run.metrics["cost_bound"] - run.metrics["cost_coreset"]
                 assert abs(np.sqrt(true) - np.sqrt(on_points)) <= np.sqrt(movement) + 1e-6
                 assert true <= on_points + movement + 1e-6 * true
 
 
-# -- coresets that do not know colours do not compose (Figure 1) --------------------------------------------------------
+# -- coresets that do not know colours do not compose (Figure 1) ------------------------------------------------------
 
 
 def two_places(left: str, right: str, name: str, seed: int) -> pd.DataFrame:
@@ -286,7 +287,7 @@ def test_what_is_fair_of_all_rows_is_found_where_no_site_could(tmp_path: Path, p
         assert any("one colour" in note for note in alone.report.notes)
 
 
-# -- the exact assignment -----------------------------------------------------------------------------------------------
+# -- the exact assignment ---------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -318,7 +319,7 @@ def test_priced_over_the_federation_the_assignment_is_the_best_of_all_rows(
 
 
 def test_one_site_prices_as_many_do(tmp_path: Path) -> None:
-    """Of points of one row each the union is the same however it is split: so are centers, prices and assignment."""
+    """Of points of one row each the assignment of the points is that of the rows, however they are split."""
     frame = patients(90)
     exact = {"coreset__assignment": "exact", "coreset__size": 90, "coreset__min_weight": 1, "coreset__gap": 1e-7}
     split = cluster(own(tmp_path / "split", write_world(tmp_path / "parties", frame), **exact))
@@ -326,9 +327,7 @@ def test_one_site_prices_as_many_do(tmp_path: Path) -> None:
     for found in (split, whole):
         assert found.metrics["gap"] < 1e-5
         assert found.metrics["cost"] == pytest.approx(found.metrics["cost_coreset"], rel=1e-6)
-    best = {run: fair_cost(run, run.rows()) for run in (split, whole)}
-    for run, cost in best.items():
-        assert run.metrics["cost"] == pytest.approx(cost, rel=1e-6)
+        assert found.metrics["cost"] == pytest.approx(fair_cost(found, found.rows()), rel=1e-6)
 
 
 # -- real sites -------------------------------------------------------------------------------------------------------

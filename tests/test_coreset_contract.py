@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
 from flwr.app import Message, RecordDict
 
 from server.results import load
@@ -27,25 +26,25 @@ class Contract(StrategyContract):
     def nodes(self) -> Nodes:
         return len(SITES)
 
-    @pytest.mark.parametrize("names", [("ada", "bob", "eve"), ("zoe", "kim", "amy")])
-    def test_names_of_the_sites_do_not_matter(self, tmp_path: Path, whole: Path, names: tuple[str, ...]) -> None:
+    def test_names_of_the_sites_do_not_matter(self, tmp_path: Path, whole: Path) -> None:
         """Nor does their order, in which the points stand that are clustered."""
         expected, wanted = load(whole)
-        settings = self.run_config(tmp_path)
-        for old, new in zip(SITES, names, strict=True):
-            (Path(settings["data"]) / f"{old}.csv").rename(Path(settings["data"]) / f"{new}.csv")
-        path = run(settings, self.nodes())
-        report, arrays = load(path)
-        assert report.sites == sorted(names)
-        assert report.metrics == expected.metrics
-        assert report.table == expected.table
-        assert arrays.keys() == wanted.keys()
-        for name, array in wanted.items():
-            np.testing.assert_array_equal(arrays[name], array, err_msg=name)
-        for old, new in zip(SITES, names, strict=True):
-            for name in self.outputs:
-                kept = [home / "sites" / site / name for home, site in ((path, new), (whole, old))]
-                assert kept[0].read_bytes() == kept[1].read_bytes()
+        for names in (("ada", "bob", "eve"), ("zoe", "kim", "amy")):
+            settings = self.run_config(tmp_path / names[0])
+            for old, new in zip(SITES, names, strict=True):
+                (Path(settings["data"]) / f"{old}.csv").rename(Path(settings["data"]) / f"{new}.csv")
+            path = run(settings, self.nodes())
+            report, arrays = load(path)
+            assert report.sites == sorted(names)
+            assert report.metrics == expected.metrics
+            assert report.table == expected.table
+            assert arrays.keys() == wanted.keys()
+            for name, array in wanted.items():
+                np.testing.assert_array_equal(arrays[name], array, err_msg=name)
+            for old, new in zip(SITES, names, strict=True):
+                for name in self.outputs:
+                    kept = [home / "sites" / site / name for home, site in ((path, new), (whole, old))]
+                    assert kept[0].read_bytes() == kept[1].read_bytes()
 
     def test_a_late_answer_is_ignored(self, tmp_path: Path, whole: Path, asked: list[int]) -> None:
         """The coreset once more instead of the counts is no more than silence; with two asks there is no later one."""
@@ -63,10 +62,8 @@ class Contract(StrategyContract):
 
 
 class TestPoints(Contract):
-    pass
+    """Of which the center makes fewer before it clusters them."""
 
-
-class TestReduced(Contract):
     settings = {"coreset__center_size": 9, "coreset__balance": 0.8}  # noqa: RUF012
 
 

@@ -5,10 +5,11 @@ It remembers which point stands for which row; a site that has lost its memory f
 
 from __future__ import annotations
 
+from dataclasses import fields
 from functools import partial
 
 import numpy as np
-from jaxtyping import Float64, Int, Shaped, UInt8
+from jaxtyping import Float64, Int, Int64, UInt8
 
 from clients.coreset.check import MIN_WEIGHT, check_lines
 from clients.coreset.columns import open_shard
@@ -24,7 +25,7 @@ from protocols.faults import Fault, SiteFault
 
 __all__ = ["check_lines", "open_shard"]
 
-_GROUP, _SETTINGS = "group", "settings"
+_GROUP, _SETTINGS, _ROWS, _CENTERS, _TOLD = "group", "settings", "rows", "centers", "told"
 
 
 # -- the coreset ------------------------------------------------------------------------------------------------------
@@ -34,10 +35,24 @@ _GROUP, _SETTINGS = "group", "settings"
 def sum_up(ask: Summarise, site: Site) -> Summary:
     """The coreset of all rows; which point stands for which is remembered."""
     _check_construction(ask)
+    if not site.simulated and site.lane != "0":
+        raise SiteFault(Fault.MALFORMED_ASK, "a site's own rows are summed up once in a run")
+    _agree(site, _SETTINGS, _construction(ask))
     with single_threaded():
         summary, group = _summary(ask, site)
-    site.memory[_GROUP], site.memory[_SETTINGS] = _packed(group), _settings(ask)
+    site.memory[_GROUP], site.memory[_ROWS] = _packed(group), _first_rows(site.shard)
     return summary
+
+
+def _agree(site: Site, name: str, *words: object) -> None:
+    """Hold the fusion center to its word: what it once said in a run, it may repeat and not change.
+
+    Sums over one set of rows say little of a row; the same sums over many sets of them may say all.
+    """
+    digest = np.array(digest_of(words), np.int64)
+    if name in site.memory and not np.array_equal(site.memory[name], digest):
+        raise SiteFault(Fault.MALFORMED_ASK, f"other {name} than those of an earlier ask of this run")
+    site.memory[name] = digest
 
 
 def _check_construction(ask: Construction) -> None:
@@ -54,15 +69,16 @@ def _check_construction(ask: Construction) -> None:
 def _summary(ask: Construction, site: Site) -> tuple[Summary, Int[np.ndarray, "n"]]:
     """The coreset, and which of its points stands for each row (-1: none)."""
     points: Points = site.shard
-    first = next(points.blocks())
+    digest = _first_rows(points)
+    # Rows that are somebody's are summed up in one way, whatever the seed: points of several ways overlap.
+    rng = np.random.default_rng(digest.tolist()) if site.config.get("protocol") else site.rng_of(digest.tolist())
     found = summarise(
         points,
         ask.size,
         construction=ask.construction,
         projection=ask.projection,
         scale=ask.scaled,
-        # Given by the rows: the same in every ask of this run, whatever the site is called.
-        rng=site.rng_of(digest_of((first.x, first.colour))),
+        rng=rng,
     )
     unit = np.sqrt(moments(found.coreset)[1]) if ask.scaled else np.ones(len(points.features))
     coreset, index, n_merged, n_withheld = merge_light(
@@ -90,9 +106,15 @@ def _min_weight(ask: Construction, site: Site) -> int:
     return max(ask.min_weight, site.whole_number("min-weight", 1 if site.simulated else MIN_WEIGHT))
 
 
-def _settings(ask: Construction) -> Shaped[np.ndarray, "five"]:
-    """What the points depend on, as numbers."""
-    return np.array([ask.size, ask.construction == "kmeans", ask.projection, ask.min_weight, ask.scaled], np.int64)
+def _construction(ask: Construction) -> tuple[int | str, ...]:
+    """What the points depend on."""
+    return tuple(getattr(ask, field.name) for field in fields(Construction))
+
+
+def _first_rows(points: Points) -> Int64[np.ndarray, "eight"]:
+    """A digest of the first block: where a file is changed in place, these rows or their number mostly change, too."""
+    first = next(points.blocks())
+    return np.array(digest_of((first.x, first.colour)), np.int64)
 
 
 def _packed(group: Int[np.ndarray, "n"]) -> UInt8[np.ndarray, "n width"]:
@@ -113,7 +135,8 @@ def _unpacked(packed: UInt8[np.ndarray, "n width"]) -> Int[np.ndarray, "n"]:
 @answers(Assign)
 def assign(ask: Assign, site: Site) -> Counted:
     """Every row to the center of its point, or to one of those among which its point is shared out."""
-    rows = _rows(ask, site, ask.colours, ask.centers, ask.scale)
+    rows = _rows(ask, site)
+    _agree(site, _TOLD, ask)
     weights = np.bincount(rows.group[rows.group >= 0])
     if len(ask.point) and (ask.point.min() < 0 or ask.center.min() < 0 or ask.center.max() >= len(ask.centers)):
         raise SiteFault(Fault.MALFORMED_ASK, "a share names a point or a center that is not there")
@@ -128,7 +151,9 @@ def assign(ask: Assign, site: Site) -> Counted:
 @answers(Price)
 def price(ask: Price, site: Site) -> Masses:
     """Sums over the rows at each table of prices."""
-    rows = _rows(ask, site, ask.colours, ask.centers, ask.scale)
+    if not (site.simulated or site.config.get("allow-prices", False)):
+        raise SiteFault(Fault.PRICES_NOT_ALLOWED)
+    rows = _rows(ask, site)
     if ask.shifts.shape[1:] != (len(ask.colours), len(ask.centers)) or (ask.temperatures < 0).any():
         raise SiteFault(Fault.MALFORMED_ASK, "the prices are not those of these colours and centers")
     with single_threaded():
@@ -144,7 +169,8 @@ def price(ask: Price, site: Site) -> Masses:
 @answers(Settle)
 def settle(ask: Settle, site: Site) -> Counted:
     """Every row to a center, as many of each colour to each as was agreed."""
-    rows = _rows(ask, site, ask.colours, ask.centers, ask.scale)
+    rows = _rows(ask, site)
+    _agree(site, _TOLD, ask)
     expected = (len(ask.colours), len(ask.centers))
     if ask.targets.shape != expected or ask.shift.shape != expected or (ask.targets < 0).any():
         raise SiteFault(Fault.MALFORMED_ASK, "the targets are not those of these colours and centers")
@@ -153,24 +179,22 @@ def settle(ask: Settle, site: Site) -> Counted:
         return _concluded(rows, labels, ask.plain, site)
 
 
-def _rows(
-    ask: Construction,
-    site: Site,
-    colours: tuple[str, ...],
-    centers: Float64[np.ndarray, "k d"],
-    scale: Float64[np.ndarray, "d"],
-) -> Rows:
+def _rows(ask: Assign | Price | Settle, site: Site) -> Rows:
     """The site's rows, and which point stands for each; found again where that is forgotten."""
     points: Points = site.shard
-    if centers.shape[1] != len(points.features) or not len(centers) or (scale <= 0).any():
+    if ask.centers.shape[1] != len(points.features) or not len(ask.centers) or (ask.scale <= 0).any():
         raise SiteFault(Fault.MALFORMED_ASK, "the centers are not those of the site's columns")
-    if _GROUP in site.memory and np.array_equal(site.memory[_SETTINGS], _settings(ask)):
+    _check_construction(ask)
+    _agree(site, _SETTINGS, _construction(ask))
+    _agree(site, _CENTERS, ask.centers, ask.scale)
+    if _GROUP in site.memory:
+        if not np.array_equal(site.memory[_ROWS], _first_rows(points)):
+            raise SiteFault(Fault.DATA_CHANGED, "its first rows are others than before")
         group = _unpacked(site.memory[_GROUP])
     else:
-        _check_construction(ask)
         with single_threaded():
             group = _summary(ask, site)[1]
-    return Rows(points, group, colours, centers / scale, scale)
+    return Rows(points, group, ask.colours, ask.centers / ask.scale, ask.scale)
 
 
 def _concluded(rows: Rows, labels: Int[np.ndarray, "n"], plain: Float64[np.ndarray, "c d"], site: Site) -> Counted:

@@ -27,6 +27,7 @@ _FEASIBLE = 1e-9
 """Gain of an arc, beside the mean cost of a unit, that is rounding."""
 _RADIUS = 0.1
 """First radius of the box of prices, beside the mean cost of a unit."""
+_LEAST_UNIT = 1e-3
 _WIDENING = 4.0
 _Prices = Float64[np.ndarray, "H k"]
 
@@ -185,9 +186,10 @@ class _Problem:
         priced = self.squared + prices[self.colours]
         nearest = self.settled(priced.argmin(axis=1), prices)
         total = float(self.weights.sum())
+        # Where all points are at centers their cost says nothing about prices; distances between centers do.
+        unit = max(nearest.cost / total, _LEAST_UNIT * float(self.squared.mean()))
         arcs = contest(priced, self.weights, self.colours, MARGIN * total)
-        idle = _FEASIBLE * float(self.weights @ self.squared.min(axis=1)) / total
-        radius = np.full(prices.shape, max(_RADIUS * nearest.cost / total, idle))
+        radius, idle = np.full(prices.shape, _RADIUS * unit), _FEASIBLE * unit
         bound = nearest.bound
         while True:
             point, center, moved, raw, cut = on_arcs(
@@ -228,4 +230,3 @@ class _Problem:
         mass = flow[:support]
         used = mass > 0
         return self.assignment(best.point[used], best.center[used], mass[used], best.prices, best.bound)
-

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float64, Int64
+from scipy.optimize import Bounds as Box
 from scipy.optimize import minimize
 
 from numerics.fairness.bounds import Bounds
@@ -201,7 +202,6 @@ class Pricing:
         self._bounds, self._totals, self._gap = bounds, totals, gap
         self._duals = duals_of(bounds.normalised(np.zeros((H, k)) if start is None else start), bounds)
         self._radius: _Prices = np.tile(np.broadcast_to(scale, k), (H, 1)).astype(np.float64)
-        self._first_radius = self._radius
         self._temperature = COLD if start is None else WARM
         self._model: Priced | None = None
         self._steps: list[tuple[_Duals, float]] = []
@@ -251,9 +251,7 @@ class Pricing:
         self.shift, self.bound = prices_from(self._duals, self._bounds), model.exact
         unit = float(self._totals.max())
         self._steps = [_newton_step(self._duals, model, self._bounds, times * self._radius, unit) for times in _RADII]
-        # Small radii must not pass for a summit: what is to be gained is asked of steps of at least the first radius.
-        free = np.maximum(self._radius, self._first_radius)
-        self.gap_estimate = gain + _newton_step(self._duals, model, self._bounds, free, unit)[1]
+        self.gap_estimate = gain + self._steps[0][1]
 
     def _resize(self, answers: Sequence[Priced]) -> None:
         """Trust radii from what each step did to the masses, the shortest step first."""
@@ -279,7 +277,10 @@ def _excess(masses: _Prices, bounds: Bounds) -> _Prices:
 
 
 def _newton_step(start: _Duals, model: Priced, bounds: Bounds, radius: _Prices, unit: float) -> tuple[_Duals, float]:
-    """Multipliers, none farther than its radius, that the quadratic model likes best, and the gain it predicts; masses in `unit`s."""
+    """Multipliers, none farther than its radius, that the quadratic model likes best, and the gain it predicts.
+
+    `unit` is a large mass, in which the optimiser counts.
+    """
     origin = prices_from(start, bounds)
 
     def loss(flat: Float64[np.ndarray, "v"]) -> tuple[float, Float64[np.ndarray, "v"]]:
@@ -295,8 +296,8 @@ def _newton_step(start: _Duals, model: Priced, bounds: Bounds, radius: _Prices, 
         start.ravel(),
         jac=True,
         method="L-BFGS-B",
-        bounds=np.stack([np.maximum(start - radius, 0.0).ravel(), (start + radius).ravel()], axis=1),
-        options={"maxiter": 1000, "maxfun": 2000, "maxcor": 30, "ftol": 1e-13, "gtol": 1e-9},
+        bounds=Box(np.maximum(start - radius, 0.0).ravel(), (start + radius).ravel()),
+        options={"maxiter": 200, "maxfun": 400, "maxcor": 20, "ftol": 1e-9, "gtol": 1e-9},
     )
     return found.x.reshape(start.shape), max(0.0, -float(found.fun) * unit)
 

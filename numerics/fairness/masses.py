@@ -71,7 +71,8 @@ def whole_targets(
         np.concatenate([totals, np.zeros(H * k + k, np.int64), [-totals.sum()]]),
     )
     assert flow is not None, "fractional masses within whole bounds exist, hence whole ones"
-    return flow[: H * k].reshape(H, k)
+    targets: Int64[np.ndarray, "H k"] = flow[: H * k].reshape(H, k)
+    return targets
 
 
 def share_out(targets: Int64[np.ndarray, "H k"], masses: Float64[np.ndarray, "S H k"]) -> Int64[np.ndarray, "S H k"]:
@@ -82,8 +83,7 @@ def share_out(targets: Int64[np.ndarray, "H k"], masses: Float64[np.ndarray, "S 
     targets : ndarray
         ``(H, k)`` whole masses of all sites together.
     masses : ndarray
-        ``(S, H, k)`` of each site; a site's mass of a colour, over all centers, is whole up to rounding errors: its rows
-        of that colour.
+        ``(S, H, k)`` of each site; over all centers they sum, up to rounding errors, to the site's rows of a colour.
 
     Returns
     -------
@@ -124,7 +124,7 @@ def share_out(targets: Int64[np.ndarray, "H k"], masses: Float64[np.ndarray, "S 
 def _rounded_shares(masses: Float64[np.ndarray, "k"], total: int) -> Int64[np.ndarray, "k"]:
     """Whole numbers that sum to the total, in proportion, those with the largest remainders rounded up."""
     scaled = near_whole(masses * (total / masses.sum()))
-    whole = np.floor(scaled).astype(np.int64)
+    whole: Int64[np.ndarray, "k"] = np.floor(scaled).astype(np.int64)
     order = np.argsort(whole - scaled, kind="stable")
     missing = total - int(whole.sum())
     np.add.at(whole, order[: max(0, missing)], 1)
@@ -134,7 +134,7 @@ def _rounded_shares(masses: Float64[np.ndarray, "k"], total: int) -> Int64[np.nd
 def _nearest_fair(
     masses: Float64[np.ndarray, "H k"], bounds: Bounds, totals: Int64[np.ndarray, "H"]
 ) -> Float64[np.ndarray, "H k"]:
-    """Fair masses with the given totals at the least sum of differences: a linear program over ``y = m + up - down``."""
+    """Fair masses with the given totals, at the least sum of differences ``up + down`` of ``y = m + up - down``."""
     H, k = masses.shape
     eye = scipy.sparse.eye_array(H * k, format="csr")
     size = scipy.sparse.csr_array((np.ones(H * k), (np.arange(H * k), np.tile(np.arange(k), H))), shape=(H * k, k))
@@ -145,17 +145,18 @@ def _nearest_fair(
     limits, flat = scipy.sparse.vstack([over, short], format="csr"), masses.ravel()
     found = linprog(
         np.ones(2 * H * k),
-        A_ub=scipy.sparse.hstack([limits, -limits]),
+        A_ub=scipy.sparse.hstack([limits, -limits], format="csr"),
         b_ub=-(limits @ flat),
-        A_eq=scipy.sparse.hstack([of_colour, -of_colour]),
+        A_eq=scipy.sparse.hstack([of_colour, -of_colour], format="csr"),
         b_eq=totals - of_colour @ flat,
-        bounds=np.stack([np.zeros(2 * H * k), np.concatenate([np.full(H * k, np.inf), flat])], axis=1),
+        bounds=list(zip([0.0] * (2 * H * k), [np.inf] * (H * k) + flat.tolist(), strict=True)),
         method="highs",
     )
     if found.status != 0:
         raise ArithmeticError(f"fair masses near {H} x {k} given ones were not found: {found.message}")
-    up, down = np.split(found.x, 2)
-    return np.maximum(flat + up - down, 0.0).reshape(H, k)
+    up, down = np.split(np.asarray(found.x), 2)
+    fair: Float64[np.ndarray, "H k"] = np.maximum(flat + up - down, 0.0).reshape(H, k)
+    return fair
 
 
 def _scaled(
@@ -172,4 +173,5 @@ def _scaled(
 
 
 def _ratio(wanted: Int64[np.ndarray, "*s"], had: Float64[np.ndarray, "*s"]) -> Float64[np.ndarray, "*s"]:
-    return np.divide(wanted, had, out=np.zeros(had.shape), where=had > 0)
+    ratio: Float64[np.ndarray, "*s"] = np.divide(wanted, had, out=np.zeros(had.shape), where=had > 0)
+    return ratio

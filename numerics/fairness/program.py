@@ -9,6 +9,8 @@ solution on whatever arcs, and its prices stay near good ones until the arcs say
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import scipy.sparse
 from jaxtyping import Bool, Float64, Int64
@@ -88,7 +90,7 @@ def on_arcs(
     breaks = [kind.breaks(rim) for kind in kinds]
     n_breaks = [len(costs) for _, costs in breaks]
 
-    def padded(place: int) -> scipy.sparse.csr_array:
+    def padded(place: int) -> Any:
         kind, (matrix, _) = kinds[place], breaks[place]
         rows = len(kind.cells)
         parts = [kind.sign * gets[kind.cells], -kind.sign * size[kind.cells].multiply(kind.share[kind.cells, None])]
@@ -119,13 +121,14 @@ def on_arcs(
         raise ArithmeticError(f"the linear program of {n_arcs} arcs was not solved: {result.message}")
     raw, cut = np.zeros(H * k), np.zeros(H * k, np.bool_)
     multipliers = np.split(-result.ineqlin.marginals, [len(below.cells)])
-    broken = np.split(result.x[n_arcs + k :] > 10 * _TOLERANCE, np.cumsum(n_breaks)[:-1])
+    solution = np.asarray(result.x)
+    broken = np.split(solution[n_arcs + k :] > 10 * _TOLERANCE, np.cumsum(n_breaks)[:-1])
     for kind, values, (matrix, _), used in zip(
         kinds, [-result.eqlin.marginals[len(contested) + k :], *multipliers], breaks, broken, strict=True
     ):
         raw[kind.cells] += kind.sign * values
         cut[kind.cells] |= abs(matrix) @ used > 0
-    mass = result.x[:n_arcs] * unit
+    mass = solution[:n_arcs] * unit
     used = mass > _TOLERANCE * unit
     return (
         np.concatenate([np.flatnonzero(fixed), point[used]]),

@@ -166,6 +166,8 @@ def from_config(config: Mapping[str, Any], **common: Any) -> Coreset:
             f"coreset.algorithm={settings.algorithm} makes pairs of one row of each of two colours, which are balanced"
             " exactly: set coreset.balance=1, or another algorithm"
         )
+    if config["protocol"] and common.get("repetitions", 1) > 1:
+        raise FusionError("a party's own rows are summed up once; leave repetitions out")
     return Coreset(settings=settings, **common)
 
 

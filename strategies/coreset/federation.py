@@ -52,7 +52,7 @@ class Federation:
         # In an order of their content, so that what is drawn for a point does not depend on what its site is called.
         shown = dict(sorted(shown.items(), key=lambda each: (each[1].points.tobytes(), each[1].colour.tobytes())))
         excluded = {
-            site: f"its columns are {_listed(answer.features)}; most sites have {_listed(features)}"
+            site: f"left out: its columns are {_listed(answer.features)}; most sites have {_listed(features)}"
             for site, answer in answers.items()
             if site not in shown
         }

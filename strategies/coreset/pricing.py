@@ -113,6 +113,8 @@ def _prices(
             gone = set(federation.shown) - set(answers)
             if gone:
                 break
+            # In the federation's order: sums must not depend on what the sites are called.
+            answers = {site: answers[site] for site in federation.shown}
             sums = [_summed(answers, m) for m in range(len(shifts))]
             pricing.update(sums)
             chosen = [m for m, each in enumerate(sums) if each.masses is pricing.masses]
@@ -123,7 +125,8 @@ def _prices(
         if not gone and found is not None:
             return federation, found
         start = start if found is None else found.shift
-        federation = federation.without(dict.fromkeys(sorted(gone), "did not answer while all rows were priced"))
+        why = "left out: it did not answer while all rows were priced"
+        federation = federation.without(dict.fromkeys(sorted(gone), why))
         if not federation.shown:
             raise FusionError("no site is left to price rows of")
 

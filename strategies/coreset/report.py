@@ -217,6 +217,9 @@ def notes_on(outcome: Outcome) -> list[str]:
         )
     if len(federation.colours) == 1:
         found.append("all rows have one colour: this is plain k-means, and fair to nobody in particular")
+    told = [set(answer.colours) for answer in federation.shown.values()]
+    if len(told) > 1 and sum(map(len, told)) == len(federation.colours):
+        found.append("no colour is at two sites: are they spelled alike everywhere?")
     empty = int((outcome.total.sum(axis=1) == 0).sum())
     if empty and not outcome.unconfirmed:
         found.append(

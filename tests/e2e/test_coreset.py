@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -24,12 +25,20 @@ pytestmark = [pytest.mark.e2e, pytest.mark.usefixtures("quick")]
 BRISK = {"FLWR_SUPEREXEC_TASK_POLL_INTERVAL": "0.1"}
 """A SuperNode looks every so many seconds, by default 1, whether there is a message to start a process for."""
 
-SHORT: dict[str, Value] = {"protocol": "coreset", "coreset.k": 3, "coreset.size": 12, "coreset.restarts": 1}
+SHORT: dict[str, Value] = {"protocol": "coreset", "min-sites": 3, "coreset.k": 3, "coreset.size": 12}
+
+FEWER: dict[str, Value] = {**SHORT, "min-sites": 2}
 
 COLUMNS: dict[str, Value] = {"sensitive": "sex", "id": "patient", "features": " ".join(FEATURES)}
 
-CAREFUL = SITES[1], 20
-"""A site whose own `min-weight` is larger than what the fusion center asks."""
+LEAST = {"clinic": 5, "hospital": 20, "practice": 5}
+"""Rows behind a point, at each site: one site's own configuration insists on more than the fusion center asks."""
+
+SUMS = ("Summary", "Masses", "Counted")
+"""All that a site may answer."""
+
+LEAVES = "practice"
+"""The site whose SuperNode ends in a run."""
 
 
 def of_the_run(settings: Mapping[str, Value]) -> dict[str, Value]:
@@ -37,27 +46,13 @@ def of_the_run(settings: Mapping[str, Value]) -> dict[str, Value]:
     return {key.replace(".", "__").replace("-", "_"): value for key, value in settings.items()}
 
 
-def write_parties(folder: Path) -> Path:
-    """A file for every site, as many women as men in all of them together; returns the folder."""
-    frame = patients().assign(patient=lambda known: "case-" + known["patient"])
-    return write_files(folder, dealt(frame))
-
-
 def in_simulation(tmp_path: Path, folder: Path, settings: Mapping[str, Value], **options: Any) -> Path:
     """The run on the files of `folder` as a simulation does it, in this process."""
-    places: list[dict[str, Any]] = [{"partition-id": n, "num-partitions": len(SITES)} for n in range(len(SITES))]
-    places[SITES.index(CAREFUL[0])]["min-weight"] = CAREFUL[1]
+    places = [
+        {"partition-id": place, "num-partitions": len(LEAST), "min-weight": LEAST[site]}
+        for place, site in enumerate(LEAST)
+    ]
     return run(config(tmp_path, **of_the_run({**settings, **COLUMNS, "data": str(folder)})), places, **options)
-
-
-def nodes_of(folder: Path, directories: Path) -> dict[str, dict[str, Value]]:
-    """Each site's node configuration: its file and its own directory."""
-    nodes: dict[str, dict[str, Value]] = {
-        site: {**COLUMNS, "site": site, "data": str(folder / f"{site}.csv"), "site-output-dir": str(directories / site)}
-        for site in SITES
-    }
-    nodes[CAREFUL[0]]["min-weight"] = CAREFUL[1]
-    return nodes
 
 
 # -- the simulation engine --------------------------------------------------------------------------------------------
@@ -82,6 +77,59 @@ def test_a_scenario_is_the_same_in_the_simulation_engine_and_in_process(flower: 
 # -- the deployment engine --------------------------------------------------------------------------------------------
 
 
+def nodes_of(tmp_path: Path, folder: Path) -> dict[str, dict[str, Value]]:
+    """Each site's node configuration: its file and its own directory; the last has its rows from its own function."""
+    nodes: dict[str, dict[str, Value]] = {
+        site: {
+            **COLUMNS,
+            "site": site,
+            "data": str(folder / f"{site}.csv"),
+            "site-output-dir": str(tmp_path / "own" / site),
+        }
+        for site in SITES
+    }
+    nodes["hospital"]["min-weight"] = LEAST["hospital"]
+    (tmp_path / "leaving.py").write_text(LEAVING)
+    nodes[LEAVES] |= {"data": "leaving:rows", "rows": str(folder / f"{LEAVES}.csv"), "folder": str(tmp_path)}
+    return nodes
+
+
+def test_three_sites_beside_their_own_data(tmp_path: Path) -> None:
+    """The assignment of the points, and that of all rows; then a SuperNode ends after it has sent its coreset.
+
+    All is as in a simulation on the same rows, bit for bit, and the sites' own lists of clusters are what the fusion
+    center says of them.
+    """
+    folder, own = tmp_path / "files", tmp_path / "own"
+    write_files(folder, dealt(patients().assign(patient=lambda known: "case-" + known["patient"])))
+    rows: dict[str, Value] = {**SHORT, "coreset.assignment": "exact", "coreset.price-rounds": 2}
+    with deployment(tmp_path, nodes_of(tmp_path, folder), {**BRISK, "PYTHONPATH": str(tmp_path)}) as center:
+        costs = {}
+        for name, settings in {"points": SHORT, "rows": rows}.items():
+            found = deployed_run(center, tmp_path / name, settings)
+            again = in_simulation(tmp_path / f"{name}-again", folder, settings)
+            assert_equal(found, again)
+            assert_fair_in_all_rows(found, folder, own)
+            assert_nothing_of_a_row(found, folder)
+            for site in SITES:
+                kept = (own / site / "clusters.csv").read_bytes()
+                assert kept == (again / "sites" / site / "clusters.csv").read_bytes()
+                assert not (own / site / "errors.log").exists()
+            costs[name] = load(found)[0].metrics["cost"]
+        assert costs["rows"] < costs["points"]
+        assert load(found)[0].metrics["cost_lower"] <= costs["rows"] * (1 + 1e-9)
+
+        before = (own / LEAVES / "clusters.csv").read_bytes()
+        ended = run_without_its_end(center, tmp_path)
+    lost = in_simulation(tmp_path / "ended-again", folder, FEWER, tamper=silent(SITES.index(LEAVES), [2]))
+    assert_equal(ended, lost)
+    assert (own / LEAVES / "clusters.csv").read_bytes() == before
+    clustered = clusters_in(ended, folder)
+    assert clustered.report.missing == {LEAVES: ["round 2: its node failed (Flower error code 5)"]}
+    assert any(f"{LEAVES}: sent a coreset and did not confirm" in note for note in clustered.report.notes)
+    assert_told(clustered, clustered.rows(*SITES[:2], homes=own))
+
+
 def deployed_run(center: Deployment, folder: Path, settings: Mapping[str, Value]) -> Path:
     """A run on the SuperNodes with its results and log in a new `folder`; returns the results directory."""
     folder.mkdir()
@@ -92,83 +140,57 @@ def deployed_run(center: Deployment, folder: Path, settings: Mapping[str, Value]
         started.end()
 
 
-def rows_of(found: Path, folder: Path, homes: Path, *sites: str) -> tuple[Clustered, pd.DataFrame]:
-    """A run's results, and the rows of these sites' files with the clusters that the sites have kept."""
-    clustered = Clustered(*load(found), found, {**COLUMNS, "data": str(folder)})
-    return clustered, clustered.rows(*sites, homes=homes)
+def run_without_its_end(center: Deployment, tmp_path: Path) -> Path:
+    """A run in which the SuperNode of the site that leaves ends as soon as it is asked for the second time."""
+    settings: dict[str, Value] = {**FEWER, "output-dir": str(tmp_path / "ended")}
+    (tmp_path / "trap").touch()
+    started = start_deployed_run(APP, settings, center.env, tmp_path / "log")
+    try:
+        await_file(tmp_path / "asked-again", started, 150)
+        center.supernodes[LEAVES].terminate()
+        center.supernodes[LEAVES].wait(30)
+        return results_of(started.wait(150))
+    finally:
+        (tmp_path / "over").touch()
+        started.end()
 
 
-def cost_of(clustered: Clustered, rows: pd.DataFrame) -> float:
-    """Of rows in their clusters."""
-    return float(((clustered.in_units(rows) - clustered.centers[rows["cluster"]]) ** 2).sum())
+def clusters_in(found: Path, folder: Path) -> Clustered:
+    """A run's results and the files that it was about."""
+    return Clustered(*load(found), found, {**COLUMNS, "data": str(folder)})
+
+
+def assert_fair_in_all_rows(found: Path, folder: Path, own: Path) -> None:
+    """As many women as men in every cluster, by the sites' own lists; there are equally many in all."""
+    clustered = clusters_in(found, folder)
+    rows = clustered.rows(homes=own)
+    assert clustered.report.missing == {}
+    assert len(rows) == clustered.metrics["n_rows"] == len(patients())
+    women, men = clustered.counts(rows).T
+    np.testing.assert_array_equal(women, men)
+    assert clustered.metrics["max_violation"] == 0
+    assert_told(clustered, rows)
+
+
+def assert_told(clustered: Clustered, rows: pd.DataFrame) -> None:
+    """What the fusion center says of these rows is what comes out of the rows themselves."""
+    np.testing.assert_array_equal(clustered.arrays["counts"], clustered.counts(rows))
+    cost = ((clustered.in_units(rows) - clustered.centers[rows["cluster"]]) ** 2).sum()
+    np.testing.assert_allclose(clustered.metrics["cost"], cost, rtol=1e-9)
 
 
 def assert_nothing_of_a_row(found: Path, folder: Path) -> None:
-    """The fusion center's results hold no row's name, no row, and no value of one."""
-    rows = pd.concat(pd.read_csv(path) for path in sorted(folder.glob("*.csv")))
+    """The fusion center's results hold no row's name, no value of a row, and no point of fewer rows than agreed."""
+    rows = pd.concat(pd.read_csv(folder / f"{site}.csv") for site in SITES)
     values = rows[[*FEATURES]].to_numpy()
     written = "".join(path.read_text() for path in found.rglob("*") if path.suffix in {".json", ".jsonl", ".html"})
     assert not [word for word in [*rows["patient"], *map(repr, values.ravel().tolist())] if word in written]
-    arrays = load(found)[1]
-    for array in arrays.values():
-        assert not (np.isin(array, values) if array.dtype.kind == "f" else np.isin(array, rows["patient"])).any()
+    _, arrays = load(found)
+    for name, array in arrays.items():
+        assert not np.isin(array, values if array.dtype.kind == "f" else rows["patient"]).any(), name
     assert not (found / "sites").exists()
-
-
-def test_three_sites_beside_their_own_files(tmp_path: Path) -> None:
-    """Fair in all rows, as the sites' own lists of clusters say; the points', and the rows', assignment.
-
-    All is as in a simulation on the same files, bit for bit, and a site that insists on more rows behind a point is
-    heard.
-    """
-    folder, own = write_parties(tmp_path / "files"), tmp_path / "own"
-    priced: dict[str, Value] = {**SHORT, "coreset.assignment": "exact", "coreset.price-rounds": 2}
-    costs = {}
-    with deployment(tmp_path, nodes_of(folder, own), BRISK) as center:
-        for name, settings in {"points": SHORT, "rows": priced}.items():
-            found = deployed_run(center, tmp_path / name, settings)
-            again = in_simulation(tmp_path / f"{name}-again", folder, settings)
-            assert_equal(found, again)
-            assert_nothing_of_a_row(found, folder)
-            clustered, rows = rows_of(found, folder, own)
-            counts = clustered.counts(rows)
-            np.testing.assert_array_equal(clustered.arrays["counts"], counts)
-            np.testing.assert_array_equal(counts[:, 0], counts[:, 1])
-            assert counts.sum() == clustered.metrics["n_rows"] == len(patients())
-            assert clustered.metrics["max_violation"] == 0
-            np.testing.assert_allclose(clustered.metrics["cost"], cost_of(clustered, rows), rtol=1e-9)
-            assert clustered.report.missing == {}
-            for site in SITES:
-                kept = (own / site / "clusters.csv").read_bytes()
-                assert kept == (again / "sites" / site / "clusters.csv").read_bytes()
-                assert not (own / site / "errors.log").exists()
-            costs[name] = clustered.metrics["cost"]
-    assert load(found)[0].metrics["cost_lower"] <= costs["rows"] <= costs["points"]
-
-
-def test_a_supernode_that_ends_after_its_coreset(tmp_path: Path) -> None:
-    """Nobody waits for it, its points have helped to find the centers, and what is said is said of the others' rows."""
-    folder, own = write_parties(tmp_path / "files"), tmp_path / "own"
-    nodes = nodes_of(folder, own)
-    *others, leaves = SITES
-    (tmp_path / "leaving.py").write_text(LEAVING)
-    nodes[leaves] |= {"data": "leaving:rows", "rows": str(folder / f"{leaves}.csv"), "folder": str(tmp_path)}
-    settings: dict[str, Value] = {**SHORT, "min-sites": 2, "output-dir": str(tmp_path / "results")}
-    with deployment(tmp_path, nodes, {**BRISK, "PYTHONPATH": str(tmp_path)}) as center:
-        started = start_deployed_run(APP, settings, center.env, tmp_path / "log")
-        try:
-            await_file(tmp_path / "asked-again", started, 150)
-            center.supernodes[leaves].terminate()
-            center.supernodes[leaves].wait(30)
-            found = results_of(started.wait(150))
-        finally:
-            (tmp_path / "over").touch()
-            started.end()
-    gone = silent(SITES.index(leaves), [2])
-    assert_equal(found, in_simulation(tmp_path / "again", folder, {**SHORT, "min-sites": 2}, tamper=gone))
-    clustered, rows = rows_of(found, folder, own, *others)
-    assert clustered.report.missing == {leaves: ["round 2: its node failed (Flower error code 5)"]}
-    assert any(f"{leaves}: sent a coreset and did not confirm" in note for note in clustered.report.notes)
-    np.testing.assert_array_equal(clustered.arrays["counts"], clustered.counts(rows))
-    np.testing.assert_allclose(clustered.metrics["cost"], cost_of(clustered, rows), rtol=1e-9)
-    assert not (own / leaves / "clusters.csv").exists()
+    sent = [line for line in map(json.loads, (found / "ledger.jsonl").open()) if line["direction"] == "from_site"]
+    assert {line["payload"] for line in sent} <= {"envelope", *(f"coreset.{name}" for name in SUMS)}
+    n_points = {line["site"]: line["fields"]["points"]["shape"][0] for line in sent if "points" in line["fields"]}
+    assert all(n_points[site] * least <= len(patients()) / len(SITES) for site, least in LEAST.items())
+    assert arrays["weights"].min() >= min(LEAST.values())

@@ -146,17 +146,19 @@ import pandas as pd
 
 
 def rows(config):
-    """The site's rows, for the first process that asks; the next one waits, with a word to the test, and gives up."""
+    """The site's rows; in the trap only the first process gets them: the next one waits, with a word to the test."""
     folder = Path(config["folder"])
     first = folder / "first"
-    if first.exists() and first.read_text() != str(os.getpid()):
+    trapped = (folder / "trap").exists()
+    if trapped and first.exists() and first.read_text() != str(os.getpid()):
         (folder / "asked-again").touch()
         deadline = time.monotonic() + 300
         while not (folder / "over").exists() and time.monotonic() < deadline:
             time.sleep(0.1)
         os._exit(1)
-    first.write_text(str(os.getpid()))
-    return pd.read_csv(config["rows"], float_precision="round_trip")
+    if trapped:
+        first.write_text(str(os.getpid()))
+    return pd.read_csv(config["rows"])
 '''
 """A site's own data function, by which its SuperNode is caught between its first ask and the next."""
 
@@ -166,6 +168,7 @@ def test_a_supernode_that_ends_after_select_is_clustered_by_what_the_others_saw(
 ) -> None:
     """Flower knows at once that it is gone, so nobody waits for the round's end, and the report says so."""
     (tmp_path / "leaving.py").write_text(LEAVING)
+    (tmp_path / "trap").touch()
     labs["lab-2"] |= {"data": "leaving:rows", "rows": str(labs["lab-2"]["data"]), "folder": str(tmp_path)}
     results = tmp_path / "results"
     settings: dict[str, Value] = {"protocol": "sec", "min-sites": 2, "output-dir": str(results)}

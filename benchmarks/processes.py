@@ -1,0 +1,53 @@
+"""What is measured in a process of its own, and what such a process knows of itself. Imports no library."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+SINGLE_THREAD = {name: "1" for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")}
+"""Environment of a process whose libraries compute with one thread."""
+_ROOT = Path(__file__).parents[1]
+
+
+def told(command: Sequence[str], limit: float) -> dict[str, Any] | str:
+    """What a process of one thread says in its last line, as JSON; or in a few words why it says nothing.
+
+    Parameters
+    ----------
+    command : sequence of str
+        Program and arguments; it is run in the repository's directory.
+    limit : float
+        Seconds after which it is ended.
+    """
+    environment = {**os.environ, **SINGLE_THREAD}
+    try:
+        done = subprocess.run(command, cwd=_ROOT, env=environment, timeout=limit, capture_output=True, text=True)
+    except subprocess.TimeoutExpired:
+        return f"did not end within {limit:g} s"
+    if done.returncode:
+        lines = done.stderr.strip().splitlines()
+        return f"ended with {done.returncode}: {lines[-1] if lines else 'no message'}"
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def memory(key: str) -> int:
+    """Bytes this process holds (``VmRSS``) or held at most (``VmHWM``); 0 where the system does not say.
+
+    `resource.getrusage` would not do: its peak starts from what the parent process held.
+    """
+    status = Path("/proc/self/status")
+    found = [
+        line for line in (status.read_text().splitlines() if status.exists() else []) if line.startswith(f"{key}:")
+    ]
+    return int(found[0].split()[1]) * 1024 if found else 0
+
+
+def load() -> str:
+    """Processes that wanted to run at the same time in the last 1, 5 and 15 minutes; these are among them."""
+    return "load " + " ".join(f"{value:.1f}" for value in os.getloadavg())
