@@ -17,7 +17,6 @@ from flwr.app import Message
 from benchmarks.coreset_peers import EQUAL, Centers, Colours, Rows, people
 from benchmarks.processes import load
 from numerics.coreset import summarise
-from numerics.distances import squared_distances
 from numerics.fairness import Shares, distribute, fair_clustering
 from numerics.points import Points
 from server.results import load as load_results
@@ -152,7 +151,8 @@ def with_coreset(x: Rows, colour: Colours, k: int, restarts: int) -> Found:
     shares = Shares(given.point, given.center, given.mass.astype(np.int64))
     rows = distribute(x, np.ones(len(x), np.int64), summary.group.astype(np.int64), shares, found.centers)
     marks.append(time.perf_counter())
-    return Found(*np.diff(marks).tolist(), cost=_cost(x, rows, found.centers))
+    summing, clustering, giving = np.diff(marks).tolist()
+    return Found(summing, clustering, giving, _cost(x, rows, found.centers))
 
 
 def _cost(x: Rows, rows: Shares, centers: Centers) -> float:
@@ -163,10 +163,10 @@ def _cost(x: Rows, rows: Shares, centers: Centers) -> float:
 def measure_with(data: str, sizes: Sequence[int], clusters: Sequence[int], restarts: int, limit: float) -> None:
     """Print seconds with and without a coreset; without, until a run has taken a third of `limit` seconds."""
     print(
-        f"\nWith and without a coreset of {LOCATIONS} k locations (the paper's Figures 2 right and 3): diabetes by gender,"
-        f" {restarts} starts, 1 thread; {load()}\n"
-        f"{'k':>4} {'rows':>7} {'without s':>9} {'with s':>7} {'coreset':>8} {'clusters':>8} {'rows':>6} {'faster':>7} | "
-        f"{'cost by that without':>20}"
+        f"\nWith and without a coreset of {LOCATIONS} k locations (Figures 2 right and 3): diabetes by gender, {restarts}"
+        f" start, 1 thread; {load()}\n"
+        f"{'k':>4} {'rows':>7} {'without s':>9} {'with s':>7} {'coreset':>8} {'clusters':>8} {'rows':>6} {'faster':>7} |"
+        f" {'cost by that without':>20}"
     )
     for k in clusters:
         last = 0.0

@@ -1,7 +1,7 @@
 """PyPI ``fair-kmeans`` and ``bico``, run by a Python that has them: ``PYTHON benchmarks/coreset_rival.py WAY IN OUT``.
 
 IN is an ``.npz`` with ``x`` (n d), ``colour`` (n), ``k``, ``size`` and ``seeds``; OUT gets the centers of every seed,
-``(seeds k d)``, and with the ways that make coresets their ``points``, ``weights`` and ``colours``, one after the other.
+``(seeds k d)``, and of the ways that make coresets their ``points``, ``weights`` and ``colours``, one after another.
 It prints, as JSON, for every seed the seconds and how many points were clustered. Nothing of the project is imported
 here and nothing of the project imports this: ``bico`` is under the GPL.
 """
@@ -10,24 +10,28 @@ import json
 import sys
 import time
 from importlib import import_module
+from typing import Any
 
 import numpy as np
 
+Array = np.ndarray[Any, np.dtype[Any]]
 
-def fair(x, weights, colour, k, seed, fast=False):  # type: ignore[no-untyped-def]
+
+def fair(x: Array, weights: Array, colour: Array, k: int, seed: int, fast: bool = False) -> Array:
     """Centers of `fair_kmeans`, full or fast."""
     method = import_module("fair_kmeans").FairKMeans(n_clusters=k, random_state=seed)
-    return method.fit(x, sample_weight=weights, color=colour, fast=fast).cluster_centers_
+    centers: Array = method.fit(x, sample_weight=weights, color=colour, fast=fast).cluster_centers_
+    return centers
 
 
-def coreset(x, size, k, seed):  # type: ignore[no-untyped-def]
+def coreset(x: Array, size: int, k: int, seed: int) -> tuple[Array, Array]:
     """Points and whole weights of `bico`."""
     method = import_module("bico").BICO(n_clusters=k, summary_size=size, random_state=seed)
     method.fit(np.ascontiguousarray(x))
     return method.coreset_points_.copy(), np.rint(method.coreset_weights_).astype(np.int64)
 
 
-def coloured_coreset(x, colour, size, k, seed):  # type: ignore[no-untyped-def]
+def coloured_coreset(x: Array, colour: Array, size: int, k: int, seed: int) -> tuple[Array, Array, Array]:
     """Points, weights and colours of one coreset for each colour."""
     parts = [coreset(x[colour == h], size, k, seed) for h in (0, 1)]
     colours = np.repeat([0, 1], [len(points) for points, _ in parts]).astype(np.int32)
@@ -35,7 +39,7 @@ def coloured_coreset(x, colour, size, k, seed):  # type: ignore[no-untyped-def]
     return points, weights, colours
 
 
-def run(way, x, colour, k, size, seed):  # type: ignore[no-untyped-def]
+def run(way: str, x: Array, colour: Array, k: int, size: int, seed: int) -> tuple[Array, Array, Array, Array]:
     """Centers, and the points, weights and colours that they are of."""
     if way in ("full", "fast"):
         weights = np.ones(len(x), np.int64)
@@ -64,9 +68,11 @@ def main() -> None:
         found.append(run(way, x, colour, k, size, seed))
         seconds.append(time.perf_counter() - started)
     centers, points, weights, colours = zip(*found, strict=True)
-    arrays = {} if way in ("full", "fast") else {"points": points, "weights": weights, "colours": colours}
-    joined = {name: np.concatenate(parts) for name, parts in arrays.items()}
-    np.savez(target, centers=np.stack(centers), **joined)
+    arrays = {"centers": np.stack(centers)}
+    if way not in ("full", "fast"):
+        parts = {"points": points, "weights": weights, "colours": colours}
+        arrays |= {name: np.concatenate(each) for name, each in parts.items()}
+    np.savez(target, **arrays)  # type: ignore[arg-type]
     print(json.dumps({"seconds": seconds, "points": [len(each) for each in points]}))
 
 

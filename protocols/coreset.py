@@ -150,7 +150,7 @@ class Masses(Payload):
         Sum over the rows of ``min_c (d_pc + s_hc)``, where d_pc is the squared distance to center c and s_hc the
         price for its colour there.
     value : ndarray
-        The same with a softened minimum, ``-temperature log sum_c exp(-(...) / temperature)``.
+        The same with a softened minimum, ``-T_p log sum_c exp(-(d_pc + s_hc) / T_p)`` (numerics/fairness/dual.py).
     masses : ndarray
         Rows of each colour that go to each center, softened in the same way.
     curvature : ndarray
@@ -178,7 +178,8 @@ class Price(Construction, answer=Masses):
     shifts : ndarray
         m tables of prices, added to the squared distance of a row of colour h from center c.
     temperatures : ndarray
-        How much the minimum is softened with each; 0: not at all.
+        How much the minimum is softened with each, as a share of a row's median squared distance to the centers; 0:
+        not at all.
     """
 
     colours: tuple[str, ...]

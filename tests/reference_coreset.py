@@ -121,6 +121,7 @@ def _least(cost: Float64[np.ndarray, "n k"], equal: Any, to: Int64[np.ndarray, "
         method="highs",
     )
     assert solved.status == 0
+    assert solved.fun is not None
     return float(solved.fun)
 
 

@@ -143,7 +143,7 @@ def meet_targets(
         own = np.flatnonzero(colour == h)
         if len(own) != target.sum():
             raise SiteFault(Fault.DATA_CHANGED, "a colour has another number of rows than it had")
-        _meet(rows, own, regret, labels, target)
+        _meet(rows, own, regret, labels, target, shift[h])
     return labels
 
 
@@ -153,6 +153,7 @@ def _meet(
     regret: Float64[np.ndarray, "n"],
     labels: Int64[np.ndarray, "n"],
     target: Int64[np.ndarray, "k"],
+    prices: Float64[np.ndarray, "k"],
 ) -> None:
     """Change the clusters of some rows of one colour, so that every center has its number of them."""
     excess = np.bincount(labels[own], minlength=len(target)) - target
@@ -168,7 +169,7 @@ def _meet(
         contested *= 2
     free = np.sort(free)
     squared = squared_distances(_rows_at(rows, free), rows.centers)
-    flow = capacitated(squared, np.ones(len(free), np.int64), left)
+    flow = capacitated(squared, np.ones(len(free), np.int64), left, potentials=prices)
     labels[free[flow.point]] = flow.center
 
 
