@@ -1,6 +1,7 @@
 """Coreset: one pass beside scikit-learn's, other fair k-means, 100 seeds, fair assignment, whole runs and their growth.
 
 Run it with ``python -m benchmarks.coreset``; ``--help`` shows what can be left out. docs/benchmarks.md has figures.
+Everything has one thread, and seconds are the processor's: what else runs on the machine adds little to them.
 """
 
 from __future__ import annotations
@@ -182,9 +183,9 @@ def _assigned(n_points: int, colours: int, balance: float, seed: int) -> tuple[f
     colour = np.arange(n_points) % colours
     squared = squared_distances(x, plus_plus(x, weights, CENTERS, rng))
     bounds = Bounds.of(np.bincount(colour, weights) / weights.sum(), balance)
-    started = time.perf_counter()
+    started = time.process_time()
     given = fair_assignment(squared, weights, colour, bounds)
-    return time.perf_counter() - started, (given, bounds, float(weights @ squared.min(axis=1)))
+    return time.process_time() - started, (given, bounds, float(weights @ squared.min(axis=1)))
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -128,9 +128,9 @@ def run_way(way: str, path: Path, n_rows: int, size: int, threshold: float) -> P
         x = read_rows(path)
         summary = birch(x, threshold) if way == "Birch" else mini_batch(x, size)
     loaded = memory("VmRSS")
-    started = time.perf_counter()
+    started = time.process_time()
     representatives, movement = summary()
-    seconds, peak = time.perf_counter() - started, memory("VmHWM")
+    seconds, peak = time.process_time() - started, memory("VmHWM")
 
     from numerics.coreset.nearest import nearest
 

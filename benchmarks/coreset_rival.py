@@ -64,9 +64,9 @@ def main() -> None:
         import_module(name)
     found, seconds = [], []
     for seed in seeds:
-        started = time.perf_counter()
+        started = time.process_time()
         found.append(run(way, x, colour, k, size, seed))
-        seconds.append(time.perf_counter() - started)
+        seconds.append(time.process_time() - started)
     centers, points, weights, colours = zip(*found, strict=True)
     arrays = {"centers": np.stack(centers)}
     if way not in ("full", "fast"):

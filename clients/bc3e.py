@@ -76,7 +76,7 @@ def _refuse_single_model(shard: Ensemble, site: Site) -> None:
 
     Consent is the site's: it stands in the node configuration. A simulated site has none: there the run's key counts.
     """
-    allowed = site.config.get("allow-single-model", False)
+    allowed = site.consents("allow-single-model")
     if site.simulated:
         allowed = allowed or site.config.get("bc3e.allow-single-model", False)
     if len(shard.classifiers) + len(shard.clusterings) < 2 and not allowed:

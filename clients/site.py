@@ -14,6 +14,7 @@ import numpy as np
 from flwr.app import Context
 
 from clients.memory import Arrays, Memory, MemoryStore
+from clients.pledges import Pledges
 from clients.shards import cell_settings, own_data, party_name, shard
 from consilience.durable import replacing
 from protocols.faults import Fault, SiteFault, usable_name
@@ -106,6 +107,8 @@ class Site:
         Which draw of the scenario this lane works on.
     memory : Memory
         What it remembers between asks.
+    pledges : Pledges
+        What the center may not say otherwise in this run.
     """
 
     name: str
@@ -116,6 +119,7 @@ class Site:
     round: int
     session: str
     lane: str
+    pledges: Pledges
     _arrays: Arrays
     _store: MemoryStore
 
@@ -135,6 +139,7 @@ class Site:
             round=ask.round,
             session=ask.session,
             lane="0",
+            pledges=Pledges(context.state, context.run_id),
             _arrays=store.load(ask.round) if ask.parcels else {},
             _store=store,
         )
@@ -195,6 +200,19 @@ class Site:
             raise SiteFault(
                 Fault.BAD_CONFIGURATION, f"configuration: {key} must be a whole number, 1 or greater, not {value!r}"
             )
+        return value
+
+    def consents(self, key: str) -> bool:
+        """Whether the site's own configuration allows what `key` stands for.
+
+        Raises
+        ------
+        SiteFault
+            If it is neither true nor false: a text such as "false" must not count as consent.
+        """
+        value = self.config.get(key, False)
+        if type(value) is not bool:
+            raise SiteFault(Fault.BAD_CONFIGURATION, f"configuration: {key} must be true or false, not {value!r}")
         return value
 
     def write(self, name: str, save: Callable[[Path], object]) -> None:

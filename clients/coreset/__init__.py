@@ -25,7 +25,9 @@ from protocols.faults import Fault, SiteFault
 
 __all__ = ["check_lines", "open_shard"]
 
-_GROUP, _SETTINGS, _ROWS, _CENTERS, _TOLD = "group", "settings", "rows", "centers", "told"
+MOST_TABLES, MOST_TABLES_OF_A_RUN = 8, 2000
+"""Tables of prices that a real site answers in one ask, and in all."""
+_GROUP, _ROWS = "group", "rows"
 
 
 # -- the coreset ------------------------------------------------------------------------------------------------------
@@ -35,24 +37,21 @@ _GROUP, _SETTINGS, _ROWS, _CENTERS, _TOLD = "group", "settings", "rows", "center
 def sum_up(ask: Summarise, site: Site) -> Summary:
     """The coreset of all rows; which point stands for which is remembered."""
     _check_construction(ask)
-    if not site.simulated and site.lane != "0":
-        raise SiteFault(Fault.MALFORMED_ASK, "a site's own rows are summed up once in a run")
-    _agree(site, _SETTINGS, _construction(ask))
+    _hold_to(site, "construction", _construction(ask))
     with single_threaded():
         summary, group = _summary(ask, site)
     site.memory[_GROUP], site.memory[_ROWS] = _packed(group), _first_rows(site.shard)
     return summary
 
 
-def _agree(site: Site, name: str, *words: object) -> None:
-    """Hold the fusion center to its word: what it once said in a run, it may repeat and not change.
-
-    Sums over one set of rows say little of a row; the same sums over many sets of them may say all.
-    """
-    digest = np.array(digest_of(words), np.int64)
-    if name in site.memory and not np.array_equal(site.memory[name], digest):
-        raise SiteFault(Fault.MALFORMED_ASK, f"other {name} than those of an earlier ask of this run")
-    site.memory[name] = digest
+def _hold_to(site: Site, name: str, *words: object) -> None:
+    """Hold the fusion center to its word (clients/pledges.py); a scenario's rows are nobody's, and asked in any way."""
+    if site.simulated:
+        return
+    if site.lane != "0":
+        raise SiteFault(Fault.MALFORMED_ASK, "a party's own rows are asked for once in a run, in one lane")
+    if not site.pledges.keeps(name, str(digest_of(words))):
+        raise SiteFault(Fault.MALFORMED_ASK, f"another {name} than in an earlier ask of this run")
 
 
 def _check_construction(ask: Construction) -> None:
@@ -136,7 +135,7 @@ def _unpacked(packed: UInt8[np.ndarray, "n width"]) -> Int[np.ndarray, "n"]:
 def assign(ask: Assign, site: Site) -> Counted:
     """Every row to the center of its point, or to one of those among which its point is shared out."""
     rows = _rows(ask, site)
-    _agree(site, _TOLD, ask)
+    _hold_to(site, "assignment", ask)
     weights = np.bincount(rows.group[rows.group >= 0])
     if len(ask.point) and (ask.point.min() < 0 or ask.center.min() < 0 or ask.center.max() >= len(ask.centers)):
         raise SiteFault(Fault.MALFORMED_ASK, "a share names a point or a center that is not there")
@@ -151,9 +150,10 @@ def assign(ask: Assign, site: Site) -> Counted:
 @answers(Price)
 def price(ask: Price, site: Site) -> Masses:
     """Sums over the rows at each table of prices."""
-    if not (site.simulated or site.config.get("allow-prices", False)):
+    if not (site.simulated or site.consents("allow-prices")):
         raise SiteFault(Fault.PRICES_NOT_ALLOWED)
     rows = _rows(ask, site)
+    _check_tables(ask, rows, site)
     if ask.shifts.shape[1:] != (len(ask.colours), len(ask.centers)) or (ask.temperatures < 0).any():
         raise SiteFault(Fault.MALFORMED_ASK, "the prices are not those of these colours and centers")
     with single_threaded():
@@ -170,7 +170,7 @@ def price(ask: Price, site: Site) -> Masses:
 def settle(ask: Settle, site: Site) -> Counted:
     """Every row to a center, as many of each colour to each as was agreed."""
     rows = _rows(ask, site)
-    _agree(site, _TOLD, ask)
+    _hold_to(site, "assignment", ask)
     expected = (len(ask.colours), len(ask.centers))
     if ask.targets.shape != expected or ask.shift.shape != expected or (ask.targets < 0).any():
         raise SiteFault(Fault.MALFORMED_ASK, "the targets are not those of these colours and centers")
@@ -179,14 +179,23 @@ def settle(ask: Settle, site: Site) -> Counted:
         return _concluded(rows, labels, ask.plain, site)
 
 
+def _check_tables(ask: Price, rows: Rows, site: Site) -> None:
+    """Of so many centers, or so many tables, that hardly any row is left for each, counts would be the rows."""
+    if site.simulated:
+        return
+    many = len(ask.centers) * _min_weight(ask, site) > len(rows.group)
+    if many or len(ask.shifts) > MOST_TABLES or site.pledges.count("tables", len(ask.shifts)) > MOST_TABLES_OF_A_RUN:
+        raise SiteFault(Fault.MALFORMED_ASK, "more centers or tables of prices than this site answers")
+
+
 def _rows(ask: Assign | Price | Settle, site: Site) -> Rows:
     """The site's rows, and which point stands for each; found again where that is forgotten."""
     points: Points = site.shard
     if ask.centers.shape[1] != len(points.features) or not len(ask.centers) or (ask.scale <= 0).any():
         raise SiteFault(Fault.MALFORMED_ASK, "the centers are not those of the site's columns")
     _check_construction(ask)
-    _agree(site, _SETTINGS, _construction(ask))
-    _agree(site, _CENTERS, ask.centers, ask.scale)
+    _hold_to(site, "construction", _construction(ask))
+    _hold_to(site, "clustering", ask.centers, ask.scale)
     if _GROUP in site.memory:
         if not np.array_equal(site.memory[_ROWS], _first_rows(points)):
             raise SiteFault(Fault.DATA_CHANGED, "its first rows are others than before")

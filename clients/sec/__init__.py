@@ -132,7 +132,7 @@ def _candidates(ask: Select, site: Site) -> tuple[Candidate, ...]:
     except CandidateError as error:
         logger.error("site %s: %s", site.name, error)
         raise SiteFault(Fault.BAD_CANDIDATES, str(error)) from error
-    if site.config.get("sec.allow-row-models" if site.simulated else "allow-row-models", False):
+    if site.consents("sec.allow-row-models" if site.simulated else "allow-row-models"):
         return candidates
     allowed = tuple(each for each in candidates if each.method not in ROW_MODELS)
     if not allowed:
