@@ -37,7 +37,9 @@ from benchmarks.coreset_peers import (
 )
 from benchmarks.processes import load
 from numerics.distances import squared_distances
-from numerics.fairness import Assignment, Bounds, fair_assignment, plain_clustering
+from numerics.fairness.assignment import Assignment, fair_assignment
+from numerics.fairness.bounds import Bounds
+from numerics.fairness.clustering import plain_clustering
 from numerics.fairness.seeding import TOLERANCE, lloyd, plus_plus
 from numerics.threads import single_threaded
 from scenarios.coreset.drawn import Planted
@@ -46,7 +48,7 @@ PARTS = ("pass", "peers", "seeds", "assignment", "run", "with", "growth")
 SEEDS_ROWS, SEEDS_K, SEEDS_SIZE = 4520, 5, 1000
 """As many rows as bank has, equally many of both colours."""
 DIRECT = 10
-"""Clusterings of all rows that coresets are held against."""
+"""Fair clusterings of all rows that coresets are held against; others there are as many as seeds."""
 CENTERS = 10
 WITH_ROWS = (1000, 2000, 4000, 10_000, 30_000, 90_000)
 _HEAVIEST = 99
@@ -61,8 +63,10 @@ class Task:
 
     Attributes
     ----------
-    of_coreset, of_rows : Callable
-        Centers by seed, of a coreset or of all rows.
+    of_coreset : Callable
+        Centers of a coreset, by seed.
+    direct : Sequence of float
+        What centers that were found from all rows cost, for every seed.
     cost : Callable
         What centers cost on all rows.
     polish : Callable
@@ -70,7 +74,7 @@ class Task:
     """
 
     of_coreset: Callable[[int], Centers]
-    of_rows: Callable[[int], Centers]
+    direct: Sequence[float]
     cost: Callable[[Centers], float]
     polish: Callable[[Centers], Centers]
 
@@ -91,7 +95,7 @@ def measure_seeds(n_seeds: int, data: str, python: str, limit: float) -> None:
         " best of clustering all rows\n"
         f"{'':34} {'median':>7} {'worst':>7}  {'median':>7} {'worst':>7}  {'median':>7} {'worst':>7}"
     )
-    plain, fair = _plain(x, colour), _fair(x, colour)
+    plain, fair = _plain(x, colour, n_seeds), _fair(x, colour)
     _print_ratios("k-means++, colours unseen", plain, [plain.of_coreset(seed) for seed in seeds])
     theirs = rival(python, "plain", x, colour, SEEDS_K, SEEDS_SIZE, seeds, limit) if python else ""
     if not isinstance(theirs, str):
@@ -102,19 +106,19 @@ def measure_seeds(n_seeds: int, data: str, python: str, limit: float) -> None:
 
 
 def _print_ratios(name: str, task: Task, centers: Sequence[Centers]) -> None:
-    direct = [task.cost(task.of_rows(seed)) for seed in range(DIRECT)]
-    costs = np.array([task.cost(each) for each in centers])
+    costs, direct = np.array([task.cost(each) for each in centers]), np.array(task.direct)
     own = np.array([task.cost(task.polish(each)) for each in centers])
-    _print_ratio_row(name, (costs / statistics.median(direct), costs / own, costs / min(direct)))
-    middle, best, here = statistics.median(direct), min(direct), np.ones(DIRECT)
-    _print_ratio_row("  all rows", (np.array(direct) / middle, here, np.array(direct) / best))
+    _print_ratio_row(name, (costs / np.median(direct), costs / own, costs / direct.min()))
+    _print_ratio_row(
+        f"  all rows, {len(direct)} seeds", (direct / np.median(direct), np.ones(1), direct / direct.min())
+    )
 
 
 def _print_ratio_row(name: str, ratios: Sequence[Float64[np.ndarray, "s"]]) -> None:
     print(f"{name:34} " + "  ".join(f"{np.median(each):7.4f} {each.max():7.4f}" for each in ratios), flush=True)
 
 
-def _plain(x: Rows, colour: Colours) -> Task:
+def _plain(x: Rows, colour: Colours, n_direct: int) -> Task:
     """k-means++ that sees no colours."""
     weights = np.ones(len(x), np.int64)
 
@@ -125,7 +129,10 @@ def _plain(x: Rows, colour: Colours) -> Task:
 
     return Task(
         of_coreset,
-        lambda seed: plain_clustering(x, weights, SEEDS_K, restarts=RESTARTS, rng=np.random.default_rng(seed))[0],
+        [
+            plain_clustering(x, weights, SEEDS_K, restarts=RESTARTS, rng=np.random.default_rng(seed))[1]
+            for seed in range(n_direct)
+        ],
         lambda centers: float(squared_distances(x, centers).min(axis=1).sum()),
         lambda centers: lloyd(x, weights, centers)[0],
     )
@@ -144,7 +151,7 @@ def _fair(x: Rows, colour: Colours) -> Task:
 
     return Task(
         lambda seed: summarised_clustered(x, colour, SEEDS_K, SEEDS_SIZE, RESTARTS, seed)[0],
-        lambda seed: clustered(x, colour, SEEDS_K, RESTARTS, seed)[0],
+        [fair_cost(x, colour, clustered(x, colour, SEEDS_K, RESTARTS, seed)[0]) for seed in range(DIRECT)],
         partial(fair_cost, x, colour),
         polish,
     )

@@ -17,7 +17,9 @@ from benchmarks.processes import load, told
 from consilience.settings import declared
 from numerics.coreset import Coreset, summarise
 from numerics.distances import squared_distances
-from numerics.fairness import Bounds, fair_assignment, fair_clustering
+from numerics.fairness.assignment import fair_assignment
+from numerics.fairness.bounds import Bounds
+from numerics.fairness.clustering import fair_clustering
 from numerics.points import Points
 from scenarios.coreset.measured import WORLDS, chosen
 from scenarios.registry import ScenarioError

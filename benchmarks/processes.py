@@ -29,6 +29,8 @@ def told(command: Sequence[str], limit: float) -> dict[str, Any] | str:
         done = subprocess.run(command, cwd=_ROOT, env=environment, timeout=limit, capture_output=True, text=True)
     except subprocess.TimeoutExpired:
         return f"did not end within {limit:g} s"
+    except OSError as error:
+        return f"cannot be run: {error}"
     if done.returncode:
         lines = done.stderr.strip().splitlines()
         return f"ended with {done.returncode}: {lines[-1] if lines else 'no message'}"

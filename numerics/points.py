@@ -8,6 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float64, Int64, Shaped
 
+CLUSTERS, LOCATIONS = 10, 200
+"""Clusters where nobody says how many, and locations of a coreset for each (papers/fair_coresets.txt, section 4)."""
 BLOCK_ROWS = 65_536
 """Rows of a block at most, where the source does not say otherwise."""
 

@@ -21,8 +21,12 @@ MOST_ROWS = 10**10
 """Rows that a site may say it has."""
 MOST_POINTS = 10**7
 """Points that a site may be asked for, or send."""
-LARGEST = 1e100
-"""A coordinate or a sum beyond this counts as not finite: squares and sums of it would not be."""
+LARGEST, LARGEST_SUM = 1e50, 1e120
+"""A coordinate, and a sum of squares, beyond these count as not finite: squares and sums of them would not be."""
+LEAST_TEMPERATURE = 1e-7
+"""Below it the softened minimum is hardly one."""
+MOST_PRICED = 100
+"""Centers with which rows are priced: for every table of prices a site answers k^2 numbers for each colour."""
 
 
 @dataclass(frozen=True)
@@ -178,8 +182,7 @@ class Price(Construction, answer=Masses):
     shifts : ndarray
         m tables of prices, added to the squared distance of a row of colour h from center c.
     temperatures : ndarray
-        How much the minimum is softened with each, as a share of a row's median squared distance to the centers; 0:
-        not at all.
+        How much the minimum is softened with each, as a share of a row's median squared distance to the centers.
     """
 
     colours: tuple[str, ...]

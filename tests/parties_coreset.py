@@ -89,12 +89,14 @@ def deployed(
     """Run configuration and nodes of a deployment: each has its file of `folder` and its directory ``home/NAME``."""
     settings = own(tmp_path, folder, **changes)
     columns = {key: settings[key] for key in ("sensitive", "id", "features")}
+    consent = {"allow-prices": True} if settings["coreset.assignment"] == "exact" else {}
     nodes = [
         {
             "site": name,
             "data": str(folder / f"{name}.csv"),
             "site-output-dir": str(tmp_path / "home" / name),
             **columns,
+            **consent,
         }
         for name in names
     ]
@@ -206,15 +208,24 @@ def meanwhile(number: int, happens: Callable[[], None], last: int = len(SITES) -
 # -- one site, asked by anybody ---------------------------------------------------------------------------------------
 
 
-def site_of(tmp_path: Path, name: str = SITES[0], **node: Any) -> Site:
-    """A real site as its handlers see it; its file is written where it is missing."""
+def context_of(tmp_path: Path, name: str = SITES[0], **node: Any) -> Context:
+    """What Flower knows of a real site; its file is written where it is missing."""
     folder = tmp_path / "parties"
     if not folder.exists():
         write_world(folder)
     settings, [configured] = deployed(tmp_path, folder, [name])
-    context = Context(9, 5, {**configured, **node}, RecordDict(), settings)
-    first = Summarise(12, "bico", 0, 5, True)
-    return Site.open(name, context, Ask("x", 1, 0, [Parcel("0", first)])).in_lane("0")
+    return Context(9, 5, {**configured, **node}, RecordDict(), settings)
+
+
+def site_at(context: Context, session: str = "x", lane: str = "0", seed: int = 0) -> Site:
+    """The site as its handlers see it."""
+    first = Parcel(lane, Summarise(12, "bico", 0, 5, True))
+    return Site.open(str(context.node_config["site"]), context, Ask(session, 1, seed, [first])).in_lane(lane)
+
+
+def site_of(tmp_path: Path, **node: Any) -> Site:
+    """A real site that has not been asked anything."""
+    return site_at(context_of(tmp_path, **node))
 
 
 def ask(site: Site, payload: Payload, number: int = 1) -> Any:

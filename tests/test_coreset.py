@@ -15,7 +15,7 @@ from protocols.coreset import Assign, Summarise
 from protocols.message import find
 from protocols.payload import Payload
 from tests import reference_coreset as reference
-from tests.contract import parcels_of
+from tests.contract import outcome_of, parcels_of
 from tests.grid import run as run_with_grid
 from tests.parties_coreset import (
     FEATURES,
@@ -109,7 +109,7 @@ def test_every_cluster_of_rows_keeps_its_bounds(
     assert found.metrics["balance"] == pytest.approx(reference.balance(counts, totals))
     for cluster_, row in enumerate(found.report.table[:-1]):
         assert row["rows"] == counts[cluster_].sum()
-        for h, name in enumerate(found.arrays["colours"].tolist()):
+        for h, name in enumerate(found.arrays["colours"].tolist() if row["rows"] else []):
             assert row[f"share {name}"] == pytest.approx(counts[cluster_, h] / row["rows"])
 
 
@@ -310,7 +310,8 @@ def test_priced_over_the_federation_the_assignment_is_the_best_of_all_rows(
     assert metrics["cost_lower"] <= best * (1 + 1e-6)
     assert metrics["cost_lower"] == pytest.approx(best, rel=2e-3)
     assert metrics["cost"] == pytest.approx(best, rel=0.02)
-    assert metrics["gap"] == pytest.approx(1 - metrics["cost_lower"] / metrics["cost"], abs=1e-12)
+    # Whole rows may be cheaper than any fair assignment: essentially fair ones, by a row here and there.
+    assert metrics["gap"] == pytest.approx(max(0.0, 1 - metrics["cost_lower"] / metrics["cost"]), abs=1e-12)
     assert metrics["cost"] <= followed.metrics["cost"] * (1 + 1e-9)
     np.testing.assert_array_equal(exact.counts(rows), exact.arrays["counts"])
     assert metrics["cost"] == pytest.approx(
@@ -355,21 +356,18 @@ def test_rows_without_names_are_numbered(tmp_path: Path, folder: Path) -> None:
     assert len(found.rows()) == len(patients())
 
 
-def test_repetitions_differ_and_the_first_is_the_run_without(tmp_path: Path, folder: Path) -> None:
-    several = cluster(own(tmp_path / "several", folder, repetitions=3, coreset__restarts=1))
-    single = cluster(own(tmp_path / "single", folder, coreset__restarts=1))
-    for name in ("cost", "cost_coreset", "max_violation", "n_coreset"):
-        each = several.arrays[f"repetitions_{name}"]
-        assert each.shape == (3,)
-        assert each[0] == single.metrics[name]
-        assert several.metrics[name] == pytest.approx(each.mean())
-    assert len(set(several.arrays["repetitions_cost"].tolist())) > 1
-    for site in SITES:
-        homes = [found.path / "sites" / site for found in (several, single)]
-        assert (homes[0] / "clusters.csv").read_bytes() == (homes[1] / "clusters.csv").read_bytes()
-        for repetition in (1, 2):
-            kept = pd.read_csv(homes[0] / f"clusters-{repetition}.csv")
-            assert kept["entity"].tolist() == pd.read_csv(homes[0] / "clusters.csv")["entity"].tolist()
+def test_the_seed_changes_the_clustering_and_not_the_points(tmp_path: Path, folder: Path) -> None:
+    """Points of the same rows grouped in two ways would say of fewer rows than either."""
+    first, second = (
+        cluster(own(tmp_path / str(seed), folder, seed=seed, coreset__restarts=1, coreset__k=5)) for seed in (0, 1)
+    )
+    np.testing.assert_array_equal(first.arrays["points"], second.arrays["points"])
+    assert not np.array_equal(first.arrays["centers"], second.arrays["centers"])
+
+
+def test_repetitions_of_a_party_s_own_rows_are_one_line(tmp_path: Path, folder: Path) -> None:
+    told = outcome_of(own(tmp_path, folder, repetitions=3), len(SITES)).refusal
+    assert told == "a party's own rows are summed up once; leave repetitions out"
 
 
 def test_all_payloads_are_found_by_their_titles() -> None:

@@ -382,27 +382,16 @@ def fewer_of_a_colour(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 @pytest.mark.parametrize("changes", [{}, EXACT])
-@pytest.mark.parametrize(
-    ("change", "told"),
-    [
-        (one_more, "[data-changed]"),
-        (one_less, "[data-changed]"),
-        (another_colour, "[data-changed]"),
-        (fewer_of_a_colour, ""),
-    ],
-)
+@pytest.mark.parametrize("change", [one_more, one_less, another_colour, fewer_of_a_colour])
 def test_data_that_changes_between_the_asks_is_noticed(
-    tmp_path: Path, folder: Path, changes: dict[str, Any], change: Callable[[pd.DataFrame], pd.DataFrame], told: str
+    tmp_path: Path, folder: Path, changes: dict[str, Any], change: Callable[[pd.DataFrame], pd.DataFrame]
 ) -> None:
-    """By the site where rows come or go; else by the fusion center, whose numbers do not come out."""
     path = folder / "hospital.csv"
     found = observed(tmp_path, folder, 1, lambda grid: change(pd.read_csv(path)).to_csv(path, index=False), **changes)
-    lines = " ".join(found.report.missing["hospital"])
-    assert told in lines if told else "numbers of rows" in lines or "rows behind" in lines
+    assert "[data-changed]" in " ".join(found.report.missing["hospital"])
     rows = found.rows("clinic", "practice", homes=tmp_path / "home")
     np.testing.assert_array_equal(found.counts(rows), found.arrays["counts"])
-    if told:
-        assert not (tmp_path / "home" / "hospital" / "clusters.csv").exists()
+    assert not (tmp_path / "home" / "hospital" / "clusters.csv").exists()
 
 
 def test_data_that_changes_after_the_memory_is_lost_is_noticed(tmp_path: Path, folder: Path) -> None:

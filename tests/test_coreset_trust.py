@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
 from flwr.app import RecordDict
 from flwr.supercore.inflatable.inflatable_object import get_all_nested_objects
 
+from clients.coreset import MOST_TABLES, MOST_TABLES_OF_A_RUN
+from clients.site import Site
 from protocols.coreset import LARGEST, Assign, Counted, Masses, Price, Settle, Summarise, Summary
 from protocols.faults import Fault
 from protocols.payload import decode_array
@@ -24,18 +25,21 @@ from tests.parties_coreset import (
     SITES,
     ask,
     cluster,
+    context_of,
     dealt,
     deployed,
     forged,
     own,
     patients,
     refused,
+    site_at,
     site_of,
     write_files,
     write_world,
 )
 
 EXACT = {"coreset__assignment": "exact"}
+HOSPITAL = 1
 CANARY_COLOUR = "canary-colour-5c1"
 CANARY = [41.062509765625, 86_420.9753125, 0.7310585786300049]
 """Coordinates of a row that nobody else has."""
@@ -152,6 +156,7 @@ def test_names_of_rows_are_written_as_they_are(tmp_path: Path) -> None:
 # -- asks that an honest center does not make -------------------------------------------------------------------------
 
 HOW = (12, "bico", 0, 5, True)
+PRICES: dict[str, Any] = {"allow-prices": True}
 CENTERS = np.array([[30.0, 2e4, 0.2], [60.0, 5e4, 0.5]])
 UNIT = np.ones(3)
 
@@ -183,21 +188,27 @@ def test_a_point_of_fewer_rows_than_the_site_allows_is_never_sent(tmp_path: Path
         assert summary.weights.min() >= 5
 
 
+def begun(tmp_path: Path, **node: Any) -> tuple[Site, Summary]:
+    """A site that has been asked for its coreset, and this."""
+    site = site_of(tmp_path, **node)
+    return site, ask(site, Summarise(*HOW))
+
+
 def test_shares_that_are_not_those_of_the_points_are_refused(tmp_path: Path) -> None:
-    site = site_of(tmp_path)
-    summary = ask(site, Summarise(*HOW))
+    site, summary = begun(tmp_path)
     weights, n = summary.weights, len(summary.weights)
-    ask(site, follow(summary), 2)
-    for changes in (
+    assert ask(site, follow(summary), 2).counts.sum() == 120
+    changed: list[dict[str, Any]] = [
         {"mass": weights + 1},
-        {"mass": np.r_[weights[1:], weights[0]]} if len(set(weights.tolist())) > 1 else {"mass": weights * 2},
+        {"mass": weights * 2},
         {"point": np.zeros(n, np.int64)},
         {"point": np.arange(n) + 1},
         {"mass": np.r_[weights[:1] + weights[1:2], np.zeros(1, np.int64), weights[2:]]},
         {"point": np.zeros(0, np.int64), "center": np.zeros(0, np.int64), "mass": np.zeros(0, np.int64)},
-    ):
-        refused(site, follow(summary, **changes), Fault.DATA_CHANGED)
-    for changes in (
+    ]
+    for changes in changed:
+        refused(begun(tmp_path)[0], follow(summary, **changes), Fault.DATA_CHANGED)
+    changed = [
         {"point": np.r_[-1, np.arange(n - 1)]},
         {"center": np.full(n, 2)},
         {"center": np.full(n, -1)},
@@ -205,37 +216,123 @@ def test_shares_that_are_not_those_of_the_points_are_refused(tmp_path: Path) -> 
         {"centers": CENTERS[:0]},
         {"scale": np.array([1.0, 0.0, 1.0])},
         {"scale": -UNIT},
-    ):
-        refused(site, follow(summary, **changes))
+    ]
+    for changes in changed:
+        refused(begun(tmp_path)[0], follow(summary, **changes))
 
 
 def test_colours_that_were_not_told_are_refused(tmp_path: Path) -> None:
-    site = site_of(tmp_path)
-    summary = ask(site, Summarise(*HOW))
+    site, summary = begun(tmp_path, **PRICES)
     refused(site, follow(summary, colours=("F", "X")), Fault.DATA_CHANGED)
     refused(site, priced(("X", "Y")), Fault.DATA_CHANGED)
 
 
+def settle(colours: tuple[str, ...], **changes: Any) -> Settle:
+    """An honest ask: every row of the clinic to the first center."""
+    rows = dealt(patients())["clinic"]["sex"].value_counts()[list(colours)].to_numpy()
+    targets = np.stack([rows, np.zeros(len(rows), np.int64)], axis=1)
+    return replace(Settle(*HOW, colours, CENTERS, CENTERS, UNIT, np.zeros((len(rows), 2)), targets), **changes)
+
+
 def test_prices_and_targets_of_other_shapes_are_refused(tmp_path: Path) -> None:
-    site = site_of(tmp_path)
-    colours = ask(site, Summarise(*HOW)).colours
+    site, summary = begun(tmp_path, **PRICES)
+    colours = summary.colours
     assert ask(site, priced(colours)).masses.sum() == 120
-    refused(site, priced(colours, shifts=np.zeros((1, 3, 2))))
-    refused(site, priced(colours, shifts=np.zeros((1, 2, 3))))
-    refused(site, priced(colours, temperatures=-np.ones(1)))
-    rows = np.bincount(pd.Categorical(dealt(patients())["clinic"]["sex"], categories=list(colours)).codes)
-    targets = np.stack([rows, np.zeros(2, np.int64)], axis=1)
-    settle = Settle(*HOW, colours, CENTERS, CENTERS, UNIT, np.zeros((2, 2)), targets)
-    np.testing.assert_array_equal(ask(site, settle).counts, targets.T)
-    refused(site, replace(settle, targets=targets[:, :1]))
-    refused(site, replace(settle, shift=np.zeros((2, 3))))
-    refused(site, replace(settle, targets=targets + np.array([[1, -1]])))
-    refused(site, replace(settle, targets=targets + np.array([[1, 0], [0, 0]])), Fault.DATA_CHANGED)
+    changed: list[dict[str, Any]] = [
+        {"shifts": np.zeros((1, 3, 2))},
+        {"shifts": np.zeros((1, 2, 3))},
+        {"temperatures": -np.ones(1)},
+        {"shifts": np.zeros((1000, 2, 2)), "temperatures": np.zeros(1000)},
+    ]
+    for changes in changed:
+        refused(site, priced(colours, **changes))
+    honest = settle(colours)
+    np.testing.assert_array_equal(ask(site, honest).counts, honest.targets.T)
+    changed = [
+        {"targets": honest.targets[:, :1]},
+        {"shift": np.zeros((2, 3))},
+        {"targets": honest.targets + np.array([[1, -1]])},
+    ]
+    for changes in changed:
+        refused(begun(tmp_path, **PRICES)[0], replace(honest, **changes))
+    one_more = honest.targets + np.array([[1, 0], [0, 0]])
+    refused(begun(tmp_path, **PRICES)[0], replace(honest, targets=one_more), Fault.DATA_CHANGED)
+
+
+# -- a center that goes back on its word ------------------------------------------------------------------------------
+
+
+def test_a_real_site_answers_no_prices_unless_it_says_so(tmp_path: Path, folder: Path) -> None:
+    site, summary = begun(tmp_path)
+    refused(site, priced(summary.colours), Fault.PRICES_NOT_ALLOWED)
+    settings, nodes = deployed(tmp_path, folder, **EXACT)
+    del nodes[HOSPITAL]["allow-prices"]
+    found = outcome_of(settings, nodes)
+    assert found.report is not None
+    assert "[prices-not-allowed]" in found.text
+    assert found.report.metrics["n_rows"] == 240
+    # The run's configuration is the center's, and consents to nothing.
+    assert "unknown key 'allow-prices'" in outcome_of({**settings, "allow-prices": True}, nodes).refusal
+
+
+@pytest.mark.parametrize("changes", [{"size": 13}, {"construction": "kmeans"}, {"projection": 2}, {"min_weight": 6},
+                                     {"scaled": False}])  # fmt: skip
+def test_a_second_way_to_group_the_rows_is_refused(tmp_path: Path, changes: dict[str, Any]) -> None:
+    """What two groupings of the same rows differ by can be one row; so it is in every lane and session of a run."""
+    context = context_of(tmp_path)
+    other = replace(Summarise(*HOW), **changes)
+    expected = ask(site_at(context), Summarise(*HOW))
+    for site in (site_at(context), site_at(context, session="another")):
+        refused(site, other)
+        again = ask(site, Summarise(*HOW))
+        np.testing.assert_array_equal(again.points, expected.points)
+    refused(site_at(context, lane="1"), Summarise(*HOW))
+    refused(site_at(context, lane="0.1"), Summarise(*HOW))
+    np.testing.assert_array_equal(ask(site_at(context, seed=5), Summarise(*HOW)).points, expected.points)
+
+
+def test_sums_around_other_centers_are_refused(tmp_path: Path) -> None:
+    context = context_of(tmp_path, **PRICES)
+    summary = ask(site_at(context), Summarise(*HOW))
+    colours, moved = summary.colours, CENTERS.copy()
+    moved[0, 1] += 1
+    ask(site_at(context), priced(colours))
+    ask(site_at(context), priced(colours, shifts=np.ones((2, 2, 2)), temperatures=np.zeros(2)))
+    for site in (site_at(context), site_at(context, session="another")):
+        for changes in ({"centers": moved}, {"scale": 2 * UNIT}, {"centers": CENTERS[::-1].copy()}):
+            refused(site, priced(colours, **changes))
+            refused(site, settle(colours, **changes))
+            refused(site, follow(summary, **changes))
+
+
+def test_rows_are_assigned_once(tmp_path: Path) -> None:
+    """Costs around one set of centers, and around one other of the center's choice."""
+    context = context_of(tmp_path)
+    summary = ask(site_at(context), Summarise(*HOW))
+    first = ask(site_at(context), follow(summary))
+    assert ask(site_at(context), follow(summary)).cost == first.cost  # the same again, since its answer was lost
+    for changes in (
+        {"plain": CENTERS + 1},
+        {"plain": CENTERS[:1]},
+        {"center": np.ones(len(summary.weights), np.int64)},
+    ):
+        refused(site_at(context), follow(summary, **changes))
+    refused(site_at(context), settle(summary.colours))
+
+
+def test_a_run_has_so_many_tables_of_prices_and_centers(tmp_path: Path) -> None:
+    colours = begun(tmp_path)[1].colours
+    context = context_of(tmp_path, **PRICES)
+    tables = {"shifts": np.zeros((MOST_TABLES, 2, 2)), "temperatures": np.zeros(MOST_TABLES)}
+    for _ in range(MOST_TABLES_OF_A_RUN // MOST_TABLES):
+        ask(site_at(context), priced(colours, **tables))
+    refused(site_at(context), priced(colours, **tables))
+    many = np.repeat(CENTERS, 13, axis=0)
+    shifts = np.zeros((1, 2, len(many)))
+    refused(site_of(tmp_path, **PRICES), priced(colours, centers=many, shifts=shifts))
 
 
 # -- answers that no honest site gives --------------------------------------------------------------------------------
-
-HOSPITAL = 1
 
 
 def lighter(summary: Summary, weight: int) -> dict[str, Any]:

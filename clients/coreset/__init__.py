@@ -16,11 +16,24 @@ from clients.coreset.columns import open_shard
 from clients.coreset.rows import Rows, count, follow_points, meet_targets, price_rows, write_clusters
 from clients.dispatch import answers
 from clients.site import Site, digest_of
-from numerics.coreset import merge_light, moments, summarise
-from numerics.fairness import Shares
+from numerics.fairness.distribute import Shares
 from numerics.points import Points
 from numerics.threads import single_threaded
-from protocols.coreset import MOST_POINTS, Assign, Construction, Counted, Masses, Price, Settle, Summarise, Summary
+from protocols.coreset import (
+    LARGEST,
+    LARGEST_SUM,
+    LEAST_TEMPERATURE,
+    MOST_POINTS,
+    MOST_PRICED,
+    Assign,
+    Construction,
+    Counted,
+    Masses,
+    Price,
+    Settle,
+    Summarise,
+    Summary,
+)
 from protocols.faults import Fault, SiteFault
 
 __all__ = ["check_lines", "open_shard"]
@@ -67,6 +80,9 @@ def _check_construction(ask: Construction) -> None:
 
 def _summary(ask: Construction, site: Site) -> tuple[Summary, Int[np.ndarray, "n"]]:
     """The coreset, and which of its points stands for each row (-1: none)."""
+    # Brings numba, which no other ask needs: in deployment every ask is a process of its own.
+    from numerics.coreset import merge_light, moments, summarise
+
     points: Points = site.shard
     digest = _first_rows(points)
     # Rows that are somebody's are summed up in one way, whatever the seed: points of several ways overlap.
@@ -137,7 +153,8 @@ def assign(ask: Assign, site: Site) -> Counted:
     rows = _rows(ask, site)
     _hold_to(site, "assignment", ask)
     weights = np.bincount(rows.group[rows.group >= 0])
-    if len(ask.point) and (ask.point.min() < 0 or ask.center.min() < 0 or ask.center.max() >= len(ask.centers)):
+    there = (ask.point >= 0) & (ask.point < len(weights)) & (ask.center >= 0) & (ask.center < len(ask.centers))
+    if not there.all():
         raise SiteFault(Fault.MALFORMED_ASK, "a share names a point or a center that is not there")
     told = np.bincount(ask.point, ask.mass, minlength=len(weights)).astype(np.int64)
     if (ask.mass <= 0).any() or not np.array_equal(told, weights):
@@ -154,7 +171,13 @@ def price(ask: Price, site: Site) -> Masses:
         raise SiteFault(Fault.PRICES_NOT_ALLOWED)
     rows = _rows(ask, site)
     _check_tables(ask, rows, site)
-    if ask.shifts.shape[1:] != (len(ask.colours), len(ask.centers)) or (ask.temperatures < 0).any():
+    sound = (
+        ask.shifts.shape[1:] == (len(ask.colours), len(ask.centers))
+        and len(ask.shifts) > 0
+        and np.abs(ask.shifts).max() <= LARGEST_SUM
+        and (ask.temperatures >= LEAST_TEMPERATURE).all()
+    )
+    if not sound:
         raise SiteFault(Fault.MALFORMED_ASK, "the prices are not those of these colours and centers")
     with single_threaded():
         sums = price_rows(rows, ask.shifts, ask.temperatures)
@@ -172,7 +195,8 @@ def settle(ask: Settle, site: Site) -> Counted:
     rows = _rows(ask, site)
     _hold_to(site, "assignment", ask)
     expected = (len(ask.colours), len(ask.centers))
-    if ask.targets.shape != expected or ask.shift.shape != expected or (ask.targets < 0).any():
+    known = ask.targets.shape == expected and ask.shift.shape == expected
+    if not known or ask.targets.min() < 0 or ask.targets.max() > len(rows.group):
         raise SiteFault(Fault.MALFORMED_ASK, "the targets are not those of these colours and centers")
     with single_threaded():
         labels = meet_targets(rows, ask.shift, ask.targets)
@@ -183,7 +207,8 @@ def _check_tables(ask: Price, rows: Rows, site: Site) -> None:
     """Of so many centers, or so many tables, that hardly any row is left for each, counts would be the rows."""
     if site.simulated:
         return
-    many = len(ask.centers) * _min_weight(ask, site) > len(rows.group)
+    k = len(ask.centers)
+    many = k > MOST_PRICED or k * _min_weight(ask, site) > len(rows.group)
     if many or len(ask.shifts) > MOST_TABLES or site.pledges.count("tables", len(ask.shifts)) > MOST_TABLES_OF_A_RUN:
         raise SiteFault(Fault.MALFORMED_ASK, "more centers or tables of prices than this site answers")
 
@@ -191,8 +216,10 @@ def _check_tables(ask: Price, rows: Rows, site: Site) -> None:
 def _rows(ask: Assign | Price | Settle, site: Site) -> Rows:
     """The site's rows, and which point stands for each; found again where that is forgotten."""
     points: Points = site.shard
-    if ask.centers.shape[1] != len(points.features) or not len(ask.centers) or (ask.scale <= 0).any():
+    if ask.centers.shape[1] != len(points.features) or not len(ask.centers) or not ask.colours:
         raise SiteFault(Fault.MALFORMED_ASK, "the centers are not those of the site's columns")
+    if np.abs(ask.centers).max() > LARGEST or ask.scale.min() < 1 / LARGEST or ask.scale.max() > LARGEST:
+        raise SiteFault(Fault.MALFORMED_ASK, "a center or a unit is out of range")
     _check_construction(ask)
     _hold_to(site, "construction", _construction(ask))
     _hold_to(site, "clustering", ask.centers, ask.scale)
@@ -208,6 +235,8 @@ def _rows(ask: Assign | Price | Settle, site: Site) -> Rows:
 
 def _concluded(rows: Rows, labels: Int[np.ndarray, "n"], plain: Float64[np.ndarray, "c d"], site: Site) -> Counted:
     """Keep the clusters of the party's own rows, and answer their counts and costs."""
+    if not len(plain) or np.abs(plain).max() > LARGEST:
+        raise SiteFault(Fault.MALFORMED_ASK, "a center of the plain clustering is out of range")
     counts, cost, plain_cost = count(rows, labels, plain / rows.scale)
     if site.config.get("protocol"):  # a scenario's rows are nobody's
         site.write("clusters.csv", partial(write_clusters, rows, labels))

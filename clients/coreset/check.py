@@ -11,13 +11,11 @@ from jaxtyping import Float64, Int64
 from clients.coreset.columns import Roles, coloured_blocks, roles_of
 from clients.data import DataError, setting
 from clients.data.blocks import Blocks, open_blocks
-from numerics.points import Block
+from numerics.points import CLUSTERS, LOCATIONS, Block
 
 MIN_WEIGHT = 5
 """Fewest rows behind a point that leaves a real site whose own configuration does not say otherwise."""
 
-_CLUSTERS, _LOCATIONS_PER_CLUSTER = 10, 200
-"""Where coreset.k and coreset.size are 0."""
 _UNEQUAL = 100.0  # one column's standard deviation over another's, from which on the other hardly counts
 _SHOWN = 20  # colours that are listed
 
@@ -49,8 +47,8 @@ def check_lines(config: Mapping[str, object]) -> list[str]:
         *_leaving_lines(seen, roles, config, least),
         "",
         "What never leaves this site",
-        f"  single rows{', their names' if roles.entity else ''}; the names of rarer colours; every column not used; "
-        "which row is in which cluster:",
+        f"  rows as they are{', their names' if roles.entity else ''}; the names of rarer colours; every column not used;",
+        "  which row is in which cluster:",
         "  this is kept in this site's own directory (site-output-dir) or not at all",
         *(["", "Worth a look", *warnings] if warnings else []),
     ]
@@ -123,7 +121,7 @@ def _colour_lines(seen: _Seen) -> list[str]:
 
 
 def _leaving_lines(seen: _Seen, roles: Roles, config: Mapping[str, object], least: int) -> list[str]:
-    size = _whole(config, "coreset.size") or _LOCATIONS_PER_CLUSTER * (_whole(config, "coreset.k") or _CLUSTERS)
+    size = _whole(config, "coreset.size") or LOCATIONS * (_whole(config, "coreset.k") or CLUSTERS)
     n_points = int(np.minimum(seen.counts // least, size).sum())
     n_colours, d = int((seen.counts >= least).sum()), len(roles.features)
     rare = int(seen.counts[seen.counts < least].sum())
@@ -142,7 +140,9 @@ def _leaving_lines(seen: _Seen, roles: Roles, config: Mapping[str, object], leas
     if setting(config, "coreset.assignment") == "exact":
         lines += [
             "  in every round of prices (coreset.assignment=exact): how many rows of each colour go to each center at",
-            "    these prices, softened, with its derivatives, and sums of costs, over all rows of the colours sent",
+            "    these prices, softened, with its derivatives, and sums of costs, over all rows of the colours sent.",
+            "    These are counts, and may be of 1 row; a center that means ill can choose prices that tell much of a",
+            "    row. A real site answers them only with allow-prices=true in its node configuration",
         ]
     if rare:
         lines.append(f"  Of {rare} rows of colours with fewer than {least} rows nothing leaves but their number")

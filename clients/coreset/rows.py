@@ -12,8 +12,9 @@ import numpy as np
 from jaxtyping import Bool, Float64, Int, Int64
 
 from numerics.distances import squared_distances
-from numerics.fairness import Shares, capacitated, distribute
+from numerics.fairness.distribute import Shares, distribute
 from numerics.fairness.dual import Priced, priced
+from numerics.fairness.flow import capacitated
 from numerics.points import Block, Points
 from protocols.faults import Fault, SiteFault
 
@@ -160,7 +161,7 @@ def _meet(
     if not excess.any():
         return
     by_regret = own[np.argsort(regret[own], kind="stable")]
-    contested = max(_FEWEST_CONTESTED, 8 * int(np.abs(excess).sum()))
+    contested = max(_FEWEST_CONTESTED, 2 * int(np.abs(excess).sum()))
     while True:
         free, fixed = by_regret[:contested], by_regret[contested:]
         left = target - np.bincount(labels[fixed], minlength=len(target))

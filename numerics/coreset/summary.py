@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from itertools import chain
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -18,6 +17,10 @@ from numerics.points import Block, Points
 CONSTRUCTIONS: Final = ("bico", "kmeans")
 """bico: one pass. kmeans: `LLOYD_PASSES` passes more, for locations that move the rows less."""
 LLOYD_PASSES = 5
+_FAR_OFF = 10.0
+"""Times by which a column's unit may be off before the rows are read once more in better ones."""
+_ROUNDING = 1e-12
+"""A standard deviation below this share of a column's largest value is a rounding error of a constant column."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,6 +91,17 @@ class _Space:
             matrix = rng.choice([-1.0, 1.0], size=(d, projection)) / np.sqrt(projection)
         return cls(origin, unit, matrix)
 
+    def corrected(self, cells: Cells) -> _Space | None:
+        """In units of all rows, where the first block's were far off some column's: a file may be sorted by it."""
+        mean = np.average(cells.mean, axis=0, weights=cells.weight)
+        squares = cells.weight @ (cells.mean - mean) ** 2 + cells.movement.sum(axis=0)
+        deviation = np.sqrt(squares / cells.weight.sum())
+        spread = deviation > _ROUNDING * np.abs(cells.mean).max(axis=0)
+        ratio = deviation[spread] / self.unit[spread]
+        if not ((ratio > _FAR_OFF) | (ratio < 1 / _FAR_OFF)).any():
+            return None
+        return replace(self, unit=np.where(spread, deviation, self.unit))
+
     @property
     def dimension(self) -> int:
         return len(self.origin) if self.projection is None else self.projection.shape[1]
@@ -122,7 +136,8 @@ def summarise(
         Dimensions in which locations are sought, by a Rademacher projection (Algorithm 15); the points and their
         movement are exact in all columns nevertheless. 0, or not less than the columns: no projection.
     scale : bool
-        Measure columns in standard deviations of the first block while locations are sought.
+        Measure columns in standard deviations of the first block while locations are sought; where these turn out to
+        be far off those of all rows, the rows are read once more.
     rng : Generator
         Orders the rows of a block, and draws the projection.
 
@@ -140,26 +155,39 @@ def summarise(
         raise ValueError(f"construction {construction!r} is none of {', '.join(CONSTRUCTIONS)}")
     if size < 1:
         raise ValueError(f"a coreset of {size} locations is none; ask for at least 1")
-    blocks = (block for block in points.blocks() if len(block.x))
-    first = next(blocks, None)
+    first = next((block for block in points.blocks() if len(block.x)), None)
     if first is None:
         raise ValueError("there are no rows to summarise")
 
     space = _Space.of(first.x, scale, projection, rng)
-    features, cells = Features(size, space.dimension), Cells(size, first.x.shape[1])
-    names = first.names
-    for block in chain([first], blocks):
-        names = block.names
-        order = rng.permutation(len(block.x))
-        in_order, moved = features.insert(space.of_rows(block.x[order]))
-        slots = np.empty(len(order), np.int32)
-        slots[order] = in_order
-        cells.add(block.x, slots, block.colour, len(names), moved)
+    names, features, cells = _one_pass(points, space, size, rng)
+    if scale and (better := space.corrected(cells)):
+        space = better
+        del features, cells  # what grows with the rows need not be there twice
+        names, features, cells = _one_pass(points, space, size, rng)
     if construction == "kmeans" and cells.movement.any():
         cells = _improved(points, space, features.means)
     weights, colours, movement = cells.weight, cells.colours, cells.movement
     coreset = Coreset(cells.mean, weights, colours, movement.sum(axis=0))
     return Summarised(coreset, names, cells.rows(), int(weights.sum()), movement)
+
+
+def _one_pass(
+    points: Points, space: _Space, size: int, rng: np.random.Generator
+) -> tuple[tuple[str, ...], Features, Cells]:
+    """BICO's features of all rows, and the rows' cells: names of the colours, features, cells."""
+    features, cells = Features(size, space.dimension), Cells(size, len(space.origin))
+    names: tuple[str, ...] = ()
+    for block in points.blocks():
+        names = block.names
+        if not len(block.x):
+            continue
+        order = rng.permutation(len(block.x))
+        in_order, moved = features.insert(space.of_rows(block.x[order]))
+        slots = np.empty(len(order), np.int32)
+        slots[order] = in_order
+        cells.add(block.x, slots, block.colour, len(names), moved)
+    return names, features, cells
 
 
 def _improved(points: Points, space: _Space, locations: Float64[np.ndarray, "m t"]) -> Cells:

@@ -212,21 +212,28 @@ class _Problem:
 
         A flow from points through (color, center) to centers whose arcs may carry what the fractional one does, rounded
         down to rounded up: it has a solution because the fractional one is one, a whole one because the bounds are
-        whole, and the cheapest costs no more.
+        whole, and the cheapest costs no more. Where weights are so heavy that the linear program's own rounding is a
+        row or more, the sums are given as much more room as it takes.
         """
         H, k = best.prices.shape
-        n, support = len(self.weights), len(best.point)
+        # A light point beside very heavy ones may be rounding to the linear program, and have no arc left.
+        lost = np.setdiff1d(np.flatnonzero(self.weights > 0), best.point)
+        nearest = (self.squared[lost] + best.prices[self.colours[lost]]).argmin(axis=1)
+        point, center_of = np.r_[best.point, lost], np.r_[best.center, nearest]
+        n, support = len(self.weights), len(point)
         counts, sizes = near_whole(best.counts.T.ravel()), near_whole(best.counts.sum(axis=1))
         cell, center, sink = n + np.arange(H * k), n + H * k + np.arange(k), n + H * k + k
-        flow = flow_within(
-            np.concatenate([best.point, cell, center]),
-            np.concatenate([n + self.colours[best.point] * k + best.center, np.tile(center, H), np.full(k, sink)]),
-            np.floor(np.concatenate([np.zeros(support), counts, sizes])).astype(np.int64),
-            np.ceil(np.concatenate([self.weights[best.point], counts, sizes])).astype(np.int64),
-            np.concatenate([self.squared[best.point, best.center], np.zeros(H * k + k)]),
-            np.concatenate([self.weights, np.zeros(H * k + k, np.int64), [-self.weights.sum()]]),
-        )
-        assert flow is not None, "a fractional flow within whole bounds exists, hence a whole one"
+        tail = np.concatenate([point, cell, center])
+        head = np.concatenate([n + self.colours[point] * k + center_of, np.tile(center, H), np.full(k, sink)])
+        cost = np.concatenate([self.squared[point, center_of], np.zeros(H * k + k)])
+        supply = np.concatenate([self.weights, np.zeros(H * k + k, np.int64), [-self.weights.sum()]])
+        sums, own = np.concatenate([counts, sizes]), self.weights[point]
+        flow, room = None, 0
+        while flow is None:
+            low = np.maximum(np.floor(sums) - room, 0).astype(np.int64)
+            high = np.ceil(sums).astype(np.int64) + room
+            flow = flow_within(tail, head, np.r_[np.zeros(support, np.int64), low], np.r_[own, high], cost, supply)
+            room = 4 * room + 1
         mass = flow[:support]
         used = mass > 0
-        return self.assignment(best.point[used], best.center[used], mass[used], best.prices, best.bound)
+        return self.assignment(point[used], center_of[used], mass[used], best.prices, best.bound)

@@ -39,11 +39,6 @@ class Contest:
         """Points with more than one arc."""
         return np.flatnonzero(self.columns.sum(axis=1) > 1)
 
-    @property
-    def complete(self) -> bool:
-        """Whether no arc is left out."""
-        return bool(self.columns.all())
-
     def paying(self, priced: Float64[np.ndarray, "n k"], idle: float) -> Bool[np.ndarray, "n k"]:
         """``(n, k)`` arcs that are left out and are better than their point's best, by more than `idle`."""
         best = np.where(self.columns, priced, np.inf).min(axis=1)

@@ -32,7 +32,8 @@ _TRUSTED = 0.4
 _CHUNK = 262_144
 """Distances of a chunk: as many as stay in the cache."""
 
-_SMALLEST = 1e-150
+_NEAREST, _SMALLEST = 1e-9, 1e-100
+"""Least distance that a temperature is a share of: as a share of the points' mean, and where all lie on centers."""
 _Prices = Float64[np.ndarray, "H k"]
 _Duals = Float64[np.ndarray, "2 H k"]
 
@@ -103,7 +104,7 @@ def priced(
             if temperature > 0:
                 middle = np.partition(squared[part], k // 2, axis=1)[:, k // 2]
                 # A point at the very place of most centers still needs a temperature above nothing.
-                T = temperature * np.maximum(middle, _SMALLEST)
+                T = temperature * np.maximum(middle, max(_NEAREST * float(middle.mean()), _SMALLEST))
                 exact_part, value_part, masses_part, curvature_part = _smoothed(z, w, T)
                 curvature[colour] += curvature_part
             else:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float64, Int64
 
+from numerics.points import CLUSTERS
 from scenarios.common import settings_of
 from scenarios.registry import Scenario, register
 
@@ -18,7 +19,7 @@ ADULT, DIABETES, BANK, SYNTHETIC = range(4)
 ROWS, SPLIT, PLACES, BLOCK = range(4)
 
 N_SITES = 5
-K = 10
+K = CLUSTERS
 """`coreset.k` where the run configuration has 0."""
 MIN_WEIGHT = 5
 """`coreset.min-weight` as the run configuration declares it."""
@@ -56,6 +57,8 @@ class Pooled:
 def derived(metrics: Mapping[str, float]) -> dict[str, float]:
     """What a run's cost is beside what could be had with all rows in one place.
 
+    Nothing where some rows are in no cluster of the run.
+
     - ``error``: how much dearer than the same algorithm on all pooled rows (Figure 2, left).
     - ``relative``: its cost by that of CKLV k-means++ on all pooled rows, and ``fairlet_share`` the fairlets' cost by
       that, which no fair clustering is below (Figure 4, left and right).
@@ -63,6 +66,8 @@ def derived(metrics: Mapping[str, float]) -> dict[str, float]:
     - ``price_of_fairness_full``: how much dearer a fair clustering of all pooled rows is than one that need not be.
     - ``excess``: how much dearer than the clusters that a made world was made with.
     """
+    if metrics.get("n_withheld"):
+        return {}  # the run's cost is that of other rows
     ratios = {
         "error": ("cost", "cost_full"),
         "relative": ("cost", "cost_cklv"),

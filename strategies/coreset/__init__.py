@@ -11,8 +11,21 @@ from jaxtyping import Int64, Shaped
 
 from numerics.coreset import Coreset as Points
 from numerics.coreset import reduce
-from numerics.fairness import Algorithm, Clustering, Shares, distribute, fair_clustering, plain_clustering
-from protocols.coreset import LARGEST, MOST_ROWS, Assign, Construction, Counted, Summarise, Summary
+from numerics.fairness.clustering import Algorithm, Clustering, fair_clustering, plain_clustering
+from numerics.fairness.distribute import Shares, distribute
+from numerics.points import CLUSTERS, LOCATIONS
+from numerics.threads import single_threaded
+from protocols.coreset import (
+    LARGEST,
+    LARGEST_SUM,
+    MOST_PRICED,
+    MOST_ROWS,
+    Assign,
+    Construction,
+    Counted,
+    Summarise,
+    Summary,
+)
 from protocols.payload import PayloadError
 from strategies.conversation import Broadcast, Conversation, Tell
 from strategies.coreset.federation import Federation
@@ -35,7 +48,7 @@ class Settings:
     A key that is empty (``""`` or 0) there has the value here; `size` 0 is 200 k.
     """
 
-    k: int = 10
+    k: int = CLUSTERS
     size: int = 0
     construction: str = "bico"
     projection: int = 0
@@ -52,7 +65,7 @@ class Settings:
     @property
     def how(self) -> Construction:
         """How a site sums up its rows."""
-        size = self.size or 200 * self.k
+        size = self.size or LOCATIONS * self.k
         return Construction(size, self.construction, self.projection, self.min_weight, self.scale == "variance")
 
 
@@ -78,24 +91,27 @@ class Coreset(FusionStrategy):
         if not answers:
             raise FusionError("no site has sent a coreset")
         federation = Federation.of(answers, scaled=how.scaled)
+        federation.check_enough(self.min_sites)
         rng = np.random.default_rng([self.seed + repetition, 3])
 
         points, index = _within(federation, settings.center_size, rng)
-        clustering = _cluster(federation, points, settings, rng)
-        plain, _ = plain_clustering(
-            federation.in_units(points),
-            points.weights,
-            settings.k,
-            restarts=settings.restarts,
-            # Its result is never dearer than what it starts from: what fairness costs is not hidden by a poor start.
-            start=clustering.centers,
-            rng=rng,
-        )
+        # The same centers to the last digit wherever the center runs: a site holds it to them when a run is resumed.
+        with single_threaded():
+            clustering = _cluster(federation, points, settings, rng)
+            plain, _ = plain_clustering(
+                federation.in_units(points),
+                points.weights,
+                settings.k,
+                restarts=settings.restarts,
+                # Its result is never dearer than what it starts from: a poor one must not hide the price of fairness.
+                start=clustering.centers,
+                rng=rng,
+            )
         mean, scale = federation.units
         plan = Plan(how, clustering.centers * scale + mean, plain * scale + mean, scale)
         outcome = Outcome(federation, points, clustering, plan, settings.balance)
         if settings.assignment == "exact":
-            return (yield from settled(outcome, settings.gap, settings.price_rounds))
+            return (yield from settled(outcome, settings.gap, settings.price_rounds, self.min_sites))
 
         shares = _shares(federation, points, index, clustering)
         asks = {site: _ask(plan, federation.shown[site], share) for site, share in shares.items()}
@@ -124,8 +140,10 @@ class Coreset(FusionStrategy):
             refuse("points", f"expected {len(answer.features)} columns, got {answer.points.shape[1]}")
         if not len(answer.points) or len(answer.points) > self.settings.how.size * H:
             refuse("points", f"expected 1 to {self.settings.how.size * H} points, got {len(answer.points)}")
-        if np.abs(answer.points).max() > LARGEST or answer.movement.max() > LARGEST or answer.movement.min() < 0:
-            refuse("points", f"expected coordinates up to {LARGEST:g}, and no negative movement")
+        if np.abs(answer.points).max() > LARGEST:
+            refuse("points", f"expected coordinates up to {LARGEST:g}")
+        if not 0 <= answer.movement.min() <= answer.movement.max() <= LARGEST_SUM:
+            refuse("movement", f"expected sums of squares from 0 to {LARGEST_SUM:g}")
         if answer.weights.min() < self.settings.min_weight:
             refuse("weights", f"expected points of {self.settings.min_weight} rows or more")
         if not np.array_equal(np.unique(answer.colour), np.arange(H)):
@@ -166,6 +184,8 @@ def from_config(config: Mapping[str, Any], **common: Any) -> Coreset:
             f"coreset.algorithm={settings.algorithm} makes pairs of one row of each of two colours, which are balanced"
             " exactly: set coreset.balance=1, or another algorithm"
         )
+    if settings.assignment == "exact" and settings.k > MOST_PRICED:
+        raise FusionError(f"coreset.assignment=exact prices {MOST_PRICED} clusters at most, not {settings.k}")
     if config["protocol"] and common.get("repetitions", 1) > 1:
         raise FusionError("a party's own rows are summed up once; leave repetitions out")
     return Coreset(settings=settings, **common)
@@ -184,8 +204,8 @@ def _cluster(federation: Federation, points: Points, settings: Settings, rng: np
     distinct = len(np.unique(points.points, axis=0))
     if settings.k > distinct:
         raise FusionError(
-            f"coreset.k={settings.k} clusters cannot be made of {distinct} different points: set a smaller coreset.k,"
-            " or a larger coreset.size or smaller coreset.min-weight"
+            f"coreset.k={settings.k} clusters cannot be made of {distinct} different points: set a smaller coreset.k or"
+            " coreset.min-weight, or a larger coreset.size or coreset.center-size"
         )
     try:
         return fair_clustering(
@@ -198,7 +218,7 @@ def _cluster(federation: Federation, points: Points, settings: Settings, rng: np
             restarts=settings.restarts,
             rng=rng,
         )
-    except ValueError as error:
+    except (ValueError, ArithmeticError) as error:
         raise FusionError(f"coreset.algorithm={settings.algorithm}: {error}") from error
 
 

@@ -11,8 +11,9 @@ import numpy as np
 from jaxtyping import Float64, Int64
 
 from numerics.coreset import Coreset, moments, union
-from numerics.fairness import Bounds
+from numerics.fairness.bounds import Bounds
 from protocols.coreset import Summary
+from strategies.roster import FusionError
 
 _ROUNDING = 1e-12
 """A standard deviation below this share of a column's largest value is a rounding error of a constant column."""
@@ -46,8 +47,19 @@ class Federation:
 
     @classmethod
     def of(cls, answers: Mapping[str, Summary], *, scaled: bool) -> Federation:
-        """Those with the columns that most sites have."""
-        features = Counter(answer.features for answer in answers.values()).most_common(1)[0][0]
+        """Those with the columns that most sites have.
+
+        Raises
+        ------
+        FusionError
+            If as many sites have these columns as have those.
+        """
+        (features, most), *others = Counter(answer.features for answer in answers.values()).most_common(2)
+        if others and others[0][1] == most:
+            raise FusionError(
+                f"{most} sites have the columns {_listed(features)}, and as many have {_listed(others[0][0])}: name"
+                " those that all of them have in `features`"
+            )
         shown = {site: answer for site, answer in answers.items() if answer.features == features}
         # In an order of their content, so that what is drawn for a point does not depend on what its site is called.
         shown = dict(sorted(shown.items(), key=lambda each: (each[1].points.tobytes(), each[1].colour.tobytes())))
@@ -63,6 +75,12 @@ class Federation:
         """The federation that is left when some sites, by name, no longer answer; `gone` says why."""
         shown = {site: answer for site, answer in self.shown.items() if site not in gone}
         return Federation(shown, self.features, self.colours, self.scaled, {**self.excluded, **gone})
+
+    def check_enough(self, min_sites: int) -> None:
+        """Refuse to go on with fewer than `min_sites` sites."""
+        if len(self.shown) < max(1, min_sites):
+            why = "; ".join(f"{site}: {reason}" for site, reason in self.excluded.items())
+            raise FusionError(f"{len(self.shown)} sites are left to cluster, min-sites is {min_sites} ({why})")
 
     @cached_property
     def union(self) -> Coreset:

@@ -11,7 +11,9 @@ import numpy as np
 from jaxtyping import Float64, Int64, Shaped
 
 from numerics.coreset import Coreset as Points
-from numerics.fairness import Assignment, Bounds, Clustering
+from numerics.fairness.assignment import Assignment
+from numerics.fairness.bounds import Bounds
+from numerics.fairness.clustering import Clustering
 from protocols.coreset import Construction, Counted
 from strategies.coreset.federation import Federation
 
@@ -19,6 +21,10 @@ _MANY_WITHHELD = 0.01
 """Share of the rows that no point stands for from which on the reader is told."""
 _COARSE = 1.0
 """How many times the points' own cost their rows' movement is when the reader is told."""
+_WIDE_GAP = 1e-3
+"""Relative distance from the bound below from which on the reader is told."""
+_ROUNDING = 1e-9
+"""A cost that is smaller than such a share of another may be a rounding error of none."""
 _SHOWN_COLOURS = 8
 """Colours that have a column of their own in the table."""
 
@@ -67,6 +73,8 @@ class Outcome:
         By site, of these rows.
     bound : float or None
         A lower bound of the cost of every fair assignment of all rows to these centers, where prices gave one.
+    lost : tuple of str
+        Sites whose points were clustered, and which are not in `federation` any more.
     """
 
     federation: Federation
@@ -78,6 +86,7 @@ class Outcome:
     costs: dict[str, float] = field(default_factory=dict)
     plain_costs: dict[str, float] = field(default_factory=dict)
     bound: float | None = None
+    lost: tuple[str, ...] = ()
 
     def concluded(self, counted: Mapping[str, Counted], colours: Mapping[str, tuple[str, ...]]) -> Outcome:
         """With what the sites counted; `colours`: in which order each of them did."""
@@ -159,7 +168,6 @@ def metrics_of(outcome: Outcome) -> dict[str, float]:
     found = {
         "cost": cost,
         "cost_coreset": clustering.cost,
-        "cost_bound": clustering.cost + outcome.movement,
         "cost_unfair": unfair,
         "max_violation": outcome.violation,
         "balance": Bounds.balance(outcome.total, federation.totals / federation.totals.sum()),
@@ -171,7 +179,9 @@ def metrics_of(outcome: Outcome) -> dict[str, float]:
         "n_merged": float(sum(answer.merged for answer in shown)),
         "n_withheld": float(sum(answer.withheld for answer in shown)),
     }
-    if unfair > 0:
+    if not outcome.lost:
+        found["cost_bound"] = clustering.cost + outcome.movement
+    if unfair > _ROUNDING * cost:
         found["price_of_fairness"] = cost / unfair - 1
     if np.isfinite(clustering.fairlet_cost):
         found["cost_fairlets"] = clustering.fairlet_cost
@@ -204,6 +214,14 @@ def notes_on(outcome: Outcome) -> list[str]:
             f"{', '.join(outcome.unconfirmed)}: sent a coreset and did not confirm the clusters of its rows; cost,"
             " counts and fairness are those of the others, with centers that its points helped to find"
         )
+    if outcome.lost:
+        found.append(
+            f"{', '.join(outcome.lost)}: no longer answered; centers, n_coreset and cost_coreset are with its points,"
+            " all else is of the others"
+        )
+    bare = [name for name, total in zip(federation.colours, federation.totals, strict=True) if not total]
+    if bare:
+        found.append(f"{', '.join(bare)}: no row of this colour is left, so that nothing is said of its share")
     n_rows = sum(answer.n_rows for answer in federation.shown.values())
     withheld = {site: answer.withheld for site, answer in sorted(federation.shown.items()) if answer.withheld}
     if sum(withheld.values()) > _MANY_WITHHELD * n_rows:
@@ -218,6 +236,12 @@ def notes_on(outcome: Outcome) -> list[str]:
         )
     if len(federation.colours) == 1:
         found.append("all rows have one colour: this is plain k-means, and fair to nobody in particular")
+    gap = 0.0 if outcome.bound is None else 1 - outcome.bound / max(sum(outcome.costs.values()), 1e-300)
+    if gap > _WIDE_GAP:
+        found.append(
+            f"the fair assignment of all rows may be up to {gap:.2%} dearer than the best: more coreset.price-rounds,"
+            " or a smaller coreset.gap, may find a better one"
+        )
     told = [set(answer.colours) for answer in federation.shown.values()]
     if len(told) > 1 and sum(map(len, told)) == len(federation.colours):
         found.append("no colour is at two sites: are they spelled alike everywhere?")

@@ -85,6 +85,7 @@ def nodes_of(tmp_path: Path, folder: Path) -> dict[str, dict[str, Value]]:
             "site": site,
             "data": str(folder / f"{site}.csv"),
             "site-output-dir": str(tmp_path / "own" / site),
+            "allow-prices": True,
         }
         for site in SITES
     }
