@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -178,11 +178,12 @@ def cluster(settings: Mapping[str, Any], nodes: Nodes = 3, **options: Any) -> Cl
 # -- answers that are changed, and what happens between two asks ------------------------------------------------------
 
 
-def forged(place: int, number: int, change: Callable[[Any], Payload]) -> Tamper:
-    """One site's answer of this round after `change`, which is made of the payload that it holds."""
+def forged(place: int, rounds: Iterable[int], change: Callable[[Any], Payload]) -> Tamper:
+    """One site's answers of these rounds after `change`, which is made of the payload that they hold."""
+    chosen = set(rounds)
 
     def tamper(at: int, now: int, reply: Message) -> Message:
-        if (at, now) == (place, number):
+        if at == place and now in chosen:
             scalars: Any = reply.content.config_records["0.scalars"]
             fields = ConfigRecord({name: value for name, value in scalars.items() if name != "parcel"})
             honest = decode(parcels_of(reply.content)[0], fields, reply.content.array_records["0.arrays"])

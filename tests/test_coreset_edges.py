@@ -194,6 +194,24 @@ def test_several_sensitive_columns_are_one_colour_each_in_the_order_of_their_nam
 # -- columns ----------------------------------------------------------------------------------------------------------
 
 
+def test_as_many_sites_with_these_columns_as_with_those_are_one_line(tmp_path: Path) -> None:
+    parts = dealt(patients(), names=SITES[:2])
+    parts["hospital"] = parts["hospital"].rename(columns={"income": "weight"})
+    folder = write_files(tmp_path / "parties", parts)
+    told = outcome_of(own(tmp_path, folder, features=""), 2).refusal
+    assert told.startswith("1 sites have the columns age, income, score, and as many have age, score, weight")
+
+
+@pytest.mark.parametrize("changes", [{}, EXACT])
+def test_too_few_sites_of_the_same_columns_stop_the_run(tmp_path: Path, changes: dict[str, Any]) -> None:
+    parts = dealt(patients())
+    parts["hospital"] = parts["hospital"].rename(columns={"income": "weight"})
+    folder = write_files(tmp_path / "parties", parts)
+    told = outcome_of(own(tmp_path, folder, features="", min_sites=3, **changes), 3).refusal
+    assert "min-sites is 3" in told
+    assert "hospital: " in told
+
+
 @pytest.mark.parametrize("changes", [{}, EXACT])
 def test_other_columns_are_named_and_left_out(tmp_path: Path, changes: dict[str, Any]) -> None:
     parts = dealt(patients())
@@ -312,6 +330,14 @@ def test_a_site_that_is_lost_while_rows_are_priced(tmp_path: Path, folder: Path,
     )
     assert found.metrics["cost_lower"] <= best * (1 + 1e-6)
     assert found.metrics["cost"] == pytest.approx(best, rel=0.02)
+
+
+@pytest.mark.parametrize("number", [2, 3, 4])
+def test_an_answer_that_is_lost_while_rows_are_priced_is_given_again(tmp_path: Path, folder: Path, number: int) -> None:
+    expected = cluster(own(tmp_path / "whole", folder, **EXACT))
+    found = cluster(own(tmp_path / "lost", folder, **EXACT), tamper=silent(HOSPITAL, [number]))
+    assert found.report.missing == {"hospital": [f"round {number}: no answer within 5 s"]}
+    assert found.metrics == expected.metrics
 
 
 def test_a_site_that_is_lost_when_rows_are_settled(tmp_path: Path, folder: Path) -> None:

@@ -47,7 +47,7 @@ def check_lines(config: Mapping[str, object]) -> list[str]:
         *_leaving_lines(seen, roles, config, least),
         "",
         "What never leaves this site",
-        f"  rows as they are{', their names' if roles.entity else ''}; the names of rarer colours; every column not used;",
+        f"  rows as they are{', their names' if roles.entity else ''}; the names of rarer colours; columns not used;",
         "  which row is in which cluster:",
         "  this is kept in this site's own directory (site-output-dir) or not at all",
         *(["", "Worth a look", *warnings] if warnings else []),
