@@ -5,7 +5,9 @@ points belong to which center, and answers how many rows of each colour its clus
 to be that of all rows, and not of the points, rounds of prices come between.
 
 What that reveals: a point is the centroid of as many rows of one colour as its weight says, `Construction.min_weight`
-at least; the names of columns, and of colours that have so many rows; and sums over all rows. No payload holds a row.
+at least; the names of columns, and of colours that have so many rows; and sums over all rows. Rounds of prices reveal
+more: `Masses` and `Settle.targets` are counts, which may be of one row, and a center that means ill can choose prices
+with which they tell of single rows; a real site answers none without its own consent. No payload holds a row as it is.
 """
 
 from __future__ import annotations

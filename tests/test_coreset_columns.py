@@ -398,7 +398,7 @@ def test_check_says_what_is_used_and_what_leaves(
     assert "rounds of prices" not in text
     assert "Worth a look" not in text
     never = text.split("What never leaves this site\n")[1]
-    assert "single rows, their names; the names of rarer colours; every column not used" in never
+    assert "rows as they are, their names; the names of rarer colours; columns not used" in never
 
 
 @pytest.mark.parametrize(

@@ -20,8 +20,8 @@ class Contract(StrategyContract):
     settings: dict[str, Any] = {}  # noqa: RUF012  (a setting of the class)
 
     def run_config(self, tmp_path: Path) -> dict[str, Any]:
-        folder = write_world(tmp_path / "parties", patients(90, colours=3, equal=False))
-        return own(tmp_path, folder, coreset__size=6, **self.settings)
+        folder = write_world(tmp_path / "parties", patients(60, colours=3, equal=False))
+        return own(tmp_path, folder, coreset__size=6, coreset__k=2, coreset__restarts=1, **self.settings)
 
     def nodes(self) -> Nodes:
         return len(SITES)
@@ -68,4 +68,4 @@ class TestPoints(Contract):
 
 
 class TestRows(Contract):
-    settings = {"coreset__assignment": "exact", "coreset__price_rounds": 3, "coreset__gap": 1e-9}  # noqa: RUF012
+    settings = {"coreset__assignment": "exact", "coreset__price_rounds": 2, "coreset__gap": 1e-9}  # noqa: RUF012

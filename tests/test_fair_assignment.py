@@ -79,7 +79,7 @@ def test_a_fractional_assignment_is_the_linear_program_s_and_certified(
     assert_gives_everything_away(found, points)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=25)
 @given(
     seed=st.integers(0, 10_000),
     n=st.integers(6, 60),

@@ -282,7 +282,7 @@ class TestFairClustering:
         center[a.point] = a.center
         assert (center[pairs.blue] == center[pairs.red]).all()
 
-    @settings(max_examples=15, deadline=None)
+    @settings(max_examples=8, deadline=None)
     @given(SEEDS, st.integers(1, 4), st.sampled_from([0.3, 0.8, 1.0]), st.integers(1, 6))
     def test_any_colours_and_bounds(self, seed: int, H: int, alpha: float, k: int) -> None:
         rng = np.random.default_rng(seed)
