@@ -12,7 +12,7 @@ from numerics.distances import squared_distances
 from numerics.fairness.assignment import Assignment, fair_assignment
 from numerics.fairness.bounds import Bounds
 from numerics.fairness.fairlets import Fairlets, fairlets
-from numerics.fairness.seeding import ROUNDS, TOLERANCE, lloyd, plus_plus
+from numerics.fairness.seeding import ROUNDS, TOLERANCE, lloyd, seedings
 
 Algorithm = Literal["fair-kmeans++", "fair-lloyd", "cklv", "reassigned-cklv"]
 
@@ -80,7 +80,8 @@ def fair_clustering(
         weight are to be balanced exactly and fairlets are affordable (`FAIRLET_PAIRS`), otherwise from the points;
         the last two need fairlets.
     restarts : int
-        Seedings, 1 or more; the result is that of the one that ends at the lowest cost. Fairlets are made once for all.
+        Seedings, 1 or more, the most promising of four times as many (`seedings`); the result is that of the one that
+        ends at the lowest cost. Fairlets are made once for all.
     rng : numpy.random.Generator
         All that is drawn.
 
@@ -100,7 +101,7 @@ def fair_clustering(
     _refuse(len(points), k, algorithm, restarts)
     pairs = _pairs(points, weights, colours, bounds, algorithm)
     seeds, mass = (points, weights) if pairs is None else (pairs.representatives, 2 * pairs.mass)
-    starts = [plus_plus(seeds, mass, k, rng) for _ in range(restarts)]
+    starts = seedings(seeds, mass, k, restarts, rng)
     if algorithm != "fair-kmeans++":
         ends = sorted((lloyd(seeds, mass, centers) for centers in starts), key=lambda end: end[1])
         starts = [centers for centers, _ in ends]
@@ -147,7 +148,7 @@ def plain_clustering(
         If k is not from 1 to n, or `restarts` not positive.
     """
     _refuse(len(points), k, "fair-kmeans++", restarts)
-    starts = [plus_plus(points, weights, k, rng) for _ in range(restarts)] + ([] if start is None else [start])
+    starts = seedings(points, weights, k, restarts, rng) + ([] if start is None else [start])
     return min((lloyd(points, weights, each) for each in starts), key=lambda end: end[1])
 
 

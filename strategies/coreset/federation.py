@@ -57,8 +57,8 @@ class Federation:
         (features, most), *others = Counter(answer.features for answer in answers.values()).most_common(2)
         if others and others[0][1] == most:
             raise FusionError(
-                f"{most} sites have the columns {_listed(features)}, and as many have {_listed(others[0][0])}: name"
-                " those that all of them have in `features`"
+                f"as many sites have the columns {_listed(features)} as have {_listed(others[0][0])}: name those that"
+                " all of them have in `features`"
             )
         shown = {site: answer for site, answer in answers.items() if answer.features == features}
         # In an order of their content, so that what is drawn for a point does not depend on what its site is called.
