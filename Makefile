@@ -1,6 +1,6 @@
 # make run     the default scenario through Flower, from nothing but Python >= 3.11 and make
 # make test    all tests
-# make bench   the benchmarks of docs/benchmarks.md (about 11 minutes)
+# make bench   the benchmarks of docs/benchmarks.md (about 20 minutes)
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -24,6 +24,7 @@ bench: $(VENV)/installed
 	$(BIN)/python -m benchmarks.sec
 	$(BIN)/python -m benchmarks.residual
 	$(BIN)/python -m benchmarks.alignment
+	$(BIN)/python -m benchmarks.coreset
 
 lint: $(VENV)/installed-dev
 	$(BIN)/ruff check .
