@@ -51,9 +51,10 @@ def sum_up(ask: Summarise, site: Site) -> Summary:
     """The coreset of all rows; which point stands for which is remembered."""
     _check_construction(ask)
     _hold_to(site, "construction", _construction(ask))
+    first = _first_rows(site.shard)
     with single_threaded():
-        summary, group = _summary(ask, site)
-    site.memory[_GROUP], site.memory[_ROWS] = _packed(group), _first_rows(site.shard)
+        summary, group = _summary(ask, site, first)
+    site.memory[_GROUP], site.memory[_ROWS] = _packed(group), first
     return summary
 
 
@@ -78,15 +79,14 @@ def _check_construction(ask: Construction) -> None:
         raise SiteFault(Fault.MALFORMED_ASK, "the construction of the coreset is out of range")
 
 
-def _summary(ask: Construction, site: Site) -> tuple[Summary, Int[np.ndarray, "n"]]:
-    """The coreset, and which of its points stands for each row (-1: none)."""
+def _summary(ask: Construction, site: Site, first: Int64[np.ndarray, "eight"]) -> tuple[Summary, Int[np.ndarray, "n"]]:
+    """The coreset, and which of its points stands for each row (-1: none); `first` is the digest of the first rows."""
     # Brings numba, which no other ask needs: in deployment every ask is a process of its own.
-    from numerics.coreset import merge_light, moments, summarise
+    from numerics.coreset import merge_light, spread, summarise
 
     points: Points = site.shard
-    digest = _first_rows(points)
     # Rows that are somebody's are summed up in one way, whatever the seed: points of several ways overlap.
-    rng = np.random.default_rng(digest.tolist()) if site.config.get("protocol") else site.rng_of(digest.tolist())
+    rng = np.random.default_rng(first.tolist()) if site.config.get("protocol") else site.rng_of(first.tolist())
     found = summarise(
         points,
         ask.size,
@@ -95,7 +95,7 @@ def _summary(ask: Construction, site: Site) -> tuple[Summary, Int[np.ndarray, "n
         scale=ask.scaled,
         rng=rng,
     )
-    unit = np.sqrt(moments(found.coreset)[1]) if ask.scaled else np.ones(len(points.features))
+    unit = spread(found.coreset)[1] if ask.scaled else np.ones(len(points.features))
     coreset, index, n_merged, n_withheld = merge_light(
         found.coreset, _min_weight(ask, site), unit, found.movement_by_colour
     )
@@ -223,13 +223,14 @@ def _rows(ask: Assign | Price | Settle, site: Site) -> Rows:
     _check_construction(ask)
     _hold_to(site, "construction", _construction(ask))
     _hold_to(site, "clustering", ask.centers, ask.scale)
+    first = _first_rows(points)
     if _GROUP in site.memory:
-        if not np.array_equal(site.memory[_ROWS], _first_rows(points)):
+        if not np.array_equal(site.memory[_ROWS], first):
             raise SiteFault(Fault.DATA_CHANGED, "its first rows are others than before")
         group = _unpacked(site.memory[_GROUP])
     else:
         with single_threaded():
-            group = _summary(ask, site)[1]
+            group = _summary(ask, site, first)[1]
     return Rows(points, group, ask.colours, ask.centers / ask.scale, ask.scale)
 
 

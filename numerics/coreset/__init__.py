@@ -4,8 +4,8 @@ Source: papers/fair_coresets.txt, Definition 4, Theorem 7 and Algorithm 15; BICO
 """
 
 from numerics.coreset.features import Features
-from numerics.coreset.reduce import Merged, merge_light, moments, reduce, union
-from numerics.coreset.summary import CONSTRUCTIONS, Coreset, Summarised, summarise
+from numerics.coreset.reduce import Merged, merge_light, reduce, union
+from numerics.coreset.summary import CONSTRUCTIONS, Coreset, Summarised, moments, spread, summarise
 
 __all__ = [
     "CONSTRUCTIONS",
@@ -16,6 +16,7 @@ __all__ = [
     "merge_light",
     "moments",
     "reduce",
+    "spread",
     "summarise",
     "union",
 ]

@@ -52,21 +52,6 @@ def union(coresets: Sequence[Coreset]) -> Coreset:
     )
 
 
-def moments(coreset: Coreset) -> tuple[Float64[np.ndarray, "d"], Float64[np.ndarray, "d"]]:
-    """Mean and variance of every column over all rows that a coreset stands for.
-
-    Exact: a point is the centroid of its rows, so their sum of squares is that of the points and the movement.
-
-    Returns
-    -------
-    mean, variance : ndarray
-        ``(d,)``; the variance divides by the number of rows.
-    """
-    mean = np.average(coreset.points, axis=0, weights=coreset.weights)
-    between = coreset.weights @ (coreset.points - mean) ** 2
-    return mean, (between + coreset.movement) / coreset.weights.sum()
-
-
 def reduce(
     coreset: Coreset, size: int, rng: np.random.Generator, scale: Float64[np.ndarray, "d"]
 ) -> tuple[Coreset, Int64[np.ndarray, "n"]]:

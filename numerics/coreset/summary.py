@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Final
 
 import numpy as np
@@ -43,6 +44,28 @@ class Coreset:
     weights: Int64[np.ndarray, "n"]
     colours: Int64[np.ndarray, "n"]
     movement: Float64[np.ndarray, "d"]
+
+
+def moments(coreset: Coreset) -> tuple[Float64[np.ndarray, "d"], Float64[np.ndarray, "d"]]:
+    """Mean and variance of every column over all rows that a coreset stands for.
+
+    Exact: a point is the centroid of its rows, so their sum of squares is that of the points and the movement.
+
+    Returns
+    -------
+    mean, variance : ndarray
+        ``(d,)``; the variance divides by the number of rows.
+    """
+    mean = np.average(coreset.points, axis=0, weights=coreset.weights)
+    between = coreset.weights @ (coreset.points - mean) ** 2
+    return mean, (between + coreset.movement) / coreset.weights.sum()
+
+
+def spread(coreset: Coreset) -> tuple[Float64[np.ndarray, "d"], Float64[np.ndarray, "d"]]:
+    """Mean and standard deviation of every column, as `moments`; 0 where the deviation is a rounding error of none."""
+    mean, variance = moments(coreset)
+    deviation = np.sqrt(variance)
+    return mean, np.where(deviation > _ROUNDING * np.abs(coreset.points).max(axis=0), deviation, 0.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,16 +114,14 @@ class _Space:
             matrix = rng.choice([-1.0, 1.0], size=(d, projection)) / np.sqrt(projection)
         return cls(origin, unit, matrix)
 
-    def corrected(self, cells: Cells) -> _Space | None:
+    def corrected(self, coreset: Coreset) -> _Space | None:
         """In units of all rows, where the first block's were far off some column's: a file may be sorted by it."""
-        mean = np.average(cells.mean, axis=0, weights=cells.weight)
-        squares = cells.weight @ (cells.mean - mean) ** 2 + cells.movement.sum(axis=0)
-        deviation = np.sqrt(squares / cells.weight.sum())
-        spread = deviation > _ROUNDING * np.abs(cells.mean).max(axis=0)
-        ratio = deviation[spread] / self.unit[spread]
+        _, deviation = spread(coreset)
+        varies = deviation > 0
+        ratio = deviation[varies] / self.unit[varies]
         if not ((ratio > _FAR_OFF) | (ratio < 1 / _FAR_OFF)).any():
             return None
-        return replace(self, unit=np.where(spread, deviation, self.unit))
+        return replace(self, unit=np.where(varies, deviation, self.unit))
 
     @property
     def dimension(self) -> int:
@@ -155,30 +176,33 @@ def summarise(
         raise ValueError(f"construction {construction!r} is none of {', '.join(CONSTRUCTIONS)}")
     if size < 1:
         raise ValueError(f"a coreset of {size} locations is none; ask for at least 1")
-    first = next((block for block in points.blocks() if len(block.x)), None)
+    blocks = points.blocks()
+    first = next((block for block in blocks if len(block.x)), None)
     if first is None:
         raise ValueError("there are no rows to summarise")
 
     space = _Space.of(first.x, scale, projection, rng)
-    names, features, cells = _one_pass(points, space, size, rng)
-    if scale and (better := space.corrected(cells)):
+    names, features, cells = _one_pass(chain([first], blocks), space, size, rng)
+    if scale and (better := space.corrected(_coreset_of(cells))):
         space = better
         del features, cells  # what grows with the rows need not be there twice
-        names, features, cells = _one_pass(points, space, size, rng)
+        names, features, cells = _one_pass(points.blocks(), space, size, rng)
     if construction == "kmeans" and cells.movement.any():
         cells = _improved(points, space, features.means)
-    weights, colours, movement = cells.weight, cells.colours, cells.movement
-    coreset = Coreset(cells.mean, weights, colours, movement.sum(axis=0))
-    return Summarised(coreset, names, cells.rows(), int(weights.sum()), movement)
+    return Summarised(_coreset_of(cells), names, cells.rows(), int(cells.weight.sum()), cells.movement)
+
+
+def _coreset_of(cells: Cells) -> Coreset:
+    return Coreset(cells.mean, cells.weight, cells.colours, cells.movement.sum(axis=0))
 
 
 def _one_pass(
-    points: Points, space: _Space, size: int, rng: np.random.Generator
+    blocks: Iterable[Block], space: _Space, size: int, rng: np.random.Generator
 ) -> tuple[tuple[str, ...], Features, Cells]:
     """BICO's features of all rows, and the rows' cells: names of the colours, features, cells."""
     features, cells = Features(size, space.dimension), Cells(size, len(space.origin))
     names: tuple[str, ...] = ()
-    for block in points.blocks():
+    for block in blocks:
         names = block.names
         if not len(block.x):
             continue

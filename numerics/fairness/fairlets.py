@@ -14,6 +14,8 @@ from jaxtyping import Bool, Float64, Int64
 from numba import njit
 from ortools.graph.python.min_cost_flow import SimpleMinCostFlow
 
+from numerics.fairness.flow import solved
+
 NEIGHBOURS = 8
 """Arcs of each point in the first network; as many at most join it for each point in every later one."""
 
@@ -144,15 +146,10 @@ def _flow(
     demand: Int64[np.ndarray, "r"],
 ) -> Int64[np.ndarray, "a"] | None:
     """Mass of each arc in a cheapest flow over these arcs; None if the costs are too large for the solver."""
-    solver = SimpleMinCostFlow()
-    arcs = solver.add_arcs_with_capacity_and_unit_cost(tails, len(supply) + heads, supply[tails], costs)
-    solver.set_nodes_supplies(np.arange(len(supply) + len(demand)), np.concatenate([supply, -demand]))
-    status = solver.solve()
-    if status == SimpleMinCostFlow.BAD_COST_RANGE:
-        return None
-    if status != SimpleMinCostFlow.OPTIMAL:
+    status, flow = solved(tails, len(supply) + heads, supply[tails], costs, np.concatenate([supply, -demand]))
+    if status not in (SimpleMinCostFlow.OPTIMAL, SimpleMinCostFlow.BAD_COST_RANGE):
         raise ArithmeticError(f"the flow of {len(tails)} arcs between fairlets' points was not solved: {status}")
-    return np.asarray(solver.flows(arcs), np.int64)
+    return flow
 
 
 def _staircase(

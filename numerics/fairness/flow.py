@@ -142,16 +142,26 @@ def min_cost_flow(
     # The largest scale s with s * max(cost) * nodes < 2^61; frexp gives it without overflow for any costs.
     _, exponent = np.frexp(float(cost.max(initial=0.0)) * (len(supply) + 1))
     for bits in _COST_BITS:
-        solver = SimpleMinCostFlow()
         whole = np.rint(np.ldexp(cost, bits - 1 - int(exponent))).astype(np.int64)
-        arcs = solver.add_arcs_with_capacity_and_unit_cost(tail, head, capacity, whole)
-        solver.set_nodes_supplies(np.arange(len(supply)), supply)
-        status = solver.solve()
-        if status == SimpleMinCostFlow.OPTIMAL:
-            return np.asarray(solver.flows(arcs), np.int64)
-        if status == SimpleMinCostFlow.INFEASIBLE:
-            return None
+        status, flow = solved(tail, head, capacity, whole, supply)
+        if status in (SimpleMinCostFlow.OPTIMAL, SimpleMinCostFlow.INFEASIBLE):
+            return flow
     raise ArithmeticError(f"the flow of {len(supply)} nodes and {len(tail)} arcs was not solved: {status}")
+
+
+def solved(
+    tail: Int64[np.ndarray, "a"],
+    head: Int64[np.ndarray, "a"],
+    capacity: Int64[np.ndarray, "a"],
+    cost: Int64[np.ndarray, "a"],
+    supply: Int64[np.ndarray, "v"],
+) -> tuple[SimpleMinCostFlow.Status, Int64[np.ndarray, "a"] | None]:
+    """OR-tools' status and the cheapest flow at whole costs, None unless it is optimal; else as `min_cost_flow`."""
+    solver = SimpleMinCostFlow()
+    arcs = solver.add_arcs_with_capacity_and_unit_cost(tail, head, capacity, cost)
+    solver.set_nodes_supplies(np.arange(len(supply)), supply)
+    status = solver.solve()
+    return status, np.asarray(solver.flows(arcs), np.int64) if status == SimpleMinCostFlow.OPTIMAL else None
 
 
 def flow_within(

@@ -10,13 +10,11 @@ from functools import cached_property
 import numpy as np
 from jaxtyping import Float64, Int64
 
-from numerics.coreset import Coreset, moments, union
+from numerics.coreset import Coreset, spread, union
 from numerics.fairness.bounds import Bounds
 from protocols.coreset import Summary
 from strategies.roster import FusionError
 
-_ROUNDING = 1e-12
-"""A standard deviation below this share of a column's largest value is a rounding error of a constant column."""
 _SHOWN = 8
 """Names of columns in one sentence."""
 
@@ -104,9 +102,18 @@ class Federation:
         return {site: slice(start, end) for site, start, end in zip(self.shown, [0, *ends], ends, strict=False)}
 
     @cached_property
+    def totals_by_site(self) -> dict[str, Int64[np.ndarray, "H"]]:
+        """Rows of each colour behind each site's points."""
+        colours, weights, H = self.union.colours, self.union.weights, len(self.colours)
+        return {
+            site: np.bincount(colours[place], weights[place], minlength=H).astype(np.int64)
+            for site, place in self.slices().items()
+        }
+
+    @cached_property
     def totals(self) -> Int64[np.ndarray, "H"]:
         """Rows of each colour."""
-        return np.bincount(self.union.colours, self.union.weights, minlength=len(self.colours)).astype(np.int64)
+        return np.asarray(sum(self.totals_by_site.values(), np.zeros(len(self.colours), np.int64)))
 
     def bounds(self, balance: float) -> Bounds:
         """What share of a cluster each colour may have, for alpha = `balance`."""
@@ -119,12 +126,8 @@ class Federation:
         A column's total sum of squares is that between the points plus its movement, since every point is the centroid
         of its rows: the pooled variance is known exactly, at no round of its own.
         """
-        mean, variance = moments(self.union)
-        if not self.scaled:
-            return mean, np.ones(len(mean))
-        deviation = np.sqrt(variance)
-        constant = deviation <= _ROUNDING * np.abs(self.union.points).max(axis=0)
-        return mean, np.where(constant, 1.0, deviation)
+        mean, deviation = spread(self.union)
+        return mean, np.where(deviation > 0, deviation, 1.0) if self.scaled else np.ones(len(mean))
 
     def in_units(self, coreset: Coreset) -> Float64[np.ndarray, "n d"]:
         """The points as they are clustered."""

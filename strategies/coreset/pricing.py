@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
+from functools import reduce
+from operator import add
 
 import numpy as np
 from jaxtyping import Float64, Int64
@@ -144,20 +146,18 @@ def _climb(
 
 def _summed(answers: Mapping[str, Masses], m: int) -> Priced:
     """What all sites' rows come to at the m-th table of prices."""
-    each = answers.values()
-    return Priced(
-        exact=sum(answer.exact[m] for answer in each),
-        value=sum(answer.value[m] for answer in each),
-        masses=np.sum([answer.masses[m] for answer in each], axis=0),
-        curvature=np.sum([answer.curvature[m] for answer in each], axis=0),
+    each = (
+        Priced(float(answer.exact[m]), float(answer.value[m]), answer.masses[m], answer.curvature[m])
+        for answer in answers.values()
     )
+    return reduce(add, each)
 
 
 # -- checks -----------------------------------------------------------------------------------------------------------
 
 
 def _check_masses(federation: Federation, shifts: Float64[np.ndarray, "m H k"]) -> Check:
-    totals = {site: _totals_of(federation, site) for site in federation.shown}
+    totals = federation.totals_by_site
 
     def check(site: str, answer: Masses) -> None:
         if answer.masses.shape != shifts.shape:
@@ -172,14 +172,6 @@ def _check_masses(federation: Federation, shifts: Float64[np.ndarray, "m H k"]) 
             raise PayloadError(answer.title(), "value", f"expected sums up to {LARGEST_SUM:g}")
 
     return check
-
-
-def _totals_of(federation: Federation, site: str) -> Int64[np.ndarray, "H"]:
-    """Rows of each of the federation's colours behind one site's points."""
-    place = federation.slices()[site]
-    union = federation.union
-    counted = np.bincount(union.colours[place], union.weights[place], minlength=len(federation.colours))
-    return counted.astype(np.int64)
 
 
 def check_counted(told: Mapping[str, Int64[np.ndarray, "k h"]]) -> Check:

@@ -119,7 +119,20 @@ class Outcome:
     @property
     def measure(self) -> dict[str, float]:
         """For the progress line of the last round."""
-        return {"cost": sum(self.costs.values()), "max_violation": self.violation}
+        return {"cost": self.cost, "max_violation": self.violation}
+
+    @property
+    def cost(self) -> float:
+        """Of the rows of the sites that counted."""
+        return sum(self.costs.values())
+
+    @property
+    def gap(self) -> float:
+        """How much dearer than the bound below, relative to the cost; 0 where there is no bound.
+
+        Whole rows may be fair only up to rounding, and then cost a little less than what is fair to the last digit.
+        """
+        return max(0.0, (self.cost - self.bound) / self.cost) if self.bound is not None and self.cost > 0 else 0.0
 
     @property
     def violation(self) -> float:
@@ -164,7 +177,7 @@ def metrics_of(outcome: Outcome) -> dict[str, float]:
     """Names and numbers of `report.json` (docs/coreset.md)."""
     federation, clustering = outcome.federation, outcome.clustering
     shown = federation.shown.values()
-    cost, unfair = sum(outcome.costs.values()), sum(outcome.plain_costs.values())
+    cost, unfair = outcome.cost, sum(outcome.plain_costs.values())
     found = {
         "cost": cost,
         "cost_coreset": clustering.cost,
@@ -187,8 +200,7 @@ def metrics_of(outcome: Outcome) -> dict[str, float]:
         found["cost_fairlets"] = clustering.fairlet_cost
     if outcome.bound is not None:
         found["cost_lower"] = outcome.bound
-        # Whole rows may be fair only up to rounding, and then cost a little less than what is fair to the last digit.
-        found["gap"] = max(0.0, (cost - outcome.bound) / cost) if cost > 0 else 0.0
+        found["gap"] = outcome.gap
     return found
 
 
@@ -236,11 +248,10 @@ def notes_on(outcome: Outcome) -> list[str]:
         )
     if len(federation.colours) == 1:
         found.append("all rows have one colour: this is plain k-means, and fair to nobody in particular")
-    gap = 0.0 if outcome.bound is None else 1 - outcome.bound / max(sum(outcome.costs.values()), 1e-300)
-    if gap > _WIDE_GAP:
+    if outcome.gap > _WIDE_GAP:
         found.append(
-            f"the fair assignment of all rows may be up to {gap:.2%} dearer than the best: more coreset.price-rounds,"
-            " or a smaller coreset.gap, may find a better one"
+            f"the fair assignment of all rows may be up to {outcome.gap:.2%} dearer than the best: more"
+            " coreset.price-rounds, or a smaller coreset.gap, may find a better one"
         )
     told = [set(answer.colours) for answer in federation.shown.values()]
     if len(told) > 1 and sum(map(len, told)) == len(federation.colours):
