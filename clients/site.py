@@ -24,13 +24,16 @@ _OF_THE_SITE = {
     *(
         "data",
         "align-key-file",
+        "allow-gate-training",
+        "allow-inputs",
         "allow-prices",
+        "allow-rows",
         "allow-row-models",
         "allow-single-model",
         "sealed-only",
         "site-output-dir",
     ),
-    *("agent", "candidates", "min-leaf", "min-weight"),
+    *("agent", "candidates", "max-queries", "min-leaf", "min-rows", "min-weight"),
     *("target", "features", "id", "sensitive", "classes", "clusters", "truth"),
 }
 """Which data a real site uses, which of its columns, and what it consents to is for its own configuration to say."""

@@ -26,6 +26,13 @@ _KEPT_LINES = 40  # of a failed quiet run's log
 _NODE_KEYS: Mapping[str, Mapping[str, Value]] = {
     "bc3e": {"allow-single-model": False},
     "coreset": {"min-weight": 0, "allow-prices": False},
+    "gp": {
+        "allow-gate-training": False,
+        "allow-inputs": False,
+        "allow-rows": False,
+        "max-queries": 0,
+        "min-rows": 0,
+    },
     "sec": {"candidates": "", "min-leaf": 0, "allow-row-models": False},
     "residual": {"agent": "", "min-leaf": 0, "sealed-only": False},
 }

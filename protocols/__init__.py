@@ -4,5 +4,5 @@ Who wants to know what leaves a site reads this package: a handler can only answ
 `protocols.message` shows the few words (site, round, lane) that travel beside it.
 """
 
-PROTOCOLS = ("bc3e", "coreset", "residual", "sec")
+PROTOCOLS = ("bc3e", "coreset", "gp", "residual", "sec")
 """Protocols that are built; each has a module of this name in `protocols`, `clients`, `strategies` and `scenarios`."""

@@ -50,6 +50,11 @@ class Fault(IntEnum):
     SEALED_ONLY = 38
     RARE_COLOURS = 39
     PRICES_NOT_ALLOWED = 40
+    INPUTS_NOT_ALLOWED = 41
+    ROWS_NOT_ALLOWED = 42
+    GATE_NOT_ALLOWED = 43
+    TOO_MANY_QUERIES = 44
+    FEW_ROWS_FOR_EXPERT = 45
 
     @property
     def message(self) -> str:
@@ -125,6 +130,22 @@ _MESSAGES = {
     Fault.PRICES_NOT_ALLOWED: (
         "it answers no rounds of prices, whose sums say more of its rows than its coreset does; set allow-prices=true "
         "in its node configuration to allow that, or coreset.assignment=coreset"
+    ),
+    Fault.INPUTS_NOT_ALLOWED: (
+        "it discloses no inputs; set allow-inputs=true in its node configuration to allow that, or gp.covariance=sketch"
+    ),
+    Fault.ROWS_NOT_ALLOWED: (
+        "it gives no rows to a communication expert, which all sites would see; set allow-rows=true in its node "
+        "configuration to allow that, or another gp.aggregation than grbcm"
+    ),
+    Fault.GATE_NOT_ALLOWED: (
+        "it takes no part in the training of a network, whose gradients can be made to tell single rows; set "
+        "allow-gate-training=true in its node configuration to allow that, or gp.gate=gaussian"
+    ),
+    Fault.TOO_MANY_QUERIES: "it was asked more than it answers in one run (max-queries in its node configuration)",
+    Fault.FEW_ROWS_FOR_EXPERT: (
+        "it has fewer rows than min-rows in its node configuration (10 unless set), and its answers would tell of "
+        "single ones"
     ),
     Fault.NO_SECRET: (
         "what is sealed for other sites needs a secret that all sites share and the center does not know; set "

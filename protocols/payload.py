@@ -26,7 +26,8 @@ RAW = "raw"
 
 _SCALARS: dict[object, str] = {bool: "bool", int: "int", float: "float", str: "str", tuple[str, ...]: "strs"}
 _DTYPES = {
-    name: np.dtype(name).newbyteorder("<") for name in ("bool", "uint8", "uint64", "int64", "float32", "float64")
+    name: np.dtype(name).newbyteorder("<")
+    for name in ("bool", "uint8", "uint64", "int64", "float16", "float32", "float64")
 }
 _MOST_DIMENSIONS = 8  # far more than any payload has; keeps what a message shows of a foreign shape short
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from numerics.columns import Outcomes
+from numerics.measurements import Queries
 
 Config = Mapping[str, bool | int | float | str]
 """Run configuration, checked by `server.config`."""
@@ -76,6 +77,9 @@ class Scenario:
     outcome : Callable[[Config, int], Outcomes] or None
         ``outcome(config, seed)``: the outcomes that the fusion center holds (of `residual`); its rows are those of
         every shard.
+    queries : Callable[[Config, int], Queries] or None
+        ``queries(config, seed)``: the points at which the fusion center wants to know the output (of `gp`), and what
+        was measured there.
     cells : Callable[[Config], Sequence[Cell]]
         The rows of its table, worked on side by side in one run; none: the run has one result and no table.
     at_once : int
@@ -98,6 +102,7 @@ class Scenario:
     published: Mapping[str, float] = field(default_factory=dict)
     truth: Callable[[Config, int, int], list[int] | None] | None = None
     outcome: Callable[[Config, int], Outcomes] | None = None
+    queries: Callable[[Config, int], Queries] | None = None
     cells: Callable[[Config], Sequence[Cell]] = no_cells
     at_once: int = 0
     shown: tuple[str, ...] = ()
@@ -163,7 +168,7 @@ def register(scenario: Scenario) -> Scenario:
 
 def scenarios() -> dict[str, Scenario]:
     """All scenarios by name, in the order of their names."""
-    from scenarios import bc3e, coreset, residual, sec  # noqa: F401  (register their scenarios on import)
+    from scenarios import bc3e, coreset, gp, residual, sec  # noqa: F401  (register their scenarios on import)
 
     return dict(sorted(_SCENARIOS.items()))
 

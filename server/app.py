@@ -15,14 +15,15 @@ from flwr.serverapp import Grid, ServerApp
 
 from clients.data import DataError, party_files
 from clients.data.outcomes import center_outcomes
-from clients.data.testset import center_columns
+from clients.data.testset import center_columns, center_queries
 from clients.shards import party_name
 from clients.site import results_name
 from consilience.settings import declared, to_toml
 from numerics.columns import Outcomes
+from numerics.measurements import Queries
 from scenarios.registry import Cell, Scenario, ScenarioError, chosen_cells, find
 from server.config import Config, ConfigError, checked
-from server.earlier import clustering_to_join, ensemble_to_use
+from server.earlier import clustering_to_join, ensemble_to_use, experts_to_ask
 from server.evaluation import Evaluation, evaluate
 from server.report import figures, ledger_summary
 from server.results import Report, ResultsDirectory, ResultsError, versions
@@ -38,7 +39,7 @@ app = ServerApp()
 REFUSALS = (CheckpointError, ConfigError, DataError, FusionError, ResultsError, ScenarioError)
 """What a user can mend: shown as one line."""
 
-_EARLIER = {"residual": ensemble_to_use, "sec": clustering_to_join}
+_EARLIER = {"gp": experts_to_ask, "residual": ensemble_to_use, "sec": clustering_to_join}
 """By protocol, what reads an earlier run's results that this one goes on from."""
 
 _NOT_OF_THE_RUN = {"output-dir", "resume-from", "min-sites", "round-timeout"}
@@ -97,7 +98,8 @@ def run(grid: Grid, context: Context) -> Path:
         raise
     evaluation = evaluate(config, scenario, strategy, result.outcomes, result.ledger)
     report = _report(config, scenario, protocol, strategy, result, evaluation)
-    return directory.finish(report, evaluation.arrays, result.ledger, figures(report, evaluation.arrays))
+    drawn = figures(report, evaluation.arrays)
+    return directory.finish(report, evaluation.arrays, result.ledger, drawn, evaluation.files)
 
 
 def _strategy(
@@ -118,7 +120,11 @@ def _strategy(
     for each in [cell.settings for cell in cells] or [{}]:
         settings = {**config, **each}
         reference = Reference(
-            truth=_truth(settings, scenario, n_sites), outcome=_outcome(settings, scenario), earlier=earlier
+            truth=_truth(settings, scenario, n_sites),
+            outcome=_outcome(settings, scenario),
+            queries=_queries(settings, scenario),
+            test=center_queries(config),
+            earlier=earlier,
         )
         members.append(from_config(settings, reference=reference, **common))
     return Table(members, **common) if cells else members[0]
@@ -138,6 +144,8 @@ def _refuse_what_rows_set(scenario: Scenario, cells: Sequence[Cell], config: Con
 
 def _own_reference(protocol: str, config: Config) -> dict[str, Any]:
     """What the center's own files say."""
+    if protocol == "gp":
+        return {"test": center_queries(config)}
     if protocol != "residual":
         return {"test": center_columns(config)}
     outcomes = center_outcomes(config)
@@ -148,6 +156,12 @@ def _outcome(config: Config, scenario: Scenario) -> Callable[[int], Outcomes] | 
     """By repetition, the outcomes that the center of a scenario holds."""
     outcome = scenario.outcome
     return None if outcome is None else lambda repetition: outcome(config, int(config["seed"]) + repetition)
+
+
+def _queries(config: Config, scenario: Scenario) -> Callable[[int], Queries] | None:
+    """By repetition, the points at which the center of a scenario wants to know the output."""
+    queries = scenario.queries
+    return None if queries is None else lambda repetition: queries(config, int(config["seed"]) + repetition)
 
 
 def _truth(config: Config, scenario: Scenario, n_sites: int) -> Callable[[int], Mapping[str, int]] | None:

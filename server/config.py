@@ -49,6 +49,10 @@ def _is_number(text: str, low: float, high: float) -> bool:
         return False
 
 
+def _is_number_or_share(text: str) -> bool:
+    return text.isdecimal() and int(text) > 0 if "." not in text else _is_number(text, 1e-9, 1 - 1e-9)
+
+
 _POSITIVE: dict[str, Any] = {"allowed": "greater than 0", "test": lambda value: value > 0}
 _NOT_NEGATIVE: dict[str, Any] = {"allowed": "0 or greater", "test": lambda value: value >= 0}
 _AT_LEAST_1: dict[str, Any] = {"allowed": "1 or greater", "test": lambda value: value >= 1}
@@ -172,6 +176,65 @@ KEYS: dict[str, Key] = {
     "coreset.colours": Key(int, "scenario: number of colours; 0: the scenario's own", **_NOT_NEGATIVE),
     "coreset.dimension": Key(int, "scenario: number of columns; 0: the scenario's own", **_NOT_NEGATIVE),
     "coreset.planted": Key(int, "scenario: number of clusters that are there; 0: the scenario's own", **_NOT_NEGATIVE),
+    # Empty ones: as the scenario has it, else as `strategies.gp.Settings`.
+    "gp.kernel": Key(
+        str,
+        "covariance function: se, matern12, matern32, matern52, or sums and products of GPyTorch's; empty: se",
+        "up to 200 characters",
+        lambda value: len(value) <= 200,
+    ),
+    "gp.gate": Key(
+        str,
+        "who chooses the experts of a point: centroids, Gaussians, a network, the graph of predictions, or nobody;"
+        " empty: gaussian",
+        **_one_of("", "knn", "gaussian", "dnn", "ggm", "all"),
+    ),
+    "gp.experts": Key(
+        str,
+        "K, how many experts a point is sent to: a number, or a share of them such as 0.5; empty: half",
+        "empty, a whole number, or a share greater than 0 and below 1",
+        lambda value: value == "" or _is_number_or_share(value),
+    ),
+    "gp.aggregation": Key(
+        str,
+        "how their predictions become one; empty: npae",
+        **_one_of("", "npae", "poe", "gpoe", "bcm", "rbcm", "grbcm"),
+    ),
+    "gp.covariance": Key(
+        str,
+        "npae: covariances between experts from features over public landmarks, or from disclosed inputs; empty:"
+        " sketch",
+        **_one_of("", "sketch", "inputs"),
+    ),
+    "gp.landmarks": Key(int, "landmarks of a query point; 0: 32", "from 0 to 4096", lambda value: 0 <= value <= 4096),
+    "gp.max-expert-rows": Key(
+        int,
+        "rows above which a site splits itself into several experts; 0: 2000",
+        "0, or from 2 to 20000",
+        lambda value: value == 0 or 2 <= value <= 20_000,
+    ),
+    "gp.fit-rounds": Key(
+        int, "asks for the hyperparameters at most; 0: 15", "from 0 to 1000", lambda value: 0 <= value <= 1000
+    ),
+    "gp.candidates": Key(int, "hyperparameters tried in one ask; 0: 8", "from 0 to 64", lambda value: 0 <= value <= 64),
+    "gp.gate-rounds": Key(
+        int, "gate dnn: steps of its training; 0: 40", "from 0 to 10000", lambda value: 0 <= value <= 10_000
+    ),
+    "gp.communication": Key(
+        float,
+        "grbcm: share of all rows that the communication expert is given; 0: as many as an expert has",
+        "from 0 to 0.5",
+        lambda value: 0 <= value <= 0.5,
+    ),
+    "gp.queries": Key(str, "the center's file of query points; empty: the scenario's, or _test of the folder `data`"),
+    "gp.model": Key(str, "results directory of an earlier run whose hyperparameters and gate are to predict"),
+    "gp.parts": Key(int, "scenario: number of experts; 0: the scenario's own", **_NOT_NEGATIVE),
+    "gp.rows": Key(int, "scenario: number of training rows; 0: the scenario's own", **_NOT_NEGATIVE),
+    "gp.split": Key(
+        str,
+        "scenario: rows dealt out to the experts by k-means, or at random; empty: kmeans",
+        **_one_of("", "kmeans", "random"),
+    ),
     # Empty ones: as the scenario has it, else as `strategies.residual.Settings`.
     "residual.algorithm": Key(
         str,

@@ -40,6 +40,25 @@ def clustering_to_join(config: Config) -> dict[str, Shaped[np.ndarray, "..."]]:
     return dict(arrays)
 
 
+def experts_to_ask(config: Config) -> dict[str, Shaped[np.ndarray, "..."]]:
+    """Arrays of the run whose experts `gp.model` wants to predict; empty where it names none.
+
+    Raises
+    ------
+    ResultsError
+        If there are no such results, they are not of `gp`, or are a scenario's table.
+    """
+    path = str(config["gp.model"]).strip()
+    if not path:
+        return {}
+    report, arrays = load(Path(path).expanduser())
+    if report.protocol != "gp":
+        raise ResultsError(f"gp.model: {path} are results of {report.protocol}, not of gp")
+    if len(arrays.get("cells_log_likelihood", ())) > 1:
+        raise ResultsError(f"gp.model: {path} is a scenario's table, of many models; name a run that has one")
+    return dict(arrays)
+
+
 def ensemble_to_use(config: Config) -> dict[str, Shaped[np.ndarray, "..."]]:
     """Arrays of the run whose agents `residual.model` wants to predict, and its ``session``; empty where none is named.
 

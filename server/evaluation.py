@@ -36,6 +36,8 @@ class Evaluation:
         By site, why it was left out although it answered.
     notes : list of str
         What a reader should know before using the (first repetition's) result.
+    files : dict
+        Of the first repetition (and first cell), what stands beside the report: by name, its content.
     """
 
     metrics: dict[str, float]
@@ -43,6 +45,7 @@ class Evaluation:
     arrays: dict[str, np.ndarray] = field(default_factory=dict)
     excluded: dict[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    files: dict[str, bytes] = field(default_factory=dict)
 
 
 def evaluate(
@@ -68,14 +71,18 @@ def evaluate(
         excluded = {**strategy.excluded(outcome), **excluded}
     if scenario is not None and isinstance(strategy, Table):
         metrics, table, arrays = _of_cells(config, scenario, strategy, outcomes, ledger)
-        return Evaluation(metrics, table, arrays, excluded)
+        files = strategy.members[0].files(outcomes[0][0])
+        return Evaluation(metrics, table, arrays, excluded, files=files)
     lines = _by_lane(ledger, depth=1)
     crossed = [lines.get(str(r), ()) for r in range(len(outcomes))]
     values = _values(config, scenario, strategy, outcomes, crossed)
     metrics = summarise(values)
     arrays = {f"repetitions_{name}": value for name, value in values.items()} if len(outcomes) > 1 else {}
     arrays |= strategy.arrays(outcomes[0])
-    return Evaluation(metrics, strategy.table(metrics, outcomes[0]), arrays, excluded, strategy.notes(outcomes[0]))
+    first = outcomes[0]
+    return Evaluation(
+        metrics, strategy.table(metrics, first), arrays, excluded, strategy.notes(first), strategy.files(first)
+    )
 
 
 def _by_lane(ledger: Lines, depth: int) -> dict[str, Lines]:

@@ -253,6 +253,7 @@ class ResultsDirectory:
         arrays: Mapping[str, Shaped[np.ndarray, "..."]],
         ledger_lines: Iterable[Mapping[str, Any]],
         figures: Mapping[str, bytes | Callable[[], bytes]],
+        files: Mapping[str, bytes] | None = None,
     ) -> Path:
         """Write everything, then rename the directory to its final name.
 
@@ -265,6 +266,8 @@ class ResultsDirectory:
             A line for every payload that crossed.
         figures : Mapping[str, bytes or Callable]
             PNG images, or functions that draw them, by file name without ``.png``.
+        files : Mapping[str, bytes], optional
+            The content of further files, by name.
 
         Returns
         -------
@@ -280,6 +283,8 @@ class ResultsDirectory:
         text = report.to_json()
         _refuse_existing(self.final)
         try:
+            for name, content in (files or {}).items():
+                write_file(self.partial / name, [content])
             self._write(report, text, arrays, ledger_lines, figures)
             os.rename(self.partial, self.final)
         except OSError as error:

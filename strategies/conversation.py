@@ -142,6 +142,68 @@ def carrying(extra: Mapping[str, Payload], conversation: Conversation[Result]) -
         return cast("Result", stop.value)
 
 
+def in_step(*conversations: Conversation[Any]) -> Conversation[tuple[Any, ...]]:
+    """Run conversations whose requests name their sites (`Tell`) in the same rounds, in one lane.
+
+    What they ask a site at the same time is one ask of several payloads. One that ends leaves the others to go on. A
+    site that fails fails all of them in that round; one whose answer to any of them is refused, too.
+
+    Returns
+    -------
+    Conversation
+        That returns every conversation's result, in their order.
+    """
+    results: dict[int, Any] = {}
+    requests: dict[int, Tell] = {}
+
+    def move(place: int, answers: Answers | None) -> None:
+        conversation = conversations[place]
+        try:
+            request = next(conversation) if answers is None else conversation.send(answers)
+        except StopIteration as stop:
+            results[place] = stop.value
+            requests.pop(place, None)
+            return
+        if not isinstance(request, Tell):
+            raise TypeError("only requests that name their sites can go in step")
+        requests[place] = request
+
+    for place in range(len(conversations)):
+        move(place, None)
+    while requests:
+        answers = yield _joined(requests)
+        for place, own in _parted(requests, answers).items():
+            move(place, own)
+    return tuple(results[place] for place in range(len(conversations)))
+
+
+def _joined(requests: Mapping[int, Tell]) -> Tell:
+    asks: dict[str, Asks] = {}
+    for site in sorted({site for request in requests.values() for site in request.asks}):
+        asks[site] = tuple(ask for each in requests.values() for ask in as_tuple(each.asks.get(site, ())))
+    measure = {name: value for request in requests.values() for name, value in request.measure.items()}
+
+    def check(site: str, answer: Any) -> None:
+        for place, own in _parted(requests, {site: answer}).items():
+            if site in own:
+                requests[place].check(site, own[site])
+
+    return Tell(asks, check, measure)
+
+
+def _parted(requests: Mapping[int, Tell], answers: Answers) -> dict[int, Answers]:
+    """Each request's own answers."""
+    parted: dict[int, Answers] = {place: {} for place in requests}
+    for site, answer in answers.items():
+        left = list(answer)
+        for place, request in requests.items():
+            if site in request.asks:
+                asks = request.asks[site]
+                own, left = left[: len(as_tuple(asks))], left[len(as_tuple(asks)) :]
+                parted[place][site] = tuple(own) if isinstance(asks, tuple) else own[0]
+    return parted
+
+
 def _inner(answer: tuple[Payload, ...]) -> Any:
     """An answer without that to what was carried."""
     return answer[1] if len(answer) == 2 else answer[1:]

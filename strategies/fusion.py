@@ -141,6 +141,10 @@ class FusionStrategy(Strategy):
         """Sites that answered and yet were left out of one repetition, and why."""
         return {}
 
+    def files(self, outcome: Any) -> dict[str, bytes]:
+        """Files that stand beside `report.json`, by name, of the first repetition's outcome."""
+        return {}
+
     def notes(self, outcome: Any) -> list[str]:
         """What a reader should know before using one repetition's result, a sentence each."""
         return []

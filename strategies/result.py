@@ -10,6 +10,7 @@ import numpy as np
 from flwr.serverapp.strategy import Result
 
 from numerics.columns import Outcomes
+from numerics.measurements import Queries
 
 
 @dataclass
@@ -53,6 +54,8 @@ class Reference:
         ``truth(repetition)``: by site name, what only the maker of a scenario knows (of `sec`, true clusters).
     outcome : Callable or None
         ``outcome(repetition)``: the outcomes, where the center holds them (of `residual`).
+    queries : Callable or None
+        ``queries(repetition)``: where the center wants to know the output (of `gp`); None: nowhere.
     test : Mapping[str, ndarray]
         Columns ``(t,)`` of the center's own test rows, by name; empty: it has none.
     earlier : Mapping[str, ndarray]
@@ -61,5 +64,6 @@ class Reference:
 
     truth: Callable[[int], Mapping[str, int]] | None = None
     outcome: Callable[[int], Outcomes] | None = None
+    queries: Callable[[int], Queries | None] | None = None
     test: Mapping[str, np.ndarray] = field(default_factory=dict)
     earlier: Mapping[str, np.ndarray] = field(default_factory=dict)

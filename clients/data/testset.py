@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
-from jaxtyping import Float64
+from jaxtyping import Float64, Shaped
 
 from clients.data.files import ENDINGS, read_table, site_name
 from clients.data.table import DataError, numeric, setting
@@ -32,6 +32,33 @@ def center_columns(config: Mapping[str, object]) -> dict[str, Float64[np.ndarray
         for name, values in table.columns.items()
         if values.dtype.kind in "iuf"
     }
+
+
+def center_queries(config: Mapping[str, object]) -> dict[str, Shaped[np.ndarray, "t"]]:
+    """Columns of the center's file of query points by name: of numbers, and what names the points.
+
+    It is the file that ``gp.queries`` names, else ``_test`` as in `center_columns`; empty where there is none. The
+    column that `target` names need not be there: it holds what was measured at the points.
+
+    Raises
+    ------
+    DataError
+        If the file cannot be read, or has an empty cell in a column of numbers.
+    """
+    named = setting(config, "gp.queries")
+    path = Path(named).expanduser() if named else center_file(config, "_test")
+    if path is None:
+        return {}
+    table = read_table(path)
+    columns: dict[str, Shaped[np.ndarray, "t"]] = {
+        name: numeric(table, name, allow_missing=False)
+        for name, values in table.columns.items()
+        if values.dtype.kind in "iuf"
+    }
+    names = setting(config, "id")
+    if names in table.columns:
+        columns[names] = table.columns[names].astype(str)
+    return columns
 
 
 def center_file(config: Mapping[str, object], name: str) -> Path | None:

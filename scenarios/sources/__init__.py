@@ -9,7 +9,7 @@ from scenarios.sources.coloured import (
     read_bank,
     read_diabetes,
 )
-from scenarios.sources.files import DATA_VARIABLE, Grouped, Labelled, Regression
+from scenarios.sources.files import DATA_VARIABLE, Divided, Grouped, Labelled, Regression
 from scenarios.sources.given import (
     find_concrete,
     find_ct,
@@ -23,20 +23,41 @@ from scenarios.sources.given import (
     wine,
 )
 from scenarios.sources.made import friedman1, friedman2, friedman3, halfmoon, made_ct, made_ct_groups
+from scenarios.sources.regressions import (
+    find_airfoil,
+    find_parkinsons,
+    find_pole,
+    find_protein,
+    find_song,
+    read_airfoil,
+    read_parkinsons,
+    read_pole,
+    read_protein,
+    read_song,
+)
+from scenarios.sources.robots import find_pumadyn, find_sarcos, read_pumadyn, read_sarcos
 
 __all__ = [
     "DATA_VARIABLE",
     "Coloured",
+    "Divided",
     "Grouped",
     "Labelled",
     "Regression",
     "find_adult",
+    "find_airfoil",
     "find_bank",
     "find_concrete",
     "find_ct",
     "find_diabetes",
     "find_grid",
     "find_heart",
+    "find_parkinsons",
+    "find_pole",
+    "find_protein",
+    "find_pumadyn",
+    "find_sarcos",
+    "find_song",
     "friedman1",
     "friedman2",
     "friedman3",
@@ -45,11 +66,18 @@ __all__ = [
     "made_ct",
     "made_ct_groups",
     "read_adult",
+    "read_airfoil",
     "read_bank",
     "read_concrete",
     "read_ct",
     "read_diabetes",
     "read_grid",
     "read_heart",
+    "read_parkinsons",
+    "read_pole",
+    "read_protein",
+    "read_pumadyn",
+    "read_sarcos",
+    "read_song",
     "wine",
 ]

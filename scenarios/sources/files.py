@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from jaxtyping import Float64, Int64
+from jaxtyping import Bool, Float64, Int64
 from sklearn.datasets import fetch_openml
 
 from scenarios.registry import Config, ScenarioError
@@ -45,6 +45,10 @@ Grouped = tuple[Regression, Float64[np.ndarray, "n"]]
 """A regression, and for each of its rows the number of the part (the scan) it belongs to."""
 
 
+Divided = tuple[Regression, Bool[np.ndarray, "n"] | None]
+"""A regression, and which of its rows are to test with; None: its source does not say."""
+
+
 def find_file(config: Config, names: tuple[str, ...]) -> Path | None:
     """The file that `data` names or its directory holds; else the one in CONSILIENCE_DATA's directory, if any."""
     data = str(config.get("data", ""))
@@ -77,6 +81,34 @@ def from_openml(what: str, file: str, *args: Any, **options: Any) -> Any:
         ) from error
 
 
+def of_frames(inputs: pd.DataFrame, outcomes: pd.Series) -> Regression:
+    """What OpenML sent as a regression."""
+    x = np.ascontiguousarray(inputs.to_numpy(np.float64))
+    return Regression(x, outcomes.to_numpy(np.float64), tuple(map(str, inputs.columns)))
+
+
+def openml_regression(
+    number: int, what: str, file: str, n_inputs: int, target: str | None = None, *, ignored: str = ""
+) -> Regression:
+    """A data set of OpenML with so many inputs; `target`: its column, where it is not OpenML's own.
+
+    Columns whose names begin with `ignored` are left out. The number of inputs tells a data set that is another, or was
+    changed, since a number was noted here.
+    """
+    bunch = from_openml(what, file, data_id=number, as_frame=True)
+    inputs, outcomes = bunch.data, bunch.target
+    if target is not None:
+        inputs, outcomes = bunch.frame.drop(columns=target), bunch.frame[target]
+    if ignored:
+        inputs = inputs.loc[:, [not str(name).lower().startswith(ignored) for name in inputs.columns]]
+    if inputs.shape[1] != n_inputs:
+        raise ScenarioError(
+            f"OpenML's data set {number} has {inputs.shape[1]} inputs, and {what} should have {n_inputs}: set the run"
+            f" configuration's data to {file}"
+        )
+    return of_frames(inputs, outcomes)
+
+
 def read_regression(
     path: Path, target: str, *, others: tuple[str, ...] = (), ignored: Collection[str] = ()
 ) -> tuple[Regression, list[Float64[np.ndarray, "n"]]]:
@@ -96,6 +128,44 @@ def read_regression(
     inputs = [place for place, name in enumerate(columns) if name not in roles]
     y, *rest = (numbers[:, columns.index(role)].copy() for role in roles)
     return Regression(np.ascontiguousarray(numbers[:, inputs]), y, tuple(columns[place] for place in inputs)), rest
+
+
+def has_header(path: Path) -> bool:
+    """Whether the first line has letters that are no number's."""
+    first = " ".join(read_text(path, rows=0).columns).lower()
+    return any(letter.isalpha() and letter != "e" for letter in first)
+
+
+def read_headless(
+    path: Path, width: int, *, separator: str = ",", first: int = 0, rows: int | None = None
+) -> Float64[np.ndarray, "n c"]:
+    """A file of numbers without a header, from row `first` on; `rows`: exactly so many (None: all)."""
+    try:
+        frame = pd.read_csv(path, sep=separator, header=None, skiprows=first, nrows=rows)
+    except (OSError, EOFError, ValueError, zlib.error) as error:
+        reason = " ".join(str(error).split())
+        raise ScenarioError(f"{path} cannot be read from line {first + 1} on: {reason}") from error
+    numeric = frame.shape[1] == width and all(kind.kind in "iuf" for kind in frame.dtypes)
+    numbers: Float64[np.ndarray, "n c"] = frame.to_numpy(np.float64) if numeric else np.empty((0, width))
+    if not len(numbers) or not np.isfinite(numbers).all():
+        raise ScenarioError(f"{path} is no table of {width} columns of finite numbers without a header")
+    if rows is not None and len(numbers) < rows:
+        raise ScenarioError(f"{path} has {first + len(numbers)} rows, and needs {first + rows} or more")
+    return numbers
+
+
+def read_marks(path: Path) -> Bool[np.ndarray, "n"] | None:
+    """Which rows the column ``split`` of a CSV file calls ``test``, the others being ``train``; None without it."""
+    names = list(read_text(path, rows=0).columns)
+    if "split" not in names:
+        return None
+    place = names.index("split")
+    cells = pd.read_csv(path, header=None, skiprows=1, usecols=[place], dtype=str, keep_default_na=False)
+    marks = cells.iloc[:, 0].str.strip()
+    bad = np.flatnonzero(~marks.isin(["train", "test"]))
+    if len(bad):
+        raise ScenarioError(f"{path}: line {bad[0] + 2}, column 'split': {marks[bad[0]]!r} is neither train nor test")
+    return (marks == "test").to_numpy(bool)
 
 
 def _parsed(path: Path, width: int, kept: list[int]) -> Float64[np.ndarray, "n d"] | None:

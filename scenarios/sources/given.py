@@ -15,6 +15,7 @@ from scenarios.sources.files import (
     check_columns,
     find_file,
     from_openml,
+    of_frames,
     read_regression,
     read_text,
     to_numbers,
@@ -143,7 +144,7 @@ def read_grid(path: Path | None) -> Regression:
         as_frame=True,
     )
     inputs = bunch.data.drop(columns=_GRID_LABEL, errors="ignore")
-    return _of_frames(inputs, bunch.target)
+    return of_frames(inputs, bunch.target)
 
 
 # -- Concrete Compressive Strength ------------------------------------------------------------------------------------
@@ -186,13 +187,7 @@ def read_concrete(path: Path | None) -> Regression:
         data_id=_CONCRETE_OPENML,
         as_frame=True,
     )
-    return _of_frames(bunch.data, bunch.target)
-
-
-def _of_frames(inputs: pd.DataFrame, outcomes: pd.Series) -> Regression:
-    """What OpenML sent as a regression."""
-    x = np.ascontiguousarray(inputs.to_numpy(np.float64))
-    return Regression(x, outcomes.to_numpy(np.float64), tuple(inputs.columns))
+    return of_frames(bunch.data, bunch.target)
 
 
 # -- CT slices --------------------------------------------------------------------------------------------------------

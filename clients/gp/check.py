@@ -1,0 +1,107 @@
+"""What a party should know before its rows become a Gaussian process expert: what is used, and what leaves."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from clients.data import DataError, Table, setting
+from numerics.measurements import Measurements
+
+_CONSENTS = {
+    "allow-inputs": "THE INPUTS OF ALL YOUR ROWS, to the fusion center (gp.covariance=inputs)",
+    "allow-rows": "SOME OF YOUR ROWS, outputs too, to the fusion center and all sites (gp.aggregation=grbcm)",
+    "allow-gate-training": (
+        "gradients of a network over your rows (gp.gate=dnn), from which a center that means ill can tell single rows"
+    ),
+}
+
+
+def describe(
+    rows: Measurements, table: Table, config: Mapping[str, object], min_rows: int, most_queries: int
+) -> list[str]:
+    """Lines to print for `consilience check`.
+
+    Parameters
+    ----------
+    rows : Measurements
+        As they were read from `table`.
+    table : Table
+        The party's own.
+    config : Mapping
+        Run or node configuration.
+    min_rows, most_queries : int
+        What holds where the site's own configuration says nothing.
+
+    Raises
+    ------
+    DataError
+        If a key of the site's own configuration is unusable.
+    """
+    target, d = setting(config, "target"), len(rows.features)
+    least, queries = _whole(config, "min-rows", min_rows), _whole(config, "max-queries", most_queries)
+    most = int(str(config.get("gp.max-expert-rows") or 0)) or 2000
+    experts = -(-rows.n // most)
+    unused = [name for name in table.columns if name not in {*rows.features, target}]
+    lines = [
+        f"{table.source}: {rows.n} rows",
+        "",
+        "What would be used",
+        f"  output: {target}",
+        f"  inputs: {', '.join(rows.features)}",
+        "    each counts in standard deviations over all sites",
+        f"  columns not used: {', '.join(unused) or 'none'}",
+        f"  experts: {experts}, of {most} rows at most",
+        "",
+        "What would leave this site",
+        f"  once: of each expert the number of its rows, the mean of its {d} inputs and their covariance, mean and",
+        "    variance of its outputs; and the hyperparameters that fit a part of your rows best",
+        "  for every value of the hyperparameters that is tried: the log likelihood of your outputs, with its first",
+        "    and second derivatives, summed over your experts",
+        "  at every query point for which an expert is chosen: its prediction, by how much your rows reduce the",
+        "    variance there, and features from which its covariance with other experts follows;",
+        f"    of one value of the hyperparameters only, and at {queries} points in a run at most (max-queries)",
+        "  Close to one of your rows a prediction tells of its output, the more so the less noise there is",
+        *[f"  {what}" for key, what in _CONSENTS.items() if _consents(config, key)],
+        "",
+        "What never leaves this site",
+        *[f"  {_never(key)}" for key in _CONSENTS if not _consents(config, key)],
+        f"  columns not used{'' if _consents(config, 'allow-rows') else '; rows as they are'}",
+    ]
+    warnings = _warnings(rows, target, least, experts)
+    return [*lines, *(["", "Worth a look", *warnings] if warnings else [])]
+
+
+def _never(key: str) -> str:
+    return {
+        "allow-inputs": "inputs of single rows (allow-inputs is not set)",
+        "allow-rows": "rows for a communication expert (allow-rows is not set)",
+        "allow-gate-training": "gradients over your rows (allow-gate-training is not set)",
+    }[key]
+
+
+def _warnings(rows: Measurements, target: str, least: int, experts: int) -> list[str]:
+    named = [*zip(rows.features, rows.x.T, strict=True), (target, rows.y)]
+    lines = [f"  {name}: every row has the same value" for name, values in named if np.ptp(values) == 0]
+    if rows.n // experts < least:
+        lines.append(
+            f"  an expert would have fewer than {least} rows (min-rows): this site answers nothing, and takes no part"
+        )
+    return lines
+
+
+def _whole(config: Mapping[str, object], key: str, default: int) -> int:
+    value = config.get(key) or default
+    if type(value) is not int or value < 1:
+        raise DataError(
+            f"configuration: {key} must be a whole number, 1 or greater, not {value!r}", "bad-configuration"
+        )
+    return value
+
+
+def _consents(config: Mapping[str, object], key: str) -> bool:
+    value = config.get(key, False)
+    if type(value) is not bool:
+        raise DataError(f"configuration: {key} must be true or false, not {value!r}", "bad-configuration")
+    return value

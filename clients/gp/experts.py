@@ -1,0 +1,135 @@
+"""A site's own experts: its rows, split and in the agreed units, and what is computed from them once a process."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+import numpy as np
+from jaxtyping import Float64, Int64
+
+from clients.site import Site, digest_of
+from numerics.gp.expert import Expert
+from numerics.gp.kernels import Kernel, kernel_of
+from numerics.gp.likelihood import Evaluation, evaluate
+from numerics.gp.moments import Units
+from numerics.measurements import Measurements
+from protocols.faults import Fault, SiteFault
+from protocols.gp import Agreed
+
+MIN_ROWS = 10
+"""Fewest rows behind an expert of a real site whose own configuration does not say otherwise."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """Rows of one expert; two of the same content are equal, so that what was computed from them is found again.
+
+    Attributes
+    ----------
+    digest : tuple of int
+        Of the content.
+    x, y : ndarray
+        ``(n, d)`` and ``(n,)``.
+    """
+
+    digest: tuple[int, ...]
+    x: Float64[np.ndarray, "n d"] = field(compare=False, repr=False)
+    y: Float64[np.ndarray, "n"] = field(compare=False, repr=False)
+
+    @classmethod
+    def of(cls, x: Float64[np.ndarray, "n d"], y: Float64[np.ndarray, "n"]) -> Part:
+        """The rows with their digest."""
+        return cls(tuple(digest_of((x, y))), x, y)
+
+
+def parts_of(site: Site, max_rows: int) -> Int64[np.ndarray, "n"]:
+    """Which of the site's experts has each row.
+
+    Raises
+    ------
+    SiteFault
+        If an expert would have fewer rows than the site insists on.
+    """
+    rows: Measurements = site.shard
+    part = rows.part if rows.part is not None else _split(Part.of(rows.x, rows.y), max_rows)
+    least = site.whole_number("min-rows", 1 if site.simulated else MIN_ROWS)
+    if np.bincount(part).min() < least:
+        raise SiteFault(Fault.FEW_ROWS_FOR_EXPERT)
+    return part
+
+
+@lru_cache(maxsize=8)
+def _split(rows: Part, max_rows: int) -> Int64[np.ndarray, "n"]:
+    """The same split in every process and whatever the seed: the center tells experts by their place in it."""
+    if len(rows.y) <= max_rows:
+        return np.zeros(len(rows.y), np.int64)
+    # Brings scikit-learn, which no other ask of a site with few rows needs.
+    from numerics.gp.split import split
+
+    return split(rows.x, max_rows, np.random.default_rng(rows.digest))
+
+
+def experts_of(site: Site, ask: Agreed) -> list[Part]:
+    """The site's experts, in the agreed units.
+
+    Raises
+    ------
+    SiteFault
+        If the site's rows are not those that the center was told of.
+    """
+    rows: Measurements = site.shard
+    if len(ask.mean) != len(rows.features) or ask.scale.min() <= 0 or ask.y_scale <= 0:
+        raise SiteFault(Fault.MALFORMED_ASK, "the units are not those of the site's inputs")
+    part = parts_of(site, ask.max_rows)
+    if not np.array_equal(np.bincount(part), ask.counts):
+        raise SiteFault(Fault.DATA_CHANGED, "its experts have other numbers of rows than before")
+    units = Units(ask.mean, ask.scale, ask.y_mean, ask.y_scale)
+    x, y = units.inputs(rows.x), units.outputs(rows.y)
+    return [Part.of(x[part == i], y[part == i]) for i in range(len(ask.counts))]
+
+
+@lru_cache(maxsize=16)
+def kernel_for(text: str, d: int) -> Kernel:
+    """The kernel that an ask names.
+
+    Raises
+    ------
+    SiteFault
+        If there is no such kernel.
+    """
+    try:
+        return kernel_of(text, d)
+    except ValueError as error:
+        raise SiteFault(Fault.MALFORMED_ASK, str(error)) from error
+
+
+@lru_cache(maxsize=4096)  # a few numbers each: the cells of a table ask for the same
+def likelihood_of(rows: Part, kernel: str, theta: tuple[float, ...]) -> Evaluation:
+    """Log likelihood of one expert's outputs, with derivatives."""
+    return evaluate(kernel_for(kernel, rows.x.shape[1]), np.array(theta), rows.x, rows.y)
+
+
+@lru_cache(maxsize=8)  # up to 64 MB each
+def expert_of(rows: Part, kernel: str, theta: tuple[float, ...]) -> Expert:
+    """The Gaussian process of one expert's rows, factorised.
+
+    Raises
+    ------
+    SiteFault
+        If that cannot be done with these hyperparameters.
+    """
+    try:
+        return Expert(kernel_for(kernel, rows.x.shape[1]), np.array(theta), rows.x, rows.y)
+    except ValueError as error:
+        raise SiteFault(Fault.MALFORMED_ASK, str(error)) from error
+
+
+def drawn_rows(parts: Sequence[Part], n_rows: int, rng: np.random.Generator) -> list[Int64[np.ndarray, "_"]]:
+    """Which rows of each expert the site gives to the communication expert, sorted."""
+    ends = np.cumsum([len(part.y) for part in parts])
+    chosen = np.sort(rng.permutation(ends[-1])[:n_rows])
+    expert = np.searchsorted(ends, chosen, side="right")
+    starts = ends - [len(part.y) for part in parts]
+    return [chosen[expert == i] - starts[i] for i in range(len(parts))]

@@ -1,0 +1,27 @@
+"""Experts by the distance of their centroids (papers/gp_experts.txt, Algorithm 2)."""
+
+from __future__ import annotations
+
+import numpy as np
+from jaxtyping import Float64
+
+from numerics.distances import squared_distances
+from numerics.gp.moments import Moments
+
+
+def scores(points: Float64[np.ndarray, "N d"], experts: Moments) -> Float64[np.ndarray, "N M"]:
+    """Minus the squared Euclidean distance of every point from every expert's centroid.
+
+    Parameters
+    ----------
+    points : ndarray
+        ``(N, d)``, standardised units.
+    experts : Moments
+        Of the M experts, standardised units; only their means are used.
+
+    Returns
+    -------
+    ndarray
+        ``(N, M)``, the larger the better.
+    """
+    return -squared_distances(points, experts.means)

@@ -1,0 +1,52 @@
+"""How good predictions with a variance are, on points whose outputs are known (specs/gp.md, experts and metrics)."""
+
+from __future__ import annotations
+
+import numpy as np
+from jaxtyping import Float64
+from scipy.stats import norm
+
+
+def smse(y: Float64[np.ndarray, "t"], mean: Float64[np.ndarray, "t"]) -> float:
+    """Standardised mean squared error: 1 for who always says the mean of the test outputs.
+
+    NaN where all test outputs are equal.
+    """
+    variance = float(np.var(y))
+    return float(np.mean((y - mean) ** 2)) / variance if variance > 0.0 else np.nan
+
+
+def msll(
+    y: Float64[np.ndarray, "t"],
+    mean: Float64[np.ndarray, "t"],
+    variance: Float64[np.ndarray, "t"],
+    train_mean: float,
+    train_variance: float,
+) -> float:
+    """Mean standardised log loss: below 0 for who does better than the training outputs' own mean and variance.
+
+    Parameters
+    ----------
+    y, mean, variance : ndarray
+        ``(t,)`` outputs, and mean and variance of what was predicted of them, noise included.
+    train_mean, train_variance : float
+        Of the training outputs, in the same units.
+    """
+    return float(np.mean(_loss(y, mean, variance) - _loss(y, np.float64(train_mean), np.float64(train_variance))))
+
+
+def coverage(
+    y: Float64[np.ndarray, "t"],
+    mean: Float64[np.ndarray, "t"],
+    variance: Float64[np.ndarray, "t"],
+    level: float = 0.95,
+) -> float:
+    """Share of the outputs that are in the central prediction interval of this level (variance: noise included)."""
+    half = norm.ppf(0.5 + level / 2.0) * np.sqrt(variance)
+    return float(np.mean(np.abs(y - mean) <= half))
+
+
+def _loss(
+    y: Float64[np.ndarray, "t"], mean: Float64[np.ndarray, "..."], variance: Float64[np.ndarray, "..."]
+) -> Float64[np.ndarray, "t"]:
+    return 0.5 * np.log(2.0 * np.pi * variance) + (y - mean) ** 2 / (2.0 * variance)

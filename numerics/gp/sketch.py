@@ -1,0 +1,163 @@
+"""Covariances between the experts' predictions from features of each prediction over public landmarks.
+
+Experts i and j see the same function at different rows, so their predictions at a query point x* depend on one another
+through the function at that point, and through what else they know of it. Given the function's value at the point,
+``Cov(mu_i, mu_j)`` is ``r_i r_j / k**`` plus the covariance of what is left of both, which is taken from its projection
+on what is left of the function at D landmarks Z around the point:
+
+- ``C = k(Z, Z) - k(Z, x*) k(x*, Z) / k**``, with Cholesky factor L;
+- ``w_i = L^-1 (k(Z, X_i) A_i - k(Z, x*) r_i / k**)``, with A_i the weights of expert i's rows;
+- ``R_ij = r_i r_j / k** + w_i' w_j`` and ``R_ii = r_i``.
+
+This is the anchor of specs/gp.md, where x* is one landmark more, with that landmark eliminated first. What is left of a
+prediction has the variance ``r_i - r_i^2 / k**``, and w_i can be no longer than its root. A site sends w_i divided by
+that, a direction of length 1 at most, so that R is positive semidefinite whatever is sent, and the center needs no
+landmark to use it.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float, Float64
+from scipy.linalg import solve_triangular
+
+from numerics.gp.expert import Answer, Expert, blocks
+from numerics.gp.kernels import Kernel, Matern, SquaredExponential
+
+_JITTER = 1e-9
+"""Added to the variances of what is left at the landmarks, as a share of the prior's."""
+_TINY = float(np.finfo(np.float64).tiny)
+_LARGEST = 300.0
+"""Exponents up to which a product of two exponentials neither overflows nor vanishes."""
+
+_Points = Float64[np.ndarray, "q d"]
+_Offsets = Float64[np.ndarray, "D d"]
+
+
+class Sketch(NamedTuple):
+    """What an expert sends of q query points.
+
+    Attributes
+    ----------
+    mean, explained : ndarray
+        ``(q,)``, see `numerics.gp.expert.Answer`.
+    directions : ndarray
+        ``(q, D)``, each of length 1 at most; half precision loses nothing that matters.
+    """
+
+    mean: Float64[np.ndarray, "q"]
+    explained: Float64[np.ndarray, "q"]
+    directions: Float64[np.ndarray, "q D"]
+
+
+def features(expert: Expert, points: Float[np.ndarray, "q d"], offsets: Float[np.ndarray, "D d"]) -> Sketch:
+    """Answers and directions of an expert.
+
+    Parameters
+    ----------
+    expert : Expert
+        The expert.
+    points : ndarray
+        ``(q, d)`` query points in standardised units.
+    offsets : ndarray
+        ``(D, d)`` landmarks of every point, relative to it; the same for all experts (`numerics.gp.landmarks`).
+    """
+    points, offsets = np.asarray(points, dtype=np.float64), np.asarray(offsets, dtype=np.float64)
+    D = len(offsets)
+    mean, explained, directions = np.empty(len(points)), np.empty(len(points)), np.empty((len(points), D))
+    for some in blocks(len(points), 2 * (D + 1) * max(len(expert.x), D)):
+        answer = expert.answer(points[some])
+        mean[some], explained[some] = answer.mean, answer.explained
+        directions[some] = _directions(expert, points[some], offsets, answer)
+    return Sketch(mean, explained, directions)
+
+
+def covariance_of(
+    explained: Float64[np.ndarray, "N K"],
+    directions: Float[np.ndarray, "N K D"],
+    prior: Float64[np.ndarray, "N"],
+) -> Float64[np.ndarray, "N K K"]:
+    """Covariances between the predictions of K experts at each of N points.
+
+    Parameters
+    ----------
+    explained : ndarray
+        ``(N, K)`` variances of the predictions, from 0 to k**.
+    directions : ndarray
+        ``(N, K, D)``; one that is longer than 1 is taken as if it had length 1.
+    prior : ndarray
+        ``(N,)`` prior variance k** of the points, positive.
+
+    Returns
+    -------
+    ndarray
+        ``(N, K, K)``, positive semidefinite, also together with the function at the point.
+    """
+    share = np.clip(explained / prior[:, None], 0.0, 1.0)
+    left = bounded(directions) * np.sqrt(explained * (1.0 - share))[:, :, None]
+    through = explained / np.sqrt(prior)[:, None]
+    covariance = left @ left.transpose(0, 2, 1)
+    covariance += through[:, :, None] * through[:, None, :]
+    np.einsum("nkk->nk", covariance)[...] = explained
+    return covariance
+
+
+def bounded(directions: Float[np.ndarray, "... D"]) -> Float64[np.ndarray, "... D"]:
+    """Directions in double precision, those longer than 1 shortened to that."""
+    directions = np.asarray(directions, dtype=np.float64)
+    length = np.sqrt(np.einsum("...d,...d->...", directions, directions))
+    return directions / np.maximum(length, 1.0)[..., None]
+
+
+def _directions(expert: Expert, points: _Points, offsets: _Offsets, answer: Answer) -> Float64[np.ndarray, "q D"]:
+    kernel, params = expert.kernel, expert.params
+    prior = kernel.diagonal(params, points)
+    share = answer.explained / np.maximum(prior, _TINY)
+    if isinstance(kernel, SquaredExponential | Matern):
+        # Stationary: what is left at the landmarks is the same around every point.
+        lower, to_point = _left(kernel, params, np.zeros((1, offsets.shape[1])), offsets)
+        around = _around(expert, points, offsets, answer.weights) - to_point * share[:, None]
+        features = solve_triangular(lower[0], around.T, lower=True, check_finite=False).T
+    else:
+        lower, to_point = _left(kernel, params, points, offsets)
+        around = _around(expert, points, offsets, answer.weights) - to_point * share[:, None]
+        features = np.linalg.solve(lower, around[:, :, None])[:, :, 0]
+    longest = np.sqrt(np.maximum(answer.explained * (1.0 - share), _TINY))
+    return bounded(features / longest[:, None])
+
+
+def _left(
+    kernel: Kernel, params: Float64[np.ndarray, "p"], points: _Points, offsets: _Offsets
+) -> tuple[Float64[np.ndarray, "q D D"], Float64[np.ndarray, "q D"]]:
+    """Cholesky factor L of what is left at the landmarks of each point, and their covariance with the point."""
+    D = len(offsets)
+    joint = kernel.batch(params, points[:, None, :] + np.concatenate([offsets, np.zeros((1, offsets.shape[1]))]))
+    to_point, prior = joint[:, :D, D], np.maximum(joint[:, D, D], _TINY)[:, None]
+    left = joint[:, :D, :D] - to_point[:, :, None] * (to_point / prior)[:, None, :]
+    # Sums of several kernels may be larger at a landmark than at the point.
+    scale = np.maximum(prior, np.einsum("qdd->qd", left).max(axis=1, keepdims=True))
+    np.einsum("qdd->qd", left)[...] += _JITTER * scale
+    return np.linalg.cholesky(left), to_point
+
+
+def _around(
+    expert: Expert, points: _Points, offsets: _Offsets, weights: Float64[np.ndarray, "n q"]
+) -> Float64[np.ndarray, "q D"]:
+    """Covariance of the prediction with the function at each landmark, ``A' k(X, x* + offset)``."""
+    kernel, params = expert.kernel, expert.params
+    if isinstance(kernel, SquaredExponential):
+        length = kernel.lengths(params)
+        center = expert.x.mean(axis=0)
+        rows = (expert.x - center) / length @ (offsets / length).T
+        places = (points - center) / length @ (offsets / length).T
+        if max(np.abs(rows).max(), np.abs(places).max(initial=0.0)) < _LARGEST:
+            # exp(-|x - x* - o|^2 / 2) is a product of what depends on (x, x*), (x, o) and (x*, o): one matrix product.
+            nearby = weights * kernel.matrix(params, expert.x, points)
+            places += 0.5 * np.sum((offsets / length) ** 2, axis=1)
+            return (nearby.T @ np.exp(rows)) * np.exp(-places)
+    q, (D, d) = len(points), offsets.shape
+    landmarks = (points[:, None, :] + offsets).reshape(q * D, d)
+    seen = kernel.matrix(params, expert.x, landmarks).reshape(len(expert.x), q, D)
+    return np.matmul(seen.transpose(1, 2, 0), weights.T[:, :, None])[:, :, 0]

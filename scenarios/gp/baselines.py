@@ -1,0 +1,58 @@
+"""What a center would reach that had all rows in one place: one Gaussian process of them all."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+
+from numerics.threads import single_threaded
+from scenarios.gp.common import Pooled
+
+MOST_ROWS = 8000
+"""More rows are not put into one process: its covariance would take more than half a gigabyte."""
+ROWS_FIT = 3100
+"""Up to so many rows, all of them choose the hyperparameters."""
+ROWS_DRAWN = 2000
+"""Of more rows so many, drawn at random, choose them."""
+
+
+@lru_cache(maxsize=256)  # each keeps its world, which is in use anyway; the rows of a table share them
+def full_process(pooled: Pooled, kernel: str) -> tuple[tuple[str, float], ...]:
+    """Errors on the test rows of one Gaussian process with hyperparameters of its own maximum likelihood.
+
+    What the experts approximate, and what papers/gp_experts.txt, section II-A, cannot afford.
+
+    Parameters
+    ----------
+    pooled : Pooled
+        A world of not more than `MOST_ROWS` rows to learn from, or there are none.
+    kernel : str
+        As `gp.kernel`.
+
+    Returns
+    -------
+    tuple
+        ``smse_full`` and ``msll_full`` with their values.
+    """
+    if len(pooled.y) > MOST_ROWS:
+        return ()
+    # A site looks for its shard in this package, and needs no Gaussian process for that.
+    from numerics.gp.expert import Expert
+    from numerics.gp.kernels import kernel_of
+    from numerics.gp.likelihood import fit_one
+    from numerics.gp.moments import moments_of
+    from numerics.gp.moments import pooled as units_of
+    from numerics.gp.scores import msll, smse
+
+    units = units_of(moments_of(pooled.x, pooled.y))
+    x, y = units.inputs(pooled.x), units.outputs(pooled.y)
+    points, outputs = units.inputs(pooled.x_test), units.outputs(pooled.y_test)
+    process = kernel_of(kernel, x.shape[1])
+    rows = None if len(y) <= ROWS_FIT else ROWS_DRAWN
+    with single_threaded():
+        theta = fit_one(process, x, y, rows=rows, rng=np.random.default_rng(pooled.stream))
+        mean, explained = Expert(process, theta, x, y).predict(points)
+    variance = process.diagonal(theta[:-1], points) - explained + np.exp(2 * theta[-1])
+    loss = msll(outputs, mean, variance, float(y.mean()), float(y.var()))
+    return ("smse_full", smse(outputs, mean)), ("msll_full", loss)

@@ -1,0 +1,86 @@
+"""What the worlds of Gaussian process experts have in common: pooled rows, settings that are checked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+from jaxtyping import Float64
+
+from scenarios.common import frozen, number, settings_of
+from scenarios.registry import Config, ScenarioError
+
+# A world draws from streams of its own: [seed, world, what, ...].
+SYNTHETIC, CONCRETE, AIRFOIL, PUMADYN, PROTEIN, PARKINSONS, POLE, SARCOS, SONG = range(9)
+ROWS, PARTS = range(2)
+
+SPLITS = ("kmeans", "random")
+"""`gp.split`: experts of rows that lie together (disjoint partitioning), or drawn at random."""
+
+KERNEL = "se"
+"""`gp.kernel` where it is empty."""
+
+SHOWN = ("smse", "msll", "coverage_95", "smse_full", "msll_full", "rmse", "n_selected", "fit_rounds", "bytes_per_query")
+
+settings = partial(settings_of, "gp")
+
+
+@dataclass(frozen=True, eq=False)
+class Pooled:
+    """One draw of a world, as no site ever holds it.
+
+    Attributes
+    ----------
+    x, y : ndarray
+        ``(n, d)`` and ``(n,)`` rows to learn from; read-only.
+    x_test, y_test : ndarray
+        ``(t, d)`` and ``(t,)`` rows to test with; read-only.
+    features : tuple of str
+        Names of the d inputs.
+    stream : tuple of int
+        Where the split over experts comes from.
+    """
+
+    x: Float64[np.ndarray, "n d"]
+    y: Float64[np.ndarray, "n"]
+    x_test: Float64[np.ndarray, "t d"]
+    y_test: Float64[np.ndarray, "t"]
+    features: tuple[str, ...]
+    stream: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        frozen(self.x, self.y, self.x_test, self.y_test)
+
+
+Draw = Callable[[Config, int], Pooled]
+"""``draw(config, seed)``: the same object for the same arguments, as long as it is in use."""
+
+
+def rows_of(name: str, config: Config, own: int, most: int) -> int:
+    """`gp.rows`, the world's own number where it is 0.
+
+    Raises
+    ------
+    ScenarioError
+        If it is none, or more than `most`.
+    """
+    n_rows = int(number(config, "gp.rows", 0, 0)) or own
+    if n_rows > most:
+        raise ScenarioError(f"{name} has {most} rows to learn from at most: gp.rows cannot be {n_rows}")
+    return n_rows
+
+
+def split_of(config: Config) -> str:
+    """`gp.split`, k-means if it is empty.
+
+    Raises
+    ------
+    ScenarioError
+        If it is something else.
+    """
+    split = str(config.get("gp.split", "")) or SPLITS[0]
+    if split not in SPLITS:
+        raise ScenarioError(f"gp.split must be one of {', '.join(SPLITS)}, not {split!r}")
+    return split

@@ -1,0 +1,97 @@
+"""A world's rows dealt out: experts of the rows that lie together, experts in turn to the sites; and registration."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from jaxtyping import Int64
+
+from numerics.measurements import Measurements, Queries
+from scenarios.common import frozen, number
+from scenarios.gp.baselines import full_process
+from scenarios.gp.common import KERNEL, PARTS, SHOWN, Draw, Pooled, split_of
+from scenarios.registry import Config, Scenario, ScenarioError, register
+
+
+@lru_cache(maxsize=64)  # 8 bytes a row
+def parts_of(pooled: Pooled, n_parts: int, split: str) -> Int64[np.ndarray, "n"]:
+    """Which of the experts has each row; every expert has one or more.
+
+    With `split` "kmeans" by k-means of the standardised inputs, as in the paper; "random": at random, their numbers of
+    rows differing by one at most.
+    """
+    from numerics.gp.split import kmeans_parts
+
+    rng = np.random.default_rng([*pooled.stream, PARTS, n_parts])
+    if split == "random":
+        part: Int64[np.ndarray, "n"] = rng.permutation(len(pooled.y)) % n_parts
+    else:
+        part = kmeans_parts(pooled.x, n_parts, rng)
+    frozen(part)
+    return part
+
+
+@lru_cache(maxsize=64)  # as large as their worlds
+def deal(pooled: Pooled, n_parts: int, split: str, n_sites: int) -> tuple[Measurements, ...]:
+    """The experts in turn to the sites: the first to site 0, the second to site 1, and round again."""
+    part = parts_of(pooled, n_parts, split)
+    shards = []
+    for site in range(n_sites):
+        rows = np.flatnonzero(part % n_sites == site)
+        x, y, own = pooled.x[rows], pooled.y[rows], part[rows] // n_sites
+        frozen(x, y, own)
+        shards.append(Measurements(x, y, pooled.features, own))
+    return tuple(shards)
+
+
+def add(*, name: str, draw: Draw, n_parts: int, sites: int, **world: Any) -> Scenario:
+    """Register a world of Gaussian process experts.
+
+    Parameters
+    ----------
+    name : str
+        Of the scenario.
+    draw : Callable
+        The pooled world.
+    n_parts : int
+        M, its number of experts where `gp.parts` is 0.
+    sites : int
+        Number of sites when the user names none; experts are dealt out in turn to fewer sites than there are experts.
+    **world
+        Other fields of `Scenario`.
+    """
+
+    def shards(config: Config, seed: int, n_sites: int) -> list[Measurements]:
+        pooled, parts = draw(config, seed), int(number(config, "gp.parts", 0, 0)) or n_parts
+        if parts > len(pooled.y):
+            raise ScenarioError(f"{name} has {len(pooled.y)} rows: gp.parts cannot be {parts}")
+        if not 1 <= n_sites <= parts:
+            raise ScenarioError(
+                f"{name} has {parts} experts, which {n_sites} sites cannot share: use {parts} sites at most,"
+                f" or gp.parts={n_sites}"
+            )
+        return list(deal(pooled, parts, split_of(config), n_sites))
+
+    def queries(config: Config, seed: int) -> Queries:
+        pooled = draw(config, seed)
+        return Queries(pooled.x_test, pooled.features, pooled.y_test)
+
+    def baselines(config: Config, seed: int) -> dict[str, float]:
+        return dict(full_process(draw(config, seed), str(config.get("gp.kernel", "")) or KERNEL))
+
+    return register(
+        Scenario(
+            name=name,
+            protocol="gp",
+            sites=sites,
+            any_number=True,
+            shards=shards,
+            queries=queries,
+            baselines=baselines,
+            at_once=1,
+            shown=SHOWN,
+            **world,
+        )
+    )

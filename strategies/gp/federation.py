@@ -1,0 +1,182 @@
+"""The experts of all sites: whose they are, where their rows lie, and in which units everybody calculates."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float64, Int64, Shaped
+
+from numerics.gp import moments as numbers
+from numerics.gp.kernels import Kernel
+from numerics.gp.moments import Units, in_units, joined, pooled
+from protocols.gp import Moments
+from strategies.roster import FusionError
+
+_SHOWN = 8
+"""Names of inputs in one sentence."""
+
+
+@dataclass(frozen=True, eq=False)
+class Federation:
+    """Sites and their experts, numbered site by site.
+
+    Attributes
+    ----------
+    counts : dict[str, ndarray]
+        Rows of each of a site's experts, by site in an order that does not depend on the sites' names.
+    features : tuple of str
+        Names of the inputs.
+    units : Units
+        Pooled mean and standard deviation of inputs and outputs.
+    experts : numerics.gp.moments.Moments
+        Of all M experts, in these units.
+    excluded : dict[str, str]
+        By site, why its rows are not among them.
+    """
+
+    counts: dict[str, Int64[np.ndarray, "m"]]
+    features: tuple[str, ...]
+    units: Units
+    experts: numbers.Moments
+    excluded: dict[str, str]
+
+    @classmethod
+    def of(cls, answers: Mapping[str, Moments]) -> Federation:
+        """The sites with the inputs that most sites have.
+
+        Raises
+        ------
+        FusionError
+            If no site has answered, or as many sites have these inputs as have those.
+        """
+        if not answers:
+            raise FusionError("no site has answered with an expert")
+        (features, most), *others = Counter(answer.features for answer in answers.values()).most_common(2)
+        if others and others[0][1] == most:
+            raise FusionError(
+                f"as many sites have the inputs {_listed(features)} as have {_listed(others[0][0])}: name those that"
+                " all of them have in `features`"
+            )
+        shown = {site: answer for site, answer in answers.items() if answer.features == features}
+        # In an order of their content, so that a sum over sites does not depend on what they are called.
+        shown = dict(sorted(shown.items(), key=lambda each: (each[1].means.tobytes(), each[1].y_means.tobytes())))
+        excluded = {
+            site: f"left out: its inputs are {_listed(answer.features)}; most sites have {_listed(features)}"
+            for site, answer in answers.items()
+            if site not in shown
+        }
+        together = joined([own_moments(answer) for answer in shown.values()])
+        units = pooled(together)
+        counts = {site: answer.counts for site, answer in shown.items()}
+        return cls(counts, features, units, in_units(together, units), excluded)
+
+    def check_enough(self, min_sites: int) -> None:
+        """Refuse to go on with fewer than `min_sites` sites."""
+        if len(self.counts) < max(1, min_sites):
+            why = "; ".join(f"{site}: {reason}" for site, reason in self.excluded.items())
+            raise FusionError(f"{len(self.counts)} sites are left to predict, min-sites is {min_sites} ({why})")
+
+    # -- who is who ---------------------------------------------------------------------------------------------------
+
+    @property
+    def M(self) -> int:
+        """Number of experts."""
+        return len(self.experts.counts)
+
+    @property
+    def n_rows(self) -> int:
+        """Rows of all experts."""
+        return int(self.experts.counts.sum())
+
+    @cached_property
+    def places(self) -> dict[str, Int64[np.ndarray, "m"]]:
+        """Numbers of each site's experts."""
+        ends = np.cumsum([len(counts) for counts in self.counts.values()])
+        return {
+            site: np.arange(end - len(counts), end)
+            for (site, counts), end in zip(self.counts.items(), ends, strict=True)
+        }
+
+    @cached_property
+    def site_of(self) -> list[str]:
+        """Name of each expert's site."""
+        return [site for site, counts in self.counts.items() for _ in counts]
+
+    def rows_of(self, site: str) -> int:
+        """Rows of a site's experts."""
+        return int(self.counts[site].sum())
+
+    def agreed(self, site: str, max_rows: int) -> dict[str, Any]:
+        """What every ask to a site begins with (`protocols.gp.Agreed`)."""
+        units = self.units
+        return {
+            "max_rows": max_rows,
+            "counts": self.counts[site],
+            "mean": units.mean,
+            "scale": units.scale,
+            "y_mean": units.y_mean,
+            "y_scale": units.y_scale,
+        }
+
+    # -- kept for later -----------------------------------------------------------------------------------------------
+
+    def arrays(self) -> dict[str, Shaped[np.ndarray, "..."]]:
+        """All of it, for `arrays.npz`."""
+        return {
+            "features": np.array(self.features),
+            "input_mean": self.units.mean,
+            "input_scale": self.units.scale,
+            "output_mean": np.array(self.units.y_mean),
+            "output_scale": np.array(self.units.y_scale),
+            "expert_site": np.array(self.site_of),
+            "expert_rows": self.experts.counts,
+            "centroids": self.experts.means,
+            "covariances": self.experts.covariances,
+            "expert_y_mean": self.experts.y_mean,
+            "expert_y_variance": self.experts.y_variance,
+        }
+
+    @classmethod
+    def saved(cls, arrays: Mapping[str, Shaped[np.ndarray, "..."]]) -> Federation:
+        """What `arrays` wrote."""
+        experts = numbers.Moments(
+            arrays["expert_rows"],
+            arrays["centroids"],
+            arrays["covariances"],
+            arrays["expert_y_mean"],
+            arrays["expert_y_variance"],
+        )
+        units = Units(
+            arrays["input_mean"],
+            arrays["input_scale"],
+            float(arrays["output_mean"]),
+            float(arrays["output_scale"]),
+        )
+        sites = arrays["expert_site"]
+        counts = {str(site): experts.counts[sites == site] for site in dict.fromkeys(sites.tolist())}
+        return cls(counts, tuple(map(str, arrays["features"])), units, experts, {})
+
+
+def own_moments(answer: Moments) -> numbers.Moments:
+    """A site's moments as the numerics have them."""
+    return numbers.Moments(answer.counts, answer.means, answer.covariances, answer.y_means, answer.y_variances)
+
+
+def own_choice(answer: Moments, kernel: Kernel, units: Units) -> Float64[np.ndarray, "p"] | None:
+    """The hyperparameters that a site would choose for itself, in the common units; None where it says none."""
+    if not len(answer.theta):
+        return None
+    own = pooled(own_moments(answer))
+    output = own.y_scale / units.y_scale
+    params = kernel.rescaled(answer.theta[:-1], own.scale / units.scale, output)
+    return None if params is None else np.append(params, answer.theta[-1] + np.log(output))
+
+
+def _listed(names: tuple[str, ...]) -> str:
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return ", ".join(names[:_SHOWN]) + more

@@ -1,0 +1,178 @@
+"""The hyperparameters that all experts share, and the gate's network: what is learnt in rounds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float64
+
+from numerics.gp.gates.network import Adam, Network
+from numerics.gp.kernels import Kernel
+from numerics.gp.likelihood import start_theta, theta_bounds
+from numerics.gp.scoring import Evaluations, Scoring
+from protocols.gp import NO_VALUE, Evaluate, Likelihood, Moments, Slope, Train
+from protocols.payload import PayloadError
+from strategies.conversation import Check, Conversation, Tell
+from strategies.gp.federation import Federation, own_choice
+from strategies.roster import FusionError
+
+Theta = Float64[np.ndarray, "p"]
+
+
+@dataclass(frozen=True, eq=False)
+class Fit:
+    """The hyperparameters found.
+
+    Attributes
+    ----------
+    theta : ndarray
+        ``(p,)`` the kernel's parameters and the logarithm of the noise's standard deviation.
+    log_likelihood : float
+        Sum over the experts of the log marginal likelihood, per row.
+    rounds : int
+        Asks that it took.
+    converged : bool
+        Whether the search ended because little was left to be gained.
+    """
+
+    theta: Theta
+    log_likelihood: float
+    rounds: int
+    converged: bool
+
+
+def starts(answers: Mapping[str, Moments], federation: Federation, kernel: Kernel) -> Float64[np.ndarray, "s p"]:
+    """Where the search begins: what the sites would choose, on average and each for itself, and the usual start."""
+    choices = {site: own_choice(answers[site], kernel, federation.units) for site in federation.counts}
+    own = {site: theta for site, theta in choices.items() if theta is not None}
+    if not own:
+        return start_theta(kernel)[np.newaxis]
+    thetas = np.stack(list(own.values()))
+    rows = np.array([federation.rows_of(site) for site in own], np.float64)
+    largest = np.argsort(-rows, kind="stable")
+    return np.vstack([_weighted_median(thetas, rows), rows @ thetas / rows.sum(), start_theta(kernel), thetas[largest]])
+
+
+def _weighted_median(values: Float64[np.ndarray, "m p"], weights: Float64[np.ndarray, "m"]) -> Theta:
+    """Column by column."""
+    order = np.argsort(values, axis=0, kind="stable")
+    below = np.cumsum(weights[order], axis=0) >= weights.sum() / 2
+    middle = np.take_along_axis(order, below.argmax(axis=0)[np.newaxis], axis=0)
+    return np.asarray(np.take_along_axis(values, middle, axis=0)[0])
+
+
+def fit(
+    federation: Federation, kernel: Kernel, text: str, first: Float64[np.ndarray, "s p"], max_rows: int, **search: Any
+) -> Conversation[Fit]:
+    """Maximise the sum of the experts' log marginal likelihoods (papers/gp_experts.txt, eq. 1).
+
+    Parameters
+    ----------
+    federation : Federation
+        Whose experts.
+    kernel, text
+        The kernel, and what it is called on the wire.
+    first : ndarray
+        ``(s, p)`` where to begin.
+    max_rows : int
+        Of an expert.
+    **search
+        Of `Scoring`.
+    """
+    scoring = Scoring(theta_bounds(kernel), first, **search)
+    # Sites go by their place, for a sum over them must not depend on their names.
+    place = {site: f"{number:06d}" for number, site in enumerate(federation.counts)}
+    rows = {place[site]: federation.rows_of(site) for site in federation.counts}
+    while not scoring.done:
+        thetas = scoring.candidates
+        asks = {site: Evaluate(**federation.agreed(site, max_rows), kernel=text, thetas=thetas) for site in place}
+        measure = {"log_likelihood": scoring.value} if scoring.asks else {}
+        answers: dict[str, Likelihood] = yield Tell(asks, check=_check_likelihood(*thetas.shape), measure=measure)
+        if not answers:
+            raise FusionError("no site answers with the likelihood of its outputs")
+        scoring.tell({place[site]: _evaluations(answer) for site, answer in answers.items()}, rows)
+    if not np.isfinite(scoring.value):
+        raise FusionError("the likelihood can be computed with no hyperparameters that were tried")
+    return Fit(scoring.theta, scoring.value, scoring.asks, scoring.converged)
+
+
+def _evaluations(answer: Likelihood) -> Evaluations:
+    size = answer.gradients.shape[1]
+    upper = np.triu_indices(size)
+    informations = np.zeros((len(answer.values), size, size))
+    informations[:, upper[0], upper[1]] = informations[:, upper[1], upper[0]] = answer.informations
+    values = np.where(answer.values <= NO_VALUE, -np.inf, answer.values)
+    return Evaluations(values, answer.gradients, informations)
+
+
+def _check_likelihood(n_candidates: int, size: int) -> Check:
+    expected = {
+        "values": (n_candidates,),
+        "gradients": (n_candidates, size),
+        "informations": (n_candidates, size * (size + 1) // 2),
+    }
+
+    def check(site: str, answer: Likelihood) -> None:
+        for name, shape in expected.items():
+            if getattr(answer, name).shape != shape:
+                raise PayloadError(answer.title(), name, f"expected {shape}, got {getattr(answer, name).shape}")
+
+    return check
+
+
+# -- the gate's network -----------------------------------------------------------------------------------------------
+
+
+def train(
+    federation: Federation,
+    network: Network,
+    weights: Float64[np.ndarray, "w"],
+    n_rounds: int,
+    max_rows: int,
+) -> Conversation[Float64[np.ndarray, "w"]]:
+    """Teach the network whose rows are whose, by full-batch steps (papers/gp_experts.txt, Algorithm 3).
+
+    The sites' gradients are summed, so that every step is that of all rows in one place; averages of networks that
+    each know one class only would not be. A site that does not answer the first ask has refused, or is not there: it
+    is asked no more, so that it can still answer what else it is asked in these rounds.
+    """
+    adam = Adam.start(network.size)
+    best, least = weights, np.inf
+    taking_part = list(federation.counts)
+    for _ in range(n_rounds):
+        asks = {
+            site: Train(
+                **federation.agreed(site, max_rows),
+                hidden=network.hidden,
+                n_experts=network.experts,
+                experts=federation.places[site],
+                weights=weights,
+            )
+            for site in taking_part
+        }
+        measure = {"gate_loss": least} if np.isfinite(least) else {}
+        answers: dict[str, Slope] = yield Tell(asks, check=_check_slope(network.size), measure=measure)
+        if not np.isfinite(least):
+            taking_part = [site for site in taking_part if site in answers]
+        if not answers:
+            break
+        n = sum(federation.rows_of(site) for site in answers)
+        ordered: Sequence[Slope] = [answers[site] for site in federation.counts if site in answers]
+        loss = sum(answer.loss for answer in ordered) / n
+        if loss < least:
+            best, least = weights, loss
+        weights, adam = adam.step(weights, np.sum([answer.gradient for answer in ordered], axis=0) / n)
+    return best
+
+
+def _check_slope(size: int) -> Check:
+    def check(site: str, answer: Slope) -> None:
+        if len(answer.gradient) != size:
+            raise PayloadError(answer.title(), "gradient", f"expected {size} numbers, got {len(answer.gradient)}")
+        if answer.loss < 0:
+            raise PayloadError(answer.title(), "loss", "expected a cross-entropy, which is 0 or greater")
+
+    return check
