@@ -171,7 +171,7 @@ def in_step(*conversations: Conversation[Any]) -> Conversation[tuple[Any, ...]]:
     for place in range(len(conversations)):
         move(place, None)
     while requests:
-        answers = yield _joined(requests)
+        answers = yield _joined(dict(requests))
         for place, own in _parted(requests, answers).items():
             move(place, own)
     return tuple(results[place] for place in range(len(conversations)))

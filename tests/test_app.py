@@ -70,7 +70,7 @@ def test_the_declared_defaults_pass_and_every_key_is_declared() -> None:
         ("round-timeout", 0, "round-timeout must be greater than 0, got 0"),
         ("round-timeout", float("nan"), "round-timeout must be a finite number, got nan"),
         ("round-timeout", float("inf"), "round-timeout must be a finite number, got inf"),
-        ("protocol", "fedavg", "protocol must be one of '', 'bc3e', 'coreset', 'residual', 'sec', got 'fedavg'"),
+        ("protocol", "fedavg", "protocol must be one of '', 'bc3e', 'coreset', 'gp', 'residual', 'sec', got 'fedavg'"),
         ("bc3e.distribution", "rows", "bc3e.distribution must be one of 'row', 'column', 'arbitrary', got 'rows'"),
         ("bc3e.classes", 1, "bc3e.classes must be 0, or 2 or greater, got 1"),
         ("bc3e.max-rounds", 0, "bc3e.max-rounds must be 1 or greater, got 0"),

@@ -302,7 +302,7 @@ def test_check_refuses_what_no_node_of_the_protocol_says(tmp_path, protocol, own
 
 
 def test_check_knows_which_protocols_it_can_check(tmp_path):
-    result = RUNNER.invoke(cli.app, ["check", str(tmp_path), "--protocol", "gp"])
+    result = RUNNER.invoke(cli.app, ["check", str(tmp_path), "--protocol", "fedavg"])
     assert result.exit_code == 2
     assert "bc3e" in result.stderr
 

@@ -273,10 +273,12 @@ def array_poisons(array: Array, spec: FieldSpec) -> Iterator[tuple[str, Array, l
     """What else could come in place of an array, and what the refusal must say."""
     shape, size = array.shape, len(array.data)
     # Another type of the same size: of another size its bytes would be too few first.
-    other = {"float64": "int64", "int64": "uint64", "uint64": "int64", "bool": "uint8", "uint8": "bool"}[array.dtype]
-    if other == "bool":
-        array = changed(array, data=b"\1" * size)
-    yield "dtype", changed(array, dtype=other), [f"expected dtype {' or '.join(spec.dtypes)}, got {other}"]
+    same_size = {"float64": "int64", "int64": "uint64", "uint64": "int64", "bool": "uint8", "uint8": "bool"}
+    if other := same_size.get(array.dtype):
+        array = changed(array, data=b"\1" * size) if other == "bool" else array
+        yield "dtype", changed(array, dtype=other), [f"expected dtype {' or '.join(spec.dtypes)}, got {other}"]
+    else:
+        yield "dtype", changed(array, dtype="float32"), [f"takes {2 * size} bytes, got {size}"]
     for foreign in ("object", "complex128", ">f8", "<i8", "int32", "V8", "O", ""):
         yield f"dtype-{foreign}", changed(array, dtype=foreign), [repr(foreign)]
     longer = (*shape, 1)

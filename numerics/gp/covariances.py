@@ -20,7 +20,7 @@ MEMORY = 64_000_000
 
 def covariances(
     kernel: Kernel,
-    theta: Float64[np.ndarray, "p+1"],
+    theta: Float64[np.ndarray, "p"],
     inputs: Sequence[Float64[np.ndarray, "n d"]],
     points: Float64[np.ndarray, "N d"],
     selected: Int64[np.ndarray, "N K"],
@@ -61,7 +61,7 @@ def covariances(
 def _fill(
     result: Float64[np.ndarray, "N K K"],
     kernel: Kernel,
-    params: Float64[np.ndarray, "p"],
+    params: Float64[np.ndarray, "p-1"],
     inputs: Sequence[Float64[np.ndarray, "n d"]],
     factors: Sequence[Float64[np.ndarray, "n n"]],
     points: Float64[np.ndarray, "N d"],

@@ -43,20 +43,20 @@ class Expert:
     kernel : Kernel
         Covariance of the process.
     theta : ndarray
-        ``(p + 1,)`` the kernel's parameters and the logarithm of the noise's standard deviation.
+        The kernel's parameters and, last, the logarithm of the noise's standard deviation.
     x, y : ndarray
         ``(n, d)`` and ``(n,)`` rows in standardised units, ``n >= 1``.
 
     Raises
     ------
-    ValueError
-        ``theta`` gives no covariance matrix that can be factorised.
+    numpy.linalg.LinAlgError
+        If the rows' covariance matrix has no factor at this theta.
     """
 
     def __init__(
         self,
         kernel: Kernel,
-        theta: Float64[np.ndarray, "p+1"],
+        theta: Float64[np.ndarray, "p"],
         x: Float64[np.ndarray, "n d"],
         y: Float64[np.ndarray, "n"],
     ) -> None:
@@ -64,9 +64,7 @@ class Expert:
         self._factor = factor(kernel, theta, x)
         self._whitened = solve_triangular(self._factor, y, lower=True, check_finite=False)
 
-    def predict(
-        self, points: Float[np.ndarray, "q d"]
-    ) -> tuple[Float64[np.ndarray, "q"], Float64[np.ndarray, "q"]]:
+    def predict(self, points: Float[np.ndarray, "q d"]) -> tuple[Float64[np.ndarray, "q"], Float64[np.ndarray, "q"]]:
         """Mean ``(q,)`` and explained variance ``(q,)``, see `Answer`, at points in standardised units."""
         points = np.asarray(points, dtype=np.float64)
         mean, explained = np.empty(len(points)), np.empty(len(points))

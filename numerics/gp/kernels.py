@@ -2,7 +2,7 @@
 
 Parameters are logarithms, so that a step is a factor and bounds are the only constraint. The squared exponential and
 the Matern family, each with one length an input (ARD), are in closed form here; an expression of other kernels goes to
-GPyTorch (`numerics.gp.gpytorch_kernels`).
+GPyTorch (`numerics.gp.expressions`).
 """
 
 from __future__ import annotations
@@ -121,7 +121,8 @@ class _Radial(Kernel):
         self._profile = profile
 
     def start(self) -> _Params:
-        return np.zeros(self.d + 1)
+        # At length 1 rows of many inputs are all unrelated, and the likelihood is flat: distances grow with sqrt(d).
+        return np.append(np.full(self.d, 0.5 * np.log(self.d)), 0.0)
 
     def bounds(self) -> Float64[np.ndarray, "p 2"]:
         return np.log([LENGTH_BOUNDS] * self.d + [SCALE_BOUNDS])
@@ -280,8 +281,10 @@ def kernel_of(text: str, d: int) -> Kernel:
     name = text.strip() or "se"
     if name in _CLOSED:
         return _CLOSED[name](d)
-    from numerics.gp.gpytorch_kernels import expression
-
+    try:
+        from numerics.gp.expressions import expression
+    except ImportError as error:
+        raise ValueError(f"the kernel {name} needs GPyTorch, which is not installed") from error
     return expression(name, d)
 
 

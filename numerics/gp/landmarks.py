@@ -19,32 +19,38 @@ _REACH = (0.2, 1.5)
 """Of the nearest and the farthest landmarks, in lengths: near ones tell slopes, far ones the rest."""
 
 
-def offsets(n: int, lengths: Float64[np.ndarray, "d"], seed: int) -> Float64[np.ndarray, "n d"]:
+def offsets(
+    n: int, lengths: Float64[np.ndarray, "d"], seed: int, spread: Float64[np.ndarray, "d"] | None = None
+) -> Float64[np.ndarray, "n d"]:
     """Offsets of n landmarks from any query point.
 
-    A quasi-random normal cloud whose width in each input is the kernel's length, or the inputs' own deviation where
-    that is less, over the square root of the number of inputs that matter; the reach goes from near to far in equal
-    factors.
+    A quasi-random normal cloud whose width in each input is the kernel's length, or the input's own deviation where
+    that is less, over the square root of the number of inputs that matter; from near to far in equal factors.
 
     Parameters
     ----------
     n : int
         Number of landmarks, at least 1.
     lengths : ndarray
-        ``(d,)`` of the kernel (`Kernel.lengths`), in standardised units.
+        ``(d,)`` of the kernel (`Kernel.lengths`).
     seed : int
         The same gives the same offsets.
+    spread : ndarray, optional
+        ``(d,)`` deviations of the inputs, 1 unless given; 0 for one that never varies, in which landmarks then do not
+        differ.
 
     Returns
     -------
     ndarray
-        ``(n, d)`` in standardised units.
+        ``(n, d)`` in the units of the inputs.
     """
     d = len(lengths)
+    spread = np.ones(d) if spread is None else spread
     rng = np.random.default_rng(seed)
     # Drawn by whole powers of two, which Sobol's sequence is balanced by; the first n are as good a start as any.
     uniform = Sobol(d, rng=rng).random_base2(max(1, (n - 1).bit_length()))[:n]
     normal = ndtri(np.clip(uniform, 1e-12, 1.0 - 1e-12))
     reach = rng.permutation(np.geomspace(*_REACH, n))
-    mattering = max(1.0, float(np.sum(np.minimum(1.0, 1.0 / lengths) ** 2)))
-    return normal * reach[:, None] * np.minimum(lengths, 1.0) / np.sqrt(mattering)
+    mattering = max(1.0, float(np.sum(np.minimum(1.0, spread / lengths) ** 2)))
+    cloud: Float64[np.ndarray, "n d"] = normal * reach[:, None] * np.minimum(lengths, spread) / np.sqrt(mattering)
+    return cloud

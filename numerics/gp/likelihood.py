@@ -166,8 +166,10 @@ def _cholesky(matrix: Float64[np.ndarray, "n n"], noise: float) -> Float64[np.nd
         # LAPACK works on columns; the transpose of a symmetric matrix of rows is that without a second copy.
         z = matrix.copy().T
         z[np.diag_indices_from(z)] += noise + jitter * unit
+        L: Float64[np.ndarray, "n n"]
         L, failed = lapack.dpotrf(z, lower=1, overwrite_a=1)
-        if not failed:
+        # Optimised LAPACKs let NaN pass.
+        if not failed and np.isfinite(np.diagonal(L)).all():
             return L
     raise np.linalg.LinAlgError("Z has no Cholesky factor")
 

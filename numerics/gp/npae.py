@@ -13,8 +13,10 @@ JITTER = 1e-10
 """Added to the experts' correlation matrix, whose diagonal is 1."""
 _SINGULAR = 1e-8
 """Added instead where that is not enough; what a matrix lacks to be positive comes on top, twice."""
-_BORDER = 1e200
-_NEGLIGIBLE = 1e-200
+_BORDER = 1e100
+"""More than any solution's square, which the jitter bounds."""
+_NEGLIGIBLE = 1e-60
+"""Share of the prior variance up to which an expert explains nothing."""
 
 
 def npae(
@@ -36,28 +38,31 @@ def npae(
     covariance : ndarray
         ``(N, K, K)`` between their predictions; the diagonal is taken from `explained`.
     prior : ndarray
-        ``(N,)`` prior variance k** of the points, positive.
+        ``(N,)`` prior variance k** of the points.
 
     Returns
     -------
     tuple of ndarray
-        ``(N,)`` means and ``(N,)`` variances of the latent function, without noise: from 0 (exclusive) to k**.
+        ``(N,)`` means and ``(N,)`` variances of the latent function, without noise: at most k**, and more than 0 where
+        k** is.
     """
     known = explained > _NEGLIGIBLE * prior[:, None]
     deviation = np.sqrt(np.where(known, explained, 1.0))
     correlation = covariance / (deviation[:, :, None] * deviation[:, None, :])
     correlation *= known[:, :, None] & known[:, None, :]
-    targets = np.stack([np.where(known, mean, 0.0) / deviation, np.where(known, deviation, 0.0)], axis=1)
-    answers, truth = np.moveaxis(_whitened(correlation, targets), 1, 0)
-    combined = np.einsum("nk,nk->n", answers, truth)
+    scores = np.where(known, mean, 0.0) / deviation
+    size = np.maximum(np.abs(scores).max(axis=1, initial=0.0), np.finfo(np.float64).tiny)
+    targets = np.stack([scores / size[:, None], np.where(known, deviation, 0.0)], axis=1)
+    answers, truth = np.moveaxis(_solved(correlation, targets), 1, 0)
+    combined = size * np.einsum("nk,nk->n", answers, truth)
     removed = np.einsum("nk,nk->n", truth, truth)
     return combined, np.clip(prior - removed, np.finfo(np.float64).eps * prior, prior)
 
 
-def _whitened(
+def _solved(
     correlation: Float64[np.ndarray, "N K K"], targets: Float64[np.ndarray, "N 2 K"]
 ) -> Float64[np.ndarray, "N 2 K"]:
-    """``targets L^-T`` with ``L L' = correlation + jitter``.
+    """``targets L^-T`` with ``L L' = correlation + jitter``: their products are those with the inverse.
 
     The targets border the matrix, below a diagonal so large that it is positive definite: the border of the Cholesky
     factor is then the solution, and no second batch of triangular systems is left to solve.

@@ -1,8 +1,8 @@
 """Answers of several experts made one: the products of experts, the committee machines, and NPAE by the same call.
 
-Sources: papers/gp_experts.txt, eq. 4 and 7; Deisenroth and Ng: Distributed Gaussian processes, 2015; Liu, Cai, Ong, Wang:
-Generalized robust Bayesian committee machine, 2018. All but NPAE take the experts to be independent given the output,
-and combine predictions of the output (noise included), as specs/gp.md says.
+Sources: papers/gp_experts.txt, eq. 4 and 7; Deisenroth and Ng: Distributed Gaussian processes, 2015; Liu, Cai, Ong and
+Wang: Generalized robust Bayesian committee machine, 2018. All but NPAE take the experts to be independent given the
+output, and combine predictions of the output (noise included), as specs/gp.md says.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ RULES = ("npae", "poe", "gpoe", "bcm", "rbcm", "grbcm")
 
 @dataclass(frozen=True, eq=False)
 class Predictions:
-    """What K experts say about N points; other experts at every point, the most important first.
+    """What K experts say about each of N points: not the same ones at every point, and the most important first.
 
     Attributes
     ----------
@@ -89,7 +89,7 @@ def aggregate(rule: str, predictions: Predictions, prior: Float64[np.ndarray, "N
 
 def _dependent(predictions: Predictions, prior: Float64[np.ndarray, "N"], noise: float) -> Fused:
     N, K = predictions.mean.shape
-    explained = np.where(predictions.there, predictions.explained, 0.0)
+    explained = np.where(predictions.there, np.clip(predictions.explained, 0.0, prior[:, None]), 0.0)
     mean, variance = np.empty(N), np.empty(N)
     for some in blocks(N, 4 * K * K):
         if predictions.covariance is not None:
@@ -113,10 +113,9 @@ def _independent(rule: str, predictions: Predictions, prior: Float64[np.ndarray,
         beta = there * 0.5 * (np.log(prior)[:, None] - np.log(own))
     else:
         beta = there
-    if rule in ("bcm", "rbcm"):
-        priors = 1.0 - beta.sum(axis=1)
-    else:
-        priors = (used == 0).astype(np.float64)
+    # How often the prior is part of the product; where nobody is, it is all there is.
+    committee = rule in ("bcm", "rbcm")
+    priors = np.where(committee, 1.0 - beta.sum(axis=1), used == 0)
     precision = np.sum(beta / own, axis=1) + priors / prior
     return Fused(np.sum(beta * predictions.mean / own, axis=1) / precision, 1.0 / precision)
 
@@ -126,7 +125,7 @@ def _generalised(predictions: Predictions, prior: Float64[np.ndarray, "N"]) -> F
     if predictions.common is None:
         raise ValueError("grbcm needs a communication expert")
     mean, explained = predictions.common
-    common = np.maximum(prior - explained, np.finfo(np.float64).eps * prior)
+    common = np.clip(prior - explained, np.finfo(np.float64).eps * prior, prior)
     # Whoever knows the communication expert's rows and more is at least as sure.
     own = np.minimum(_own_variances(predictions, prior), common[:, None])
     beta = 0.5 * (np.log(common)[:, None] - np.log(own))
@@ -142,4 +141,5 @@ def _own_variances(predictions: Predictions, prior: Float64[np.ndarray, "N"]) ->
     """Variance of the output that each expert alone gives: from 0 (exclusive) to the prior's."""
     explained = np.where(predictions.there, predictions.explained, 0.0)
     whole = prior[:, None]
-    return np.clip(whole - explained, np.finfo(np.float64).eps * whole, whole)
+    variances: Float64[np.ndarray, "N K"] = np.clip(whole - explained, np.finfo(np.float64).eps * whole, whole)
+    return variances

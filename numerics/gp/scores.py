@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 from jaxtyping import Float64
-from scipy.stats import norm
+from scipy.special import ndtri
 
 
 def smse(y: Float64[np.ndarray, "t"], mean: Float64[np.ndarray, "t"]) -> float:
@@ -32,7 +32,8 @@ def msll(
     train_mean, train_variance : float
         Of the training outputs, in the same units.
     """
-    return float(np.mean(_loss(y, mean, variance) - _loss(y, np.float64(train_mean), np.float64(train_variance))))
+    trivial = _loss(y, np.full(len(y), train_mean), np.full(len(y), train_variance))
+    return float(np.mean(_loss(y, mean, variance) - trivial))
 
 
 def coverage(
@@ -42,11 +43,13 @@ def coverage(
     level: float = 0.95,
 ) -> float:
     """Share of the outputs that are in the central prediction interval of this level (variance: noise included)."""
-    half = norm.ppf(0.5 + level / 2.0) * np.sqrt(variance)
+    half = ndtri(0.5 + level / 2.0) * np.sqrt(variance)
     return float(np.mean(np.abs(y - mean) <= half))
 
 
 def _loss(
-    y: Float64[np.ndarray, "t"], mean: Float64[np.ndarray, "..."], variance: Float64[np.ndarray, "..."]
+    y: Float64[np.ndarray, "t"], mean: Float64[np.ndarray, "t"], variance: Float64[np.ndarray, "t"]
 ) -> Float64[np.ndarray, "t"]:
-    return 0.5 * np.log(2.0 * np.pi * variance) + (y - mean) ** 2 / (2.0 * variance)
+    """Minus the logarithm of the normal density of each output."""
+    loss: Float64[np.ndarray, "t"] = 0.5 * np.log(2.0 * np.pi * variance) + (y - mean) ** 2 / (2.0 * variance)
+    return loss

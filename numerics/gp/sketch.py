@@ -67,7 +67,7 @@ def features(expert: Expert, points: Float[np.ndarray, "q d"], offsets: Float[np
     points, offsets = np.asarray(points, dtype=np.float64), np.asarray(offsets, dtype=np.float64)
     D = len(offsets)
     mean, explained, directions = np.empty(len(points)), np.empty(len(points)), np.empty((len(points), D))
-    for some in blocks(len(points), 2 * (D + 1) * max(len(expert.x), D)):
+    for some in blocks(len(points), max(len(expert.x), 2 * (D + 1) ** 2)):
         answer = expert.answer(points[some])
         mean[some], explained[some] = answer.mean, answer.explained
         directions[some] = _directions(expert, points[some], offsets, answer)
@@ -88,17 +88,18 @@ def covariance_of(
     directions : ndarray
         ``(N, K, D)``; one that is longer than 1 is taken as if it had length 1.
     prior : ndarray
-        ``(N,)`` prior variance k** of the points, positive.
+        ``(N,)`` prior variance k** of the points.
 
     Returns
     -------
     ndarray
         ``(N, K, K)``, positive semidefinite, also together with the function at the point.
     """
+    prior = np.maximum(prior, _TINY)
     share = np.clip(explained / prior[:, None], 0.0, 1.0)
     left = bounded(directions) * np.sqrt(explained * (1.0 - share))[:, :, None]
     through = explained / np.sqrt(prior)[:, None]
-    covariance = left @ left.transpose(0, 2, 1)
+    covariance: Float64[np.ndarray, "N K K"] = left @ left.transpose(0, 2, 1)
     covariance += through[:, :, None] * through[:, None, :]
     np.einsum("nkk->nk", covariance)[...] = explained
     return covariance
@@ -108,7 +109,8 @@ def bounded(directions: Float[np.ndarray, "... D"]) -> Float64[np.ndarray, "... 
     """Directions in double precision, those longer than 1 shortened to that."""
     directions = np.asarray(directions, dtype=np.float64)
     length = np.sqrt(np.einsum("...d,...d->...", directions, directions))
-    return directions / np.maximum(length, 1.0)[..., None]
+    shortened: Float64[np.ndarray, "... D"] = directions / np.maximum(length, 1.0)[..., None]
+    return shortened
 
 
 def _directions(expert: Expert, points: _Points, offsets: _Offsets, answer: Answer) -> Float64[np.ndarray, "q D"]:
@@ -148,16 +150,20 @@ def _around(
     """Covariance of the prediction with the function at each landmark, ``A' k(X, x* + offset)``."""
     kernel, params = expert.kernel, expert.params
     if isinstance(kernel, SquaredExponential):
-        length = kernel.lengths(params)
-        center = expert.x.mean(axis=0)
-        rows = (expert.x - center) / length @ (offsets / length).T
-        places = (points - center) / length @ (offsets / length).T
+        # With lengths of 1, exp(-|x - x* - o|^2 / 2) = exp(-|x - x*|^2 / 2) exp(x'o) exp(-x*'o - |o|^2 / 2): instead of
+        # n q D exponentials, one product of matrices.
+        length, center = kernel.lengths(params), expert.x.mean(axis=0)
+        units = offsets / length
+        rows, places = ((x - center) / length @ units.T for x in (expert.x, points))
         if max(np.abs(rows).max(), np.abs(places).max(initial=0.0)) < _LARGEST:
-            # exp(-|x - x* - o|^2 / 2) is a product of what depends on (x, x*), (x, o) and (x*, o): one matrix product.
-            nearby = weights * kernel.matrix(params, expert.x, points)
-            places += 0.5 * np.sum((offsets / length) ** 2, axis=1)
-            return (nearby.T @ np.exp(rows)) * np.exp(-places)
-    q, (D, d) = len(points), offsets.shape
-    landmarks = (points[:, None, :] + offsets).reshape(q * D, d)
-    seen = kernel.matrix(params, expert.x, landmarks).reshape(len(expert.x), q, D)
-    return np.matmul(seen.transpose(1, 2, 0), weights.T[:, :, None])[:, :, 0]
+            near = weights * kernel.matrix(params, expert.x, points)
+            separated: Float64[np.ndarray, "q D"] = near.T @ np.exp(rows)
+            separated *= np.exp(-places - 0.5 * np.sum(units**2, axis=1))
+            return separated
+    n, (D, d) = len(expert.x), offsets.shape
+    around = np.empty((len(points), D))
+    for some in blocks(len(points), 2 * n * D):
+        landmarks = (points[some, None, :] + offsets).reshape(-1, d)
+        seen = kernel.matrix(params, expert.x, landmarks).reshape(n, -1, D)
+        around[some] = np.matmul(seen.transpose(1, 2, 0), weights.T[some, :, None])[:, :, 0]
+    return around

@@ -25,7 +25,7 @@ def split(x: Float64[np.ndarray, "n d"], most: int, rng: np.random.Generator) ->
     Parameters
     ----------
     x : ndarray
-        ``(n, d)`` rows, finite; rows may be equal.
+        ``(n, d)`` rows, one or more, finite; rows may be equal.
     most : int
         Rows of an expert at most, 1 or more.
     rng : numpy.random.Generator
@@ -45,9 +45,9 @@ def split(x: Float64[np.ndarray, "n d"], most: int, rng: np.random.Generator) ->
         raise ValueError(f"an expert has 1 row or more at most, not {most}")
     n, z = len(x), _standardised(x)
     experts = -(-n // most)
-    least = n // (2 * experts) if n else 0
+    least = n // (2 * experts)
     part = np.zeros(n, np.int64)
-    waiting, found = [(np.arange(n), experts)] if n else [], 0
+    waiting, found = [(np.arange(n), experts)], 0
     with single_threaded():
         while waiting:
             rows, k = waiting.pop()

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Int64
 
+from numerics.gp.split import kmeans_parts
 from numerics.measurements import Measurements, Queries
 from scenarios.common import frozen, number
 from scenarios.gp.baselines import full_process
@@ -22,8 +23,6 @@ def parts_of(pooled: Pooled, n_parts: int, split: str) -> Int64[np.ndarray, "n"]
     With `split` "kmeans" by k-means of the standardised inputs, as in the paper; "random": at random, their numbers of
     rows differing by one at most.
     """
-    from numerics.gp.split import kmeans_parts
-
     rng = np.random.default_rng([*pooled.stream, PARTS, n_parts])
     if split == "random":
         part: Int64[np.ndarray, "n"] = rng.permutation(len(pooled.y)) % n_parts
@@ -33,7 +32,7 @@ def parts_of(pooled: Pooled, n_parts: int, split: str) -> Int64[np.ndarray, "n"]
     return part
 
 
-@lru_cache(maxsize=64)  # as large as their worlds
+@lru_cache(maxsize=16)  # as large as their worlds
 def deal(pooled: Pooled, n_parts: int, split: str, n_sites: int) -> tuple[Measurements, ...]:
     """The experts in turn to the sites: the first to site 0, the second to site 1, and round again."""
     part = parts_of(pooled, n_parts, split)

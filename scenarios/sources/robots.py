@@ -115,11 +115,23 @@ def read_sarcos(path: Path | None) -> Divided:
 
 def _matlab(path: Path) -> Float64[np.ndarray, "n c"]:
     """The array of a MATLAB file that is called as the file is."""
+    if not path.is_file():
+        raise ScenarioError(f"there is no {path}")
     from scipy.io import loadmat
+    from scipy.io.matlab import MatReadError
 
     try:
         rows = np.asarray(loadmat(path, variable_names=[path.stem])[path.stem], np.float64)
-    except (OSError, EOFError, ValueError, KeyError, NotImplementedError, zlib.error) as error:
+    except (
+        OSError,
+        EOFError,
+        ValueError,
+        TypeError,
+        LookupError,
+        NotImplementedError,
+        MatReadError,
+        zlib.error,
+    ) as error:
         reason = " ".join(f"{type(error).__name__}: {error}".split())
         raise ScenarioError(f"{path} cannot be read as a MATLAB file of an array {path.stem}: {reason}") from error
     if rows.ndim != 2 or rows.shape[1] <= _SARCOS_INPUTS or not np.isfinite(rows).all():

@@ -201,16 +201,12 @@ def _notes_on_fit(model: Model) -> list[str]:
     if idle:
         more = f" and {len(idle) - _SHOWN} more" if len(idle) > _SHOWN else ""
         notes.append(f"inputs that hardly matter (the function is the same far along them): {_joined(idle)}{more}")
-    constant = [name for name, scale in zip(features, np.diag(_spread(model)), strict=True) if scale == 0]
+    experts = model.federation.experts
+    spread = np.einsum("mdd->d", experts.covariances) + np.ptp(experts.means, axis=0)
+    constant = [name for name, varies in zip(features, spread > 0, strict=True) if not varies]
     if constant:
         notes.append(f"inputs that are the same in every row: {_joined(constant)}")
     return notes
-
-
-def _spread(model: Model) -> Float64[np.ndarray, "d d"]:
-    """Variances of the inputs within and between experts; 0 where nothing varies."""
-    experts = model.federation.experts
-    return np.asarray(experts.covariances.sum(axis=0) + np.diag(np.ptp(experts.means, axis=0)))
 
 
 def _notes_on_answers(outcome: Outcome) -> list[str]:
