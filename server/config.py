@@ -218,7 +218,7 @@ KEYS: dict[str, Key] = {
     ),
     "gp.candidates": Key(int, "hyperparameters tried in one ask; 0: 8", "from 0 to 64", lambda value: 0 <= value <= 64),
     "gp.gate-rounds": Key(
-        int, "gate dnn: steps of its training; 0: 40", "from 0 to 10000", lambda value: 0 <= value <= 10_000
+        int, "gate dnn: steps of its training; 0: 10", "from 0 to 10000", lambda value: 0 <= value <= 10_000
     ),
     "gp.communication": Key(
         float,

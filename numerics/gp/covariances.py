@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from jaxtyping import Float64, Int64
+from jaxtyping import Float, Float64, Int64
 from scipy.linalg import cho_solve
 
 from numerics.gp.kernels import Kernel
@@ -22,7 +22,7 @@ def covariances(
     kernel: Kernel,
     theta: Float64[np.ndarray, "p"],
     inputs: Sequence[Float64[np.ndarray, "n d"]],
-    points: Float64[np.ndarray, "N d"],
+    points: Float[np.ndarray, "N d"],
     selected: Int64[np.ndarray, "N K"],
 ) -> Float64[np.ndarray, "N K K"]:
     """Covariances of the predictions of the experts that were selected for each point.
@@ -47,6 +47,7 @@ def covariances(
     ndarray
         ``(N, K, K)``, in the order of `selected`.
     """
+    points = np.asarray(points, dtype=np.float64)
     N, K = selected.shape
     result = np.zeros((N, K, K))
     rows = max((len(x) for x in inputs), default=1)

@@ -33,8 +33,8 @@ _INERTIA = 0.1
 """What a change of the model costs, against one earlier gradient that it fails to explain."""
 _NEAR = 0.5
 """Distance (largest of any parameter) up to which a gradient counts in full; beyond, by its inverse square."""
-_SOFTEST, _STIFFEST = 0.1, 1e4
-"""Corrected curvature relative to the information, in any direction."""
+_SOFTEST, _STIFFEST = 0.1, 10.0
+"""Corrected curvature relative to the information, in any direction: gradients from far off may say anything."""
 _FLAT = 1e-10
 """Curvature, relative to the largest, below which a direction counts as flat: only the trust region ends a step."""
 
@@ -159,7 +159,8 @@ class Scoring:
     @property
     def done(self) -> bool:
         """Whether little is still to be gained, or all asks are spent."""
-        return self.asks >= self._most_asks or max(self.gain, self.promised) <= self._tolerance
+        spent = self.asks >= self._most_asks
+        return spent or self.promised <= 0 or max(self.gain, self.promised) <= self._tolerance
 
     def tell(self, answers: Mapping[str, Evaluations], rows: Mapping[str, int]) -> None:
         """Take the answers to `candidates`.
@@ -232,6 +233,9 @@ class Scoring:
         reached = np.clip(self.theta + np.array([step.move for step in steps]), self._low, self._high)
         # theta itself goes first, so that a step of no length is none.
         different = [i - 1 for i in _distinct(np.vstack([self.theta, reached])) if i][: self._most]
+        if not different:
+            self.promised = 0.0
+            return
         self._steps = [steps[i] for i in different]
         self.candidates = reached[different]
 

@@ -29,6 +29,7 @@ from numerics.gp.kernels import Kernel, Matern, SquaredExponential
 _JITTER = 1e-9
 """Added to the variances of what is left at the landmarks, as a share of the prior's."""
 _TINY = float(np.finfo(np.float64).tiny)
+_NOTHING = 1e-30
 _LARGEST = 300.0
 """Exponents up to which a product of two exponentials neither overflows nor vanishes."""
 
@@ -115,8 +116,8 @@ def bounded(directions: Float[np.ndarray, "... D"]) -> Float64[np.ndarray, "... 
 
 def _directions(expert: Expert, points: _Points, offsets: _Offsets, answer: Answer) -> Float64[np.ndarray, "q D"]:
     kernel, params = expert.kernel, expert.params
-    prior = kernel.diagonal(params, points)
-    share = answer.explained / np.maximum(prior, _TINY)
+    prior = np.maximum(kernel.diagonal(params, points), _TINY)
+    share = answer.explained / prior
     if isinstance(kernel, SquaredExponential | Matern):
         # Stationary: what is left at the landmarks is the same around every point.
         lower, to_point = _left(kernel, params, np.zeros((1, offsets.shape[1])), offsets)
@@ -126,7 +127,8 @@ def _directions(expert: Expert, points: _Points, offsets: _Offsets, answer: Answ
         lower, to_point = _left(kernel, params, points, offsets)
         around = _around(expert, points, offsets, answer.weights) - to_point * share[:, None]
         features = np.linalg.solve(lower, around[:, :, None])[:, :, 0]
-    longest = np.sqrt(np.maximum(answer.explained * (1.0 - share), _TINY))
+    # Where next to nothing is left, neither does its direction matter.
+    longest = np.sqrt(prior * np.maximum(share * (1.0 - share), _NOTHING))
     return bounded(features / longest[:, None])
 
 

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 from jaxtyping import Shaped
 
-from server.figures import bc3e, coreset, residual, sec
+from server.figures import bc3e, coreset, gp, residual, sec
 
 if TYPE_CHECKING:
     from server.results import Report
 
 __all__ = ["alt_text", "figures"]
 
-_OF: dict[str, ModuleType] = {"bc3e": bc3e, "coreset": coreset, "residual": residual, "sec": sec}
+_OF: dict[str, ModuleType] = {"bc3e": bc3e, "coreset": coreset, "gp": gp, "residual": residual, "sec": sec}
 
 
 def figures(report: Report, arrays: Mapping[str, Shaped[np.ndarray, "..."]]) -> dict[str, bytes]:

@@ -22,9 +22,15 @@ def png(draw: Callable[[Axes], None], height: float, width: float = 6.4) -> byte
 
 
 def png_panels(
-    draw: Callable[[Sequence[Axes]], None], n: int, height: float, width: float = 6.4, *, same_y: bool = True
+    draw: Callable[[Sequence[Axes]], None],
+    n: int,
+    height: float,
+    width: float = 6.4,
+    *,
+    same_x: bool = True,
+    same_y: bool = True,
 ) -> bytes:
-    """As `png`, `n` panels of the same x axis, and y axis if `same_y`; `height` is that of a row of them."""
+    """As `png`, `n` panels of the same axes, or each with its own; `height` is that of a row of them."""
     import matplotlib as mpl
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -34,7 +40,7 @@ def png_panels(
         mpl.rcdefaults()
         figure = Figure(figsize=(width, height * rows), dpi=150, layout="constrained")
         FigureCanvasAgg(figure)
-        panels = figure.subplots(rows, columns, sharex=True, sharey=same_y, squeeze=False).ravel().tolist()
+        panels = figure.subplots(rows, columns, sharex=same_x, sharey=same_y, squeeze=False).ravel().tolist()
         for axes in panels[n:]:
             axes.remove()
         for axes in panels[:n]:

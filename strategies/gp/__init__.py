@@ -5,38 +5,36 @@ experts that know its neighbourhood, and makes one prediction of theirs (docs/gp
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float64, Int64, Shaped
+from jaxtyping import Float64, Shaped
 
-from numerics.gp.expert import Expert
-from numerics.gp.gates import discriminant, nearest
-from numerics.gp.gates.network import Network
-from numerics.gp.gates.ranking import ranking
-from numerics.gp.kernels import Kernel, kernel_of
-from numerics.gp.landmarks import DEFAULT, offsets
-from numerics.gp.rules import Fused, Predictions, aggregate
+from numerics.gp.gates.network import Network, from_moments
+from numerics.gp.kernels import kernel_of
+from numerics.gp.landmarks import DEFAULT
 from numerics.gp.scoring import CANDIDATES, MOST_ASKS
 from numerics.measurements import Queries
 from numerics.threads import single_threaded
-from protocols.gp import LARGEST, MOST_EXPERTS, MOST_ROWS, Disclose, Inputs, Moments, Rows, Share, Survey
-from protocols.payload import PayloadError
-from strategies.conversation import Broadcast, Check, Conversation, Tell, in_step
+from protocols.gp import LARGEST, Inputs, Moments, Rows, Survey
+from strategies.conversation import Broadcast, Conversation, in_step
 from strategies.fusion import FusionStrategy
+from strategies.gp.checks import check_moments
+from strategies.gp.disclosing import disclosed_inputs, shared_rows
 from strategies.gp.federation import Federation
 from strategies.gp.fitting import fit, starts, train
-from strategies.gp.predicting import Answers, Asking, gather
+from strategies.gp.fusing import asking_of, fused, most_important, ranked
+from strategies.gp.predicting import Answers, gather
 from strategies.gp.report import Model, Outcome, answers_csv, metrics_of, notes_on, table_of
 from strategies.roster import FusionError
 
 __all__ = ["GP", "Outcome", "Settings"]
 
-_MOST_NAME = 200
-"""Characters of an input's name: it is shown in log and report."""
-_NETWORK_SEED, _LANDMARK_SEED = 4, 5
+_NETWORK_SEED = 4
+_Learnt = tuple[Model, Queries | None, dict[str, Rows], dict[str, Inputs]]
+"""A model, where it is to predict, and by site what was disclosed for that."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +54,7 @@ class Settings:
     max_expert_rows: int = 2000
     fit_rounds: int = MOST_ASKS
     candidates: int = CANDIDATES
-    gate_rounds: int = 40
+    gate_rounds: int = 10
     communication: float = 0.0
 
     def K(self, M: int) -> int:
@@ -103,52 +101,59 @@ class GP(FusionStrategy):
         self.target, self.id_column = target, id_column
 
     def conversation(self, repetition: int = 0) -> Conversation[Outcome]:
-        """Take stock, learn what is to be learnt in rounds, and have the chosen experts predict."""
-        settings, seed = self.settings, self.seed + repetition
-        earlier = self.reference.earlier
-        if earlier:
-            model = Model.saved(earlier)
-            federation, kernel = model.federation, kernel_of(model.kernel, len(model.federation.features))
-            queries = self._queries(federation, repetition)
-            if settings.gate == "dnn" and not len(model.network):
-                raise FusionError("gp.gate=dnn: the run that gp.model names has trained no network; set another gate")
-            shared, inputs = yield from in_step(
-                _shared(federation, settings, model.max_rows), _inputs(federation, settings, model.max_rows)
-            )
-        else:
-            survey = Survey(settings.max_expert_rows, settings.kernel, fit=_translates(settings.kernel))
-            answers: dict[str, Moments] = yield Broadcast(survey, check=_check_moments)
-            federation = Federation.of(answers)
-            federation.check_enough(self.min_sites)
-            kernel = kernel_of(settings.kernel, len(federation.features))
-            queries = self._queries(federation, repetition)
-            found, network, shared, inputs = yield from in_step(
-                fit(
-                    federation,
-                    kernel,
-                    settings.kernel,
-                    starts(answers, federation, kernel),
-                    settings.max_expert_rows,
-                    candidates=settings.candidates,
-                    most_asks=settings.fit_rounds,
-                ),
-                self._gate_training(federation, seed),
-                _shared(federation, settings, settings.max_expert_rows),
-                _inputs(federation, settings, settings.max_expert_rows),
-            )
-            model = Model(federation, settings.kernel, settings.max_expert_rows, found, network)
+        """Learn what is to be learnt in rounds, unless an earlier run has, and have the chosen experts predict."""
+        learnt = self._recalled(repetition) if self.reference.earlier else self._learnt(repetition)
+        model, queries, shared, inputs = yield from learnt
         if queries is None:
-            return Outcome(model, settings)
-        return (yield from self._predicted(model, kernel, queries, shared, inputs, seed))
+            return Outcome(model, self.settings)
+        return (yield from self._predicted(model, queries, shared, inputs, self.seed + repetition))
 
-    # -- what is learnt in rounds -------------------------------------------------------------------------------------
+    def _recalled(self, repetition: int) -> Conversation[_Learnt]:
+        """What an earlier run has learnt."""
+        settings, model = self.settings, Model.saved(self.reference.earlier)
+        queries = self._queries(model.federation, repetition)
+        if settings.gate == "dnn" and not len(model.network):
+            raise FusionError("gp.gate=dnn: the run that gp.model names has trained no network; set another gate")
+        shared, inputs = yield from in_step(
+            shared_rows(model.federation, settings, model.max_rows),
+            disclosed_inputs(model.federation, settings, model.max_rows),
+        )
+        return model, queries, shared, inputs
+
+    def _learnt(self, repetition: int) -> Conversation[_Learnt]:
+        """Take stock, and learn the hyperparameters and the gate."""
+        settings = self.settings
+        survey = Survey(settings.max_expert_rows, settings.kernel, fit=_translates(settings.kernel))
+        answers: dict[str, Moments] = yield Broadcast(survey, check=check_moments)
+        federation = Federation.of(answers)
+        federation.check_enough(self.min_sites)
+        queries = self._queries(federation, repetition)  # what is wrong with them is said before anything is learnt
+        kernel = kernel_of(settings.kernel, len(federation.features))
+        found, network, shared, inputs = yield from in_step(
+            fit(
+                federation,
+                kernel,
+                settings.kernel,
+                starts(answers, federation, kernel),
+                settings.max_expert_rows,
+                candidates=settings.candidates,
+                most_asks=settings.fit_rounds,
+            ),
+            self._gate_training(federation, self.seed + repetition),
+            shared_rows(federation, settings, settings.max_expert_rows),
+            disclosed_inputs(federation, settings, settings.max_expert_rows),
+        )
+        return Model(federation, settings.kernel, settings.max_expert_rows, found, network), queries, shared, inputs
 
     def _gate_training(self, federation: Federation, seed: int) -> Conversation[Float64[np.ndarray, "w"]]:
         settings = self.settings
         if settings.gate != "dnn":
             return np.zeros(0)
         network = Network(len(federation.features), federation.M)
-        start = network.start(int(np.random.default_rng([seed, _NETWORK_SEED]).integers(2**31)))
+        with single_threaded():
+            start = from_moments(
+                network, federation.experts, int(np.random.default_rng([seed, _NETWORK_SEED]).integers(2**31))
+            )
         return (yield from train(federation, network, start, settings.gate_rounds, settings.max_expert_rows))
 
     def _queries(self, federation: Federation, repetition: int) -> Queries | None:
@@ -175,28 +180,28 @@ class GP(FusionStrategy):
     def _predicted(
         self,
         model: Model,
-        kernel: Kernel,
         queries: Queries,
         shared: dict[str, Rows],
         inputs: dict[str, Inputs],
         seed: int,
     ) -> Conversation[Outcome]:
         settings, federation, theta = self.settings, model.federation, model.fit.theta
+        kernel = kernel_of(model.kernel, len(federation.features))
         x = federation.units.inputs(queries.x)
-        asking = _asking(model, kernel, settings, shared, seed)
+        asking = asking_of(model, kernel, settings, shared, seed)
         there = np.ones(federation.M, bool)
         if settings.disclosed:
             there = np.isin(federation.site_of, list(inputs))
         K = settings.K(federation.M)
         static = settings.gate == "ggm"
         with single_threaded():
-            order = _ranking(model, kernel, settings, x)
+            order = ranked(model, kernel, settings, x)
         answers: Answers = yield from gather(federation, x, order, federation.M if static else K, there, asking)
         with single_threaded():
             if static:
-                answers = answers.taking(_most_important(answers, K))
-            fused = _fused(model, kernel, settings, x, answers, inputs, asking)
-        return Outcome(model, settings, queries, answers, fused, kernel.diagonal(theta[:-1], x))
+                answers = answers.taking(most_important(answers, K))
+            made = fused(model, kernel, settings, x, answers, inputs, asking)
+        return Outcome(model, settings, queries, answers, made, kernel.diagonal(theta[:-1], x))
 
     # -- what a run reports -------------------------------------------------------------------------------------------
 
@@ -245,199 +250,3 @@ def _translates(text: str) -> bool:
     """Whether hyperparameters found in a site's own units are of use in the common ones."""
     kernel = kernel_of(text, 1)
     return kernel.rescaled(kernel.start(), np.ones(1), 1.0) is not None
-
-
-# -- rows that are disclosed ------------------------------------------------------------------------------------------
-
-
-def _shared(federation: Federation, settings: Settings, max_rows: int) -> Conversation[dict[str, Rows]]:
-    """Rows for the communication expert from every site that gives some, by site."""
-    if settings.aggregation != "grbcm":
-        return {}
-    wanted = rows_wanted(federation, settings)
-    asks = {site: Share(**federation.agreed(site, max_rows), rows=rows) for site, rows in wanted.items()}
-    answers: dict[str, Rows] = yield Tell(asks, check=_check_rows(wanted))
-    if not sum(len(answer.y) for answer in answers.values()):
-        raise FusionError(
-            "gp.aggregation=grbcm needs a communication expert, and no site gives it rows (allow-rows in its node"
-            " configuration); set another gp.aggregation"
-        )
-    return answers
-
-
-def rows_wanted(federation: Federation, settings: Settings) -> dict[str, int]:
-    """How many rows each site is asked to share, in proportion to those it has."""
-    share = settings.communication or 1 / (federation.M + 1)
-    return {site: max(1, round(share * federation.rows_of(site))) for site in federation.counts}
-
-
-def _inputs(federation: Federation, settings: Settings, max_rows: int) -> Conversation[dict[str, Inputs]]:
-    """The inputs of every site that discloses them, by site."""
-    if not settings.disclosed:
-        return {}
-    asks = {site: Disclose(**federation.agreed(site, max_rows)) for site in federation.counts}
-    answers: dict[str, Inputs] = yield Tell(asks, check=_check_inputs(federation))
-    if not answers:
-        raise FusionError(
-            "gp.covariance=inputs: no site discloses its inputs (allow-inputs in its node configuration); set"
-            " gp.covariance=sketch"
-        )
-    return answers
-
-
-# -- gate and aggregation ---------------------------------------------------------------------------------------------
-
-
-def _asking(model: Model, kernel: Kernel, settings: Settings, shared: Mapping[str, Rows], seed: int) -> Asking:
-    federation = model.federation
-    given = [shared[site] for site in federation.counts if site in shared]
-    wanted = rows_wanted(federation, settings)
-    around = np.zeros((0, len(federation.features)))
-    if settings.sketched:
-        number = int(np.random.default_rng([seed, _LANDMARK_SEED]).integers(2**31))
-        around = offsets(settings.landmarks, kernel.lengths(model.fit.theta[:-1]), number)
-    return Asking(
-        kernel=model.kernel,
-        theta=model.fit.theta,
-        max_rows=model.max_rows,
-        offsets=around,
-        shared_x=np.concatenate([np.zeros((0, len(federation.features))), *(rows.x for rows in given)]),
-        shared_y=np.concatenate([np.zeros(0), *(rows.y for rows in given)]),
-        shared_rows={site: wanted[site] for site in shared},
-    )
-
-
-def _ranking(
-    model: Model, kernel: Kernel, settings: Settings, x: Float64[np.ndarray, "N d"]
-) -> Int64[np.ndarray, "N M"]:
-    """All experts in the order in which each point wants them."""
-    experts = model.federation.experts
-    lengths = kernel.lengths(model.fit.theta[:-1])
-    if settings.gate == "dnn":
-        network = Network(x.shape[1], len(experts.counts))
-        return ranking(network.log_probabilities(model.network, x))
-    if settings.gate == "gaussian":
-        return ranking(discriminant.scores(x, experts, lengths))
-    return ranking(nearest.scores(x, experts))
-
-
-def _most_important(answers: Answers, K: int) -> Int64[np.ndarray, "N K"]:
-    """The same K experts for all points, by the graph of their predictions (Algorithm 1)."""
-    from numerics.gp.gates.graphical import importance
-
-    present = np.flatnonzero(answers.there)
-    by_expert = np.broadcast_to(present, (len(answers.mean), len(present)))
-    order = np.argsort(-importance(answers.taking(by_expert).mean), kind="stable")
-    chosen = present[order][:K]
-    padded = np.concatenate([chosen, np.full(K - len(chosen), -1)])
-    return np.tile(padded, (len(answers.mean), 1))
-
-
-def _fused(
-    model: Model,
-    kernel: Kernel,
-    settings: Settings,
-    x: Float64[np.ndarray, "N d"],
-    answers: Answers,
-    inputs: Mapping[str, Inputs],
-    asking: Asking,
-) -> Fused:
-    theta = model.fit.theta
-    predictions = Predictions(
-        answers.mean,
-        answers.explained,
-        answers.selected >= 0,
-        directions=answers.features if settings.sketched else None,
-        covariance=_exact(model.federation, kernel, theta, x, answers.selected, inputs) if settings.disclosed else None,
-        common=(
-            Expert(kernel, theta, asking.shared_x, asking.shared_y).predict(x)
-            if settings.aggregation == "grbcm"
-            else None
-        ),
-    )
-    prior = kernel.diagonal(theta[:-1], x)
-    return aggregate(settings.aggregation, predictions, prior, float(np.exp(2 * theta[-1])))
-
-
-def _exact(
-    federation: Federation,
-    kernel: Kernel,
-    theta: Float64[np.ndarray, "p"],
-    x: Float64[np.ndarray, "N d"],
-    selected: Int64[np.ndarray, "N K"],
-    inputs: Mapping[str, Inputs],
-) -> Float64[np.ndarray, "N K K"]:
-    """Covariances between the selected experts' predictions, from their inputs."""
-    from numerics.gp.covariances import covariances
-
-    place = np.full(federation.M + 1, -1)  # the last for "none"
-    rows: list[Float64[np.ndarray, "n d"]] = []
-    for site, answer in inputs.items():
-        for expert, own in zip(federation.places[site].tolist(), answer.x, strict=True):
-            place[expert] = len(rows)
-            rows.append(own)
-    return covariances(kernel, theta, rows, x, place[selected])
-
-
-# -- checks -----------------------------------------------------------------------------------------------------------
-
-
-def _check_moments(site: str, answer: Moments) -> None:
-    def refuse(field: str, problem: str) -> None:
-        raise PayloadError(answer.title(), field, problem)
-
-    names = answer.features
-    if not names or len(set(names)) < len(names):
-        refuse("features", "there is none, or one comes twice")
-    if not all(0 < len(name) <= _MOST_NAME and name.isprintable() for name in names):
-        refuse("features", f"a name is longer than {_MOST_NAME} characters, or holds others than printable ones")
-    if answer.means.shape[1] != len(names):
-        refuse("means", f"expected {len(names)} inputs, got {answer.means.shape[1]}")
-    if not 1 <= len(answer.counts) <= MOST_EXPERTS:
-        refuse("counts", f"expected 1 to {MOST_EXPERTS} experts")
-    if not 1 <= answer.counts.min() <= answer.counts.max() <= MOST_ROWS:
-        refuse("counts", f"expected experts of 1 to {MOST_ROWS} rows")
-    for field in ("means", "y_means"):
-        if np.abs(getattr(answer, field)).max() > LARGEST:
-            refuse(field, f"expected numbers up to {LARGEST:g}")
-    if not 0 <= answer.y_variances.min() <= answer.y_variances.max() <= LARGEST**2:
-        refuse("y_variances", "expected variances")
-    if not _are_covariances(answer.covariances):
-        refuse("covariances", "expected covariance matrices")
-    if len(answer.theta) and np.abs(answer.theta).max() > np.log(LARGEST):
-        refuse("theta", "is out of bounds")
-
-
-def _are_covariances(matrices: Float64[np.ndarray, "m d d"]) -> bool:
-    """Symmetric, and with no correlation beyond 1."""
-    variances = np.einsum("mdd->md", matrices)
-    if not 0 <= variances.min() <= variances.max() <= LARGEST**2:
-        return False
-    deviations = np.sqrt(variances)
-    most = deviations[:, :, np.newaxis] * deviations[:, np.newaxis, :]
-    return bool(np.array_equal(matrices, matrices.swapaxes(1, 2)) and (np.abs(matrices) <= most * (1 + 1e-6)).all())
-
-
-def _check_rows(wanted: Mapping[str, int]) -> Check:
-    def check(site: str, answer: Rows) -> None:
-        if len(answer.y) > wanted[site]:
-            raise PayloadError(answer.title(), "y", f"expected {wanted[site]} rows at most, got {len(answer.y)}")
-        _check_size(answer, "x", (answer.x,))
-
-    return check
-
-
-def _check_inputs(federation: Federation) -> Check:
-    def check(site: str, answer: Inputs) -> None:
-        told = [x.shape for x in answer.x]
-        expected = [(int(n), len(federation.features)) for n in federation.counts[site]]
-        if told != expected:
-            raise PayloadError(answer.title(), "x", f"expected inputs of shapes {expected}, got {told}")
-        _check_size(answer, "x", answer.x)
-
-    return check
-
-
-def _check_size(answer: Rows | Inputs, field: str, arrays: Sequence[Float64[np.ndarray, "n d"]]) -> None:
-    if any(np.abs(x).max(initial=0.0) > LARGEST for x in arrays):
-        raise PayloadError(answer.title(), field, f"expected coordinates up to {LARGEST:g}")

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float64, Int64, Shaped
+from jaxtyping import Bool, Float64, Int64, Shaped
 
 from numerics.gp import moments as numbers
 from numerics.gp.kernels import Kernel
@@ -87,6 +87,12 @@ class Federation:
     def M(self) -> int:
         """Number of experts."""
         return len(self.experts.counts)
+
+    @property
+    def varies(self) -> Bool[np.ndarray, "d"]:
+        """Whether an input is not the same in every row."""
+        within = np.einsum("mdd->d", self.experts.covariances)
+        return np.asarray(within + np.ptp(self.experts.means, axis=0) > 0)
 
     @property
     def n_rows(self) -> int:

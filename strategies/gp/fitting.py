@@ -12,7 +12,7 @@ from jaxtyping import Float64
 from numerics.gp.gates.network import Adam, Network
 from numerics.gp.kernels import Kernel
 from numerics.gp.likelihood import start_theta, theta_bounds
-from numerics.gp.scoring import Evaluations, Scoring
+from numerics.gp.scoring import TOLERANCE, Evaluations, Scoring
 from protocols.gp import NO_VALUE, Evaluate, Likelihood, Moments, Slope, Train
 from protocols.payload import PayloadError
 from strategies.conversation import Check, Conversation, Tell
@@ -96,7 +96,8 @@ def fit(
         scoring.tell({place[site]: _evaluations(answer) for site, answer in answers.items()}, rows)
     if not np.isfinite(scoring.value):
         raise FusionError("the likelihood can be computed with no hyperparameters that were tried")
-    return Fit(scoring.theta, scoring.value, scoring.asks, scoring.converged)
+    converged = max(scoring.gain, scoring.promised) <= TOLERANCE
+    return Fit(scoring.theta, scoring.value, scoring.asks, converged)
 
 
 def _evaluations(answer: Likelihood) -> Evaluations:
@@ -129,7 +130,7 @@ def _check_likelihood(n_candidates: int, size: int) -> Check:
 def train(
     federation: Federation,
     network: Network,
-    weights: Float64[np.ndarray, "w"],
+    start: tuple[Float64[np.ndarray, "w"], Adam],
     n_rounds: int,
     max_rows: int,
 ) -> Conversation[Float64[np.ndarray, "w"]]:
@@ -137,9 +138,10 @@ def train(
 
     The sites' gradients are summed, so that every step is that of all rows in one place; averages of networks that
     each know one class only would not be. A site that does not answer the first ask has refused, or is not there: it
-    is asked no more, so that it can still answer what else it is asked in these rounds.
+    is asked no more, so that it can still answer what else it is asked in these rounds. `start` are the weights to
+    begin with, and the optimiser's state.
     """
-    adam = Adam.start(network.size)
+    weights, adam = start
     best, least = weights, np.inf
     taking_part = list(federation.counts)
     for _ in range(n_rounds):

@@ -201,9 +201,7 @@ def _notes_on_fit(model: Model) -> list[str]:
     if idle:
         more = f" and {len(idle) - _SHOWN} more" if len(idle) > _SHOWN else ""
         notes.append(f"inputs that hardly matter (the function is the same far along them): {_joined(idle)}{more}")
-    experts = model.federation.experts
-    spread = np.einsum("mdd->d", experts.covariances) + np.ptp(experts.means, axis=0)
-    constant = [name for name, varies in zip(features, spread > 0, strict=True) if not varies]
+    constant = [name for name, varies in zip(features, model.federation.varies, strict=True) if not varies]
     if constant:
         notes.append(f"inputs that are the same in every row: {_joined(constant)}")
     return notes

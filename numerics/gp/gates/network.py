@@ -195,7 +195,9 @@ def from_moments(network: Network, experts: Moments, seed: int) -> tuple[_Parame
     variances, axes = np.linalg.eigh(experts.covariances)
     # Rounding leaves an expert of few rows, which vary along few axes, a little variance below 0.
     roots = axes * np.sqrt(np.maximum(variances, 0.0))[:, None, :]
-    x = experts.means[label] + np.einsum("nde,ne->nd", roots[label], rng.standard_normal((len(label), network.d)))
+    draws = rng.standard_normal((len(label), network.d))
+    # The labels ascend, so the experts' parts follow one another in their order.
+    x = experts.means[label] + np.concatenate([draws[label == i] @ root.T for i, root in enumerate(roots)])
     parameters, optimiser = network.start(seed), Adam.start(network.size)
     for _ in range(_REHEARSALS):
         _, gradient = network.gradient(parameters, x, label)

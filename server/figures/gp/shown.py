@@ -1,0 +1,42 @@
+"""What the figures of a run have in common: which of many points are drawn, and how columns are called."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+from jaxtyping import Int64, Shaped
+
+from server.figures.drawing import plain
+
+if TYPE_CHECKING:
+    from server.results import Report
+
+Arrays = Mapping[str, Shaped[np.ndarray, "..."]]
+
+MOST_POINTS = 2000
+"""Query points that are drawn; of more, so many that lie evenly in their order."""
+
+
+def sample(n: int) -> Int64[np.ndarray, "m"]:
+    """Which of n points are drawn."""
+    return np.linspace(0, n - 1, min(n, MOST_POINTS)).astype(np.int64)
+
+
+def several(report: Report) -> bool:
+    """Whether what is drawn is the first repetition's, and the metrics are means over them."""
+    return int(report.config.get("repetitions", 1)) > 1
+
+
+def points_told(report: Report, what: str = "points") -> str:
+    """How many query points there are, and how many of them are drawn."""
+    n = int(report.metrics.get("n_queries", 0))
+    counted = f"{n:,} query {what if n != 1 else what.removesuffix('s')}" if n else f"the query {what}"
+    drawn = f", of which {MOST_POINTS:,} are drawn," if n > MOST_POINTS else ""
+    return f"{counted}{drawn}{' of the first repetition' if several(report) else ''}"
+
+
+def output_of(report: Report) -> str:
+    """What the output is called: by its column where the run configuration names it."""
+    return plain(report.config.get("target") or "output")

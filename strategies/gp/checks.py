@@ -1,0 +1,90 @@
+"""What an answer must hold beyond its payload's own contract, before anything is made of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from jaxtyping import Float64
+
+from protocols.gp import LARGEST, MOST_EXPERTS, MOST_ROWS, Inputs, Moments, Rows
+from protocols.payload import PayloadError
+from strategies.conversation import Check
+from strategies.gp.federation import Federation
+
+_MOST_NAME = 200
+"""Characters of an input's name: it is shown in log and report."""
+_ROUNDING = 1e-8
+"""By how much a covariance matrix of unit variances may fail to be positive semidefinite."""
+
+
+def check_moments(site: str, answer: Moments) -> None:
+    """Refuse moments that are none."""
+
+    def refuse(field: str, problem: str) -> None:
+        raise PayloadError(answer.title(), field, problem)
+
+    names = answer.features
+    if not names or len(set(names)) < len(names):
+        refuse("features", "there is none, or one comes twice")
+    if not all(0 < len(name) <= _MOST_NAME and name.isprintable() for name in names):
+        refuse("features", f"a name is longer than {_MOST_NAME} characters, or holds others than printable ones")
+    if answer.means.shape[1] != len(names):
+        refuse("means", f"expected {len(names)} inputs, got {answer.means.shape[1]}")
+    if not 1 <= len(answer.counts) <= MOST_EXPERTS:
+        refuse("counts", f"expected 1 to {MOST_EXPERTS} experts")
+    if not 1 <= answer.counts.min() <= answer.counts.max() <= MOST_ROWS:
+        refuse("counts", f"expected experts of 1 to {MOST_ROWS} rows")
+    for field in ("means", "y_means"):
+        if np.abs(getattr(answer, field)).max() > LARGEST:
+            refuse(field, f"expected numbers up to {LARGEST:g}")
+    if not 0 <= answer.y_variances.min() <= answer.y_variances.max() <= LARGEST**2:
+        refuse("y_variances", "expected variances")
+    if not _are_covariances(answer.covariances):
+        refuse("covariances", "expected covariance matrices")
+    if len(answer.theta) and np.abs(answer.theta).max() > np.log(LARGEST):
+        refuse("theta", "is out of bounds")
+
+
+def _are_covariances(matrices: Float64[np.ndarray, "m d d"]) -> bool:
+    """Symmetric and positive semidefinite, but for rounding."""
+    variances = np.einsum("mdd->md", matrices)
+    if not 0 <= variances.min() <= variances.max() <= LARGEST**2:
+        return False
+    deviations = np.sqrt(variances)
+    unit = np.where(deviations > 0, deviations, 1.0)
+    correlations = matrices / (unit[:, :, np.newaxis] * unit[:, np.newaxis, :])
+    return bool(
+        np.array_equal(matrices, matrices.swapaxes(1, 2))
+        and np.abs(correlations).max() <= 1 + _ROUNDING
+        and np.linalg.eigvalsh(correlations).min() >= -_ROUNDING
+    )
+
+
+def check_rows(wanted: Mapping[str, int]) -> Check:
+    """Refuse more rows than were asked for, by site."""
+
+    def check(site: str, answer: Rows) -> None:
+        if len(answer.y) > wanted[site]:
+            raise PayloadError(answer.title(), "y", f"expected {wanted[site]} rows at most, got {len(answer.y)}")
+        _check_size(answer, "x", (answer.x,))
+
+    return check
+
+
+def check_inputs(federation: Federation) -> Check:
+    """Refuse inputs of other numbers of rows than the experts have."""
+
+    def check(site: str, answer: Inputs) -> None:
+        told = [x.shape for x in answer.x]
+        expected = [(int(n), len(federation.features)) for n in federation.counts[site]]
+        if told != expected:
+            raise PayloadError(answer.title(), "x", f"expected inputs of shapes {expected}, got {told}")
+        _check_size(answer, "x", answer.x)
+
+    return check
+
+
+def _check_size(answer: Rows | Inputs, field: str, arrays: Sequence[Float64[np.ndarray, "n d"]]) -> None:
+    if any(np.abs(x).max(initial=0.0) > LARGEST for x in arrays):
+        raise PayloadError(answer.title(), field, f"expected coordinates up to {LARGEST:g}")

@@ -1,0 +1,49 @@
+"""What sites disclose on their consent: rows for a communication expert, and the inputs of all rows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from protocols.gp import Disclose, Inputs, Rows, Share
+from strategies.conversation import Conversation, Tell
+from strategies.gp.checks import check_inputs, check_rows
+from strategies.gp.federation import Federation
+from strategies.roster import FusionError
+
+if TYPE_CHECKING:
+    from strategies.gp import Settings
+
+
+def shared_rows(federation: Federation, settings: Settings, max_rows: int) -> Conversation[dict[str, Rows]]:
+    """Rows for the communication expert from every site that gives some, by site."""
+    if settings.aggregation != "grbcm":
+        return {}
+    wanted = rows_wanted(federation, settings)
+    asks = {site: Share(**federation.agreed(site, max_rows), rows=rows) for site, rows in wanted.items()}
+    answers: dict[str, Rows] = yield Tell(asks, check=check_rows(wanted))
+    if not sum(len(answer.y) for answer in answers.values()):
+        raise FusionError(
+            "gp.aggregation=grbcm needs a communication expert, and no site gives it rows (allow-rows in its node"
+            " configuration); set another gp.aggregation"
+        )
+    return answers
+
+
+def rows_wanted(federation: Federation, settings: Settings) -> dict[str, int]:
+    """How many rows each site is asked to share, in proportion to those it has."""
+    share = settings.communication or 1 / (federation.M + 1)
+    return {site: max(1, round(share * federation.rows_of(site))) for site in federation.counts}
+
+
+def disclosed_inputs(federation: Federation, settings: Settings, max_rows: int) -> Conversation[dict[str, Inputs]]:
+    """The inputs of every site that discloses them, by site."""
+    if not settings.disclosed:
+        return {}
+    asks = {site: Disclose(**federation.agreed(site, max_rows)) for site in federation.counts}
+    answers: dict[str, Inputs] = yield Tell(asks, check=check_inputs(federation))
+    if not answers:
+        raise FusionError(
+            "gp.covariance=inputs: no site discloses its inputs (allow-inputs in its node configuration); set"
+            " gp.covariance=sketch"
+        )
+    return answers
