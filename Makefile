@@ -1,6 +1,6 @@
 # make run     the default scenario through Flower, from nothing but Python >= 3.11 and make
 # make test    all tests
-# make bench   the benchmarks of docs/benchmarks.md (about 20 minutes)
+# make bench   the benchmarks of docs/benchmarks.md (about 25 minutes)
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -13,10 +13,10 @@ run: $(VENV)/installed
 	$(BIN)/consilience run bc3e-wine --stop-superlink
 
 test: $(VENV)/installed-dev
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 2
 
 test-fast: $(VENV)/installed-dev
-	$(BIN)/python -m pytest -m "not e2e"
+	$(BIN)/python -m pytest -n 2 -m "not e2e"
 
 bench: $(VENV)/installed
 	$(BIN)/python -m benchmarks.bc3e
@@ -25,6 +25,7 @@ bench: $(VENV)/installed
 	$(BIN)/python -m benchmarks.residual
 	$(BIN)/python -m benchmarks.alignment
 	$(BIN)/python -m benchmarks.coreset
+	$(BIN)/python -m benchmarks.gp
 
 lint: $(VENV)/installed-dev
 	$(BIN)/ruff check .

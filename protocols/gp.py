@@ -53,6 +53,8 @@ class Moments(Payload):
         Of each expert's outputs; the variance is over n.
     theta : ndarray
         What hyperparameters the site would choose for itself, its own rows standardised; empty: it has not tried.
+    information : ndarray
+        How well it knows them: the upper triangle, row by row, of the average information matrix there.
     """
 
     features: tuple[str, ...]
@@ -62,6 +64,7 @@ class Moments(Payload):
     y_means: Float64[np.ndarray, "m"]
     y_variances: Float64[np.ndarray, "m"]
     theta: Float64[np.ndarray, "p"]
+    information: Float64[np.ndarray, "q"]
 
 
 @dataclass(frozen=True)

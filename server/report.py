@@ -6,7 +6,7 @@ import base64
 import html
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from server.figures import alt_text, figures
 
@@ -29,36 +29,55 @@ __all__ = [
 
 _SHOWN_SITES = 10
 
-# By protocol, the metrics that can be its answer, best first: name, how it is said, and what it is held against.
-_ANSWERS: dict[str, tuple[tuple[str, str, dict[str, str]], ...]] = {
+
+class _Answer(NamedTuple):
+    """What a run can answer with: a metric and how it is said, what it is held against, and what is said with it."""
+
+    metric: str
+    what: str
+    rivals: Mapping[str, str] = {}
+    beside: Mapping[str, str] = {}
+
+
+_ANSWERS: dict[str, tuple[_Answer, ...]] = {
     "bc3e": (
-        (
+        _Answer(
             "accuracy",
             "an accuracy",
             {"accuracy_majority": "by majority vote", "accuracy_best_component": "by the best single component"},
         ),
-        ("bound", "a bound on the log-likelihood", {}),
+        _Answer("bound", "a bound on the log-likelihood"),
     ),
     "sec": (
-        (
+        _Answer(
             "mse_cluster",
             "a mean squared error",
             {"mse_alone": "with every learner alone", "mse_all": "with all learners together"},
         ),
-        ("n_clusters", "a number of clusters", {}),
+        _Answer("n_clusters", "a number of clusters"),
     ),
     "residual": (
-        (
+        _Answer(
             "test_mse",
             "a mean squared error on test rows",
             {"mse_average": "by the mean of the agents alone", "mse_centralized": "by boosting the pooled columns"},
         ),
-        ("train_mse", "a mean squared error on training rows", {}),
-        ("n_predicted", "a number of predictions", {}),
+        _Answer("train_mse", "a mean squared error on training rows"),
+        _Answer("n_predicted", "a number of predictions"),
     ),
-    "coreset": (("cost", "a fair clustering cost", {"cost_unfair": "without the bounds of fairness"}),),
-    "gp": (("smse", "a standardised mean squared error", {}),),
+    "coreset": (_Answer("cost", "a fair clustering cost", {"cost_unfair": "without the bounds of fairness"}),),
+    "gp": (
+        _Answer(
+            "smse",
+            "a standardised mean squared error",
+            {"smse_full": "by one Gaussian process of all rows"},
+            {"msll": "mean standardised log loss", "coverage_95": "share of outputs in their 95 % intervals"},
+        ),
+        _Answer("n_queries", "a number of predictions"),
+        _Answer("log_likelihood", "a log likelihood per row"),
+    ),
 }
+"""By protocol, what can be its answer, best first."""
 
 
 def printable(text: str) -> str:
@@ -124,7 +143,8 @@ def columns(rows: Iterable[Mapping[str, Any]]) -> list[str]:
 def metric_rows(report: Report) -> list[list[str]]:
     """Name, this run's value and the published one: what the answer speaks of first, the others by name."""
     here, published = folded(report.metrics), folded(report.published)
-    first = [each for name, _, rivals in _ANSWERS.get(report.protocol, ()) for each in (name, *rivals)]
+    answers = _ANSWERS.get(report.protocol, ())
+    first = [name for each in answers for name in (each.metric, *each.rivals, *each.beside)]
     names = [name for name in first if name in here]
     names += [name for name in sorted({*here, *published}) if name not in names]
     return [[name, here.get(name, ""), published.get(name, "")][: len(metric_columns(report))] for name in names]
@@ -140,16 +160,18 @@ def answer(report: Report) -> str:
     who = f"{'Together, ' if len(report.sites) > 1 else ''}{_count(len(report.sites), 'site')}"
     rounds = _count(report.rounds, "round")
     here, published = folded(report.metrics), folded(report.published)
-    choices = [each for each in _ANSWERS.get(report.protocol, ()) if each[0] in here]
+    choices = [each for each in _ANSWERS.get(report.protocol, ()) if each.metric in here]
     if not choices and not here:
         return f"{who} finished {rounds}; there was nothing to measure."
-    metric, what, rivals = choices[0] if choices else (min(here), f"a value of {min(here)}", {})
+    metric, what, rivals, beside = choices[0] if choices else _Answer(min(here), f"a value of {min(here)}")
     over = f", on average over the {here['n_cells']} rows of the table," if report.metrics.get("n_cells", 1) > 1 else ""
     sentence = f"{who} reached {what} of {here[metric]}{over} in {rounds}"
     if against := [f"{here[name]} {words}" for name, words in rivals.items() if name in here]:
         sentence += f", against {' and '.join(against)}"
     if metric in published:
         sentence += f"; the paper reports {published[metric]}"
+    if more := [f"{words} {here[name]}" for name, words in beside.items() if name in here]:
+        sentence += f"; {', '.join(more)}"
     return f"{sentence}."
 
 

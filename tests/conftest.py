@@ -1,13 +1,24 @@
-"""Fixtures that several files of tests use."""
+"""Fixtures that several files of tests use, and which tests may run at the same time (``pytest -n``)."""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+import hypothesis
 import pytest
 
 import strategies.fusion
 from scenarios import sources
 from server import app as server_app
 from tests.contract import Clock
+
+if TYPE_CHECKING:
+    from xdist.remote import Producer
+    from xdist.scheduler import LoadScopeScheduling
+
+# How long an example takes says how busy the machine is.
+hypothesis.settings.register_profile("consilience", deadline=None)
+hypothesis.settings.load_profile("consilience")
 
 
 @pytest.fixture
@@ -21,3 +32,20 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 def no_data_variable(monkeypatch: pytest.MonkeyPatch) -> None:
     """No directory of data files is named in the environment."""
     monkeypatch.delenv(sources.DATA_VARIABLE, raising=False)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadScopeScheduling:
+    """A file's tests share what they have computed, so one process has them all; and one has all Flower processes.
+
+    Those of Flower take longest and come first, so that the other processes do not wait for them in the end.
+    """
+    from xdist.scheduler import LoadScopeScheduling
+
+    class ByFile(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return "e2e" if nodeid.startswith("tests/e2e/") else nodeid.partition("::")[0]
+
+    # xdist would begin with the files of most tests; as they are collected, tests/e2e is the first of all.
+    config.option.loadscopereorder = False
+    return ByFile(config, log)

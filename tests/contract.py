@@ -12,7 +12,7 @@ import logging
 import random
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -138,9 +138,15 @@ def complete_results(output: Path) -> list[Path]:
     """Directories that look like those of a complete run; one that is half-written is a failed test."""
     found = [path for path in output.glob("*/*") if not path.name.startswith(".")]
     for path in found:
-        load(path)
+        _assert_readable(path)
     assert not list(output.glob("*/.*/report.json"))
     return found
+
+
+@cache
+def _assert_readable(path: Path) -> None:
+    """Once for every run: many share a directory, and each looks at all of it."""
+    load(path)
 
 
 # -- replies that go astray -------------------------------------------------------------------------------------------
@@ -582,7 +588,7 @@ class StrategyContract:
 
     def output_files(self, path: Path) -> dict[tuple[str, str], bytes]:
         """The sites' own output files, by site and name."""
-        folders = [folder for folder in (path / "sites").iterdir() if folder.is_dir()]
+        folders = [folder for folder in (path / "sites").glob("*") if folder.is_dir()]
         return {
             (folder.name, name): (folder / name).read_bytes()
             for folder in folders

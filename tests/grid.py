@@ -109,7 +109,7 @@ def over_the_wire(message: Message) -> Message:
 
 
 def config(tmp_path: Path, **changes: Any) -> dict[str, Any]:
-    """The declared run configuration with changes; ``bc3e__max_rounds`` stands for ``bc3e.max-rounds``."""
+    """The declared run configuration with changes; ``bc3e__max_rounds`` may stand for ``bc3e.max-rounds``."""
     named = {key.replace("__", ".").replace("_", "-"): value for key, value in changes.items()}
     return {**declared(), "output-dir": str(tmp_path / "results"), "round-timeout": 5.0, **named}
 

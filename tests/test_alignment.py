@@ -101,9 +101,9 @@ def test_keys_forged_to_share_their_first_word_are_different_entities(holders: d
 def test_a_party_of_keys_that_all_share_a_word_takes_no_quadratic_time() -> None:
     forged = np.zeros((200_000, 2), np.uint64)
     forged[:, 1] = np.random.default_rng(0).permutation(len(forged))
-    started = time.perf_counter()
+    started = time.process_time()
     found = align({"a": forged, "b": forged[::-1].copy()})
-    assert time.perf_counter() - started < 10
+    assert time.process_time() - started < 10
     np.testing.assert_array_equal(forged[found.rows["a"], 1], np.arange(len(forged)))
 
 

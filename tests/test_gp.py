@@ -201,7 +201,7 @@ def test_so_they_are_of_the_experts_that_other_gates_choose(
 ) -> None:
     exact = EXACT if rule == "npae" else {}
     found = predict(
-        own(tmp_path, folder, gp__aggregation=rule, gp__gate=gate, gp__gate_rounds=10, gp__fit_rounds=3, **exact)
+        own(tmp_path, folder, gp__aggregation=rule, gp__gate=gate, gp__gate_rounds=25, gp__fit_rounds=3, **exact)
     )
     selected = found.arrays["selected"]
     assert selected.shape == (len(points()), len(SITES) // 2)

@@ -557,9 +557,9 @@ def test_a_thousand_learners_take_about_a_second() -> None:
     truth = np.arange(1000) % 4
     rng = np.random.default_rng(0)
     losses = np.where(truth[:, None] == truth, 1.0, 3.0) + rng.gamma(1.0, 0.2, size=(1000, 1000))
-    begin = time.perf_counter()
+    begin = time.process_time()
     found = clustered(similarity(dissimilarity(losses, np.ones(1000)))[0], k_min=2)
-    assert time.perf_counter() - begin < 10
+    assert time.process_time() - begin < 10
     assert same_partition(found.labels, truth)
 
 

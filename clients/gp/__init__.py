@@ -25,7 +25,9 @@ from clients.gp.experts import (
 from clients.site import Site, digest_of
 from numerics.ensemble import Ensemble
 from numerics.gp.gates.network import Network
-from numerics.gp.likelihood import fit_one, theta_bounds
+from numerics.gp.kernels import Kernel
+from numerics.gp.likelihood import START_LOG_SIGMA, fit_one, theta_bounds
+from numerics.gp.likelihood import evaluate as likelihood
 from numerics.gp.moments import moments_of, pooled
 from numerics.gp.sketch import features
 from numerics.measurements import Measurements
@@ -116,11 +118,10 @@ def survey(ask: Survey, site: Site) -> Moments:
         raise SiteFault(Fault.MALFORMED_ASK, "an expert has one row at least")
     with single_threaded():
         found = moments_of(rows.x, rows.y, parts_of(site, ask.max_rows))
-        theta = np.zeros(0)
+        theta = information = np.zeros(0)
         if ask.fit:
             units = pooled(found)
-            own = Part.of(units.inputs(rows.x), units.outputs(rows.y))
-            theta = fit_one(kernel, own.x, own.y, rows=_OWN_FIT_ROWS, rng=np.random.default_rng(own.digest))
+            theta, information = _own_choice(kernel, Part.of(units.inputs(rows.x), units.outputs(rows.y)))
     return Moments(
         features=rows.features,
         counts=found.counts,
@@ -129,7 +130,20 @@ def survey(ask: Survey, site: Site) -> Moments:
         y_means=found.y_mean,
         y_variances=found.y_variance,
         theta=theta,
+        information=information,
     )
+
+
+def _own_choice(kernel: Kernel, own: Part) -> tuple[Float64[np.ndarray, "p"], Float64[np.ndarray, "q"]]:
+    """The likeliest hyperparameters of some of the site's rows, and how well all of them would tell."""
+    n = len(own.y)
+    drawn = np.sort(np.random.default_rng(own.digest).permutation(n)[:_OWN_FIT_ROWS])
+    x, y = own.x[drawn], own.y[drawn]
+    tried = [fit_one(kernel, x, y, np.append(params, START_LOG_SIGMA)) for params in kernel.starts()]
+    found = [likelihood(kernel, theta, x, y) for theta in tried]
+    best = max(range(len(found)), key=lambda place: found[place].value)
+    information = found[best].information * (n / len(drawn))
+    return tried[best], information[np.triu_indices(len(information))]
 
 
 def _hold_to(site: Site, name: str, *words: object) -> None:

@@ -69,6 +69,10 @@ class Kernel(ABC):
     def start(self) -> _Params:
         """``(p,)`` parameters to begin a search with."""
 
+    def starts(self) -> Float64[np.ndarray, "s p"]:
+        """``(s, p)`` where else to begin, with `start` as the first: the likelihood may have several maxima."""
+        return self.start()[np.newaxis]
+
     @abstractmethod
     def bounds(self) -> Float64[np.ndarray, "p 2"]:
         """``(p, 2)`` the least and the largest value of each parameter."""
@@ -123,6 +127,10 @@ class _Radial(Kernel):
     def start(self) -> _Params:
         # At length 1 rows of many inputs are all unrelated, and the likelihood is flat: distances grow with sqrt(d).
         return np.append(np.full(self.d, 0.5 * np.log(self.d)), 0.0)
+
+    def starts(self) -> Float64[np.ndarray, "s p"]:
+        # With few inputs lengths of 1 lead to the higher of two maxima now and then.
+        return self.start()[np.newaxis] if self.d == 1 else np.stack([self.start(), np.zeros(self.d + 1)])
 
     def bounds(self) -> Float64[np.ndarray, "p 2"]:
         return np.log([LENGTH_BOUNDS] * self.d + [SCALE_BOUNDS])

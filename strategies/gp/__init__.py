@@ -124,7 +124,7 @@ class GP(FusionStrategy):
         """Take stock, and learn the hyperparameters and the gate."""
         settings = self.settings
         survey = Survey(settings.max_expert_rows, settings.kernel, fit=_translates(settings.kernel))
-        answers: dict[str, Moments] = yield Broadcast(survey, check=check_moments)
+        answers: dict[str, Moments] = yield Broadcast(survey, check=check_moments(settings.kernel))
         federation = Federation.of(answers)
         federation.check_enough(self.min_sites)
         queries = self._queries(federation, repetition)  # what is wrong with them is said before anything is learnt

@@ -7,10 +7,12 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from jaxtyping import Float64
 
+from numerics.gp.kernels import kernel_of
 from protocols.gp import LARGEST, MOST_EXPERTS, MOST_ROWS, Inputs, Moments, Rows
 from protocols.payload import PayloadError
 from strategies.conversation import Check
 from strategies.gp.federation import Federation
+from strategies.gp.fitting import symmetric
 
 _MOST_NAME = 200
 """Characters of an input's name: it is shown in log and report."""
@@ -18,9 +20,19 @@ _ROUNDING = 1e-8
 """By how much a covariance matrix of unit variances may fail to be positive semidefinite."""
 
 
-def check_moments(site: str, answer: Moments) -> None:
-    """Refuse moments that are none."""
+def check_moments(kernel: str) -> Check:
+    """Refuse moments that are none, and hyperparameters of another kernel than this."""
 
+    def check(site: str, answer: Moments) -> None:
+        _check_moments(answer)
+        size = len(kernel_of(kernel, len(answer.features)).names) + 1
+        if len(answer.theta) not in (0, size):
+            raise PayloadError(answer.title(), "theta", f"expected {size} hyperparameters, got {len(answer.theta)}")
+
+    return check
+
+
+def _check_moments(answer: Moments) -> None:
     def refuse(field: str, problem: str) -> None:
         raise PayloadError(answer.title(), field, problem)
 
@@ -44,6 +56,9 @@ def check_moments(site: str, answer: Moments) -> None:
         refuse("covariances", "expected covariance matrices")
     if len(answer.theta) and np.abs(answer.theta).max() > np.log(LARGEST):
         refuse("theta", "is out of bounds")
+    size = len(answer.theta)
+    if len(answer.information) != size * (size + 1) // 2 or not _is_information(symmetric(answer.information, size)):
+        refuse("information", f"expected a positive semidefinite matrix of {size} parameters")
 
 
 def _are_covariances(matrices: Float64[np.ndarray, "m d d"]) -> bool:
@@ -59,6 +74,13 @@ def _are_covariances(matrices: Float64[np.ndarray, "m d d"]) -> bool:
         and np.abs(correlations).max() <= 1 + _ROUNDING
         and np.linalg.eigvalsh(correlations).min() >= -_ROUNDING
     )
+
+
+def _is_information(matrix: Float64[np.ndarray, "p p"]) -> bool:
+    if not len(matrix):
+        return True
+    largest = float(np.abs(matrix).max())
+    return largest <= LARGEST and float(np.linalg.eigvalsh(matrix)[0]) >= -_ROUNDING * largest
 
 
 def check_rows(wanted: Mapping[str, int]) -> Check:

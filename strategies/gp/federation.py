@@ -174,8 +174,11 @@ def own_moments(answer: Moments) -> numbers.Moments:
 
 
 def own_choice(answer: Moments, kernel: Kernel, units: Units) -> Float64[np.ndarray, "p"] | None:
-    """The hyperparameters that a site would choose for itself, in the common units; None where it says none."""
-    if not len(answer.theta):
+    """The hyperparameters that a site would choose for itself, in the common units; None where it says none.
+
+    They are logarithms, which other units only shift: how well it knows them is the same in all.
+    """
+    if len(answer.theta) != len(kernel.names) + 1:
         return None
     own = pooled(own_moments(answer))
     output = own.y_scale / units.y_scale

@@ -12,7 +12,7 @@ from jaxtyping import Float64
 from numerics.gp.gates.network import Adam, Network
 from numerics.gp.kernels import Kernel
 from numerics.gp.likelihood import start_theta, theta_bounds
-from numerics.gp.scoring import TOLERANCE, Evaluations, Scoring
+from numerics.gp.scoring import TOLERANCE, Evaluations, Scoring, pooled_starts
 from protocols.gp import NO_VALUE, Evaluate, Likelihood, Moments, Slope, Train
 from protocols.payload import PayloadError
 from strategies.conversation import Check, Conversation, Tell
@@ -45,23 +45,22 @@ class Fit:
 
 
 def starts(answers: Mapping[str, Moments], federation: Federation, kernel: Kernel) -> Float64[np.ndarray, "s p"]:
-    """Where the search begins: what the sites would choose, on average and each for itself, and the usual start."""
+    """Where the search begins: what the sites would choose, together and each for itself, and the usual start."""
     choices = {site: own_choice(answers[site], kernel, federation.units) for site in federation.counts}
     own = {site: theta for site, theta in choices.items() if theta is not None}
+    usual = start_theta(kernel)
     if not own:
-        return start_theta(kernel)[np.newaxis]
-    thetas = np.stack(list(own.values()))
-    rows = np.array([federation.rows_of(site) for site in own], np.float64)
-    largest = np.argsort(-rows, kind="stable")
-    return np.vstack([_weighted_median(thetas, rows), rows @ thetas / rows.sum(), start_theta(kernel), thetas[largest]])
+        return usual[np.newaxis]
+    informations = np.stack([symmetric(answers[site].information, len(usual)) for site in own])
+    return pooled_starts(usual, np.stack(list(own.values())), informations, [federation.rows_of(site) for site in own])
 
 
-def _weighted_median(values: Float64[np.ndarray, "m p"], weights: Float64[np.ndarray, "m"]) -> Theta:
-    """Column by column."""
-    order = np.argsort(values, axis=0, kind="stable")
-    below = np.cumsum(weights[order], axis=0) >= weights.sum() / 2
-    middle = np.take_along_axis(order, below.argmax(axis=0)[np.newaxis], axis=0)
-    return np.asarray(np.take_along_axis(values, middle, axis=0)[0])
+def symmetric(upper: Float64[np.ndarray, "... q"], size: int) -> Float64[np.ndarray, "... p p"]:
+    """Symmetric matrices from their upper triangles, row by row."""
+    rows, columns = np.triu_indices(size)
+    matrices = np.zeros((*upper.shape[:-1], size, size))
+    matrices[..., rows, columns] = matrices[..., columns, rows] = upper
+    return matrices
 
 
 def fit(
@@ -101,12 +100,8 @@ def fit(
 
 
 def _evaluations(answer: Likelihood) -> Evaluations:
-    size = answer.gradients.shape[1]
-    upper = np.triu_indices(size)
-    informations = np.zeros((len(answer.values), size, size))
-    informations[:, upper[0], upper[1]] = informations[:, upper[1], upper[0]] = answer.informations
     values = np.where(answer.values <= NO_VALUE, -np.inf, answer.values)
-    return Evaluations(values, answer.gradients, informations)
+    return Evaluations(values, answer.gradients, symmetric(answer.informations, answer.gradients.shape[1]))
 
 
 def _check_likelihood(n_candidates: int, size: int) -> Check:

@@ -112,8 +112,9 @@ def _exact(
 
     place = np.full(federation.M + 1, -1)  # the last for "none"
     rows: list[Float64[np.ndarray, "n d"]] = []
-    for site, answer in inputs.items():
-        for expert, own in zip(federation.places[site].tolist(), answer.x, strict=True):
+    # In the federation's order, which does not depend on what sites are called.
+    for site in [each for each in federation.counts if each in inputs]:
+        for expert, own in zip(federation.places[site].tolist(), inputs[site].x, strict=True):
             place[expert] = len(rows)
             rows.append(own)
     return covariances(kernel, theta, rows, x, place[selected])

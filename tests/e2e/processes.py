@@ -21,6 +21,9 @@ from consilience.settings import Value, to_toml
 APP = Path(__file__).resolve().parents[2]
 """The checkout: the app that `flwr run .` runs."""
 
+_BRISK = {"FLWR_SUPEREXEC_TASK_POLL_INTERVAL": "0.1"}
+"""A SuperNode looks every so many seconds, by default 1, whether there is a message to start a process for."""
+
 
 @dataclass(frozen=True)
 class FlowerHome:
@@ -221,7 +224,7 @@ def deployment(
         supernodes = {}
         for (name, node), own_port in zip(nodes.items(), own_ports, strict=True):
             supernode = ["flower-supernode", "--insecure", "--superlink", address, "--port", str(own_port)]
-            own = {**env, **(node_env or {}), "FLWR_HOME": str(folder / f"home-{name}")}
+            own = {**env, **_BRISK, **(node_env or {}), "FLWR_HOME": str(folder / f"home-{name}")}
             command = [*supernode, "--node-config", to_toml(node)]
             supernodes[name] = stack.enter_context(_started(command, own, folder / f"{name}.log"))
         for name in nodes:

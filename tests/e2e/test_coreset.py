@@ -16,14 +16,11 @@ from server.results import load
 from tests.contract import run, silent
 from tests.e2e.processes import APP, Deployment, FlowerHome, deployment, flwr_run, start_deployed_run
 from tests.e2e.test_bc3e import assert_equal, results_of
-from tests.e2e.test_deployment import LEAVING, await_file
+from tests.e2e.test_deployment import LEAVING, await_file, deployed_run
 from tests.grid import config
 from tests.parties_coreset import FEATURES, SITES, Clustered, dealt, patients, write_files
 
 pytestmark = [pytest.mark.e2e, pytest.mark.usefixtures("quick")]
-
-BRISK = {"FLWR_SUPEREXEC_TASK_POLL_INTERVAL": "0.1"}
-"""A SuperNode looks every so many seconds, by default 1, whether there is a message to start a process for."""
 
 SHORT: dict[str, Value] = {"protocol": "coreset", "min-sites": 3, "coreset.k": 3, "coreset.size": 12}
 
@@ -41,18 +38,13 @@ LEAVES = "practice"
 """The site whose SuperNode ends in a run."""
 
 
-def of_the_run(settings: Mapping[str, Value]) -> dict[str, Value]:
-    """Settings as `tests.grid.config` takes them."""
-    return {key.replace(".", "__").replace("-", "_"): value for key, value in settings.items()}
-
-
 def in_simulation(tmp_path: Path, folder: Path, settings: Mapping[str, Value], **options: Any) -> Path:
     """The run on the files of `folder` as a simulation does it, in this process."""
     places = [
         {"partition-id": place, "num-partitions": len(LEAST), "min-weight": LEAST[site]}
         for place, site in enumerate(LEAST)
     ]
-    return run(config(tmp_path, **of_the_run({**settings, **COLUMNS, "data": str(folder)})), places, **options)
+    return run(config(tmp_path, **{**settings, **COLUMNS, "data": str(folder)}), places, **options)
 
 
 # -- the simulation engine --------------------------------------------------------------------------------------------
@@ -61,7 +53,7 @@ def in_simulation(tmp_path: Path, folder: Path, settings: Mapping[str, Value], *
 def test_a_scenario_is_the_same_in_the_simulation_engine_and_in_process(flower: FlowerHome, tmp_path: Path) -> None:
     settings: dict[str, Any] = {"scenario": "coreset-synthetic", "coreset.rows": 20_000}
     found = results_of(flwr_run(APP, {**settings, "output-dir": str(tmp_path / "results")}, 3, flower.env, 300))
-    assert_equal(found, run(config(tmp_path / "in-process", **of_the_run(settings)), 3))
+    assert_equal(found, run(config(tmp_path / "in-process", **settings), 3))
     report, arrays = load(found)
     assert (len(report.sites), report.rounds, report.missing) == (3, 2, {})
     assert {path.name for path in found.iterdir()} >= {"report.json", "arrays.npz", "ledger.jsonl", "report.html"}
@@ -104,7 +96,7 @@ def test_three_sites_beside_their_own_data(tmp_path: Path) -> None:
     folder, own = tmp_path / "files", tmp_path / "own"
     write_files(folder, dealt(patients().assign(patient=lambda known: "case-" + known["patient"])))
     rows: dict[str, Value] = {**SHORT, "coreset.assignment": "exact", "coreset.price-rounds": 2}
-    with deployment(tmp_path, nodes_of(tmp_path, folder), {**BRISK, "PYTHONPATH": str(tmp_path)}) as center:
+    with deployment(tmp_path, nodes_of(tmp_path, folder), {"PYTHONPATH": str(tmp_path)}) as center:
         costs = {}
         for name, settings in {"points": SHORT, "rows": rows}.items():
             found = deployed_run(center, tmp_path / name, settings)
@@ -129,16 +121,6 @@ def test_three_sites_beside_their_own_data(tmp_path: Path) -> None:
     assert clustered.report.missing == {LEAVES: ["round 2: its node failed (Flower error code 5)"]}
     assert any(f"{LEAVES}: sent a coreset and did not confirm" in note for note in clustered.report.notes)
     assert_told(clustered, clustered.rows(*SITES[:2], homes=own))
-
-
-def deployed_run(center: Deployment, folder: Path, settings: Mapping[str, Value]) -> Path:
-    """A run on the SuperNodes with its results and log in a new `folder`; returns the results directory."""
-    folder.mkdir()
-    started = start_deployed_run(APP, {**settings, "output-dir": str(folder)}, center.env, folder / "log")
-    try:
-        return results_of(started.wait(240))
-    finally:
-        started.end()
 
 
 def run_without_its_end(center: Deployment, tmp_path: Path) -> Path:

@@ -16,8 +16,8 @@ from consilience.settings import Value
 from protocols.models import decode_model
 from server.results import load
 from tests.contract import run, silent
-from tests.e2e.processes import APP, BackgroundRun, deployment, start_deployed_run
-from tests.e2e.test_bc3e import assert_equal
+from tests.e2e.processes import APP, BackgroundRun, Deployment, deployment, start_deployed_run
+from tests.e2e.test_bc3e import assert_equal, results_of
 from tests.grid import config
 from tests.learners import write_parties
 
@@ -71,28 +71,25 @@ def in_simulation(folder: Path, nodes: Mapping[str, Mapping[str, Value]], **opti
     return run(config(folder, protocol="sec", data=data, target="y"), places, **options)
 
 
-def results_in(folder: Path, deployed: BackgroundRun, timeout: float) -> Path:
-    """Wait for the end of a run; returns its results directory, `folder`/NAME/RUN-ID."""
-    outcome = deployed.wait(timeout)
-    assert outcome.completed, outcome.log
-    [found] = folder.glob("*/[0-9]*")
-    assert outcome.results == found
+def deployed_run(center: Deployment, folder: Path, settings: Mapping[str, Value]) -> Path:
+    """A run on the SuperNodes with its results and log in a new `folder`; returns the results directory."""
+    folder.mkdir()
+    started = start_deployed_run(APP, {**settings, "output-dir": str(folder)}, center.env, folder / "log")
+    try:
+        found = results_of(started.wait(240))
+    finally:
+        started.end()
+    assert [found] == list(folder.glob("*/[0-9]*"))
     return found
 
 
 def test_two_parties_beside_their_own_files(tmp_path: Path, parties: dict[str, dict[str, Value]]) -> None:
     """The same numbers as in process, bit for bit; each party's class probabilities stay in its own directory."""
     settings: dict[str, Value] = {"protocol": "bc3e", "min-sites": 2, "bc3e.max-rounds": 2}
-    results = tmp_path / "results"
     with deployment(tmp_path, parties) as center:
-        started = start_deployed_run(APP, {**settings, "output-dir": str(results)}, center.env, tmp_path / "log")
-        try:
-            found = results_in(results, started, 240)
-        finally:
-            started.end()
-    changes = {key.replace(".", "__").replace("-", "_"): value for key, value in settings.items()}
+        found = deployed_run(center, tmp_path / "results", settings)
     nodes = [{**node, "site-output-dir": str(tmp_path / "again" / name)} for name, node in parties.items()]
-    assert_equal(found, run(config(tmp_path / "in-process", **changes), nodes))
+    assert_equal(found, run(config(tmp_path / "in-process", **settings), nodes))
     assert not (found / "sites").exists()
     for name in parties:
         theta = tmp_path / "out" / name / "theta.csv"
@@ -101,14 +98,8 @@ def test_two_parties_beside_their_own_files(tmp_path: Path, parties: dict[str, d
 
 def test_three_labs_beside_their_own_files(tmp_path: Path, labs: dict[str, dict[str, Value]]) -> None:
     """The same numbers as in a simulation, bit for bit; each lab keeps the models of its cluster, ready to use."""
-    results = tmp_path / "results"
-    settings: dict[str, Value] = {"protocol": "sec", "min-sites": 3, "output-dir": str(results)}
     with deployment(tmp_path, labs) as center:
-        started = start_deployed_run(APP, settings, center.env, tmp_path / "log")
-        try:
-            found = results_in(results, started, 240)
-        finally:
-            started.end()
+        found = deployed_run(center, tmp_path / "results", {"protocol": "sec", "min-sites": 3})
     assert_equal(found, in_simulation(tmp_path / "in-process", labs))
     report, arrays = load(found)
     assert report.sites == arrays["learners"].tolist() == list(LABS)
@@ -170,15 +161,14 @@ def test_a_supernode_that_ends_after_select_is_clustered_by_what_the_others_saw(
     (tmp_path / "leaving.py").write_text(LEAVING)
     (tmp_path / "trap").touch()
     labs["lab-2"] |= {"data": "leaving:rows", "rows": str(labs["lab-2"]["data"]), "folder": str(tmp_path)}
-    results = tmp_path / "results"
-    settings: dict[str, Value] = {"protocol": "sec", "min-sites": 2, "output-dir": str(results)}
+    settings: dict[str, Value] = {"protocol": "sec", "min-sites": 2, "output-dir": str(tmp_path / "results")}
     with deployment(tmp_path, labs, {"PYTHONPATH": str(tmp_path)}) as center:
         started = start_deployed_run(APP, settings, center.env, tmp_path / "log")
         try:
             await_file(tmp_path / "asked-again", started, 150)
             center.supernodes["lab-2"].terminate()
             center.supernodes["lab-2"].wait(30)
-            found = results_in(results, started, 150)
+            found = results_of(started.wait(150))
         finally:
             (tmp_path / "over").touch()
             started.end()

@@ -12,17 +12,15 @@ import pytest
 from consilience.settings import Value
 from server.results import load
 from tests.contract import run
-from tests.e2e.processes import APP, Deployment, FlowerHome, deployment, flwr_run, start_deployed_run
+from tests.e2e.processes import APP, FlowerHome, deployment, flwr_run
 from tests.e2e.test_bc3e import assert_equal, results_of
+from tests.e2e.test_deployment import deployed_run
 from tests.grid import config
 
 pytestmark = pytest.mark.e2e
 
 PARTIES = {"bank": ["income", "debt"], "shop": ["city", "visits"], "telecom": ["calls"]}
 """The columns of each; the outcome depends on the first of each."""
-
-BRISK = {"FLWR_SUPEREXEC_TASK_POLL_INTERVAL": "0.1"}
-"""A SuperNode looks every so many seconds, by default 1, whether there is a message to start a process for."""
 
 HOLDER = "bank"
 """Where the outcome is, if the fusion center does not have it."""
@@ -56,11 +54,6 @@ def write_shards(folder: Path, everybody: pd.DataFrame, outcome_at: str = "") ->
     return folder
 
 
-def of_the_run(settings: Mapping[str, Value]) -> dict[str, Value]:
-    """Settings as `tests.grid.config` takes them."""
-    return {key.replace(".", "__").replace("-", "_"): value for key, value in settings.items()}
-
-
 # -- the simulation engine --------------------------------------------------------------------------------------------
 
 
@@ -72,7 +65,7 @@ def test_own_data_of_three_parties_and_predictions_of_rows_to_come(flower: Flowe
     everybody[["customer", "y"]].sample(frac=1, random_state=9).to_csv(folder / "_labels.csv", index=False)
     learn = {**settings, "data": str(folder)}
     learnt = results_of(flwr_run(APP, learn, len(PARTIES), flower.env, 300))
-    expected = run(config(tmp_path, **of_the_run({**learn, "output-dir": str(tmp_path / "again")})), len(PARTIES))
+    expected = run(config(tmp_path, **{**learn, "output-dir": str(tmp_path / "again")}), len(PARTIES))
     assert_equal(learnt, expected)
     report, arrays = load(learnt)
     assert (report.sites, report.missing) == (list(PARTIES), {})
@@ -93,7 +86,7 @@ def test_own_data_of_three_parties_and_predictions_of_rows_to_come(flower: Flowe
     later[["customer", "y"]].to_csv(tmp_path / "now" / "_labels.csv", index=False)
     predicted = results_of(flwr_run(APP, {**use, "residual.model": str(learnt)}, len(PARTIES), flower.env, 300))
     use |= {"output-dir": str(tmp_path / "again"), "residual.model": str(expected)}
-    assert_equal(predicted, run(config(tmp_path, **of_the_run(use)), len(PARTIES)))
+    assert_equal(predicted, run(config(tmp_path, **use), len(PARTIES)))
     report, arrays = load(predicted)
     truth = later.set_index("customer")["y"][arrays["entity"].tolist()].to_numpy()
     assert report.metrics["n_predicted"] == len(truth) == len(set(arrays["entity"].tolist()))
@@ -122,16 +115,6 @@ def nodes_of(folder: Path, directories: Path) -> dict[str, dict[str, Value]]:
     return nodes
 
 
-def deployed_run(center: Deployment, folder: Path, settings: Mapping[str, Value]) -> Path:
-    """A run on the SuperNodes with its results and log in a new `folder`; returns the results directory."""
-    folder.mkdir()
-    started = start_deployed_run(APP, {**settings, "output-dir": str(folder)}, center.env, folder / "log")
-    try:
-        return results_of(started.wait(240))
-    finally:
-        started.end()
-
-
 def test_three_parties_beside_their_own_files_and_the_outcome_at_one(tmp_path: Path) -> None:
     """Sealed by the holder of the outcome, and around the ring; then the agents predict the rows of new files.
 
@@ -145,9 +128,9 @@ def test_three_parties_beside_their_own_files_and_the_outcome_at_one(tmp_path: P
     in_process = list(again.values())
 
     def same(name: str, settings: Mapping[str, Value], **model: Value) -> Path:
-        return run(config(tmp_path / name, **of_the_run(settings), **model), in_process)
+        return run(config(tmp_path / name, **settings, **model), in_process)
 
-    with deployment(tmp_path, nodes, BRISK) as center:
+    with deployment(tmp_path, nodes) as center:
         sealed = deployed_run(center, tmp_path / "sealed", relayed)
         expected = same("sealed-again", relayed)
         assert_equal(sealed, expected)

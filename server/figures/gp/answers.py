@@ -29,6 +29,8 @@ _BY_CHANCE = 0.95
 _FARTHEST = 5.0
 """Standardised residuals farther from 0 are drawn there."""
 _MOST_BINS = 40
+_KEY = 20
+"""Area of a dot in a legend."""
 
 
 def draw_answers(report: Report, arrays: Arrays) -> dict[str, bytes]:
@@ -86,7 +88,8 @@ def _draw_curve(axes: Axes, arrays: Arrays, output: str) -> None:
     mark = "o" if len(x) == 1 else ""
     handles: dict[str, Any] = {}
     if "outputs" in arrays:
-        handles["measured"] = axes.scatter(x, arrays["outputs"][order], s=_dot(len(x)), c="#333333", linewidths=0)
+        axes.scatter(x, arrays["outputs"][order], s=_dot(len(x)), c="#333333", linewidths=0)
+        handles["measured"] = axes.scatter([], [], s=_KEY, c="#333333", linewidths=0)
     handles["predicted mean"] = axes.plot(x, mean, color=BLUE, linewidth=1.4, marker=mark)[0]
     band = f"{100 * _CURVE_LEVEL:g} % interval of an observation"
     if len(x) > 1:
@@ -148,7 +151,8 @@ def _draw_predictions(axes: Axes, arrays: Arrays, output: str) -> None:
                 y[chosen], (mean - half)[chosen], (mean + half)[chosen], color=colour, alpha=faint, linewidth=0.8
             )
             area = _dot(len(rows))
-            handles[label] = axes.scatter(y[chosen], mean[chosen], s=area, c=colour, marker=marker, linewidths=0)
+            axes.scatter(y[chosen], mean[chosen], s=area, c=colour, marker=marker, linewidths=0)
+            handles[label] = axes.scatter([], [], s=_KEY, c=colour, marker=marker, linewidths=0)
     ends = [min(y.min(), mean.min()), max(y.max(), mean.max())]
     handles["predicted as measured"] = axes.plot(ends, ends, color="#333333", linewidth=1.0, zorder=1)[0]
     axes.set_xlabel(f"measured {output} (data's unit)")

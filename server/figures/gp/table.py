@@ -1,0 +1,327 @@
+"""Figures of a table of several settings: SMSE and MSLL of every part, as curves over K or M, or as dots."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+from server.figures.drawing import BLUE, GREEN, ORANGE, VERMILION, explain, plain, png_panels, scale
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from server.results import Report
+
+Row = Mapping[str, Any]
+
+_METRICS = {
+    "smse": "SMSE (1: always the mean of the test outputs)",
+    "msll": "MSLL (nats a point; 0: mean and variance\nof the training outputs)",
+}
+"""What is compared, and what its axis says."""
+_LABELS = ("M", "K", "gate", "rule")
+_NAMES = {
+    "all": "all experts", "knn": "KNN", "dnn": "DNN", "gaussian": "Gaussian", "ggm": "GGM", "npae": "NPAE",
+    "poe": "PoE", "gpoe": "GPoE", "bcm": "BCM", "rbcm": "RBCM", "grbcm": "GRBCM",
+}  # fmt: skip
+_AXES = {"K": "experts of a point, K (count)", "M": "experts, M (count)"}
+_COLOURS = {
+    "all": "#333333", "knn": BLUE, "dnn": ORANGE, "gaussian": GREEN, "ggm": VERMILION,
+    "npae": BLUE, "grbcm": GREEN, "rbcm": ORANGE, "gpoe": VERMILION, "bcm": "#CC79A7", "poe": "#56B4E9",
+}  # fmt: skip
+_MARKERS = {
+    "all": "P", "knn": "o", "dnn": "s", "gaussian": "^", "ggm": "D",
+    "npae": "o", "grbcm": "^", "rbcm": "s", "gpoe": "D", "bcm": "v", "poe": "X",
+}  # fmt: skip
+_LINES = ("-", "--", ":", "-.")
+_APART, _SPREAD = 0.06, 0.4
+"""How far the points of two curves and of all are set apart, as many coincide: shares of a step along x."""
+_OTHER = ("#333333", "o")
+"""Colour and marker of what nobody has named."""
+_CURVE = 3
+"""Different numbers from which on a curve says more than dots."""
+_FAR = 10.0
+"""An MSLL beyond this is of intervals that are far too narrow; the axis is then logarithmic beyond 1."""
+_TOLD = 12
+"""Points or curves that an alternative text tells."""
+
+
+@dataclass(frozen=True)
+class _Part:
+    """Rows of the table that are drawn together.
+
+    Attributes
+    ----------
+    rows : tuple of Row
+        Those with a number for one of `_METRICS`.
+    """
+
+    rows: tuple[Row, ...]
+
+    @property
+    def metrics(self) -> list[str]:
+        """Those that some row has."""
+        return [name for name in _METRICS if _known(self.rows, name)]
+
+    @property
+    def varied(self) -> list[str]:
+        """Labels that the rows differ in."""
+        return [name for name in _LABELS if len({row.get(name) for row in self.rows}) > 1]
+
+    @property
+    def x(self) -> str | None:
+        """What curves go over: K or M, whichever has more values; None: both have too few."""
+        values = {name: {row[name] for row in self.rows if isinstance(row.get(name), int)} for name in ("K", "M")}
+        longest = max(values, key=lambda name: len(values[name]))
+        return longest if len(values[longest]) >= _CURVE else None
+
+    def grouped(self, names: Iterable[str]) -> dict[str, list[Row]]:
+        """The rows by their labels of these names, in words."""
+        names, groups = list(names), dict[str, list[Row]]()
+        for row in self.rows:
+            groups.setdefault(_words(row, names), []).append(row)
+        return groups
+
+    @property
+    def numbers(self) -> list[int]:
+        """Those along x."""
+        return sorted({number for row in self.rows if (number := self.place(row)) is not None})
+
+    def place(self, row: Row) -> int | None:
+        """The number of a row along x; None: it has none there (of all experts, over K)."""
+        number = row.get(self.x) if self.x is not None else None
+        return number if isinstance(number, int) else None
+
+    @property
+    def curves(self) -> dict[str, list[Row]]:
+        """Rows along x, by what they are."""
+        found = {
+            name: sorted((row for row in rows if self.place(row) is not None), key=lambda row: self.place(row) or 0)
+            for name, rows in self._lines.items()
+        }
+        return {name: rows for name, rows in found.items() if rows}
+
+    @property
+    def levels(self) -> dict[str, list[Row]]:
+        """Rows that have no place along x, by what they are: lines across."""
+        found = {name: [row for row in rows if self.place(row) is None] for name, rows in self._lines.items()}
+        return {name: rows for name, rows in found.items() if rows}
+
+    @property
+    def _lines(self) -> dict[str, list[Row]]:
+        return self.grouped(name for name in self.varied if name != self.x)
+
+    def full(self, metric: str) -> float:
+        """That of one process of all rows; NaN: unknown."""
+        return next(
+            (value for row in self.rows if math.isfinite(value := _number(row.get(f"{metric}_full")))), math.nan
+        )
+
+    def has_published(self) -> bool:
+        """Whether the paper reports one of these."""
+        return any(math.isfinite(_published(row, metric)) for row in self.rows for metric in self.metrics)
+
+
+def _number(value: object) -> float:
+    return float(value) if isinstance(value, int | float) and math.isfinite(value) else math.nan
+
+
+def _known(rows: Iterable[Row], metric: str) -> list[Row]:
+    """Rows that have the metric."""
+    return [row for row in rows if math.isfinite(_number(row.get(metric)))]
+
+
+def _error(row: Row, metric: str) -> float:
+    """Standard error, 0 where it is not known."""
+    error = _number(row.get(f"{metric}_se"))
+    return error if math.isfinite(error) else 0.0
+
+
+def _published(row: Row, metric: str) -> float:
+    return _number(row.get(f"{metric} published"))
+
+
+def _words(row: Row, names: Sequence[str]) -> str:
+    """Labels of a row as the paper says them; of a row of all experts K is not told, for its gate tells it."""
+    told = []
+    for name in ("rule", "gate", "M", "K"):
+        value = row.get(name)
+        if name not in names or value is None or (name == "K" and value == "all"):
+            continue
+        told.append(_NAMES.get(str(value), str(value)) if name in ("rule", "gate") else f"{name} {value}")
+    return ", ".join(told)
+
+
+def _parts(report: Report) -> dict[str, _Part]:
+    """What is drawn, by the name of the figure."""
+    found: dict[str, list[Row]] = {}
+    for row in report.table:
+        if any(math.isfinite(_number(row.get(metric))) for metric in _METRICS):
+            found.setdefault(str(row.get("part") or "comparison"), []).append(row)
+    return {name: _Part(tuple(rows)) for name, rows in found.items()}
+
+
+def draw_table(report: Report) -> dict[str, bytes]:
+    """PNG images by name."""
+    drawn = {}
+    for name, part in _parts(report).items():
+        n = len(part.metrics)
+        width = 9.0 if n > 1 else 6.4
+        if part.x is None:
+            height = 1.8 + 0.3 * len(part.grouped(part.varied))
+            drawn[name] = png_panels(partial(_draw_dots, part=part), n, height, width, same_x=False)
+        else:
+            drawn[name] = png_panels(partial(_draw_curves, part=part), n, 4.2, width, same_y=False)
+    return drawn
+
+
+def _styles(part: _Part) -> dict[str, tuple[str, str, str]]:
+    """Colour and marker of every curve by its gate, or its rule where this differs; lines tell the rest apart."""
+    by_rule = "rule" in part.varied
+    alike: dict[tuple[str, str], int] = {}
+    styles = {}
+    for name, rows in part.curves.items():
+        rule, gate = str(rows[0].get("rule")), str(rows[0].get("gate"))
+        key = rule if by_rule and (rule != "npae" or "gate" not in part.varied) else gate
+        style = _COLOURS.get(key, _OTHER[0]), _MARKERS.get(key, _OTHER[1])
+        styles[name] = (*style, _LINES[alike.setdefault(style, 0) % len(_LINES)])
+        alike[style] += 1
+    return styles
+
+
+# -- curves -----------------------------------------------------------------------------------------------------------
+
+
+def _draw_curves(panels: Sequence[Axes], part: _Part) -> None:
+    assert part.x is not None
+    styles, places, handles = _styles(part), _places(part), dict[str, Any]()
+    for axes, metric in zip(panels, part.metrics, strict=True):
+        for name, rows in part.curves.items():
+            colour, marker, line = styles[name]
+            if rows := _known(rows, metric):
+                handles[plain(name, 40) or "this run"] = axes.errorbar(
+                    [places[id(row)] for row in rows], [row[metric] for row in rows],
+                    yerr=[_error(row, metric) for row in rows], color=colour, marker=marker, linestyle=line,
+                    markersize=4.5, linewidth=1.2, capsize=2,
+                )[0]  # fmt: skip
+        for number, (name, rows) in enumerate(part.levels.items()):
+            for row in _known(rows, metric):
+                line = ("--", "-.")[number % 2]
+                across = axes.axhline(row[metric], color="#333333", linestyle=line, linewidth=1.2)
+                handles[plain(name, 40) or "all experts"] = across
+        handles |= _marks(axes, part, metric, places, upright=True)
+        axes.set_xlabel(_AXES[part.x])
+        axes.set_xticks(part.numbers)
+        axes.set_ylabel(_METRICS[metric])
+        _fit_scale(axes, "y", part, metric)
+    explain(panels[0], list(handles.values()), list(handles), abreast=5)
+
+
+def _places(part: _Part) -> dict[int, float]:
+    """Where the rows of each curve lie along x, by their identity."""
+    curves, numbers = list(part.curves.values()), part.numbers
+    nearest = min(after - before for before, after in pairwise(numbers))
+    step = nearest * min(_APART, _SPREAD / len(curves))
+    return {
+        id(row): (part.place(row) or 0) + (place - (len(curves) - 1) / 2) * step
+        for place, rows in enumerate(curves)
+        for row in rows
+    }
+
+
+def _marks(axes: Axes, part: _Part, metric: str, places: Mapping[int, float], *, upright: bool) -> dict[str, Any]:
+    """The paper's figures as crosses, rows' places by identity; and one process of all rows as a line."""
+    handles: dict[str, Any] = {}
+    reported = [(places[id(row)], _published(row, metric)) for row in part.rows if id(row) in places]
+    if reported := [each for each in reported if math.isfinite(each[1])]:
+        x, y = zip(*(each if upright else each[::-1] for each in reported), strict=True)
+        handles["published"] = axes.plot(x, y, color="black", marker="x", markersize=7, linestyle="none", zorder=4)[0]
+    if math.isfinite(full := part.full(metric)):
+        across = axes.axhline if upright else axes.axvline
+        handles["one process of all rows"] = across(full, color="#666666", linestyle=":", linewidth=1.4, zorder=1)
+    return handles
+
+
+def _fit_scale(axes: Axes, which: str, part: _Part, metric: str) -> None:
+    """Logarithmic where values span powers of ten: also MSLL, which may be negative."""
+    values = [_number(value) for row in part.rows for value in (row.get(metric), _published(row, metric))]
+    values = [value for value in values if math.isfinite(value)]
+    if metric == "msll" and max(values, default=0.0) > _FAR:
+        axes.set(**{f"{which}scale": "symlog"})
+        (axes.xaxis if which == "x" else axes.yaxis).set_major_formatter(lambda value, _: f"{value:g}")
+    else:
+        axes.margins(0.1)
+        scale(axes, which, values)
+
+
+# -- dots -------------------------------------------------------------------------------------------------------------
+
+
+def _draw_dots(panels: Sequence[Axes], part: _Part) -> None:
+    lines = part.grouped(part.varied)
+    places = {id(row): float(place) for place, rows in enumerate(lines.values()) for row in rows}
+    handles: dict[str, Any] = {}
+    for axes, metric in zip(panels, part.metrics, strict=True):
+        rows = _known(part.rows, metric)
+        handles["this run"] = axes.errorbar(
+            [row[metric] for row in rows], [places[id(row)] for row in rows],
+            xerr=[_error(row, metric) for row in rows], color=BLUE, marker="o", linestyle="none", markersize=6,
+            capsize=3, zorder=3,
+        )[0]  # fmt: skip
+        handles |= _marks(axes, part, metric, places, upright=False)
+        axes.set_xlabel(_METRICS[metric])
+        _fit_scale(axes, "x", part, metric)
+    panels[0].set_yticks(range(len(lines)), [plain(name, 40) or "this run" for name in lines], fontsize=9)
+    panels[0].set_ylim(len(lines) - 0.5, -0.5)
+    explain(panels[0], list(handles.values()), list(handles))
+
+
+# -- in words ---------------------------------------------------------------------------------------------------------
+
+
+def table_told(report: Report, name: str) -> str:
+    """Alternative text of a figure of the table; empty for one that is not ours."""
+    part = _parts(report).get(name)
+    if part is None:
+        return ""
+    same = _words(part.rows[0], [label for label in _LABELS if label not in part.varied])
+    points = _dots_told(part) if part.x is None else _curves_told(part)
+    cut = f"; and {len(points) - _TOLD} more" if len(points) > _TOLD else ""
+    what = " and ".join(metric.upper() for metric in part.metrics)
+    over = f" over {part.x}" if part.x is not None else ""
+    told = [f"{what}{over}{f' ({same})' if same else ''}, less is better: {'; '.join(points[:_TOLD])}{cut}"]
+    full = [f"{metric.upper()} {part.full(metric):.3g}" for metric in part.metrics if math.isfinite(part.full(metric))]
+    if full:
+        told.append(f"dotted is one process of all rows, {', '.join(full)}")
+    if part.x is not None and len(part.curves) > 1:
+        told.append(f"the points of one {part.x} are set apart")
+    if any(_error(row, metric) for row in part.rows for metric in part.metrics):
+        told.append("bars are standard errors")
+    if part.has_published():
+        told.append("crosses are the paper's figures")
+    return f"{'. '.join(each[0].upper() + each[1:] for each in told)}."
+
+
+def _scores(row: Row, metrics: Sequence[str]) -> str:
+    return " / ".join(f"{_number(row.get(metric)):.3g}" for metric in metrics)
+
+
+def _dots_told(part: _Part) -> list[str]:
+    told = [(_words(row, part.varied), _scores(row, part.metrics)) for row in part.rows]
+    return [f"{name}: {value}" if name else value for name, value in told]
+
+
+def _curves_told(part: _Part) -> list[str]:
+    """The ends of every curve, and the lines across."""
+    told = []
+    for name, rows in part.curves.items():
+        ends = [rows[0], rows[-1]] if len(rows) > 1 else rows
+        points = " to ".join(f"{_scores(row, part.metrics)} ({part.x} {part.place(row)})" for row in ends)
+        told.append(f"{name}: {points}" if name else points)
+    for name, rows in part.levels.items():
+        told += [f"{name or 'all experts'}: {_scores(row, part.metrics)}" for row in rows]
+    return told
