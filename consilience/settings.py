@@ -7,6 +7,7 @@ import math
 import shutil
 import tomllib
 from collections.abc import Iterable, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,11 @@ class SettingError(ValueError):
 
 def declared() -> dict[str, Value]:
     """Every key that a run may set, with its default, as pyproject.toml declares them (``bc3e.max-rounds``, ...)."""
+    return dict(_declared())
+
+
+@cache
+def _declared() -> Mapping[str, Value]:
     return _flat(tomllib.loads(_app_texts()["pyproject.toml"])["tool"]["flwr"]["app"]["config"])
 
 

@@ -18,6 +18,7 @@ import tomllib
 import zipfile
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, dataclass, field, fields
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -191,16 +192,23 @@ def versions() -> dict[str, str]:
     return {
         "python": platform.python_version(),
         "consilience": _own_version(),
-        **{name: importlib.metadata.version(name) for name in packages},
+        **{name: _version(name) for name in packages},
     }
 
 
+@cache
+def _version(package: str) -> str:
+    """Kept: the package's whole description is read for it."""
+    return importlib.metadata.version(package)
+
+
+@cache
 def _own_version() -> str:
     """Flower unpacks the app beside its pyproject.toml and does not install it, so that is asked first."""
     pyproject = Path(__file__).resolve().parents[1] / "pyproject.toml"
     if pyproject.is_file():
         return str(tomllib.loads(pyproject.read_text(encoding="utf-8"))["project"]["version"])
-    return importlib.metadata.version("consilience")
+    return _version("consilience")
 
 
 @dataclass(frozen=True)

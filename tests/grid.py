@@ -10,7 +10,7 @@ from typing import Any
 
 from flwr.app import Context, Message, RecordDict
 from flwr.serverapp import Grid
-from flwr.supercore.inflatable.inflatable_object import get_all_nested_objects
+from flwr.supercore.inflatable.inflatable_object import get_all_nested_objects, no_object_id_recompute
 from flwr.supercore.inflatable.inflatable_utils import inflate_object_from_contents
 from flwr.supercore.task_identity import TaskIdentity
 
@@ -101,9 +101,10 @@ class InProcessGrid(Grid):
 
 def over_the_wire(message: Message) -> Message:
     """The message as it arrives: taken apart into bytes and put together again, as Flower does."""
-    objects = get_all_nested_objects(message)
-    contents = {identity: each.deflate() for identity, each in objects.items()}
-    copy = inflate_object_from_contents(message.object_id, contents)
+    with no_object_id_recompute():  # as Flower's own grid; else every part would be taken apart once a level above it
+        objects = get_all_nested_objects(message)
+        contents = {identity: each.deflate() for identity, each in objects.items()}
+        copy = inflate_object_from_contents(message.object_id, contents)
     assert isinstance(copy, Message)
     return copy
 

@@ -12,7 +12,8 @@ import pytest
 
 from server.figures import alt_text, figures
 from server.figures.gp.answers import observed, standardised
-from server.figures.gp.model import Plane, lengths_of
+from server.figures.gp.experts import Plane
+from server.figures.gp.model import lengths_of
 from server.figures.gp.shown import MOST_POINTS, sample
 from server.report import answer
 from server.results import Report

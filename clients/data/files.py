@@ -32,27 +32,34 @@ _ZERO_LED_CELL = re.compile(rb'[,"\r\n]' + _ZERO_LED.encode())
 _BUFFER = 2**20  # bytes of a column read ahead; by default pyarrow holds all that a row group has of every column
 
 
-def read_table(path: str | Path) -> Table:
+def read_table(path: str | Path, *, own: bool = True) -> Table:
     """Read one party's file.
 
     CSV (``.csv``, ``.csv.gz``) is UTF-8, separated by commas, with a header. Only an empty cell is missing: ``None``,
     ``NA`` and ``?`` are text. A column with zero-led whole numbers (``0012``) is text: codes, not quantities. NPZ
     holds arrays of equal length by name; a two-dimensional array ``x`` becomes the columns ``x_0``, ``x_1``, ...
 
+    Parameters
+    ----------
+    path : str or Path
+        Of the file.
+    own : bool
+        Whether these are a party's own rows, which must be two at least.
+
     Raises
     ------
     DataError
-        If the file is missing or damaged, or has no proper columns, or fewer than two rows.
+        If the file is missing or damaged, or has no proper columns, or too few rows.
     """
     path = data_file(path)
     name = path.name.lower()
     if name.endswith(".parquet"):
-        return _read_parquet(path)
+        return _read_parquet(path, own)
     if name.endswith(".npz"):
-        return _read_npz(path)
+        return _read_npz(path, own)
     with open_csv(path) as file:
         part = file.take()
-        return make_table(str(path), file.parse(part).items(), part.first_line, part.lines)
+        return make_table(str(path), file.parse(part).items(), part.first_line, part.lines, whole=own)
 
 
 def data_file(path: str | Path) -> Path:
@@ -297,13 +304,13 @@ def open_parquet(path: Path) -> Iterator[tuple[ParquetFile, list[str]]]:
         raise DataError(f"{path}: is not a proper Parquet file: {reason}", "unreadable") from error
 
 
-def _read_parquet(path: Path) -> Table:
+def _read_parquet(path: Path, own: bool) -> Table:
     with open_parquet(path) as (file, names):
         frame = file.read().select(names).to_pandas(ignore_metadata=True)
-    return make_table(str(path), frame_columns(frame))
+    return make_table(str(path), frame_columns(frame), whole=own)
 
 
-def _read_npz(path: Path) -> Table:
+def _read_npz(path: Path, own: bool) -> Table:
     try:
         with _readable(path):
             archive = np.load(path, allow_pickle=False)
@@ -318,4 +325,4 @@ def _read_npz(path: Path) -> Table:
             f"{path}: is not an NPZ file of plain arrays ({error}); store text as strings, not as objects",
             "unreadable",
         ) from error
-    return make_table(str(path), arrays.items())
+    return make_table(str(path), arrays.items(), whole=own)

@@ -43,13 +43,15 @@ def center_queries(config: Mapping[str, object]) -> dict[str, Shaped[np.ndarray,
     Raises
     ------
     DataError
-        If the file cannot be read, or has an empty cell in a column of numbers.
+        If the file cannot be read, has no row, or has an empty cell in a column of numbers.
     """
     named = setting(config, "gp.queries")
     path = Path(named).expanduser() if named else center_file(config, "_test")
     if path is None:
         return {}
-    table = read_table(path)
+    table = read_table(path, own=False)
+    if not table.n:
+        raise DataError(f"{path}: has no rows, which are the points to predict at", "too-few-rows")
     columns: dict[str, Shaped[np.ndarray, "t"]] = {
         name: numeric(table, name, allow_missing=False)
         for name, values in table.columns.items()

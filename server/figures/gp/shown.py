@@ -8,12 +8,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 from jaxtyping import Int64, Shaped
 
-from server.figures.drawing import plain
+from server.figures.drawing import BLUE, GREEN, ORANGE, VERMILION, plain
 
 if TYPE_CHECKING:
     from server.results import Report
 
 Arrays = Mapping[str, Shaped[np.ndarray, "..."]]
+
+PALETTE = (BLUE, VERMILION, GREEN, ORANGE, "#CC79A7", "#56B4E9", "#666666")
+"""Of Okabe and Ito's palette."""
+SHAPES = (("o", "-"), ("^", "--"), ("s", ":"), ("D", "-."))
+"""Markers and lines by which experts of the same colour are told apart."""
 
 MOST_POINTS = 2000
 """Query points that are drawn; of more, so many that lie evenly in their order."""
@@ -29,10 +34,10 @@ def several(report: Report) -> bool:
     return int(report.config.get("repetitions", 1)) > 1
 
 
-def points_told(report: Report, what: str = "points") -> str:
+def points_told(report: Report) -> str:
     """How many query points there are, and how many of them are drawn."""
     n = int(report.metrics.get("n_queries", 0))
-    counted = f"{n:,} query {what if n != 1 else what.removesuffix('s')}" if n else f"the query {what}"
+    counted = f"{n:,} query point{'' if n == 1 else 's'}" if n else "the query points"
     drawn = f", of which {MOST_POINTS:,} are drawn," if n > MOST_POINTS else ""
     return f"{counted}{drawn}{' of the first repetition' if several(report) else ''}"
 

@@ -250,11 +250,11 @@ def _fit_scale(axes: Axes, which: str, part: _Part, metric: str) -> None:
     """Logarithmic where values span powers of ten: also MSLL, which may be negative."""
     values = [_number(value) for row in part.rows for value in (row.get(metric), _published(row, metric))]
     values = [value for value in values if math.isfinite(value)]
+    axes.margins(0.1)
     if metric == "msll" and max(values, default=0.0) > _FAR:
         axes.set(**{f"{which}scale": "symlog"})
         (axes.xaxis if which == "x" else axes.yaxis).set_major_formatter(lambda value, _: f"{value:g}")
     else:
-        axes.margins(0.1)
         scale(axes, which, values)
 
 

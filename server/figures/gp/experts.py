@@ -1,0 +1,198 @@
+"""Figures of the experts of a run: where their rows lie, and which query points chose them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from jaxtyping import Float64, Int64
+
+from server.figures.drawing import BLUE, ORANGE, explain, plain, png
+from server.figures.gp.shown import PALETTE, SHAPES, Arrays, points_told, sample, several
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from server.results import Report
+
+_FEW, _NUMBERED = 30, 100
+"""Experts up to which their numbers are large, and are there at all."""
+_DEVIATIONS = 2.0
+"""How far an ellipse or a bar reaches from its centroid."""
+_TALLEST = 14.0
+"""Inches."""
+
+
+def draw_experts(report: Report, arrays: Arrays) -> dict[str, bytes]:
+    """PNG images by name."""
+    if not len(arrays.get("centroids", ())):
+        return {}
+    if arrays["centroids"].shape[1] == 1:
+        height = min(1.5 + 0.2 * len(arrays["centroids"]), _TALLEST)
+        return {"reach": png(partial(_draw_reach, arrays=arrays), height)}
+    return {"experts": png(partial(_draw_experts, arrays=arrays), height=5.2)}
+
+
+@dataclass(frozen=True, eq=False)
+class Plane:
+    """The first two principal components of all experts' rows, in standardised units, from their moments alone.
+
+    Attributes
+    ----------
+    middle : ndarray
+        ``(d,)`` the mean of all rows.
+    axes : ndarray
+        ``(d, 2)`` directions of the components.
+    explained : ndarray
+        ``(2,)`` share of the rows' variance along each; 0 where no row differs from another.
+    """
+
+    middle: Float64[np.ndarray, "d"]
+    axes: Float64[np.ndarray, "d 2"]
+    explained: Float64[np.ndarray, "2"]
+
+    @classmethod
+    def of(
+        cls,
+        rows: Int64[np.ndarray, "M"],
+        centroids: Float64[np.ndarray, "M d"],
+        covariances: Float64[np.ndarray, "M d d"],
+    ) -> Plane:
+        """Of experts with so many rows about these centroids."""
+        share = rows / rows.sum()
+        middle = share @ centroids
+        apart = centroids - middle
+        covariance = np.einsum("m,mij->ij", share, covariances) + (apart * share[:, np.newaxis]).T @ apart
+        values, vectors = np.linalg.eigh(covariance)
+        axes = vectors[:, :-3:-1]
+        # Either sign of a direction is as good: the one whose largest part is positive is the same everywhere.
+        axes = axes * np.sign(np.take_along_axis(axes, np.abs(axes).argmax(axis=0)[np.newaxis], axis=0))
+        total = values.sum()
+        return cls(middle, axes, np.maximum(values[:-3:-1], 0) / total if total > 0 else np.zeros(2))
+
+    def put(self, points: Float64[np.ndarray, "n d"]) -> Float64[np.ndarray, "n 2"]:
+        """Where points in standardised units lie."""
+        placed: Float64[np.ndarray, "n 2"] = (points - self.middle) @ self.axes
+        return placed
+
+    def ellipses(
+        self, covariances: Float64[np.ndarray, "M d d"]
+    ) -> tuple[Float64[np.ndarray, "M 2"], Float64[np.ndarray, "M"]]:
+        """Deviations along each ellipse's axes, and how the longer one is turned, in degrees."""
+        flat = np.einsum("ia,mij,jb->mab", self.axes, covariances, self.axes)
+        values, vectors = np.linalg.eigh(flat)
+        turned = np.degrees(np.arctan2(vectors[:, 1, 1], vectors[:, 0, 1]))
+        return np.sqrt(np.maximum(values[:, ::-1], 0)), turned
+
+
+def _draw_experts(axes: Axes, arrays: Arrays) -> None:
+    from matplotlib.patches import Ellipse
+
+    rows, centroids, covariances = (arrays[name] for name in ("expert_rows", "centroids", "covariances"))
+    plane = Plane.of(rows, centroids, covariances)
+    handles = _draw_points(axes, plane, arrays)
+    centers, (deviations, turned) = plane.put(centroids), plane.ellipses(covariances)
+    few = len(rows) <= _FEW
+    pen = {"linewidth": 1.1 if few else 0.7, "alpha": 1.0 if few else 0.6}
+    for expert, (center, size, angle) in enumerate(zip(centers, 2 * _DEVIATIONS * deviations, turned, strict=True)):
+        colour, _, line = _style(expert)
+        outline = Ellipse(tuple(center), *size, angle=angle, fill=False, color=colour, linestyle=line, zorder=3, **pen)
+        axes.add_patch(outline)
+    area = np.clip((260 if few else 120) * rows / rows.max(), 70 if few else 30, None)  # room for the number
+    colours = [_style(expert)[0] for expert in range(len(rows))]
+    x, y = centers.T
+    axes.scatter(x, y, s=area, c=colours, edgecolors="white", linewidths=0.8, zorder=4)
+    font: dict[str, Any] = {"fontsize": 7 if few else 5, "color": "white", "fontweight": "bold"}
+    for number, center in enumerate(centers if len(rows) <= _NUMBERED else ()):
+        axes.annotate(str(number), center, ha="center", va="center", zorder=5, **font)
+    handles["expert, larger with more rows"] = axes.scatter([], [], s=60, c="#666666")
+    handles[f"{_DEVIATIONS:g} standard deviations of its rows"] = axes.plot([], [], color="#666666", linewidth=1.1)[0]
+    axes.autoscale_view()
+    for which, share in zip(("x", "y"), plane.explained, strict=True):
+        order = "first" if which == "x" else "second"
+        told = f"{100 * share:.3g} % of the variance of all rows, " if share > 0 else ""
+        axes.set(**{f"{which}label": f"{order} principal component\n({told}in standard deviations)"})
+    explain(axes, list(handles.values()), list(handles), abreast=2)
+
+
+def _draw_points(axes: Axes, plane: Plane, arrays: Arrays) -> dict[str, Any]:
+    """Query points in the colour of the expert that suits them best; grey where there was none."""
+    if not len(arrays.get("queries", ())):
+        return {}
+    rows = sample(len(arrays["queries"]))
+    placed = plane.put((arrays["queries"][rows] - arrays["input_mean"]) / arrays["input_scale"])
+    first, area = arrays["selected"][rows, 0], float(np.clip(6000 / len(rows), 5, 14))
+    for expert in np.unique(first).tolist():
+        colour, marker, _ = _style(expert) if expert >= 0 else ("#bbbbbb", "x", "")
+        x, y = placed[first == expert].T
+        axes.scatter(x, y, s=area, c=colour, marker=marker, alpha=0.5, linewidths=0 if expert >= 0 else 0.8, zorder=2)
+    return {"query point, colour of its first expert": axes.scatter([], [], s=14, c="#666666", alpha=0.5)}
+
+
+def _style(expert: int) -> tuple[str, str, str]:
+    """Colour, marker and line of an expert."""
+    return (PALETTE[expert % len(PALETTE)], *SHAPES[expert // len(PALETTE) % len(SHAPES)])
+
+
+def _draw_reach(axes: Axes, arrays: Arrays) -> None:
+    """One input: a line for every expert, with the points that it answered above where its rows lie."""
+    unit, origin = arrays["input_scale"][0], arrays["input_mean"][0]
+    centroids = arrays["centroids"][:, 0] * unit + origin
+    half = _DEVIATIONS * np.sqrt(arrays["covariances"][:, 0, 0]) * unit
+    order = np.argsort(centroids, kind="stable")
+    places = np.empty(len(order), np.int64)
+    places[order] = np.arange(len(order))
+    handles: dict[str, Any] = {}
+    if len(arrays.get("queries", ())):
+        drawn = sample(len(arrays["queries"]))
+        x, selected = arrays["queries"][drawn, 0], arrays["selected"][drawn]
+        for label, colour, chosen in (
+            ("query point that chose it first", BLUE, selected[:, :1]),
+            ("later", ORANGE, selected[:, 1:]),
+        ):
+            point, column = np.nonzero(chosen >= 0)
+            if len(point):
+                y = places[chosen[point, column]]
+                handles[label] = axes.scatter(x[point], y, s=14, marker="|", c=colour, linewidths=0.8, zorder=3)
+    lies = f"its rows: mean and {_DEVIATIONS:g} standard deviations"
+    handles[lies] = axes.errorbar(
+        centroids, places - 0.28, xerr=half, color="#333333", marker="o", markersize=3, linewidth=1.2,
+        linestyle="none", zorder=4,
+    )  # fmt: skip
+    counts = arrays["expert_rows"][order]
+    named = [f"{expert} ({n:,} rows)" for expert, n in zip(order, counts, strict=True)]
+    axes.set_yticks(range(len(named)), named, fontsize=8)
+    axes.set_ylim(len(named) - 0.5, -0.6)
+    axes.set_ylabel("expert")
+    axes.set_xlabel(f"{plain(arrays['features'][0])} (data's unit)")
+    explain(axes, list(handles.values()), list(handles), abreast=2)
+
+
+def experts_told(report: Report, name: str) -> str:
+    """Alternative text of a figure of the experts; empty for one that is not ours."""
+    if name not in ("experts", "reach"):
+        return ""
+    experts = [row for row in report.table if {"expert", "rows"} <= row.keys()]
+    first = " of the first repetition" if several(report) else ""
+    if name == "experts":
+        told = [f"Where the rows of the experts{first} lie, in the first two principal components of the inputs"]
+        told.append(f"ellipses reach {_DEVIATIONS:g} standard deviations from an expert's mean")
+        if "n_queries" in report.metrics:
+            told.append(f"dots are {points_told(report)} in the colour of the expert that suits them best")
+    else:
+        told = [f"Where the rows of the experts{first} lie over the one input, experts in the order of their means"]
+        if "n_queries" in report.metrics:
+            told.append(f"ticks are {points_told(report)} at the experts that were chosen for them")
+    if experts:
+        told.append(f"{_range(experts, 'rows')} rows an expert")
+        if all("queries" in row for row in experts):
+            told.append(f"{_range(experts, 'queries')} points answered by each")
+    return f"{'; '.join(told)}."
+
+
+def _range(rows: Sequence[dict[str, Any]], name: str) -> str:
+    values = [int(row[name]) for row in rows]
+    return f"{min(values):,}" if min(values) == max(values) else f"{min(values):,} to {max(values):,}"
