@@ -7,7 +7,10 @@ from pathlib import Path
 
 from consilience.settings import SettingError, Value, declared, parse
 
-_PATHS = ("data", "labels", "align-key-file", "output-dir", "resume-from", "residual.model", "sec.join")
+_PATHS = (
+    *("data", "labels", "align-key-file", "output-dir", "resume-from"),
+    *("gp.model", "gp.queries", "residual.model", "sec.join"),
+)
 
 
 @dataclass(frozen=True)

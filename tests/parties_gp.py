@@ -87,8 +87,7 @@ def deployed(
         "allow-gate-training": settings["gp.gate"] == "dnn",
     }
     nodes = [
-        {"site": name, "data": str(folder / f"{name}.csv"), "target": TARGET, "id": "well", **consent}
-        for name in names
+        {"site": name, "data": str(folder / f"{name}.csv"), "target": TARGET, "id": "well", **consent} for name in names
     ]
     return {**settings, "data": ""}, nodes
 
@@ -169,7 +168,7 @@ def payloads(content: RecordDict) -> list[Payload]:
     return found
 
 
-def predict(settings: Mapping[str, Any], nodes: Nodes = len(SITES), **options: Any) -> Predicted:
+def predict(settings: Mapping[str, Any], nodes: Nodes = 4, **options: Any) -> Predicted:
     """A whole run."""
     grid = make_grid(settings, nodes, **options)
     path = run_over(grid, settings)

@@ -8,11 +8,11 @@ point after point, the products of experts and committee machines, and the gate'
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float64, Int64
-from scipy.optimize import minimize
+from scipy.optimize import Bounds, minimize
 
 Theta = Float64[np.ndarray, "p"]
 """(log ell_1..log ell_d, log s, log sigma)."""
@@ -70,8 +70,8 @@ def log_likelihood(theta: Theta, x: Points, y: Outputs) -> float:
 
 def derivatives(theta: Theta, x: Points, y: Outputs) -> tuple[Theta, Float64[np.ndarray, "p p"]]:
     """Gradient of eq. 1 and the average information ``1/2 (dZ_p a)' Z^-1 (dZ_q a)``, ``a = Z^-1 y``."""
-    K, inverse_of = covariance(theta, x, x), np.linalg.inv
-    inverse = inverse_of(K + noise(theta) * np.eye(len(y)))
+    K = covariance(theta, x, x)
+    inverse = np.linalg.inv(K + noise(theta) * np.eye(len(y)))
     a = inverse @ y
     by = [K * (x[:, np.newaxis, j] - x[:, j]) ** 2 / np.exp(2 * theta[j]) for j in range(x.shape[1])]
     by += [2 * K, 2 * noise(theta) * np.eye(len(y))]
@@ -89,7 +89,8 @@ def best(experts: Sequence[Rows], start: Theta) -> float:
         value = sum(log_likelihood(theta, *rows) for rows in experts)
         return -value, -np.sum([derivatives(theta, *rows)[0] for rows in experts], axis=0)
 
-    found = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=box, options={"ftol": 1e-12, "gtol": 1e-6})
+    options: Any = {"ftol": 1e-12, "gtol": 1e-6}
+    found = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=Bounds(*box.T), options=options)
     return -float(found.fun) / sum(len(y) for _, y in experts)
 
 

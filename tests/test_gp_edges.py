@@ -23,6 +23,7 @@ from tests.parties_gp import (
     own,
     points,
     predict,
+    rows_of,
     soundings,
     write_files,
     write_world,
@@ -80,27 +81,18 @@ def test_an_expert_of_one_row_is_one_among_others(tmp_path: Path, rule: str) -> 
 
 
 def test_experts_of_one_row_follow_the_equations(tmp_path: Path) -> None:
-    parts = dealt(soundings(10), names=SITES[:3])
-    settings = own(tmp_path, write_files(tmp_path / "parties", parts), gp__max_expert_rows=2, gp__gate="all", **EXACT)
-    found = predict(settings, 3)
-    raw = np.column_stack(reference.together(found_raw(found)))
+    frame = soundings(10)
+    folder = write_files(tmp_path / "parties", dealt(frame, names=SITES[:3]))
+    found = predict(own(tmp_path, folder, gp__max_expert_rows=2, gp__gate="all", **EXACT), 3)
+    every = np.column_stack(reference.units([rows_of(frame)]).of(rows_of(frame)))
+    told = {heard.site: heard.payload.x for heard in found.heard(Inputs)}
     rows = []
-    for site in dict.fromkeys(found.arrays["expert_site"].tolist()):
-        [answer] = [heard.payload for heard in found.heard(Inputs) if heard.site == site]
-        for x in answer.x:
-            rows.append((x, np.array([raw[np.abs(raw[:, :-1] - row).max(axis=1).argmin(), -1] for row in x])))
+    for x in [x for site in dict.fromkeys(found.arrays["expert_site"].tolist()) for x in told[site]]:
+        place = np.abs(every[:, np.newaxis, :-1] - x).max(axis=2).argmin(axis=0)
+        rows.append((x, every[place, -1]))
     expected = reference.npae(found.theta, rows, found.queries, found.arrays["selected"])
-    for told, true in zip(found.predictions, expected, strict=True):
-        np.testing.assert_allclose(told, true, atol=1e-8)
-
-
-def found_raw(found: Predicted) -> list[reference.Rows]:
-    """Every site's rows in standardised units, where sites are several experts."""
-    folder = Path(str(found.settings["data"]))
-    names = ["depth", "east"]
-    frame = pd.concat([pd.read_csv(folder / f"{site}.csv") for site in found.report.sites])
-    raw = frame[names].to_numpy(), frame[TARGET].to_numpy()
-    return [reference.units([raw]).of(raw)]
+    for said, true in zip(found.predictions, expected, strict=True):
+        np.testing.assert_allclose(said, true, atol=1e-8)
 
 
 @pytest.mark.parametrize("rule", RULES)
@@ -195,7 +187,12 @@ def test_an_expert_that_is_never_chosen_is_not_asked(tmp_path: Path) -> None:
     near = points(60).sort_values("east")[:10]
     found = predict(own(tmp_path, write_world(tmp_path / "parties", queries=near), gp__experts="1"))
     assert [heard.site for heard in found.heard(Predict)] == [""]  # one ask
-    assert {row["site"]: row["queries"] for row in found.report.table} == {"coast": 10, "delta": 0, "hills": 0, "plain": 0}
+    assert {row["site"]: row["queries"] for row in found.report.table} == {
+        "coast": 10,
+        "delta": 0,
+        "hills": 0,
+        "plain": 0,
+    }
     assert found.metrics["n_dropped"] == 0
 
 
@@ -243,7 +240,9 @@ def test_a_single_point(tmp_path: Path, folder: Path) -> None:
     assert "smse" not in found.metrics
     assert found.metrics["rmse"] == pytest.approx(abs(found.arrays["mean"][0] - points()[TARGET][0]))
     points()[:0].to_csv(folder / "_test.csv", index=False)
-    assert outcome_of(own(tmp_path, folder), len(SITES)).refusal.endswith("has no rows, which are the points to predict at")
+    assert outcome_of(own(tmp_path, folder), len(SITES)).refusal.endswith(
+        "has no rows, which are the points to predict at"
+    )
 
 
 @pytest.mark.parametrize(
@@ -267,7 +266,9 @@ def test_a_file_of_points_that_lacks_something_is_one_line(
 
 def test_sites_with_other_inputs_are_named_and_left_out(tmp_path: Path) -> None:
     parts = dealt(soundings())
-    expected = predict(own(tmp_path / "3", write_files(tmp_path / "b", {s: parts[s] for s in SITES if s != "delta"})), 3)
+    expected = predict(
+        own(tmp_path / "3", write_files(tmp_path / "b", {s: parts[s] for s in SITES if s != "delta"})), 3
+    )
     parts["delta"] = parts["delta"].rename(columns={"east": "north"})
     found = predict(own(tmp_path / "4", write_files(tmp_path / "a", parts)))
     assert found.report.missing == {

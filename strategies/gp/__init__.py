@@ -61,10 +61,10 @@ class Settings:
         """How many of M experts a point is sent to."""
         if self.gate == "all":
             return M
-        if not self.experts:
-            return math.ceil(M / 2)
-        wanted = round(float(self.experts) * M) if "." in self.experts else int(self.experts)
-        return min(max(wanted, 1), M)
+        experts = self.experts or "0.5"
+        # Rounded up, but for the last digits of a product such as .7 times 10.
+        wanted = math.ceil(float(experts) * M - 1e-9) if "." in experts else int(experts)
+        return min(wanted, M)
 
     @property
     def sketched(self) -> bool:

@@ -25,9 +25,7 @@ def check_moments(kernel: str) -> Check:
 
     def check(site: str, answer: Moments) -> None:
         _check_moments(answer)
-        size = len(kernel_of(kernel, len(answer.features)).names) + 1
-        if len(answer.theta) not in (0, size):
-            raise PayloadError(answer.title(), "theta", f"expected {size} hyperparameters, got {len(answer.theta)}")
+        _check_choice(answer, len(kernel_of(kernel, len(answer.features)).names) + 1)
 
     return check
 
@@ -54,11 +52,18 @@ def _check_moments(answer: Moments) -> None:
         refuse("y_variances", "expected variances")
     if not _are_covariances(answer.covariances):
         refuse("covariances", "expected covariance matrices")
-    if len(answer.theta) and np.abs(answer.theta).max() > np.log(LARGEST):
-        refuse("theta", "is out of bounds")
+
+
+def _check_choice(answer: Moments, expected: int) -> None:
+    """What the site says of the hyperparameters, `expected` of them."""
     size = len(answer.theta)
+    if size not in (0, expected):
+        raise PayloadError(answer.title(), "theta", f"expected {expected} hyperparameters, got {size}")
+    if np.abs(answer.theta).max(initial=0.0) > np.log(LARGEST):
+        raise PayloadError(answer.title(), "theta", "is out of bounds")
     if len(answer.information) != size * (size + 1) // 2 or not _is_information(symmetric(answer.information, size)):
-        refuse("information", f"expected a positive semidefinite matrix of {size} parameters")
+        problem = f"expected a positive semidefinite matrix of {size} parameters"
+        raise PayloadError(answer.title(), "information", problem)
 
 
 def _are_covariances(matrices: Float64[np.ndarray, "m d d"]) -> bool:
@@ -83,13 +88,16 @@ def _is_information(matrix: Float64[np.ndarray, "p p"]) -> bool:
     return largest <= LARGEST and float(np.linalg.eigvalsh(matrix)[0]) >= -_ROUNDING * largest
 
 
-def check_rows(wanted: Mapping[str, int]) -> Check:
-    """Refuse more rows than were asked for, by site."""
+def check_rows(wanted: Mapping[str, int], d: int) -> Check:
+    """Refuse more rows than were asked for, by site, and rows of other than d inputs."""
 
     def check(site: str, answer: Rows) -> None:
         if len(answer.y) > wanted[site]:
             raise PayloadError(answer.title(), "y", f"expected {wanted[site]} rows at most, got {len(answer.y)}")
+        if answer.x.shape[1] != d:
+            raise PayloadError(answer.title(), "x", f"expected {d} inputs, got {answer.x.shape[1]}")
         _check_size(answer, "x", (answer.x,))
+        _check_size(answer, "y", (answer.y,))
 
     return check
 
@@ -107,6 +115,6 @@ def check_inputs(federation: Federation) -> Check:
     return check
 
 
-def _check_size(answer: Rows | Inputs, field: str, arrays: Sequence[Float64[np.ndarray, "n d"]]) -> None:
-    if any(np.abs(x).max(initial=0.0) > LARGEST for x in arrays):
-        raise PayloadError(answer.title(), field, f"expected coordinates up to {LARGEST:g}")
+def _check_size(answer: Rows | Inputs, field: str, arrays: Sequence[Float64[np.ndarray, "..."]]) -> None:
+    if any(np.abs(each).max(initial=0.0) > LARGEST for each in arrays):
+        raise PayloadError(answer.title(), field, f"expected numbers up to {LARGEST:g}")

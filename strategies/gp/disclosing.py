@@ -20,7 +20,7 @@ def shared_rows(federation: Federation, settings: Settings, max_rows: int) -> Co
         return {}
     wanted = rows_wanted(federation, settings)
     asks = {site: Share(**federation.agreed(site, max_rows), rows=rows) for site, rows in wanted.items()}
-    answers: dict[str, Rows] = yield Tell(asks, check=check_rows(wanted))
+    answers: dict[str, Rows] = yield Tell(asks, check=check_rows(wanted, len(federation.features)))
     if not sum(len(answer.y) for answer in answers.values()):
         raise FusionError(
             "gp.aggregation=grbcm needs a communication expert, and no site gives it rows (allow-rows in its node"

@@ -13,7 +13,7 @@ from numerics.gp.gates.network import Adam, Network
 from numerics.gp.kernels import Kernel
 from numerics.gp.likelihood import start_theta, theta_bounds
 from numerics.gp.scoring import TOLERANCE, Evaluations, Scoring, pooled_starts
-from protocols.gp import NO_VALUE, Evaluate, Likelihood, Moments, Slope, Train
+from protocols.gp import LARGEST, NO_VALUE, Evaluate, Likelihood, Moments, Slope, Train
 from protocols.payload import PayloadError
 from strategies.conversation import Check, Conversation, Tell
 from strategies.gp.federation import Federation, own_choice
@@ -113,8 +113,12 @@ def _check_likelihood(n_candidates: int, size: int) -> Check:
 
     def check(site: str, answer: Likelihood) -> None:
         for name, shape in expected.items():
-            if getattr(answer, name).shape != shape:
-                raise PayloadError(answer.title(), name, f"expected {shape}, got {getattr(answer, name).shape}")
+            told = getattr(answer, name)
+            if told.shape != shape:
+                raise PayloadError(answer.title(), name, f"expected {shape}, got {told.shape}")
+            numbers = told[told != NO_VALUE] if name == "values" else told
+            if np.abs(numbers).max(initial=0.0) > LARGEST:
+                raise PayloadError(answer.title(), name, f"expected numbers up to {LARGEST:g}")
 
     return check
 
@@ -169,7 +173,9 @@ def _check_slope(size: int) -> Check:
     def check(site: str, answer: Slope) -> None:
         if len(answer.gradient) != size:
             raise PayloadError(answer.title(), "gradient", f"expected {size} numbers, got {len(answer.gradient)}")
-        if answer.loss < 0:
-            raise PayloadError(answer.title(), "loss", "expected a cross-entropy, which is 0 or greater")
+        if np.abs(answer.gradient).max() > LARGEST:
+            raise PayloadError(answer.title(), "gradient", f"expected numbers up to {LARGEST:g}")
+        if not 0 <= answer.loss <= LARGEST:
+            raise PayloadError(answer.title(), "loss", f"expected a cross-entropy, from 0 to {LARGEST:g}")
 
     return check

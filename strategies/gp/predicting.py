@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Float16, Float64, Int64
 
-from protocols.gp import Predict, Predictions
+from protocols.gp import LARGEST, Predict, Predictions
 from protocols.payload import PayloadError, specs
 from strategies.conversation import Check, Conversation, Tell
 from strategies.gp.federation import Federation
@@ -200,8 +200,10 @@ def _check(asks: Mapping[str, Predict], D: int) -> Check:
                 raise PayloadError(answer.title(), name, f"expected {lengths} numbers, got {told}")
         if any(features.shape[1] != D for features in answer.features):
             raise PayloadError(answer.title(), "features", f"expected {D} features of a point")
-        if any(len(explained) and explained.min() < 0 for explained in answer.explained):
-            raise PayloadError(answer.title(), "explained", "expected variances, 0 or greater")
+        if any(np.abs(mean).max(initial=0.0) > LARGEST for mean in answer.mean):
+            raise PayloadError(answer.title(), "mean", f"expected numbers up to {LARGEST:g}")
+        if any(len(each) and not 0 <= each.min() <= each.max() <= LARGEST for each in answer.explained):
+            raise PayloadError(answer.title(), "explained", f"expected variances, from 0 to {LARGEST:g}")
 
     return check
 
