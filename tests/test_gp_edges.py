@@ -159,8 +159,10 @@ def test_two_sites_whose_data_have_no_noise(tmp_path: Path) -> None:
 # -- points -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("gate", ["knn", "gaussian", "dnn", "all", "ggm"])
-@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize(
+    ("rule", "gate"),
+    [*((rule, "knn") for rule in RULES), *(("npae", gate) for gate in ("gaussian", "dnn", "all", "ggm"))],
+)
 def test_far_from_everything_the_prior_comes_back(tmp_path: Path, rule: str, gate: str) -> None:
     far = pd.DataFrame({"well": ["f", "g"], "east": [1e15, -3e9], "depth": [-1e12, 4.0]})
     folder = write_world(tmp_path / "parties", queries=far)
