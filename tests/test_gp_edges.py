@@ -253,7 +253,10 @@ def test_a_single_point(tmp_path: Path, folder: Path) -> None:
         (lambda frame: frame.drop(columns="east"), "the center's file of query points has no column of numbers 'east'"),
         (lambda frame: frame.assign(east="far"), "the center's file of query points has no column of numbers 'east'"),
         (lambda frame: frame.assign(east=1e60), "the center's file of query points holds a number beyond 1e+50"),
-        (lambda frame: frame.assign(depth=[np.nan, *frame["depth"][1:]]), "column 'depth': is empty"),
+        (
+            lambda frame: frame.assign(depth=[np.nan, *frame["depth"][1:]]),
+            "the center's file of query points: 'depth' is empty at point 1",
+        ),
     ],
 )
 def test_a_file_of_points_that_lacks_something_is_one_line(

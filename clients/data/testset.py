@@ -38,12 +38,14 @@ def center_queries(config: Mapping[str, object]) -> dict[str, Shaped[np.ndarray,
     """Columns of the center's file of query points by name: of numbers, and what names the points.
 
     It is the file that ``gp.queries`` names, else ``_test`` as in `center_columns`; empty where there is none. The
-    column that `target` names need not be there: it holds what was measured at the points.
+    column that `target` names need not be there: it holds what was measured at the points. An empty cell in another
+    column is NaN: nobody knows yet which of them are inputs.
 
     Raises
     ------
     DataError
-        If the file cannot be read, has no row, or has an empty cell in a column of numbers.
+        If the file cannot be read or has no row, a column of numbers holds an infinity, or the target is no number in
+        some row.
     """
     named = setting(config, "gp.queries")
     path = Path(named).expanduser() if named else center_file(config, "_test")
@@ -52,10 +54,11 @@ def center_queries(config: Mapping[str, object]) -> dict[str, Shaped[np.ndarray,
     table = read_table(path, own=False)
     if not table.n:
         raise DataError(f"{path}: has no rows, which are the points to predict at", "too-few-rows")
+    target = setting(config, "target")
     columns: dict[str, Shaped[np.ndarray, "t"]] = {
-        name: numeric(table, name, allow_missing=False)
+        name: numeric(table, name, allow_missing=name != target)
         for name, values in table.columns.items()
-        if values.dtype.kind in "iuf"
+        if values.dtype.kind in "iuf" or name == target
     }
     names = setting(config, "id")
     if names in table.columns:

@@ -162,7 +162,7 @@ class GP(FusionStrategy):
         Raises
         ------
         FusionError
-            If the file lacks an input.
+            If the file lacks an input, or a number of one.
         """
         columns = self.reference.test
         if not columns:
@@ -170,6 +170,8 @@ class GP(FusionStrategy):
         for name in federation.features:
             if name not in columns or columns[name].dtype.kind != "f":
                 raise FusionError(f"the center's file of query points has no column of numbers {name!r}, an input")
+            for point in np.flatnonzero(np.isnan(columns[name]))[:1]:
+                raise FusionError(f"the center's file of query points: {name!r} is empty at point {point + 1}")
         x = np.column_stack([columns[name] for name in federation.features])
         if np.abs(x).max(initial=0.0) > LARGEST:
             raise FusionError(f"the center's file of query points holds a number beyond {LARGEST:g}")
