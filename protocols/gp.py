@@ -5,8 +5,10 @@ those that all experts share; a last one sends every query point to the experts 
 
 What that reveals: of every expert the number of its rows, the mean and the covariance of their inputs, and of their
 outputs; sums over a site's rows at each value tried; and its predictions where it was asked for them. An expert of few
-rows tells of single ones, and so do its predictions close to them: a real site with fewer than its ``min-rows`` rows
-takes no part, predicts with one value of the hyperparameters only, and answers ``max-queries`` points at most.
+rows tells of single ones: a real site with fewer than its ``min-rows`` rows takes no part. PREDICTIONS TELL OF SINGLE
+ROWS, too: a center that means ill can choose hyperparameters under which a few well-placed points give a row away,
+inputs and output. A real site predicts with one value of the hyperparameters in a run, and for ``max-queries`` points
+at most: that bounds how many rows can be told, and no more. Take part only with a center that you trust that far.
 
 Rows cross in two payloads, which a real site answers with its own consent alone: `Inputs` (``allow-inputs``) and `Rows`
 (``allow-rows``). `Slope` can be made to tell of rows by a center that means ill (``allow-gate-training``).
