@@ -71,7 +71,8 @@ def example(cls: type[Payload], tuple_length: int = 2) -> Payload:
         if spec.kind == "array":
             shape = [int(dim) if dim.isdigit() else sizes.get(dim, 7) for dim in spec.dims]
             # What a small type holds of it is no canary: any number up to 255 stands in some message's sizes.
-            return np.full(shape, {"bool": True, "uint8": 98, "float16": 98}.get(spec.dtypes[0], CANARY_NUMBER), spec.dtypes[0])
+            small = {"bool": True, "uint8": 98, "float16": 98}
+            return np.full(shape, small.get(spec.dtypes[0], CANARY_NUMBER), spec.dtypes[0])
         if spec.kind == "arrays":
             return tuple(value(dataclasses.replace(spec, kind="array")) for _ in range(tuple_length))
         return {
