@@ -142,7 +142,10 @@ _MESSAGES = {
         "it takes no part in the training of a network, whose gradients can be made to tell single rows; set "
         "allow-gate-training=true in its node configuration to allow that, or gp.gate=gaussian"
     ),
-    Fault.TOO_MANY_QUERIES: "it was asked more than it answers in one run (max-queries in its node configuration)",
+    Fault.TOO_MANY_QUERIES: (
+        "it was asked more than it answers in one run: its experts predict max-queries points together (its node "
+        "configuration)"
+    ),
     Fault.FEW_ROWS_FOR_EXPERT: (
         "it has fewer rows than min-rows in its node configuration (10 unless set), and its answers would tell of "
         "single ones"

@@ -7,8 +7,9 @@ What that reveals: of every expert the number of its rows, the mean and the cova
 outputs; sums over a site's rows at each value tried; and its predictions where it was asked for them. An expert of few
 rows tells of single ones: a real site with fewer than its ``min-rows`` rows takes no part. PREDICTIONS TELL OF SINGLE
 ROWS, too: a center that means ill can choose hyperparameters under which a few well-placed points give a row away,
-inputs and output. A real site predicts with one value of the hyperparameters in a run, and for ``max-queries`` points
-at most: that bounds how many rows can be told, and no more. Take part only with a center that you trust that far.
+inputs and output. A real site predicts with one value of the hyperparameters in a run, for ``max-queries`` points at
+most, and says D + 2 numbers of each: that bounds how much can be told, and no more. Take part only with a center that
+you trust that far.
 
 Rows cross in two payloads, which a real site answers with its own consent alone: `Inputs` (``allow-inputs``) and `Rows`
 (``allow-rows``). `Slope` can be made to tell of rows by a center that means ill (``allow-gate-training``).
@@ -19,7 +20,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Float16, Float64, Int64
+from jaxtyping import Bool, Float16, Float64, Int64
 
 from protocols.payload import Payload
 
@@ -29,12 +30,18 @@ MOST_EXPERTS = 10_000
 """Experts that a site may say it has."""
 MOST_CANDIDATES = 64
 """Values of the hyperparameters in one ask."""
-MOST_LANDMARKS = 4096
-"""Landmarks of a query point."""
+MOST_LANDMARKS = 256
+"""Landmarks of a query point: what is said of it is so many numbers, and two more."""
+MOST_TRIED = 5_000
+"""Values of the hyperparameters that a real site tries in one run: each says sums over its rows."""
+MOST_SHARED = 20_000
+"""Rows of a communication expert."""
 MOST_HIDDEN = 10_000
 """Hidden units of a gate's network."""
 LARGEST = 1e50
 """A coordinate or an output beyond this counts as not finite: squares and sums of squares would not be."""
+CONSENTS = ("allow-gate-training", "allow-inputs", "allow-rows")
+"""What a site may allow in its own configuration: `Train`, `Disclose` and `Share`."""
 NO_VALUE = -1e100
 """Stands for the log likelihood of hyperparameters at which it cannot be computed."""
 
@@ -57,6 +64,8 @@ class Moments(Payload):
         What hyperparameters the site would choose for itself, its own rows standardised; empty: it has not tried.
     information : ndarray
         How well it knows them: the upper triangle, row by row, of the average information matrix there.
+    consents : tuple of str
+        What the site is willing to do beyond this: some of `CONSENTS`.
     """
 
     features: tuple[str, ...]
@@ -67,6 +76,7 @@ class Moments(Payload):
     y_variances: Float64[np.ndarray, "m"]
     theta: Float64[np.ndarray, "p"]
     information: Float64[np.ndarray, "q"]
+    consents: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -93,7 +103,7 @@ class Agreed(Payload):
     """What every later ask begins with.
 
     A site keeps nothing between two asks: it splits its rows in the same way again, and knows by `counts` whether they
-    are the same rows.
+    are as many as before.
 
     Attributes
     ----------
@@ -264,9 +274,11 @@ class Predict(Agreed, answer=Predictions):
         The hyperparameters found.
     points : tuple of ndarray
         In the agreed units, those for each of the site's experts; none for an expert that was not chosen.
-    offsets : ndarray
-        Landmarks of every point, relative to it, which the features are over (numerics/gp/landmarks.py); none: no
+    landmarks, seed : int
+        D and what draws the landmarks about every point, which the features are over (numerics/gp/landmarks.py); 0: no
         features.
+    varies : ndarray
+        Whether an input is not the same in all rows of all sites.
     shared_rows : int
         How many rows the site was asked to share: those it gave are among the shared ones, and count once.
     shared_x, shared_y : ndarray
@@ -276,7 +288,9 @@ class Predict(Agreed, answer=Predictions):
     kernel: str
     theta: Float64[np.ndarray, "p"]
     points: tuple[Float64[np.ndarray, "_ d"], ...]
-    offsets: Float64[np.ndarray, "D d"]
+    landmarks: int
+    seed: int
+    varies: Bool[np.ndarray, "d"]
     shared_rows: int
     shared_x: Float64[np.ndarray, "s d"]
     shared_y: Float64[np.ndarray, "s"]

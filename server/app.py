@@ -117,13 +117,14 @@ def _strategy(
     members = []
     cells = chosen_cells(scenario, config)
     _refuse_what_rows_set(scenario, cells, config)
+    test = center_queries(config) if protocol == "gp" and config["gp.queries"] else {}
     for each in [cell.settings for cell in cells] or [{}]:
         settings = {**config, **each}
         reference = Reference(
             truth=_truth(settings, scenario, n_sites),
             outcome=_outcome(settings, scenario),
             queries=_queries(settings, scenario),
-            test=center_queries(config),
+            test=test,
             earlier=earlier,
         )
         members.append(from_config(settings, reference=reference, **common))

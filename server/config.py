@@ -206,7 +206,7 @@ KEYS: dict[str, Key] = {
         " sketch",
         **_one_of("", "sketch", "inputs"),
     ),
-    "gp.landmarks": Key(int, "landmarks of a query point; 0: 32", "from 0 to 4096", lambda value: 0 <= value <= 4096),
+    "gp.landmarks": Key(int, "landmarks of a query point; 0: 32", "from 0 to 256", lambda value: 0 <= value <= 256),
     "gp.max-expert-rows": Key(
         int,
         "rows above which a site splits itself into several experts; 0: 2000",

@@ -34,11 +34,14 @@ from numerics.measurements import Measurements
 from numerics.threads import single_threaded
 from protocols.faults import Fault, SiteFault
 from protocols.gp import (
+    CONSENTS,
     LARGEST,
     MOST_CANDIDATES,
     MOST_EXPERTS,
     MOST_HIDDEN,
     MOST_LANDMARKS,
+    MOST_SHARED,
+    MOST_TRIED,
     NO_VALUE,
     Agreed,
     Disclose,
@@ -59,8 +62,6 @@ __all__ = ["check_lines", "own_shard"]
 
 MOST_QUERIES = 100_000
 """Points that a real site's experts answer in one run, where its own configuration does not say otherwise."""
-MOST_TRIED = 5_000
-"""Hyperparameters that a real site tries in one run: each ask says sums over its rows."""
 _OWN_FIT_ROWS = 500
 """Rows from which a site finds the hyperparameters that it would choose for itself: they only start the search."""
 _SLACK = 1e-9
@@ -131,6 +132,7 @@ def survey(ask: Survey, site: Site) -> Moments:
         y_variances=found.y_variance,
         theta=theta,
         information=information,
+        consents=tuple(key for key in CONSENTS if site.simulated or site.consents(key)),
     )
 
 
@@ -187,7 +189,7 @@ def evaluate(ask: Evaluate, site: Site) -> Likelihood:
 
 
 def _theta(theta: Float64[np.ndarray, "p"], kernel: str, ask: Agreed) -> tuple[float, ...]:
-    """Hyperparameters within their bounds: beyond them a prediction could be made to repeat a row."""
+    """Hyperparameters within their bounds: with these the numbers can be calculated."""
     bounds = theta_bounds(kernel_for(kernel, len(ask.mean)))
     if len(theta) != len(bounds) or (theta < bounds[:, 0] - _SLACK).any() or (theta > bounds[:, 1] + _SLACK).any():
         raise SiteFault(Fault.MALFORMED_ASK, "hyperparameters are of another kernel, or out of bounds")
@@ -226,8 +228,9 @@ def share(ask: Share, site: Site) -> Rows:
         raise SiteFault(Fault.ROWS_NOT_ALLOWED)
     _hold_to(site, "number of rows shared", ask.rows)
     experts = _experts(ask, site)
-    if ask.rows < 0:
-        raise SiteFault(Fault.MALFORMED_ASK, "less than no row is asked for")
+    most = MOST_SHARED if site.simulated else max(1, site.shard.n // 2)
+    if not 0 <= ask.rows <= most:
+        raise SiteFault(Fault.MALFORMED_ASK, "less than no row is asked for, or more than half of them")
     places = _shared_places(site, experts, ask.rows)
     return Rows(
         np.concatenate([rows.x[place] for rows, place in zip(experts, places, strict=True)]),
@@ -256,17 +259,26 @@ def predict(ask: Predict, site: Site) -> Predictions:
     experts = _experts(ask, site)
     _check_points(ask, experts)
     theta = _theta(ask.theta, ask.kernel, ask)
-    _hold_to(site, "model", ask.kernel, ask.theta)
+    _hold_to(site, "model", ask.kernel, ask.theta, ask.landmarks, ask.seed, ask.varies)
     _hold_to(site, "set of shared rows", ask.shared_x, ask.shared_y)
+    if ask.shared_rows:  # 0: what it shared was lost on the way
+        _hold_to(site, "number of rows shared", ask.shared_rows)
     asked = sum(map(len, ask.points))
     if not site.simulated and site.pledges.count("queries", asked) > site.whole_number("max-queries", MOST_QUERIES):
         raise SiteFault(Fault.TOO_MANY_QUERIES)
     if len(ask.shared_y):
         experts = _with_shared(experts, ask, site)
     means, explained, sketches = [], [], []
+    kernel, around = kernel_for(ask.kernel, len(ask.mean)), np.zeros((0, len(ask.mean)))
     with single_threaded():
+        if ask.landmarks:
+            # Brings scipy.stats, which no other ask needs.
+            from numerics.gp.landmarks import offsets
+
+            lengths = kernel.lengths(np.array(theta[:-1]))
+            around = offsets(ask.landmarks, lengths, ask.seed, ask.varies.astype(np.float64))
         for rows, points in zip(experts, ask.points, strict=True):
-            found = _answer(rows, points, ask.kernel, theta, ask.offsets)
+            found = _answer(rows, points, ask.kernel, theta, around)
             means.append(found[0])
             explained.append(found[1])
             sketches.append(found[2])
@@ -312,9 +324,10 @@ def _check_points(ask: Predict, experts: list[Part]) -> None:
         and ask.shared_x.shape[1] == d
         and np.abs(ask.shared_x).max(initial=0.0) <= LARGEST
         and np.abs(ask.shared_y).max(initial=0.0) <= LARGEST
+        and len(ask.shared_y) <= MOST_SHARED
         and ask.shared_rows >= 0
     )
     if not sound:
         raise SiteFault(Fault.MALFORMED_ASK, "the points, or the shared rows, are not those of the site's experts")
-    if len(ask.offsets) > MOST_LANDMARKS or ask.offsets.shape[1] != d or np.abs(ask.offsets).max(initial=0.0) > LARGEST:
+    if not 0 <= ask.landmarks <= MOST_LANDMARKS or ask.seed < 0 or len(ask.varies) != d:
         raise SiteFault(Fault.MALFORMED_ASK, "the landmarks are out of range")

@@ -11,7 +11,7 @@ from numerics.measurements import Measurements
 
 _CONSENTS = {
     "allow-inputs": "THE INPUTS OF ALL YOUR ROWS, to the fusion center (gp.covariance=inputs)",
-    "allow-rows": "SOME OF YOUR ROWS, outputs too, to the fusion center and all sites (gp.aggregation=grbcm)",
+    "allow-rows": "UP TO HALF OF YOUR ROWS, outputs too, to the fusion center and all sites (gp.aggregation=grbcm)",
     "allow-gate-training": (
         "gradients of a network over your rows (gp.gate=dnn), from which a center that means ill can tell single rows"
     ),
@@ -55,9 +55,9 @@ def describe(
         f"  experts: {experts}, of {most} rows at most",
         "",
         "What would leave this site",
-        f"  once: of each expert the number of its rows, the mean of its {d} inputs and their covariance, mean and",
-        "    variance of its outputs; and the hyperparameters that fit a part of your rows best, with a measure of how",
-        "    well they are known",
+        f"  once: the names of the {d} inputs; of each expert the number of its rows, mean and covariance of the",
+        "    inputs, mean and variance of the outputs; what you consent to; and the hyperparameters that fit a part of",
+        "    your rows best, with a measure of how well they are known",
         "  for every value of the hyperparameters that is tried: the log likelihood of your outputs, with its first",
         "    and second derivatives, summed over your experts",
         "  at every query point for which an expert is chosen: its prediction, by how much your rows reduce the",
@@ -77,7 +77,7 @@ def describe(
 
 def _never(key: str) -> str:
     return {
-        "allow-inputs": "inputs of single rows (allow-inputs is not set)",
+        "allow-inputs": "the inputs of rows as they are (allow-inputs is not set)",
         "allow-rows": "rows for a communication expert (allow-rows is not set)",
         "allow-gate-training": "gradients over your rows (allow-gate-training is not set)",
     }[key]
@@ -86,15 +86,13 @@ def _never(key: str) -> str:
 def _warnings(rows: Measurements, target: str, least: int, experts: int) -> list[str]:
     named = [*zip(rows.features, rows.x.T, strict=True), (target, rows.y)]
     lines = [f"  {name}: every row has the same value" for name, values in named if np.ptp(values) == 0]
-    if rows.n // experts < least:
-        lines.append(
-            f"  an expert would have fewer than {least} rows (min-rows): this site answers nothing, and takes no part"
-        )
+    if rows.n // (1 if experts == 1 else 2 * experts) < least:  # a part may be half as large as the mean one
+        lines.append(f"  an expert may have fewer than {least} rows (min-rows): this site then takes no part")
     return lines
 
 
 def _whole(config: Mapping[str, object], key: str, default: int) -> int:
-    value = config.get(key) or default
+    value = config.get(key, default)
     if type(value) is not int or value < 1:
         raise DataError(
             f"configuration: {key} must be a whole number, 1 or greater, not {value!r}", "bad-configuration"

@@ -85,9 +85,18 @@ def experts_of(site: Site, ask: Agreed) -> list[Part]:
     part = parts_of(site, ask.max_rows)
     if not np.array_equal(np.bincount(part), ask.counts):
         raise SiteFault(Fault.DATA_CHANGED, "its experts have other numbers of rows than before")
-    units = Units(ask.mean, ask.scale, ask.y_mean, ask.y_scale)
-    x, y = units.inputs(rows.x), units.outputs(rows.y)
-    return [Part.of(x[part == i], y[part == i]) for i in range(len(ask.counts))]
+    units = (tuple(ask.mean.tolist()), tuple(ask.scale.tolist()), ask.y_mean, ask.y_scale)
+    return list(_in_units(Part.of(rows.x, rows.y), part.tobytes(), units))
+
+
+@lru_cache(maxsize=16)  # of one site as a rule, and of all that a worker of a simulation answers for
+def _in_units(rows: Part, part: bytes, units: tuple[tuple[float, ...], tuple[float, ...], float, float]) -> list[Part]:
+    """The same objects for the same ask, so that what is kept by expert keeps its rows once."""
+    mean, scale, y_mean, y_scale = units
+    agreed = Units(np.array(mean), np.array(scale), y_mean, y_scale)
+    x, y = agreed.inputs(rows.x), agreed.outputs(rows.y)
+    expert = np.frombuffer(part, np.int64)
+    return [Part.of(x[expert == i], y[expert == i]) for i in range(int(expert.max()) + 1)]
 
 
 @lru_cache(maxsize=16)
@@ -105,7 +114,7 @@ def kernel_for(text: str, d: int) -> Kernel:
         raise SiteFault(Fault.MALFORMED_ASK, str(error)) from error
 
 
-@lru_cache(maxsize=4096)  # a few numbers each: the cells of a table ask for the same
+@lru_cache(maxsize=512)  # p^2 numbers each: the cells of a table ask for the same
 def likelihood_of(rows: Part, kernel: str, theta: tuple[float, ...]) -> Evaluation:
     """Log likelihood of one expert's outputs, with derivatives."""
     return evaluate(kernel_for(kernel, rows.x.shape[1]), np.array(theta), rows.x, rows.y)

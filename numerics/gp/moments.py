@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Float64, Int64
+from jaxtyping import Bool, Float64, Int64
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,6 +30,17 @@ class Moments:
     covariances: Float64[np.ndarray, "m d d"]
     y_mean: Float64[np.ndarray, "m"]
     y_variance: Float64[np.ndarray, "m"]
+
+    @property
+    def varies(self) -> Bool[np.ndarray, "d"]:
+        """Whether an input is not the same in all rows of all experts."""
+        within = np.einsum("mdd->d", self.covariances)
+        return np.asarray(within + np.ptp(self.means, axis=0) > 0)
+
+    @property
+    def output_varies(self) -> bool:
+        """Whether the output is not the same in all rows of all experts."""
+        return bool(self.y_variance.sum() + np.ptp(self.y_mean) > 0)
 
 
 @dataclass(frozen=True, eq=False)

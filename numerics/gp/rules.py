@@ -81,10 +81,10 @@ def aggregate(rule: str, predictions: Predictions, prior: Float64[np.ndarray, "N
     if rule == "npae":
         return _dependent(predictions, prior, noise)
     if rule == "grbcm":
-        return _generalised(predictions, prior + noise)
+        return _generalised(predictions, prior, noise)
     if rule not in RULES:
         raise ValueError(f"unknown aggregation '{rule}'; there are {', '.join(RULES)}")
-    return _independent(rule, predictions, prior + noise)
+    return _independent(rule, predictions, prior, noise)
 
 
 def _dependent(predictions: Predictions, prior: Float64[np.ndarray, "N"], noise: float) -> Fused:
@@ -102,9 +102,9 @@ def _dependent(predictions: Predictions, prior: Float64[np.ndarray, "N"], noise:
     return Fused(mean, variance + noise)
 
 
-def _independent(rule: str, predictions: Predictions, prior: Float64[np.ndarray, "N"]) -> Fused:
+def _independent(rule: str, predictions: Predictions, latent: Float64[np.ndarray, "N"], noise: float) -> Fused:
     """Eq. 4 with the rule's exponents beta, and for the committee machines the prior as often as it was used."""
-    own = _own_variances(predictions, prior)
+    own, prior = _own_variances(predictions, latent, noise), latent + noise
     there = predictions.there.astype(np.float64)
     used = there.sum(axis=1)
     if rule == "gpoe":
@@ -120,14 +120,14 @@ def _independent(rule: str, predictions: Predictions, prior: Float64[np.ndarray,
     return Fused(np.sum(beta * predictions.mean / own, axis=1) / precision, 1.0 / precision)
 
 
-def _generalised(predictions: Predictions, prior: Float64[np.ndarray, "N"]) -> Fused:
+def _generalised(predictions: Predictions, latent: Float64[np.ndarray, "N"], noise: float) -> Fused:
     """Liu et al. 2018: each expert corrects the communication expert, the first one in full."""
     if predictions.common is None:
         raise ValueError("grbcm needs a communication expert")
     mean, explained = predictions.common
-    common = np.clip(prior - explained, np.finfo(np.float64).eps * prior, prior)
+    common = latent - np.clip(explained, 0.0, latent) + noise
     # Whoever knows the communication expert's rows and more is at least as sure.
-    own = np.minimum(_own_variances(predictions, prior), common[:, None])
+    own = np.minimum(_own_variances(predictions, latent, noise), common[:, None])
     beta = 0.5 * (np.log(common)[:, None] - np.log(own))
     first = predictions.there & (np.cumsum(predictions.there, axis=1) == 1)
     beta = np.where(first, 1.0, np.where(predictions.there, beta, 0.0))
@@ -137,9 +137,9 @@ def _generalised(predictions: Predictions, prior: Float64[np.ndarray, "N"]) -> F
     return Fused(weighted / precision, 1.0 / precision)
 
 
-def _own_variances(predictions: Predictions, prior: Float64[np.ndarray, "N"]) -> Float64[np.ndarray, "N K"]:
-    """Variance of the output that each expert alone gives: from 0 (exclusive) to the prior's."""
+def _own_variances(
+    predictions: Predictions, latent: Float64[np.ndarray, "N"], noise: float
+) -> Float64[np.ndarray, "N K"]:
+    """Variance of the output that each expert alone gives: the noise at least, for no rows explain more than k**."""
     explained = np.where(predictions.there, predictions.explained, 0.0)
-    whole = prior[:, None]
-    variances: Float64[np.ndarray, "N K"] = np.clip(whole - explained, np.finfo(np.float64).eps * whole, whole)
-    return variances
+    return np.asarray(latent[:, None] - np.clip(explained, 0.0, latent[:, None]) + noise)

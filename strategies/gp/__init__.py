@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float64, Shaped
 
-from numerics.gp.gates.network import Network, from_moments
+from numerics.gp.gates.network import Network
 from numerics.gp.kernels import kernel_of
 from numerics.gp.landmarks import DEFAULT
 from numerics.gp.scoring import CANDIDATES, MOST_ASKS
 from numerics.measurements import Queries
 from numerics.threads import single_threaded
-from protocols.gp import LARGEST, Inputs, Moments, Rows, Survey
+from protocols.gp import LARGEST, MOST_TRIED, Inputs, Moments, Rows, Survey
 from strategies.conversation import Broadcast, Conversation, in_step
 from strategies.fusion import FusionStrategy
 from strategies.gp.checks import check_moments
@@ -33,6 +33,8 @@ from strategies.roster import FusionError
 __all__ = ["GP", "Outcome", "Settings"]
 
 _NETWORK_SEED = 4
+_OF_LEARNING = ("kernel", "max-expert-rows", "fit-rounds", "candidates", "gate-rounds")
+"""Settings that `gp.model` brings, or has no use for."""
 _Learnt = tuple[Model, Queries | None, dict[str, Rows], dict[str, Inputs]]
 """A model, where it is to predict, and by site what was disclosed for that."""
 
@@ -114,11 +116,13 @@ class GP(FusionStrategy):
         queries = self._queries(model.federation, repetition)
         if settings.gate == "dnn" and not len(model.network):
             raise FusionError("gp.gate=dnn: the run that gp.model names has trained no network; set another gate")
-        shared, inputs = yield from in_step(
-            shared_rows(model.federation, settings, model.max_rows),
-            disclosed_inputs(model.federation, settings, model.max_rows),
-        )
+        shared, inputs = yield from in_step(*self._disclosures(model.federation, model.max_rows, queries))
         return model, queries, shared, inputs
+
+    def _disclosures(self, federation: Federation, max_rows: int, queries: Queries | None) -> tuple[Any, Any]:
+        """What predictions need of rows; without any predictions nothing is disclosed."""
+        settings = self.settings if queries is not None else replace(self.settings, aggregation="poe")
+        return shared_rows(federation, settings, max_rows), disclosed_inputs(federation, settings, max_rows)
 
     def _learnt(self, repetition: int) -> Conversation[_Learnt]:
         """Take stock, and learn the hyperparameters and the gate."""
@@ -140,8 +144,7 @@ class GP(FusionStrategy):
                 most_asks=settings.fit_rounds,
             ),
             self._gate_training(federation, self.seed + repetition),
-            shared_rows(federation, settings, settings.max_expert_rows),
-            disclosed_inputs(federation, settings, settings.max_expert_rows),
+            *self._disclosures(federation, settings.max_expert_rows, queries),
         )
         return Model(federation, settings.kernel, settings.max_expert_rows, found, network), queries, shared, inputs
 
@@ -150,10 +153,7 @@ class GP(FusionStrategy):
         if settings.gate != "dnn":
             return np.zeros(0)
         network = Network(len(federation.features), federation.M)
-        with single_threaded():
-            start = from_moments(
-                network, federation.experts, int(np.random.default_rng([seed, _NETWORK_SEED]).integers(2**31))
-            )
+        start = int(np.random.default_rng([seed, _NETWORK_SEED]).integers(2**31))
         return (yield from train(federation, network, start, settings.gate_rounds, settings.max_expert_rows))
 
     def _queries(self, federation: Federation, repetition: int) -> Queries | None:
@@ -162,19 +162,29 @@ class GP(FusionStrategy):
         Raises
         ------
         FusionError
-            If the file lacks an input, or a number of one.
+            If the points lack an input, or a number of one, or have others.
         """
-        columns = self.reference.test
-        if not columns:
-            return self.reference.queries(repetition) if self.reference.queries else None
+        columns, given = self.reference.test, self.reference.queries
+        queries = self._own_queries(federation, columns) if columns else given(repetition) if given else None
+        if queries is None:
+            return None
+        if queries.features != federation.features:
+            raise FusionError(
+                f"the query points have the inputs {', '.join(queries.features)}, the experts"
+                f" {', '.join(federation.features)}: they are not of the same data"
+            )
+        if np.abs(federation.units.inputs(queries.x)).max(initial=0.0) > LARGEST:
+            raise FusionError(f"a query point lies beyond {LARGEST:g} standard deviations of an input")
+        return queries
+
+    def _own_queries(self, federation: Federation, columns: Mapping[str, Shaped[np.ndarray, "t"]]) -> Queries:
+        """The points of the center's own file."""
         for name in federation.features:
             if name not in columns or columns[name].dtype.kind != "f":
                 raise FusionError(f"the center's file of query points has no column of numbers {name!r}, an input")
             for point in np.flatnonzero(np.isnan(columns[name]))[:1]:
                 raise FusionError(f"the center's file of query points: {name!r} is empty at point {point + 1}")
         x = np.column_stack([columns[name] for name in federation.features])
-        if np.abs(x).max(initial=0.0) > LARGEST:
-            raise FusionError(f"the center's file of query points holds a number beyond {LARGEST:g}")
         return Queries(x, federation.features, columns.get(self.target), columns.get(self.id_column))
 
     # -- predictions --------------------------------------------------------------------------------------------------
@@ -190,7 +200,7 @@ class GP(FusionStrategy):
         settings, federation, theta = self.settings, model.federation, model.fit.theta
         kernel = kernel_of(model.kernel, len(federation.features))
         x = federation.units.inputs(queries.x)
-        asking = asking_of(model, kernel, settings, shared, seed)
+        asking = asking_of(model, settings, shared, seed)
         there = np.ones(federation.M, bool)
         if settings.disclosed:
             there = np.isin(federation.site_of, list(inputs))
@@ -240,8 +250,9 @@ def from_config(config: Mapping[str, Any], **common: Any) -> GP:
         kernel_of(settings.kernel, 1)
     except ValueError as error:
         raise FusionError(f"gp.kernel: {error}") from error
-    if settings.covariance == "inputs" and settings.aggregation != "npae":
-        raise FusionError(f"gp.covariance=inputs is for gp.aggregation=npae; {settings.aggregation} needs none")
+    _refuse_what_is_ignored(config, settings, common.get("repetitions", 1))
+    if settings.fit_rounds * settings.candidates > MOST_TRIED:
+        raise FusionError(f"gp.fit-rounds times gp.candidates is more than the {MOST_TRIED} that a site tries in a run")
     if config["protocol"] and common.get("repetitions", 1) > 1:
         raise FusionError("a party's own rows are learnt from once; leave repetitions out")
     target, id_column = str(config["target"]).strip(), str(config["id"]).strip()
@@ -252,3 +263,24 @@ def _translates(text: str) -> bool:
     """Whether hyperparameters found in a site's own units are of use in the common ones."""
     kernel = kernel_of(text, 1)
     return kernel.rescaled(kernel.start(), np.ones(1), 1.0) is not None
+
+
+def _refuse_what_is_ignored(config: Mapping[str, Any], settings: Settings, repetitions: int) -> None:
+    """A key that is set in vain is told, rather than passed over."""
+    earlier = bool(str(config["gp.model"]).strip())
+    npae = settings.aggregation == "npae"
+    in_vain: dict[str, str | bool] = dict.fromkeys(_OF_LEARNING, earlier and "a run that learns, not for gp.model")
+    if config["protocol"]:  # a scenario's table has rows that need a key, and rows that do not
+        in_vain |= {
+            "covariance": not npae and "gp.aggregation=npae",
+            "landmarks": not settings.sketched and "gp.aggregation=npae with gp.covariance=sketch",
+            "communication": settings.aggregation != "grbcm" and "gp.aggregation=grbcm",
+            "experts": settings.gate == "all" and "a gate that chooses",
+        }
+        if settings.gate != "dnn":
+            in_vain["gate-rounds"] = "gp.gate=dnn"
+    for key, needed in in_vain.items():
+        if needed and config[f"gp.{key}"] not in ("", 0):
+            raise FusionError(f"gp.{key} is for {needed}: leave it out")
+    if earlier and repetitions > 1:
+        raise FusionError("gp.model: its experts have the rows of one draw; leave repetitions out")

@@ -8,16 +8,14 @@ import numpy as np
 from jaxtyping import Float64
 
 from numerics.gp.kernels import kernel_of
-from protocols.gp import LARGEST, MOST_EXPERTS, MOST_ROWS, Inputs, Moments, Rows
+from protocols.gp import CONSENTS, LARGEST, MOST_EXPERTS, MOST_ROWS, Inputs, Moments, Rows
 from protocols.payload import PayloadError
 from strategies.conversation import Check
 from strategies.gp.federation import Federation
-from strategies.gp.fitting import symmetric
+from strategies.gp.fitting import ROUNDING, is_information, symmetric
 
 _MOST_NAME = 200
 """Characters of an input's name: it is shown in log and report."""
-_ROUNDING = 1e-8
-"""By how much a covariance matrix of unit variances may fail to be positive semidefinite."""
 
 
 def check_moments(kernel: str) -> Check:
@@ -52,6 +50,8 @@ def _check_moments(answer: Moments) -> None:
         refuse("y_variances", "expected variances")
     if not _are_covariances(answer.covariances):
         refuse("covariances", "expected covariance matrices")
+    if not set(answer.consents) <= set(CONSENTS):
+        refuse("consents", f"expected some of {', '.join(CONSENTS)}")
 
 
 def _check_choice(answer: Moments, expected: int) -> None:
@@ -61,7 +61,7 @@ def _check_choice(answer: Moments, expected: int) -> None:
         raise PayloadError(answer.title(), "theta", f"expected {expected} hyperparameters, got {size}")
     if np.abs(answer.theta).max(initial=0.0) > np.log(LARGEST):
         raise PayloadError(answer.title(), "theta", "is out of bounds")
-    if len(answer.information) != size * (size + 1) // 2 or not _is_information(symmetric(answer.information, size)):
+    if len(answer.information) != size * (size + 1) // 2 or not is_information(symmetric(answer.information, size)):
         problem = f"expected a positive semidefinite matrix of {size} parameters"
         raise PayloadError(answer.title(), "information", problem)
 
@@ -76,16 +76,9 @@ def _are_covariances(matrices: Float64[np.ndarray, "m d d"]) -> bool:
     correlations = matrices / (unit[:, :, np.newaxis] * unit[:, np.newaxis, :])
     return bool(
         np.array_equal(matrices, matrices.swapaxes(1, 2))
-        and np.abs(correlations).max() <= 1 + _ROUNDING
-        and np.linalg.eigvalsh(correlations).min() >= -_ROUNDING
+        and np.abs(correlations).max() <= 1 + ROUNDING
+        and np.linalg.eigvalsh(correlations).min() >= -ROUNDING
     )
-
-
-def _is_information(matrix: Float64[np.ndarray, "p p"]) -> bool:
-    if not len(matrix):
-        return True
-    largest = float(np.abs(matrix).max())
-    return largest <= LARGEST and float(np.linalg.eigvalsh(matrix)[0]) >= -_ROUNDING * largest
 
 
 def check_rows(wanted: Mapping[str, int], d: int) -> Check:

@@ -19,8 +19,11 @@ def shared_rows(federation: Federation, settings: Settings, max_rows: int) -> Co
     if settings.aggregation != "grbcm":
         return {}
     wanted = rows_wanted(federation, settings)
-    asks = {site: Share(**federation.agreed(site, max_rows), rows=rows) for site, rows in wanted.items()}
-    answers: dict[str, Rows] = yield Tell(asks, check=check_rows(wanted, len(federation.features)))
+    sites = federation.willing("allow-rows")
+    asks = {site: Share(**federation.agreed(site, max_rows), rows=wanted[site]) for site in sites}
+    answers: dict[str, Rows] = {}
+    if asks:
+        answers = yield Tell(asks, check=check_rows(wanted, len(federation.features)))
     if not sum(len(answer.y) for answer in answers.values()):
         raise FusionError(
             "gp.aggregation=grbcm needs a communication expert, and no site gives it rows (allow-rows in its node"
@@ -39,8 +42,10 @@ def disclosed_inputs(federation: Federation, settings: Settings, max_rows: int) 
     """The inputs of every site that discloses them, by site."""
     if not settings.disclosed:
         return {}
-    asks = {site: Disclose(**federation.agreed(site, max_rows)) for site in federation.counts}
-    answers: dict[str, Inputs] = yield Tell(asks, check=check_inputs(federation))
+    asks = {site: Disclose(**federation.agreed(site, max_rows)) for site in federation.willing("allow-inputs")}
+    answers: dict[str, Inputs] = {}
+    if asks:
+        answers = yield Tell(asks, check=check_inputs(federation))
     if not answers:
         raise FusionError(
             "gp.covariance=inputs: no site discloses its inputs (allow-inputs in its node configuration); set"

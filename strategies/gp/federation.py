@@ -37,6 +37,8 @@ class Federation:
         Of all M experts, in these units.
     excluded : dict[str, str]
         By site, why its rows are not among them.
+    consents : dict[str, tuple of str]
+        By site, what it is willing to do (`protocols.gp.CONSENTS`); a site that is not named has not said.
     """
 
     counts: dict[str, Int64[np.ndarray, "m"]]
@@ -44,6 +46,7 @@ class Federation:
     units: Units
     experts: numbers.Moments
     excluded: dict[str, str]
+    consents: dict[str, tuple[str, ...]]
 
     @classmethod
     def of(cls, answers: Mapping[str, Moments]) -> Federation:
@@ -64,7 +67,7 @@ class Federation:
             )
         shown = {site: answer for site, answer in answers.items() if answer.features == features}
         # In an order of their content, so that a sum over sites does not depend on what they are called.
-        shown = dict(sorted(shown.items(), key=lambda each: (each[1].means.tobytes(), each[1].y_means.tobytes())))
+        shown = dict(sorted(shown.items(), key=lambda each: _content(each[1])))
         excluded = {
             site: f"left out: its inputs are {_listed(answer.features)}; most sites have {_listed(features)}"
             for site, answer in answers.items()
@@ -73,7 +76,8 @@ class Federation:
         together = joined([own_moments(answer) for answer in shown.values()])
         units = pooled(together)
         counts = {site: answer.counts for site, answer in shown.items()}
-        return cls(counts, features, units, in_units(together, units), excluded)
+        consents = {site: answer.consents for site, answer in shown.items()}
+        return cls(counts, features, units, in_units(together, units), excluded, consents)
 
     def check_enough(self, min_sites: int) -> None:
         """Refuse to go on with fewer than `min_sites` sites."""
@@ -91,8 +95,7 @@ class Federation:
     @property
     def varies(self) -> Bool[np.ndarray, "d"]:
         """Whether an input is not the same in every row."""
-        within = np.einsum("mdd->d", self.experts.covariances)
-        return np.asarray(within + np.ptp(self.experts.means, axis=0) > 0)
+        return self.experts.varies
 
     @property
     def n_rows(self) -> int:
@@ -112,6 +115,10 @@ class Federation:
     def site_of(self) -> list[str]:
         """Name of each expert's site."""
         return [site for site, counts in self.counts.items() for _ in counts]
+
+    def willing(self, key: str) -> list[str]:
+        """The sites that consent to what `key` allows, or have not said."""
+        return [site for site in self.counts if key in self.consents.get(site, (key,))]
 
     def rows_of(self, site: str) -> int:
         """Rows of a site's experts."""
@@ -165,7 +172,13 @@ class Federation:
         )
         sites = arrays["expert_site"]
         counts = {str(site): experts.counts[sites == site] for site in dict.fromkeys(sites.tolist())}
-        return cls(counts, tuple(map(str, arrays["features"])), units, experts, {})
+        return cls(counts, tuple(map(str, arrays["features"])), units, experts, {}, {})
+
+
+def _content(answer: Moments) -> tuple[bytes, ...]:
+    """What orders sites, whatever they are called."""
+    parts = (answer.means, answer.y_means, answer.covariances, answer.y_variances, answer.counts)
+    return tuple(part.tobytes() for part in parts)
 
 
 def own_moments(answer: Moments) -> numbers.Moments:
@@ -180,9 +193,12 @@ def own_choice(answer: Moments, kernel: Kernel, units: Units) -> Float64[np.ndar
     """
     if len(answer.theta) != len(kernel.names) + 1:
         return None
-    own = pooled(own_moments(answer))
-    output = own.y_scale / units.y_scale
-    params = kernel.rescaled(answer.theta[:-1], own.scale / units.scale, output)
+    moments = own_moments(answer)
+    own = pooled(moments)
+    # Of what is the same in all its rows a site knows no length: it is the usual one, in whatever unit it is measured.
+    inputs = np.where(moments.varies, own.scale / units.scale, 1.0)
+    output = own.y_scale / units.y_scale if moments.output_varies else 1.0
+    params = kernel.rescaled(answer.theta[:-1], inputs, output)
     return None if params is None else np.append(params, answer.theta[-1] + np.log(output))
 
 

@@ -9,16 +9,19 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float64
 
-from numerics.gp.gates.network import Adam, Network
+from numerics.gp.gates.network import Network, drawn_rows, from_moments
 from numerics.gp.kernels import Kernel
 from numerics.gp.likelihood import start_theta, theta_bounds
 from numerics.gp.scoring import TOLERANCE, Evaluations, Scoring, pooled_starts
+from numerics.threads import single_threaded
 from protocols.gp import LARGEST, NO_VALUE, Evaluate, Likelihood, Moments, Slope, Train
 from protocols.payload import PayloadError
 from strategies.conversation import Check, Conversation, Tell
 from strategies.gp.federation import Federation, own_choice
 from strategies.roster import FusionError
 
+ROUNDING = 1e-8
+"""By how much a matrix of numbers up to 1 may fail to be positive semidefinite."""
 Theta = Float64[np.ndarray, "p"]
 
 
@@ -52,7 +55,10 @@ def starts(answers: Mapping[str, Moments], federation: Federation, kernel: Kerne
     if not own:
         return usual[np.newaxis]
     informations = np.stack([symmetric(answers[site].information, len(usual)) for site in own])
-    return pooled_starts(usual, np.stack(list(own.values())), informations, [federation.rows_of(site) for site in own])
+    with single_threaded():
+        return pooled_starts(
+            usual, np.stack(list(own.values())), informations, [federation.rows_of(site) for site in own]
+        )
 
 
 def symmetric(upper: Float64[np.ndarray, "... q"], size: int) -> Float64[np.ndarray, "... p p"]:
@@ -81,7 +87,8 @@ def fit(
     **search
         Of `Scoring`.
     """
-    scoring = Scoring(theta_bounds(kernel), first, **search)
+    with single_threaded():  # the same candidates wherever the center runs
+        scoring = Scoring(theta_bounds(kernel), first, **search)
     # Sites go by their place, for a sum over them must not depend on their names.
     place = {site: f"{number:06d}" for number, site in enumerate(federation.counts)}
     rows = {place[site]: federation.rows_of(site) for site in federation.counts}
@@ -89,13 +96,17 @@ def fit(
         thetas = scoring.candidates
         asks = {site: Evaluate(**federation.agreed(site, max_rows), kernel=text, thetas=thetas) for site in place}
         measure = {"log_likelihood": scoring.value} if scoring.asks else {}
-        answers: dict[str, Likelihood] = yield Tell(asks, check=_check_likelihood(*thetas.shape), measure=measure)
+        check = _check_likelihood(thetas, {site: federation.rows_of(site) for site in place})
+        answers: dict[str, Likelihood] = yield Tell(asks, check=check, measure=measure)
         if not answers:
             raise FusionError("no site answers with the likelihood of its outputs")
-        scoring.tell({place[site]: _evaluations(answer) for site, answer in answers.items()}, rows)
-    if not np.isfinite(scoring.value):
-        raise FusionError("the likelihood can be computed with no hyperparameters that were tried")
-    converged = max(scoring.gain, scoring.promised) <= TOLERANCE
+        with single_threaded():
+            scoring.tell({place[site]: _evaluations(answer) for site, answer in answers.items()}, rows)
+        if not np.isfinite(scoring.value):
+            raise FusionError(
+                "the likelihood can be computed with no hyperparameters that were tried: try another gp.kernel"
+            )
+    converged = scoring.asks < search["most_asks"] or max(scoring.gain, scoring.promised) <= TOLERANCE
     return Fit(scoring.theta, scoring.value, scoring.asks, converged)
 
 
@@ -104,46 +115,61 @@ def _evaluations(answer: Likelihood) -> Evaluations:
     return Evaluations(values, answer.gradients, symmetric(answer.informations, answer.gradients.shape[1]))
 
 
-def _check_likelihood(n_candidates: int, size: int) -> Check:
+def _check_likelihood(thetas: Float64[np.ndarray, "c p"], rows: Mapping[str, int]) -> Check:
+    n_candidates, size = thetas.shape
     expected = {
         "values": (n_candidates,),
         "gradients": (n_candidates, size),
         "informations": (n_candidates, size * (size + 1) // 2),
     }
+    # Of no outputs is the density larger than that of the noise alone at its middle.
+    densest = -0.5 * np.log(2 * np.pi) - thetas[:, -1]
 
     def check(site: str, answer: Likelihood) -> None:
+        def refuse(field: str, problem: str) -> None:
+            raise PayloadError(answer.title(), field, problem)
+
         for name, shape in expected.items():
             told = getattr(answer, name)
             if told.shape != shape:
-                raise PayloadError(answer.title(), name, f"expected {shape}, got {told.shape}")
+                refuse(name, f"expected {shape}, got {told.shape}")
             numbers = told[told != NO_VALUE] if name == "values" else told
             if np.abs(numbers).max(initial=0.0) > LARGEST:
-                raise PayloadError(answer.title(), name, f"expected numbers up to {LARGEST:g}")
+                refuse(name, f"expected numbers up to {LARGEST:g}")
+        most = rows[site] * densest
+        if (answer.values > most + 1e-6 * np.abs(most) + 1e-6).any():
+            refuse("values", "expected log likelihoods of its rows, which the noise bounds")
+        if not all(is_information(each) for each in symmetric(answer.informations, size)):
+            refuse("informations", "expected positive semidefinite matrices")
 
     return check
+
+
+def is_information(matrix: Float64[np.ndarray, "p p"]) -> bool:
+    """Whether a symmetric matrix of usual numbers is positive semidefinite, but for rounding."""
+    largest = float(np.abs(matrix).max(initial=0.0))
+    return largest == 0 or (largest <= LARGEST and float(np.linalg.eigvalsh(matrix)[0]) >= -ROUNDING * largest)
 
 
 # -- the gate's network -----------------------------------------------------------------------------------------------
 
 
 def train(
-    federation: Federation,
-    network: Network,
-    start: tuple[Float64[np.ndarray, "w"], Adam],
-    n_rounds: int,
-    max_rows: int,
+    federation: Federation, network: Network, seed: int, n_rounds: int, max_rows: int
 ) -> Conversation[Float64[np.ndarray, "w"]]:
     """Teach the network whose rows are whose, by full-batch steps (papers/gp_experts.txt, Algorithm 3).
 
     The sites' gradients are summed, so that every step is that of all rows in one place; averages of networks that
-    each know one class only would not be. A site that does not answer the first ask has refused, or is not there: it
-    is asked no more, so that it can still answer what else it is asked in these rounds. `start` are the weights to
-    begin with, and the optimiser's state.
+    each know one class only would not be. For the rows of a site that takes no part, or does not answer, points stand
+    in that are drawn from its moments: without any the network would unlearn its experts.
     """
-    weights, adam = start
+    with single_threaded():
+        weights, adam = from_moments(network, federation.experts, seed)
+        points, label = drawn_rows(federation.experts, seed)
+    n = federation.n_rows
     best, least = weights, np.inf
-    taking_part = list(federation.counts)
-    for _ in range(n_rounds):
+    taking_part = federation.willing("allow-gate-training")
+    for _ in range(n_rounds if taking_part else 0):
         asks = {
             site: Train(
                 **federation.agreed(site, max_rows),
@@ -156,16 +182,16 @@ def train(
         }
         measure = {"gate_loss": least} if np.isfinite(least) else {}
         answers: dict[str, Slope] = yield Tell(asks, check=_check_slope(network.size), measure=measure)
-        if not np.isfinite(least):
-            taking_part = [site for site in taking_part if site in answers]
-        if not answers:
-            break
-        n = sum(federation.rows_of(site) for site in answers)
         ordered: Sequence[Slope] = [answers[site] for site in federation.counts if site in answers]
-        loss = sum(answer.loss for answer in ordered) / n
+        there = [federation.places[site] for site in federation.counts if site in answers]
+        absent = ~np.isin(label, np.concatenate([np.zeros(0, np.int64), *there]))
+        with single_threaded():
+            loss, gradient = network.gradient(weights, points[absent], label[absent])
+        each = n / len(label)  # rows that a point stands for
+        loss = (loss * each + sum(answer.loss for answer in ordered)) / n
         if loss < least:
             best, least = weights, loss
-        weights, adam = adam.step(weights, np.sum([answer.gradient for answer in ordered], axis=0) / n)
+        weights, adam = adam.step(weights, np.sum([gradient * each, *(a.gradient for a in ordered)], axis=0) / n)
     return best
 
 

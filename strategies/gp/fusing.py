@@ -13,7 +13,6 @@ from numerics.gp.gates import discriminant, nearest
 from numerics.gp.gates.network import Network
 from numerics.gp.gates.ranking import ranking
 from numerics.gp.kernels import Kernel
-from numerics.gp.landmarks import offsets
 from numerics.gp.rules import Fused, Predictions, aggregate
 from protocols.gp import Inputs, Rows
 from strategies.gp.disclosing import rows_wanted
@@ -27,21 +26,17 @@ if TYPE_CHECKING:
 _LANDMARK_SEED = 5
 
 
-def asking_of(model: Model, kernel: Kernel, settings: Settings, shared: Mapping[str, Rows], seed: int) -> Asking:
+def asking_of(model: Model, settings: Settings, shared: Mapping[str, Rows], seed: int) -> Asking:
     """What is the same in every ask for predictions."""
     federation = model.federation
     given = [shared[site] for site in federation.counts if site in shared]
     wanted = rows_wanted(federation, settings)
-    around = np.zeros((0, len(federation.features)))
-    if settings.sketched:
-        number = int(np.random.default_rng([seed, _LANDMARK_SEED]).integers(2**31))
-        varies = federation.varies.astype(np.float64)
-        around = offsets(settings.landmarks, kernel.lengths(model.fit.theta[:-1]), number, varies)
     return Asking(
         kernel=model.kernel,
         theta=model.fit.theta,
         max_rows=model.max_rows,
-        offsets=around,
+        landmarks=settings.landmarks if settings.sketched else 0,
+        seed=int(np.random.default_rng([seed, _LANDMARK_SEED]).integers(2**31)),
         shared_x=np.concatenate([np.zeros((0, len(federation.features))), *(rows.x for rows in given)]),
         shared_y=np.concatenate([np.zeros(0), *(rows.y for rows in given)]),
         shared_rows={site: wanted[site] for site in shared},

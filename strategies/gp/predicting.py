@@ -27,8 +27,8 @@ class Asking:
         ``(p,)`` hyperparameters.
     max_rows : int
         Of an expert.
-    offsets : ndarray
-        ``(D, d)`` landmarks of the features, relative to a point; none: no features.
+    landmarks, seed : int
+        Of the features; 0 landmarks: no features.
     shared_x, shared_y : ndarray
         ``(s, d)`` and ``(s,)`` rows of the communication expert.
     shared_rows : dict[str, int]
@@ -38,7 +38,8 @@ class Asking:
     kernel: str
     theta: Float64[np.ndarray, "p"]
     max_rows: int
-    offsets: Float64[np.ndarray, "D d"]
+    landmarks: int
+    seed: int
     shared_x: Float64[np.ndarray, "s d"]
     shared_y: Float64[np.ndarray, "s"]
     shared_rows: Mapping[str, int]
@@ -113,6 +114,8 @@ def gather(
 ) -> Conversation[Answers]:
     """Ask the first K experts of every point's ranking; where one does not answer, the next, until all have.
 
+    What an expert has said of some points counts, also where it is silent on others that come to it later.
+
     Parameters
     ----------
     federation : Federation
@@ -130,15 +133,16 @@ def gather(
     """
     said: dict[int, _Said] = {}
     there, n_bytes = there.copy(), 0
+    heard = np.zeros(ranking.shape, bool)
     while True:
-        wanted = first_there(ranking, K, there)
+        wanted = first_there(ranking, K, there | heard)
         new = {e: points_of for e, points_of in _wanting(wanted).items() if len(points_of)}
         new = {e: np.setdiff1d(p, said[e].points, assume_unique=True) if e in said else p for e, p in new.items()}
         asks = _asks(federation, points, {e: p for e, p in new.items() if len(p)}, asking)
         if not asks:
-            return _answers(said, wanted, len(asking.offsets), there, n_bytes)
+            return _answers(said, wanted, asking.landmarks, there, n_bytes)
         measure = {"queries": float(len(points))}
-        answers: dict[str, Predictions] = yield Tell(asks, check=_check(asks, len(asking.offsets)), measure=measure)
+        answers: dict[str, Predictions] = yield Tell(asks, check=_check(asks, asking.landmarks), measure=measure)
         n_bytes += sum(map(_size, asks.values())) + sum(map(_size, answers.values()))
         for site, ask in asks.items():
             for place, expert in enumerate(federation.places[site].tolist()):
@@ -146,13 +150,14 @@ def gather(
                     there[expert] = False
                 elif len(ask.points[place]):
                     answer = answers[site]
-                    heard = _Said(new[expert], answer.mean[place], answer.explained[place], answer.features[place])
-                    said[expert] = said[expert].joined(heard) if expert in said else heard
+                    told = _Said(new[expert], answer.mean[place], answer.explained[place], answer.features[place])
+                    said[expert] = said[expert].joined(told) if expert in said else told
+                    heard[new[expert], expert] = True
 
 
-def first_there(ranking: Int64[np.ndarray, "N M"], K: int, there: Bool[np.ndarray, "M"]) -> Int64[np.ndarray, "N K"]:
-    """The first K experts of each ranking that are there; -1 behind the last one."""
-    present = there[ranking]
+def first_there(ranking: Int64[np.ndarray, "N M"], K: int, there: Bool[np.ndarray, "N M"]) -> Int64[np.ndarray, "N K"]:
+    """The first K experts of each ranking that are there for the point; -1 behind the last one."""
+    present = np.take_along_axis(there, ranking, axis=1)
     first = np.argsort(~present, axis=1, kind="stable")[:, :K]
     taken = np.take_along_axis(present, first, axis=1)
     return np.where(taken, np.take_along_axis(ranking, first, axis=1), -1)
@@ -183,7 +188,9 @@ def _asks(
                 kernel=asking.kernel,
                 theta=asking.theta,
                 points=own,
-                offsets=asking.offsets,
+                landmarks=asking.landmarks,
+                seed=asking.seed,
+                varies=federation.varies,
                 shared_rows=asking.shared_rows.get(site, 0),
                 shared_x=asking.shared_x,
                 shared_y=asking.shared_y,

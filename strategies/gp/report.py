@@ -149,7 +149,7 @@ def metrics_of(outcome: Outcome) -> dict[str, float]:
     n = max(1, len(outcome.queries.x))
     metrics |= {
         "n_queries": float(len(outcome.queries.x)),
-        "n_selected": float(outcome.answers.selected.shape[1]),
+        "n_selected": float((outcome.answers.selected >= 0).sum() / n),
         "bytes_per_query": outcome.answers.n_bytes / n,
         "n_dropped": float((~outcome.answers.there).sum()),
     }
@@ -204,6 +204,13 @@ def _notes_on_fit(model: Model) -> list[str]:
     constant = [name for name, varies in zip(features, model.federation.varies, strict=True) if not varies]
     if constant:
         notes.append(f"inputs that are the same in every row: {_joined(constant)}")
+    within = np.einsum("mdd->d", model.federation.experts.covariances) > 0
+    between = [name for name, v, w in zip(features, model.federation.varies, within, strict=True) if v and not w]
+    if between:
+        notes.append(
+            f"inputs that differ between experts and are the same within each: {_joined(between)}; nothing tells how"
+            " far such an input reaches, and its length is what the search began with"
+        )
     return notes
 
 
@@ -213,11 +220,17 @@ def _notes_on_answers(outcome: Outcome) -> list[str]:
         return ["there were no query points: gp.model names these results in a later run, with gp.queries"]
     notes = []
     dropped = sorted({federation.site_of[expert] for expert in np.flatnonzero(~answers.there)})
+    if outcome.settings.disclosed:
+        unwilling = sorted(set(federation.counts) - set(federation.willing("allow-inputs")))
+        dropped = [site for site in dropped if site not in unwilling]
+        if unwilling:
+            notes.append(f"without the experts of {_joined(unwilling)}, which disclose no inputs (allow-inputs)")
     if dropped:
         notes.append(f"without the experts of {_joined(dropped)}, which gave no answer; the next took their place")
     alone = int((answers.selected < 0).all(axis=1).sum())
     if alone:
-        notes.append(f"at {alone} points no expert was left: the prediction there is the prior's")
+        whose = "communication expert's" if outcome.settings.aggregation == "grbcm" else "prior's"
+        notes.append(f"at {alone} points no expert was left: the prediction there is the {whose}")
     noise = np.exp(2 * outcome.model.fit.theta[-1])
     unknown = int((outcome.fused.variance - noise > _UNKNOWN_SHARE * outcome.prior).sum())
     if unknown:
@@ -228,7 +241,17 @@ def _notes_on_answers(outcome: Outcome) -> list[str]:
     if outcome.settings.disclosed:
         notes.append("sites disclosed the inputs of their rows to the fusion center (gp.covariance=inputs)")
     if outcome.settings.aggregation == "grbcm":
-        notes.append("sites disclosed rows to each other, for the communication expert (gp.aggregation=grbcm)")
+        given = federation.willing("allow-rows")
+        notes.append(
+            f"rows of {_joined(given)} were shown to all sites, for the communication expert (gp.aggregation=grbcm)"
+        )
+    if outcome.settings.gate == "dnn":
+        unwilling = sorted(set(federation.counts) - set(federation.willing("allow-gate-training")))
+        if unwilling:
+            notes.append(
+                f"the gate was trained without the rows of {_joined(unwilling)} (allow-gate-training): points drawn"
+                " from their moments stood in"
+            )
     return notes
 
 

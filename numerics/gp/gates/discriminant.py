@@ -56,10 +56,16 @@ def scores(
     """
     window = WINDOW * lengths
     # In units of the window Lambda is the identity, whatever the lengths are.
-    spread = np.linalg.cholesky(experts.covariances / (window[:, None] * window) + np.eye(len(window)))
+    spread = np.linalg.cholesky(_semidefinite(experts.covariances / (window[:, None] * window)) + np.eye(len(window)))
     rows = np.log(experts.counts) - np.log(np.einsum("mdd->md", spread)).sum(axis=1)
     result = np.empty((len(points), len(rows)))
     for i, (mean, L) in enumerate(zip(experts.means, spread, strict=True)):
         z = solve_triangular(L, ((points - mean) / window).T, lower=True)
         result[:, i] = rows[i] - (z**2).sum(axis=0) / 2
     return result
+
+
+def _semidefinite(covariances: Float64[np.ndarray, "M d d"]) -> Float64[np.ndarray, "M d d"]:
+    """Without what rounding, or a site, has put below 0, and short windows have made large."""
+    variances, axes = np.linalg.eigh(covariances)
+    return np.asarray((axes * np.maximum(variances, 0.0)[:, None, :]) @ axes.swapaxes(1, 2))

@@ -189,17 +189,38 @@ def from_moments(network: Network, experts: Moments, seed: int) -> tuple[_Parame
         ``(size,)``.
     optimiser : Adam
     """
-    rng = np.random.default_rng(seed)
-    share = experts.counts / experts.counts.sum()
-    label = np.repeat(np.arange(network.experts), np.maximum(1, np.rint(_DRAWN * share).astype(np.int64)))
-    variances, axes = np.linalg.eigh(experts.covariances)
-    # Rounding leaves an expert of few rows, which vary along few axes, a little variance below 0.
-    roots = axes * np.sqrt(np.maximum(variances, 0.0))[:, None, :]
-    draws = rng.standard_normal((len(label), network.d))
-    # The labels ascend, so the experts' parts follow one another in their order.
-    x = experts.means[label] + np.concatenate([draws[label == i] @ root.T for i, root in enumerate(roots)])
+    x, label = drawn_rows(experts, seed)
     parameters, optimiser = network.start(seed), Adam.start(network.size)
     for _ in range(_REHEARSALS):
         _, gradient = network.gradient(parameters, x, label)
         parameters, optimiser = optimiser.step(parameters, gradient / len(x))
     return parameters, optimiser
+
+
+def drawn_rows(experts: Moments, seed: int) -> tuple[Float64[np.ndarray, "n d"], Int64[np.ndarray, "n"]]:
+    """Points drawn from the Gaussians of the experts' moments, about in proportion to their rows, and whose they are.
+
+    Parameters
+    ----------
+    experts : Moments
+        Of the M experts, standardised units.
+    seed : int
+        Draws the points.
+
+    Returns
+    -------
+    x : ndarray
+        ``(n, d)``.
+    label : ndarray
+        ``(n,)`` ascending; each expert has a point or more.
+    """
+    rng = np.random.default_rng(seed)
+    share = experts.counts / experts.counts.sum()
+    label = np.repeat(np.arange(len(share)), np.maximum(1, np.rint(_DRAWN * share).astype(np.int64)))
+    variances, axes = np.linalg.eigh(experts.covariances)
+    # Rounding leaves an expert of few rows, which vary along few axes, a little variance below 0.
+    roots = axes * np.sqrt(np.maximum(variances, 0.0))[:, None, :]
+    draws = rng.standard_normal((len(label), experts.means.shape[1]))
+    # The labels ascend, so the experts' parts follow one another in their order.
+    x = experts.means[label] + np.concatenate([draws[label == i] @ root.T for i, root in enumerate(roots)])
+    return x, label
