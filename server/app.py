@@ -120,6 +120,9 @@ def _strategy(
     test = center_queries(config) if protocol == "gp" and config["gp.queries"] else {}
     for each in [cell.settings for cell in cells] or [{}]:
         settings = {**config, **each}
+        if scenario.queries is not None:
+            # The center draws the world anyway; one that cannot be dealt to so many sites is said before any is asked.
+            scenario.shards(settings, int(config["seed"]), n_sites)
         reference = Reference(
             truth=_truth(settings, scenario, n_sites),
             outcome=_outcome(settings, scenario),
