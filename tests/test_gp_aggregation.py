@@ -77,7 +77,7 @@ def test_an_expert_is_the_textbooks_gaussian_process():
     expected_mean, expected_variance = gp(x, y, points)
     np.testing.assert_allclose(mean, expected_mean, atol=1e-12)
     np.testing.assert_allclose(SE.diagonal(THETA[:-1], points) - explained, expected_variance, atol=1e-12)
-    np.testing.assert_allclose(expert.weights(points).T @ y, mean, atol=1e-12)
+    np.testing.assert_allclose(expert.answer(points).weights.T @ y, mean, atol=1e-12)
 
 
 def test_an_expert_of_one_row():
@@ -283,7 +283,7 @@ def test_features_are_the_specs_construction(name):
         w = []
         for i, (e, (x, _)) in enumerate(zip(experts, parts, strict=True)):
             phi = np.linalg.solve(lower, kernel.matrix(params, z, x))
-            w.append(phi @ e.weights(points[q : q + 1])[:, 0] - P * explained[q, i] / prior[q])
+            w.append(phi @ e.answer(points[q : q + 1]).weights[:, 0] - P * explained[q, i] / prior[q])
         expected = explained[q, 0] * explained[q, 1] / prior[q] + w[0] @ w[1] + (w[0] @ P) * (w[1] @ P) / c
         np.testing.assert_allclose(got[q, 0, 1], expected, atol=2e-5)
 

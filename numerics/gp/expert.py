@@ -78,10 +78,6 @@ class Expert:
         weights = solve_triangular(self._factor, whitened, lower=True, trans=1, overwrite_b=True, check_finite=False)
         return Answer(mean, explained, weights)
 
-    def weights(self, points: Float[np.ndarray, "q d"]) -> Float64[np.ndarray, "n q"]:
-        """Weights of the expert's rows in its predictions, see `Answer`."""
-        return self.answer(points).weights
-
     def _prediction(
         self, points: Float64[np.ndarray, "q d"]
     ) -> tuple[Float64[np.ndarray, "q"], Float64[np.ndarray, "q"], Float64[np.ndarray, "n q"]]:

@@ -104,14 +104,6 @@ class Kernel(ABC):
         """
         return None
 
-    def contract(self, params: _Params, x: _Rows, weights: _Square) -> _Params:
-        """`Gram.contract` of the rows x alone."""
-        return self.gram(params, x).contract(weights)
-
-    def tangent(self, params: _Params, x: _Rows, v: Float64[np.ndarray, "n"]) -> Float64[np.ndarray, "n p"]:
-        """`Gram.tangent` of the rows x alone."""
-        return self.gram(params, x).tangent(v)
-
 
 class _Radial(Kernel):
     """``s^2 k(r)`` with ``r^2 = sum_j (x_j - x'_j)^2 / ell_j^2``; parameters (log ell_1..log ell_d, log s).

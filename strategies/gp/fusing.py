@@ -11,7 +11,7 @@ from jaxtyping import Float64, Int64
 from numerics.gp.expert import Expert
 from numerics.gp.gates import discriminant, nearest
 from numerics.gp.gates.network import Network
-from numerics.gp.gates.ranking import ranking
+from numerics.gp.gates.ranking import chosen, ranking
 from numerics.gp.kernels import Kernel
 from numerics.gp.rules import Fused, Predictions, aggregate
 from protocols.gp import Inputs, Rows
@@ -57,14 +57,13 @@ def ranked(model: Model, kernel: Kernel, settings: Settings, x: Float64[np.ndarr
 
 def most_important(answers: Answers, K: int) -> Int64[np.ndarray, "N K"]:
     """The same K experts for all points, by the graph of their predictions (Algorithm 1)."""
-    from numerics.gp.gates.graphical import importance
+    # Brings scikit-learn, which no other gate needs.
+    from numerics.gp.gates import graphical
 
     present = np.flatnonzero(answers.there)
     by_expert = np.broadcast_to(present, (len(answers.mean), len(present)))
-    order = np.argsort(-importance(answers.taking(by_expert).mean), kind="stable")
-    chosen = present[order][:K]
-    padded = np.concatenate([chosen, np.full(K - len(chosen), -1)])
-    return np.tile(padded, (len(answers.mean), 1))
+    best = present[chosen(graphical.scores(answers.taking(by_expert).mean), K)]
+    return np.pad(best, ((0, 0), (0, K - best.shape[1])), constant_values=-1)
 
 
 def fused(
