@@ -45,11 +45,18 @@ class Broadcast:
 
 @dataclass(frozen=True)
 class Tell:
-    """Ask the sites named, each its own; `check` and `measure` as in `Broadcast`."""
+    """Ask the sites named, each its own; `check` and `measure` as in `Broadcast`.
+
+    Attributes
+    ----------
+    needed : bool
+        Whether the run ends where it leaves fewer than `min_sites` sites; not if what was said before is enough.
+    """
 
     asks: Mapping[str, Asks]
     check: Check = accept_all
     measure: Mapping[str, float] = field(default_factory=dict)
+    needed: bool = True
 
 
 @dataclass(frozen=True)
@@ -132,7 +139,7 @@ def carrying(extra: Mapping[str, Payload], conversation: Conversation[Result]) -
             for site in sites:
                 own = as_tuple(request.asks.get(site, ()))
                 asks[site] = (carried[site], *own) if site in carried else request.asks[site]
-            answers = yield Tell(asks, _without(request.check, carried), request.measure)
+            answers = yield Tell(asks, _without(request.check, carried), request.measure, request.needed)
             for site in set(carried) & set(answers):
                 del left[site]
             inner = {site: _inner(each) if site in carried else each for site, each in answers.items()}
@@ -188,7 +195,7 @@ def _joined(requests: Mapping[int, Tell]) -> Tell:
             if site in own:
                 requests[place].check(site, own[site])
 
-    return Tell(asks, check, measure)
+    return Tell(asks, check, measure, any(request.needed for request in requests.values()))
 
 
 def _parted(requests: Mapping[int, Tell], answers: Answers) -> dict[int, Answers]:

@@ -379,7 +379,8 @@ class FusionStrategy(Strategy):
         self._roster.closed = True
         self._silent = (self._silent | set(failures)) - set(parcels)
         left = set(self._roster.sites) - self._silent  # a site that this round did not ask is as it was
-        if len(left) < self.min_sites:
+        needed = any(isinstance(request, Broadcast) or request.needed for request in self._flat.values())
+        if needed and len(left) < self.min_sites:
             reasons = "; ".join(f"{site}: {reason}" for site, reason in sorted(failures.items()))
             every = left | self._silent
             raise FusionError(

@@ -92,6 +92,11 @@ def deployed(
     return {**settings, "data": ""}, nodes
 
 
+def gated(gate: str, rounds: int = 2) -> dict[str, Any]:
+    """Settings of a gate; one that is a network is trained in so many rounds."""
+    return {"gp__gate": gate, **({"gp__gate_rounds": rounds} if gate == "dnn" else {})}
+
+
 # -- whole runs -------------------------------------------------------------------------------------------------------
 
 

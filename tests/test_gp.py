@@ -13,6 +13,7 @@ from scipy.special import ndtri
 
 import protocols.gp as wire
 from protocols.gp import (
+    MOST_TRIED,
     Disclose,
     Evaluate,
     Inputs,
@@ -31,6 +32,7 @@ from server.results import ResultsError
 from strategies.roster import FusionError
 from tests import reference_gp as reference
 from tests.contract import outcome_of
+from tests.grid import config
 from tests.parties_gp import (
     FEATURES,
     SITES,
@@ -38,6 +40,7 @@ from tests.parties_gp import (
     Predicted,
     dealt,
     deployed,
+    gated,
     own,
     points,
     predict,
@@ -199,9 +202,7 @@ def test_predictions_are_those_of_one_place(tmp_path: Path, folder: Path, rule: 
 @pytest.mark.parametrize("gate", ["gaussian", "dnn", "ggm"])
 def test_so_they_are_of_the_experts_that_other_gates_choose(tmp_path: Path, folder: Path, rule: str, gate: str) -> None:
     exact = EXACT if rule == "npae" else {}
-    found = predict(
-        own(tmp_path, folder, gp__aggregation=rule, gp__gate=gate, gp__gate_rounds=3, gp__fit_rounds=3, **exact)
-    )
+    found = predict(own(tmp_path, folder, gp__aggregation=rule, gp__fit_rounds=3, **gated(gate, 3), **exact))
     selected = found.arrays["selected"]
     assert selected.shape == (len(points()), len(SITES) // 2)
     assert_close(found, expected_of(found, rule))
@@ -339,8 +340,10 @@ def test_a_site_of_many_rows_is_several_experts(tmp_path: Path, n_sites: int) ->
      {"gp__max_expert_rows": 20}],
 )  # fmt: skip
 def test_a_saved_model_predicts_again_without_learning(tmp_path: Path, folder: Path, changes: dict[str, Any]) -> None:
+    learning = {"gp__gate_rounds", "gp__max_expert_rows"}
+    again = {key: value for key, value in changes.items() if key not in learning}
     before = predict(own(tmp_path / "before", folder, **changes))
-    found = predict(own(tmp_path / "after", folder, gp__model=str(before.path), **changes))
+    found = predict(own(tmp_path / "after", folder, gp__model=str(before.path), **again))
     assert not [*found.said(Survey), *found.said(Evaluate), *found.said(Train)]
     assert found.report.rounds == 1 + bool(found.said(Disclose) or found.said(Rows))
     assert found.arrays.keys() == before.arrays.keys()
@@ -372,6 +375,13 @@ def test_models_that_cannot_predict_are_one_line(tmp_path: Path, folder: Path) -
     assert told.startswith("gp.gate=dnn: the run that gp.model names has trained no network")
     with pytest.raises(ResultsError):
         predict(own(tmp_path, folder, gp__model=str(tmp_path / "nothing")))
+    # Of other data: the points have other inputs than the experts.
+    elsewhere = config(
+        tmp_path, scenario="gp-synthetic", cells="part=rules rule=poe gate=knn", gp__rows=300,
+        gp__model=str(before.path),
+    )  # fmt: skip
+    told = outcome_of(elsewhere, 5).refusal
+    assert told.endswith("the experts depth, east: they are not of the same data")
 
 
 def test_without_points_a_model_is_learnt_for_later(tmp_path: Path, folder: Path) -> None:
@@ -471,9 +481,17 @@ def test_real_sites_say_what_simulated_ones_do(tmp_path: Path, folder: Path, cha
         ({"gp__kernel": "banana"}, "gp.kernel: "),
         ({"gp__kernel": "se + "}, "gp.kernel: "),
         ({"gp__kernel": "__import__('os')"}, "gp.kernel: "),
+        ({**EXACT, "gp__aggregation": "poe"}, "gp.covariance is for gp.aggregation=npae: leave it out"),
         (
-            {**EXACT, "gp__aggregation": "poe"},
-            "gp.covariance=inputs is for gp.aggregation=npae; poe needs none",
+            {**EXACT, "gp__landmarks": 8},
+            "gp.landmarks is for gp.aggregation=npae with gp.covariance=sketch: leave it out",
+        ),
+        ({"gp__communication": 0.1}, "gp.communication is for gp.aggregation=grbcm: leave it out"),
+        ({"gp__gate": "all", "gp__experts": "2"}, "gp.experts is for a gate that chooses: leave it out"),
+        ({"gp__gate_rounds": 2}, "gp.gate-rounds is for gp.gate=dnn: leave it out"),
+        (
+            {"gp__fit_rounds": 1000, "gp__candidates": 6},
+            f"gp.fit-rounds times gp.candidates is more than the {MOST_TRIED} that a site tries",
         ),
     ],
 )
@@ -483,6 +501,20 @@ def test_settings_that_cannot_be_met_are_one_line(
     with pytest.raises(FusionError) as told:
         predict(own(tmp_path, folder, **changes))
     assert str(told.value).startswith(line)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"gp__kernel": "matern52"}, {"gp__max_expert_rows": 9}, {"gp__fit_rounds": 2}, {"gp__candidates": 2},
+     {"gp__gate": "dnn", "gp__gate_rounds": 2}],
+)  # fmt: skip
+def test_a_saved_model_is_learnt_no_further(tmp_path: Path, folder: Path, changes: dict[str, Any]) -> None:
+    """What only a run that learns could heed is refused, rather than passed over."""
+    before = predict(own(tmp_path / "before", folder, gp__fit_rounds=1, gp__candidates=1))
+    key = list(changes)[-1].replace("__", ".").replace("_", "-")
+    with pytest.raises(FusionError) as told:
+        predict(own(tmp_path, folder, gp__model=str(before.path), **changes))
+    assert str(told.value) == f"{key} is for a run that learns, not for gp.model: leave it out"
 
 
 def test_all_payloads_are_found_by_their_titles() -> None:

@@ -213,7 +213,8 @@ class GP(FusionStrategy):
             if static:
                 answers = answers.taking(most_important(answers, K))
             made = fused(model, kernel, settings, x, answers, inputs, asking)
-        return Outcome(model, settings, queries, answers, made, kernel.diagonal(theta[:-1], x))
+        prior = kernel.diagonal(theta[:-1], x)
+        return Outcome(model, settings, queries, answers, made, prior, tuple(sorted(shared)))
 
     # -- what a run reports -------------------------------------------------------------------------------------------
 

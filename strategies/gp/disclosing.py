@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from protocols.gp import Disclose, Inputs, Rows, Share
+from protocols.gp import MOST_SHARED, Disclose, Inputs, Rows, Share
 from strategies.conversation import Conversation, Tell
 from strategies.gp.checks import check_inputs, check_rows
 from strategies.gp.federation import Federation
@@ -33,9 +33,13 @@ def shared_rows(federation: Federation, settings: Settings, max_rows: int) -> Co
 
 
 def rows_wanted(federation: Federation, settings: Settings) -> dict[str, int]:
-    """How many rows each site is asked to share, in proportion to those it has."""
+    """How many rows each site is asked to share, in proportion to those it has; as many as it may be asked at most."""
     share = settings.communication or 1 / (federation.M + 1)
-    return {site: max(1, round(share * federation.rows_of(site))) for site in federation.counts}
+
+    def wanted(n: int) -> int:
+        return max(1, min(round(share * n), n // 2, MOST_SHARED * n // federation.n_rows))
+
+    return {site: wanted(federation.rows_of(site)) for site in federation.counts}
 
 
 def disclosed_inputs(federation: Federation, settings: Settings, max_rows: int) -> Conversation[dict[str, Inputs]]:

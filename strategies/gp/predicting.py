@@ -142,7 +142,10 @@ def gather(
         if not asks:
             return _answers(said, wanted, asking.landmarks, there, n_bytes)
         measure = {"queries": float(len(points))}
-        answers: dict[str, Predictions] = yield Tell(asks, check=_check(asks, asking.landmarks), measure=measure)
+        # Who stands in for a site that is lost may refuse, too: what was said by then is no less worth.
+        answers: dict[str, Predictions] = yield Tell(
+            asks, check=_check(asks, asking.landmarks), measure=measure, needed=not said
+        )
         n_bytes += sum(map(_size, asks.values())) + sum(map(_size, answers.values()))
         for site, ask in asks.items():
             for place, expert in enumerate(federation.places[site].tolist()):

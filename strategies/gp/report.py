@@ -98,6 +98,8 @@ class Outcome:
         The predictions, in the agreed units, of an observation.
     prior : ndarray or None
         ``(N,)`` variance of the latent function where nothing is known.
+    shared : tuple of str
+        Sites that have given rows to the communication expert.
     """
 
     model: Model
@@ -106,6 +108,7 @@ class Outcome:
     answers: Answers | None = None
     fused: Fused | None = None
     prior: Float64[np.ndarray, "N"] | None = None
+    shared: tuple[str, ...] = ()
 
     @property
     def mean(self) -> Float64[np.ndarray, "N"]:
@@ -226,7 +229,7 @@ def _notes_on_answers(outcome: Outcome) -> list[str]:
         if unwilling:
             notes.append(f"without the experts of {_joined(unwilling)}, which disclose no inputs (allow-inputs)")
     if dropped:
-        notes.append(f"without the experts of {_joined(dropped)}, which gave no answer; the next took their place")
+        notes.append(f"without the experts of {_joined(dropped)} where they gave no answer; the next took their place")
     alone = int((answers.selected < 0).all(axis=1).sum())
     if alone:
         whose = "communication expert's" if outcome.settings.aggregation == "grbcm" else "prior's"
@@ -241,10 +244,8 @@ def _notes_on_answers(outcome: Outcome) -> list[str]:
     if outcome.settings.disclosed:
         notes.append("sites disclosed the inputs of their rows to the fusion center (gp.covariance=inputs)")
     if outcome.settings.aggregation == "grbcm":
-        given = federation.willing("allow-rows")
-        notes.append(
-            f"rows of {_joined(given)} were shown to all sites, for the communication expert (gp.aggregation=grbcm)"
-        )
+        given = _joined(list(outcome.shared))
+        notes.append(f"rows of {given} were shown to all sites, for the communication expert (gp.aggregation=grbcm)")
     if outcome.settings.gate == "dnn":
         unwilling = sorted(set(federation.counts) - set(federation.willing("allow-gate-training")))
         if unwilling:
