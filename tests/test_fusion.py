@@ -24,16 +24,17 @@ from tests.grid import InProcessGrid, Tamper, config, simulated
 class Asker(FusionStrategy):
     """Asks all sites the same in every round, and from the second on by name if it is to; returns who answered."""
 
-    def __init__(self, *, rounds: int = 3, by_name: bool = False, **common: Any) -> None:
+    def __init__(self, *, rounds: int = 3, by_name: bool = False, needed: bool = True, **common: Any) -> None:
         super().__init__(session="s", **common)
-        self.rounds, self.by_name = rounds, by_name
+        self.rounds, self.by_name, self.needed = rounds, by_name, needed
 
     def conversation(self, repetition: int = 0) -> Conversation[list[list[str]]]:
         told: list[list[str]] = []
         for number in range(self.rounds):
             survey, measure = Survey("row", "salt"), {"bound": -100.0 + number}
-            request = Tell(dict.fromkeys(told[0], survey), measure=measure) if self.by_name and told else None
-            answers = yield request or Broadcast(survey, measure=measure)
+            asks = dict.fromkeys(told[0], survey) if self.by_name and told else None
+            by_name = Tell(asks, measure=measure, needed=self.needed) if asks else None
+            answers = yield by_name or Broadcast(survey, measure=measure)
             told.append(list(answers))
         return told
 
@@ -135,6 +136,19 @@ def test_min_sites_is_needed_in_every_round(tmp_path: Path) -> None:
         match=r"^round 2: 2 of 3 sites answered, min-sites is 3 \(max: no answer within 5 s\)$",
     ):
         Asker(min_sites=3).start(grid(tmp_path, *names, tamper=silent(1, [2])), timeout=5)
+
+
+def test_answers_that_are_not_needed_end_no_run(tmp_path: Path) -> None:
+    names = "amy", "max"
+
+    def tamper(at: int, now: int, reply: Message) -> Message | None:
+        return None if now > 1 else reply
+
+    result = Asker(rounds=2, by_name=True, needed=False).start(grid(tmp_path, *names, tamper=tamper), timeout=5)
+    assert result.outcomes == [[["amy", "max"], []]]
+    assert list(result.missing) == ["amy", "max"]
+    with pytest.raises(FusionError, match=r"^round 2: 0 of 2 sites answered"):
+        Asker(rounds=2, by_name=True).start(grid(tmp_path, *names, tamper=tamper), timeout=5)
 
 
 def test_a_silent_site_is_waited_for_until_the_timeout_and_no_longer(tmp_path: Path, clock: Clock) -> None:

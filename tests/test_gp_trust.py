@@ -687,7 +687,7 @@ def test_nobody_explains_more_than_there_is_to_know(tmp_path: Path, folder: Path
     sure = lying("all", float(np.exp(2 * found.theta[-2])))
     np.testing.assert_allclose(found.arrays["mean"], sure.arrays["mean"], rtol=1e-12)
     np.testing.assert_allclose(found.arrays["std"], sure.arrays["std"], rtol=1e-12)
-    assert (variance >= np.exp(2 * found.theta[-1]) / (20 if "r" in rule else len(SITES))).all()
+    assert (variance >= np.exp(2 * found.theta[-1]) / 20).all()
     assert np.abs(found.predictions[0]).max() < 10
     assert found.metrics["msll"] < 1e4
 

@@ -5,6 +5,8 @@ A site remembers nothing between two asks: whatever it says follows from its row
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 from jaxtyping import Float64
 
@@ -25,7 +27,6 @@ from clients.gp.experts import (
 from clients.site import Site, digest_of
 from numerics.ensemble import Ensemble
 from numerics.gp.gates.network import Network
-from numerics.gp.kernels import Kernel
 from numerics.gp.likelihood import START_LOG_SIGMA, fit_one, theta_bounds
 from numerics.gp.likelihood import evaluate as likelihood
 from numerics.gp.moments import moments_of, pooled
@@ -113,7 +114,7 @@ def check_lines(loaded: Table | Ensemble, config: dict[str, object]) -> list[str
 def survey(ask: Survey, site: Site) -> Moments:
     """The site's experts by their moments, and the hyperparameters it would choose for itself."""
     rows: Measurements = site.shard
-    kernel = kernel_for(ask.kernel, len(rows.features))
+    kernel_for(ask.kernel, len(rows.features))  # one that there is not is refused, whether or not it is fitted
     _hold_to(site, "split", ask.max_rows)
     if ask.max_rows < 1:
         raise SiteFault(Fault.MALFORMED_ASK, "an expert has one row at least")
@@ -122,7 +123,7 @@ def survey(ask: Survey, site: Site) -> Moments:
         theta = information = np.zeros(0)
         if ask.fit:
             units = pooled(found)
-            theta, information = _own_choice(kernel, Part.of(units.inputs(rows.x), units.outputs(rows.y)))
+            theta, information = _own_choice(ask.kernel, Part.of(units.inputs(rows.x), units.outputs(rows.y)))
     return Moments(
         features=rows.features,
         counts=found.counts,
@@ -136,9 +137,10 @@ def survey(ask: Survey, site: Site) -> Moments:
     )
 
 
-def _own_choice(kernel: Kernel, own: Part) -> tuple[Float64[np.ndarray, "p"], Float64[np.ndarray, "q"]]:
+@lru_cache(maxsize=64)  # a few numbers each: the cells of a table ask for the same
+def _own_choice(text: str, own: Part) -> tuple[Float64[np.ndarray, "p"], Float64[np.ndarray, "q"]]:
     """The likeliest hyperparameters of some of the site's rows, and how well all of them would tell."""
-    n = len(own.y)
+    n, kernel = len(own.y), kernel_for(text, own.x.shape[1])
     drawn = np.sort(np.random.default_rng(own.digest).permutation(n)[:_OWN_FIT_ROWS])
     x, y = own.x[drawn], own.y[drawn]
     tried = [fit_one(kernel, x, y, np.append(params, START_LOG_SIGMA)) for params in kernel.starts()]

@@ -64,7 +64,7 @@ def describe(
         "    variance there, and features from which its covariance with other experts follows;",
         f"    of one value of the hyperparameters only, and at {queries} points in a run at most (max-queries)",
         "  Predictions can tell of SINGLE ROWS: a center that means ill can choose hyperparameters and points so that",
-        "    it learns a row's inputs and output. max-queries bounds how many rows: trust the center, or lower it",
+        "    it learns a row's inputs and output. max-queries bounds how much: trust the center, or lower it",
         *[f"  {what}" for key, what in _CONSENTS.items() if _consents(config, key)],
         "",
         "What never leaves this site",
