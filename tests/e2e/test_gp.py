@@ -24,7 +24,8 @@ SITES = ("coast", "hills", "plain")
 
 COLUMNS: dict[str, Value] = {"target": TARGET, "id": "well"}
 
-SHORT: dict[str, Value] = {"protocol": "gp", "min-sites": 3, "gp.fit-rounds": 3, **COLUMNS}
+USED: dict[str, Value] = {"protocol": "gp", "min-sites": 3, **COLUMNS}
+SHORT: dict[str, Value] = {**USED, "gp.fit-rounds": 3}
 """Between SuperNodes a round takes seconds."""
 
 LEAVES = "coast"
@@ -77,7 +78,7 @@ def test_three_sites_in_simulation_and_beside_their_own_files(flower: FlowerHome
 
         later = soundings(30, seed=2).drop(columns=TARGET)
         later.to_csv(tmp_path / "later.csv", index=False)
-        use: dict[str, Value] = {**SHORT, "gp.model": str(learnt), "gp.queries": str(tmp_path / "later.csv")}
+        use: dict[str, Value] = {**USED, "gp.model": str(learnt), "gp.queries": str(tmp_path / "later.csv")}
         predicted = deployed_run(center, tmp_path / "predicted", use)
         told = assert_same(predicted, in_process("predicted-again", use, SITES))
         assert load(predicted)[0].rounds == 1
