@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -24,6 +24,20 @@ def number(config: Config, key: str, default: float, low: float, high: float = n
     if isinstance(value, bool | str) or not low <= value <= high or not np.isfinite(value):
         allowed = f"{low:g} or greater" if np.isinf(high) else f"from {low:g} to {high:g}"
         raise ScenarioError(f"{key} must be a finite number, {allowed}, not {value!r}")
+    return value
+
+
+def choice(config: Config, key: str, choices: Sequence[str]) -> str:
+    """One of some words, the first if the key is empty.
+
+    Raises
+    ------
+    ScenarioError
+        If it is something else.
+    """
+    value = str(config.get(key, "")) or choices[0]
+    if value not in choices:
+        raise ScenarioError(f"{key} must be one of {', '.join(choices)}, not {value!r}")
     return value
 
 

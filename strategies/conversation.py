@@ -149,6 +149,12 @@ def carrying(extra: Mapping[str, Payload], conversation: Conversation[Result]) -
         return cast("Result", stop.value)
 
 
+def asking_nothing(result: Result) -> Conversation[Result]:
+    """A conversation that is over at once, for where one of several is not needed."""
+    yield from ()
+    return result
+
+
 def in_step(*conversations: Conversation[Any]) -> Conversation[tuple[Any, ...]]:
     """Run conversations whose requests name their sites (`Tell`) in the same rounds, in one lane.
 

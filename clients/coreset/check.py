@@ -9,8 +9,9 @@ import numpy as np
 from jaxtyping import Float64, Int64
 
 from clients.coreset.columns import Roles, coloured_blocks, roles_of
-from clients.data import DataError, setting
+from clients.data import setting
 from clients.data.blocks import Blocks, open_blocks
+from clients.data.table import own_number
 from numerics.points import CLUSTERS, LOCATIONS, Block
 
 MIN_WEIGHT = 5
@@ -85,12 +86,7 @@ class _Seen:
 
 def _least(config: Mapping[str, object]) -> int:
     """Fewest rows that a point may stand for: what the run says, or the site where it insists on more."""
-    own = config.get("min-weight", MIN_WEIGHT)
-    if type(own) is not int or own < 1:
-        raise DataError(
-            f"configuration: min-weight must be a whole number, 1 or greater, not {own!r}", "bad-configuration"
-        )
-    return max(own, _whole(config, "coreset.min-weight"))
+    return max(own_number(config, "min-weight", MIN_WEIGHT), _whole(config, "coreset.min-weight"))
 
 
 def _whole(config: Mapping[str, object], key: str) -> int:

@@ -114,6 +114,16 @@ def setting(config: Mapping[str, object], key: str, default: str = "") -> str:
     return value.strip()
 
 
+def own_number(config: Mapping[str, object], key: str, default: int) -> int:
+    """What a site's own configuration sets under `key`; a `DataError` if it is no whole number, 1 or greater."""
+    value = config.get(key, default)
+    if type(value) is not int or value < 1:
+        raise DataError(
+            f"configuration: {key} must be a whole number, 1 or greater, not {value!r}", "bad-configuration"
+        )
+    return value
+
+
 # --- Into a table -------------------------------------------------------------------------------------------------
 
 

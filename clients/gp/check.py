@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from clients.data import DataError, Table, setting
+from clients.data.table import own_number
 from numerics.measurements import Measurements
 
 _CONSENTS = {
@@ -40,7 +41,7 @@ def describe(
         If a key of the site's own configuration is unusable.
     """
     target, d = setting(config, "target"), len(rows.features)
-    least, queries = _whole(config, "min-rows", min_rows), _whole(config, "max-queries", most_queries)
+    least, queries = own_number(config, "min-rows", min_rows), own_number(config, "max-queries", most_queries)
     most = int(str(config.get("gp.max-expert-rows") or 0)) or 2000
     experts = -(-rows.n // most)
     unused = [name for name in table.columns if name not in {*rows.features, target}]
@@ -89,15 +90,6 @@ def _warnings(rows: Measurements, target: str, least: int, experts: int) -> list
     if rows.n // (1 if experts == 1 else 2 * experts) < least:  # a part may be half as large as the mean one
         lines.append(f"  an expert may have fewer than {least} rows (min-rows): this site then takes no part")
     return lines
-
-
-def _whole(config: Mapping[str, object], key: str, default: int) -> int:
-    value = config.get(key, default)
-    if type(value) is not int or value < 1:
-        raise DataError(
-            f"configuration: {key} must be a whole number, 1 or greater, not {value!r}", "bad-configuration"
-        )
-    return value
 
 
 def _consents(config: Mapping[str, object], key: str) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from clients.data import DataError, Table, setting
+from clients.data.table import own_number
 from clients.entities import read_secret
 from clients.residual.agents import Agent, AgentError, parse_agent
 from numerics.columns import Columns
@@ -103,11 +104,7 @@ def _entities(columns: Columns, id_column: str) -> str:
 
 
 def _leaf(agent: Agent, config: Mapping[str, object]) -> str:
-    own = config.get("min-leaf", 1)
-    if type(own) is not int or own < 1:
-        raise DataError(
-            f"configuration: min-leaf must be a whole number, 1 or greater, not {own!r}", "bad-configuration"
-        )
+    own = own_number(config, "min-leaf", 1)
     if _kind(agent) not in ("tree", "trees"):
         return ""
     of_the_run = int(str(config.get("residual.min-leaf") or 0))

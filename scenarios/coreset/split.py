@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from jaxtyping import Int64
 
+from scenarios.common import choice
 from scenarios.registry import Config, ScenarioError
 
 SPLITS = ("random", "column", "colour")
@@ -12,17 +13,8 @@ SPLITS = ("random", "column", "colour")
 
 
 def split_of(config: Config) -> str:
-    """`coreset.split`, at random if it is empty.
-
-    Raises
-    ------
-    ScenarioError
-        If it is something else.
-    """
-    split = str(config.get("coreset.split", "")) or SPLITS[0]
-    if split not in SPLITS:
-        raise ScenarioError(f"coreset.split must be one of {', '.join(SPLITS)}, not {split!r}")
-    return split
+    """`coreset.split`, at random if it is empty."""
+    return choice(config, "coreset.split", SPLITS)
 
 
 def check_rows(name: str, n_rows: int, n_sites: int) -> None:

@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 from jaxtyping import Float64
 
-from scenarios.common import frozen, number, settings_of
+from scenarios.common import choice, frozen, number, settings_of
 from scenarios.registry import Config, ScenarioError
 
 # A world draws from streams of its own: [seed, world, what, ...].
@@ -73,14 +73,5 @@ def rows_of(name: str, config: Config, own: int, most: int) -> int:
 
 
 def split_of(config: Config) -> str:
-    """`gp.split`, k-means if it is empty.
-
-    Raises
-    ------
-    ScenarioError
-        If it is something else.
-    """
-    split = str(config.get("gp.split", "")) or SPLITS[0]
-    if split not in SPLITS:
-        raise ScenarioError(f"gp.split must be one of {', '.join(SPLITS)}, not {split!r}")
-    return split
+    """`gp.split`, k-means if it is empty."""
+    return choice(config, "gp.split", SPLITS)

@@ -27,6 +27,7 @@ from protocols.coreset import (
     Summary,
 )
 from protocols.payload import PayloadError
+from strategies.columns import check_names
 from strategies.conversation import Broadcast, Conversation, Tell
 from strategies.coreset.federation import Federation
 from strategies.coreset.pricing import check_counted, settled
@@ -36,8 +37,6 @@ from strategies.roster import FusionError
 
 __all__ = ["Coreset", "Outcome", "Settings"]
 
-_MOST_NAME = 200
-"""Characters of a column's and of a colour's name: both are shown in log and report."""
 _MOST_COLOURS = 1000
 
 
@@ -129,10 +128,7 @@ class Coreset(FusionStrategy):
             raise PayloadError(answer.title(), field, problem)
 
         for field, names in (("features", answer.features), ("colours", answer.colours)):
-            if not names or len(set(names)) < len(names):
-                refuse(field, "there is none, or one comes twice")
-            if not all(0 < len(name) <= _MOST_NAME and name.isprintable() for name in names):
-                refuse(field, f"a name is longer than {_MOST_NAME} characters, or holds others than printable ones")
+            check_names(answer, field, names)
         H = len(answer.colours)
         if H > _MOST_COLOURS:
             refuse("colours", f"expected {_MOST_COLOURS} at most")

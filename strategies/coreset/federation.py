@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,10 +12,7 @@ from jaxtyping import Float64, Int64
 from numerics.coreset import Coreset, spread, union
 from numerics.fairness.bounds import Bounds
 from protocols.coreset import Summary
-from strategies.roster import FusionError
-
-_SHOWN = 8
-"""Names of columns in one sentence."""
+from strategies.columns import check_enough, columns_of_most
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,20 +48,10 @@ class Federation:
         FusionError
             If as many sites have these columns as have those.
         """
-        (features, most), *others = Counter(answer.features for answer in answers.values()).most_common(2)
-        if others and others[0][1] == most:
-            raise FusionError(
-                f"as many sites have the columns {_listed(features)} as have {_listed(others[0][0])}: name those that"
-                " all of them have in `features`"
-            )
+        features, excluded = columns_of_most({site: answer.features for site, answer in answers.items()}, "columns")
         shown = {site: answer for site, answer in answers.items() if answer.features == features}
         # In an order of their content, so that what is drawn for a point does not depend on what its site is called.
         shown = dict(sorted(shown.items(), key=lambda each: (each[1].points.tobytes(), each[1].colour.tobytes())))
-        excluded = {
-            site: f"left out: its columns are {_listed(answer.features)}; most sites have {_listed(features)}"
-            for site, answer in answers.items()
-            if site not in shown
-        }
         colours = sorted({name for answer in shown.values() for name in answer.colours})
         return cls(shown, features, tuple(colours), scaled, excluded)
 
@@ -76,9 +62,7 @@ class Federation:
 
     def check_enough(self, min_sites: int) -> None:
         """Refuse to go on with fewer than `min_sites` sites."""
-        if len(self.shown) < max(1, min_sites):
-            why = "; ".join(f"{site}: {reason}" for site, reason in self.excluded.items())
-            raise FusionError(f"{len(self.shown)} sites are left to cluster, min-sites is {min_sites} ({why})")
+        check_enough(len(self.shown), min_sites, self.excluded, "cluster")
 
     @cached_property
     def union(self) -> Coreset:
@@ -133,8 +117,3 @@ class Federation:
         """The points as they are clustered."""
         mean, scale = self.units
         return np.asarray((coreset.points - mean) / scale)
-
-
-def _listed(names: tuple[str, ...]) -> str:
-    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return ", ".join(names[:_SHOWN]) + more

@@ -19,7 +19,7 @@ from numerics.gp.scoring import CANDIDATES, MOST_ASKS
 from numerics.measurements import Queries
 from numerics.threads import single_threaded
 from protocols.gp import LARGEST, MOST_TRIED, Inputs, Moments, Rows, Survey
-from strategies.conversation import Broadcast, Conversation, in_step
+from strategies.conversation import Broadcast, Conversation, asking_nothing, in_step
 from strategies.fusion import FusionStrategy
 from strategies.gp.checks import check_moments
 from strategies.gp.disclosing import disclosed_inputs, shared_rows
@@ -121,8 +121,9 @@ class GP(FusionStrategy):
 
     def _disclosures(self, federation: Federation, max_rows: int, queries: Queries | None) -> tuple[Any, Any]:
         """What predictions need of rows; without any predictions nothing is disclosed."""
-        settings = self.settings if queries is not None else replace(self.settings, aggregation="poe")
-        return shared_rows(federation, settings, max_rows), disclosed_inputs(federation, settings, max_rows)
+        if queries is None:
+            return asking_nothing({}), asking_nothing({})
+        return shared_rows(federation, self.settings, max_rows), disclosed_inputs(federation, self.settings, max_rows)
 
     def _learnt(self, repetition: int) -> Conversation[_Learnt]:
         """Take stock, and learn the hyperparameters and the gate."""
@@ -197,7 +198,7 @@ class GP(FusionStrategy):
         inputs: dict[str, Inputs],
         seed: int,
     ) -> Conversation[Outcome]:
-        settings, federation, theta = self.settings, model.federation, model.fit.theta
+        settings, federation = self.settings, model.federation
         kernel = kernel_of(model.kernel, len(federation.features))
         x = federation.units.inputs(queries.x)
         asking = asking_of(model, settings, shared, seed)
@@ -213,8 +214,7 @@ class GP(FusionStrategy):
             if static:
                 answers = answers.taking(most_important(answers, K))
             made = fused(model, kernel, settings, x, answers, inputs, asking)
-        prior = kernel.diagonal(theta[:-1], x)
-        return Outcome(model, settings, queries, answers, made, prior, tuple(sorted(shared)))
+        return Outcome(model, settings, queries, answers, made, tuple(sorted(shared)))
 
     # -- what a run reports -------------------------------------------------------------------------------------------
 

@@ -10,12 +10,10 @@ from jaxtyping import Float64
 from numerics.gp.kernels import kernel_of
 from protocols.gp import CONSENTS, LARGEST, MOST_EXPERTS, MOST_ROWS, Inputs, Moments, Rows
 from protocols.payload import PayloadError
+from strategies.columns import check_names
 from strategies.conversation import Check
 from strategies.gp.federation import Federation
 from strategies.gp.fitting import ROUNDING, is_information, symmetric
-
-_MOST_NAME = 200
-"""Characters of an input's name: it is shown in log and report."""
 
 
 def check_moments(kernel: str) -> Check:
@@ -33,10 +31,7 @@ def _check_moments(answer: Moments) -> None:
         raise PayloadError(answer.title(), field, problem)
 
     names = answer.features
-    if not names or len(set(names)) < len(names):
-        refuse("features", "there is none, or one comes twice")
-    if not all(0 < len(name) <= _MOST_NAME and name.isprintable() for name in names):
-        refuse("features", f"a name is longer than {_MOST_NAME} characters, or holds others than printable ones")
+    check_names(answer, "features", names)
     if answer.means.shape[1] != len(names):
         refuse("means", f"expected {len(names)} inputs, got {answer.means.shape[1]}")
     if not 1 <= len(answer.counts) <= MOST_EXPERTS:

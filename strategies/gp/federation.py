@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,10 +14,8 @@ from numerics.gp import moments as numbers
 from numerics.gp.kernels import Kernel
 from numerics.gp.moments import Units, in_units, joined, pooled
 from protocols.gp import Moments
+from strategies.columns import check_enough, columns_of_most
 from strategies.roster import FusionError
-
-_SHOWN = 8
-"""Names of inputs in one sentence."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,20 +56,10 @@ class Federation:
         """
         if not answers:
             raise FusionError("no site has answered with an expert")
-        (features, most), *others = Counter(answer.features for answer in answers.values()).most_common(2)
-        if others and others[0][1] == most:
-            raise FusionError(
-                f"as many sites have the inputs {_listed(features)} as have {_listed(others[0][0])}: name those that"
-                " all of them have in `features`"
-            )
+        features, excluded = columns_of_most({site: answer.features for site, answer in answers.items()}, "inputs")
         shown = {site: answer for site, answer in answers.items() if answer.features == features}
         # In an order of their content, so that a sum over sites does not depend on what they are called.
         shown = dict(sorted(shown.items(), key=lambda each: _content(each[1])))
-        excluded = {
-            site: f"left out: its inputs are {_listed(answer.features)}; most sites have {_listed(features)}"
-            for site, answer in answers.items()
-            if site not in shown
-        }
         together = joined([own_moments(answer) for answer in shown.values()])
         units = pooled(together)
         counts = {site: answer.counts for site, answer in shown.items()}
@@ -81,9 +68,7 @@ class Federation:
 
     def check_enough(self, min_sites: int) -> None:
         """Refuse to go on with fewer than `min_sites` sites."""
-        if len(self.counts) < max(1, min_sites):
-            why = "; ".join(f"{site}: {reason}" for site, reason in self.excluded.items())
-            raise FusionError(f"{len(self.counts)} sites are left to predict, min-sites is {min_sites} ({why})")
+        check_enough(len(self.counts), min_sites, self.excluded, "predict")
 
     # -- who is who ---------------------------------------------------------------------------------------------------
 
@@ -200,8 +185,3 @@ def own_choice(answer: Moments, kernel: Kernel, units: Units) -> Float64[np.ndar
     output = own.y_scale / units.y_scale if moments.output_varies else 1.0
     params = kernel.rescaled(answer.theta[:-1], inputs, output)
     return None if params is None else np.append(params, answer.theta[-1] + np.log(output))
-
-
-def _listed(names: tuple[str, ...]) -> str:
-    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return ", ".join(names[:_SHOWN]) + more

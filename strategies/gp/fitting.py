@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from jaxtyping import Float64
@@ -70,7 +69,14 @@ def symmetric(upper: Float64[np.ndarray, "... q"], size: int) -> Float64[np.ndar
 
 
 def fit(
-    federation: Federation, kernel: Kernel, text: str, first: Float64[np.ndarray, "s p"], max_rows: int, **search: Any
+    federation: Federation,
+    kernel: Kernel,
+    text: str,
+    first: Float64[np.ndarray, "s p"],
+    max_rows: int,
+    *,
+    candidates: int,
+    most_asks: int,
 ) -> Conversation[Fit]:
     """Maximise the sum of the experts' log marginal likelihoods (papers/gp_experts.txt, eq. 1).
 
@@ -84,29 +90,29 @@ def fit(
         ``(s, p)`` where to begin.
     max_rows : int
         Of an expert.
-    **search
+    candidates, most_asks : int
         Of `Scoring`.
     """
     with single_threaded():  # the same candidates wherever the center runs
-        scoring = Scoring(theta_bounds(kernel), first, **search)
+        scoring = Scoring(theta_bounds(kernel), first, candidates=candidates, most_asks=most_asks)
     # Sites go by their place, for a sum over them must not depend on their names.
     place = {site: f"{number:06d}" for number, site in enumerate(federation.counts)}
-    rows = {place[site]: federation.rows_of(site) for site in federation.counts}
+    rows = {site: federation.rows_of(site) for site in place}
+    rows_at = {place[site]: n for site, n in rows.items()}
     while not scoring.done:
         thetas = scoring.candidates
         asks = {site: Evaluate(**federation.agreed(site, max_rows), kernel=text, thetas=thetas) for site in place}
         measure = {"log_likelihood": scoring.value} if scoring.asks else {}
-        check = _check_likelihood(thetas, {site: federation.rows_of(site) for site in place})
-        answers: dict[str, Likelihood] = yield Tell(asks, check=check, measure=measure)
+        answers: dict[str, Likelihood] = yield Tell(asks, check=_check_likelihood(thetas, rows), measure=measure)
         if not answers:
             raise FusionError("no site answers with the likelihood of its outputs")
         with single_threaded():
-            scoring.tell({place[site]: _evaluations(answer) for site, answer in answers.items()}, rows)
+            scoring.tell({place[site]: _evaluations(answer) for site, answer in answers.items()}, rows_at)
         if not np.isfinite(scoring.value):
             raise FusionError(
                 "the likelihood can be computed with no hyperparameters that were tried: try another gp.kernel"
             )
-    converged = scoring.asks < search["most_asks"] or max(scoring.gain, scoring.promised) <= TOLERANCE
+    converged = scoring.asks < most_asks or max(scoring.gain, scoring.promised) <= TOLERANCE
     return Fit(scoring.theta, scoring.value, scoring.asks, converged)
 
 

@@ -46,12 +46,11 @@ def asking_of(model: Model, settings: Settings, shared: Mapping[str, Rows], seed
 def ranked(model: Model, kernel: Kernel, settings: Settings, x: Float64[np.ndarray, "N d"]) -> Int64[np.ndarray, "N M"]:
     """All experts in the order in which each point wants them."""
     experts = model.federation.experts
-    lengths = kernel.lengths(model.fit.theta[:-1])
     if settings.gate == "dnn":
         network = Network(x.shape[1], len(experts.counts))
         return ranking(network.log_probabilities(model.network, x))
     if settings.gate == "gaussian":
-        return ranking(discriminant.scores(x, experts, lengths))
+        return ranking(discriminant.scores(x, experts, kernel.lengths(model.fit.theta[:-1])))
     return ranking(nearest.scores(x, experts))
 
 

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from jaxtyping import Float64, Shaped
 
-from numerics.gp.kernels import LENGTH_BOUNDS, kernel_of
+from numerics.gp.kernels import kernel_of
 from numerics.gp.rules import Fused
 from numerics.gp.scores import coverage, msll, smse
 from numerics.measurements import Queries
+from strategies.columns import listed
 from strategies.gp.federation import Federation
 from strategies.gp.fitting import Fit
 from strategies.gp.predicting import Answers
@@ -96,8 +97,6 @@ class Outcome:
         What the experts said of them, in the agreed units.
     fused : Fused or None
         The predictions, in the agreed units, of an observation.
-    prior : ndarray or None
-        ``(N,)`` variance of the latent function where nothing is known.
     shared : tuple of str
         Sites that have given rows to the communication expert.
     """
@@ -107,8 +106,15 @@ class Outcome:
     queries: Queries | None = None
     answers: Answers | None = None
     fused: Fused | None = None
-    prior: Float64[np.ndarray, "N"] | None = None
     shared: tuple[str, ...] = ()
+
+    @property
+    def prior(self) -> Float64[np.ndarray, "N"]:
+        """Variance of the latent function where nothing is known, in the agreed units."""
+        assert self.queries is not None
+        federation, theta = self.model.federation, self.model.fit.theta
+        kernel = kernel_of(self.model.kernel, len(federation.features))
+        return kernel.diagonal(theta[:-1], federation.units.inputs(self.queries.x))
 
     @property
     def mean(self) -> Float64[np.ndarray, "N"]:
@@ -200,18 +206,17 @@ def _notes_on_fit(model: Model) -> list[str]:
         )
     features = model.federation.features
     lengths = kernel_of(model.kernel, len(features)).lengths(model.fit.theta[:-1])
-    idle = [name for name, length in zip(features, lengths, strict=True) if length >= min(_HARDLY, LENGTH_BOUNDS[1])]
+    idle = [name for name, length in zip(features, lengths, strict=True) if length >= _HARDLY]
     if idle:
-        more = f" and {len(idle) - _SHOWN} more" if len(idle) > _SHOWN else ""
-        notes.append(f"inputs that hardly matter (the function is the same far along them): {_joined(idle)}{more}")
+        notes.append(f"inputs that hardly matter (the function is the same far along them): {_told(idle)}")
     constant = [name for name, varies in zip(features, model.federation.varies, strict=True) if not varies]
     if constant:
-        notes.append(f"inputs that are the same in every row: {_joined(constant)}")
+        notes.append(f"inputs that are the same in every row: {_told(constant)}")
     within = np.einsum("mdd->d", model.federation.experts.covariances) > 0
     between = [name for name, v, w in zip(features, model.federation.varies, within, strict=True) if v and not w]
     if between:
         notes.append(
-            f"inputs that differ between experts and are the same within each: {_joined(between)}; nothing tells how"
+            f"inputs that differ between experts and are the same within each: {_told(between)}; nothing tells how"
             " far such an input reaches, and its length is what the search began with"
         )
     return notes
@@ -219,7 +224,7 @@ def _notes_on_fit(model: Model) -> list[str]:
 
 def _notes_on_answers(outcome: Outcome) -> list[str]:
     answers, federation = outcome.answers, outcome.model.federation
-    if answers is None or outcome.fused is None or outcome.prior is None:
+    if answers is None or outcome.fused is None:
         return ["there were no query points: gp.model names these results in a later run, with gp.queries"]
     notes = []
     dropped = sorted({federation.site_of[expert] for expert in np.flatnonzero(~answers.there)})
@@ -227,37 +232,38 @@ def _notes_on_answers(outcome: Outcome) -> list[str]:
         unwilling = sorted(set(federation.counts) - set(federation.willing("allow-inputs")))
         dropped = [site for site in dropped if site not in unwilling]
         if unwilling:
-            notes.append(f"without the experts of {_joined(unwilling)}, which disclose no inputs (allow-inputs)")
+            notes.append(f"without the experts of {_told(unwilling)}, which disclose no inputs (allow-inputs)")
     if dropped:
-        notes.append(f"without the experts of {_joined(dropped)} where they gave no answer; the next took their place")
+        notes.append(f"without the experts of {_told(dropped)} where they gave no answer; the next took their place")
     alone = int((answers.selected < 0).all(axis=1).sum())
     if alone:
         whose = "communication expert's" if outcome.settings.aggregation == "grbcm" else "prior's"
         notes.append(f"at {alone} points no expert was left: the prediction there is the {whose}")
     noise = np.exp(2 * outcome.model.fit.theta[-1])
-    unknown = int((outcome.fused.variance - noise > _UNKNOWN_SHARE * outcome.prior).sum())
+    prior = outcome.prior
+    unknown = int((outcome.fused.variance - noise > _UNKNOWN_SHARE * prior).sum())
     if unknown:
         notes.append(
-            f"{unknown} of {len(outcome.prior)} points lie where the experts know next to nothing: the prediction there"
+            f"{unknown} of {len(prior)} points lie where the experts know next to nothing: the prediction there"
             " is about the mean of all outputs, and its deviation says so"
         )
     if outcome.settings.disclosed:
         notes.append("sites disclosed the inputs of their rows to the fusion center (gp.covariance=inputs)")
     if outcome.settings.aggregation == "grbcm":
-        given = _joined(list(outcome.shared))
+        given = _told(outcome.shared)
         notes.append(f"rows of {given} were shown to all sites, for the communication expert (gp.aggregation=grbcm)")
     if outcome.settings.gate == "dnn":
         unwilling = sorted(set(federation.counts) - set(federation.willing("allow-gate-training")))
         if unwilling:
             notes.append(
-                f"the gate was trained without the rows of {_joined(unwilling)} (allow-gate-training): points drawn"
+                f"the gate was trained without the rows of {_told(unwilling)} (allow-gate-training): points drawn"
                 " from their moments stood in"
             )
     return notes
 
 
-def _joined(names: list[str]) -> str:
-    return ", ".join(names[:_SHOWN])
+def _told(names: Sequence[str]) -> str:
+    return listed(names, _SHOWN)
 
 
 def answers_csv(outcome: Outcome) -> bytes:

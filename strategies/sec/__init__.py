@@ -15,6 +15,7 @@ from numerics.meta_clustering import choose_landmarks
 from protocols.models import ModelError, check_model
 from protocols.payload import PayloadError
 from protocols.sec import LARGEST_ERROR, MOST_ROWS, Errors, Exchange, Fitted, Losses, Predict, Select
+from strategies.columns import check_names
 from strategies.conversation import Broadcast, Conversation, Tell
 from strategies.fusion import FusionStrategy
 from strategies.roster import FusionError
@@ -27,8 +28,8 @@ __all__ = ["SEC", "Outcome", "Settings"]
 
 logger = logging.getLogger("flwr")
 
-_MOST_METHOD = _MOST_NAME = 200
-"""Characters of a method's description, and of an input's name: both are shown in log and report."""
+_MOST_METHOD = 200
+"""Characters of a method's description: it is shown in log and report."""
 
 
 @dataclass(frozen=True)
@@ -162,10 +163,7 @@ class SEC(FusionStrategy):
             refuse("error", f"expected a mean squared error from 0 to {LARGEST_ERROR:g}")
         if len(answer.method) > _MOST_METHOD or not answer.method.isprintable():
             refuse("method", f"is longer than {_MOST_METHOD} characters, or holds others than printable ones")
-        if not answer.features or len(set(answer.features)) < len(answer.features):
-            refuse("features", "there is none, or one comes twice")
-        if not all(0 < len(name) <= _MOST_NAME and name.isprintable() for name in answer.features):
-            refuse("features", f"a name is longer than {_MOST_NAME} characters, or holds others than printable ones")
+        check_names(answer, "features", answer.features)
         expected = len(answer.features) + 1 if self.settings.pooled else 0
         if len(answer.mean) != expected:
             refuse("mean", f"expected {expected} numbers, got {len(answer.mean)}")
