@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import importlib
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from flwr.app import Context, Message
@@ -60,7 +60,10 @@ def handle(message: Message, context: Context) -> Message:
         ask = read_ask(message.content)
         number = ask.round
         site = Site.open(name, context, ask)
-        content = write_answer(Answer(name, number, 0, _answer_all(ask, site)))
+        for earlier, parcels in ask.history:
+            _answer_all(parcels, site.in_round(earlier))
+            site.went_through(earlier)
+        content = write_answer(Answer(name, number, 0, _answer_all(ask.parcels, site)))
         site.close()
     except Exception as error:  # nothing of it may travel: its text can hold private values
         fault = _fault_of(error, asked=ask is not None)
@@ -71,9 +74,9 @@ def handle(message: Message, context: Context) -> Message:
     return Message(content, reply_to=message)
 
 
-def _answer_all(ask: Ask, site: Site) -> list[Parcel]:
+def _answer_all(asked: Sequence[Parcel], site: Site) -> list[Parcel]:
     parcels = []
-    for parcel in ask.parcels:
+    for parcel in asked:
         handler = handler_of(type(parcel.payload))
         answer = handler(parcel.payload, site.in_lane(parcel.lane))
         if type(answer) is not parcel.payload.answer:

@@ -102,6 +102,23 @@ class MemoryStore:
             array.flags.writeable = False  # changed in place, it would no longer be the state before this round
         return dict(self._base.arrays)
 
+    def forget(self) -> Arrays:
+        """Begin anew, from no memory at all: what is kept cannot be used, and is deleted."""
+        for newest in (True, False):
+            if _round_of(self._state, self._session, newest=newest) is not None:
+                for name in _names(newest):
+                    del self._state[name]
+        for path in self._files().values():
+            path.unlink(missing_ok=True)
+        self._base = Generation()
+        return {}
+
+    def settle(self, number: int, arrays: Arrays) -> None:
+        """Take `arrays` as the state after an earlier round, without keeping it: the next round starts from it."""
+        self._base = Generation(number, dict(arrays))
+        for array in self._base.arrays.values():
+            array.flags.writeable = False
+
     def store(self, number: int, arrays: Arrays) -> None:
         """Keep `arrays` as the state after round `number`, and the state it came from as the one before.
 

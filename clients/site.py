@@ -143,9 +143,17 @@ class Site:
             session=ask.session,
             lane="0",
             pledges=Pledges(context.state, context.run_id),
-            _arrays=store.load(ask.round) if ask.parcels else {},
+            _arrays=_remembered(store, ask),
             _store=store,
         )
+
+    def in_round(self, number: int) -> Site:
+        """The same site in an earlier round of the run, which it goes through again."""
+        return replace(self, round=number)
+
+    def went_through(self, number: int) -> None:
+        """An earlier round has been answered again: the next one starts from what it left."""
+        self._store.settle(number, self._arrays)
 
     def in_lane(self, lane: str) -> Site:
         """The same site in another lane, with the settings of that lane's cell of the scenario's table."""
@@ -260,6 +268,13 @@ class Site:
                 file.write(f"round {number}\n{traceback.format_exc()}\n")
         except OSError:
             pass  # a full disk must not keep the site from saying that it failed
+
+
+def _remembered(store: MemoryStore, ask: Ask) -> Arrays:
+    """What an ask starts from; of one that brings its history, nothing."""
+    if ask.history:
+        return store.forget()
+    return store.load(ask.round) if ask.parcels else {}
 
 
 def digest_of(value: Any) -> list[int]:

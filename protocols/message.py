@@ -3,19 +3,25 @@
 Envelope of an ask: session (the run whose memory a site is to use), round, seed. Envelope of an answer: the site's
 name, the round, and a fault code (0: none). A parcel is a payload and the lane it belongs to: lanes are conversations
 that share their rounds, such as the repetitions of an experiment or the restarts of a fit (``"2"``, ``"2.0"``).
+
+An ask to a site that has lost its memory begins with its history: what the site was asked, and answered, in earlier
+rounds of the run. It answers that again, for itself, and so comes to remember what it did.
 """
 
 from __future__ import annotations
 
+import hashlib
 import importlib
+import json
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeGuard, cast
 
 from flwr.app import ArrayRecord, ConfigRecord, RecordDict
 
 from protocols import PROTOCOLS
+from protocols.faults import slug_of
 from protocols.payload import FieldSpec, Payload, PayloadError, decode, encode, shorten, specs
 
 ENVELOPE = "envelope"
@@ -23,6 +29,7 @@ _ASK_KEYS: dict[str, type] = {"session": str, "round": int, "seed": int}
 _ANSWER_KEYS: dict[str, type] = {"site": str, "round": int, "fault": int}
 _SESSION = re.compile(r"[A-Za-z0-9_-]{0,64}")
 """A session's name becomes part of a file name at the site."""
+_ROUND = re.compile(r"[1-9][0-9]{0,8}")
 _LANE = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9}){0,7}")
 
 
@@ -34,6 +41,10 @@ class Parcel:
     payload: Payload
 
 
+Past = tuple[int, Sequence[Parcel]]
+"""An earlier round, and what a site was asked in it."""
+
+
 @dataclass(frozen=True)
 class Ask:
     """Content of a message from the fusion center to a site."""
@@ -42,6 +53,7 @@ class Ask:
     round: int
     seed: int
     parcels: Sequence[Parcel]
+    history: Sequence[Past] = ()
 
 
 @dataclass(frozen=True)
@@ -56,7 +68,8 @@ class Answer:
 
 def write_ask(ask: Ask) -> RecordDict:
     """Encode an ask."""
-    return _write({"session": ask.session, "round": ask.round, "seed": ask.seed}, ask.parcels)
+    past = [(str(number), parcel) for number, parcels in ask.history for parcel in parcels]
+    return _write({"session": ask.session, "round": ask.round, "seed": ask.seed}, ask.parcels, past)
 
 
 def write_answer(answer: Answer) -> RecordDict:
@@ -72,11 +85,18 @@ def read_ask(content: RecordDict) -> Ask:
     for key in ("round", "seed"):
         if envelope[key] < 0:
             raise PayloadError(ENVELOPE, key, "is negative")
-    parcels = _parcels(content, lambda _, title: find(title))
-    for parcel in parcels:
+    past: dict[int, list[Parcel]] = {}
+    parcels: list[Parcel] = []
+    for number, parcel in _parcels(content, lambda _, title: find(title)):
         if not _LANE.fullmatch(parcel.lane):
             raise PayloadError(parcel.payload.title(), "lane", "is not numbers with dots between them")
-    return Ask(parcels=parcels, **envelope)
+        if not number:
+            parcels.append(parcel)
+        elif _ROUND.fullmatch(number) and max(past, default=1) <= int(number) < envelope["round"] and not parcels:
+            past.setdefault(int(number), []).append(parcel)
+        else:
+            raise PayloadError(parcel.payload.title(), "round", "is not one before this, in order")
+    return Ask(parcels=parcels, history=tuple(past.items()), **envelope)
 
 
 def read_envelope(content: RecordDict) -> Answer:
@@ -109,10 +129,13 @@ def read_answer(content: RecordDict, expected: Sequence[Parcel]) -> Answer:
             )
         return kind
 
-    parcels = _parcels(content, answer_to)
+    numbered = _parcels(content, answer_to)
+    parcels = [parcel for _, parcel in numbered]
     if len(parcels) != len(expected):
         raise PayloadError(ENVELOPE, "parcels", f"expected {len(expected)}, got {len(parcels)}")
-    for got, ask in zip(parcels, expected, strict=True):
+    for (number, got), ask in zip(numbered, expected, strict=True):
+        if number:
+            raise PayloadError(got.payload.title(), "round", "is said of the whole answer, not of a part")
         if got.lane != ask.lane:
             raise PayloadError(got.payload.title(), "lane", f"expected {ask.lane!r}, got {shorten(got.lane)!r}")
     return replace(answer, parcels=parcels)
@@ -134,17 +157,30 @@ def ledger_lines(
     """What a message carried: a line for the envelope and one for every payload, with the bytes of every field.
 
     Bytes are those of the encoded records: an array's numbers as they are, and the serialized ConfigRecord that holds
-    the scalars. Flower's own message header is not counted.
+    the scalars. Flower's own message header is not counted. What a site sent has its `digest` too, as ``sha256``, and
+    the line of an envelope that says why there is no answer has that as ``fault``: site and fusion center write these
+    lines from the same records, and can compare them.
     """
     base = {"round": round_number, "direction": direction, "site": site}
-    yield {**base, "lane": "", "payload": ENVELOPE, "fields": {}, "bytes": _scalar_bytes(content, ENVELOPE)}
+    signed = direction == "from_site"
+    code = cast("int", _record(content, ENVELOPE).get("fault", 0))
+    yield {
+        **base,
+        "lane": "",
+        "payload": ENVELOPE,
+        "fields": {},
+        "bytes": _scalar_bytes(content, ENVELOPE),
+        **({"sha256": digest(content, ENVELOPE)} if signed else {}),
+        **({"fault": slug_of(code)} if code else {}),
+    }
     for place, parcel in enumerate(parcels):
         arrays = _array(content, f"{place}.arrays") or ArrayRecord()
         described = {
             name: _describe(name, spec, parcel.payload, arrays) for name, spec in specs(type(parcel.payload)).items()
         }
         total = _scalar_bytes(content, f"{place}.scalars") + sum(len(array.data) for array in arrays.values())
-        yield {**base, "lane": parcel.lane, "payload": parcel.payload.title(), "fields": described, "bytes": total}
+        line = {**base, "lane": parcel.lane, "payload": parcel.payload.title(), "fields": described, "bytes": total}
+        yield {**line, "sha256": digest(content, str(place))} if signed else line
 
 
 def refused_line(content: RecordDict, *, round_number: int, direction: str, site: str) -> dict[str, Any]:
@@ -153,16 +189,46 @@ def refused_line(content: RecordDict, *, round_number: int, direction: str, site
     return {**base, "lane": "", "payload": "refused", "fields": {}, "bytes": encoded_bytes(content)}
 
 
+def digest(content: RecordDict, part: str) -> str:
+    """SHA-256 of the envelope, or of a parcel, whatever the order of its records.
+
+    Of this text and what follows it: ``{"arrays": [[name, dtype, shape, bytes], ...], "payload": title, "scalars":
+    {...}}`` in JSON as Python writes it with sorted keys and without spaces, arrays in the order of their names; a line
+    feed; the arrays' numbers as they cross, one array behind the other. A parcel's lane is no part of it.
+
+    Parameters
+    ----------
+    content : RecordDict
+        A message that keeps its contract.
+    part : str
+        ``envelope``, or the parcel's place.
+    """
+    scalars = dict(_record(content, ENVELOPE if part == ENVELOPE else f"{part}.scalars"))
+    title = ENVELOPE if part == ENVELOPE else cast("list[str]", scalars.pop("parcel"))[1]
+    arrays = dict(sorted((_array(content, f"{part}.arrays") or {}).items()))
+    described = [[name, array.dtype, list(array.shape), len(array.data)] for name, array in arrays.items()]
+    about = {"arrays": described, "payload": title, "scalars": scalars}
+    found = hashlib.sha256(json.dumps(about, sort_keys=True, separators=(",", ":")).encode() + b"\n")
+    for array in arrays.values():
+        found.update(array.data)
+    return found.hexdigest()
+
+
 def encoded_bytes(content: RecordDict) -> int:
-    """Bytes of all records of a message, as the ledger counts them."""
+    """Bytes of all records of a message, as the ledger counts them, whatever they are."""
     arrays = sum(len(array.data) for record in content.array_records.values() for array in record.values())
-    return arrays + sum(_scalar_bytes(content, name) for name in content.config_records)
+    return arrays + sum(_scalar_bytes(content, name) for name in (*content.config_records, *content.metric_records))
 
 
 def _config(content: RecordDict, name: str) -> ConfigRecord | None:
     """The ConfigRecord of that name; `content.config_records` would copy all of them together at each access."""
     record = content.get(name)
     return record if isinstance(record, ConfigRecord) else None
+
+
+def _record(content: RecordDict, name: str) -> ConfigRecord:
+    """The same where it is known to be there."""
+    return cast("ConfigRecord", content[name])
 
 
 def _array(content: RecordDict, name: str) -> ArrayRecord | None:
@@ -188,11 +254,12 @@ def _describe(name: str, spec: FieldSpec, payload: Payload, arrays: ArrayRecord)
     return {"shape": [], "dtype": spec.kind, "bytes": size}
 
 
-def _write(envelope: dict[str, Any], parcels: Sequence[Parcel]) -> RecordDict:
+def _write(envelope: dict[str, Any], parcels: Sequence[Parcel], past: Sequence[tuple[str, Parcel]] = ()) -> RecordDict:
+    """Records of a message; parcels of the past come first, each with its round in the label."""
     content = RecordDict({ENVELOPE: ConfigRecord(envelope)})
-    for place, parcel in enumerate(parcels):
+    for place, (number, parcel) in enumerate([*past, *(("", parcel) for parcel in parcels)]):
         scalars, arrays = encode(parcel.payload)
-        scalars["parcel"] = [parcel.lane, parcel.payload.title()]
+        scalars["parcel"] = [parcel.lane, parcel.payload.title(), *([number] if number else [])]
         content[f"{place}.scalars"] = scalars
         content[f"{place}.arrays"] = arrays
     return content
@@ -211,7 +278,8 @@ def _envelope(content: RecordDict, keys: dict[str, type]) -> dict[str, Any]:
     return {key: record[key] for key in keys}
 
 
-def _parcels(content: RecordDict, class_of: Callable[[int, str], type[Payload]]) -> list[Parcel]:
+def _parcels(content: RecordDict, class_of: Callable[[int, str], type[Payload]]) -> list[tuple[str, Parcel]]:
+    """The parcels in order, each with the round that its label names; empty: the message's own."""
     count, odd = divmod(len(content) - 1, 2)
     names = {f"{place}.{part}" for place in range(count) for part in ("scalars", "arrays")}
     if odd or set(content) != names | {ENVELOPE}:
@@ -221,9 +289,16 @@ def _parcels(content: RecordDict, class_of: Callable[[int, str], type[Payload]])
         scalars = _config(content, f"{place}.scalars")
         arrays = _array(content, f"{place}.arrays")
         label = None if scalars is None else scalars.get("parcel")
-        if scalars is None or arrays is None or not isinstance(label, list) or len(label) != 2:
+        if scalars is None or arrays is None or not _is_label(label):
             raise PayloadError(ENVELOPE, "parcels", f"parcel {place} has no lane and title")
-        lane, title = map(str, label)
+        lane, title, number = (*label, "")[:3]
         rest = ConfigRecord({key: value for key, value in scalars.items() if key != "parcel"})
-        parcels.append(Parcel(lane, decode(class_of(place, title), rest, arrays)))
+        parcels.append((number, Parcel(lane, decode(class_of(place, title), rest, arrays))))
     return parcels
+
+
+def _is_label(label: object) -> TypeGuard[list[str]]:
+    """Lane and title of a parcel, and the round of one that belongs to the past."""
+    if not isinstance(label, list) or not all(isinstance(each, str) for each in label):
+        return False
+    return len(label) == 2 or (len(label) == 3 and bool(label[2]))

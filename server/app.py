@@ -28,7 +28,7 @@ from server.evaluation import Evaluation, evaluate
 from server.report import figures, ledger_summary
 from server.results import Report, ResultsDirectory, ResultsError, versions
 from strategies.checkpoint import Checkpoint, CheckpointError
-from strategies.fusion import FusionResult, FusionStrategy, Reference, connected_nodes
+from strategies.fusion import MEGABYTE, FusionResult, FusionStrategy, Reference, connected_nodes
 from strategies.roster import FusionError
 from strategies.table import Table
 
@@ -42,7 +42,7 @@ REFUSALS = (CheckpointError, ConfigError, DataError, FusionError, ResultsError, 
 _EARLIER = {"gp": experts_to_ask, "residual": ensemble_to_use, "sec": clustering_to_join}
 """By protocol, what reads an earlier run's results that this one goes on from."""
 
-_NOT_OF_THE_RUN = {"output-dir", "resume-from", "min-sites", "round-timeout"}
+_NOT_OF_THE_RUN = {"max-payload-mb", "min-sites", "output-dir", "resume-from", "round-timeout"}
 """Keys that a resumed run may change: they do not touch the result."""
 
 
@@ -89,6 +89,7 @@ def run(grid: Grid, context: Context) -> Path:
             min_sites=config["min-sites"],
             n_sites=n_sites,
             checkpoint=checkpoint,
+            max_payload=int(config["max-payload-mb"] * MEGABYTE),
         )
         strategy.summary()
         started = True
@@ -248,9 +249,17 @@ def _report(
         ledger=ledger_summary(result.ledger),
         versions=versions(),
         missing=missing,
-        notes=evaluation.notes,
+        notes=[*evaluation.notes, *_rebuilt(result)],
         config=dict(config),
         command=_command(config, len(result.sites)),
         convergence=result.convergence,
         session=strategy.session,
     )
+
+
+def _rebuilt(result: FusionResult) -> list[str]:
+    """A sentence for every site that lost its memory and came by it again."""
+    return [
+        f"{site} lost its memory, was asked everything again in round {', '.join(map(str, rounds))}, and remembered"
+        for site, rounds in sorted(result.rebuilt.items())
+    ]

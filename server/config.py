@@ -68,6 +68,7 @@ KEYS: dict[str, Key] = {
     "resume-from": Key(str, "results directory of an interrupted run to go on with"),
     "min-sites": Key(int, "sites that must be connected at the start and answer every round", **_AT_LEAST_1),
     "round-timeout": Key(float, "seconds to wait for a round's answers", **_POSITIVE),
+    "max-payload-mb": Key(float, "largest answer of a site that is accepted, in megabytes", **_POSITIVE),
     "protocol": Key(
         str, "protocol to run on the parties' own data; empty: run the scenario", **_one_of("", *PROTOCOLS)
     ),

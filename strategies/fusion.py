@@ -15,7 +15,7 @@ from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Strategy
 
 from protocols.faults import describe, usable_name
-from protocols.message import Ask, Parcel, ledger_lines, read_answer, refused_line, write_ask
+from protocols.message import Ask, Parcel, encoded_bytes, ledger_lines, read_answer, refused_line, write_ask
 from protocols.payload import PayloadError
 from strategies.checkpoint import Checkpoint, SavedRound
 from strategies.conversation import (
@@ -30,12 +30,15 @@ from strategies.conversation import (
     sort_answers,
     together,
 )
+from strategies.history import Histories, forgetful_site
 from strategies.result import FusionResult, Reference
 from strategies.roster import FusionError, Roster
 
 __all__ = ["FusionResult", "FusionStrategy", "Reference", "connected_nodes"]
 
 logger = logging.getLogger("flwr")
+
+MEGABYTE = 10**6
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.01, 0.25
 """Seconds between two looks for replies: short at first, so that a quick round is not rounded up to a polling step."""
@@ -61,6 +64,8 @@ class FusionStrategy(Strategy):
         Name under which the sites keep their memory of this run.
     checkpoint : Checkpoint or None
         Where answers are kept; rounds it already holds are replayed first.
+    max_payload : int
+        Bytes of an answer at most; a larger one is refused. 0: no limit.
     at_once : int
         How many repetitions share their rounds; 0: all. A site answers for so many in one message.
     reference : Reference
@@ -76,6 +81,7 @@ class FusionStrategy(Strategy):
         n_sites: int = 0,
         session: str = "",
         checkpoint: Checkpoint | None = None,
+        max_payload: int = 0,
         at_once: int = 0,
         reference: Reference | None = None,
     ) -> None:
@@ -87,15 +93,18 @@ class FusionStrategy(Strategy):
         self.n_sites = n_sites
         self.session = checkpoint.session if checkpoint else session
         self.checkpoint = checkpoint
+        self.max_payload = max_payload
         self._conversation: Conversation[dict[str, Any]] = together({})
         self._request: Request | None = None
         self._flat: dict[str, Broadcast | Tell] = {}
         self._roster = Roster()
         self._greeted: set[int] = set()
         self._silent: set[str] = set()
+        self._reminded: set[str] = set()
         self._measure: Mapping[str, float] = {}
         self._asked: dict[int, str] = {}
         self._sent: dict[int, tuple[RecordDict, list[Parcel]]] = {}
+        self._histories = Histories()
         self._result = FusionResult()
         self._round_started = 0.0
         self._timeout = 0.0
@@ -199,7 +208,8 @@ class FusionStrategy(Strategy):
             self._greet_if_needed(grid, timeout)
             number += 1
             messages = list(self.configure_train(number, ArrayRecord(), ConfigRecord(), grid))
-            self.aggregate_train(number, self._exchange(grid, messages, timeout))
+            replies = self._exchange(grid, messages, timeout)
+            self.aggregate_train(number, self._remind(grid, number, replies, timeout))
         self._result.seconds = time.monotonic() - started
         self._result.rounds = number
         self._result.sites = self.sites
@@ -210,6 +220,7 @@ class FusionStrategy(Strategy):
         self._conversation = together(lanes, self.at_once)
         self._result = FusionResult()
         self._roster = Roster()
+        self._histories = Histories()
         self._silent.clear()
         self._measure = {}
         self._advance(None)
@@ -267,12 +278,39 @@ class FusionStrategy(Strategy):
             self._result.ledger += ledger_lines(answer, [], round_number=0, direction="from_site", site=site)
         self._note(0, failures, contents)
 
+    def _remind(self, grid: Grid, number: int, replies: list[Message], timeout: float) -> list[Message]:
+        """Ask sites that have lost their memory once more, together with all that they were asked before.
+
+        Their answers then stand in the place of their refusals.
+        """
+        again: dict[int, Message] = {}
+        self._reminded.clear()
+        for reply in replies:
+            site, node = forgetful_site(reply, number), reply.metadata.src_node_id
+            history = self._histories.of(site)
+            if node not in self._sent or node in again or self._asked[node] not in ("", site) or not history:
+                continue
+            parcels = self._sent[node][1]
+            content = write_ask(Ask(self.session, number, self.seed, parcels, history))
+            everything = [parcel for _, earlier in history for parcel in earlier] + parcels
+            about: dict[str, Any] = {"round_number": number, "site": site}
+            self._result.ledger += ledger_lines(reply.content, [], direction="from_site", **about)
+            self._result.ledger += ledger_lines(content, everything, direction="to_site", **about)
+            self._reminded.add(site)
+            logger.warning("round %d: %s has lost its memory: asked again, with all it was asked before", number, site)
+            again[node] = Message(content, node, "train", group_id=str(number))
+        if not again:
+            return replies
+        kept = [reply for reply in replies if reply.metadata.src_node_id not in again]
+        return kept + self._exchange(grid, list(again.values()), timeout)
+
     def _exchange(self, grid: Grid, messages: list[Message], timeout: float) -> list[Message]:
         """Push messages and pull replies until all are there or `timeout` seconds have passed."""
         # In the order of the messages; none at all when Flower could not send them.
         identities = zip(grid.push_messages(messages), messages, strict=False)
-        self._roster.sent_to = {identity: message.metadata.dst_node_id for identity, message in identities if identity}
-        waiting = set(self._roster.sent_to)
+        sent_to = {identity: message.metadata.dst_node_id for identity, message in identities if identity}
+        self._roster.sent_to |= sent_to
+        waiting = set(sent_to)
         deadline = time.monotonic() + timeout
         pause = _FIRST_PAUSE
         replies: list[Message] = []
@@ -316,6 +354,7 @@ class FusionStrategy(Strategy):
     ) -> tuple[ArrayRecord | None, MetricRecord | None]:
         """Decode the replies and resume the conversation."""
         contents, failures = self._roster.sort(server_round, self._asked, replies, self._timeout)
+        failures |= self._refuse_huge(server_round, contents)
         sent = {name: self._sent[node] for name, node in sorted(self._roster.nodes.items()) if node in self._sent}
         for node, name in self._asked.items():
             if not name and not self._roster.name_of(node):
@@ -324,10 +363,23 @@ class FusionStrategy(Strategy):
         for site in (addressed(self._flat) | set(self.sites if broadcast else ())) - set(sent):
             failures[site] = "its node is not connected"
         saved = SavedRound(server_round, tuple(sent), contents, failures)
-        self._receive(saved, sent)
+        for site in self._receive(saved, sent) & self._reminded:
+            self._result.rebuilt.setdefault(site, []).append(server_round)
         if self.checkpoint:
             self.checkpoint.save(saved)
         return None, MetricRecord(dict(self._result.convergence[-1]))
+
+    def _refuse_huge(self, number: int, contents: dict[str, RecordDict]) -> dict[str, str]:
+        """Take out the answers that are larger than is allowed: they are neither decoded nor kept."""
+        sizes = {site: encoded_bytes(content) for site, content in contents.items()} if self.max_payload else {}
+        huge = {site: size for site, size in sizes.items() if size > self.max_payload}
+        for site in huge:
+            line = refused_line(contents.pop(site), round_number=number, direction="from_site", site=site)
+            self._result.ledger.append(line)
+        return {
+            site: f"refused: its answer has {size / MEGABYTE:.1f} MB, max-payload-mb is {self.max_payload / MEGABYTE:g}"
+            for site, size in huge.items()
+        }
 
     def configure_evaluate(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
@@ -348,8 +400,8 @@ class FusionStrategy(Strategy):
     def _encode(self, number: int, parcels: list[Parcel]) -> tuple[RecordDict, list[Parcel]]:
         return write_ask(Ask(self.session, number, self.seed, parcels)), parcels
 
-    def _receive(self, saved: SavedRound, sent: Mapping[str, tuple[RecordDict, list[Parcel]]]) -> None:
-        """Check a round's answers, keep the books, and resume the conversation."""
+    def _receive(self, saved: SavedRound, sent: Mapping[str, tuple[RecordDict, list[Parcel]]]) -> set[str]:
+        """Check a round's answers, keep the books, and resume the conversation; returns whose answers were used."""
         failures = dict(saved.failures)
         parcels: dict[str, list[Parcel]] = {}
         lines: list[dict[str, Any]] = []
@@ -374,6 +426,8 @@ class FusionStrategy(Strategy):
             else:
                 parcels[site] = list(answer.parcels)
         self._result.ledger += lines
+        size = sum(line["bytes"] for about in described.values() for line in about)
+        self._histories.add(saved.number, {site: sent[site][1] for site in parcels}, size)
         self._note(saved.number, failures, parcels)
         self._result.rounds = saved.number
         self._roster.closed = True
@@ -390,6 +444,7 @@ class FusionStrategy(Strategy):
         assert self._request is not None
         measure = self._advance(gather(self._request, sort_answers(self._flat, parcels)))
         self._progress(saved.number, len(parcels), len(sent), measure, lines)
+        return set(parcels)
 
     def _check(self, site: str, parcels: list[Parcel]) -> None:
         """The strategy's own checks of a site's answers."""

@@ -25,6 +25,8 @@ class FusionResult(Result):
         Names of the sites that gave an answer the run could use, in order.
     missing : dict[str, list[str]]
         By site, what happened in the rounds that it did not answer.
+    rebuilt : dict[str, list[int]]
+        By site, the rounds in which it had lost its memory and came by it again.
     rounds : int
         Rounds of messages.
     seconds : float
@@ -38,6 +40,7 @@ class FusionResult(Result):
     outcomes: list[Any] = field(default_factory=list)
     sites: list[str] = field(default_factory=list)
     missing: dict[str, list[str]] = field(default_factory=dict)
+    rebuilt: dict[str, list[int]] = field(default_factory=dict)
     rounds: int = 0
     seconds: float = 0.0
     ledger: list[dict[str, Any]] = field(default_factory=list)
