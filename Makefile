@@ -1,5 +1,6 @@
 # make run     the default scenario through Flower, from nothing but Python >= 3.11 and make
 # make test    all tests
+# make faults  writes the table of docs/faults.md anew, from what happens
 # make bench   the benchmarks of docs/benchmarks.md (about 25 minutes)
 PYTHON ?= python3
 VENV := .venv
@@ -7,7 +8,7 @@ BIN := $(VENV)/bin
 # The run keeps its Flower state here, apart from the user's own ~/.flwr.
 export FLWR_HOME := $(CURDIR)/.flwr
 
-.PHONY: run test test-fast bench lint clean
+.PHONY: run test test-fast faults bench lint clean
 
 run: $(VENV)/installed
 	$(BIN)/consilience run bc3e-wine --stop-superlink
@@ -17,6 +18,9 @@ test: $(VENV)/installed-dev
 
 test-fast: $(VENV)/installed-dev
 	$(BIN)/python -m pytest -n 2 -m "not e2e"
+
+faults: $(VENV)/installed-dev
+	CONSILIENCE_REWRITE_FAULTS=1 $(BIN)/python -m pytest tests/test_fault_table.py
 
 bench: $(VENV)/installed
 	$(BIN)/python -m benchmarks.bc3e

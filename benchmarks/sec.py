@@ -25,7 +25,8 @@ from clients.regressors import parse_candidates
 from clients.selection import forget_fits, select
 from consilience.settings import declared
 from numerics.meta_clustering import choose_landmarks, cluster, complete, dissimilarity, same_partition, similarity
-from numerics.predictors import Predictors, mean_squared_errors
+from numerics.mixture import mean_squared_errors
+from numerics.predictors import Predictors
 from numerics.threads import single_threaded
 from scenarios.sources import find_grid, read_grid
 

@@ -93,6 +93,9 @@ def instance_keys(shard: Ensemble, salt: str, secret: bytes = b"") -> UInt64[np.
 def setup(ask: Setup, site: Site) -> Starts:
     """Remember what was agreed on, and say where the shared instances start."""
     shard: Ensemble = site.shard
+    _refuse_single_model(shard, site)  # also where nobody asked what the site holds
+    _check_places(ask.own, len(shard.clusterings), "own clusterings")
+    _check_places(ask.shared, shard.n, "shared instances")
     own = np.zeros(len(shard.clusterings), np.int64)
     own[ask.own] = 1
     site.memory["own"] = own
@@ -101,6 +104,12 @@ def setup(ask: Setup, site: Site) -> Starts:
     part = shard.rows(ask.shared)
     start = cold_start(part.classifiers, part.clusterings, part.n, ask.n_classes, ask.grid_bits)
     return Starts(start)
+
+
+def _check_places(places: Int64[np.ndarray, "_"], n: int, what: str) -> None:
+    """Hold what the center counts within to `n`, each once: NumPy would take negative places from the end."""
+    if ((places < 0) | (places >= n)).any() or len(np.unique(places)) < len(places):
+        raise SiteFault(Fault.MALFORMED_ASK, f"the {what} of the ask are not among {n}, each once")
 
 
 # -- the E-step -------------------------------------------------------------------------------------------------------
@@ -177,8 +186,9 @@ def start_e_step(ask: EStep, site: Site) -> Statistics:
     """Take the new parameters; iterate eqs. (5) and (6) on the private instances; their parts of eqs. (7) to (9)."""
     state = _State.of(site)
     tables = {name: likelihood_table(beta) for name, beta in zip(ask.clusterings, ask.beta, strict=True)}
-    if set(tables) | set(state.own) != set(site.shard.clusterings):
+    if not set(tables) | set(state.own) >= set(site.shard.clusterings):
         raise SiteFault(Fault.STALE_MEMORY, "the ask does not name the clusterings that this site holds")
+    tables = {name: table for name, table in tables.items() if name in site.shard.clusterings}
     for name in state.own:
         block = state.load_block(name, ask)
         if ask.step > 0:
@@ -200,7 +210,10 @@ def start_e_step(ask: EStep, site: Site) -> Statistics:
         site.memory[f"own/{name}/mass"] = contribution.mass[name]
     return Statistics(
         contribution.n,
-        tuple(contribution.mass[name] for name in ask.clusterings),
+        tuple(
+            contribution.mass[name] if name in tables else np.zeros(beta.shape, np.int64)
+            for name, beta in zip(ask.clusterings, ask.beta, strict=True)
+        ),
         contribution.log_theta,
         contribution.bound,
     )
@@ -218,9 +231,16 @@ def _finish_step(state: _State, name: str, block: Block, ask: EStep) -> None:
 def _initial_gamma(ask: EStep, site: Site, part: Ensemble) -> Float64[np.ndarray, "k n"]:
     """Where the private instances start: cold, or from the newest E-step that counts.
 
-    A site that has no memory starts cold: its instances reach the same fixed point to the tolerance.
+    A site that was not there before starts cold: its instances reach the same fixed point to the tolerance.
+
+    Raises
+    ------
+    SiteFault
+        Where it may have been there and has lost its memory.
     """
     memory = site.memory
+    if ask.step > 0 and "gamma" not in memory and not site.reminded:
+        raise SiteFault(Fault.STALE_MEMORY, f"gamma is not in the memory of lane {site.lane}")
     if ask.step > 0 and not ask.accepted and "gamma-before" in memory:
         return memory["gamma-before"]
     if ask.step > 0 and "gamma" in memory:
@@ -244,6 +264,7 @@ def sweep(ask: Sweep, site: Site) -> Shares:
     if not state.set_up:
         raise SiteFault(Fault.STALE_MEMORY, "the setup of the run is not in the memory")
     part = state.shared_part()
+    _check_places(ask.active, part.n, "active instances")
     if "log-weights" not in memory or memory["log-weights"].shape[1] != part.n:
         memory["log-weights"] = np.zeros((len(ask.log_weights), part.n))
     log_weights = memory["log-weights"].copy()
@@ -275,6 +296,7 @@ def conclude(ask: Conclude, site: Site) -> Tally:
     shard: Ensemble = site.shard
     if ask.gamma.shape[1] != state.shared.size:
         raise SiteFault(Fault.STALE_MEMORY, f"{ask.gamma.shape[1]} shared instances, {state.shared.size} remembered")
+    _check_places(ask.counted, state.shared.size, "counted instances")
     private = state.recall("gamma" if ask.accepted else "gamma-before")
     gamma = np.empty((len(private), shard.n))
     mask = state.private()
@@ -286,7 +308,7 @@ def conclude(ask: Conclude, site: Site) -> Tally:
 
     counted = mask.copy()
     counted[state.shared[ask.counted]] = True
-    return _count(shard, theta, private=mask, counted=counted)
+    return _count(shard, theta, private=mask, counted=counted, fewest=site.policy.min_rows)
 
 
 def _write_theta(site: Site, shard: Ensemble, theta: Float64[np.ndarray, "n k"]) -> None:
@@ -315,14 +337,17 @@ def _count(
     *,
     private: Shaped[np.ndarray, "n"],
     counted: Shaped[np.ndarray, "n"],
+    fewest: int,
 ) -> Tally:
+    """How many labels are right; nothing is said of fewer instances than `fewest`."""
     truth = np.full(shard.n, -1) if shard.truth is None else shard.truth
     known = truth >= 0
     k = theta.shape[1]
     tallies: dict[str, tuple[int, int]] = {}
 
     def add(method: str, decided: Labels, mask: Shaped[np.ndarray, "n"]) -> None:
-        tallies[method] = (int((decided == truth)[mask].sum()), int(mask.sum()))
+        total = int(mask.sum())
+        tallies[method] = (int((decided == truth)[mask].sum()), total) if total >= fewest else (0, 0)
 
     add("bc3e", theta.argmax(axis=1), known & counted)
     add("vote", votes(shard.classifiers, shard.n, k, 20).argmax(axis=0), known & private)

@@ -11,13 +11,14 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from flwr.app import Context, Message
+from flwr.app import Context, Message, RecordDict
 
 from protocols.faults import Fault, SiteFault
-from protocols.message import Answer, Ask, Parcel, read_ask, write_answer
+from protocols.message import Answer, Ask, Parcel, encoded_bytes, read_ask, write_answer
 from protocols.payload import Payload, PayloadError
 
 if TYPE_CHECKING:
+    from clients.ledger import Ledger
     from clients.site import Site
 
 logger = logging.getLogger("flwr")
@@ -50,28 +51,57 @@ def handler_of(ask: type[Payload]) -> Handler:
 
 def handle(message: Message, context: Context) -> Message:
     """Answer a message, whatever happens: what goes wrong becomes a fault code, its details the site's own log."""
-    from clients.site import Site, site_name
+    from clients.site import Site, ledger_of, site_name
 
     name, number = "", 0
     ask: Ask | None = None
     site: Site | None = None
+    ledger: Ledger | None = None
     try:
         name = site_name(context)
+        ledger = ledger_of(name, context)
         ask = read_ask(message.content)
         number = ask.round
         site = Site.open(name, context, ask)
+        _admit(ask, encoded_bytes(message.content), site)
         for earlier, parcels in ask.history:
             _answer_all(parcels, site.in_round(earlier))
             site.went_through(earlier)
-        content = write_answer(Answer(name, number, 0, _answer_all(ask.parcels, site)))
+        answer = Answer(name, number, 0, _answer_all(ask.parcels, site))
+        content = write_answer(answer)
+        site.policy.count_bytes(encoded_bytes(content), site.pledges)
         site.close()
+        # Last of all, so that what stands in the ledger is what leaves.
+        ledger.record(content, answer.parcels, round_number=number, session=ask.session)
     except Exception as error:  # nothing of it may travel: its text can hold private values
         fault = _fault_of(error, asked=ask is not None)
         logger.error("site %s: round %d: %s [%s]", name or "without a name", number, fault.message, fault.slug)
         if site is not None:
             site.log_failure(number)
-        content = write_answer(Answer(name, number, fault, ()))
+        content = _refusal(Answer(name, number, fault, ()), ask, site, ledger or ledger_of(name, context))
     return Message(content, reply_to=message)
+
+
+def _admit(ask: Ask, size: int, site: Site) -> None:
+    """Hold an ask against the site's policy, and count it; one that only asks for the site's name asks for no data."""
+    site.policy.admit_size(size)
+    for parcels in (*(past for _, past in ask.history), ask.parcels):
+        site.policy.admit(parcels)
+    if ask.parcels:
+        site.policy.count_ask(site.pledges)
+
+
+def _refusal(answer: Answer, ask: Ask | None, site: Site | None, ledger: Ledger) -> RecordDict:
+    """The message that says why there is no answer; where even that cannot be written down, it says just so."""
+    content = write_answer(answer)
+    try:
+        if site is not None:
+            site.pledges.save()
+        ledger.record(content, (), round_number=answer.round, session="" if ask is None else ask.session)
+    except SiteFault as fault:
+        logger.error("site %s: %s", answer.site or "without a name", fault)
+        return write_answer(Answer(answer.site, answer.round, fault.fault, ()))
+    return content
 
 
 def _answer_all(asked: Sequence[Parcel], site: Site) -> list[Parcel]:

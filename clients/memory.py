@@ -7,6 +7,7 @@ answer equals its first, bit for bit.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from collections.abc import Iterator, MutableMapping
 from dataclasses import dataclass, field
@@ -22,6 +23,9 @@ from protocols.payload import decode_array, encode_array
 logger = logging.getLogger("flwr")
 
 Arrays = dict[str, np.ndarray]
+
+CONCLUDED = "concluded"
+"""Name under which a site remembers that a conversation is over (of residual: its model kept, 1, or not, 0)."""
 
 
 @dataclass
@@ -89,21 +93,36 @@ class MemoryStore:
             If that state is no longer kept, or only a file that cannot be read holds it: to start from another would
             lead to another result without a word.
         """
-        rounds = {newest: _round_of(self._state, self._session, newest=newest) for newest in (True, False)}
-        in_context = {each: newest for newest, each in rounds.items() if each is not None}
-        kept = set(in_context) | set(self._files())
+        kept = set(self._in_context()) | set(self._files())
         if kept and min(kept) >= number:
             raise SiteFault(Fault.STALE_MEMORY, f"round {number} is asked, what is kept begins with {min(kept)}")
         wanted = max((each for each in kept if each < number), default=0)
         if wanted > 0:
-            newest = in_context.get(wanted)
-            self._base = self._read(wanted) if newest is None else _from_state(self._state, wanted, newest=newest)
+            self._base = self._generation(wanted)
         for array in self._base.arrays.values():
             array.flags.writeable = False  # changed in place, it would no longer be the state before this round
         return dict(self._base.arrays)
 
+    def _in_context(self) -> dict[int, bool]:
+        """Rounds of the generations in the context, and whether each is the newest there."""
+        rounds = {newest: _round_of(self._state, self._session, newest=newest) for newest in (True, False)}
+        return {number: newest for newest, number in rounds.items() if number is not None}
+
+    def _generation(self, number: int) -> Generation:
+        """The state after a round that is kept."""
+        newest = self._in_context().get(number)
+        return self._read(number) if newest is None else _from_state(self._state, number, newest=newest)
+
     def forget(self) -> Arrays:
-        """Begin anew, from no memory at all: what is kept cannot be used, and is deleted."""
+        """Begin anew: what is kept cannot be used, and is deleted, but for what is over.
+
+        Else a site could be made to do anew what it is to do once, by whoever says that it has lost its memory.
+        """
+        over: Arrays = {}
+        for number in (*self._in_context(), *self._files()):
+            with contextlib.suppress(SiteFault):
+                arrays = self._generation(number).arrays
+                over |= {name: each for name, each in arrays.items() if name.endswith(f"/{CONCLUDED}")}
         for newest in (True, False):
             if _round_of(self._state, self._session, newest=newest) is not None:
                 for name in _names(newest):
@@ -111,7 +130,7 @@ class MemoryStore:
         for path in self._files().values():
             path.unlink(missing_ok=True)
         self._base = Generation()
-        return {}
+        return over
 
     def settle(self, number: int, arrays: Arrays) -> None:
         """Take `arrays` as the state after an earlier round, without keeping it: the next round starts from it."""

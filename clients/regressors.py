@@ -6,25 +6,18 @@ import difflib
 import importlib
 import re
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from jaxtyping import Float64
-from sklearn.base import BaseEstimator
-from sklearn.compose import TransformedTargetRegressor
-from sklearn.ensemble import GradientBoostingRegressor, HistGradientBoostingRegressor, RandomForestRegressor
-from sklearn.linear_model import ElasticNetCV, LarsCV, LassoCV, LinearRegression, RidgeCV
-from sklearn.model_selection import KFold
-from sklearn.neighbors import KNeighborsRegressor
-from sklearn.neural_network import MLPRegressor
-from sklearn.pipeline import Pipeline
-from sklearn.preprocessing import StandardScaler
-from sklearn.svm import SVR
-from sklearn.tree import DecisionTreeRegressor
 
-from numerics.predictors import as_linear
 from numerics.threads import single_threaded
+
+if TYPE_CHECKING:  # scikit-learn takes a second to import, and many asks need names of methods only
+    from sklearn.base import BaseEstimator
+    from sklearn.linear_model import LinearRegression
 
 Value = bool | int | float | str | None
 
@@ -32,24 +25,28 @@ STANDARDIZE = ("model", "learner", "none")
 ROW_MODELS = frozenset({"knn", "svr"})
 """Methods whose models contain rows they were fitted on: all of them (knn) or the support vectors (svr)."""
 
-_METHODS: Mapping[str, Callable[[], BaseEstimator]] = {
+_METHODS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     # papers/sec.txt, V-A: 50 trees, a third of the columns at every split; the lasso is tuned half-half.
-    "rf": lambda: RandomForestRegressor(n_estimators=50, max_features=1 / 3),
-    "lr": LinearRegression,
-    "lasso": lambda: LassoCV(cv=2),
-    "lars": lambda: LarsCV(cv=2),
-    "en": lambda: ElasticNetCV(cv=2),
+    "rf": ("sklearn.ensemble.RandomForestRegressor", {"n_estimators": 50, "max_features": 1 / 3}),
+    "lr": ("sklearn.linear_model.LinearRegression", {}),
+    "lasso": ("sklearn.linear_model.LassoCV", {"cv": 2}),
+    "lars": ("sklearn.linear_model.LarsCV", {"cv": 2}),
+    "en": ("sklearn.linear_model.ElasticNetCV", {"cv": 2}),
     # Tuned by leaving one row out, which ridge regression gives in closed form.
-    "ridge": lambda: RidgeCV(alphas=np.logspace(-3, 5, 17)),
-    "knn": lambda: KNeighborsRegressor(n_neighbors=5, algorithm="brute"),
-    "svr": SVR,
+    "ridge": ("sklearn.linear_model.RidgeCV", {"alphas": np.logspace(-3, 5, 17)}),
+    "knn": ("sklearn.neighbors.KNeighborsRegressor", {"n_neighbors": 5, "algorithm": "brute"}),
+    "svr": ("sklearn.svm.SVR", {}),
     # With a hundred rows a quasi-Newton method and a strong penalty are both quicker and better than epochs of Adam.
-    "nn": lambda: MLPRegressor(hidden_layer_sizes=(50,), solver="lbfgs", alpha=1.0, max_iter=300),
-    "gb": GradientBoostingRegressor,
-    "hgb": HistGradientBoostingRegressor,
+    "nn": (
+        "sklearn.neural_network.MLPRegressor",
+        {"hidden_layer_sizes": (50,), "solver": "lbfgs", "alpha": 1.0, "max_iter": 300},
+    ),
+    "gb": ("sklearn.ensemble.GradientBoostingRegressor", {}),
+    "hgb": ("sklearn.ensemble.HistGradientBoostingRegressor", {}),
     # Of any depth: the smallest leaf alone says how fine it is (papers/attribute_distributed.txt, VI).
-    "tree": DecisionTreeRegressor,
+    "tree": ("sklearn.tree.DecisionTreeRegressor", {}),
 }
+"""Full name of the estimator, and what we set of it."""
 METHODS = tuple(_METHODS)
 """Short names of all methods."""
 
@@ -226,6 +223,8 @@ def check_settings(method: str, settings: Mapping[str, Value], ours: Mapping[str
     SettingsError
         If it has no such setting, does not take the value, or the setting is one of `ours`.
     """
+    if not settings:
+        return
     estimator = _unfitted(method)
     known = estimator.get_params(deep=False)
     may_be_none = method == "ridge" or "." in method
@@ -250,10 +249,9 @@ def check_settings(method: str, settings: Mapping[str, Value], ours: Mapping[str
 
 def _unfitted(method: str) -> BaseEstimator:
     """The estimator of a short or full name, with the settings that it has of itself."""
-    if method in _METHODS:
-        return _METHODS[method]()
-    module, _, name = method.rpartition(".")
-    return getattr(importlib.import_module(module), name)()
+    full, settings = _METHODS.get(method, (method, {}))
+    module, _, name = full.rpartition(".")
+    return getattr(importlib.import_module(module), name)(**settings)
 
 
 # -- how they are fitted ----------------------------------------------------------------------------------------------
@@ -281,6 +279,12 @@ def build(candidate: Candidate, *, standardize: str, min_leaf: int, seed: int) -
     ValueError
         If `standardize` is none of these.
     """
+    from sklearn.compose import TransformedTargetRegressor
+    from sklearn.linear_model import LinearRegression
+    from sklearn.model_selection import KFold
+    from sklearn.pipeline import Pipeline
+    from sklearn.preprocessing import StandardScaler
+
     if standardize not in STANDARDIZE:
         raise ValueError(f"standardize is one of {', '.join(STANDARDIZE)}, not {standardize!r}")
     estimator = _unfitted(candidate.method).set_params(**dict(candidate.settings))
@@ -325,6 +329,13 @@ def fit(
     Exception
         Whatever the method raises that cannot be fitted to these rows.
     """
+    from sklearn.compose import TransformedTargetRegressor
+    from sklearn.ensemble import RandomForestRegressor
+    from sklearn.model_selection import KFold
+    from sklearn.neighbors import KNeighborsRegressor
+
+    from numerics.predictors import as_linear
+
     if np.ptp(y) == 0:
         return constant(float(y[0]), x.shape[1])
     model = build(candidate, standardize=standardize, min_leaf=min_leaf, seed=seed)
@@ -345,6 +356,8 @@ def fit(
 
 def constant(value: float, n_inputs: int) -> LinearRegression:
     """A model of that many inputs that says the same of every row."""
+    from sklearn.linear_model import LinearRegression
+
     model = LinearRegression()
     model.coef_, model.intercept_, model.n_features_in_ = np.zeros(n_inputs), value, n_inputs
     return model

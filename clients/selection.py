@@ -12,7 +12,8 @@ from jaxtyping import Float64, Int64
 from sklearn.base import BaseEstimator
 
 from clients.regressors import Candidate, fit
-from numerics.predictors import Predictors, mean_squared_errors
+from numerics.mixture import mean_squared_errors
+from numerics.predictors import Predictors
 from numerics.recent import Recent
 
 

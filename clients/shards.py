@@ -9,6 +9,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from clients.data.cache import Heard, ShardCache
 from protocols.faults import Fault, SiteFault
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ def shard(config: Mapping[str, Any], partition: int, partitions: int, seed: int,
     """
     if not config.get("protocol"):
         return _scenario_shard(_of_all_sites(config), partition, partitions, seed)
-    return _own_shard(*_own_source(config, partition, partitions, simulated=simulated))
+    return _own_shard(*_own_source(config, partition, partitions, simulated=simulated), kept=not simulated)
 
 
 def own_data(config: Mapping[str, Any], partition: int, partitions: int, *, simulated: bool) -> Any:
@@ -102,18 +103,46 @@ def _own_data(source: str, _changed: int, settings: tuple[tuple[str, Any], ...])
 
 
 @lru_cache(maxsize=8)
-def _own_shard(source: str, _changed: int, settings: tuple[tuple[str, Any], ...]) -> Any:
-    """Read once for all asks that this process answers; a file that changed is read again."""
-    from clients.data import DataError, load
+def _own_shard(source: str, _changed: int, settings: tuple[tuple[str, Any], ...], *, kept: bool) -> Any:
+    """Read once for all asks that this process answers; a file that changed is read again.
+
+    `kept`: and once for all processes, if the site has a directory to keep the shard in.
+    """
+    from clients.data import DataError
 
     config = {**dict(settings), "data": source}
+    cache = _cache(config) if kept else None
+    found = None if cache is None else cache.load(config)
+    if found is not None:
+        return found
     try:
-        client = importlib.import_module(f"clients.{config['protocol']}")
-        if hasattr(client, "open_shard"):  # it reads its data itself, which need not fit in memory
-            return client.open_shard(config)
-        return client.own_shard(load(config), config)
+        if cache is None:
+            return _read_shard(config)
+        heard = Heard(config)
+        return cache.keep(_read_shard(heard), heard)
     except DataError as error:
         raise own_log(error) from error
+
+
+def _cache(config: Mapping[str, Any]) -> ShardCache | None:
+    """Where the site keeps its shard; None where it has no directory, wants none kept, or has no file."""
+    wanted = config.get("cache", True)
+    if type(wanted) is not bool:
+        raise SiteFault(Fault.BAD_CONFIGURATION, f"configuration: cache must be true or false, not {wanted!r}")
+    source = Path(str(config["data"])).expanduser()
+    directory = str(config.get("site-output-dir", ""))
+    if not wanted or not directory or not source.is_file():
+        return None
+    return ShardCache(Path(directory).expanduser(), str(config["protocol"]), source)
+
+
+def _read_shard(config: Mapping[str, Any]) -> Any:
+    from clients.data import load
+
+    client = importlib.import_module(f"clients.{config['protocol']}")
+    if hasattr(client, "open_shard"):  # it reads its data itself, which need not fit in memory
+        return client.open_shard(config)
+    return client.own_shard(load(config), config)
 
 
 def _of_all_sites(config: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:

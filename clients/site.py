@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
@@ -13,12 +14,17 @@ from typing import Any
 import numpy as np
 from flwr.app import Context
 
+from clients.ledger import Ledger
 from clients.memory import Arrays, Memory, MemoryStore
 from clients.pledges import Pledges
+from clients.policy import FEWEST_ROWS, UNLIMITED, Policy, PolicyError
+from clients.secrets import Secrets
 from clients.shards import cell_settings, own_data, party_name, shard
 from consilience.durable import replacing
 from protocols.faults import Fault, SiteFault, usable_name
 from protocols.message import Ask
+
+logger = logging.getLogger("flwr")
 
 _OF_THE_SITE = {
     *(
@@ -30,6 +36,7 @@ _OF_THE_SITE = {
         "allow-rows",
         "allow-row-models",
         "allow-single-model",
+        "policy",
         "sealed-only",
         "site-output-dir",
     ),
@@ -37,6 +44,8 @@ _OF_THE_SITE = {
     *("target", "features", "id", "sensitive", "classes", "clusters", "truth"),
 }
 """Which data a real site uses, which of its columns, and what it consents to is for its own configuration to say."""
+_FLOORS = {"min-leaf", "min-rows", "min-weight"}
+"""Numbers of rows, which a site's policy may raise."""
 
 
 def is_simulation(context: Context) -> bool:
@@ -88,6 +97,33 @@ def _directory(name: str, context: Context) -> Path | None:
     return None
 
 
+def ledger_of(name: str, context: Context) -> Ledger:
+    """Where a site writes down what leaves it; a scenario's rows are nobody's: simulated, it keeps none of them."""
+    simulated = is_simulation(context)
+    directory = None if simulated and not (name and context.run_config.get("protocol")) else _directory(name, context)
+    return Ledger(directory, name, context.run_id, synced=not simulated)
+
+
+def policy_of(context: Context) -> Policy:
+    """What the site's own policy file says; without one the default, which bounds no simulated site.
+
+    Raises
+    ------
+    SiteFault
+        If the file cannot be used; its one line goes to the site's own log.
+    """
+    path = context.node_config.get("policy", "")
+    try:
+        if not isinstance(path, str):
+            raise PolicyError(f"configuration: policy must be the path of a file, not {path!r}")
+        if path:
+            return Policy.read(Path(path).expanduser())
+    except PolicyError as error:
+        logger.error("%s", error)
+        raise SiteFault(Fault.BAD_CONFIGURATION, str(error)) from error
+    return UNLIMITED if is_simulation(context) else Policy()
+
+
 @dataclass
 class Site:
     """One site in one lane.
@@ -106,12 +142,20 @@ class Site:
         Of the ask.
     session : str
         Which run this is.
+    reminded : bool
+        Whether the ask brings all that the site was asked before: what it does not remember now, it never knew.
     repetition : int
         Which draw of the scenario this lane works on.
     memory : Memory
         What it remembers between asks.
     pledges : Pledges
         What the center may not say otherwise in this run.
+    policy : Policy
+        What it answers.
+    secrets : Secrets
+        Private keys of the run, which are written nowhere.
+    again : bool
+        Whether it goes through an earlier round again, and its answer is nobody's.
     """
 
     name: str
@@ -122,9 +166,13 @@ class Site:
     round: int
     session: str
     lane: str
+    reminded: bool
     pledges: Pledges
+    policy: Policy
     _arrays: Arrays
     _store: MemoryStore
+    secrets: Secrets
+    again: bool = False
 
     @classmethod
     def open(cls, name: str, context: Context, ask: Ask) -> Site:
@@ -142,14 +190,17 @@ class Site:
             round=ask.round,
             session=ask.session,
             lane="0",
-            pledges=Pledges(context.state, context.run_id),
+            reminded=bool(ask.history),
+            pledges=Pledges(context.state, context.run_id, None if simulated else directory),
+            policy=policy_of(context),
             _arrays=_remembered(store, ask),
             _store=store,
+            secrets=Secrets(context.state, context.run_id),
         )
 
     def in_round(self, number: int) -> Site:
         """The same site in an earlier round of the run, which it goes through again."""
-        return replace(self, round=number)
+        return replace(self, round=number, again=True, pledges=self.pledges.rehearsed())
 
     def went_through(self, number: int) -> None:
         """An earlier round has been answered again: the next one starts from what it left."""
@@ -160,7 +211,8 @@ class Site:
         return replace(self, lane=lane, config={**self.config, **cell_settings(self.config, lane)})
 
     def close(self) -> None:
-        """Store what is to be remembered."""
+        """Store what is to be remembered, and what the center has been held to."""
+        self.pledges.save()
         self._store.store(self.round, self._arrays)
 
     @property
@@ -175,8 +227,14 @@ class Site:
 
     @cached_property
     def shard(self) -> Any:
-        """The private shard of this lane's repetition."""
-        return shard(self.config, *_partition(self.config), self.seed + self.repetition, simulated=self.simulated)
+        """The private shard of this lane's repetition; a party's own has as many rows as its policy wants, or more."""
+        found = shard(self.config, *_partition(self.config), self.seed + self.repetition, simulated=self.simulated)
+        n_rows = getattr(found, "n", None)  # of points read in blocks, `min-weight` says how many each stands for
+        if n_rows is not None and self.config.get("protocol"):
+            least = self.policy.min_rows or min(FEWEST_ROWS, self.whole_number("min-rows", FEWEST_ROWS))
+            if n_rows < least:
+                raise SiteFault(Fault.FEW_ROWS_FOR_POLICY, f"{n_rows} rows, min-rows is {least}")
+        return found
 
     @property
     def own_data(self) -> Any:
@@ -201,6 +259,8 @@ class Site:
     def whole_number(self, key: str, default: int) -> int:
         """What the site's own configuration sets under `key`: a whole number, 1 or greater.
 
+        A number of rows is raised to the `min-rows` of its policy.
+
         Raises
         ------
         SiteFault
@@ -211,7 +271,7 @@ class Site:
             raise SiteFault(
                 Fault.BAD_CONFIGURATION, f"configuration: {key} must be a whole number, 1 or greater, not {value!r}"
             )
-        return value
+        return self.policy.at_least(value) if key in _FLOORS else value
 
     def consents(self, key: str) -> bool:
         """Whether the site's own configuration allows what `key` stands for.
@@ -264,7 +324,8 @@ class Site:
             return
         try:
             self.directory.mkdir(parents=True, exist_ok=True)
-            with (self.directory / "errors.log").open("a", encoding="utf-8") as file:
+            # Names of files, and what others sent, may hold what UTF-8 does not.
+            with (self.directory / "errors.log").open("a", encoding="utf-8", errors="backslashreplace") as file:
                 file.write(f"round {number}\n{traceback.format_exc()}\n")
         except OSError:
             pass  # a full disk must not keep the site from saying that it failed

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 from rich.console import Console
@@ -15,8 +15,11 @@ from rich.markup import escape
 from rich.table import Table
 
 from consilience import __version__, launch, progress
-from consilience.plan import Plan, make_plan
+from consilience.plan import Plan, federated_plan, make_plan
 from consilience.settings import SettingError, Value, declared, parse, to_toml
+
+if TYPE_CHECKING:
+    from consilience.up import Federation, Party
 
 _USAGE = 2
 _DAY = 86_400.0
@@ -171,6 +174,91 @@ def _conclude(outcome: launch.Outcome) -> None:
 
 
 @app.command()
+def up(
+    sites: Annotated[Path, typer.Option("--sites", metavar="DIR", help="A folder with one file for every site.")],
+    assignments: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="[SITE:]KEY=VALUE",
+            help="A key of every node's own configuration, of SITE's only, or, with --protocol, of the run.",
+        ),
+    ] = None,
+    protocol: Annotated[str | None, typer.Option(help="Run this protocol once, show the result, and end.")] = None,
+    tls: Annotated[bool, typer.Option("--tls", help="With TLS, and only for SuperNodes whose key is known.")] = False,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="The SuperLink's; default: a free one.")] = 0,
+    folder: Annotated[Path, typer.Option(help="Where logs, results and the sites' own directories go.")] = Path(
+        "federation"
+    ),
+    timeout: Annotated[float, typer.Option(min=1.0, help="Seconds after which the run is stopped.")] = _DAY,
+) -> None:
+    """Start a SuperLink and a SuperNode for every site's file on this machine; Ctrl-C ends them all."""
+    from consilience.certificates import CertificateError
+    from consilience.up import federation, make_parties
+
+    try:
+        node_keys = {key: value for keys in _NODE_KEYS.values() for key, value in keys.items()}
+        parties, settings = make_parties(sites, assignments or (), node_keys, run=protocol is not None)
+        plan = federated_plan(settings, protocol, timeout) if protocol is not None else None
+    except SettingError as error:
+        _fail(str(error), _USAGE)
+    outcome = None
+    try:
+        with launch.interruptible(), federation(parties, folder, port, tls=tls) as started:
+            _say_federation(parties, started)
+            if plan:
+                with progress.followed(_console()) as show:
+                    outcome = launch.run(plan, started.env, show)
+            else:
+                typer.echo(f"\nto start a run, type in another terminal:\n\n{started.how_to_run(settings)}\n")
+                typer.echo(f"PROTOCOL is {', '.join(_NODE_KEYS)}. Ctrl-C here ends all.")
+                started.watch()
+    except launch.Interrupted as interrupt:
+        if plan:
+            _fail("interrupted; the run was stopped, and all processes have ended", interrupt.exit_code)
+        typer.echo("all processes have ended", err=True)
+    except (CertificateError, launch.LaunchError) as error:
+        _fail(str(error), 1)
+    if outcome:
+        _conclude(outcome)
+
+
+def _say_federation(parties: "list[Party]", started: "Federation") -> None:
+    log = started.logs["center"]
+    typer.echo(f"center  results {log.parent / 'results'}\n        log {log}")
+    for party in parties:
+        log = started.logs[party.name]
+        typer.echo(f"site {party.name}  data {party.data}\n        keeps {log.parent / 'out'}\n        log {log}")
+
+
+@app.command("certificates")
+def make_certificates(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Where the files go; made if need be.")],
+    hosts: Annotated[
+        list[str] | None,
+        typer.Option("--host", metavar="NAME", help="Name or address by which sites reach the SuperLink; many times."),
+    ] = None,
+    sites: Annotated[
+        list[str] | None, typer.Option("--site", metavar="NAME", help="Make this site's SuperNode key; many times.")
+    ] = None,
+    days: Annotated[int | None, typer.Option(min=1, help="How long the server certificate is valid.")] = None,
+) -> None:
+    """Make the SuperLink's certificate (--host), by a CA of your own, or a site's key (--site). Nothing is replaced."""
+    from consilience import certificates
+
+    if not hosts and not sites:
+        _fail("say what to make: --host NAME for the SuperLink's certificate, --site NAME for a site's key", _USAGE)
+    try:
+        made = certificates.make_server(folder, hosts, days or certificates.DAYS) if hosts else []
+        for site in sites or ():
+            made += certificates.make_site_key(folder, site)
+    except certificates.CertificateError as error:
+        _fail(str(error), 1)
+    for path in made:
+        typer.echo(f"{path}: {certificates.purpose(path)}")
+
+
+@app.command()
 def check(
     file: Annotated[str, typer.Argument(help="A party's CSV, Parquet or NPZ file, or package.module:function.")],
     protocol: Annotated[str, typer.Option(help="The protocol it is meant for.")],
@@ -178,6 +266,7 @@ def check(
         list[str] | None,
         typer.Option("--set", metavar="KEY=VALUE", help="A key of the run's or of the node's own configuration."),
     ] = None,
+    policy: Annotated[Path | None, typer.Option(help="The site's policy file: say what it refuses, too.")] = None,
 ) -> None:
     """Check a party's data, and say what of it would be used and what would leave the site. Nothing is sent."""
     from clients.data import DataError, load
@@ -198,9 +287,45 @@ def check(
         client = importlib.import_module(f"clients.{protocol}")
         # One that opens its shard reads its data itself, as `clients.shards` knows too.
         given_data = () if hasattr(client, "open_shard") else (load(config),)
-        typer.echo("\n".join(client.check_lines(*given_data, config)))
+        lines = client.check_lines(*given_data, config)
+        if policy is not None:
+            lines += [
+                "",
+                *_policy_lines(policy, protocol, client.own_shard(*given_data, config) if given_data else None),
+            ]
+        typer.echo("\n".join(lines))
     except DataError as error:
         _fail(str(error), 1)
+
+
+def _policy_lines(file: Path, protocol: str, shard: Any) -> list[str]:
+    """What the policy refuses of the protocol; `shard`: the party's own, None where it is read in blocks."""
+    from clients.policy import Policy, PolicyError, check_lines
+    from protocols.message import asks_of
+
+    try:
+        return check_lines(Policy.read(file.expanduser()), asks_of(protocol), None if shard is None else shard.n)
+    except PolicyError as error:
+        _fail(str(error), 1)
+
+
+@app.command("ledger")
+def compare_ledgers(
+    results_dir: Annotated[Path, typer.Argument(help="OUTPUT-DIR/NAME/RUN-ID of a finished run.")],
+    site_ledgers: Annotated[
+        list[Path], typer.Argument(metavar="SITE-LEDGER...", help="Sites' own ledger.jsonl, or their site-output-dir.")
+    ],
+) -> None:
+    """Say whether the fusion center's ledger of a run and those of sites agree, and what differs."""
+    from consilience.ledgers import LedgerError, compare_all
+
+    try:
+        lines, agree = compare_all(results_dir.expanduser(), [path.expanduser() for path in site_ledgers])
+    except LedgerError as error:
+        _fail(str(error), 1)
+    typer.echo("\n".join(lines))
+    if not agree:
+        raise typer.Exit(1)
 
 
 @app.command()

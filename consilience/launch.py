@@ -12,6 +12,7 @@ import re
 import shutil
 import signal
 import socket
+import ssl
 import subprocess
 import sys
 import tempfile
@@ -19,7 +20,7 @@ import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
@@ -32,6 +33,8 @@ from consilience.settings import stage_app, to_toml
 PORT_VARIABLE = "FLWR_LOCAL_SUPERLINK_HTTP_API_PORT"
 """Environment variable by which flwr finds its local SuperLink, and its default port."""
 DEFAULT_PORT = "39091"
+ROOT_VARIABLE = "CONSILIENCE_ROOT_CERTIFICATES"
+"""Environment variable that names the CA certificate of a local SuperLink that speaks TLS."""
 CONNECTION = "local"
 """Name that Flower's configuration gives to the local SuperLink: a simulation never goes elsewhere."""
 
@@ -170,14 +173,21 @@ def flwr_arguments(app: str, plan: Plan) -> list[str]:
     arguments = ["run", app, CONNECTION, "--stream"]
     if plan.settings:
         arguments += ["--run-config", to_toml(plan.settings)]
+    if plan.sites == 0:
+        return arguments
     return [*arguments, "--federation-config", f"num-supernodes={plan.sites} client-resources-num-cpus=1"]
 
 
 def is_up(env: Mapping[str, str]) -> bool:
     """Whether a local SuperLink answers where `flwr` would look for it."""
-    url = f"http://127.0.0.1:{env.get(PORT_VARIABLE, DEFAULT_PORT)}/health"
+    certificates = env.get(ROOT_VARIABLE)
+    address = f"127.0.0.1:{env.get(PORT_VARIABLE, DEFAULT_PORT)}"
+    url = f"{'https' if certificates else 'http'}://{address}/health"
     try:
-        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        handlers: list[urllib.request.BaseHandler] = [urllib.request.ProxyHandler({})]
+        if certificates:
+            handlers.append(urllib.request.HTTPSHandler(context=ssl.create_default_context(cafile=certificates)))
+        opener = urllib.request.build_opener(*handlers)
         with opener.open(url, timeout=1.0) as response:
             return bool(response.status == 200)
     except (OSError, urllib.error.URLError):
@@ -193,17 +203,17 @@ def own_superlink(env: Mapping[str, str]) -> Iterator[SuperLink]:
     LaunchError
         If it does not answer within a minute.
     """
-    port = _free_port()
-    log = _home(env) / "local-superlink" / "own-superlink.log"
+    port = str(free_ports(1)[0])
+    log = flower_home(env) / "local-superlink" / "own-superlink.log"
     log.parent.mkdir(parents=True, exist_ok=True)
     command = [
-        *(_program("flower-superlink", env), "--insecure", "--simulation", "--isolation", "subprocess"),
+        *(program("flower-superlink", env), "--insecure", "--simulation", "--isolation", "subprocess"),
         *("--disable-runtime-dependency-installation", "--host", "127.0.0.1", "--port", port, "--log-file", str(log)),
     ]
     # In a session of its own, so that a Ctrl-C at the terminal reaches this process first and it can stop the run.
     process = subprocess.Popen(
         command,
-        cwd=_home(env),
+        cwd=flower_home(env),
         env=dict(env),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
@@ -215,7 +225,7 @@ def own_superlink(env: Mapping[str, str]) -> Iterator[SuperLink]:
         _await_start(process, link)
         yield link
     finally:
-        _end_family(process)
+        end_families([process])
 
 
 @contextlib.contextmanager
@@ -248,7 +258,7 @@ def run(plan: Plan, env: Mapping[str, str], show: Callable[[str], None]) -> Outc
     last = ""
     with tempfile.TemporaryDirectory(prefix="consilience-") as folder:
         stage_app(Path(folder))
-        with _started([_program("flwr", env), *flwr_arguments(folder, plan)], env) as process:
+        with _started([program("flwr", env), *flwr_arguments(folder, plan)], env) as process:
             lines = _reader(process)
             try:
                 for line in _until(lines, time.monotonic() + plan.seconds):
@@ -284,7 +294,7 @@ def stop(run_id: str, env: Mapping[str, str]) -> None:
     """Ask Flower to stop a run, and wait until it has (a minute at most)."""
     # `flwr stop` would start a SuperLink if there were none, and nobody would end that one.
     if is_up(env):
-        _flwr(["stop", run_id, CONNECTION, "--format", "json"], env)
+        flwr(["stop", run_id, CONNECTION, "--format", "json"], env)
         with contextlib.suppress(LaunchError):
             await_finish(run_id, env)
 
@@ -302,7 +312,7 @@ def await_finish(run_id: str, env: Mapping[str, str]) -> tuple[str, str]:
     while time.monotonic() < deadline:
         if not is_up(env):
             raise LaunchError(f"the SuperLink ended before run {run_id} did; start the run again")
-        answer = _flwr(["list", CONNECTION, "--run-id", run_id, "--format", "json"], env)
+        answer = flwr(["list", CONNECTION, "--run-id", run_id, "--format", "json"], env)
         status, details = parse_status(answer, run_id)
         if status.startswith("finished"):
             return status, details
@@ -321,11 +331,11 @@ def parse_status(answer: str, run_id: str) -> tuple[str, str]:
     return found.get("status", ""), "" if details == "N/A" else details
 
 
-def _flwr(arguments: list[str], env: Mapping[str, str]) -> str:
+def flwr(arguments: list[str], env: Mapping[str, str]) -> str:
     """What a short `flwr` command printed; nothing if it did not end in time."""
     try:
         done = subprocess.run(
-            [_program("flwr", env), *arguments],
+            [program("flwr", env), *arguments],
             env=dict(env),
             stdin=subprocess.DEVNULL,
             capture_output=True,
@@ -338,14 +348,15 @@ def _flwr(arguments: list[str], env: Mapping[str, str]) -> str:
     return done.stdout
 
 
-def _program(name: str, env: Mapping[str, str]) -> str:
+def program(name: str, env: Mapping[str, str]) -> str:
+    """Path of one of Flower's programs; a `LaunchError` if it is not installed."""
     found = shutil.which(name, path=env.get("PATH"))
     if found is None:
         raise LaunchError(f"there is no program {name!r} beside {sys.executable}; install Flower: pip install flwr")
     return found
 
 
-def _home(env: Mapping[str, str]) -> Path:
+def flower_home(env: Mapping[str, str]) -> Path:
     """Flower's own directory, made if need be.
 
     Flower's processes are started in it: simulated sites import modules from the directory that their SuperLink was
@@ -361,7 +372,7 @@ def _started(command: list[str], env: Mapping[str, str]) -> Iterator[subprocess.
     """A process whose output is read here, and which is ended on leaving."""
     process = subprocess.Popen(
         command,
-        cwd=_home(env),
+        cwd=flower_home(env),
         env=dict(env),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
@@ -414,15 +425,21 @@ def _end(process: subprocess.Popen[str] | subprocess.Popen[bytes]) -> None:
                 process.wait(_STOP_SECONDS)
 
 
-def _end_family(process: subprocess.Popen[bytes]) -> None:
-    """End a process that was started here, and those it started in turn.
+def end_families(processes: Sequence[subprocess.Popen[bytes]]) -> None:
+    """End processes that were started here, all at the same time, and those that they started in turn.
 
     A SuperLink that ends leaves its simulation behind, which would go on with the round that it is in.
     """
     family: list[psutil.Process] = []
-    with contextlib.suppress(psutil.NoSuchProcess):
-        family = psutil.Process(process.pid).children(recursive=True)
-    _end(process)
+    for process in processes:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            family += psutil.Process(process.pid).children(recursive=True)
+        process.terminate()
+    for process in processes:
+        # Once asked, Flower's processes take a second request for impatience.
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(_STOP_SECONDS)
+        _end(process)
     for ask in (psutil.Process.terminate, psutil.Process.kill):
         for each in family:
             with contextlib.suppress(psutil.NoSuchProcess):
@@ -441,7 +458,10 @@ def _await_start(process: subprocess.Popen[bytes], link: SuperLink) -> None:
     raise LaunchError(f"the SuperLink did not answer within {_START_SECONDS:g} s; its log is {link.log}")
 
 
-def _free_port() -> str:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return str(probe.getsockname()[1])
+def free_ports(number: int) -> list[int]:
+    """Ports of the loopback address that nobody listens at."""
+    with contextlib.ExitStack() as stack:
+        probes = [stack.enter_context(socket.socket()) for _ in range(number)]
+        for probe in probes:
+            probe.bind(("127.0.0.1", 0))
+        return [probe.getsockname()[1] for probe in probes]

@@ -22,7 +22,7 @@ class Plan:
     settings : Mapping[str, bool | int | float | str]
         Run configuration that differs from the defaults; paths absolute, since the app runs in another directory.
     sites : int
-        Number of simulated SuperNodes.
+        Number of simulated SuperNodes; 0: the SuperNodes are real, and as many as there are.
     seconds : float
         After this time the run is stopped.
     """
@@ -60,10 +60,34 @@ def make_plan(assignments: Iterable[str], options: Mapping[str, str | None], sit
             raise SettingError(f"{key} is given twice: by --set and on its own")
         settings[key] = value
     settings.setdefault("output-dir", keys["output-dir"])
-    for key in _PATHS:
-        if path := settings.get(key):
-            settings[key] = os.path.abspath(os.path.expanduser(str(path)))
+    settings = _absolute(settings)
     return Plan(settings, _sites(settings, str(keys["scenario"]), sites), seconds)
+
+
+def federated_plan(settings: Mapping[str, Value], protocol: str, seconds: float) -> Plan:
+    """A run of a protocol between real SuperNodes, which have their data in their own configuration.
+
+    Raises
+    ------
+    SettingError
+        If there is no such protocol, or a setting names data.
+    """
+    from protocols import PROTOCOLS
+
+    if protocol not in PROTOCOLS:
+        raise SettingError(f"there is no protocol {protocol!r}; there is: {', '.join(PROTOCOLS)}")
+    if stray := [key for key in ("data", "protocol", "scenario") if key in settings]:
+        raise SettingError(
+            f"{stray[0]} is not for --set here: every site has its file in --sites, and --protocol says what"
+        )
+    return Plan(_absolute({**settings, "protocol": protocol}), 0, seconds)
+
+
+def _absolute(settings: Mapping[str, Value]) -> dict[str, Value]:
+    return {
+        key: os.path.abspath(os.path.expanduser(str(value))) if key in _PATHS and value else value
+        for key, value in settings.items()
+    }
 
 
 def _sites(settings: Mapping[str, Value], default_scenario: str, wanted: int | None) -> int:

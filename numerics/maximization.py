@@ -1,4 +1,8 @@
-"""The M-step of BC3E: beta in closed form, alpha by a safeguarded Newton iteration (Acharya et al. 2011, eqs. 7, 8)."""
+"""The M-step of BC3E: beta in closed form, alpha by a safeguarded Newton iteration (Acharya et al. 2011, eqs. 7, 8).
+
+SciPy is imported by the functions of alpha, which only the fusion center maximises: a site that answers an ask in a
+process of its own does not wait for it.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,6 @@ import zlib
 
 import numpy as np
 from jaxtyping import Float64, Int64
-from scipy.special import gammaln, polygamma, psi
 
 from numerics.fixed_point import from_grid
 
@@ -52,6 +55,8 @@ def initial_beta(name: str, k: int, k_m: int, start: int) -> Float64[np.ndarray,
 
 def expected_log_prior(alpha: Float64[np.ndarray, "k"], n: int, log_theta: Float64[np.ndarray, "k"]) -> float:
     """The bound's terms in alpha: eq. (8) with its signs corrected; `log_theta` is s, ``(k,)``."""
+    from scipy.special import gammaln
+
     return float(n * (gammaln(alpha.sum()) - gammaln(alpha).sum()) + ((alpha - 1.0) * log_theta).sum())
 
 
@@ -87,6 +92,8 @@ def maximize_alpha(
     ndarray
         The maximiser, ``(k,)``, gradient below 1e-12 relative to its terms (or no step improves any more).
     """
+    from scipy.special import psi
+
     alpha = np.clip(alpha, ALPHA_MIN, ALPHA_MAX)
     value = alpha_objective(alpha, mean_log_theta)
     for _ in range(max_iterations):
@@ -108,6 +115,8 @@ def _newton_step(
     alpha: Float64[np.ndarray, "k"], gradient: Float64[np.ndarray, "k"], free: np.ndarray
 ) -> Float64[np.ndarray, "f"]:
     """-H^-1 g on the free coordinates, H = diag(q) + z 1 1^T (Minka 2003, eqs. 15 to 18)."""
+    from scipy.special import polygamma
+
     q = -polygamma(1, alpha[free])
     z = polygamma(1, alpha.sum())
     g = gradient[free]

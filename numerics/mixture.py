@@ -1,4 +1,4 @@
-"""Mixing predictions by weight (papers/sec.txt, eq. 5)."""
+"""Mixing predictions by weight (papers/sec.txt, eq. 5), and how far predictions are off."""
 
 from __future__ import annotations
 
@@ -47,3 +47,21 @@ def combine(
     if coefficients.shape[1]:
         total += coefficients[:, :1] + coefficients[:, 1:] @ x.T
     return total
+
+
+def mean_squared_errors(
+    predictions: Float64[np.ndarray, "models n"], y: Float64[np.ndarray, "n"]
+) -> Float64[np.ndarray, "models"]:
+    """Mean squared error of every model; infinite where a prediction, or the mean, is not finite.
+
+    Raises
+    ------
+    ValueError
+        If there are no rows.
+    """
+    if len(y) == 0:
+        raise ValueError("there is no row to measure an error on")
+    with np.errstate(all="ignore"):
+        errors = predictions - y
+        means = np.einsum("mn,mn->m", errors, errors) / len(y)
+    return np.where(np.isfinite(means), means, np.inf)

@@ -51,24 +51,6 @@ _NODES_AT_ONCE = 1 << 15
 """Nodes of trees that are evaluated together: what they need stays in the cache."""
 
 
-def mean_squared_errors(
-    predictions: Float64[np.ndarray, "models n"], y: Float64[np.ndarray, "n"]
-) -> Float64[np.ndarray, "models"]:
-    """Mean squared error of every model; infinite where a prediction, or the mean, is not finite.
-
-    Raises
-    ------
-    ValueError
-        If there are no rows.
-    """
-    if len(y) == 0:
-        raise ValueError("there is no row to measure an error on")
-    with np.errstate(all="ignore"):
-        errors = predictions - y
-        means = np.einsum("mn,mn->m", errors, errors) / len(y)
-    return np.where(np.isfinite(means), means, np.inf)
-
-
 # -- what is inside a wrapper -----------------------------------------------------------------------------------------
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import cache
+from functools import lru_cache
 
 from threadpoolctl import ThreadpoolController
 
@@ -14,18 +15,18 @@ def single_threaded() -> Iterator[None]:
     """Let BLAS and OpenMP work with one thread inside the ``with``.
 
     Their sums, and so k-means, eigenvectors and fitted models, are then the same bit for bit in every process,
-    whatever number of threads it was given.
+    whatever number of threads it was given. What is imported inside the ``with`` brings libraries that do not know of
+    it: import before, or enter once more. (SciPy has a BLAS of its own, beside NumPy's; scikit-learn brings OpenMP.)
     """
-    with _libraries().limit(limits=1):
+    with _libraries(len(sys.modules)).limit(limits=1):
         yield
 
 
-@cache
-def _libraries() -> ThreadpoolController:
-    """Kept, because to look for the libraries takes milliseconds."""
-    # A controller knows what was loaded when it looked. These two bring all there is: SciPy a BLAS of its own, beside
-    # NumPy's, and scikit-learn OpenMP.
-    import scipy.linalg  # noqa: F401
-    import sklearn.cluster  # noqa: F401
+@lru_cache(maxsize=1)
+def _libraries(_modules: int) -> ThreadpoolController:
+    """Kept, because to look for the libraries takes milliseconds, as long as no other module has been imported.
 
+    A controller knows what was loaded when it looked. To load all libraries here would take a second, which in
+    deployment every ask would wait.
+    """
     return ThreadpoolController()

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float64, Int64, Shaped
-from scipy.special import gammaln, psi
 
 from numerics.ensemble import Labels, present
 from numerics.fixed_point import from_grid, to_grid
@@ -272,6 +271,8 @@ def _cluster_bound(phi: Float64[np.ndarray, "k n"], part: _Clustering, bits: int
 
 def log_theta(gamma: Gamma) -> Float64[np.ndarray, "k n"]:
     """E[log theta_ni] = psi(gamma_ni) - psi(sum_i gamma_ni)."""
+    from scipy.special import psi
+
     return np.asarray(psi(gamma) - psi(_sum_classes(gamma)))
 
 
@@ -281,6 +282,8 @@ def dirichlet_bound(alpha: Float64[np.ndarray, "k"], gamma: Gamma, bits: int) ->
     With gamma = alpha + C + sum_m phi_m (eq. 6) the expectations E[log theta] cancel, and what is left of eq. (3)
     beside `shares`' cluster part is ``ln B(gamma_n) - ln B(alpha)``, B the multivariate beta function.
     """
+    from scipy.special import gammaln
+
     prior = float(gammaln(alpha.sum()) - gammaln(alpha).sum())
     return int(to_grid(prior - gammaln(_sum_classes(gamma)) + _sum_classes(gammaln(gamma)), bits).sum())
 
@@ -381,6 +384,8 @@ def _e_step_block(
     gamma: Gamma,
     settings: EStepSettings,
 ) -> tuple[Gamma, Contribution]:
+    from scipy.special import psi  # here: of a site's asks only this one needs it, and each may be a process
+
     k, n = gamma.shape
     bits = settings.bits
     fixed = votes(classifiers, n, k, bits).astype(np.float64)  # exact: far below 2**53

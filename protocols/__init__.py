@@ -6,3 +6,6 @@ Who wants to know what leaves a site reads this package: a handler can only answ
 
 PROTOCOLS = ("bc3e", "coreset", "gp", "residual", "sec")
 """Protocols that are built; each has a module of this name in `protocols`, `clients`, `strategies` and `scenarios`."""
+
+SHARED = ("masks",)
+"""Modules of payloads that protocols have in common; their asks are answered by ``clients/NAME.py``, too."""

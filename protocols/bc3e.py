@@ -23,6 +23,11 @@ from jaxtyping import Float64, Int64, UInt64
 
 from protocols.payload import Payload
 
+MOST_INSTANCES = 10**9
+"""Instances that a site may say it holds."""
+MOST_CLASSES = 100_000
+"""Classes that a site may say its labels show: everybody's tables have a row for each."""
+
 
 @dataclass(frozen=True)
 class Holdings(Payload):
@@ -93,7 +98,7 @@ class Setup(Payload, answer=Starts):
 
 
 @dataclass(frozen=True)
-class Statistics(Payload):
+class Statistics(Payload, summed=True):
     """Up, every round: sums over the site's private instances, on the grid.
 
     Attributes
@@ -131,7 +136,8 @@ class EStep(Payload, answer=Statistics):
     alpha : ndarray
         ``(k,)``.
     clusterings : tuple of str
-        Names of the common clusterings of this site, and in `beta` their tables ``(k, k_m)``.
+        Names of the common clusterings of this site, and in `beta` their tables ``(k, k_m)``; where answers are masked,
+        of all sites: a site has zeros of one that it does not hold.
     grid_bits, tolerance, max_sweeps, smoothing :
         Settings of E-step and M-step (numerics/variational.py, numerics/maximization.py).
     """

@@ -55,6 +55,17 @@ class Fault(IntEnum):
     GATE_NOT_ALLOWED = 43
     TOO_MANY_QUERIES = 44
     FEW_ROWS_FOR_EXPERT = 45
+    PROTOCOL_NOT_ALLOWED = 46
+    PAYLOAD_NOT_ALLOWED = 47
+    FEW_ROWS_FOR_POLICY = 48
+    TOO_MANY_BYTES = 49
+    TOO_MANY_ROUNDS = 50
+    UNMASKED = 51
+    ASK_TOO_LARGE = 52
+    NO_MASK_KEYS = 53
+    TOO_FEW_TO_MASK = 54
+    SHOWN_OTHERWISE = 55
+    BEYOND_SUMS = 56
 
     @property
     def message(self) -> str:
@@ -150,6 +161,24 @@ _MESSAGES = {
         "it has fewer rows than min-rows in its node configuration (10 unless set), and its answers would tell of "
         "single ones"
     ),
+    Fault.PROTOCOL_NOT_ALLOWED: "its own policy does not let it take part in this protocol (protocols)",
+    Fault.PAYLOAD_NOT_ALLOWED: "its own policy does not let it answer this ask (payloads)",
+    Fault.FEW_ROWS_FOR_POLICY: "it has fewer rows than must stand behind what it says (min-rows of its own policy)",
+    Fault.TOO_MANY_BYTES: "its answer would make more bytes than may leave it in one run (max-bytes of its own policy)",
+    Fault.TOO_MANY_ROUNDS: "it was asked more often than it answers in one run (max-rounds of its own policy)",
+    Fault.UNMASKED: (
+        "its own policy lets it answer this in a sum over all sites only; set secure-aggregation=true in the run "
+        "configuration"
+    ),
+    Fault.ASK_TOO_LARGE: "the ask has more bytes than it takes in (max-ask-mb of its own policy)",
+    Fault.NO_MASK_KEYS: "it has no keys for this masked sum (restarted, or it missed a round), and must join it anew",
+    Fault.TOO_FEW_TO_MASK: (
+        "the masked sum would be over so few of the sites that it could tell what single ones said, which it refuses"
+    ),
+    Fault.SHOWN_OTHERWISE: (
+        "it is asked to unmask one sum in two ways, which would tell what single sites said; it refuses"
+    ),
+    Fault.BEYOND_SUMS: "its answer holds a number beyond 1.5e54, which a masked sum cannot hold",
     Fault.NO_SECRET: (
         "what is sealed for other sites needs a secret that all sites share and the center does not know; set "
         "align-key-file in its node configuration"
@@ -168,6 +197,11 @@ class SiteFault(Exception):  # noqa: N818  (a fault is what a site reports, not 
 def usable_name(name: str) -> bool:
     """Whether a site may be called so: the name stands in logs and reports, and is a folder's name everywhere."""
     return bool(_SITE_NAME.fullmatch(name)) and set(name) != {"."}
+
+
+def slug_of(code: int) -> str:
+    """How a ledger writes a code that may have come over the wire."""
+    return Fault(code).slug if code in set(Fault) else str(code)
 
 
 def describe(code: int) -> str:

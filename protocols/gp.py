@@ -22,6 +22,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Bool, Float16, Float64, Int64
 
+from numerics.fixed import LARGEST_TERM
 from protocols.payload import Payload
 
 MOST_ROWS = 10**9
@@ -42,8 +43,9 @@ LARGEST = 1e50
 """A coordinate or an output beyond this counts as not finite: squares and sums of squares would not be."""
 CONSENTS = ("allow-gate-training", "allow-inputs", "allow-rows")
 """What a site may allow in its own configuration: `Train`, `Disclose` and `Share`."""
-NO_VALUE = -1e100
-"""Stands for the log likelihood of hyperparameters at which it cannot be computed."""
+NO_VALUE = -LARGEST_TERM
+"""Stands for the log likelihood of hyperparameters at which it cannot be computed. So small that a sum with it is known
+by its size from any without: see `numerics.fixed`."""
 
 
 @dataclass(frozen=True)
@@ -126,7 +128,7 @@ class Agreed(Payload):
 
 
 @dataclass(frozen=True)
-class Likelihood(Payload):
+class Likelihood(Payload, summed=True):
     """Up: of each candidate, sums over the site's experts (papers/gp_experts.txt, eq. 1).
 
     Attributes
@@ -161,7 +163,7 @@ class Evaluate(Agreed, answer=Likelihood):
 
 
 @dataclass(frozen=True)
-class Slope(Payload):
+class Slope(Payload, summed=True):
     """Up: the gate's loss over the site's rows, and its gradient (papers/gp_experts.txt, Algorithm 3).
 
     Attributes

@@ -20,7 +20,7 @@ from typing import Any, TypeGuard, cast
 
 from flwr.app import ArrayRecord, ConfigRecord, RecordDict
 
-from protocols import PROTOCOLS
+from protocols import PROTOCOLS, SHARED
 from protocols.faults import slug_of
 from protocols.payload import FieldSpec, Payload, PayloadError, decode, encode, shorten, specs
 
@@ -144,11 +144,18 @@ def read_answer(content: RecordDict, expected: Sequence[Parcel]) -> Answer:
 def find(title: str) -> type[Payload]:
     """The payload class called ``protocol.Name``; only modules of this package that hold a protocol are looked into."""
     protocol, _, name = title.partition(".")
-    if protocol in PROTOCOLS and name.isidentifier():
+    if protocol in (*PROTOCOLS, *SHARED) and name.isidentifier():
         found = getattr(importlib.import_module(f"protocols.{protocol}"), name, None)
         if isinstance(found, type) and issubclass(found, Payload) and found.title() == title:
             return found
     raise PayloadError(shorten(title), "payload", "is not a payload of any protocol")
+
+
+def asks_of(protocol: str) -> list[type[Payload]]:
+    """The kinds of asks of a protocol, by title."""
+    names = vars(importlib.import_module(f"protocols.{protocol}"))
+    found = {each for each in names.values() if isinstance(each, type) and issubclass(each, Payload) and each.answer}
+    return sorted((each for each in found if each.title().startswith(f"{protocol}.")), key=lambda each: each.title())
 
 
 def ledger_lines(

@@ -49,14 +49,18 @@ class PayloadError(ValueError):
 class Payload:
     """Base of everything that crosses the wire.
 
-    A subclass is a frozen dataclass; an ask names its answer: ``class EStep(Payload, answer=Statistics)``.
+    A subclass is a frozen dataclass; an ask names its answer: ``class EStep(Payload, answer=Statistics)``. An answer of
+    which the fusion center needs no more than the sum over sites says so: ``class Statistics(Payload, summed=True)``;
+    secure aggregation masks those (protocols/masks.py).
     """
 
     answer: ClassVar[type[Payload] | None] = None
+    summed: ClassVar[bool] = False
 
-    def __init_subclass__(cls, answer: type[Payload] | None = None) -> None:
+    def __init_subclass__(cls, answer: type[Payload] | None = None, summed: bool = False) -> None:
         super().__init_subclass__()
         cls.answer = answer
+        cls.summed = summed
 
     @classmethod
     def title(cls) -> str:
@@ -155,10 +159,21 @@ def _check_scalar(title: str, name: str, spec: FieldSpec, value: Any) -> None:
         good = _SCALARS.get(type(value)) == spec.kind
     if not good:
         raise PayloadError(title, name, f"expected {spec.kind}, got {type(value).__name__}")
+    if spec.kind in ("str", "strs") and not _is_text(value if spec.kind == "strs" else (value,)):
+        raise PayloadError(title, name, "holds half a character, which is no text")
     if spec.kind == "float" and not math.isfinite(value):
         raise PayloadError(title, name, "not finite")
     if spec.kind == "int" and not -(2**63) <= value < 2**63:
         raise PayloadError(title, name, "does not fit in 64 bits")
+
+
+def _is_text(values: tuple[str, ...]) -> bool:
+    """Whether it can be written as UTF-8: lone surrogates, which JSON and a party's own function may bring, cannot."""
+    try:
+        "".join(values).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _check_array(title: str, name: str, spec: FieldSpec, value: Any, sizes: dict[str, tuple[int, str]]) -> None:
@@ -277,6 +292,7 @@ def decode_array(array: Array) -> np.ndarray:
 
 
 def shorten(text: object, length: int = 40) -> str:
-    """A foreign text, cut, for an error message."""
+    """A foreign text, cut, for an error message; what of it is no text is escaped."""
     plain = str(text)
-    return plain if len(plain) <= length else plain[: length - 3] + "..."
+    cut = plain if len(plain) <= length else plain[: length - 3] + "..."
+    return cut.encode(errors="backslashreplace").decode()

@@ -22,7 +22,7 @@ from consilience.settings import declared, to_toml
 from numerics.columns import Outcomes
 from numerics.measurements import Queries
 from scenarios.registry import Cell, Scenario, ScenarioError, chosen_cells, find
-from server.config import Config, ConfigError, checked
+from server.config import Config, ConfigError, check_sums, checked
 from server.earlier import clustering_to_join, ensemble_to_use, experts_to_ask
 from server.evaluation import Evaluation, evaluate
 from server.report import figures, ledger_summary
@@ -68,6 +68,7 @@ def run(grid: Grid, context: Context) -> Path:
     if scenario is None and config["cells"]:
         raise ConfigError("cells are rows of a scenario's table, and own data have none: leave it out")
     protocol = str(config["protocol"]) if scenario is None else scenario.protocol
+    check_sums(config, protocol)
     n_sites = _number_of_sites(grid, config, scenario)
 
     directory = ResultsDirectory.open(str(config["output-dir"]), results_name(config), context.run_id)

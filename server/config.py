@@ -38,6 +38,10 @@ class Key:
     test: Callable[[Any], bool] = lambda value: True
 
 
+SUMMING = ("bc3e", "gp")
+"""Protocols some of whose answers the fusion center only sums."""
+
+
 def _one_of(*values: str) -> dict[str, Any]:
     return {"allowed": "one of " + ", ".join(repr(value) for value in values), "test": lambda value: value in values}
 
@@ -69,6 +73,9 @@ KEYS: dict[str, Key] = {
     "min-sites": Key(int, "sites that must be connected at the start and answer every round", **_AT_LEAST_1),
     "round-timeout": Key(float, "seconds to wait for a round's answers", **_POSITIVE),
     "max-payload-mb": Key(float, "largest answer of a site that is accepted, in megabytes", **_POSITIVE),
+    "secure-aggregation": Key(
+        bool, "bc3e with bc3e.distribution=row, and gp: sites mask what is only summed, and the sum alone is seen"
+    ),
     "protocol": Key(
         str, "protocol to run on the parties' own data; empty: run the scenario", **_one_of("", *PROTOCOLS)
     ),
@@ -370,6 +377,21 @@ def checked(run_config: Mapping[str, Any]) -> Config:
     if missing:
         raise ConfigError(f"the run configuration lacks {', '.join(missing)}")
     return config
+
+
+def check_sums(config: Config, protocol: str) -> None:
+    """Refuse ``secure-aggregation`` where the fusion center needs more of the sites' answers than their sum.
+
+    Raises
+    ------
+    ConfigError
+        Naming the protocols that sum.
+    """
+    if config["secure-aggregation"] and protocol not in SUMMING:
+        raise ConfigError(
+            f"secure-aggregation=true is for {' and '.join(SUMMING)} (bc3e with bc3e.distribution=row); the fusion"
+            f" center of {protocol} needs what each site says, not the sum: leave it out"
+        )
 
 
 def _typed(name: str, key: Key, value: Any) -> bool | int | float | str:

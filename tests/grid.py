@@ -78,16 +78,19 @@ class InProcessGrid(Grid):
             asked.metadata.__dict__["_message_id"] = identity
             asked.metadata.__dict__["_dst_node_id"] = node
             self.crossed.append(("to_site", asked.content))
-            reply: Message | None = client_app(asked, self.contexts[node])
-            assert reply is not None
-            reply = over_the_wire(reply)
-            if self.tamper:
-                reply = self.tamper((node - 1000) // 7, int(message.metadata.group_id), reply)
+            reply = self.answer(node, asked)
             if reply is not None:
                 if reply.has_content():
                     self.crossed.append(("from_site", reply.content))
                 self.replies[identity] = reply
         return sent
+
+    def answer(self, node: int, asked: Message) -> Message | None:
+        """What the node answers, as it arrives; None: nothing does."""
+        told = client_app(asked, self.contexts[node])
+        assert told is not None
+        reply = over_the_wire(told)
+        return self.tamper((node - 1000) // 7, int(asked.metadata.group_id), reply) if self.tamper else reply
 
     def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
         pulled = [self.replies.pop(identity) for identity in sorted(message_ids) if identity in self.replies]

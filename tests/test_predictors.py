@@ -30,7 +30,8 @@ from sklearn.svm import SVR
 from sklearn.tree import DecisionTreeRegressor
 
 from numerics import predictors as module
-from numerics.predictors import Predictors, as_linear, mean_squared_errors, prepared
+from numerics.mixture import mean_squared_errors
+from numerics.predictors import Predictors, as_linear, prepared
 from numerics.recent import Recent
 from numerics.trees import Trees, nodes_of, worth_it
 

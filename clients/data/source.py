@@ -79,7 +79,7 @@ def own_code(reference: str) -> Iterator[None]:
     """Have what a party's own code raises told as a `DataError`, the error its ``__cause__``."""
     try:
         yield
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # a script's sys.exit() would end the process, and the text leave it
         code: Code = error.code if isinstance(error, DataError) else "function-failed"
         raise DataError(f"{reference}: the function raised {type(error).__name__}: {error}", code) from error
 

@@ -8,11 +8,10 @@ import re
 import warnings
 from collections.abc import Mapping
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 import numpy as np
 from jaxtyping import Float64
-from sklearn import config_context
-from sklearn.base import BaseEstimator, is_regressor
 
 from clients.regressors import (
     METHODS,
@@ -25,6 +24,9 @@ from clients.regressors import (
     read_settings,
 )
 from numerics.threads import single_threaded
+
+if TYPE_CHECKING:  # scikit-learn takes a second to import, and not every ask needs it
+    from sklearn.base import BaseEstimator
 
 Agent = Candidate
 """One method with its settings: a short name, or the full name of an estimator of scikit-learn."""
@@ -80,6 +82,8 @@ def _example(dotted: bool) -> str:
 
 def _check_full_name(name: str, text: str, *, dotted: bool) -> None:
     """Whether it is the full name of a regressor of scikit-learn, and may be."""
+    from sklearn.base import BaseEstimator, is_regressor
+
     module_name, _, class_name = name.rpartition(".")
     if not module_name:
         near = difflib.get_close_matches(name, METHODS, n=1)
@@ -168,6 +172,8 @@ def predict(model: BaseEstimator, x: Float64[np.ndarray, "n p"]) -> Float64[np.n
     AgentError
         If it raises, or says anything but one finite number for every row.
     """
+    from sklearn import config_context
+
     if len(x) == 0:
         return np.zeros(0)
     name = type(model).__name__

@@ -6,16 +6,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from jaxtyping import Float64
-from sklearn.base import BaseEstimator
 
 from clients.data import setting
-from clients.residual.agents import predict
 from clients.site import Site
 from protocols.faults import Fault, SiteFault, usable_name
+
+if TYPE_CHECKING:
+    from sklearn.base import BaseEstimator
 
 _TRUSTED = ("sklearn.", "numpy.", "scipy.")
 """Packages of which a kept file may hold any type; it never holds a pickle."""
@@ -59,6 +60,8 @@ class Kept:
         AgentError
             If a model cannot predict these rows.
         """
+        from clients.residual.agents import predict
+
         total = np.zeros(len(x))
         for coefficient, model in self.parts:
             total += coefficient * predict(model, x)

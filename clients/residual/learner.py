@@ -6,12 +6,12 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from jaxtyping import Float64, Int64
-from sklearn.base import BaseEstimator
 
+from clients.memory import CONCLUDED
 from clients.residual.agents import Agent, AgentError, fit_agent, parse_agent, predict
 from clients.residual.keep import dump, restore
 from clients.site import Site, digest_of
@@ -21,10 +21,11 @@ from numerics.threads import single_threaded
 from protocols.faults import Fault, SiteFault
 from protocols.residual import Order
 
+if TYPE_CHECKING:
+    from sklearn.base import BaseEstimator
+
 ROWS = "rows"
 """Of the memory: places of the common entities among the site's rows, in the agreed order."""
-CONCLUDED = "concluded"
-"""Of the memory: that the run is over here, its model kept (1) or not (0); nothing else of it is remembered."""
 _ABOUT, _DIGEST, _DIGEST_Y = "about", "digest", "digest-outcome"
 _PENDING, _PENDING_ABOUT = "pending", "pending-about"
 _KEPT_STEP = "step-"

@@ -41,7 +41,7 @@ def _check_split(ask: Pass, site: Site, split: Split) -> None:
     """One split in a run, and the same without validation rows: errors of others would tell of single rows."""
     if min(split.n_fit - 1, split.n_validation, split.n_test) < 0:
         raise SiteFault(Fault.MALFORMED_ASK, "the kinds of rows do not add up to the rows agreed on")
-    check_kinds(split)
+    check_kinds(split, site)
     if PRECISION in site.memory:
         raise SiteFault(Fault.MALFORMED_ASK, "this run goes by the site's own plan: others' errors would tell of rows")
     asked = np.array([split.n_fit + split.n_validation, split.n_validation, ask.intercept])

@@ -18,9 +18,10 @@ from jaxtyping import Float64, Int64, UInt8
 
 from clients.dispatch import answers
 from clients.entities import shared_secret
+from clients.memory import CONCLUDED
 from clients.residual.answering import answer_sealed
 from clients.residual.keep import keep_file, recall_file
-from clients.residual.learner import CONCLUDED, Learner, agreed_rows, forget
+from clients.residual.learner import Learner, agreed_rows, forget
 from clients.residual.recall import predictions, present_rows
 from clients.residual.state import freeze, thaw
 from clients.sealing import SealError, new_private_key, public_key_of, seal, unseal
@@ -162,6 +163,7 @@ def open_and_answer(ask: Sealed, site: Site) -> SealedAnswer:
     """Answer what another site asks, for its eyes only."""
     seals = Seals.of(site)
     inner = seals.open(ask.body, ask.sender, *_ASKS)
+    site.policy.admit_ask(type(inner))
     learner = Learner.of(site)
     if ask.sender != learner.holder:
         raise SiteFault(Fault.MALFORMED_ASK, f"{ask.sender} asks, and {learner.holder or 'no site'} holds the outcome")
@@ -172,12 +174,11 @@ def open_and_answer(ask: Sealed, site: Site) -> SealedAnswer:
     return answer
 
 
-def check_kinds(split: Split) -> None:
+def check_kinds(split: Split, site: Site) -> None:
     """Whether every kind of row that there is has so many rows that their mean square tells of no single one."""
-    if any(0 < n < FEWEST_ROWS for n in (split.n_fit, split.n_validation, split.n_test)):
-        raise SiteFault(
-            Fault.TOO_FEW_ROWS, f"{split}: a mean over fewer than {FEWEST_ROWS} rows would tell of single ones"
-        )
+    least = site.policy.at_least(FEWEST_ROWS)
+    if any(0 < n < least for n in (split.n_fit, split.n_validation, split.n_test)):
+        raise SiteFault(Fault.TOO_FEW_ROWS, f"{split}: a mean over fewer than {least} rows would tell of single ones")
 
 
 # -- the site that holds the outcome plays the fusion center ----------------------------------------------------------
@@ -195,7 +196,7 @@ def lead(ask: Lead, site: Site) -> Fused:
         plan = Plan(ask.agents, y, ask.n_learn, Rules.from_json(ask.rules))
     except ValueError as error:
         raise SiteFault(Fault.MALFORMED_ASK, f"rules {ask.rules!r}: {error}") from error
-    check_kinds(plan.split)
+    check_kinds(plan.split, site)
     site.memory[PRECISION] = np.array(ask.precision == "float32")
     return _go_on(plan, site)
 

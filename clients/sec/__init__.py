@@ -8,10 +8,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 from jaxtyping import Float64, UInt8
-from sklearn.base import BaseEstimator
 
 from clients.data import DataError, Table, cell_name
 from clients.data.regression import regression_rows
@@ -19,16 +19,18 @@ from clients.dispatch import answers
 from clients.regressors import ROW_MODELS, Candidate, CandidateError, parse_candidates
 from clients.sec.check import describe
 from clients.sec.keep import keep_models, keep_result, start_anew
-from clients.selection import Selection, SelectionError, select
 from clients.site import Site
 from numerics.ensemble import Ensemble
-from numerics.mixture import combine
-from numerics.predictors import Predictors, mean_squared_errors, prepared
+from numerics.mixture import combine, mean_squared_errors
 from numerics.rows import Rows
 from numerics.threads import single_threaded
 from protocols.faults import Fault, SiteFault, usable_name
-from protocols.models import ModelError, decode_models, encode_model, n_features
 from protocols.sec import LARGEST_ERROR, Errors, Exchange, Fitted, Losses, Predict, Select
+
+if TYPE_CHECKING:  # scikit-learn takes a second to import, and not every ask needs it
+    from sklearn.base import BaseEstimator
+
+    from clients.selection import Selection
 
 logger = logging.getLogger("flwr")
 
@@ -90,6 +92,8 @@ def _rows(site: Site, standardize: str) -> Rows:
 @answers(Select)
 def select_model(ask: Select, site: Site) -> Fitted:
     """Step 1: the candidate that predicts the other half of the rows best, fitted to all of them."""
+    from numerics.predictors import Predictors
+
     rows = _rows(site, ask.standardize)
     if ask.moments and rows.n < len(rows.features) + 2:
         raise SiteFault(Fault.ROWS_IN_MOMENTS, f"{rows.n} rows of {len(rows.features)} inputs and an outcome")
@@ -113,6 +117,9 @@ def select_model(ask: Select, site: Site) -> Fitted:
 
 def _selected(ask: Select, site: Site, rows: Rows) -> tuple[Selection, UInt8[np.ndarray, "bytes"]]:
     """The choice, and its model as it may be sent. Leaves are no smaller than the site allows (`min-leaf`)."""
+    from clients.selection import SelectionError, select
+    from protocols.models import ModelError, encode_model
+
     candidates = _candidates(ask, site)
     seed = int(site.shard_rng.integers(2**31))
     own_floor = site.whole_number("min-leaf", default=1 if site.simulated else Select.min_leaf)
@@ -161,6 +168,8 @@ def _moments(rows: Rows) -> tuple[Float64[np.ndarray, "q"], Float64[np.ndarray, 
 @answers(Exchange)
 def evaluate_models(ask: Exchange, site: Site) -> Losses:
     """Step 2: the mean squared error of every model that was sent on this learner's rows."""
+    from numerics.predictors import prepared
+
     if len(ask.learners) != len(ask.models) or len(set(ask.learners)) < len(ask.learners):
         raise SiteFault(Fault.MALFORMED_ASK, "there is not one model for every learner")
     _check_names(ask.learners)
@@ -188,6 +197,8 @@ def _check_names(learners: Sequence[str]) -> None:
 
 def _usable(ask: Exchange, site: Site, p: int) -> tuple[list[BaseEstimator], list[int]]:
     """The models that can be tried, and their places; another is left to count as a prediction that is not finite."""
+    from protocols.models import ModelError, decode_models, n_features
+
     models, places = [], []
     for place, model in enumerate(decode_models(ask.models)):
         if isinstance(model, ModelError):
@@ -211,7 +222,7 @@ def try_combinations(ask: Predict, site: Site) -> Errors:
     """Eq. (5) on the held-out rows: alone, with the cluster, with everybody."""
     _check_combinations(ask)
     rows = _rows(site, ask.standardize)
-    n_test = len(rows.y_test) if len(rows.y_test) >= FEWEST_HELD_OUT else 0
+    n_test = len(rows.y_test) if len(rows.y_test) >= site.policy.at_least(FEWEST_HELD_OUT) else 0
     errors, finite = np.zeros(len(ask.combinations)), np.ones(len(ask.combinations), bool)
     if n_test:
         with single_threaded():

@@ -14,8 +14,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float64, Int64
-from scipy.optimize import Bounds as Box
-from scipy.optimize import minimize
 
 from numerics.fairness.bounds import Bounds
 
@@ -282,6 +280,9 @@ def _newton_step(start: _Duals, model: Priced, bounds: Bounds, radius: _Prices, 
 
     `unit` is a large mass, in which the optimiser counts.
     """
+    from scipy.optimize import Bounds as Box
+    from scipy.optimize import minimize
+
     origin = prices_from(start, bounds)
 
     def loss(flat: Float64[np.ndarray, "v"]) -> tuple[float, Float64[np.ndarray, "v"]]:

@@ -8,12 +8,15 @@ unit through a center is a pair that is charged there, and every pair may take i
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from jaxtyping import Bool, Float64, Int64
-from ortools.graph.python.min_cost_flow import SimpleMinCostFlow
 
 from numerics.fairness.contested import MARGIN, WIDENING, Contest, contest
+
+if TYPE_CHECKING:
+    from ortools.graph.python.min_cost_flow import SimpleMinCostFlow
 
 _COST_BITS = (61, 56, 51)
 """OR-tools multiplies costs by nodes in 64 bits; where it then finds that paths cost more, fewer are tried."""
@@ -139,6 +142,8 @@ def min_cost_flow(
     ndarray or None
         ``(a,)`` flow on each arc; None if the arcs cannot carry the supply.
     """
+    from ortools.graph.python.min_cost_flow import SimpleMinCostFlow  # here and below: most asks of a site need no flow
+
     # The largest scale s with s * max(cost) * nodes < 2^61; frexp gives it without overflow for any costs.
     _, exponent = np.frexp(float(cost.max(initial=0.0)) * (len(supply) + 1))
     for bits in _COST_BITS:
@@ -157,6 +162,8 @@ def solved(
     supply: Int64[np.ndarray, "v"],
 ) -> tuple[SimpleMinCostFlow.Status, Int64[np.ndarray, "a"] | None]:
     """OR-tools' status and the cheapest flow at whole costs, None unless it is optimal; else as `min_cost_flow`."""
+    from ortools.graph.python.min_cost_flow import SimpleMinCostFlow
+
     solver = SimpleMinCostFlow()
     arcs = solver.add_arcs_with_capacity_and_unit_cost(tail, head, capacity, cost)
     solver.set_nodes_supplies(np.arange(len(supply)), supply)

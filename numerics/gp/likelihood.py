@@ -11,7 +11,6 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float64
 from scipy.linalg import lapack
-from scipy.optimize import Bounds, minimize
 
 from numerics.gp.kernels import Kernel
 
@@ -135,6 +134,8 @@ def fit_one(
     ValueError
         If rows have to be drawn and there is no generator.
     """
+    from scipy.optimize import Bounds, minimize  # which only the first ask of a run needs
+
     if rows is not None and rows < len(y):
         if rng is None:
             raise ValueError("rows can be drawn only with a random generator")

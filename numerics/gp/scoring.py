@@ -16,6 +16,8 @@ import numpy as np
 from jaxtyping import Float64
 from scipy.optimize import lsq_linear
 
+from numerics.fixed import exact_sum
+
 CANDIDATES, TOLERANCE, MOST_ASKS = 8, 1e-3, 15
 """Candidates of an ask, gain per row that is still worth an ask, and asks at most."""
 
@@ -105,7 +107,8 @@ class Scoring:
     """The search, without the rows: it says which candidates to evaluate and takes the sites' answers.
 
     Values are compared over those sites only that evaluated both sides. A site that misses an ask has no say in the
-    next step and comes back with its next answer.
+    next step and comes back with its next answer. A sum over sites is exact (`numerics.fixed`): it depends neither on
+    their order nor on whether the sites or somebody else added their answers up.
 
     Parameters
     ----------
@@ -180,8 +183,12 @@ class Scoring:
         judges = [s for s in finite if s in self._here] or [s for s in finite if finite[s].any()]
         if not judges:
             return
-        values = np.sum([answers[s].values for s in judges], axis=0)
-        before = sum(self._here[s][0] for s in judges) if judges[0] in self._here else -np.inf
+        sound = np.all([finite[s] for s in judges], axis=0)
+        values = exact_sum([np.where(sound, answers[s].values, 0.0) for s in judges])
+        values = np.where(sound, values, -np.inf)
+        before = -np.inf
+        if judges[0] in self._here:
+            before = float(exact_sum([np.array(self._here[s][0]) for s in judges]))
         best = int(np.argmax(values))
         self.gain = max(0.0, float(values[best] - before) / sum(rows[s] for s in judges))
         self._trust(best, float(values[best] - before))
@@ -193,7 +200,7 @@ class Scoring:
                 if finite[s][best]
             }
             self._rows = sum(rows[s] for s in self._here)
-            self.value = sum(value for value, _, _ in self._here.values()) / self._rows
+            self.value = float(exact_sum([np.array(value) for value, _, _ in self._here.values()])) / self._rows
         if self._here:
             self._propose()
 
@@ -214,12 +221,12 @@ class Scoring:
 
     def _propose(self) -> None:
         """The next candidates: steps from theta."""
-        gradient: _Theta = np.sum([g for _, g, _ in self._here.values()], axis=0)
-        information: _Matrix = np.sum([b for _, _, b in self._here.values()], axis=0)
+        gradient: _Theta = exact_sum([g for _, g, _ in self._here.values()])
+        information: _Matrix = exact_sum([b for _, _, b in self._here.values()])
         plain = _Model(gradient, information)
         corrected = plain.corrected(
             [
-                (theta - self.theta, gradient - np.sum([at[s] for s in self._here], axis=0))
+                (theta - self.theta, gradient - exact_sum([at[s] for s in self._here]))
                 for theta, at in self._seen
                 if at.keys() >= self._here.keys()
             ]

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 from jaxtyping import Float64
-from sklearn.ensemble import GradientBoostingRegressor
+
+if TYPE_CHECKING:  # scikit-learn takes a second to import, and few asks of a site need it
+    from sklearn.ensemble import GradientBoostingRegressor
 
 ROUNDS = 60
 """Trees of a fit, as many as the agents' algorithms have iterations. The paper states neither number."""
@@ -47,6 +51,8 @@ def l2_boosting(
     GradientBoostingRegressor
         Fitted; the same rows and seed give the same trees.
     """
+    from sklearn.ensemble import GradientBoostingRegressor
+
     model = GradientBoostingRegressor(
         n_estimators=rounds, learning_rate=shrinkage, max_depth=None, min_samples_leaf=min_leaf, random_state=seed
     )

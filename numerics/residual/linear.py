@@ -9,8 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import scipy.linalg
 from jaxtyping import Float64
+
+from numerics.threads import single_threaded
 
 ALPHA = 0.25
 """Of Algorithm 4: share of the slope that a step must gain; between 0 and 0.5."""
@@ -62,6 +63,8 @@ def combine(F: Float64[np.ndarray, "D N"], y: Float64[np.ndarray, "N"], ridge: f
 
 def solve(gram: Float64[np.ndarray, "D D"], right: Float64[np.ndarray, "D"]) -> Float64[np.ndarray, "D"]:
     """The solution of minimum norm; an agent whose predictions are 0, but for rounding, has 0."""
+    import scipy.linalg  # here: few asks of a site combine anything
+
     scale = np.sqrt(np.diag(gram))
     there = scale > _NEGLIGIBLE * scale.max(initial=0.0)
     solution: Float64[np.ndarray, "D"] = np.zeros(len(right))
@@ -69,7 +72,8 @@ def solve(gram: Float64[np.ndarray, "D D"], right: Float64[np.ndarray, "D"]) -> 
         # Scaled, so that what counts as singular does not depend on an agent's units.
         scale = scale[there]
         scaled = gram[np.ix_(there, there)] / np.outer(scale, scale)
-        solution[there] = scipy.linalg.lstsq(scaled, right[there] / scale, cond=1e-12)[0] / scale
+        with single_threaded():  # SciPy's BLAS may be new to the process
+            solution[there] = scipy.linalg.lstsq(scaled, right[there] / scale, cond=1e-12)[0] / scale
     return solution
 
 

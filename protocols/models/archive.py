@@ -26,12 +26,16 @@ from protocols.payload import shorten
 MOST_BYTES = 256 * 2**20
 """Of a file as it crosses, of all it inflates to, and of all arrays a model is made of."""
 MOST_SCHEMA_BYTES = 16 * 2**20
+_BYTES_A_COMMA = 12
+"""Of a schema, at least: skops writes some 23. Of a schema of empty lists JSON makes fifty times as many bytes."""
 MOST_MEMBERS = 20_000
 SKOPS_PROTOCOL = 2
 """Version of skops' format. An older number would let a file choose loaders that skops keeps for old files."""
 
 _SCHEMA = "schema.json"
 _MEMBER = re.compile(r"(0|[1-9][0-9]{0,19})\.npy")
+_COMPRESSIONS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+"""Others zipfile inflates block by block, each to whatever it becomes: a kilobyte of bzip2 to gigabytes."""
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # the earliest that a zip can say
 _END = struct.Struct("<4s4H2LH")  # of a zip without a comment: its last bytes
 _MOST_ENTRY_BYTES = 46 + 64  # a directory entry of ours: fixed part, and room for a name
@@ -142,7 +146,10 @@ def unpack(data: bytes) -> Archive:
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as file:
             members = _members(file)
-        schema = json.loads(members[_SCHEMA])
+        text = members[_SCHEMA]
+        if text.count(b",") * _BYTES_A_COMMA > len(text):
+            raise ModelError(f"is not a skops file: its {_SCHEMA} is not as skops writes it")
+        schema = json.loads(text)
     except ModelError:
         raise
     except Exception:
@@ -184,6 +191,8 @@ def _members(file: zipfile.ZipFile) -> dict[str, bytes]:
     for info in infos:
         if info.filename == _SCHEMA and info.file_size > MOST_SCHEMA_BYTES:
             raise ModelError(f"is too large: its {_SCHEMA} takes more than {MOST_SCHEMA_BYTES} bytes")
+        if info.compress_type not in _COMPRESSIONS:
+            raise ModelError("is not a skops file: a member is compressed otherwise than skops does")
         with file.open(info) as member:
             # A count, or zipfile inflates all that is there, whatever size the directory claims.
             members[info.filename] = member.read(info.file_size + 1)

@@ -22,6 +22,11 @@ from protocols.models.parts import Part
 DECISION_TREE = "sklearn.tree._classes.DecisionTreeRegressor"
 DUMMY = "sklearn.dummy.DummyRegressor"
 MOST_FEATURES = 1_000_000
+MOST_WIDTH = 10_000
+"""Numbers that a model may make of one row while it predicts: units of a layer, neighbours, nodes from root to leaf.
+
+A small file can describe a model that would take terabytes, or days, for a few rows.
+"""
 _VERSION = "_sklearn_version"  # scikit-learn adds it to the state of every estimator
 
 TRAINING_ONLY: Mapping[str, Any] = {
@@ -29,6 +34,7 @@ TRAINING_ONLY: Mapping[str, Any] = {
     "n_jobs": None,  # how many processes a receiver starts is not the sender's choice
     "verbose": False,
     "memory": None,
+    "copy": True,  # a scaler that does not copy would scale the receiver's own rows, for all models after it
     "regressor": None,  # the unfitted originals of regressor_ and transformer_
     "transformer": None,
 }
@@ -203,9 +209,12 @@ def integer(part: Part, name: str, low: int, high: int) -> int:
 def number(part: Part, name: str) -> float:
     """An attribute that is a finite number."""
     value = get(part, name)
-    if type(value) not in (int, float) or not math.isfinite(value):
-        raise wrong(part, name, "is not a finite number")
-    return float(value)
+    try:
+        if type(value) in (int, float) and math.isfinite(value):
+            return float(value)
+    except OverflowError:  # a whole number of hundreds of digits
+        pass
+    raise wrong(part, name, "is not a finite number")
 
 
 def one_of(part: Part, name: str, *choices: Any) -> Any:

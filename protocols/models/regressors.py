@@ -6,6 +6,7 @@ import numpy as np
 
 from protocols.models.contract import (
     DUMMY,
+    MOST_WIDTH,
     a_list,
     accepts,
     array,
@@ -47,7 +48,7 @@ def _neighbours(part: Part) -> int:
     p, n = inputs(part), integer(part, "n_samples_fit_", 1, 2**40)
     array(part, "_fit_X", (n, p))
     array(part, "_y", (n,))
-    integer(part, "n_neighbors", 1, n)
+    integer(part, "n_neighbors", 1, min(n, MOST_WIDTH))
     one_of(part, "weights", "uniform", "distance")
     one_of(part, "_fit_method", "brute")
     one_of(part, "_tree", None)
@@ -104,6 +105,8 @@ def _network(part: Part) -> int:
         array(layer, "coefs_", (width, bias.size), "float64 float32")
         array(layer, "intercepts_", (bias.size,), "float64 float32")
         width = bias.size
+        if width > MOST_WIDTH:
+            raise wrong(part, "coefs_", f"has a layer of more than {MOST_WIDTH} units")
     if width != 1:
         raise wrong(part, "coefs_", f"ends in {width} outputs, and 1 is expected")
     return p

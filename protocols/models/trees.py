@@ -12,6 +12,7 @@ from protocols.models.contract import (
     DUMMY,
     KINDS,
     MOST_FEATURES,
+    MOST_WIDTH,
     TRAINING_ONLY,
     a_list,
     accepts,
@@ -84,6 +85,8 @@ def _binary_tree(
     while above.any():
         depth += depth[above]
         above = above[above]
+    if depth.max() > MOST_WIDTH:
+        raise wrong(part, "nodes", f"has a node more than {MOST_WIDTH} levels below the root")
     return depth
 
 

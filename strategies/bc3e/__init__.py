@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float64
 
-from protocols.bc3e import Conclude, Holdings, Survey, Tally
+from protocols.bc3e import MOST_CLASSES, MOST_INSTANCES, Conclude, Holdings, Survey, Tally
 from protocols.payload import PayloadError
 from strategies.bc3e.fit import Fit, Fitting, Settings
 from strategies.bc3e.plan import Plan, make_plan
 from strategies.conversation import Broadcast, Conversation, Tell, together
 from strategies.fusion import FusionStrategy
+from strategies.roster import FusionError
 
 __all__ = ["BC3E", "Ensemble", "Settings"]
 
@@ -115,8 +116,12 @@ class BC3E(FusionStrategy):
         for name, (wanted, got) in expected.items():
             if got != wanted:
                 raise PayloadError(answer.title(), name, f"expected {wanted} numbers, got {got}")
-        if answer.instances < 0 or (answer.n_clusters < 0).any():
+        if answer.instances < 0 or answer.n_classes < 0 or (answer.n_clusters < 0).any():
             raise PayloadError(answer.title(), "instances", "a size is negative")
+        if answer.instances > MOST_INSTANCES or answer.n_classes > MOST_CLASSES:
+            raise PayloadError(
+                answer.title(), "instances", f"expected up to {MOST_INSTANCES} of up to {MOST_CLASSES} classes"
+            )
         if sorted(set(answer.clusterings)) != list(answer.clusterings):
             raise PayloadError(answer.title(), "clusterings", "names are not in order, or one comes twice")
 
@@ -173,7 +178,14 @@ def from_config(config: Mapping[str, Any], **common: Any) -> BC3E:
         learn_alpha=config["bc3e.learn-alpha"],
         accelerate=config["bc3e.accelerate"],
         missing=config["bc3e.missing"],
+        masked=config["secure-aggregation"],
+        min_sites=config["min-sites"],
     )
+    if settings.masked and config["bc3e.distribution"] != "row":
+        raise FusionError(
+            "secure-aggregation=true needs bc3e.distribution=row: where sites share instances, the fusion center needs"
+            " what each says of them"
+        )
     return BC3E(
         distribution=config["bc3e.distribution"],
         settings=settings,

@@ -26,6 +26,7 @@ from protocols.payload import Payload, PayloadError
 from strategies.bc3e.plan import Plan
 from strategies.bc3e.shared import SharedInstances
 from strategies.conversation import Conversation, Tell
+from strategies.masks import Masking, Total
 from strategies.roster import FusionError
 
 SWEEPS = 500
@@ -55,7 +56,12 @@ class Settings:
     accelerate : bool
         Whether EM steps are combined (numerics/anderson.py).
     missing : str
-        What becomes of the statistics of a site that no longer answers: ``keep`` its last, or ``drop`` them.
+        What becomes of the statistics of a site that no longer answers: ``keep`` its last, or ``drop`` them. Where they
+        are masked nobody knows them one by one: ``drop``.
+    masked : bool
+        Whether the sites mask their statistics, so that the sum alone is seen; in the row distribution only.
+    min_sites : int
+        Sites at least that such a sum is over.
     """
 
     tolerance: float = 1e-6
@@ -67,6 +73,8 @@ class Settings:
     learn_alpha: bool = True
     accelerate: bool = True
     missing: str = "keep"
+    masked: bool = False
+    min_sites: int = 1
 
 
 @dataclass
@@ -116,9 +124,10 @@ class _Sums:
 
 @dataclass(frozen=True)
 class _Kept:
-    """A site's newest statistics, and the parameters that it made them with."""
+    """A site's newest statistics, or the sum over sites that alone is seen, and the parameters they were made with."""
 
     statistics: Statistics
+    names: tuple[str, ...]
     alpha: Float64[np.ndarray, "k"]
     beta: dict[str, Float64[np.ndarray, "k k_m"]]
 
@@ -155,6 +164,7 @@ class Fitting:
         self.fit = Fit(self.alpha, {}, shared=self.shared)
         self.lost: set[str] = set()
         self.answered: set[str] = set()
+        self.masking = Masking("statistics", settings.min_sites) if settings.masked else None
 
     def run(self) -> Conversation[Fit]:
         """E- and M-steps until the bound's relative change is small (Acharya et al. 2011, II-C)."""
@@ -194,6 +204,8 @@ class Fitting:
 
     def _e_step(self, step: int, kept: bool, measure: Mapping[str, float]) -> Conversation[_Sums]:
         """Private instances to convergence in one ask; shared ones sweep by sweep, an ask each."""
+        if self.masking:
+            return (yield from self._masked_e_step(self.masking, step, measure))
         sweeps = self.settings.sweeps or SWEEPS
         if self.shared:
             self.shared.begin(accepted=kept)
@@ -218,12 +230,31 @@ class Fitting:
         for site in sorted(self.plan.instances):
             if site in self.lost:
                 continue
-            names, accepted = self.plan.common_of(site), self.fit.accepted.get(site, True)
+            names, accepted = self._names(site), self.fit.accepted.get(site, True)
             if (names, accepted) not in alike:
                 alike[names, accepted] = self._e_step_ask(step, names, accepted)
             e_step = alike[names, accepted]
             asks[site] = (e_step, sweeps[site]) if site in sweeps else e_step
         return asks
+
+    def _names(self, site: str) -> tuple[str, ...]:
+        """The clusterings of which a site answers sums; masked ones are of all clusterings at every site."""
+        return tuple(self.beta) if self.masking else self.plan.common_of(site)
+
+    def _masked_e_step(self, masking: Masking, step: int, measure: Mapping[str, float]) -> Conversation[_Sums]:
+        """All instances are private, and what all sites say of them is seen in one sum."""
+        k, names = self.plan.k, tuple(self.beta)
+        empty = tuple(np.zeros((k, self.plan.n_clusters[name]), np.int64) for name in names)
+        zero = Statistics(0, empty, np.zeros(k, np.int64), 0)
+        asks: dict[str, Payload] = {site: ask for site, ask in self._asks(step, {}).items() if isinstance(ask, Payload)}
+        total: Total[Statistics] = yield from masking.total(asks, zero, measure=measure)
+        try:
+            self._check_numbers(total.sum, sum(self.plan.instances[site] for site in total.sites))
+        except PayloadError as error:
+            raise FusionError(f"secure-aggregation: {total.name} is none of statistics ({error})") from None
+        self.answered = set(total.sites)
+        self.statistics = {total.name: self._kept(total.sum, names)}
+        return self._sums()
 
     def _e_step_ask(self, step: int, names: tuple[str, ...], accepted: bool) -> EStep:
         return EStep(
@@ -249,20 +280,22 @@ class Fitting:
                 raise PayloadError(
                     part.title(), "mass", f"expected shapes {shapes}, got {[t.shape for t in part.mass]}"
                 )
-            _expect_not_negative(part, "mass", part.mass)
             if isinstance(part, Statistics):
-                if (part.log_theta > 0).any():
-                    raise PayloadError(
-                        part.title(), "log_theta", "is a sum of logarithms of probabilities, yet positive"
-                    )
-                _expect(part, "log_theta", part.log_theta.shape, (self.plan.k,))
-                own = self.plan.instances[site] - len(self.plan.shared_rows[site])
-                _expect(part, "n", part.n, own)
+                self._check_numbers(part, self.plan.instances[site] - len(self.plan.shared_rows[site]))
             else:
+                _expect_not_negative(part, "mass", part.mass)
                 _expect(part, "share", part.share.shape, (self.plan.k, len(moving[site].active)))
                 _expect_not_negative(part, "share", (part.share,))
                 history = len(self.log_alpha.points[-DEPTH:]) + 1
                 _expect(part, "products", len(part.products), history if self.plan.own_of(site) else 0)
+
+    def _check_numbers(self, part: Statistics, n: int) -> None:
+        """Of one site, or of several together."""
+        _expect_not_negative(part, "mass", part.mass)
+        if (part.log_theta > 0).any():
+            raise PayloadError(part.title(), "log_theta", "is a sum of logarithms of probabilities, yet positive")
+        _expect(part, "log_theta", part.log_theta.shape, (self.plan.k,))
+        _expect(part, "n", part.n, n)
 
     def _lose(self, sites: set[str]) -> None:
         """Sites that did not answer. Where instances are shared they are gone; else they may come back."""
@@ -277,10 +310,12 @@ class Fitting:
             raise FusionError("no site is left")
 
     def _keep_statistics(self, answers: Mapping[str, Any]) -> None:
-        beta = {name: block.x for name, block in self.beta.items()}
         for site, answer in answers.items():
-            self.statistics[site] = _Kept(_part(answer, Statistics), self.alpha, beta)
+            self.statistics[site] = self._kept(_part(answer, Statistics), self.plan.common_of(site))
         self.answered = set(answers)
+
+    def _kept(self, statistics: Statistics, names: tuple[str, ...]) -> _Kept:
+        return _Kept(statistics, names, self.alpha, {name: block.x for name, block in self.beta.items()})
 
     def _sums(self) -> _Sums:
         bits, k = self.plan.bits, self.plan.k
@@ -289,8 +324,9 @@ class Fitting:
         products = None
         for site, kept in self.statistics.items():
             part = kept.statistics
-            tables = dict(zip(self.plan.common_of(site), part.mass, strict=True))
-            moved = 0 if site in self.answered else one_to_grid(self._moved_bound(site, kept), bits)
+            tables = dict(zip(kept.names, part.mass, strict=True))
+            newest = self.masking is not None or site in self.answered
+            moved = 0 if newest else one_to_grid(self._moved_bound(kept), bits)
             total += Contribution(part.n, tables, part.log_theta, part.bound + moved)
         if self.shared:
             part_of_shared, products = self.shared.sums(self.alpha)
@@ -300,7 +336,7 @@ class Fitting:
         )
         return _Sums(total.n, total.mass, total.log_theta, float(np.ldexp(float(bound), -bits)), products)
 
-    def _moved_bound(self, site: str, kept: _Kept) -> float:
+    def _moved_bound(self, kept: _Kept) -> float:
         """How the bound of a site that did not answer changes with the parameters, its gamma and phi as they were.
 
         With it the sum over all sites is the bound of incremental EM, which no M-step lowers.
@@ -308,7 +344,7 @@ class Fitting:
         part, bits = kept.statistics, self.plan.bits
         change = expected_log_prior(self.alpha, part.n, from_grid(part.log_theta, bits))
         change -= expected_log_prior(kept.alpha, part.n, from_grid(part.log_theta, bits))
-        for name, table in zip(self.plan.common_of(site), part.mass, strict=True):
+        for name, table in zip(kept.names, part.mass, strict=True):
             mass = from_grid(table, bits)
             change += expected_log_likelihood(self.beta[name].x, mass) - expected_log_likelihood(kept.beta[name], mass)
         return change

@@ -28,6 +28,7 @@ from strategies.gp.fitting import fit, starts, train
 from strategies.gp.fusing import asking_of, fused, most_important, ranked
 from strategies.gp.predicting import Answers, gather
 from strategies.gp.report import Model, Outcome, answers_csv, metrics_of, notes_on, table_of
+from strategies.masks import Masking
 from strategies.roster import FusionError
 
 __all__ = ["GP", "Outcome", "Settings"]
@@ -45,6 +46,8 @@ class Settings:
 
     A key that is empty (``""`` or 0) there has the value here; `experts` empty is half of them, `communication` 0 as
     many rows as an expert has on average.
+
+    `masked` is ``secure-aggregation``: of likelihoods and slopes the sum over sites alone is seen.
     """
 
     kernel: str = "se"
@@ -58,6 +61,7 @@ class Settings:
     candidates: int = CANDIDATES
     gate_rounds: int = 10
     communication: float = 0.0
+    masked: bool = False
 
     def K(self, M: int) -> int:
         """How many of M experts a point is sent to."""
@@ -143,6 +147,7 @@ class GP(FusionStrategy):
                 settings.max_expert_rows,
                 candidates=settings.candidates,
                 most_asks=settings.fit_rounds,
+                masking=self._masking("likelihood"),
             ),
             self._gate_training(federation, self.seed + repetition),
             *self._disclosures(federation, settings.max_expert_rows, queries),
@@ -155,7 +160,11 @@ class GP(FusionStrategy):
             return np.zeros(0)
         network = Network(len(federation.features), federation.M)
         start = int(np.random.default_rng([seed, _NETWORK_SEED]).integers(2**31))
-        return (yield from train(federation, network, start, settings.gate_rounds, settings.max_expert_rows))
+        rounds, most, masking = settings.gate_rounds, settings.max_expert_rows, self._masking("slope")
+        return (yield from train(federation, network, start, rounds, most, masking))
+
+    def _masking(self, name: str) -> Masking | None:
+        return Masking(name, self.min_sites) if self.settings.masked else None
 
     def _queries(self, federation: Federation, repetition: int) -> Queries | None:
         """Where the center wants to know the output: its own file, else the scenario's points, else nowhere.
@@ -245,8 +254,10 @@ class GP(FusionStrategy):
 
 def from_config(config: Mapping[str, Any], **common: Any) -> GP:
     """The strategy that a run configuration asks for (server/config.py); `common` goes to `FusionStrategy`."""
-    given = {field.name: config[f"gp.{field.name.replace('_', '-')}"] for field in fields(Settings)}
+    names = [field.name for field in fields(Settings) if field.name != "masked"]
+    given = {name: config[f"gp.{name.replace('_', '-')}"] for name in names}
     settings = replace(Settings(), **{name: value for name, value in given.items() if value not in ("", 0)})
+    settings = replace(settings, masked=config["secure-aggregation"])
     try:
         kernel_of(settings.kernel, 1)
     except ValueError as error:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Float64
+from jaxtyping import Bool, Float64
 
+from numerics.fixed import exact_sum
 from numerics.gp.gates.network import Network, drawn_rows, from_moments
 from numerics.gp.kernels import Kernel
 from numerics.gp.likelihood import start_theta, theta_bounds
@@ -15,8 +16,10 @@ from numerics.gp.scoring import TOLERANCE, Evaluations, Scoring, pooled_starts
 from numerics.threads import single_threaded
 from protocols.gp import LARGEST, NO_VALUE, Evaluate, Likelihood, Moments, Slope, Train
 from protocols.payload import PayloadError
+from protocols.summing import Sum
 from strategies.conversation import Check, Conversation, Tell
 from strategies.gp.federation import Federation, own_choice
+from strategies.masks import Masking, Total
 from strategies.roster import FusionError
 
 ROUNDING = 1e-8
@@ -77,6 +80,7 @@ def fit(
     *,
     candidates: int,
     most_asks: int,
+    masking: Masking | None = None,
 ) -> Conversation[Fit]:
     """Maximise the sum of the experts' log marginal likelihoods (papers/gp_experts.txt, eq. 1).
 
@@ -92,22 +96,29 @@ def fit(
         Of an expert.
     candidates, most_asks : int
         Of `Scoring`.
+    masking : Masking, optional
+        By which the sum over sites alone is seen: `Scoring` then knows one site, that of the sum.
     """
     with single_threaded():  # the same candidates wherever the center runs
         scoring = Scoring(theta_bounds(kernel), first, candidates=candidates, most_asks=most_asks)
     # Sites go by their place, for a sum over them must not depend on their names.
     place = {site: f"{number:06d}" for number, site in enumerate(federation.counts)}
     rows = {site: federation.rows_of(site) for site in place}
-    rows_at = {place[site]: n for site, n in rows.items()}
     while not scoring.done:
         thetas = scoring.candidates
         asks = {site: Evaluate(**federation.agreed(site, max_rows), kernel=text, thetas=thetas) for site in place}
         measure = {"log_likelihood": scoring.value} if scoring.asks else {}
-        answers: dict[str, Likelihood] = yield Tell(asks, check=_check_likelihood(thetas, rows), measure=measure)
+        if masking is None:
+            answers: dict[str, Likelihood] = yield Tell(asks, check=_check_likelihood(thetas, rows), measure=measure)
+        else:
+            total = yield from masking.total(asks, _no_likelihood(thetas), measure=measure)
+            rows[total.name] = sum(rows[site] for site in total.sites)
+            answers = _as_answer(total, _check_likelihood(thetas, rows))
         if not answers:
             raise FusionError("no site answers with the likelihood of its outputs")
+        told = {place.get(site, site): _evaluations(answer) for site, answer in answers.items()}
         with single_threaded():
-            scoring.tell({place[site]: _evaluations(answer) for site, answer in answers.items()}, rows_at)
+            scoring.tell(told, {place.get(site, site): rows[site] for site in answers})
         if not np.isfinite(scoring.value):
             raise FusionError(
                 "the likelihood can be computed with no hyperparameters that were tried: try another gp.kernel"
@@ -116,8 +127,24 @@ def fit(
     return Fit(scoring.theta, scoring.value, scoring.asks, converged)
 
 
+def _no_likelihood(thetas: Float64[np.ndarray, "c p"]) -> Likelihood:
+    """An answer of no rows."""
+    n_candidates, size = thetas.shape
+    upper = np.zeros((n_candidates, size * (size + 1) // 2))
+    return Likelihood(np.zeros(n_candidates), np.zeros_like(thetas), upper)
+
+
+def _as_answer(total: Total[Sum], check: Check) -> dict[str, Sum]:
+    """A sum as what one site answers, held against what holds for that; nobody knows whose part it is if not."""
+    try:
+        check(total.name, total.sum)
+    except PayloadError as error:
+        raise FusionError(f"secure-aggregation: {total.name} is none that their rows can have ({error})") from None
+    return {total.name: total.sum}
+
+
 def _evaluations(answer: Likelihood) -> Evaluations:
-    values = np.where(answer.values <= NO_VALUE, -np.inf, answer.values)
+    values = np.where(_has_value(answer.values), answer.values, -np.inf)
     return Evaluations(values, answer.gradients, symmetric(answer.informations, answer.gradients.shape[1]))
 
 
@@ -139,7 +166,7 @@ def _check_likelihood(thetas: Float64[np.ndarray, "c p"], rows: Mapping[str, int
             told = getattr(answer, name)
             if told.shape != shape:
                 refuse(name, f"expected {shape}, got {told.shape}")
-            numbers = told[told != NO_VALUE] if name == "values" else told
+            numbers = told[_has_value(told)] if name == "values" else told
             if np.abs(numbers).max(initial=0.0) > LARGEST:
                 refuse(name, f"expected numbers up to {LARGEST:g}")
         most = rows[site] * densest
@@ -149,6 +176,11 @@ def _check_likelihood(thetas: Float64[np.ndarray, "c p"], rows: Mapping[str, int
             refuse("informations", "expected positive semidefinite matrices")
 
     return check
+
+
+def _has_value(values: Float64[np.ndarray, "c"]) -> Bool[np.ndarray, "c"]:
+    """Which of the log likelihoods of a site, or of several together, could be computed."""
+    return values > NO_VALUE / 2
 
 
 def is_information(matrix: Float64[np.ndarray, "p p"]) -> bool:
@@ -161,7 +193,12 @@ def is_information(matrix: Float64[np.ndarray, "p p"]) -> bool:
 
 
 def train(
-    federation: Federation, network: Network, seed: int, n_rounds: int, max_rows: int
+    federation: Federation,
+    network: Network,
+    seed: int,
+    n_rounds: int,
+    max_rows: int,
+    masking: Masking | None = None,
 ) -> Conversation[Float64[np.ndarray, "w"]]:
     """Teach the network whose rows are whose, by full-batch steps (papers/gp_experts.txt, Algorithm 3).
 
@@ -173,7 +210,7 @@ def train(
         weights, adam = from_moments(network, federation.experts, seed)
         points, label = drawn_rows(federation.experts, seed)
     n = federation.n_rows
-    best, least = weights, np.inf
+    best, least, nothing = weights, np.inf, Slope(0.0, np.zeros(network.size))
     taking_part = federation.willing("allow-gate-training")
     for _ in range(n_rounds if taking_part else 0):
         asks = {
@@ -187,17 +224,24 @@ def train(
             for site in taking_part
         }
         measure = {"gate_loss": least} if np.isfinite(least) else {}
-        answers: dict[str, Slope] = yield Tell(asks, check=_check_slope(network.size), measure=measure)
-        ordered: Sequence[Slope] = [answers[site] for site in federation.counts if site in answers]
-        there = [federation.places[site] for site in federation.counts if site in answers]
+        check = _check_slope(network.size)
+        if masking is None:
+            answers: dict[str, Slope] = yield Tell(asks, check=check, measure=measure)
+            answered = tuple(answers)
+        else:
+            total = yield from masking.total(asks, nothing, measure=measure)
+            answered, answers = total.sites, _as_answer(total, check)
+        there = [federation.places[site] for site in answered]
         absent = ~np.isin(label, np.concatenate([np.zeros(0, np.int64), *there]))
         with single_threaded():
             loss, gradient = network.gradient(weights, points[absent], label[absent])
         each = n / len(label)  # rows that a point stands for
-        loss = (loss * each + sum(answer.loss for answer in ordered)) / n
+        slopes = [nothing, *answers.values()]
+        told = exact_sum([slope.gradient for slope in slopes])
+        loss = (loss * each + float(exact_sum([np.array(slope.loss) for slope in slopes]))) / n
         if loss < least:
             best, least = weights, loss
-        weights, adam = adam.step(weights, np.sum([gradient * each, *(a.gradient for a in ordered)], axis=0) / n)
+        weights, adam = adam.step(weights, (gradient * each + told) / n)
     return best
 
 

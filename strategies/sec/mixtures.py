@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Bool, Float64, Int64
 
-from numerics.mixture import combine
-from numerics.predictors import Predictors, mean_squared_errors
+from numerics.mixture import combine, mean_squared_errors
+from numerics.predictors import Predictors
 from protocols.models import decode_model
 from strategies.sec.learners import Learners
 

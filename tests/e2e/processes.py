@@ -5,18 +5,17 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 
 from consilience import launch
 from consilience.plan import Plan
 from consilience.settings import Value, to_toml
+from consilience.up import Party, federation
 
 APP = Path(__file__).resolve().parents[2]
 """The checkout: the app that `flwr run .` runs."""
@@ -198,7 +197,7 @@ class Deployment:
 def deployment(
     folder: Path, nodes: Mapping[str, Mapping[str, Value]], node_env: Mapping[str, str] | None = None
 ) -> Iterator[Deployment]:
-    """A SuperLink, and a SuperNode for every party, all of them connected; homes and logs are in `folder`.
+    """A SuperLink, and a SuperNode for every party, with TLS and registered keys; homes and logs are in `folder`.
 
     Parameters
     ----------
@@ -209,66 +208,9 @@ def deployment(
     node_env : Mapping of str or None
         Added to the environment of every SuperNode.
     """
-    port, *own_ports = _free_ports(1 + len(nodes))
-    address = f"127.0.0.1:{port}"
-    home = folder / "home"
-    home.mkdir()
-    # A connection with an address is the user's own SuperLink: `flwr` starts none in its place.
-    (home / "config.toml").write_text(f'[superlink.{launch.CONNECTION}]\naddress = "{address}"\ninsecure = true\n')
-    env = {**launch.environment(), "FLWR_HOME": str(home), launch.PORT_VARIABLE: str(port)}
-    with contextlib.ExitStack() as stack:
-        superlink = ["flower-superlink", "--insecure", "--host", "127.0.0.1", "--port", str(port)]
-        superlink.append("--disable-runtime-dependency-installation")
-        stack.enter_context(_started(superlink, env, folder / "superlink.log"))
-        _await(partial(launch.is_up, env), folder / "superlink.log")
-        supernodes = {}
-        for (name, node), own_port in zip(nodes.items(), own_ports, strict=True):
-            supernode = ["flower-supernode", "--insecure", "--superlink", address, "--port", str(own_port)]
-            own = {**env, **_BRISK, **(node_env or {}), "FLWR_HOME": str(folder / f"home-{name}")}
-            command = [*supernode, "--node-config", to_toml(node)]
-            supernodes[name] = stack.enter_context(_started(command, own, folder / f"{name}.log"))
-        for name in nodes:
-            log = folder / f"{name}.log"
-            _await(partial(_is_connected, log), log)
-        yield Deployment(env, supernodes)
-
-
-def _is_connected(supernode_log: Path) -> bool:
-    return "SuperNode ID" in supernode_log.read_text(encoding="utf-8", errors="replace")
-
-
-def _free_ports(number: int) -> list[int]:
-    with contextlib.ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(number)]
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return [each.getsockname()[1] for each in sockets]
-
-
-@contextlib.contextmanager
-def _started(command: list[str], env: Mapping[str, str], log: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """A process, ended on leaving; it runs away from the checkout, so that nothing is imported from there."""
-    with log.open("wb") as file:
-        process = subprocess.Popen(
-            command, cwd=log.parent, env=dict(env), stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.STDOUT
-        )
-    try:
-        yield process
-    finally:
-        process.terminate()
-        try:
-            process.wait(20)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait(20)
-
-
-def _await(condition: Callable[[], bool], log: Path, timeout: float = 60.0) -> None:
-    deadline = time.monotonic() + timeout
-    while not condition():
-        if time.monotonic() > deadline:
-            raise AssertionError(f"not ready after {timeout:g} s:\n{log.read_text(errors='replace')}")
-        time.sleep(0.2)
+    parties = [Party(name, Path(str(node["data"])), node) for name, node in nodes.items()]
+    with federation(parties, folder / "federation", tls=True, node_env={**_BRISK, **(node_env or {})}) as started:
+        yield Deployment(started.env, {name: started.processes[name] for name in nodes})
 
 
 # -- by process id ----------------------------------------------------------------------------------------------------

@@ -1,0 +1,361 @@
+"""Seconds per ask in deployment, where Flower starts a process for every message: where they go.
+
+Run it with ``python -m benchmarks.asks``; docs/benchmarks.md has a run's figures. Three parts:
+
+- ``asks``: every kind of ask of every protocol, answered by a fresh Python each time, by what it spends its time on.
+  The asks are those of a run on the parties' own data, recorded in this process.
+- ``rows``: a shard read by a fresh Python, from files of more and more rows.
+- ``rounds``: whole runs between real SuperNodes on this machine.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import pickle
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+_NAMES = ("process", "flower", "ours", "shard", "rest")
+"""Of what is timed: Python itself, what ``flwr-clientapp`` imports, our imports, the shard, handler and memory."""
+CACHE = "shard-cache"
+"""The folder of a site's own directory that outlives an ask here; its memory and its words do not."""
+PROTOCOLS = ("bc3e", "sec", "residual", "coreset", "gp")
+
+# -- a process that answers one ask -----------------------------------------------------------------------------------
+
+
+class Watch:
+    """Wall and processor seconds by name; what is timed inside something else is not counted there again."""
+
+    def __init__(self, started: float) -> None:
+        self.spent = {name: [0.0, 0.0] for name in _NAMES}
+        self.spent["process"] = [time.time() - started, time.process_time()]
+
+    @contextmanager
+    def timing(self, name: str) -> Iterator[None]:
+        """Time what is inside the ``with``."""
+        before = {each: tuple(spent) for each, spent in self.spent.items()}
+        start = time.perf_counter(), time.process_time()
+        try:
+            yield
+        finally:
+            end = time.perf_counter(), time.process_time()
+            for i in range(2):
+                inside = sum(self.spent[each][i] - spent[i] for each, spent in before.items())
+                self.spent[name][i] += end[i] - start[i] - inside
+
+    def wrapped(self, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        """A function whose calls are timed."""
+
+        def call(*arguments: Any, **options: Any) -> Any:
+            with self.timing(name):
+                return function(*arguments, **options)
+
+        return call
+
+
+def _import_flower(watch: Watch) -> None:
+    with watch.timing("flower"):
+        import flwr.supernode.cli
+        import flwr.supernode.runtime.run_clientapp  # noqa: F401
+
+
+def answer(recorded: Path, folder: str, started: float) -> None:
+    """Answer a recorded ask with `folder` as the site's own directory, and print what it took."""
+    watch = Watch(started)
+    _import_flower(watch)
+    protocol, message, context = pickle.loads(recorded.read_bytes())
+    context.node_config["site-output-dir"] = folder
+    with watch.timing("ours"):
+        import importlib
+
+        import clients.site
+        from clients.app import app
+
+        importlib.import_module(f"clients.{protocol}")
+    site: Any = clients.site
+    for name in ("shard", "own_data"):
+        setattr(site, name, watch.wrapped("shard", getattr(site, name)))
+    with watch.timing("rest"):
+        reply = app(message, context)
+    from protocols.message import ENVELOPE
+
+    envelope: Any = reply.content[ENVELOPE]
+    print(json.dumps({"spent": watch.spent, "fault": envelope["fault"]}))
+
+
+def read(config: Mapping[str, Any], started: float) -> None:
+    """Read a shard, and print what it took."""
+    watch = Watch(started)
+    _import_flower(watch)
+    with watch.timing("ours"):
+        import importlib
+
+        from clients.shards import shard
+        from clients.site import digest_of
+
+        importlib.import_module(f"clients.{config['protocol']}")
+    with watch.timing("shard"):
+        found = shard(config, 0, 1, 0, simulated=False)
+    with watch.timing("rest"):
+        if hasattr(found, "blocks"):  # read when they are asked for
+            digest = digest_of([digest_of((block.x, block.colour, block.names)) for block in found.blocks()])
+        else:
+            digest = digest_of(found)
+    print(json.dumps({"spent": watch.spent, "fault": "", "digest": digest}))
+
+
+def fresh(*arguments: str) -> dict[str, Any]:
+    """What a fresh Python says, with one thread for the libraries."""
+    threads = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+    command = [sys.executable, "-m", "benchmarks.asks", "--started", repr(time.time()), *arguments]
+    done = subprocess.run(
+        command, env={**os.environ, **threads}, capture_output=True, text=True, timeout=300, check=False
+    )
+    if done.returncode:
+        raise RuntimeError(f"{' '.join(arguments)}: {done.stderr[-2000:]}")
+    told: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    if told["fault"] not in ("", "none", 0):
+        raise RuntimeError(f"{' '.join(arguments)}: the site answered {told['fault']}\n{done.stderr[-2000:]}")
+    return told
+
+
+# -- what is asked ----------------------------------------------------------------------------------------------------
+
+
+def parties(folder: Path, protocol: str, n: int, ending: str = "csv") -> list[dict[str, Any]]:
+    """A file of `n` rows and a node configuration for each of three parties."""
+    import numpy as np
+    import pandas as pd
+
+    rng = np.random.default_rng(0)
+    folder.mkdir(parents=True, exist_ok=True)
+    nodes = []
+    for place in range(3):
+        name = f"party-{place}"
+        x = rng.normal(size=(n, 5))
+        y = x @ np.arange(1.0, 6.0) + np.sin(3 * x[:, 0]) + rng.normal(scale=0.3, size=n)
+        frame = pd.DataFrame(x, columns=list("abcde")).round(6)
+        keys: dict[str, Any] = {"target": "y"}
+        if protocol == "bc3e":
+            truth = rng.integers(0, 3, n)
+            noisy = {f"class_{i}": np.where(rng.random(n) < 0.3, rng.integers(0, 3, n), truth) for i in range(3)}
+            frame = pd.DataFrame({"case": np.arange(n), **noisy, "cluster_x": 2 - truth, "cluster_y": truth})
+            keys = {"id": "case"}
+        elif protocol == "residual":
+            frame = frame[list(("ab", "cd", "e")[place])]
+            frame.insert(0, "customer", [f"c{i:07d}" for i in range(n)])
+            (folder / "secret").write_text("of no worth, but long enough to be one")
+            keys = {"id": "customer", "align-key-file": str(folder / "secret")}
+            if place == 0:
+                frame["y"] = y.round(6)
+                keys["target"] = "y"
+        elif protocol == "coreset":
+            frame["sex"] = np.where(rng.random(n) < 0.5, "F", "M")
+            keys = {"sensitive": "sex"}
+        else:
+            frame["y"] = y.round(6)
+        path = folder / f"{name}.{ending}"
+        if ending == "parquet":
+            frame.to_parquet(path)
+        else:
+            frame.to_csv(path, index=False)
+        nodes.append({"site": name, "data": str(path), **keys})
+    return nodes
+
+
+SETTINGS: Mapping[str, Mapping[str, Any]] = {
+    "bc3e": {"bc3e.max-rounds": 3},
+    "sec": {"sec.candidates": "lr tree"},
+    "residual": {"residual.agent": "tree", "residual.rounds": 2},
+    "coreset": {"coreset.k": 3, "coreset.size": 60},
+    "gp": {"gp.fit-rounds": 2},
+}
+"""Of short runs."""
+
+
+def run_settings(folder: Path, protocol: str) -> dict[str, Any]:
+    """A run's own keys."""
+    settings = {"protocol": protocol, "min-sites": 3, **SETTINGS[protocol]}
+    if protocol == "gp":
+        import numpy as np
+        import pandas as pd
+
+        queries = folder / "queries.csv"
+        points = np.random.default_rng(1).normal(size=(20, 5))
+        pd.DataFrame(points, columns=list("abcde")).to_csv(queries, index=False)
+        settings["gp.queries"] = str(queries)
+    return settings
+
+
+def record(folder: Path, protocol: str, n: int) -> dict[str, Path]:
+    """The asks of a run to its first party, the first of each kind, with what Flower hands over beside them."""
+    from protocols.message import read_ask
+    from server import app as server_app
+    from tests import grid
+
+    found: dict[str, Path] = {}
+
+    def recorded(message: Any, context: Any) -> Any:
+        ask = read_ask(message.content)
+        titles = [parcel.payload.title() for parcel in ask.parcels]
+        title = titles[0] if titles else f"{protocol}.none"
+        if context.node_config["site"] == "party-0" and title not in found:
+            found[title] = folder / f"{title}.pickle"
+            found[title].write_bytes(pickle.dumps((protocol, message, context)))
+        return client_app(message, context)
+
+    nodes = parties(folder / "data", protocol, n)
+    for node in nodes:
+        node["site-output-dir"] = str(folder / "out" / node["site"])
+    config = grid.config(folder, **run_settings(folder, protocol))
+    module: Any = grid
+    client_app, module.client_app = module.client_app, recorded
+    try:
+        from flwr.app import Context, RecordDict
+
+        wire = grid.InProcessGrid(nodes, config, 1)
+        server_app.run(wire, Context(1, 0, {}, RecordDict(), config))
+    finally:
+        module.client_app = client_app
+    return found
+
+
+# -- the parts --------------------------------------------------------------------------------------------------------
+
+
+def show_asks(protocols: Sequence[str], n: int, runs: int) -> None:
+    """A line for each kind of ask: medians over processes."""
+    print(f"\nasks: {n} rows a party, medians of {runs} processes each; seconds of wall time (of processor)")
+    print(f"{'ask':22}" + "".join(f"{name:>16}" for name in (*_NAMES, "all")))
+    for protocol in protocols:
+        with tempfile.TemporaryDirectory(prefix="consilience-asks-") as name:
+            folder = Path(name)
+            for title, path in record(folder, protocol, n).items():
+                own = folder / "own"
+                told = []
+                for _ in range(runs + 1):  # the first one finds no cache and no compiled files
+                    for left in own.iterdir() if own.exists() else ():
+                        if left.name != CACHE:
+                            shutil.rmtree(left) if left.is_dir() else left.unlink()
+                    told.append(fresh("--answer", str(path), "--folder", str(own))["spent"])
+                _line(title, told[1:])
+
+
+def _line(title: str, told: Sequence[Mapping[str, Sequence[float]]]) -> None:
+    cells = []
+    for name in (*_NAMES, "all"):
+        wall, cpu = (
+            statistics.median(sum(each[i] for each in one.values()) if name == "all" else one[name][i] for one in told)
+            for i in range(2)
+        )
+        cells.append(f"{f'{wall:.3f} ({cpu:.3f})':>16}")
+    print(f"{title:22}" + "".join(cells), flush=True)
+
+
+def show_rows(protocols: Sequence[str], sizes: Sequence[int], runs: int) -> None:
+    """A line for each file: medians over processes; `rest` is the digest of the shard, for which all of it is read."""
+    print(f"\nrows: medians of {runs} processes each; seconds of wall time (of processor)")
+    print(f"{'shard':22}" + "".join(f"{name:>16}" for name in (*_NAMES, "all")))
+    for protocol in protocols:
+        for ending in ("csv", "parquet"):
+            for n in sizes:
+                with tempfile.TemporaryDirectory(prefix="consilience-rows-") as name:
+                    node = parties(Path(name), protocol, n, ending)[0]
+                    time.sleep(3)  # a file that has just changed is not cached
+                    for way, kept in (("first", {}), ("later", {"site-output-dir": f"{name}/own"})):
+                        config = {"protocol": protocol, **SETTINGS[protocol], **node, **kept}
+                        text = json.dumps(config)
+                        told = [fresh("--read", text) for _ in range(runs + 1)][1:]
+                        assert len({str(each["digest"]) for each in told}) == 1
+                        _line(f"{protocol} {ending} {n:.0e} {way}", [each["spent"] for each in told])
+
+
+def show_rounds(protocols: Sequence[str], n: int, runs: int, poll: float) -> None:
+    """A line for each run between real SuperNodes; processor seconds are of the processes that answered."""
+    from server.results import load
+    from tests.e2e import processes
+
+    print(f"\nrounds: {n} rows a party, three SuperNodes on this machine that look for messages every {poll:g} s")
+    print(f"{'protocol':12}{'rounds':>8}{'s':>8}{'s a round':>11}{'processor s an ask':>20}")
+    for protocol in protocols:
+        with tempfile.TemporaryDirectory(prefix="consilience-rounds-") as name:
+            folder = Path(name)
+            nodes = {}
+            for node in parties(folder / "data", protocol, n):
+                node["site-output-dir"] = str(folder / "out" / node["site"])
+                nodes[node["site"]] = node
+            wait = {"FLWR_SUPEREXEC_TASK_POLL_INTERVAL": str(poll)}
+            with processes.deployment(folder, nodes, wait) as center:
+                for number in range(runs):
+                    settings = {**run_settings(folder, protocol), "output-dir": str(folder / f"results-{number}")}
+                    before = _ended_seconds(_starters(center, processes))
+                    started = processes.start_deployed_run(Path.cwd(), settings, center.env, folder / f"log-{number}")
+                    try:
+                        outcome = started.wait(300)
+                    finally:
+                        started.end()
+                    if outcome.results is None:
+                        raise RuntimeError(outcome.log)
+                    report = load(outcome.results)[0]
+                    time.sleep(3)  # until the last processes have ended
+                    spent = (_ended_seconds(_starters(center, processes)) - before) / (len(nodes) * report.rounds)
+                    print(
+                        f"{protocol:12}{report.rounds:8d}{report.seconds:8.1f}{report.seconds / report.rounds:11.2f}"
+                        f"{spent:20.2f}",
+                        flush=True,
+                    )
+
+
+def _starters(center: Any, processes: Any) -> list[int]:
+    """The processes below the SuperNodes that start one for every message."""
+    below = [processes.descendants(node.pid).items() for node in center.supernodes.values()]
+    return [pid for each in below for pid, command in each if "flower-superexec" in command]
+
+
+def _ended_seconds(pids: Iterable[int]) -> float:
+    """Processor seconds of the ended processes that these processes started (Linux: reads /proc)."""
+    fields = [Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split() for pid in pids]
+    return sum(int(each[13]) + int(each[14]) for each in fields) / os.sysconf("SC_CLK_TCK")
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """The parts that are asked for."""
+    parser: Any = argparse.ArgumentParser(prog="python -m benchmarks.asks", description=__doc__.partition("\n")[0])
+    parser.add_argument("--parts", nargs="+", default=["asks", "rows", "rounds"], choices=["asks", "rows", "rounds"])
+    parser.add_argument("--protocols", nargs="+", default=PROTOCOLS, choices=PROTOCOLS)
+    parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--sizes", type=lambda text: int(float(text)), nargs="+", default=[1000, 100_000, 1_000_000])
+    parser.add_argument("--rows", type=int, default=1000, help="rows a party of the parts asks and rounds")
+    parser.add_argument("--poll", type=float, default=1.0, help="FLWR_SUPEREXEC_TASK_POLL_INTERVAL; Flower's own is 1")
+    for hidden in ("--started", "--answer", "--folder", "--read"):
+        parser.add_argument(hidden, help=argparse.SUPPRESS)
+    options = parser.parse_args(arguments)
+    if options.answer:
+        return answer(Path(options.answer), options.folder, float(options.started))
+    if options.read:
+        return read(json.loads(options.read), float(options.started))
+    from benchmarks.bc3e import machine
+
+    print(machine())
+    if "asks" in options.parts:
+        show_asks(options.protocols, options.rows, options.runs)
+    if "rows" in options.parts:
+        show_rows(options.protocols, options.sizes, options.runs)
+    if "rounds" in options.parts:
+        show_rounds(options.protocols, options.rows, min(options.runs, 2), options.poll)
+    return None
+
+
+if __name__ == "__main__":
+    main()

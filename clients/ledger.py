@@ -1,0 +1,103 @@
+"""A site's own ledger: a line for everything that leaves, on its own disk before it leaves.
+
+The fusion center keeps a ledger too, written by the same function from the same records (protocols/message.py), so the
+two of a run can be compared (``consilience ledger``). Here run, session and time stand beside what both of them say.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import IO, Any
+
+from flwr.app import RecordDict
+
+from protocols.faults import Fault, SiteFault
+from protocols.message import Parcel, ledger_lines
+
+try:
+    import fcntl
+except ImportError:  # Windows, where two runs of one SuperNode may spoil each other's lines
+    fcntl = None  # type: ignore[assignment]
+
+NAME = "ledger.jsonl"
+"""Of the file in the site's own directory."""
+
+
+@dataclass(frozen=True)
+class Ledger:
+    """What has left a site, run after run; lines are added and never changed.
+
+    Attributes
+    ----------
+    directory : Path or None
+        The site's own; None: it has set none, and keeps no ledger.
+    site : str
+        Its name.
+    run : int
+        Flower's number of the run.
+    synced : bool
+        Whether to wait until lines are on the disk itself, which a power failure does not take away.
+    """
+
+    directory: Path | None
+    site: str
+    run: int
+    synced: bool = True
+
+    def record(self, content: RecordDict, parcels: Sequence[Parcel], *, round_number: int, session: str) -> None:
+        """Write down a message that is about to leave.
+
+        Parameters
+        ----------
+        content : RecordDict
+            The message, encoded.
+        parcels : Sequence[Parcel]
+            What it holds; nothing in a refusal, whose code is in the envelope.
+        round_number : int
+            Of the ask.
+        session : str
+            What the center calls the run; that of a run which was resumed is the same.
+
+        Raises
+        ------
+        SiteFault
+            If it cannot be written: then the message must not leave.
+        """
+        if self.directory is None:
+            return
+        about = {"run": self.run, "session": session, "time": datetime.now(UTC).isoformat(timespec="milliseconds")}
+        lines = ledger_lines(content, parcels, round_number=round_number, direction="from_site", site=self.site)
+        text = "".join(json.dumps({**line, **about}, ensure_ascii=False) + "\n" for line in lines)
+        path = self.directory / NAME
+        try:
+            self.directory.mkdir(parents=True, exist_ok=True)
+            with path.open("ab") as file, _alone(file):
+                # What a process that died wrote of its last line is left as it is, and ended.
+                file.write((b"" if _ends_well(path) else b"\n") + text.encode("utf-8", "backslashreplace"))
+                file.flush()
+                if self.synced:
+                    os.fsync(file.fileno())
+        except OSError as error:
+            raise SiteFault(Fault.OUTPUT_NOT_WRITTEN, f"{path} cannot be written: {error}") from error
+
+
+@contextlib.contextmanager
+def _alone(file: IO[Any]) -> Iterator[None]:
+    """One process at a time: a SuperNode may answer for two runs at once."""
+    if fcntl is not None:
+        fcntl.flock(file, fcntl.LOCK_EX)  # until the file is closed
+    yield
+
+
+def _ends_well(path: Path) -> bool:
+    with path.open("rb") as file:
+        if not file.seek(0, os.SEEK_END):
+            return True
+        file.seek(-1, os.SEEK_END)
+        return file.read(1) == b"\n"

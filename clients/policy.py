@@ -1,0 +1,222 @@
+"""A site's own policy: what it answers, and how much of it, whatever the fusion center asks.
+
+A TOML file at the site, named in its node configuration (``policy="policy.toml"``); docs/privacy.md explains the keys.
+A simulated site has none: a scenario's rows are nobody's, and a folder of own data is all on one machine.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, fields
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any, Self
+
+from clients.pledges import Pledges
+from protocols import PROTOCOLS, SHARED
+from protocols.faults import Fault, SiteFault
+from protocols.message import Parcel
+from protocols.payload import Payload
+
+FEWEST_ROWS = 5
+"""Rows of a site that takes part, where its policy says nothing and its node configuration no less (``min-rows``)."""
+_MEGABYTE = 10**6
+_ROUNDS, _BYTES = "policy.rounds", "policy.bytes"
+
+
+class PolicyError(ValueError):
+    """A policy that cannot be used; one line that names the file, the key, and what to write."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Policy:
+    """What a site answers. The names of the attributes are the file's keys, with hyphens.
+
+    Attributes
+    ----------
+    protocols : tuple of str
+        Protocols it takes part in.
+    payloads : tuple of str
+        Titles of the asks it answers; ``*`` stands for any characters.
+    min_rows : int
+        Rows that must stand behind a statistic; 0: nothing is said, and each protocol's own default counts.
+    max_bytes, max_rounds : int
+        Bytes that may leave it, and asks it answers, in one run.
+    secure_aggregation : bool
+        Whether what is only summed up leaves it masked only.
+    max_ask_mb : float
+        Size of an ask at most, in megabytes (10^6 bytes).
+    """
+
+    protocols: tuple[str, ...] = PROTOCOLS
+    payloads: tuple[str, ...] = ("*",)
+    min_rows: int = 0
+    max_bytes: int = 10**10
+    max_rounds: int = 10_000
+    secure_aggregation: bool = False
+    max_ask_mb: float = 1000.0
+
+    @classmethod
+    def read(cls, path: Path) -> Self:
+        """The policy of a file.
+
+        Raises
+        ------
+        PolicyError
+            If the file is not there or is no TOML, or a key is unknown or has a value of another kind.
+        """
+        import tomllib  # most sites of a simulation have no policy
+
+        try:
+            content = tomllib.loads(path.read_text(encoding="utf-8"))
+        except OSError as error:
+            raise PolicyError(f"policy {path}: cannot be read ({error.strerror})") from None
+        except ValueError as error:  # bad TOML, or no UTF-8
+            raise PolicyError(f"policy {path}: is not TOML: {error}") from None
+        known = {each.name.replace("_", "-"): each.name for each in fields(cls)}
+        values: dict[str, Any] = {}
+        for key, value in content.items():
+            if key not in known:
+                near = difflib.get_close_matches(key, known, n=1, cutoff=0.5)
+                hint = f"did you mean {near[0]}?" if near else f"there are: {', '.join(known)}"
+                raise PolicyError(f"policy {path}: unknown key {key!r}; {hint}")
+            try:
+                values[known[key]] = _KINDS[key](value)
+            except ValueError as problem:
+                raise PolicyError(f"policy {path}: {key} {problem}, not {value!r}") from None
+        return cls(**values)
+
+    def admit(self, parcels: Iterable[Parcel]) -> None:
+        """Hold what is asked against what this site answers.
+
+        Raises
+        ------
+        SiteFault
+            With the code of the first rule that is broken.
+        """
+        for parcel in parcels:
+            self.admit_ask(type(parcel.payload))
+
+    def admit_ask(self, ask: type[Payload], *, masked: bool = False) -> None:
+        """The same for one kind of ask; `masked`: its answer leaves as a part of a sum that alone can be read."""
+        fault = self.refusal(ask, masked=masked)
+        if fault is not None:
+            raise SiteFault(fault, f"policy: {ask.title()} is not answered [{fault.slug}]")
+
+    def refusal(self, ask: type[Payload], *, masked: bool = False) -> Fault | None:
+        """Why an ask is not answered; None: it is."""
+        title = ask.title()
+        protocol = title.partition(".")[0]
+        if protocol in SHARED:  # keys and masks, which tell of no rows: what they wrap is held against the rules
+            return None
+        if protocol not in self.protocols:
+            return Fault.PROTOCOL_NOT_ALLOWED
+        if not any(fnmatchcase(title, pattern) for pattern in self.payloads):
+            return Fault.PAYLOAD_NOT_ALLOWED
+        if self.secure_aggregation and not masked and ask.answer is not None and ask.answer.summed:
+            return Fault.UNMASKED
+        return None
+
+    def admit_size(self, size: int) -> None:
+        """Refuse an ask of more bytes than the site takes in."""
+        if size > self.max_ask_mb * _MEGABYTE:
+            raise SiteFault(Fault.ASK_TOO_LARGE, f"policy: an ask of {size} bytes, max-ask-mb is {self.max_ask_mb:g}")
+
+    def at_least(self, n_rows: int) -> int:
+        """A protocol's own floor of rows, raised to this policy's."""
+        return max(n_rows, self.min_rows)
+
+    def count_ask(self, pledges: Pledges) -> None:
+        """Count an ask; refuse one too many for this run."""
+        if pledges.count(_ROUNDS, 1) > self.max_rounds:
+            raise SiteFault(Fault.TOO_MANY_ROUNDS, f"policy: max-rounds is {self.max_rounds}")
+
+    def count_bytes(self, size: int, pledges: Pledges) -> None:
+        """Count an answer's bytes; refuse to let more leave in this run than may."""
+        if pledges.count(_BYTES, 0) + size > self.max_bytes:
+            raise SiteFault(Fault.TOO_MANY_BYTES, f"policy: an answer of {size} bytes, max-bytes is {self.max_bytes}")
+        pledges.count(_BYTES, size)
+
+
+UNLIMITED = Policy(min_rows=1, max_bytes=2**62, max_rounds=2**62, max_ask_mb=float("inf"))
+"""Of a simulated site."""
+
+
+def _names(value: Any) -> tuple[str, ...]:
+    if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
+        raise ValueError('must be a list of texts, such as ["bc3e"]')
+    return tuple(value)
+
+
+def _protocols(value: Any) -> tuple[str, ...]:
+    for name in _names(value):
+        if name not in PROTOCOLS:
+            raise ValueError(f"must name protocols ({', '.join(PROTOCOLS)})")
+    return tuple(value)
+
+
+def _patterns(value: Any) -> tuple[str, ...]:
+    for pattern in _names(value):
+        if not any(fnmatchcase(name, pattern.partition(".")[0]) for name in PROTOCOLS):
+            raise ValueError(f'must hold titles of asks, such as "gp.Predict" or "bc3e.*" ({", ".join(PROTOCOLS)})')
+    return tuple(value)
+
+
+def _whole(value: Any) -> int:
+    if type(value) is not int or not 1 <= value < 2**62:
+        raise ValueError("must be a whole number, 1 or greater")
+    return value
+
+
+def _size(value: Any) -> float:
+    if type(value) not in (int, float) or not 0 < value < float("inf"):
+        raise ValueError("must be a number greater than 0")
+    return float(value)
+
+
+def _choice(value: Any) -> bool:
+    if type(value) is not bool:
+        raise ValueError("must be true or false")
+    return value
+
+
+_KINDS = {
+    "protocols": _protocols,
+    "payloads": _patterns,
+    "min-rows": _whole,
+    "max-bytes": _whole,
+    "max-rounds": _whole,
+    "secure-aggregation": _choice,
+    "max-ask-mb": _size,
+}
+
+
+def check_lines(policy: Policy, asks: Sequence[type[Payload]], n_rows: int | None) -> list[str]:
+    """What `consilience check` says of a policy: which asks of a protocol it refuses, and why.
+
+    Parameters
+    ----------
+    policy : Policy
+        The site's own.
+    asks : Sequence of type[Payload]
+        All asks of the protocol.
+    n_rows : int or None
+        Rows of the site's data; None: only those of the points that it makes of them are counted.
+    """
+    lines = []
+    least = policy.min_rows or FEWEST_ROWS
+    if n_rows is not None and n_rows < least:
+        lines.append(f"  every ask: there are {n_rows} rows, and min-rows is {least}")
+    for ask in sorted(asks, key=lambda each: each.title()):
+        fault = policy.refusal(ask)
+        if fault is not None:
+            lines.append(f"  {ask.title()}: {fault.message} [{fault.slug}]")
+    megabytes = f"{policy.max_ask_mb:g} MB"
+    return [
+        "What your policy refuses",
+        *(lines or ["  no ask of this protocol"]),
+        f"  after {policy.max_rounds} asks or {policy.max_bytes} bytes in a run: every further one",
+        f"  an ask of more than {megabytes}",
+        *([f"  any statistic of fewer than {policy.min_rows} rows"] if policy.min_rows else []),
+    ]
