@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import time
 from abc import abstractmethod
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -15,8 +14,9 @@ from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Strategy
 
 from protocols.faults import describe, usable_name
-from protocols.message import Ask, Parcel, encoded_bytes, ledger_lines, read_answer, refused_line, write_ask
+from protocols.message import Ask, Parcel, encoded_bytes, read_answer, write_ask
 from protocols.payload import PayloadError
+from strategies.books import Books, Sent
 from strategies.checkpoint import Checkpoint, SavedRound
 from strategies.conversation import (
     Broadcast,
@@ -103,9 +103,10 @@ class FusionStrategy(Strategy):
         self._reminded: set[str] = set()
         self._measure: Mapping[str, float] = {}
         self._asked: dict[int, str] = {}
-        self._sent: dict[int, tuple[RecordDict, list[Parcel]]] = {}
+        self._sent: dict[int, Sent] = {}
         self._histories = Histories()
         self._result = FusionResult()
+        self._books = Books(self._result)
         self._round_started = 0.0
         self._timeout = 0.0
 
@@ -219,6 +220,7 @@ class FusionStrategy(Strategy):
         lanes = {str(r): self.conversation(r) for r in range(self.repetitions)}
         self._conversation = together(lanes, self.at_once)
         self._result = FusionResult()
+        self._books = Books(self._result)
         self._roster = Roster()
         self._histories = Histories()
         self._silent.clear()
@@ -271,11 +273,9 @@ class FusionStrategy(Strategy):
         self._sent = dict.fromkeys(self._asked, (content, parcels))
         messages = [Message(content, node, "train", group_id="0") for node in self._asked]
         contents, failures = self._roster.sort(0, self._asked, self._exchange(grid, messages, timeout), timeout)
-        for node in self._asked:
-            site = self._roster.label(node)
-            self._result.ledger += ledger_lines(content, parcels, round_number=0, direction="to_site", site=site)
+        self._books.sent(0, {self._roster.label(node): (content, parcels) for node in self._asked})
         for site, answer in contents.items():
-            self._result.ledger += ledger_lines(answer, [], round_number=0, direction="from_site", site=site)
+            self._books.came(0, site, answer, ())
         self._note(0, failures, contents)
 
     def _remind(self, grid: Grid, number: int, replies: list[Message], timeout: float) -> list[Message]:
@@ -293,9 +293,8 @@ class FusionStrategy(Strategy):
             parcels = self._sent[node][1]
             content = write_ask(Ask(self.session, number, self.seed, parcels, history))
             everything = [parcel for _, earlier in history for parcel in earlier] + parcels
-            about: dict[str, Any] = {"round_number": number, "site": site}
-            self._result.ledger += ledger_lines(reply.content, [], direction="from_site", **about)
-            self._result.ledger += ledger_lines(content, everything, direction="to_site", **about)
+            self._books.came(number, site, reply.content, ())
+            self._books.sent(number, {site: (content, everything)})
             self._reminded.add(site)
             logger.warning("round %d: %s has lost its memory: asked again, with all it was asked before", number, site)
             again[node] = Message(content, node, "train", group_id=str(number))
@@ -335,7 +334,7 @@ class FusionStrategy(Strategy):
         names = {node: name for name, node in self._roster.nodes.items()}
         self._asked, self._sent = {}, {}
         messages = []
-        encoded: dict[tuple[tuple[str, int], ...], tuple[RecordDict, list[Parcel]]] = {}
+        encoded: dict[tuple[tuple[str, int], ...], Sent] = {}
         for node in sorted(set(grid.get_node_ids())):
             name = names.get(node, "")
             parcels = parcels_for(self._flat, name or None)
@@ -374,8 +373,7 @@ class FusionStrategy(Strategy):
         sizes = {site: encoded_bytes(content) for site, content in contents.items()} if self.max_payload else {}
         huge = {site: size for site, size in sizes.items() if size > self.max_payload}
         for site in huge:
-            line = refused_line(contents.pop(site), round_number=number, direction="from_site", site=site)
-            self._result.ledger.append(line)
+            self._books.refused(number, site, contents.pop(site))
         return {
             site: f"refused: its answer has {size / MEGABYTE:.1f} MB, max-payload-mb is {self.max_payload / MEGABYTE:g}"
             for site, size in huge.items()
@@ -397,36 +395,27 @@ class FusionStrategy(Strategy):
 
     # -- a round's answers --------------------------------------------------------------------------------------------
 
-    def _encode(self, number: int, parcels: list[Parcel]) -> tuple[RecordDict, list[Parcel]]:
+    def _encode(self, number: int, parcels: list[Parcel]) -> Sent:
         return write_ask(Ask(self.session, number, self.seed, parcels)), parcels
 
-    def _receive(self, saved: SavedRound, sent: Mapping[str, tuple[RecordDict, list[Parcel]]]) -> set[str]:
+    def _receive(self, saved: SavedRound, sent: Mapping[str, Sent]) -> set[str]:
         """Check a round's answers, keep the books, and resume the conversation; returns whose answers were used."""
         failures = dict(saved.failures)
         parcels: dict[str, list[Parcel]] = {}
-        lines: list[dict[str, Any]] = []
-        described: dict[int, list[dict[str, Any]]] = {}  # by message: most often all sites were sent the same
-        for site, (content, asks) in sent.items():
-            if id(content) not in described:
-                about = ledger_lines(content, asks, round_number=saved.number, direction="to_site", site=site)
-                described[id(content)] = list(about)
-            lines += [{**line, "site": site} for line in described[id(content)]]
+        size = self._books.sent(saved.number, sent)
         for site, content in saved.contents.items():
-            whose: dict[str, Any] = {"round_number": saved.number, "direction": "from_site", "site": site}
             try:
                 answer = read_answer(content, sent[site][1])
                 self._check(site, list(answer.parcels))
             except PayloadError as error:
                 failures[site] = f"refused: {error}"
-                lines.append(refused_line(content, **whose))
+                self._books.refused(saved.number, site, content)
                 continue
-            lines += ledger_lines(content, answer.parcels, **whose)
+            self._books.came(saved.number, site, content, answer.parcels)
             if answer.fault:
                 failures[site] = describe(answer.fault)
             else:
                 parcels[site] = list(answer.parcels)
-        self._result.ledger += lines
-        size = sum(line["bytes"] for about in described.values() for line in about)
         self._histories.add(saved.number, {site: sent[site][1] for site in parcels}, size)
         self._note(saved.number, failures, parcels)
         self._result.rounds = saved.number
@@ -443,7 +432,8 @@ class FusionStrategy(Strategy):
             )
         assert self._request is not None
         measure = self._advance(gather(self._request, sort_answers(self._flat, parcels)))
-        self._progress(saved.number, len(parcels), len(sent), measure, lines)
+        seconds = time.monotonic() - self._round_started
+        self._books.round_ends(saved.number, len(parcels), len(sent), measure, seconds)
         return set(parcels)
 
     def _check(self, site: str, parcels: list[Parcel]) -> None:
@@ -455,37 +445,11 @@ class FusionStrategy(Strategy):
                 request.check(site, payloads if isinstance(asks, tuple) else payloads[0])
 
     def _note(self, number: int, failures: Mapping[str, str], answered: Mapping[str, Any]) -> None:
-        """Remember and log who failed."""
-        for site, reason in sorted(failures.items()):
-            self._result.missing.setdefault(site, []).append(f"round {number}: {reason}")
-            logger.warning("round %d: %s: %s", number, site, reason)
+        """Remember who failed, and who is there."""
+        self._books.failed(number, failures)
         for site in answered:
             if site not in self._roster.sites:
                 self._roster.sites.append(site)
-
-    def _progress(
-        self, number: int, answered: int, asked: int, measure: Mapping[str, float], lines: list[dict[str, Any]]
-    ) -> None:
-        """One line a round: number, sites, the strategy's own measure, bytes each way, seconds."""
-        seconds = time.monotonic() - self._round_started
-        size: Counter[str] = Counter()
-        for line in lines:
-            size[line["direction"]] += line["bytes"]
-        self._result.convergence.append(
-            {
-                "round": number,
-                **measure,
-                "sites": answered,
-                "bytes_to_sites": size["to_site"],
-                "bytes_from_sites": size["from_site"],
-                "seconds": seconds,
-            }
-        )
-        said = "".join(f" {name}={value:.10g}" for name, value in measure.items())
-        logger.info(
-            "round %3d  sites %d/%d %s  down=%s up=%s  %.2f s",
-            number, answered, asked, said, _human(size["to_site"]), _human(size["from_site"]), seconds,
-        )  # fmt: skip
 
 
 def connected_nodes(grid: Grid, wanted: int, timeout: float) -> int:
@@ -506,7 +470,3 @@ def connected_nodes(grid: Grid, wanted: int, timeout: float) -> int:
             raise FusionError(f"{nodes} of {wanted} sites connected within {timeout:g} s")
         seen = nodes
         time.sleep(0.2)
-
-
-def _human(size: int) -> str:
-    return f"{size} B" if size < 1000 else f"{size / 1e3:.1f} kB" if size < 1e6 else f"{size / 1e6:.1f} MB"
