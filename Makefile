@@ -30,6 +30,7 @@ bench: $(VENV)/installed
 	$(BIN)/python -m benchmarks.alignment
 	$(BIN)/python -m benchmarks.coreset
 	$(BIN)/python -m benchmarks.gp
+	$(BIN)/python -m benchmarks.asks
 
 lint: $(VENV)/installed-dev
 	$(BIN)/ruff check .

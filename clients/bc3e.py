@@ -20,9 +20,26 @@ from numerics.ensemble import Ensemble, Labels, n_values, present
 from numerics.fixed_point import one_to_grid
 from numerics.maximization import initial_beta, maximize_beta, smoothing_bound
 from numerics.variational import EStepSettings, add_alpha, cold_start, e_step, likelihood_table, shares, votes
-from protocols.bc3e import Conclude, EStep, Holdings, Setup, Shares, Starts, Statistics, Survey, Sweep, Tally
+from protocols.bc3e import (
+    LARGEST_TABLE,
+    MOST_BITS,
+    MOST_CLASSES,
+    MOST_SWEEPS,
+    Conclude,
+    EStep,
+    Holdings,
+    Setup,
+    Shares,
+    Starts,
+    Statistics,
+    Survey,
+    Sweep,
+    Tally,
+)
 from protocols.faults import Fault, SiteFault
 
+FEWEST_PRIVATE = 2
+"""Instances that a real site sums over, where the policy says no more: of one the sum is what it holds."""
 _RESERVED = {"bc3e", "vote", "majority", "best_component"}
 """Names that the report gives to other things than a classifier's accuracy."""
 
@@ -96,6 +113,10 @@ def setup(ask: Setup, site: Site) -> Starts:
     _refuse_single_model(shard, site)  # also where nobody asked what the site holds
     _check_places(ask.own, len(shard.clusterings), "own clusterings")
     _check_places(ask.shared, shard.n, "shared instances")
+    _check_sizes(ask, shard)
+    private = shard.n - len(ask.shared)
+    if not site.simulated and 0 < private < site.policy.at_least(FEWEST_PRIVATE):
+        raise SiteFault(Fault.TOO_FEW_ROWS, f"{private} instances would be its own, and sums over them tell of each")
     own = np.zeros(len(shard.clusterings), np.int64)
     own[ask.own] = 1
     site.memory["own"] = own
@@ -104,6 +125,19 @@ def setup(ask: Setup, site: Site) -> Starts:
     part = shard.rows(ask.shared)
     start = cold_start(part.classifiers, part.clusterings, part.n, ask.n_classes, ask.grid_bits)
     return Starts(start)
+
+
+def _check_sizes(ask: Setup, shard: Ensemble) -> None:
+    """Hold what tables are made by to what there can be: a few bytes would ask for terabytes."""
+    k, widths = ask.n_classes, ask.n_clusters
+    sound = (
+        1 <= k <= MOST_CLASSES
+        and 0 <= ask.grid_bits <= MOST_BITS
+        and len(widths) == len(shard.clusterings)
+        and ((widths >= 1) & (widths <= LARGEST_TABLE // k)).all()
+    )
+    if not sound:
+        raise SiteFault(Fault.MALFORMED_ASK, "the numbers of classes, clusters or bits are out of range")
 
 
 def _check_places(places: Int64[np.ndarray, "_"], n: int, what: str) -> None:
@@ -184,6 +218,8 @@ class _State:
 @answers(EStep)
 def start_e_step(ask: EStep, site: Site) -> Statistics:
     """Take the new parameters; iterate eqs. (5) and (6) on the private instances; their parts of eqs. (7) to (9)."""
+    if not (0 <= ask.grid_bits <= MOST_BITS and 0 <= ask.max_sweeps <= MOST_SWEEPS and ask.smoothing >= 0):
+        raise SiteFault(Fault.MALFORMED_ASK, "the settings of the E-step are out of range")
     state = _State.of(site)
     tables = {name: likelihood_table(beta) for name, beta in zip(ask.clusterings, ask.beta, strict=True)}
     if not set(tables) | set(state.own) >= set(site.shard.clusterings):

@@ -18,7 +18,6 @@ from protocols.message import Answer, Ask, Parcel, encoded_bytes, read_ask, writ
 from protocols.payload import Payload, PayloadError
 
 if TYPE_CHECKING:
-    from clients.ledger import Ledger
     from clients.site import Site
 
 logger = logging.getLogger("flwr")
@@ -56,10 +55,8 @@ def handle(message: Message, context: Context) -> Message:
     name, number = "", 0
     ask: Ask | None = None
     site: Site | None = None
-    ledger: Ledger | None = None
     try:
         name = site_name(context)
-        ledger = ledger_of(name, context)
         ask = read_ask(message.content)
         number = ask.round
         site = Site.open(name, context, ask)
@@ -72,13 +69,13 @@ def handle(message: Message, context: Context) -> Message:
         site.policy.count_bytes(encoded_bytes(content), site.pledges)
         site.close()
         # Last of all, so that what stands in the ledger is what leaves.
-        ledger.record(content, answer.parcels, round_number=number, session=ask.session)
+        ledger_of(name, context).record(content, answer.parcels, round_number=number, session=ask.session)
     except Exception as error:  # nothing of it may travel: its text can hold private values
         fault = _fault_of(error, asked=ask is not None)
         logger.error("site %s: round %d: %s [%s]", name or "without a name", number, fault.message, fault.slug)
         if site is not None:
             site.log_failure(number)
-        content = _refusal(Answer(name, number, fault, ()), ask, site, ledger or ledger_of(name, context))
+        content = _refusal(Answer(name, number, fault, ()), ask, site, context)
     return Message(content, reply_to=message)
 
 
@@ -91,16 +88,19 @@ def _admit(ask: Ask, size: int, site: Site) -> None:
         site.policy.count_ask(site.pledges)
 
 
-def _refusal(answer: Answer, ask: Ask | None, site: Site | None, ledger: Ledger) -> RecordDict:
+def _refusal(answer: Answer, ask: Ask | None, site: Site | None, context: Context) -> RecordDict:
     """The message that says why there is no answer; where even that cannot be written down, it says just so."""
+    from clients.site import ledger_of
+
     content = write_answer(answer)
     try:
         if site is not None:
             site.pledges.save()
-        ledger.record(content, (), round_number=answer.round, session="" if ask is None else ask.session)
-    except SiteFault as fault:
-        logger.error("site %s: %s", answer.site or "without a name", fault)
-        return write_answer(Answer(answer.site, answer.round, fault.fault, ()))
+        session = "" if ask is None else ask.session
+        ledger_of(answer.site, context).record(content, (), round_number=answer.round, session=session)
+    except Exception as error:  # Flower would send its text along
+        logger.error("site %s: %s", answer.site or "without a name", error)
+        return write_answer(Answer(answer.site, answer.round, Fault.OUTPUT_NOT_WRITTEN, ()))
     return content
 
 

@@ -14,6 +14,7 @@ import numpy as np
 from jaxtyping import UInt8
 
 from clients.dispatch import answers, handler_of
+from clients.entities import shared_secret
 from clients.site import Site
 from numerics import masking
 from numerics.masking import MaskError
@@ -29,8 +30,8 @@ from protocols.summing import Vector, layout, minus, plus, size_of, to_vector
 class _Secret:
     """The seeds of a site's masks of one sum, in hexadecimal digits, and who holds shares of them.
 
-    `sites`: whom the sum is over, once that is known. `hidden` and `shown`: digests of what was hidden under the masks,
-    and of who was said to be gone.
+    `sites` and `masks`: whom the sum is over, once that is known, and their public keys. `hidden` and `shown`: digests
+    of what was hidden under the masks, and of who was said to be gone.
     """
 
     number: int = -1
@@ -38,12 +39,16 @@ class _Secret:
     pair: str = ""
     own: str = ""
     sites: tuple[str, ...] = ()
+    masks: tuple[str, ...] = ()
     hidden: str = ""
     shown: str = ""
 
     @classmethod
     def of(cls, kept: Mapping[str, Any]) -> _Secret:
-        return cls(**{**kept, "holders": tuple(kept["holders"]), "sites": tuple(kept["sites"])})
+        values: dict[str, Any] = {
+            name: tuple(value) if isinstance(value, list) else value for name, value in kept.items()
+        }
+        return cls(**values)
 
 
 @dataclass(frozen=True)
@@ -98,8 +103,9 @@ def deal(ask: Deal, site: Site) -> Shares:
     channels = dict(zip(ask.sites, (row.tobytes() for row in ask.channels), strict=True))
     if channels[site.name] != masking.public_of_channel(private):
         raise SiteFault(Fault.NO_MASK_KEYS, "the public key named is not its own")
+    secret = shared_secret(site.config)
     try:
-        keys = {peer: masking.channel_key(private, public).decode() for peer, public in channels.items()}
+        keys = {peer: masking.channel_key(private, public, secret).decode() for peer, public in channels.items()}
     except MaskError as error:
         raise SiteFault(Fault.MALFORMED_ASK, str(error)) from error
     standing = replace(standing, keys=keys)
@@ -113,15 +119,16 @@ def _dealt(
 ) -> tuple[_Secret, dict[str, Any]]:
     """New secrets, and their shares as fields of an answer."""
     pair, own = masking.new_seed(), masking.new_seed()
+    public = masking.public_of(pair)
     rows, digests = [], []
     for holder, *shares in zip(
         holders, masking.shares_of(pair, len(holders)), masking.shares_of(own, len(holders)), strict=True
     ):
-        plain = _between(site, total, number, site.name, holder) + b"".join(shares)
+        plain = _between(site, total, number, site.name, holder, public.hex()) + b"".join(shares)
         rows.append(masking.sealed(standing.keys[holder].encode(), plain))
         digests.append(b"".join(masking.digest(share) for share in shares))
     fields = {
-        "mask": _array(masking.public_of(pair)),
+        "mask": _array(public),
         "commitment": _array(masking.digest(own)),
         "sealed": np.stack([_array(row) for row in rows]),
         "digests": np.stack([_array(row) for row in digests]),
@@ -129,9 +136,12 @@ def _dealt(
     return _Secret(number, tuple(holders), pair.hex(), own.hex()), fields
 
 
-def _between(site: Site, total: str, number: int, owner: str, holder: str) -> bytes:
-    """What a sealed share begins with: it opens for this sum, and this pair of sites, alone."""
-    return masking.context(site.session, site.lane, total, number, owner, holder)
+def _between(site: Site, total: str, number: int, owner: str, holder: str, public: str) -> bytes:
+    """What a sealed share begins with: it counts for this sum, this pair of sites and this key of its masks alone.
+
+    So a site notices before it says a share whether it was told another key of the owner's than the owner has.
+    """
+    return masking.context(site.session, site.lane, total, number, owner, holder, public)
 
 
 def _check_sites(sites: Sequence[str], site: Site) -> None:
@@ -166,7 +176,8 @@ def hide(ask: Hide, site: Site) -> Hidden:
     hidden = masking.digest(repr(ask.sites).encode(), ask.masks.tobytes(), layout(answer).encode(), words.tobytes())
     if repeated and hidden.hex() != secret.hidden:
         raise SiteFault(Fault.SHOWN_OTHERWISE, "another answer is asked for under masks that were used")
-    current = replace(secret, sites=ask.sites, hidden=hidden.hex())
+    masks = tuple(row.tobytes().hex() for row in ask.masks)
+    current = replace(secret, sites=ask.sites, masks=masks, hidden=hidden.hex())
     coming, shares = _dealt(standing, site, ask.total, ask.number + 1, ask.sites)
     replace(standing, current=current, coming=coming).store(site, ask.total)
     return Hidden(**shares, layout=layout(answer), words=words)
@@ -177,7 +188,6 @@ def _answer(ask: Hide, site: Site) -> Payload:
     kind = find(ask.inner)
     if kind.answer is None or not kind.answer.summed:
         raise SiteFault(Fault.UNKNOWN_ASK, f"the answer to {kind.title()} is not one that may be summed")
-    site.policy.admit_ask(kind, masked=True)
     site.policy.admit_ask(kind, masked=True)
     try:
         inner = unpack(ask.ask.tobytes(), kind)
@@ -233,16 +243,16 @@ def show(ask: Show, site: Site) -> Shown:
     if secret.shown not in ("", shown):
         raise SiteFault(Fault.SHOWN_OTHERWISE)
     replace(standing, current=replace(secret, shown=shown)).store(site, ask.total)
-    rows = [
-        _opened(row, standing, site, ask, owner)[masking.SHARE_BYTES * (not gone) :][: masking.SHARE_BYTES]
-        for row, owner, gone in zip(ask.sealed, secret.sites, ask.dropped.tolist(), strict=True)
-    ]
-    return Shown(np.stack([_array(row) for row in rows]))
+    rows = []
+    for row, owner, mask, gone in zip(ask.sealed, secret.sites, secret.masks, ask.dropped.tolist(), strict=True):
+        begin = _between(site, ask.total, ask.number, owner, site.name, mask)
+        both = _opened(row, standing, begin, owner)
+        rows.append(_array(both[: masking.SHARE_BYTES] if gone else both[masking.SHARE_BYTES :]))
+    return Shown(np.stack(rows))
 
 
-def _opened(row: UInt8[np.ndarray, "c"], standing: _Standing, site: Site, ask: Show, owner: str) -> bytes:
+def _opened(row: UInt8[np.ndarray, "c"], standing: _Standing, begin: bytes, owner: str) -> bytes:
     """Both shares of an owner's secrets; zeros if they are not what he sealed: others' shares may do."""
-    begin = _between(site, ask.total, ask.number, owner, site.name)
     try:
         plain = masking.opened(standing.keys[owner].encode(), row.tobytes())
     except MaskError:

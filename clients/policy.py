@@ -6,8 +6,8 @@ A simulated site has none: a scenario's rows are nobody's, and a folder of own d
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Iterable, Sequence
+import logging
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -18,6 +18,8 @@ from protocols import PROTOCOLS, SHARED
 from protocols.faults import Fault, SiteFault
 from protocols.message import Parcel
 from protocols.payload import Payload
+
+logger = logging.getLogger("flwr")
 
 FEWEST_ROWS = 5
 """Rows of a site that takes part, where its policy says nothing and its node configuration no less (``min-rows``)."""
@@ -66,7 +68,8 @@ class Policy:
         PolicyError
             If the file is not there or is no TOML, or a key is unknown or has a value of another kind.
         """
-        import tomllib  # most sites of a simulation have no policy
+        import difflib  # these two are for sites that have a policy: in deployment every ask is a process of its own
+        import tomllib
 
         try:
             content = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -141,6 +144,26 @@ class Policy:
 
 UNLIMITED = Policy(min_rows=1, max_bytes=2**62, max_rounds=2**62, max_ask_mb=float("inf"))
 """Of a simulated site."""
+
+
+def policy_of(node_config: Mapping[str, Any], *, simulated: bool) -> Policy:
+    """What the site's own policy file says; without one the default, which bounds no simulated site.
+
+    Raises
+    ------
+    SiteFault
+        If the file cannot be used; its one line goes to the site's own log.
+    """
+    path = node_config.get("policy", "")
+    try:
+        if not isinstance(path, str):
+            raise PolicyError(f"configuration: policy must be the path of a file, not {path!r}")
+        if path:
+            return Policy.read(Path(path).expanduser())
+    except PolicyError as error:
+        logger.error("%s", error)
+        raise SiteFault(Fault.BAD_CONFIGURATION, str(error)) from error
+    return UNLIMITED if simulated else Policy()
 
 
 def _names(value: Any) -> tuple[str, ...]:

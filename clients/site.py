@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import logging
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
@@ -17,14 +16,12 @@ from flwr.app import Context
 from clients.ledger import Ledger
 from clients.memory import Arrays, Memory, MemoryStore
 from clients.pledges import Pledges
-from clients.policy import FEWEST_ROWS, UNLIMITED, Policy, PolicyError
+from clients.policy import FEWEST_ROWS, Policy, policy_of
 from clients.secrets import Secrets
 from clients.shards import cell_settings, own_data, party_name, shard
 from consilience.durable import replacing
 from protocols.faults import Fault, SiteFault, usable_name
 from protocols.message import Ask
-
-logger = logging.getLogger("flwr")
 
 _OF_THE_SITE = {
     *(
@@ -36,6 +33,7 @@ _OF_THE_SITE = {
         "allow-rows",
         "allow-row-models",
         "allow-single-model",
+        "cache",
         "policy",
         "sealed-only",
         "site-output-dir",
@@ -102,26 +100,6 @@ def ledger_of(name: str, context: Context) -> Ledger:
     simulated = is_simulation(context)
     directory = None if simulated and not (name and context.run_config.get("protocol")) else _directory(name, context)
     return Ledger(directory, name, context.run_id, synced=not simulated)
-
-
-def policy_of(context: Context) -> Policy:
-    """What the site's own policy file says; without one the default, which bounds no simulated site.
-
-    Raises
-    ------
-    SiteFault
-        If the file cannot be used; its one line goes to the site's own log.
-    """
-    path = context.node_config.get("policy", "")
-    try:
-        if not isinstance(path, str):
-            raise PolicyError(f"configuration: policy must be the path of a file, not {path!r}")
-        if path:
-            return Policy.read(Path(path).expanduser())
-    except PolicyError as error:
-        logger.error("%s", error)
-        raise SiteFault(Fault.BAD_CONFIGURATION, str(error)) from error
-    return UNLIMITED if is_simulation(context) else Policy()
 
 
 @dataclass
@@ -192,7 +170,7 @@ class Site:
             lane="0",
             reminded=bool(ask.history),
             pledges=Pledges(context.state, context.run_id, None if simulated else directory),
-            policy=policy_of(context),
+            policy=policy_of(context.node_config, simulated=simulated),
             _arrays=_remembered(store, ask),
             _store=store,
             secrets=Secrets(context.state, context.run_id),

@@ -60,7 +60,7 @@ class LaunchError(RuntimeError):
 
 
 class Interrupted(KeyboardInterrupt):
-    """The user (SIGINT) or the system (SIGTERM) asked this command to end; `run_id` names the run, if one had begun."""
+    """The user (SIGINT) or the system (SIGTERM, SIGHUP) asked for an end; `run_id` names the run, if one had begun."""
 
     def __init__(self, number: int) -> None:
         super().__init__(f"signal {number}")
@@ -204,7 +204,7 @@ def own_superlink(env: Mapping[str, str]) -> Iterator[SuperLink]:
         If it does not answer within a minute.
     """
     port = str(free_ports(1)[0])
-    log = flower_home(env) / "local-superlink" / "own-superlink.log"
+    log = _home(env) / "local-superlink" / "own-superlink.log"
     log.parent.mkdir(parents=True, exist_ok=True)
     command = [
         *(program("flower-superlink", env), "--insecure", "--simulation", "--isolation", "subprocess"),
@@ -213,7 +213,7 @@ def own_superlink(env: Mapping[str, str]) -> Iterator[SuperLink]:
     # In a session of its own, so that a Ctrl-C at the terminal reaches this process first and it can stop the run.
     process = subprocess.Popen(
         command,
-        cwd=flower_home(env),
+        cwd=_home(env),
         env=dict(env),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
@@ -230,12 +230,17 @@ def own_superlink(env: Mapping[str, str]) -> Iterator[SuperLink]:
 
 @contextlib.contextmanager
 def interruptible() -> Iterator[None]:
-    """Raise `Interrupted` on SIGINT and SIGTERM, so that whoever started a run also stops it."""
+    """Raise `Interrupted` on SIGINT and SIGTERM, so that whoever started a run also stops it.
+
+    On SIGHUP too, when the terminal is closed, unless that is to be ignored (``nohup``).
+    """
 
     def interrupt(number: int, _frame: FrameType | None) -> None:
         raise Interrupted(number)
 
-    numbers = (signal.SIGINT, signal.SIGTERM)
+    numbers = [signal.SIGINT, signal.SIGTERM]
+    if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+        numbers.append(signal.SIGHUP)
     before = [signal.signal(number, interrupt) for number in numbers]
     try:
         yield
@@ -356,7 +361,7 @@ def program(name: str, env: Mapping[str, str]) -> str:
     return found
 
 
-def flower_home(env: Mapping[str, str]) -> Path:
+def _home(env: Mapping[str, str]) -> Path:
     """Flower's own directory, made if need be.
 
     Flower's processes are started in it: simulated sites import modules from the directory that their SuperLink was
@@ -372,7 +377,7 @@ def _started(command: list[str], env: Mapping[str, str]) -> Iterator[subprocess.
     """A process whose output is read here, and which is ended on leaving."""
     process = subprocess.Popen(
         command,
-        cwd=flower_home(env),
+        cwd=_home(env),
         env=dict(env),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
@@ -456,6 +461,19 @@ def _await_start(process: subprocess.Popen[bytes], link: SuperLink) -> None:
             return
         time.sleep(0.2)
     raise LaunchError(f"the SuperLink did not answer within {_START_SECONDS:g} s; its log is {link.log}")
+
+
+def is_free(port: int) -> bool:
+    """Whether a server could listen at this port of the loopback address."""
+    with socket.socket() as probe:
+        # As servers do: a port is free though connections of the last one that listened there still linger.
+        if os.name == "posix":
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True
 
 
 def free_ports(number: int) -> list[int]:

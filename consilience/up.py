@@ -206,6 +206,8 @@ def federation(
     CertificateError
         If keys cannot be made.
     """
+    if port and not launch.is_free(port):
+        raise launch.LaunchError(f"somebody listens at port {port} already; leave out --port, or give another")
     folder = folder.expanduser().absolute()
     link_port, *own_ports = launch.free_ports(1 + len(parties))
     address = f"127.0.0.1:{port or link_port}"
@@ -333,7 +335,8 @@ def _is_connected(supernode_log: Path) -> bool:
 
 def _end_undisturbed(processes: Mapping[str, subprocess.Popen[bytes]]) -> None:
     """End them, the SuperLink last; a second Ctrl-C must not leave any behind."""
-    before = {number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGINT, signal.SIGTERM)}
+    numbers = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
+    before = {number: signal.signal(number, signal.SIG_IGN) for number in numbers}
     try:
         launch.end_families([process for name, process in processes.items() if name != CENTER])
         launch.end_families([process for name, process in processes.items() if name == CENTER])

@@ -7,6 +7,7 @@ NumPy's Mersenne Twister with 32 bits, which a computer tries out in minutes. Ma
 from __future__ import annotations
 
 import os
+from base64 import urlsafe_b64encode
 from collections.abc import Sequence
 from hashlib import sha256
 
@@ -86,8 +87,18 @@ def is_channel(public: bytes) -> bool:
         return False
 
 
-def channel_key(private: bytes, peer: bytes) -> bytes:
+def channel_key(private: bytes, peer: bytes, secret: bytes = b"") -> bytes:
     """What two sites alone know.
+
+    Parameters
+    ----------
+    private : bytes
+        Of one of them.
+    peer : bytes
+        Public key of the other, as the fusion center says.
+    secret : bytes
+        What all sites share and the center does not know: with it the center gains nothing by handing out keys of its
+        own, or by sites that it invents. May be empty.
 
     Raises
     ------
@@ -96,7 +107,8 @@ def channel_key(private: bytes, peer: bytes) -> bytes:
     """
     if not is_channel(peer):
         raise MaskError("a public key cannot be used")
-    return generate_shared_key(bytes_to_private_key(private), bytes_to_public_key(peer))
+    common = generate_shared_key(bytes_to_private_key(private), bytes_to_public_key(peer))
+    return urlsafe_b64encode(HKDF(SHA256(), 32, salt=secret, info=_PURPOSE + b"channel").derive(common))
 
 
 def sealed(key: bytes, plain: bytes) -> bytes:

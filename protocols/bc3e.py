@@ -27,6 +27,12 @@ MOST_INSTANCES = 10**9
 """Instances that a site may say it holds."""
 MOST_CLASSES = 100_000
 """Classes that a site may say its labels show: everybody's tables have a row for each."""
+LARGEST_TABLE = 2**24
+"""Entries of one clustering's beta at most (128 MiB): more is a mistake, or somebody who means harm."""
+MOST_BITS = 52
+"""Of the grid: as many as float64 has."""
+MOST_SWEEPS = 100_000
+"""Sweeps of one E-step."""
 
 
 @dataclass(frozen=True)

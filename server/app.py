@@ -109,7 +109,8 @@ def _strategy(
 ) -> FusionStrategy:
     """The protocol's strategy; of a scenario that is a table, one for every cell."""
     from_config = importlib.import_module(f"strategies.{protocol}").from_config
-    common["n_sites"] = n_sites
+    # Real sites may come and go: there are as many as there are when the first round begins.
+    common["n_sites"] = n_sites if scenario is not None or config["data"] else 0
     earlier = _EARLIER[protocol](config) if protocol in _EARLIER else {}
     if scenario is None:
         reference = Reference(**_own_reference(protocol, config), earlier=earlier)

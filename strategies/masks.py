@@ -23,8 +23,6 @@ from protocols.summing import Sum, Vector, from_vector, layout, minus, plus, siz
 from strategies.conversation import Conversation, Tell
 from strategies.roster import FusionError
 
-_ATTEMPTS = 2
-"""Times that a sum is asked for: a second time where too few sites answered, for all may have lost their keys."""
 _HALF = masking.DIGEST_BYTES
 
 
@@ -112,28 +110,38 @@ class Masking:
                 f"secure-aggregation: a sum needs {masking.FEWEST_SITES} to {MOST_TERMS} sites,"
                 f" there are {len(asks)} ({shorten(', '.join(sorted(asks)), 200)})"
             )
-        measure = measure or {}
-        for attempt in range(_ATTEMPTS):
-            if attempt or not self._channels:
-                yield from self._join(asks)
-            if set(self._channels) & set(asks) != set(self._secrets):
-                yield from self._deal(asks)
-            if not masking.enough(len(self._secrets), len(self._holders)):
-                continue
-            about = yield from self._hide(asks, zero, measure)
-            if not masking.enough(len(about.hidden), len(about.holders)):
-                continue
-            shown = yield from self._show(about, asks, measure)
-            if masking.enough(len(shown), len(about.holders)):
-                return self._seen(about, shown, zero)
-            self._lose(set(about.hidden) - set(shown))
+        for again in (False, True):
+            found = yield from self._attempt(asks, zero, measure or {}, again=again)
+            if found:
+                return found
+        missing = ", ".join(sorted(set(asks) - set(self._secrets))) or "nobody in the last round"
         raise FusionError(
-            f"secure-aggregation: too few sites answered for their sum to be seen: of {len(asks)} sites"
-            f" {masking.threshold(len(asks))} are needed (no answer of late: {self._missing(asks)})"
+            f"secure-aggregation: too few sites answered for their sum to be seen: of {len(asks)}"
+            f" {max(masking.threshold(len(asks)), self._min_sites)} are needed (no answer: {missing})"
         )
 
-    def _missing(self, asks: Mapping[str, Payload]) -> str:
-        return ", ".join(sorted(set(asks) - set(self._secrets))) or "none is known"
+    def _attempt(
+        self, asks: Mapping[str, Payload], zero: Sum, measure: Mapping[str, float], *, again: bool
+    ) -> Conversation[Total[Sum] | None]:
+        """A sum, or nothing where too few sites answered.
+
+        The first time they may all have lost their keys, which must not end the run; those that do not answer `again`
+        are gone, and it ends where that leaves too few (`Tell.needed`).
+        """
+        if again or not self._channels:
+            yield from self._join(asks)
+        if set(self._channels) & set(asks) != set(self._secrets):
+            yield from self._deal(asks, again)
+        if not masking.enough(len(self._secrets), len(self._holders)):
+            return None
+        about = yield from self._hide(asks, zero, measure, again)
+        if len(about.hidden) < self._min_sites or not masking.enough(len(about.hidden), len(about.holders)):
+            return None
+        shown = yield from self._show(about, asks, measure, again)
+        if masking.enough(len(shown), len(about.holders)):
+            return _seen(self._name, about, shown, zero)
+        self._lose(set(about.hidden) - set(shown))
+        return None
 
     # -- keys ---------------------------------------------------------------------------------------------------------
 
@@ -141,9 +149,9 @@ class Masking:
         """Ask those who have no keys for new ones."""
         wanted: dict[str, Payload] = {site: Join(self._name) for site in sorted(asks) if site not in self._channels}
         if wanted:
-            self._channels |= yield Tell(wanted, _check_keys, needed=False)
+            self._channels |= yield Tell(wanted, _check_keys)
 
-    def _deal(self, asks: Mapping[str, Payload]) -> Conversation[None]:
+    def _deal(self, asks: Mapping[str, Payload], needed: bool) -> Conversation[None]:
         """Have all who have keys make the secrets of the next sum."""
         sites = tuple(sorted(set(self._channels) & set(asks)))
         self._number += 1
@@ -155,7 +163,7 @@ class Masking:
         def check(site: str, answer: Shares) -> None:
             _check_shares(answer, len(sites))
 
-        self._secrets = yield Tell(dict.fromkeys(sites, ask), check, needed=False)
+        self._secrets = yield Tell(dict.fromkeys(sites, ask), check, needed=needed)
         self._lose(set(sites) - set(self._secrets))
 
     def _lose(self, sites: set[str]) -> None:
@@ -166,7 +174,9 @@ class Masking:
 
     # -- a sum --------------------------------------------------------------------------------------------------------
 
-    def _hide(self, asks: Mapping[str, Payload], zero: Sum, measure: Mapping[str, float]) -> Conversation[_Round]:
+    def _hide(
+        self, asks: Mapping[str, Payload], zero: Sum, measure: Mapping[str, float], needed: bool
+    ) -> Conversation[_Round]:
         number, holders, secrets = self._number, self._holders, dict(self._secrets)
         sites = tuple(secrets)
         masks = np.stack([secrets[site].mask for site in sites])
@@ -186,15 +196,13 @@ class Masking:
             if len(answer.words) != size:
                 raise PayloadError(answer.title(), "words", f"expected {size} words, got {len(answer.words)}")
 
-        hidden: dict[str, Hidden] = yield Tell(
-            {site: packed[id(asks[site])] for site in sites}, check, measure, needed=False
-        )
+        hidden: dict[str, Hidden] = yield Tell({site: packed[id(asks[site])] for site in sites}, check, measure, needed)
         self._number, self._holders, self._secrets = number + 1, sites, dict(hidden)
         self._lose(set(sites) - set(hidden))
         return _Round(number, sites, holders, secrets, hidden)
 
     def _show(
-        self, about: _Round, wanted: Mapping[str, Payload], measure: Mapping[str, float]
+        self, about: _Round, wanted: Mapping[str, Payload], measure: Mapping[str, float], needed: bool
     ) -> Conversation[dict[str, Shown]]:
         """Ask for the shares; in the same round, those who have no keys for new ones."""
         dropped = np.array([site in about.gone for site in about.sites])
@@ -211,39 +219,34 @@ class Masking:
             elif len(answer.shares) != len(about.sites):
                 raise PayloadError(answer.title(), "shares", f"expected {len(about.sites)}, got {len(answer.shares)}")
 
-        answers: dict[str, Any] = yield Tell(asks, check, measure, needed=False)
+        answers: dict[str, Any] = yield Tell(asks, check, measure, needed)
         self._channels |= {site: answer for site, answer in answers.items() if isinstance(answer, Keys)}
         return {site: answer for site, answer in answers.items() if isinstance(answer, Shown)}
 
-    def _seen(self, about: _Round, shown: Mapping[str, Shown], zero: Sum) -> Total[Sum]:
-        """Take out what masks are left in the sum of what the sites have sent."""
-        sites = tuple(about.hidden)
-        if len(sites) < self._min_sites:
-            raise FusionError(
-                f"secure-aggregation: the sum is over {len(sites)} sites, min-sites is {self._min_sites}"
-                f" (no answer: {', '.join(about.gone)})"
-            )
-        seeds = {owner: _seed(about, shown, owner) for owner in about.sites}
-        size = size_of(zero)
-        words: Vector = np.zeros(size, np.uint64)
-        for site, answer in about.hidden.items():
-            words = plus(zero, words, answer.words)
-            own = masking.own_mask(seeds[site], context(self._name, about.number, site), size)
-            words = minus(zero, words, own)
-        place = {site: number for number, site in enumerate(about.sites)}
-        for gone in about.gone:
-            for site in sites:
-                first, second = sorted((gone, site), key=place.__getitem__)
-                peer = about.secrets[site].mask.tobytes()
-                mask = masking.pair_mask(seeds[gone], peer, context(self._name, about.number, first, second), size)
-                words = (minus if site == first else plus)(zero, words, mask)
-        count, total = from_vector(zero, words)
-        if count != len(sites):
-            raise FusionError(
-                f"secure-aggregation: the masks of {', '.join(sites)} do not cancel: one of them answered under other"
-                " keys than it was given, or somebody changes messages"
-            )
-        return Total(total, sites)
+
+def _seen(name: str, about: _Round, shown: Mapping[str, Shown], zero: Sum) -> Total[Sum]:
+    """Take out what masks are left in the sum of what the sites have sent."""
+    sites = tuple(about.hidden)
+    seeds = {owner: _seed(about, shown, owner) for owner in about.sites}
+    size = size_of(zero)
+    words: Vector = np.zeros(size, np.uint64)
+    for site, answer in about.hidden.items():
+        words = plus(zero, words, answer.words)
+        words = minus(zero, words, masking.own_mask(seeds[site], context(name, about.number, site), size))
+    place = {site: number for number, site in enumerate(about.sites)}
+    for gone in about.gone:
+        for site in sites:
+            first, second = sorted((gone, site), key=place.__getitem__)
+            peer = about.secrets[site].mask.tobytes()
+            mask = masking.pair_mask(seeds[gone], peer, context(name, about.number, first, second), size)
+            words = (minus if site == first else plus)(zero, words, mask)
+    count, total = from_vector(zero, words)
+    if count != len(sites):
+        raise FusionError(
+            f"secure-aggregation: the masks of {', '.join(sites)} do not cancel: one of them answered under other"
+            " keys than it was given, or somebody changes messages"
+        )
+    return Total(total, sites)
 
 
 def _seed(about: _Round, shown: Mapping[str, Shown], owner: str) -> bytes:
@@ -269,7 +272,8 @@ def _seed(about: _Round, shown: Mapping[str, Shown], owner: str) -> bytes:
     if len(sound) < needed:
         raise FusionError(
             f"secure-aggregation: {', '.join(others)} said other shares of {owner}'s secret than {owner} told of:"
-            f" {len(sound)} right ones are too few, {needed} are needed"
+            f" {len(sound)} right ones are too few, {needed} are needed; do all sites have the same align-key-file, and"
+            " is nobody changing messages?"
         )
     try:
         seed = masking.seed_of(sound[:needed])

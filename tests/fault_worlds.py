@@ -78,7 +78,7 @@ def _bc3e(folder: Path) -> World:
         pd.DataFrame(columns).to_csv(folder / "parties" / f"{name}.csv", index=False)
         nodes.append({"site": name, "data": str(folder / "parties" / f"{name}.csv"), "id": "case"})
     settings = config(
-        folder, protocol="bc3e", bc3e__max_rounds=8, bc3e__tolerance=1e-9, bc3e__accelerate=False,
+        folder, protocol="bc3e", bc3e__max_rounds=5, bc3e__tolerance=1e-9, bc3e__accelerate=False,
         bc3e__learn_alpha=False,
     )  # fmt: skip
     return World("bc3e", settings, nodes, 1, 4, bc3e.EStep)

@@ -236,6 +236,13 @@ def forgets(asked: Asked) -> None:
     asked.restart()
 
 
+def newcomer(asked: Asked) -> None:
+    """Another site is connected, with the same rows."""
+    old, node = asked.context, 1 + max(asked.grid.contexts)
+    config = {**old.node_config, "site": "newcomer"}
+    asked.grid.contexts[node] = Context(old.run_id, node, config, RecordDict(), old.run_config)
+
+
 def full(asked: Asked) -> Message:
     """The disk of its own directory is full."""
     assert asked.home is not None

@@ -47,6 +47,7 @@ class Party:
     """A site that stays the same over a run."""
 
     name: str
+    config: dict[str, bool | int | float | str] = field(default_factory=dict)
     context: Context = field(init=False)
 
     def __post_init__(self) -> None:
@@ -54,7 +55,7 @@ class Party:
 
     def restart(self) -> None:
         """Forget whatever Flower's context held."""
-        self.context = Context(7, 1, {"site": self.name}, RecordDict(), {})
+        self.context = Context(7, 1, {"site": self.name, **self.config}, RecordDict(), {})
 
     def site(self, number: int = 1, payload: Payload | None = None) -> Site:
         parcels = [Parcel("0", payload)] if payload is not None else []

@@ -479,6 +479,24 @@ def test_places_that_are_not_there_are_refused(labelled: Context, ask: Any, fiel
     assert asked(labelled, ask, number=5).fault == 0
 
 
+@pytest.mark.parametrize(
+    "ask",
+    [
+        *(replace(SETUP, n_classes=size) for size in (0, -1, MOST_CLASSES + 1, 2**53)),
+        *(replace(SETUP, n_clusters=np.array([size])) for size in (0, -1, 2**40)),
+        replace(SETUP, n_clusters=np.array([2, 2]), clusterings=("a", "b")),
+        *(replace(SETUP, grid_bits=bits) for bits in (-1, 53, 2**62)),
+        *(replace(E_STEP, max_sweeps=sweeps, tolerance=0.0) for sweeps in (-1, 2**62)),
+        replace(E_STEP, grid_bits=2**31),
+        replace(E_STEP, smoothing=-1.0),
+    ],
+    ids=lambda _: "",
+)
+def test_sizes_that_would_fill_the_site_s_memory_or_time_are_refused(labelled: Context, ask: Payload) -> None:
+    with at_most(MiB):
+        assert asked(labelled, ask, number=3).fault == Fault.MALFORMED_ASK
+
+
 def test_a_single_model_is_not_asked_for_by_leaving_the_survey_out(tmp_path: Path) -> None:
     path = tmp_path / "labels.csv"
     np.savetxt(path, np.column_stack([np.arange(N), np.arange(N) % 2]), "%d", ",", header="case,class_a", comments="")

@@ -236,7 +236,7 @@ def planted(case: Case) -> list[float]:
     for place in range(1 if case.columns else len(SITES)):
         table = frame_of(place).select_dtypes("number")
         row = (table.loc[7] - table.mean()) / table.std(ddof=0)
-        found += [float(value) for value in row]
+        found += [float(value) for value in row.to_numpy(float)]
     return found
 
 

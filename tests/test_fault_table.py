@@ -146,6 +146,7 @@ TROUBLES = (
     Trouble("its message has no envelope", LESS, once(faults.no_envelope), NO_ANSWER),
     Trouble("it calls itself otherwise than before", GONE, ever(faults.renamed), SILENT),
     Trouble("it calls itself as another site does", GONE, ever(faults.impostor), SILENT),
+    Trouble("another site comes when the run has begun", WHOLE, after(faults.newcomer), UNTROUBLED),
     Trouble("two sites have one name", STOPS, nodes=namesakes, line="two sites call themselves '{first}': give each"),
     Trouble(
         "it answers no more, and `min-sites` is all", STOPS, ever(faults.no_answer), settings={"min-sites": "all"},
@@ -274,6 +275,27 @@ def test_a_run_in_trouble_ends(benches: dict[str, Bench], protocol: str, trouble
         assert_same(found, bench.run(other))
 
 
+def test_nobody_waits_for_a_site_that_leaves_before_the_first_round(benches: dict[str, Bench]) -> None:
+    """One that was connected when the run was set up, and that nobody has heard yet: there are enough without it."""
+    bench = benches["bc3e"]
+    settings = bench.world.settings
+    grid = Leaving(at_home(bench.world.nodes, bench.folder / "homes-leaving"), settings, 999)
+    grid.victims = (bench.world.victim,)
+    path = run_over(grid, settings)
+    assert_same(Ended(bench.world, *load(path), path, bench.folder, grid.crossed), bench.run(without(bench)))
+
+
+class Leaving(FaultyGrid):
+    """The victims are connected for two looks, which is how often a fusion center counts them before it begins."""
+
+    looks = 0
+
+    def get_node_ids(self) -> list[int]:
+        self.looks += 1
+        there = list(super().get_node_ids())
+        return [node for node in there if self.looks <= 2 or (node - 1000) // 7 not in self.victims]
+
+
 def assert_named(found: Ended, ends: str) -> None:
     """The report names the site in trouble, and nobody else; it has no text of the site's own."""
     name = f"node {1000 + 7 * found.world.victim}" if ends == ABSENT else found.world.name
@@ -308,7 +330,7 @@ def said_of(bench: Bench, trouble: Trouble) -> list[str]:
         said = [found]
     else:
         notes = [note for note in found.report.notes if "lost its memory" in note]
-        said = [line for lines in found.report.missing.values() for line in lines] + notes
+        said = [line.partition(": ")[2] for lines in found.report.missing.values() for line in lines] + notes
     return list(dict.fromkeys(_general(line, bench) for line in said))
 
 
@@ -319,7 +341,7 @@ def _general(line: str, bench: Bench) -> str:
     line = re.sub(r"\bround \d+", "round N", re.sub(r"node \d+", "SITE", line))
     line = re.sub(r"\b\d+ of \d+ sites", "N of N sites", re.sub(r"min-sites is \d+", "min-sites is N", line))
     # Those who did not answer are listed; one is enough.
-    return re.sub(r"\((SITE: [^;]*)(; SITE: [^;]*)+\)$", r"(\1; ...)", line).removeprefix("round N: SITE: ")
+    return re.sub(r"\((SITE: [^;]*)(; SITE: [^;]*)+\)$", r"(\1; ...)", line)
 
 
 def table(benches: Mapping[str, Bench]) -> str:

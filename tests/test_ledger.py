@@ -186,6 +186,13 @@ def test_what_cannot_be_written_down_does_not_leave(tmp_path: Path) -> None:
     assert list(content) == [ENVELOPE]
 
 
+def test_a_directory_that_cannot_be_found_is_a_code_too(tmp_path: Path) -> None:
+    """Not an exception of Flower's, whose text would travel."""
+    content = ask_site(tmp_path, Survey("row", "salt"), **{"site-output-dir": "~nobody-here/home"})
+    assert read_envelope(content).fault == Fault.OUTPUT_NOT_WRITTEN
+    assert list(content) == [ENVELOPE]
+
+
 # -- two ledgers of a run ---------------------------------------------------------------------------------------------
 
 

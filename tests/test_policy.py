@@ -28,6 +28,7 @@ from protocols.payload import Payload
 from tests.contract import outcome_of
 from tests.fault_worlds import WORLDS, at_home
 from tests.grid import config, over_the_wire
+from tests.payloads import example
 
 SURVEY = Survey("row", "salt")
 DOCS = Path(__file__).parents[1] / "docs" / "privacy.md"
@@ -183,17 +184,17 @@ def test_every_refusal_has_its_code_and_nothing_else_leaves(tmp_path: Path, poli
 
 
 def test_a_bad_policy_is_told_in_the_site_s_own_log(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    node = Node(tmp_path, None, policy=str(tmp_path / "gone.toml"))
+    node = Node(tmp_path)
+    (tmp_path / "policy.toml").unlink()
     assert node.asked(SURVEY).fault == Fault.BAD_CONFIGURATION
-    assert f"policy {tmp_path / 'gone.toml'}: cannot be read" in caplog.text
-    assert b"gone.toml" not in b"".join(record.deflate() for record in node.reply.values())
+    assert f"policy {tmp_path / 'policy.toml'}: cannot be read" in caplog.text
+    assert b"policy.toml" not in b"".join(record.deflate() for record in node.reply.values())
 
 
 def test_one_part_that_is_not_answered_refuses_the_whole_ask(tmp_path: Path) -> None:
     node = Node(tmp_path, 'payloads = ["bc3e.Survey"]')
-    assert node.asked(SURVEY, bc3e.Conclude(0, np.zeros((3, 0)), np.zeros(0, bool)), number=2).fault in (
-        Fault.PAYLOAD_NOT_ALLOWED,
-    )
+    assert node.asked(SURVEY, example(bc3e.EStep)).fault == Fault.PAYLOAD_NOT_ALLOWED
+    assert node.asked(SURVEY).fault == 0
 
 
 @pytest.mark.parametrize(
@@ -232,7 +233,7 @@ def test_no_more_bytes_leave_than_may(tmp_path: Path) -> None:
     assert node.asked(SURVEY, number=3).fault == Fault.TOO_MANY_BYTES
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("protocol", ["bc3e", "gp"])
 def test_the_center_reports_who_refused_and_why(tmp_path: Path, protocol: str) -> None:
     """In whole runs: a site that takes no part in the protocol is named with its code; the run goes on or says so."""
     world = WORLDS[protocol](tmp_path)
@@ -243,6 +244,27 @@ def test_the_center_reports_who_refused_and_why(tmp_path: Path, protocol: str) -
         told = outcome_of(world.settings, nodes)
     assert world.name in told.text
     assert "[protocol-not-allowed]" in told.text
+
+
+@pytest.mark.parametrize(
+    ("policy", "masked", "code"),
+    [
+        ("secure-aggregation = true", False, "unmasked"),
+        ("secure-aggregation = true", True, ""),
+        ('payloads = ["bc3e.Survey", "bc3e.Setup"]', True, "payload-not-allowed"),
+    ],
+)
+def test_what_is_summed_is_held_against_the_policy_in_the_clear_and_masked(
+    tmp_path: Path, policy: str, masked: bool, code: str
+) -> None:
+    world = WORLDS["bc3e"](tmp_path)
+    nodes = at_home(world.nodes, tmp_path / "homes")
+    nodes[world.victim]["policy"] = str(write(tmp_path, policy))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("server.app.figures", lambda report, arrays: {})
+        outcome_of({**world.settings, "secure-aggregation": masked, "bc3e.max-rounds": 2}, nodes)
+    lines = map(json.loads, (tmp_path / "homes" / world.name / NAME).read_text().splitlines())
+    assert {line["fault"] for line in lines if "fault" in line} == ({code} if code else set())
 
 
 # -- pledges ----------------------------------------------------------------------------------------------------------
@@ -313,7 +335,8 @@ def test_check_names_every_ask_that_is_refused() -> None:
     lines = "\n".join(check_lines(Policy(payloads=("bc3e.Survey",), min_rows=9), asks_of("bc3e"), 8))
     assert "every ask: there are 8 rows, and min-rows is 9" in lines
     refused = {ask.title() for ask in asks_of("bc3e")} - {"bc3e.Survey"}
-    assert refused and all(f"{title}: " in lines for title in refused)
+    assert refused
+    assert all(f"{title}: " in lines for title in refused)
     assert "bc3e.Survey" not in lines
     assert "no ask of this protocol" in "\n".join(check_lines(Policy(), asks_of("bc3e"), 8))
 
@@ -334,11 +357,11 @@ def test_check_tells_what_a_policy_refuses(tmp_path: Path, text: str, code: int)
 # -- the page ---------------------------------------------------------------------------------------------------------
 
 
-def test_the_page_s_example_is_a_policy_and_its_defaults_are_true(tmp_path: Path) -> None:
+def test_the_page_s_policy_can_be_read_and_its_defaults_are_true(tmp_path: Path) -> None:
     text = DOCS.read_text(encoding="utf-8")
-    (example,) = re.findall(r"```toml\n(.*?)```", text, re.DOTALL)
-    assert Policy.read(write(tmp_path, example)) != Policy()
-    defaults = dict(re.findall(r"^\| `([a-z-]+)` \| ([^|]+) \|", text, re.MULTILINE))
+    (shown,) = re.findall(r"```toml\n(.*?)```", text, re.DOTALL)
+    assert Policy.read(write(tmp_path, shown)) != Policy()
+    defaults = dict(re.findall(r"^\| `([a-z-]+)` \| ([^|]+) \|[^|]+\|[^|]+\|$", text, re.MULTILINE))
     assert defaults["max-bytes"].strip() == f"{Policy().max_bytes:_}"
     assert defaults["max-rounds"].strip() == f"{Policy().max_rounds:_}"
     assert defaults["max-ask-mb"].strip() == f"{Policy().max_ask_mb:g}"

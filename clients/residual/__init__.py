@@ -18,7 +18,7 @@ from clients.residual.answering import fit_target, keep_model, show_attempt, try
 from clients.residual.columns import columns_of
 from clients.residual.learner import ROWS, Learner, forget
 from clients.residual.recall import keyed_names, predictions, predicts, present_rows
-from clients.site import Site, digest_of
+from clients.site import Site
 from numerics.columns import Columns
 from protocols.faults import Fault, SiteFault
 from protocols.residual import (
@@ -90,8 +90,6 @@ def order(ask: Order, site: Site) -> Ready:
     inside = (ask.rows >= 0).all() and (ask.rows < n).all()
     if not inside or len(np.unique(ask.rows)) < len(ask.rows) or len(ask.names) != len(ask.public_keys):
         raise SiteFault(Fault.MALFORMED_ASK, "the order names rows that are not there, or one twice")
-    if not site.simulated and not site.pledges.keeps(f"rows {site.lane}", str(digest_of(ask.rows))):
-        raise SiteFault(Fault.MALFORMED_ASK, "the rows of this run are agreed on already, and were others")
     if predicts(site):
         site.memory[ROWS] = ask.rows
     else:

@@ -79,11 +79,15 @@ class Learner:
         about = {"agent": order.agent, "min_leaf": least, "holder": order.holder, "sealed": bool(order.names)}
         columns: Columns = site.shard
         memory = site.memory
+        same = ROWS not in memory or (np.array_equal(memory[ROWS], order.rows) and _from_bytes(memory[_ABOUT]) == about)
+        # The memory is the session's, which the center names, and is lost where the site is asked everything again.
+        if not site.simulated:
+            same = site.pledges.keeps(f"order {site.lane}", str(digest_of([order.rows, about]))) and same
+        if not same:
+            raise SiteFault(
+                Fault.MALFORMED_ASK, "another order was agreed on: sums over other rows would tell of single ones"
+            )
         if ROWS in memory:
-            if not np.array_equal(memory[ROWS], order.rows) or _from_bytes(memory[_ABOUT]) != about:
-                raise SiteFault(
-                    Fault.MALFORMED_ASK, "another order was agreed on: sums over other rows would tell of single ones"
-                )
             return  # told once more, since its answer was lost; what the rows are to be stays as it was
         memory[ROWS] = order.rows
         memory[_ABOUT] = _as_bytes(about)

@@ -10,11 +10,8 @@ import numpy as np
 from jaxtyping import Int64
 
 from numerics.fixed_point import choose_bits
-from protocols.bc3e import Holdings, Setup
+from protocols.bc3e import LARGEST_TABLE, Holdings, Setup
 from strategies.roster import FusionError
-
-LARGEST_TABLE = 2**24
-"""Entries of one clustering's beta at most (128 MiB): more is a mistake, or a site that means harm."""
 
 LARGEST_SUMMAND = 1100.0
 """E[log theta] is no smaller than psi(1e-3) - psi(1e4), about -1009: alpha keeps gamma above 1e-3."""

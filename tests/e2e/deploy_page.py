@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from consilience import launch
-from tests.e2e.processes import APP
+from tests.e2e.processes import APP, BRISK
 
 PAGE = APP / "docs" / "deploy.md"
 SITES = ("hospital-a", "hospital-b", "hospital-c")
@@ -61,6 +61,12 @@ def blocks() -> list[Block]:
     return found
 
 
+def commands_in_sentences() -> list[str]:
+    """Flower's commands that the page names in its sentences with the number of a run or a node."""
+    prose = _FENCE.sub("", PAGE.read_text(encoding="utf-8"))
+    return sorted(set(re.findall(r"`(flwr [^`]*(?:RUN|NODE)-ID[^`]*)`", prose)))
+
+
 def block(start: str) -> Block:
     """The one block whose text starts so."""
     [found] = [each for each in blocks() if each.text.startswith(start)]
@@ -101,15 +107,29 @@ class Machine:
 
     def run(self, block: Block, timeout: float = 60.0) -> str:
         """Type the block; returns what it printed. It must end well."""
-        done = subprocess.run(
-            self.shell(block), env=self.env, capture_output=True, text=True, timeout=timeout, stdin=subprocess.DEVNULL
+        text = self.text(block)
+        done = self.run_text(
+            f"cd {shlex.quote(str(APP))}\n{text}" if "in the directory" in block.label else text, timeout
         )
-        assert done.returncode == 0, f"{self.name}$ {self.text(block)}\n{done.stdout}{done.stderr}"
-        return done.stdout + done.stderr
+        assert done.returncode == 0, f"{self.name}$ {text}\n{done.stdout}"
+        return done.stdout
 
-    def start(self, block: Block, *more: str) -> tuple[subprocess.Popen[bytes], Path]:
+    def run_text(self, text: str, timeout: float = 60.0) -> subprocess.CompletedProcess[str]:
+        """Type it, whatever comes of it; `stdout` has both streams."""
+        return subprocess.run(
+            self._bash(text),
+            env=self.env,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=timeout,
+            check=False,
+        )
+
+    def start(self, block: Block) -> tuple[subprocess.Popen[bytes], Path]:
         """Type a command that stays in the foreground; returns its process and its output."""
-        return self.start_text(self.text(block) + "".join(f" {shlex.quote(word)}" for word in more))
+        return self.start_text(self.text(block))
 
     def start_text(self, text: str, log: str = "log") -> tuple[subprocess.Popen[bytes], Path]:
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -124,15 +144,12 @@ class Machine:
             )
         return process, path
 
-    def shell(self, block: Block) -> list[str]:
-        text = self.text(block)
-        return self._bash(f"cd {shlex.quote(str(APP))}\n{text}" if "in the directory" in block.label else text)
-
     def _bash(self, text: str) -> list[str]:
         return ["bash", "-euo", "pipefail", "-c", f"{self.first}\n{text}"]
 
     @property
     def env(self) -> dict[str, str]:
-        """Nothing of Flower's that the page does not set, besides what keeps the look for updates away."""
+        """Nothing of Flower's that the page does not set, but for what saves a test time and looks for no updates."""
         kept = {key: value for key, value in os.environ.items() if not key.startswith("FLWR_")}
-        return {**kept, "PATH": launch.environment()["PATH"], "HOME": str(self.home), "FLWR_DISABLE_UPDATE_CHECK": "1"}
+        own = {"PATH": launch.environment()["PATH"], "HOME": str(self.home), "FLWR_DISABLE_UPDATE_CHECK": "1"}
+        return {**kept, **own, **BRISK}

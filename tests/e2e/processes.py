@@ -20,7 +20,7 @@ from consilience.up import Party, federation
 APP = Path(__file__).resolve().parents[2]
 """The checkout: the app that `flwr run .` runs."""
 
-_BRISK = {"FLWR_SUPEREXEC_TASK_POLL_INTERVAL": "0.1"}
+BRISK = {"FLWR_SUPEREXEC_TASK_POLL_INTERVAL": "0.1"}
 """A SuperNode looks every so many seconds, by default 1, whether there is a message to start a process for."""
 
 
@@ -209,7 +209,7 @@ def deployment(
         Added to the environment of every SuperNode.
     """
     parties = [Party(name, Path(str(node["data"])), node) for name, node in nodes.items()]
-    with federation(parties, folder / "federation", tls=True, node_env={**_BRISK, **(node_env or {})}) as started:
+    with federation(parties, folder / "federation", tls=True, node_env={**BRISK, **(node_env or {})}) as started:
         yield Deployment(started.env, {name: started.processes[name] for name in nodes})
 
 

@@ -21,7 +21,7 @@ import pytest
 from consilience import launch
 from consilience.certificates import make_server, make_site_key
 from server.results import load
-from tests.e2e.deploy_page import CENTER, PAGE, SITES, USER, Block, Machine, block, blocks
+from tests.e2e.deploy_page import CENTER, PAGE, SITES, USER, Block, Machine, block, blocks, commands_in_sentences
 from tests.e2e.processes import APP
 
 pytestmark = pytest.mark.e2e
@@ -73,7 +73,9 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
     """All that the page says, done in its order; intruders try to get in before the run, and are there during it."""
     with ExitStack() as stack:
         page = Page(machines_in(tmp_path_factory.mktemp("deploy")), {}, {}, {})
-        stack.callback(lambda: launch.end_families(list(page.processes.values())))
+        # The SuperLink last: SuperNodes say goodbye to it, and would try so for a while.
+        stack.callback(lambda: launch.end_families([page.processes[CENTER]]))
+        stack.callback(lambda: launch.end_families([p for name, p in page.processes.items() if name != CENTER]))
         for each in blocks():
             if each.language == "ini" or each.text.startswith((SETUP, *ELSEWHERE)):
                 continue
@@ -219,6 +221,26 @@ def test_after_a_crash_the_same_commands_are_enough(page: Page) -> None:
     assert json.loads(page.machines[USER].run(block("flwr list")))["runs"], "runs outlive a restart"
 
 
+OF_NUMBERS = {
+    "flwr log RUN-ID center --show": (0, "results: "),
+    "flwr stop RUN-ID center": (1, "already finished"),
+    "flwr supernode unregister NODE-ID center": (0, "unregistered"),
+}
+"""What comes of the page's other commands when the run has ended: exit status, and words."""
+
+
+def test_the_commands_in_its_sentences(page: Page) -> None:
+    user = page.machines[USER]
+    [run] = json.loads(page.said("flwr list"))["runs"]
+    node = json.loads(user.run_text("flwr supernode list center --format json").stdout)["nodes"][0]
+    assert commands_in_sentences() == sorted(OF_NUMBERS)
+    for command, (status, words) in OF_NUMBERS.items():
+        typed = command.replace("RUN-ID", run["run-id"]).replace("NODE-ID", node["node-id"])
+        done = user.run_text(typed)
+        assert done.returncode == status, done.stdout
+        assert words in done.stdout.lower()
+
+
 def test_the_units_start_what_the_page_starts() -> None:
     units = {each.label: each.text for each in blocks() if each.language == "ini"}
     assert [Path(path).name for path in units] == ["superlink.service", "supernode.service"]
@@ -227,14 +249,14 @@ def test_the_units_start_what_the_page_starts() -> None:
         [started] = re.findall(r"^ExecStart=(.*)$", joined, re.MULTILINE)
         program, *arguments = shlex.split(started)
         name = Path(program).name
-        assert words([name, *arguments]) == words(shlex.split(block(name).text.replace("\\\n", " "))), path
+        assert split_words([name, *arguments]) == split_words(shlex.split(block(name).text.replace("\\\n", " "))), path
         for line in block("mkdir -p ~/federation").text.splitlines()[1:]:
             for variable in shlex.split(line)[1:]:
                 assert variable in joined
         assert re.search(r"^User=(?!root)\w+$", joined, re.MULTILINE)
 
 
-def words(arguments: list[str]) -> list[list[str]]:
+def split_words(arguments: list[str]) -> list[list[str]]:
     """Each argument's words: a long one may stand on two lines."""
     return [each.split() for each in arguments]
 

@@ -84,10 +84,18 @@ def deployed_run(center: Deployment, folder: Path, settings: Mapping[str, Value]
 
 
 def test_two_parties_beside_their_own_files(tmp_path: Path, parties: dict[str, dict[str, Value]]) -> None:
-    """The same numbers as in process, bit for bit; each party's class probabilities stay in its own directory."""
+    """The same numbers as in process, bit for bit; each party's class probabilities stay in its own directory.
+
+    A scenario runs between them too, as in a simulation, if each is told its place in it.
+    """
     settings: dict[str, Value] = {"protocol": "bc3e", "min-sites": 2, "bc3e.max-rounds": 2}
+    scenario: dict[str, Value] = {"scenario": "bc3e-wine", "min-sites": 2, "bc3e.max-rounds": 1}
+    for place, node in enumerate(parties.values()):
+        node |= {"partition-id": place, "num-partitions": len(parties)}
     with deployment(tmp_path, parties) as center:
         found = deployed_run(center, tmp_path / "results", settings)
+        of_scenario = deployed_run(center, tmp_path / "of-scenario", scenario)
+    assert_equal(of_scenario, run(config(tmp_path / "simulated", **scenario), len(parties)))
     nodes = [{**node, "site-output-dir": str(tmp_path / "again" / name)} for name, node in parties.items()]
     assert_equal(found, run(config(tmp_path / "in-process", **settings), nodes))
     assert not (found / "sites").exists()
