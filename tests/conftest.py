@@ -7,10 +7,8 @@ from typing import TYPE_CHECKING
 import hypothesis
 import pytest
 
-import strategies.fusion
 from scenarios import sources
-from server import app as server_app
-from tests.contract import Clock
+from tests.contract import in_no_time
 
 if TYPE_CHECKING:
     from xdist.remote import Producer
@@ -23,9 +21,8 @@ hypothesis.settings.load_profile("consilience")
 
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No figures, and no waiting."""
-    monkeypatch.setattr(strategies.fusion, "time", Clock())
-    monkeypatch.setattr(server_app, "figures", lambda report, arrays: {})
+    """No figures, and no waiting, for the disk neither."""
+    in_no_time(monkeypatch)
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 import logging
+import os
 import random
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -51,6 +52,15 @@ class Clock:
 
     def sleep(self, seconds: float) -> None:
         self.now += seconds
+
+
+def in_no_time(patch: pytest.MonkeyPatch) -> Clock:
+    """Runs wait for nothing, not for the disk either, and draw no figures; returns their clock."""
+    clock = Clock()
+    patch.setattr(os, "fsync", lambda file: None)
+    patch.setattr(strategies.fusion, "time", clock)
+    patch.setattr(server_app, "figures", lambda report, arrays: {})
+    return clock
 
 
 class Wire(InProcessGrid):
@@ -347,12 +357,8 @@ class StrategyContract:
     @pytest.fixture(scope="class", autouse=True)
     @classmethod
     def clock(cls) -> Iterator[Clock]:
-        """No figures, and no waiting."""
-        clock = Clock()
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(strategies.fusion, "time", clock)
-            patch.setattr(server_app, "figures", lambda report, arrays: {})
-            yield clock
+            yield in_no_time(patch)
 
     @pytest.fixture(scope="class")
     @classmethod

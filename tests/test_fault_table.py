@@ -18,11 +18,10 @@ from typing import Any
 
 import pytest
 
-import strategies.fusion
 from server import app as server_app
 from server.results import load
 from tests import faults
-from tests.contract import CANARY, Clock, run_over, with_error
+from tests.contract import CANARY, Clock, in_no_time, run_over, with_error
 from tests.fault_results import Ended, right
 from tests.fault_worlds import WORLDS, Node, at_home
 from tests.faults import At, FaultyGrid, after, ever, once
@@ -239,12 +238,8 @@ def without(bench: Bench) -> Trouble:
 
 @pytest.fixture(scope="module")
 def clock() -> Iterator[Clock]:
-    """No figures, and no waiting."""
-    clock = Clock()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(strategies.fusion, "time", clock)
-        patch.setattr(server_app, "figures", lambda report, arrays: {})
-        yield clock
+        yield in_no_time(patch)
 
 
 @pytest.fixture(scope="module")

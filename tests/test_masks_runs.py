@@ -122,6 +122,14 @@ def test_site_that_falls_silent_is_left_out(tmp_path: Path, first: int) -> None:
     assert report.metrics["rounds_to_converge"] == 3
 
 
+def test_gp_goes_on_without_a_site_that_falls_silent(tmp_path: Path) -> None:
+    """Values of the sum over four sites and over three are not compared; the others' experts predict."""
+    report, arrays = load(run(gp(tmp_path), 4, tamper=silent(2, range(6, 1000))))
+    assert list(report.missing) == ["hills"]
+    assert np.isfinite(arrays["theta"]).all()
+    assert np.isfinite(report.metrics["log_likelihood"])
+
+
 def test_site_that_restarted_is_back_in_the_next_sum(tmp_path: Path) -> None:
     settings = bc3e(tmp_path, bc3e__max_rounds=60)
     grid = make_grid(settings, 4)

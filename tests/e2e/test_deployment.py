@@ -93,8 +93,8 @@ def test_two_parties_beside_their_own_files(tmp_path: Path, parties: dict[str, d
     for place, node in enumerate(parties.values()):
         node |= {"partition-id": place, "num-partitions": len(parties)}
     with deployment(tmp_path, parties) as center:
-        found = deployed_run(center, tmp_path / "results", settings)
         of_scenario = deployed_run(center, tmp_path / "of-scenario", scenario)
+        found = deployed_run(center, tmp_path / "results", settings)  # last: both write to the parties' directories
     assert_equal(of_scenario, run(config(tmp_path / "simulated", **scenario), len(parties)))
     nodes = [{**node, "site-output-dir": str(tmp_path / "again" / name)} for name, node in parties.items()]
     assert_equal(found, run(config(tmp_path / "in-process", **settings), nodes))
