@@ -13,7 +13,7 @@ from jaxtyping import Float64, Int64, Shaped, UInt64
 from clients.dispatch import answers
 from clients.entities import keyed_hashes, shared_secret
 from clients.memory import Memory
-from clients.site import Site
+from clients.site import Site, digest_of
 from consilience.durable import write_arrays
 from numerics.anderson import Block
 from numerics.ensemble import Ensemble, Labels, n_values, present
@@ -117,6 +117,9 @@ def setup(ask: Setup, site: Site) -> Starts:
     private = shard.n - len(ask.shared)
     if not site.simulated and 0 < private < site.policy.at_least(FEWEST_PRIVATE):
         raise SiteFault(Fault.TOO_FEW_ROWS, f"{private} instances would be its own, and sums over them tell of each")
+    agreed = str(digest_of([ask.n_classes, ask.own, ask.shared]))
+    if not site.simulated and not site.pledges.keeps(f"setup {site.repetition}", agreed):
+        raise SiteFault(Fault.MALFORMED_ASK, "another setup was agreed on: sums over other instances would tell of one")
     own = np.zeros(len(shard.clusterings), np.int64)
     own[ask.own] = 1
     site.memory["own"] = own

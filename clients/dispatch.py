@@ -50,12 +50,13 @@ def handler_of(ask: type[Payload]) -> Handler:
 
 def handle(message: Message, context: Context) -> Message:
     """Answer a message, whatever happens: what goes wrong becomes a fault code, its details the site's own log."""
-    from clients.site import Site, ledger_of, site_name
-
     name, number = "", 0
     ask: Ask | None = None
     site: Site | None = None
     try:
+        from clients.site import Site, ledger_of, private_files, site_name
+
+        private_files(context)
         name = site_name(context)
         ask = read_ask(message.content)
         number = ask.round
@@ -84,16 +85,16 @@ def _admit(ask: Ask, size: int, site: Site) -> None:
     site.policy.admit_size(size)
     for parcels in (*(past for _, past in ask.history), ask.parcels):
         site.policy.admit(parcels)
-    if ask.parcels:
-        site.policy.count_ask(site.pledges)
+    if ask.parcels or ask.history:
+        site.policy.count_ask(site.pledges, len(ask.history))
 
 
 def _refusal(answer: Answer, ask: Ask | None, site: Site | None, context: Context) -> RecordDict:
     """The message that says why there is no answer; where even that cannot be written down, it says just so."""
-    from clients.site import ledger_of
-
     content = write_answer(answer)
     try:
+        from clients.site import ledger_of
+
         if site is not None:
             site.pledges.save()
         session = "" if ask is None else ask.session

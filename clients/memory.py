@@ -83,6 +83,7 @@ class MemoryStore:
         self._state, self._session = state, session
         self._folder = None if folder is None else folder / f"memory-{session}"
         self._base = Generation()
+        self._forgotten = False
 
     def load(self, number: int) -> Arrays:
         """The arrays as they were after the newest round before `number`; they are read-only.
@@ -114,7 +115,7 @@ class MemoryStore:
         return self._read(number) if newest is None else _from_state(self._state, number, newest=newest)
 
     def forget(self) -> Arrays:
-        """Begin anew: what is kept cannot be used, and is deleted, but for what is over.
+        """Begin anew, but for what is over: what is kept cannot be used, and `store` puts the new in its place.
 
         Else a site could be made to do anew what it is to do once, by whoever says that it has lost its memory.
         """
@@ -123,13 +124,7 @@ class MemoryStore:
             with contextlib.suppress(SiteFault):
                 arrays = self._generation(number).arrays
                 over |= {name: each for name, each in arrays.items() if name.endswith(f"/{CONCLUDED}")}
-        for newest in (True, False):
-            if _round_of(self._state, self._session, newest=newest) is not None:
-                for name in _names(newest):
-                    del self._state[name]
-        for path in self._files().values():
-            path.unlink(missing_ok=True)
-        self._base = Generation()
+        self._base, self._forgotten = Generation(), True
         return over
 
     def settle(self, number: int, arrays: Arrays) -> None:
@@ -146,7 +141,7 @@ class MemoryStore:
         SiteFault
             If the file cannot be written; the context then stays as it was, too.
         """
-        if (not arrays and not self._base.arrays) or self._unchanged(arrays):
+        if not self._forgotten and ((not arrays and not self._base.arrays) or self._unchanged(arrays)):
             return
         newest = Generation(number, arrays)
         records = {**self._records_before(), **_records(self._session, newest, newest=True)}
@@ -173,7 +168,7 @@ class MemoryStore:
 
     def _records_before(self) -> dict[str, ConfigRecord | ArrayRecord]:
         """The records of the state before: those of the newest, if it is that, need no second encoding."""
-        if _round_of(self._state, self._session, newest=True) != self._base.round:
+        if self._forgotten or _round_of(self._state, self._session, newest=True) != self._base.round:
             return _records(self._session, self._base, newest=False)
         return {
             before: cast("ConfigRecord | ArrayRecord", self._state[newest])
@@ -204,8 +199,9 @@ class MemoryStore:
         if self._base.round == 0 and not (first := folder / "round-00000.npz").exists():
             with first.open("wb") as file:  # says that before this round there was nothing to remember
                 np.savez(file)
+        before = generation.round if self._forgotten else self._base.round  # what was kept of that round is not it
         for number, path in self._files().items():
-            if number not in (self._base.round, generation.round):
+            if number not in (before, generation.round):
                 path.unlink(missing_ok=True)
 
 

@@ -79,8 +79,9 @@ class Pledges:
         """How many there have been in this run, with these."""
         record = self._record()
         so_far = max(int(str(kept.get(name, 0))) for kept in (record, self._kept))
-        if not self._rehearsal:
-            record[name] = self._kept[name] = so_far + more
+        if self._rehearsal:
+            return so_far
+        record[name] = self._kept[name] = so_far + more
         return so_far + more
 
     def save(self) -> None:

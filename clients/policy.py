@@ -130,9 +130,13 @@ class Policy:
         """A protocol's own floor of rows, raised to this policy's."""
         return max(n_rows, self.min_rows)
 
-    def count_ask(self, pledges: Pledges) -> None:
-        """Count an ask; refuse one too many for this run."""
-        if pledges.count(_ROUNDS, 1) > self.max_rounds:
+    def to_take_part(self, min_rows: int) -> int:
+        """Rows that a site needs to take part; `min_rows`: what its node configuration says, or `FEWEST_ROWS`."""
+        return self.min_rows or min(FEWEST_ROWS, min_rows)
+
+    def count_ask(self, pledges: Pledges, earlier: int = 0) -> None:
+        """Count an ask; refuse one too many for this run, and one that repeats more `earlier` rounds than may be."""
+        if pledges.count(_ROUNDS, 1) > self.max_rounds or earlier > self.max_rounds:
             raise SiteFault(Fault.TOO_MANY_ROUNDS, f"policy: max-rounds is {self.max_rounds}")
 
     def count_bytes(self, size: int, pledges: Pledges) -> None:
@@ -215,7 +219,7 @@ _KINDS = {
 }
 
 
-def check_lines(policy: Policy, asks: Sequence[type[Payload]], n_rows: int | None) -> list[str]:
+def check_lines(policy: Policy, asks: Sequence[type[Payload]], n_rows: int | None, min_rows: int = 0) -> list[str]:
     """What `consilience check` says of a policy: which asks of a protocol it refuses, and why.
 
     Parameters
@@ -226,9 +230,11 @@ def check_lines(policy: Policy, asks: Sequence[type[Payload]], n_rows: int | Non
         All asks of the protocol.
     n_rows : int or None
         Rows of the site's data; None: only those of the points that it makes of them are counted.
+    min_rows : int
+        Of the node configuration; 0: it says nothing.
     """
     lines = []
-    least = policy.min_rows or FEWEST_ROWS
+    least = policy.to_take_part(min_rows or FEWEST_ROWS)
     if n_rows is not None and n_rows < least:
         lines.append(f"  every ask: there are {n_rows} rows, and min-rows is {least}")
     for ask in sorted(asks, key=lambda each: each.title()):

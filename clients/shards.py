@@ -9,7 +9,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from clients.data.cache import Heard, ShardCache
+from clients.data.cache import Heard, ShardCache, forget_shards
 from protocols.faults import Fault, SiteFault
 
 if TYPE_CHECKING:
@@ -131,6 +131,8 @@ def _cache(config: Mapping[str, Any]) -> ShardCache | None:
         raise SiteFault(Fault.BAD_CONFIGURATION, f"configuration: cache must be true or false, not {wanted!r}")
     source = Path(str(config["data"])).expanduser()
     directory = str(config.get("site-output-dir", ""))
+    if directory and not wanted:
+        forget_shards(Path(directory).expanduser())
     if not wanted or not directory or not source.is_file():
         return None
     return ShardCache(Path(directory).expanduser(), str(config["protocol"]), source)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
@@ -49,6 +50,12 @@ _FLOORS = {"min-leaf", "min-rows", "min-weight"}
 def is_simulation(context: Context) -> bool:
     """Whether this is a simulated SuperNode: those, and only those, are told their partition by Flower."""
     return "partition-id" in context.node_config and "site" not in context.node_config
+
+
+def private_files(context: Context) -> None:
+    """Let what a real site writes be read by the user that its SuperNode runs as, and by nobody else."""
+    if not is_simulation(context):
+        os.umask(0o077)
 
 
 def site_name(context: Context) -> str:
@@ -209,7 +216,7 @@ class Site:
         found = shard(self.config, *_partition(self.config), self.seed + self.repetition, simulated=self.simulated)
         n_rows = getattr(found, "n", None)  # of points read in blocks, `min-weight` says how many each stands for
         if n_rows is not None and self.config.get("protocol"):
-            least = self.policy.min_rows or min(FEWEST_ROWS, self.whole_number("min-rows", FEWEST_ROWS))
+            least = self.policy.to_take_part(self.whole_number("min-rows", FEWEST_ROWS))
             if n_rows < least:
                 raise SiteFault(Fault.FEW_ROWS_FOR_POLICY, f"{n_rows} rows, min-rows is {least}")
         return found

@@ -291,20 +291,21 @@ def check(
         if policy is not None:
             lines += [
                 "",
-                *_policy_lines(policy, protocol, client.own_shard(*given_data, config) if given_data else None),
+                *_policy_lines(policy, protocol, client.own_shard(*given_data, config) if given_data else None, config),
             ]
         typer.echo("\n".join(lines))
     except DataError as error:
         _fail(str(error), 1)
 
 
-def _policy_lines(file: Path, protocol: str, shard: Any) -> list[str]:
+def _policy_lines(file: Path, protocol: str, shard: Any, config: Mapping[str, Any]) -> list[str]:
     """What the policy refuses of the protocol; `shard`: the party's own, None where it is read in blocks."""
     from clients.policy import Policy, PolicyError, check_lines
     from protocols.message import asks_of
 
     try:
-        return check_lines(Policy.read(file.expanduser()), asks_of(protocol), None if shard is None else shard.n)
+        n_rows = None if shard is None else shard.n
+        return check_lines(Policy.read(file.expanduser()), asks_of(protocol), n_rows, int(config.get("min-rows", 0)))
     except PolicyError as error:
         _fail(str(error), 1)
 

@@ -61,6 +61,11 @@ class _Message:
         return bool(self.lines[0]["payload"] == _REFUSED)
 
     @property
+    def unwritten(self) -> bool:
+        """Whether all that it says is that the site's ledger could not be written: then it has no line there."""
+        return [line.get("fault") for line in self.lines] == ["output-not-written"]
+
+    @property
     def bytes(self) -> int:
         return sum(line["bytes"] for line in self.lines)
 
@@ -165,6 +170,9 @@ def compare(site: str, center: Sequence[_Message], own: Sequence[_Message]) -> C
     found.agreed = len(center) - len(rest)
     left = {id(message): message for messages in waiting.values() for message in messages}
     for message in rest:
+        if message.unwritten:
+            found.notes.append(f"{message}: the site could not write this down, and said so")
+            continue
         other = _counterpart(message, left.values())
         if other is None:
             found.differences.append(f"{message}: the fusion center has it, the site's ledger does not")

@@ -284,14 +284,21 @@ class FusionStrategy(Strategy):
         Their answers then stand in the place of their refusals.
         """
         again: dict[int, Message] = {}
+        encoded: dict[tuple[Any, ...], RecordDict] = {}
+        connected = set(grid.get_node_ids())
         self._reminded.clear()
         for reply in replies:
             site, node = forgetful_site(reply, number), reply.metadata.src_node_id
             history = self._histories.of(site)
             if node not in self._sent or node in again or self._asked[node] not in ("", site) or not history:
                 continue
+            if self._roster.nodes.get(site, node) in connected - {node}:
+                continue  # another node goes by this name, and what it was asked is for that one
             parcels = self._sent[node][1]
-            content = write_ask(Ask(self.session, number, self.seed, parcels, history))
+            # Sites that have been asked the same all along are sent the same records.
+            alike = (id(parcels), *((earlier, id(past)) for earlier, past in history))
+            content = encoded.get(alike) or write_ask(Ask(self.session, number, self.seed, parcels, history))
+            encoded[alike] = content
             everything = [parcel for _, earlier in history for parcel in earlier] + parcels
             self._books.came(number, site, reply.content, ())
             self._books.sent(number, {site: (content, everything)})

@@ -18,10 +18,9 @@ import time
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache, cached_property, partial
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from clients.data.stored import BlockWriter, StoredError, Writer, read_about, read_shard
 from numerics.points import Block, Points
@@ -117,6 +116,7 @@ class ShardCache:
         object
             The shard to use.
         """
+        self._let_go()
         if not self._state or time.time_ns() - max(self._state[:2]) < SETTLED_NS:
             return shard
         about = {
@@ -151,14 +151,16 @@ class ShardCache:
             attempt.end()
 
     def _conclude(self, attempt: _Attempt, about: Mapping[str, Any]) -> None:
-        """Put what was written in its place, unless the source changed meanwhile; let go of what no longer counts."""
+        """Put what was written in its place, unless the source changed meanwhile."""
         if _state(self._source) != self._state:
             attempt.failed = True
         name = f"{self._protocol}-{zlib.crc32(json.dumps(about).encode()):08x}"
         attempt.to(lambda: attempt.folder.rename(self._folder / name))
         attempt.end()
-        if attempt.failed:
-            return
+        self._let_go()
+
+    def _let_go(self) -> None:
+        """Delete the shards of what the source no longer is: rows that were taken out of it are not to stay here."""
         current = 0
         for entry in self._entries():
             try:
@@ -180,6 +182,11 @@ class ShardCache:
     def _is_current(self, about: Mapping[str, Any]) -> bool:
         mine = (FORMAT, _code(), os.fspath(self._source), self._state)
         return mine == tuple(about.get(key) for key in ("format", "code", "source", "state"))
+
+
+def forget_shards(directory: Path) -> None:
+    """Delete all shards that a site keeps in its own directory."""
+    shutil.rmtree(directory / FOLDER, ignore_errors=True)
 
 
 class _Attempt:
@@ -250,7 +257,9 @@ def _has_settings(config: Mapping[str, Any], about: Mapping[str, Any]) -> bool:
 @cache
 def _code() -> int:
     """Checksum of our code for reading data, and of the versions it was read with."""
-    found = zlib.crc32(f"{sys.version_info} {np.__version__}".encode())
-    for path in sorted(Path(__file__).parents[1].rglob("*.py")):
+    versions = [f"{package} {version(package)}" for package in ("numpy", "pandas", "pyarrow")]
+    found = zlib.crc32(f"{sys.version_info} {versions}".encode())
+    home = Path(__file__).parents[2]
+    for path in sorted([*(home / "clients").rglob("*.py"), *(home / "numerics").rglob("*.py")]):
         found = zlib.crc32(path.read_bytes(), found)
     return found

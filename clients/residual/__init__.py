@@ -16,7 +16,7 @@ from clients.memory import CONCLUDED
 from clients.residual import ring, sealed
 from clients.residual.answering import fit_target, keep_model, show_attempt, try_to_fit
 from clients.residual.columns import columns_of
-from clients.residual.learner import ROWS, Learner, forget
+from clients.residual.learner import ROWS, Learner, forget, is_over
 from clients.residual.recall import keyed_names, predictions, predicts, present_rows
 from clients.site import Site
 from numerics.columns import Columns
@@ -62,7 +62,7 @@ def check_lines(loaded: Any, config: Mapping[str, Any]) -> list[str]:
 @answers(Enrol)
 def enrol(ask: Enrol, site: Site) -> Enrolled:
     """Keyed hashes of the entities' names, and what kind of party this is."""
-    if ROWS in site.memory or CONCLUDED in site.memory:
+    if ROWS in site.memory or is_over(site):
         raise SiteFault(Fault.MALFORMED_ASK, "the rows of this run are agreed on already")
     if site.config.get("sealed-only", False) and not ask.seal:
         raise SiteFault(Fault.SEALED_ONLY)

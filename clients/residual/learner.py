@@ -242,6 +242,12 @@ def forget(site: Site, *, kept: bool = False) -> None:
     for name in list(site.memory):
         del site.memory[name]
     site.memory[CONCLUDED] = np.array(kept)
+    site.pledges.count(f"{CONCLUDED} {site.lane}", 1)
+
+
+def is_over(site: Site) -> bool:
+    """Whether the run has been concluded here, under whatever name of a session the center goes on."""
+    return CONCLUDED in site.memory or (not site.simulated and site.pledges.count(f"{CONCLUDED} {site.lane}", 0) > 0)
 
 
 def _as_bytes(about: dict[str, Any]) -> np.ndarray:

@@ -7,7 +7,7 @@ from jaxtyping import Float64
 
 from clients.dispatch import answers
 from clients.residual.learner import Learner
-from clients.residual.sealed import PRECISION, SPLIT, Seals, check_kinds, outcome_of
+from clients.residual.sealed import PRECISION, SPLIT, Seals, check_kinds, course, outcome_of
 from clients.site import Site
 from numerics.residual.rules import Split
 from protocols.faults import Fault, SiteFault
@@ -48,6 +48,14 @@ def _check_split(ask: Pass, site: Site, split: Split) -> None:
     agreed = site.memory.get(SPLIT, asked)
     if not np.array_equal(asked, agreed) and not np.array_equal(asked, agreed * [1, 0, 1]):
         raise SiteFault(Fault.MALFORMED_ASK, "the rows of this run are split otherwise")
+    if not site.simulated:  # the memory is the session's, and can be made to be lost
+        kept = course(site, "ring") and site.pledges.keeps(
+            f"split {site.lane}", str([split.n_fit + split.n_validation, ask.intercept])
+        )
+        if split.n_validation:
+            kept = site.pledges.keeps(f"validation {site.lane}", str(split.n_validation)) and kept
+        if not kept:
+            raise SiteFault(Fault.MALFORMED_ASK, "the rows of this run are split otherwise")
     site.memory[SPLIT] = agreed
 
 

@@ -79,6 +79,9 @@ def new_key(site: Site) -> UInt8[np.ndarray, "32"]:
     SiteFault
         If a real site shares no secret with the others: the center could then hand out keys of its own, and read all.
     """
+    if site.again:
+        # With another key than the one that all others know, it could open nothing, and they nothing of it.
+        raise SiteFault(Fault.STALE_MEMORY, "the keys of the run are lost, and cannot be made anew in its midst")
     if not site.simulated and not shared_secret(site.config):
         raise SiteFault(Fault.NO_SECRET)
     private = new_private_key()
@@ -181,6 +184,11 @@ def check_kinds(split: Split, site: Site) -> None:
         raise SiteFault(Fault.TOO_FEW_ROWS, f"{split}: a mean over fewer than {least} rows would tell of single ones")
 
 
+def course(site: Site, name: str) -> bool:
+    """Whether the run may go by this plan, ``ring`` or ``holder``: it goes by one of them from beginning to end."""
+    return site.pledges.keeps(f"course {site.lane}", name)
+
+
 # -- the site that holds the outcome plays the fusion center ----------------------------------------------------------
 
 
@@ -197,6 +205,9 @@ def lead(ask: Lead, site: Site) -> Fused:
     except ValueError as error:
         raise SiteFault(Fault.MALFORMED_ASK, f"rules {ask.rules!r}: {error}") from error
     check_kinds(plan.split, site)
+    agreed = str([ask.n_learn, ask.rules, ask.precision])
+    if not site.simulated and not (course(site, "holder") and site.pledges.keeps(f"plan {site.lane}", agreed)):
+        raise SiteFault(Fault.MALFORMED_ASK, "this run goes by another plan: errors of two would tell of single rows")
     site.memory[PRECISION] = np.array(ask.precision == "float32")
     return _go_on(plan, site)
 

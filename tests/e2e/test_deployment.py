@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,6 +13,7 @@ import pandas as pd
 import pytest
 import skops.io
 
+from consilience.ledgers import compare_all
 from consilience.settings import Value
 from protocols.models import decode_model
 from server.results import load
@@ -23,7 +25,7 @@ from tests.learners import write_parties
 
 pytestmark = pytest.mark.e2e
 
-PARTIES = {"north": 40, "south": 25}
+PARTIES = {"east": 30, "north": 40, "south": 25}
 LABS = {"lab-0": 0, "lab-1": 1, "lab-2": 0}
 """The relation that each lab measures."""
 
@@ -83,22 +85,29 @@ def deployed_run(center: Deployment, folder: Path, settings: Mapping[str, Value]
     return found
 
 
-def test_two_parties_beside_their_own_files(tmp_path: Path, parties: dict[str, dict[str, Value]]) -> None:
+def test_three_parties_beside_their_own_files(tmp_path: Path, parties: dict[str, dict[str, Value]]) -> None:
     """The same numbers as in process, bit for bit; each party's class probabilities stay in its own directory.
 
-    A scenario runs between them too, as in a simulation, if each is told its place in it.
+    The center sees their sums alone: in process it sees every party's. A scenario runs between them too, as in a
+    simulation, if each is told its place in it.
     """
-    settings: dict[str, Value] = {"protocol": "bc3e", "min-sites": 2, "bc3e.max-rounds": 2}
-    scenario: dict[str, Value] = {"scenario": "bc3e-wine", "min-sites": 2, "bc3e.max-rounds": 1}
+    settings: dict[str, Value] = {"protocol": "bc3e", "min-sites": 3, "bc3e.max-rounds": 2}
+    scenario: dict[str, Value] = {"scenario": "bc3e-wine", "min-sites": 3, "bc3e.max-rounds": 1}
     for place, node in enumerate(parties.values()):
         node |= {"partition-id": place, "num-partitions": len(parties)}
     with deployment(tmp_path, parties) as center:
         of_scenario = deployed_run(center, tmp_path / "of-scenario", scenario)
-        found = deployed_run(center, tmp_path / "results", settings)  # last: both write to the parties' directories
+        masked: dict[str, Value] = {**settings, "secure-aggregation": True}
+        found = deployed_run(center, tmp_path / "results", masked)  # last: both write to the parties' directories
     assert_equal(of_scenario, run(config(tmp_path / "simulated", **scenario), len(parties)))
     nodes = [{**node, "site-output-dir": str(tmp_path / "again" / name)} for name, node in parties.items()]
     assert_equal(found, run(config(tmp_path / "in-process", **settings), nodes))
     assert not (found / "sites").exists()
+    came = {line["payload"] for line in map(json.loads, (found / "ledger.jsonl").read_text().splitlines())}
+    assert "masks.Hidden" in came
+    assert "bc3e.Statistics" not in came
+    said, agree = compare_all(found, [tmp_path / "out" / name for name in parties])
+    assert agree, said
     for name in parties:
         theta = tmp_path / "out" / name / "theta.csv"
         assert theta.read_bytes() == (tmp_path / "again" / name / "theta.csv").read_bytes()
