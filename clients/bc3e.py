@@ -117,8 +117,7 @@ def setup(ask: Setup, site: Site) -> Starts:
     private = shard.n - len(ask.shared)
     if not site.simulated and 0 < private < site.policy.at_least(FEWEST_PRIVATE):
         raise SiteFault(Fault.TOO_FEW_ROWS, f"{private} instances would be its own, and sums over them tell of each")
-    agreed = str(digest_of([ask.n_classes, ask.own, ask.shared]))
-    if not site.simulated and not site.pledges.keeps(f"setup {site.repetition}", agreed):
+    if not _keeps_to(ask.shared, site):
         raise SiteFault(Fault.MALFORMED_ASK, "another setup was agreed on: sums over other instances would tell of one")
     own = np.zeros(len(shard.clusterings), np.int64)
     own[ask.own] = 1
@@ -128,6 +127,16 @@ def setup(ask: Setup, site: Site) -> Starts:
     part = shard.rows(ask.shared)
     start = cold_start(part.classifiers, part.clusterings, part.n, ask.n_classes, ask.grid_bits)
     return Starts(start)
+
+
+def _keeps_to(shared: Int64[np.ndarray, "s"], site: Site) -> bool:
+    """Whether these instances are those that were to be left out of the sums all along; a scenario's are nobody's.
+
+    In every repetition, which a party's own data are the same in, and also where none was named: sums over all
+    instances, and over all but one, tell of that one.
+    """
+    own_data = not site.simulated and bool(site.config.get("protocol"))
+    return not own_data or site.pledges.keeps("setup", str(digest_of(shared)))
 
 
 def _check_sizes(ask: Setup, shard: Ensemble) -> None:
@@ -240,9 +249,11 @@ def start_e_step(ask: EStep, site: Site) -> Statistics:
 
     part = state.private_part()
     settings = EStepSettings(ask.grid_bits, ask.tolerance, ask.max_sweeps)
-    gamma, contribution = e_step(
-        ask.alpha, tables, part.classifiers, part.clusterings, _initial_gamma(ask, site, part), settings, _threads()
-    )
+    start = _initial_gamma(ask, site, part)
+    # Behind all that a lost memory is known by: to be told its setup again is then still open to the site.
+    if not _keeps_to(state.shared, site):
+        raise SiteFault(Fault.STALE_MEMORY, "the setup of the run is not in the memory")
+    gamma, contribution = e_step(ask.alpha, tables, part.classifiers, part.clusterings, start, settings, _threads())
     site.memory["gamma"] = gamma
     for name in state.own:
         site.memory[f"own/{name}/mass-private"] = contribution.mass[name]

@@ -133,9 +133,13 @@ def _cache(config: Mapping[str, Any]) -> ShardCache | None:
     directory = str(config.get("site-output-dir", ""))
     if directory and not wanted:
         forget_shards(Path(directory).expanduser())
-    if not wanted or not directory or not source.is_file():
+    if not wanted or not directory:
         return None
-    return ShardCache(Path(directory).expanduser(), str(config["protocol"]), source)
+    cache = ShardCache(Path(directory).expanduser(), str(config["protocol"]), source)
+    if source.is_file():
+        return cache
+    cache.let_go()  # of a file that was taken away
+    return None
 
 
 def _read_shard(config: Mapping[str, Any]) -> Any:

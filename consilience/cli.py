@@ -34,12 +34,12 @@ _NODE_KEYS: Mapping[str, Mapping[str, Value]] = {
         "allow-inputs": False,
         "allow-rows": False,
         "max-queries": 0,
-        "min-rows": 0,
     },
     "sec": {"candidates": "", "min-leaf": 0, "allow-row-models": False},
     "residual": {"agent": "", "min-leaf": 0, "sealed-only": False},
 }
 """What a site says in its node configuration only, beside the keys of a run, with values of each key's type."""
+_OF_ALL_PROTOCOLS: Mapping[str, Value] = {"cache": True, "min-rows": 0}
 
 app = typer.Typer(
     help="Parties that may not share rows learn together: five fusion protocols on Flower.",
@@ -197,7 +197,8 @@ def up(
     from consilience.up import federation, make_parties
 
     try:
-        node_keys = {key: value for keys in _NODE_KEYS.values() for key, value in keys.items()}
+        own_keys = (_OF_ALL_PROTOCOLS, *_NODE_KEYS.values())
+        node_keys = {key: value for keys in own_keys for key, value in keys.items()}
         parties, settings = make_parties(sites, assignments or (), node_keys, run=protocol is not None)
         plan = federated_plan(settings, protocol, timeout) if protocol is not None else None
     except SettingError as error:
@@ -276,7 +277,7 @@ def check(
     if protocol not in PROTOCOLS:
         _fail(f"no check for protocol {protocol!r}; there is: {', '.join(PROTOCOLS)}", _USAGE)
     try:
-        keys, of_the_node = declared(), _NODE_KEYS[protocol]
+        keys, of_the_node = declared(), {**_OF_ALL_PROTOCOLS, **_NODE_KEYS[protocol]}
         given = parse(assignments or (), {**keys, **of_the_node})
         own = {key: value for key, value in given.items() if key in of_the_node}
         of_the_run = {key: value for key, value in given.items() if key not in of_the_node}

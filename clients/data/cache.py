@@ -90,7 +90,10 @@ class ShardCache:
         self._state = _state(self._source)
 
     def load(self, config: Mapping[str, Any]) -> Any | None:
-        """The shard that is kept for these settings; None if none is, or none that can be read."""
+        """The shard that is kept for these settings; None if none is, or none that can be read.
+
+        Then those of what the source no longer is are deleted, whether or not it can be read and kept as it is now.
+        """
         for entry in self._entries():
             try:
                 about = read_about(entry)
@@ -99,6 +102,7 @@ class ShardCache:
             except StoredError as error:
                 logger.warning("%s; the data are read again", error)
                 shutil.rmtree(entry, ignore_errors=True)
+        self.let_go()
         return None
 
     def keep(self, shard: Any, config: Heard) -> Any:
@@ -116,7 +120,6 @@ class ShardCache:
         object
             The shard to use.
         """
-        self._let_go()
         if not self._state or time.time_ns() - max(self._state[:2]) < SETTLED_NS:
             return shard
         about = {
@@ -157,9 +160,9 @@ class ShardCache:
         name = f"{self._protocol}-{zlib.crc32(json.dumps(about).encode()):08x}"
         attempt.to(lambda: attempt.folder.rename(self._folder / name))
         attempt.end()
-        self._let_go()
+        self.let_go()
 
-    def _let_go(self) -> None:
+    def let_go(self) -> None:
         """Delete the shards of what the source no longer is: rows that were taken out of it are not to stay here."""
         current = 0
         for entry in self._entries():
