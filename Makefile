@@ -14,7 +14,7 @@ run: $(VENV)/installed
 	$(BIN)/consilience run bc3e-wine --stop-superlink
 
 test: $(VENV)/installed-dev
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 3
 
 test-fast: $(VENV)/installed-dev
 	$(BIN)/python -m pytest -n 2 -m "not e2e"

@@ -281,7 +281,8 @@ def _finish_step(state: _State, name: str, block: Block, ask: EStep) -> None:
 def _initial_gamma(ask: EStep, site: Site, part: Ensemble) -> Float64[np.ndarray, "k n"]:
     """Where the private instances start: cold, or from the newest E-step that counts.
 
-    A site that was not there before starts cold: its instances reach the same fixed point to the tolerance.
+    A step that is asked once more, as a masked sum may be, starts from where it started. A site that was not there
+    before starts cold: its instances reach the same fixed point to the tolerance.
 
     Raises
     ------
@@ -291,7 +292,9 @@ def _initial_gamma(ask: EStep, site: Site, part: Ensemble) -> Float64[np.ndarray
     memory = site.memory
     if ask.step > 0 and "gamma" not in memory and not site.reminded:
         raise SiteFault(Fault.STALE_MEMORY, f"gamma is not in the memory of lane {site.lane}")
-    if ask.step > 0 and not ask.accepted and "gamma-before" in memory:
+    once_more = "step" in memory and ask.step == memory["step"]
+    memory["step"] = np.array(ask.step)
+    if ask.step > 0 and (once_more or not ask.accepted) and "gamma-before" in memory:
         return memory["gamma-before"]
     if ask.step > 0 and "gamma" in memory:
         memory["gamma-before"] = memory["gamma"]

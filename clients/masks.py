@@ -1,7 +1,8 @@
 """A site in masked sums: its keys, what it hides, and what it says that a sum can be seen.
 
 It holds the fusion center to what makes a sum hide its terms: sums over three sites or more, more than two thirds of
-those who hold shares; one answer under one mask; and one list of who was there, for every sum.
+those who hold shares; masks that others have shared out the secrets of, among the same holders; one answer under one
+mask, and one list of who was there, for every sum; and no going back to an earlier one.
 """
 
 from __future__ import annotations
@@ -30,8 +31,8 @@ from protocols.summing import Vector, layout, minus, plus, size_of, to_vector
 class _Secret:
     """The seeds of a site's masks of one sum, in hexadecimal digits, and who holds shares of them.
 
-    `sites` and `masks`: whom the sum is over, once that is known, and their public keys. `hidden` and `shown`: digests
-    of what was hidden under the masks, and of who was said to be gone.
+    `sites` and `shares`: whom the sum is over, once that is known, and this site's shares of their secrets. `hidden`
+    and `shown`: digests of what was hidden under the masks, and of who was said to be gone.
     """
 
     number: int = -1
@@ -39,7 +40,7 @@ class _Secret:
     pair: str = ""
     own: str = ""
     sites: tuple[str, ...] = ()
-    masks: tuple[str, ...] = ()
+    shares: tuple[str, ...] = ()
     hidden: str = ""
     shown: str = ""
 
@@ -53,22 +54,27 @@ class _Secret:
 
 @dataclass(frozen=True)
 class _Standing:
-    """What a site knows of the sums of one name: its private key, the keys it shares with others, its secrets."""
+    """What a site knows of the sums of one name: its private key, the keys it shares with others, its secrets.
+
+    `newest`: number of the newest sum that it has hidden an answer in, under whatever keys.
+    """
 
     channel: str = ""
     keys: dict[str, str] = field(default_factory=dict)
     current: _Secret = field(default_factory=_Secret)
     coming: _Secret = field(default_factory=_Secret)
+    newest: int = -1
 
     @classmethod
     def load(cls, site: Site, total: str) -> _Standing:
         kept = site.secrets.get(_place(site, total))
         if not kept:
             return cls()
-        return cls(kept["channel"], kept["keys"], _Secret.of(kept["current"]), _Secret.of(kept["coming"]))
+        current, coming = _Secret.of(kept["current"]), _Secret.of(kept["coming"])
+        return cls(kept["channel"], kept["keys"], current, coming, kept["newest"])
 
-    def store(self, site: Site, total: str) -> None:
-        site.secrets.put(_place(site, total), asdict(self))
+    def store(self, site: Site, total: str, *, anew: bool = False) -> None:
+        site.secrets.put(_place(site, total), asdict(self), anew=anew)
 
 
 def _place(site: Site, total: str) -> str:
@@ -80,11 +86,12 @@ def _place(site: Site, total: str) -> str:
 
 @answers(Join)
 def join(ask: Join, site: Site) -> Keys:
-    """A new pair of keys; what went before is forgotten."""
+    """A new pair of keys; what went before is forgotten, but for how far it went."""
     if site.again:
         return Keys(np.zeros(0, np.uint8))
     private, public = masking.new_channel()
-    _Standing(channel=private.decode()).store(site, ask.total)
+    newest = _Standing.load(site, ask.total).newest
+    _Standing(channel=private.decode(), newest=newest).store(site, ask.total, anew=True)
     return Keys(_array(public))
 
 
@@ -96,6 +103,8 @@ def deal(ask: Deal, site: Site) -> Shares:
     standing = _Standing.load(site, ask.total)
     if not standing.channel:
         raise SiteFault(Fault.NO_MASK_KEYS)
+    if ask.number <= standing.newest:
+        raise SiteFault(Fault.SHOWN_OTHERWISE, f"sum {ask.number} is gone back to, after {standing.newest}")
     private = standing.channel.encode()
     _check_sites(ask.sites, site)
     if len(ask.channels) != len(ask.sites):
@@ -124,7 +133,7 @@ def _dealt(
     for holder, *shares in zip(
         holders, masking.shares_of(pair, len(holders)), masking.shares_of(own, len(holders)), strict=True
     ):
-        plain = _between(site, total, number, site.name, holder, public.hex()) + b"".join(shares)
+        plain = _between(site, total, number, site.name, holder, public, holders) + b"".join(shares)
         rows.append(masking.sealed(standing.keys[holder].encode(), plain))
         digests.append(b"".join(masking.digest(share) for share in shares))
     fields = {
@@ -136,12 +145,15 @@ def _dealt(
     return _Secret(number, tuple(holders), pair.hex(), own.hex()), fields
 
 
-def _between(site: Site, total: str, number: int, owner: str, holder: str, public: str) -> bytes:
-    """What a sealed share begins with: it counts for this sum, this pair of sites and this key of its masks alone.
+def _between(
+    site: Site, total: str, number: int, owner: str, holder: str, public: bytes, holders: Sequence[str]
+) -> bytes:
+    """What a sealed share begins with: it counts for this sum, pair of sites, key of its masks and all these holders.
 
-    So a site notices before it says a share whether it was told another key of the owner's than the owner has.
+    So a site notices before it masks whether it was told another key of the owner's than the owner has, or the owner
+    of other holders.
     """
-    return masking.context(site.session, site.lane, total, number, owner, holder, public)
+    return masking.context(site.session, site.lane, total, number, owner, holder, public.hex(), *holders)
 
 
 def _check_sites(sites: Sequence[str], site: Site) -> None:
@@ -149,6 +161,8 @@ def _check_sites(sites: Sequence[str], site: Site) -> None:
         raise SiteFault(Fault.MALFORMED_ASK, "the sites of the sum are not this one and others, each once")
     if len(sites) < masking.FEWEST_SITES:
         raise SiteFault(Fault.TOO_FEW_TO_MASK)
+    if len(sites) > masking.MOST_SITES:
+        raise SiteFault(Fault.MALFORMED_ASK, f"the sum is over more than {masking.MOST_SITES} sites")
 
 
 # -- sums -------------------------------------------------------------------------------------------------------------
@@ -167,33 +181,56 @@ def hide(ask: Hide, site: Site) -> Hidden:
     if not secret.holders or secret.number != ask.number:
         raise SiteFault(Fault.NO_MASK_KEYS)
     _check_sites(ask.sites, site)
-    if not set(ask.sites) <= set(secret.holders) or len(ask.masks) != len(ask.sites):
-        raise SiteFault(Fault.MALFORMED_ASK, "not every site of the sum holds shares, or has a public key")
+    if not set(ask.sites) <= set(secret.holders) or not len(ask.masks) == len(ask.sealed) == len(ask.sites):
+        raise SiteFault(Fault.MALFORMED_ASK, "not every site of the sum holds shares, or has a public key and shares")
     if not masking.enough(len(ask.sites), len(secret.holders)):
         raise SiteFault(Fault.TOO_FEW_TO_MASK)
+    shares = _opened(ask, site, standing, secret.holders)
     answer = _answer(ask, site)
     words = _masked(answer, ask, site, secret)
     hidden = masking.digest(repr(ask.sites).encode(), ask.masks.tobytes(), layout(answer).encode(), words.tobytes())
     if repeated and hidden.hex() != secret.hidden:
         raise SiteFault(Fault.SHOWN_OTHERWISE, "another answer is asked for under masks that were used")
-    masks = tuple(row.tobytes().hex() for row in ask.masks)
-    current = replace(secret, sites=ask.sites, masks=masks, hidden=hidden.hex())
-    coming, shares = _dealt(standing, site, ask.total, ask.number + 1, ask.sites)
-    replace(standing, current=current, coming=coming).store(site, ask.total)
-    return Hidden(**shares, layout=layout(answer), words=words)
+    current = replace(secret, sites=ask.sites, shares=shares, hidden=hidden.hex())
+    coming, dealt = _dealt(standing, site, ask.total, ask.number + 1, ask.sites)
+    replace(standing, current=current, coming=coming, newest=ask.number).store(site, ask.total)
+    return Hidden(**dealt, layout=layout(answer), words=words)
+
+
+def _opened(ask: Hide, site: Site, standing: _Standing, holders: Sequence[str]) -> tuple[str, ...]:
+    """The site's shares of everybody's secrets of the sum.
+
+    Raises
+    ------
+    SiteFault
+        If one is not what its owner sealed for this sum, with this key of his masks and these holders.
+    """
+    if not set(ask.sites) <= set(standing.keys):
+        raise SiteFault(Fault.NO_MASK_KEYS)
+    shares = []
+    for owner, mask, row in zip(ask.sites, ask.masks, ask.sealed, strict=True):
+        begin = _between(site, ask.total, ask.number, owner, site.name, mask.tobytes(), holders)
+        try:
+            plain = masking.opened(standing.keys[owner].encode(), row.tobytes())
+        except MaskError as error:
+            raise SiteFault(Fault.BROKEN_SEAL, f"{error}: of {owner}'s secrets") from error
+        if not plain.startswith(begin) or len(plain) != len(begin) + 2 * masking.SHARE_BYTES:
+            raise SiteFault(Fault.BROKEN_SEAL, f"{owner} has sealed shares of another sum, key or list of holders")
+        shares.append(plain[len(begin) :].hex())
+    return tuple(shares)
 
 
 def _answer(ask: Hide, site: Site) -> Payload:
     """The answer to the ask that is wrapped."""
-    kind = find(ask.inner)
-    if kind.answer is None or not kind.answer.summed:
-        raise SiteFault(Fault.UNKNOWN_ASK, f"the answer to {kind.title()} is not one that may be summed")
-    site.policy.admit_ask(kind, masked=True)
     try:
+        kind = find(ask.inner)
+        if kind.answer is None or not kind.answer.summed:
+            raise SiteFault(Fault.UNKNOWN_ASK, f"the answer to {kind.title()} is not one that may be summed")
+        site.policy.admit_ask(kind, masked=True)
         inner = unpack(ask.ask.tobytes(), kind)
     except PayloadError as error:
         raise SiteFault(Fault.MALFORMED_ASK, str(error)) from error
-    answer = handler_of(kind)(inner, site)
+    answer = handler_of(kind)(inner, replace(site, masked=True))
     if type(answer) is not kind.answer:
         raise SiteFault(Fault.HANDLER_FAILED, f"the handler of {kind.title()} answered {type(answer)}")
     return answer
@@ -233,7 +270,7 @@ def show(ask: Show, site: Site) -> Shown:
     secret = standing.current
     if not secret.sites or secret.number != ask.number:
         raise SiteFault(Fault.NO_MASK_KEYS)
-    if not len(ask.dropped) == len(ask.sealed) == len(secret.sites):
+    if len(ask.dropped) != len(secret.sites):
         raise SiteFault(Fault.MALFORMED_ASK, "the sites are not those of the sum")
     if ask.dropped[secret.sites.index(site.name)]:
         raise SiteFault(Fault.MALFORMED_ASK, "it is itself said not to have answered")
@@ -243,22 +280,9 @@ def show(ask: Show, site: Site) -> Shown:
     if secret.shown not in ("", shown):
         raise SiteFault(Fault.SHOWN_OTHERWISE)
     replace(standing, current=replace(secret, shown=shown)).store(site, ask.total)
-    rows = []
-    for row, owner, mask, gone in zip(ask.sealed, secret.sites, secret.masks, ask.dropped.tolist(), strict=True):
-        begin = _between(site, ask.total, ask.number, owner, site.name, mask)
-        both = _opened(row, standing, begin, owner)
-        rows.append(_array(both[: masking.SHARE_BYTES] if gone else both[masking.SHARE_BYTES :]))
-    return Shown(np.stack(rows))
-
-
-def _opened(row: UInt8[np.ndarray, "c"], standing: _Standing, begin: bytes, owner: str) -> bytes:
-    """Both shares of an owner's secrets; zeros if they are not what he sealed: others' shares may do."""
-    try:
-        plain = masking.opened(standing.keys[owner].encode(), row.tobytes())
-    except MaskError:
-        plain = b""
-    sound = plain.startswith(begin) and len(plain) == len(begin) + 2 * masking.SHARE_BYTES
-    return plain[len(begin) :] if sound else bytes(2 * masking.SHARE_BYTES)
+    both = np.stack([_array(bytes.fromhex(each)) for each in secret.shares])
+    size = masking.SHARE_BYTES
+    return Shown(np.where(ask.dropped[:, np.newaxis], both[:, :size], both[:, size:]))
 
 
 # -- small ------------------------------------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from clients.ledger import Ledger
 from clients.memory import Arrays, Memory, MemoryStore
 from clients.pledges import Pledges
 from clients.policy import FEWEST_ROWS, Policy, policy_of
-from clients.secrets import Secrets
+from clients.secrets import Secrets, turns_in
 from clients.shards import cell_settings, own_data, party_name, shard
 from consilience.durable import replacing
 from protocols.faults import Fault, SiteFault, usable_name
@@ -141,6 +141,8 @@ class Site:
         Private keys of the run, which are written nowhere.
     again : bool
         Whether it goes through an earlier round again, and its answer is nobody's.
+    masked : bool
+        Whether its answer is to be masked, and so only seen in a sum.
     """
 
     name: str
@@ -158,6 +160,7 @@ class Site:
     _store: MemoryStore
     secrets: Secrets
     again: bool = False
+    masked: bool = False
 
     @classmethod
     def open(cls, name: str, context: Context, ask: Ask) -> Site:
@@ -180,7 +183,7 @@ class Site:
             policy=policy_of(context.node_config, simulated=simulated),
             _arrays=_remembered(store, ask),
             _store=store,
-            secrets=Secrets(context.state, context.run_id),
+            secrets=Secrets(context.state, context.run_id, None if simulated else turns_in(directory)),
         )
 
     def in_round(self, number: int) -> Site:

@@ -66,6 +66,7 @@ class Fault(IntEnum):
     TOO_FEW_TO_MASK = 54
     SHOWN_OTHERWISE = 55
     BEYOND_SUMS = 56
+    NO_LIKELIHOOD = 57
 
     @property
     def message(self) -> str:
@@ -179,6 +180,10 @@ _MESSAGES = {
         "it is asked to unmask one sum in two ways, which would tell what single sites said; it refuses"
     ),
     Fault.BEYOND_SUMS: "its answer holds a number beyond 1.5e54, which a masked sum cannot hold",
+    Fault.NO_LIKELIHOOD: (
+        "its likelihood can be computed with none of the hyperparameters that were tried, and a masked sum with it "
+        "would say nothing"
+    ),
     Fault.NO_SECRET: (
         "what is sealed for other sites needs a secret that all sites share and the center does not know; set "
         "align-key-file in its node configuration"

@@ -3,11 +3,12 @@
 The protocol is that of Bonawitz et al. (2017) with two masks (docs/secure-aggregation.md). Every sum has a name within
 its lane and sums of a name are numbered. `Join` and `Deal` set up keys. `Hide` then wraps any ask whose answer may be
 summed (``summed=True``): each site answers with the words of its own answer (protocols/summing.py) under masks that
-cancel in the sum over all sites, and one mask that does not. `Show` brings the shares by which the center takes out
-that last mask of those who answered, and the masks of those who did not.
+cancel in the sum over all sites, and one mask that does not. `Hide` also brings the site its shares of everybody's
+secrets, and it answers nothing before it has found that they belong to the keys that it is to mask with. `Show` has it
+say those by which the center takes out that last mask of those who answered, and the masks of those who did not.
 
 What that reveals: the sum, and over whom it is. A site says once for every sum who is thought to be there, and never
-both kinds of share of one site.
+both kinds of share of one site; numbers of sums only rise, so that none is gone back to.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ class Shares(Payload):
 
 @dataclass(frozen=True)
 class Deal(Payload, answer=Shares):
-    """Down: make secrets for the sum of this number, and shares of them for these sites.
+    """Down: make secrets for the sum of this number, higher than any before, and shares of them for these sites.
 
     Attributes
     ----------
@@ -104,6 +105,8 @@ class Hide(Payload, answer=Hidden):
         Whom it is over.
     masks : ndarray
         Public keys of their masks.
+    sealed : ndarray
+        Their shares, as they encrypted them for this site.
     inner : str
         Title of the ask.
     ask : ndarray
@@ -114,6 +117,7 @@ class Hide(Payload, answer=Hidden):
     number: int
     sites: tuple[str, ...]
     masks: UInt8[np.ndarray, "n 33"]
+    sealed: UInt8[np.ndarray, "n c"]
     inner: str
     ask: UInt8[np.ndarray, "b"]
 
@@ -136,11 +140,8 @@ class Show(Payload, answer=Shown):
     dropped : ndarray
         Which of the sites of `Hide` did not answer it: of those the share of what they have in common with others is
         asked, of all others the share of what each has alone.
-    sealed : ndarray
-        Their shares, as they encrypted them for this site.
     """
 
     total: str
     number: int
     dropped: Bool[np.ndarray, "n"]
-    sealed: UInt8[np.ndarray, "n c"]

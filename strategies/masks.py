@@ -1,7 +1,9 @@
 """Sums over sites of which the fusion center sees the total alone (docs/secure-aggregation.md).
 
 `Masking.total` is a conversation like any other: ``total = yield from masking.total(...)``. It takes two asks, and two
-more the first time and whenever a site comes back that had lost its keys. The fusion center keeps no secret: what it
+more the first time and whenever a site comes back that had lost its keys. Where too few sites say their shares they are
+asked once more: to have a new sum of the same answers while theirs are only late would make two, whose difference is a
+site's answer. The fusion center keeps no secret: what it
 does follows from the sites' answers, so that a resumed run can replay them.
 """
 
@@ -14,7 +16,6 @@ from typing import Any, Generic
 import numpy as np
 
 from numerics import masking
-from numerics.fixed import MOST_TERMS
 from numerics.masking import MaskError, context, digest
 from protocols.masks import Deal, Hidden, Hide, Join, Keys, Shares, Show, Shown
 from protocols.packing import pack
@@ -105,9 +106,9 @@ class Masking:
         FusionError
             If too few sites answer for the sum to be seen, or somebody's part in it is not what it must be.
         """
-        if not masking.FEWEST_SITES <= len(asks) <= MOST_TERMS:
+        if not masking.FEWEST_SITES <= len(asks) <= masking.MOST_SITES:
             raise FusionError(
-                f"secure-aggregation: a sum needs {masking.FEWEST_SITES} to {MOST_TERMS} sites,"
+                f"secure-aggregation: a sum needs {masking.FEWEST_SITES} to {masking.MOST_SITES} sites,"
                 f" there are {len(asks)} ({shorten(', '.join(sorted(asks)), 200)})"
             )
         for again in (False, True):
@@ -178,14 +179,15 @@ class Masking:
         self, asks: Mapping[str, Payload], zero: Sum, measure: Mapping[str, float], needed: bool
     ) -> Conversation[_Round]:
         number, holders, secrets = self._number, self._holders, dict(self._secrets)
-        sites = tuple(secrets)
+        sites, place = tuple(secrets), {site: place for place, site in enumerate(holders)}
         masks = np.stack([secrets[site].mask for site in sites])
-        packed: dict[int, Hide] = {}  # by ask: sites that are asked the same are sent the same
+        bodies = {id(asks[site]): asks[site] for site in sites}  # sites that are asked the same are sent the same
+        packed = {key: np.frombuffer(pack(ask), np.uint8) for key, ask in bodies.items()}
+        hides = {}
         for site in sites:
-            ask = asks[site]
-            if id(ask) not in packed:
-                body = np.frombuffer(pack(ask), np.uint8)
-                packed[id(ask)] = Hide(self._name, number, sites, masks, ask.title(), body)
+            sealed = np.stack([secrets[owner].sealed[place[site]] for owner in sites])
+            body, title = packed[id(asks[site])], asks[site].title()
+            hides[site] = Hide(self._name, number, sites, masks, sealed, title, body)
         wanted, size = layout(zero), size_of(zero)
 
         def check(site: str, answer: Hidden) -> None:
@@ -196,7 +198,7 @@ class Masking:
             if len(answer.words) != size:
                 raise PayloadError(answer.title(), "words", f"expected {size} words, got {len(answer.words)}")
 
-        hidden: dict[str, Hidden] = yield Tell({site: packed[id(asks[site])] for site in sites}, check, measure, needed)
+        hidden: dict[str, Hidden] = yield Tell(hides, check, measure, needed)
         self._number, self._holders, self._secrets = number + 1, sites, dict(hidden)
         self._lose(set(sites) - set(hidden))
         return _Round(number, sites, holders, secrets, hidden)
@@ -204,14 +206,9 @@ class Masking:
     def _show(
         self, about: _Round, wanted: Mapping[str, Payload], measure: Mapping[str, float], needed: bool
     ) -> Conversation[dict[str, Shown]]:
-        """Ask for the shares; in the same round, those who have no keys for new ones."""
-        dropped = np.array([site in about.gone for site in about.sites])
-        place = {site: number for number, site in enumerate(about.holders)}
-        asks: dict[str, Payload] = {}
-        for site in about.hidden:
-            rows = np.stack([about.secrets[owner].sealed[place[site]] for owner in about.sites])
-            asks[site] = Show(self._name, about.number, dropped, rows)
-        asks |= {site: Join(self._name) for site in sorted(wanted) if site not in self._channels}
+        """Ask for the shares, once more where too few come; in the same round, those who have no keys for new ones."""
+        show = Show(self._name, about.number, np.array([site in about.gone for site in about.sites]))
+        shown: dict[str, Shown] = {}
 
         def check(site: str, answer: Any) -> None:
             if isinstance(answer, Keys):
@@ -219,9 +216,15 @@ class Masking:
             elif len(answer.shares) != len(about.sites):
                 raise PayloadError(answer.title(), "shares", f"expected {len(about.sites)}, got {len(answer.shares)}")
 
-        answers: dict[str, Any] = yield Tell(asks, check, measure, needed)
-        self._channels |= {site: answer for site, answer in answers.items() if isinstance(answer, Keys)}
-        return {site: answer for site, answer in answers.items() if isinstance(answer, Shown)}
+        for again in (False, True):
+            asks: dict[str, Payload] = {site: show for site in about.hidden if site not in shown}
+            asks |= {site: Join(self._name) for site in sorted(wanted) if site not in self._channels}
+            answers: dict[str, Any] = yield Tell(asks, check, measure, needed and again)
+            self._channels |= {site: answer for site, answer in answers.items() if isinstance(answer, Keys)}
+            shown |= {site: answer for site, answer in answers.items() if isinstance(answer, Shown)}
+            if masking.enough(len(shown), len(about.holders)):
+                break
+        return shown
 
 
 def _seen(name: str, about: _Round, shown: Mapping[str, Shown], zero: Sum) -> Total[Sum]:
@@ -272,8 +275,7 @@ def _seed(about: _Round, shown: Mapping[str, Shown], owner: str) -> bytes:
     if len(sound) < needed:
         raise FusionError(
             f"secure-aggregation: {', '.join(others)} said other shares of {owner}'s secret than {owner} told of:"
-            f" {len(sound)} right ones are too few, {needed} are needed; do all sites have the same align-key-file, and"
-            " is nobody changing messages?"
+            f" {len(sound)} right ones are too few, {needed} are needed; is somebody changing messages?"
         )
     try:
         seed = masking.seed_of(sound[:needed])

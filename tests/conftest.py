@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import hypothesis
@@ -19,6 +22,18 @@ hypothesis.settings.register_profile("consilience", deadline=None)
 hypothesis.settings.load_profile("consilience")
 
 
+_FIRST_HALF = {"test_coreset", "test_deploy_networks", "test_gp", "test_residual", "test_sec", "test_up"}
+"""Files of tests/e2e that take half of their time."""
+
+
+@pytest.fixture(autouse=True)
+def umask() -> Iterator[None]:
+    """A real site that answers in this process makes its files its own, and so all that come after."""
+    before = os.umask(0o022)
+    yield
+    os.umask(before)
+
+
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """No figures, and no waiting, for the disk neither."""
@@ -33,15 +48,17 @@ def no_data_variable(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadScopeScheduling:
-    """A file's tests share what they have computed, so one process has them all; and one has all Flower processes.
+    """A file's tests share what they have computed, so one process has them all.
 
-    Those of Flower take longest and come first, so that the other processes do not wait for them in the end.
+    Those with Flower processes take longest, mostly waiting: two processes have them all, and begin with them, so that
+    nobody waits for them in the end.
     """
     from xdist.scheduler import LoadScopeScheduling
 
     class ByFile(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:
-            return "e2e" if nodeid.startswith("tests/e2e/") else nodeid.partition("::")[0]
+            file = nodeid.partition("::")[0]
+            return f"e2e, {Path(file).stem in _FIRST_HALF}" if file.startswith("tests/e2e/") else file
 
     # xdist would begin with the files of most tests; as they are collected, tests/e2e is the first of all.
     config.option.loadscopereorder = False

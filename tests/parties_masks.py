@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -81,10 +83,13 @@ class Talk:
 
 
 def talk(
-    conversation: Conversation[Any], parties: Mapping[str, Party], meddle: Meddle = lambda _n, _s, _a, answer: answer
+    conversation: Conversation[Any],
+    parties: Mapping[str, Party],
+    meddle: Meddle = lambda _n, _s, _a, answer: answer,
+    said: Talk | None = None,
 ) -> Talk:
-    """Carry a conversation to its end."""
-    said = Talk()
+    """Carry a conversation to its end; what crosses is added to `said`, of one that ends in an error too."""
+    said = said or Talk()
     try:
         request = next(conversation)
         while True:
@@ -122,8 +127,9 @@ def _answer(
     return answer
 
 
-def parties(monkeypatch: pytest.MonkeyPatch, names: Sequence[str]) -> dict[str, Party]:
-    """Sites that answer the inner ask with `slope`."""
+def parties(monkeypatch: pytest.MonkeyPatch, names: Sequence[str], folder: Path) -> dict[str, Party]:
+    """Sites that answer the inner ask with `slope`; what they keep in files lies in `folder`."""
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
     monkeypatch.setitem(clients.dispatch._HANDLERS, Train, lambda ask, site: slope(site.name))
     return {name: Party(name) for name in names}
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -154,12 +155,46 @@ def test_another_file_another_setting_and_other_code_are_not_mistaken(
     before = path.stat()
     path.write_bytes(path.read_bytes().replace(b"0.142857", b"0.242857", 1))
     os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))  # as a copy that keeps times and size
-    assert digest_of(shard(config)) == digest_of(shard(config | {"cache": False}))
+    nowhere = {key: value for key, value in config.items() if key != "site-output-dir"}
+    assert digest_of(shard(config)) == digest_of(shard(nowhere))
     assert len(reads) == 5
     assert len(kept(tmp_path)) == 1  # what was read from the file as it was is gone
     monkeypatch.setattr(cache_module, "_code", lambda: 1)
     shard(config)
     assert len(reads) == 6
+
+
+def changed(path: Path) -> None:
+    """A row is taken out."""
+    path.write_text("\n".join(path.read_text().splitlines()[:-1]) + "\n")
+
+
+def unreadable(path: Path) -> None:
+    path.write_text("age\n1\n")
+
+
+@pytest.mark.parametrize("protocol", ["gp", "coreset"])
+@pytest.mark.parametrize("what", [changed, unreadable, Path.unlink])
+def test_rows_that_were_taken_out_of_a_file_do_not_stay(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, protocol: str, what: Callable[[Path], None]
+) -> None:
+    """Also where the file as it is now is not kept, because it has just changed, or cannot be read, or is gone."""
+    config = configuration(tmp_path, protocol)
+    shard(config)
+    assert len(kept(tmp_path)) == 1
+    monkeypatch.setattr(cache_module, "SETTLED_NS", 3600 * 10**9)
+    what(Path(config["data"]))
+    with contextlib.suppress(SiteFault):
+        shard(config)
+    assert kept(tmp_path) == []
+
+
+def test_a_site_that_wants_none_kept_any_more_has_none(tmp_path: Path) -> None:
+    for protocol in ("gp", "sec"):
+        shard(configuration(tmp_path, protocol))
+    assert len(kept(tmp_path)) == 2
+    shard(configuration(tmp_path, "gp", cache=False))
+    assert not (tmp_path / "out" / FOLDER).exists()
 
 
 def test_only_so_many_are_kept(tmp_path: Path) -> None:
@@ -249,8 +284,8 @@ def test_a_file_that_changes_while_it_is_read_is_not_kept(tmp_path: Path, monkey
 
 # -- files and values -------------------------------------------------------------------------------------------------
 
-NUMBERS = arrays.arrays(
-    st.sampled_from([np.bool_, np.int64, np.float64, np.uint64, np.dtype("<U3")]),
+NUMBERS: st.SearchStrategy[np.ndarray] = arrays.arrays(
+    st.sampled_from([np.dtype(kind) for kind in ("?", "i8", "f8", "u8", "<U3")]),
     arrays.array_shapes(min_dims=1, max_dims=2, min_side=0, max_side=4),
 )
 CELLS = st.one_of(st.none(), st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=3))
@@ -261,7 +296,7 @@ LABELS = st.dictionaries(st.text(max_size=3), NUMBERS, max_size=3)
 @settings(max_examples=40)
 @given(x=NUMBERS, entity=st.one_of(st.none(), NUMBERS, TEXTS), classifiers=LABELS, order=st.sampled_from("CF"))
 def test_any_shard_is_read_as_it_was_written(
-    tmp_path_factory: pytest.TempPathFactory, x: Any, entity: Any, classifiers: Any, order: str
+    tmp_path_factory: pytest.TempPathFactory, x: Any, entity: Any, classifiers: Any, order: Literal["C", "F"]
 ) -> None:
     x = np.array(x, order=order)
     for value in (Ensemble(3, classifiers, {}, None, entity), Columns(x, ("a", "ü"), entity, None, {"a": ("b", "")})):

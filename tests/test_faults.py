@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, get_args
 
@@ -387,6 +389,52 @@ def test_a_directory_that_is_a_file_is_an_output_not_written(tmp_path: Path) -> 
     with pytest.raises(SiteFault) as caught:
         site.write("theta.csv", lambda to: to.write_text("x"))
     assert caught.value.fault == Fault.OUTPUT_NOT_WRITTEN
+
+
+@pytest.fixture
+def lax_umask() -> Iterator[None]:
+    """That of most systems, under which others may read what is written."""
+    before = os.umask(0o022)
+    yield
+    os.umask(before)
+
+
+@pytest.mark.usefixtures("lax_umask")
+def test_what_a_real_site_writes_nobody_else_may_read(node: Node, replace_handler: ReplaceHandler) -> None:
+    def remember_and_promise(ask: Payload, site: Site) -> Payload:
+        site.pledges.count("queries", 1)
+        site.write("theta.csv", lambda to: to.write_text("all"))
+        return remember(ask, site)
+
+    replace_handler(EStep, remember_and_promise)
+    replace_handler(Survey, raising(CanaryError(CANARY)))
+    assert node.asked(e_step()).fault == 0
+    assert node.asked(SURVEY, number=2).fault == Fault.HANDLER_FAILED
+    found = files(node.directory)
+    assert {"errors.log", "ledger.jsonl", "theta.csv", "1.json", "round-00001.npz"} <= {path.name for path in found}
+    for path in (*found, node.directory, *(path.parent for path in found)):
+        assert path.stat().st_mode & 0o077 == 0, path
+
+
+@pytest.mark.usefixtures("lax_umask")
+def test_a_simulated_site_leaves_the_process_as_it_is(tmp_path: Path) -> None:
+    """Its process is the user's own, and so are all files."""
+    context = Context(1, NODE, {"partition-id": 0, "num-partitions": 2}, RecordDict(), config(tmp_path))
+    message = over_the_wire(Message(write_ask(Ask("1", 1, 0, [Parcel("0", SURVEY)])), NODE, "train", group_id="1"))
+    assert read_answer(handle(message, context).content, [Parcel("0", SURVEY)]).fault == 0
+    assert os.umask(0o022) == 0o022
+
+
+def test_a_package_that_is_missing_at_the_site_is_a_code(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of an exception that is not caught Flower sends the text."""
+    monkeypatch.setitem(sys.modules, "clients.site", None)
+    message = over_the_wire(Message(write_ask(Ask("1", 1, 0, [Parcel("0", SURVEY)])), NODE, "train", group_id="1"))
+    reply = over_the_wire(handle(message, node.context))
+    assert not reply.has_error()
+    answer = read_answer(reply.content, ())
+    assert answer.fault
+    assert answer.parcels == ()
+    assert b"clients" not in b"".join(each.deflate() for each in get_all_nested_objects(reply).values())
 
 
 def test_an_error_of_what_is_written_is_no_error_of_the_disk(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from flwr.app import ArrayRecord, ConfigRecord, Context, Message, RecordDict
 import strategies.fusion
 from protocols.bc3e import Survey
 from protocols.faults import Fault
-from protocols.message import ENVELOPE, Answer, Ask, encoded_bytes, write_answer, write_ask
+from protocols.message import ENVELOPE, Answer, Ask, encoded_bytes, read_ask, write_answer, write_ask
 from strategies.conversation import Broadcast, Conversation, Tell
 from strategies.fusion import FusionStrategy, connected_nodes
 from strategies.roster import FusionError
@@ -260,6 +260,79 @@ def test_a_stranger_is_greeted_once(tmp_path: Path) -> None:
     assert result.outcomes == [[["amy", "max"], *[["max"]] * 4]]
     # Five rounds, and one greeting of the two nodes that are there.
     assert sum(direction == "to_site" for direction, _ in at.crossed) == 2 + 4 + 2
+
+
+# -- sites that have lost their memory --------------------------------------------------------------------------------
+
+
+def forgetful(name: str, place: int, number: int) -> Tamper:
+    """The node at a place says in one round, and once, that it is this site and has lost its memory."""
+    said: list[bool] = []
+
+    def tamper(where: int, now: int, reply: Message) -> Message:
+        if (where, now) == (place, number) and not said:
+            said.append(True)
+            return with_content(reply, write_answer(Answer(name, number, Fault.STALE_MEMORY, ())))
+        return reply
+
+    return tamper
+
+
+def reminders(at: InProcessGrid) -> list[tuple[int, int]]:
+    """Rounds of the asks with a history, and how many earlier ones each brings."""
+    asks = [read_ask(content) for direction, content in at.crossed if direction == "to_site"]
+    return [(ask.round, len(ask.history)) for ask in asks if ask.history]
+
+
+@pytest.mark.parametrize("old", ["gone", "silent", "there"])
+def test_what_a_site_was_asked_is_told_to_no_other_node_that_takes_its_name(tmp_path: Path, old: str) -> None:
+    """Only where the site itself is no longer connected, it is that site, started anew."""
+    lose, quiet = forgetful("amy", 100, 2), silent(0, [2, 3] if old == "silent" else [])
+
+    def tamper(place: int, number: int, reply: Message) -> Message | None:
+        return quiet(place, number, reply) and lose(place, number, reply)
+
+    def join(at: Grid) -> None:
+        if old == "gone":
+            del at.contexts[1000]
+        add(at, 1700, "amy", 0, 2)
+
+    at = grid(tmp_path, "amy", "max", tamper=tamper)
+    at.change = at_round(2, 2, join)
+    if old == "there":
+        with pytest.raises(FusionError, match="two sites call themselves 'amy'"):
+            Asker().start(at, timeout=5)
+    else:
+        result = Asker().start(at, timeout=5)
+        assert result.outcomes == [[["amy", "max"], ["amy", "max"] if old == "gone" else ["max"], ["amy", "max"]]]
+        assert result.rebuilt == ({"amy": [2]} if old == "gone" else {})
+    assert reminders(at) == ([(2, 1)] if old == "gone" else [])
+
+
+@pytest.mark.parametrize("by_name", [False, True])
+def test_sites_with_equal_histories_are_sent_one_encoding(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by_name: bool
+) -> None:
+    """All machines of an institution may be restarted at once. A site that missed a round has another history."""
+    calls: list[Ask] = []
+
+    def counted(ask: Ask) -> RecordDict:
+        calls.append(ask)
+        return write_ask(ask)
+
+    names = [f"s{place}" for place in range(5)]
+    lose = [forgetful(name, place, 3) for place, name in enumerate(names)]
+
+    def tamper(place: int, number: int, reply: Message) -> Message | None:
+        return None if (place, number) == (4, 2) else lose[place](place, number, reply)
+
+    monkeypatch.setattr(strategies.fusion, "write_ask", counted)
+    at = grid(tmp_path, *names, tamper=tamper)
+    result = Asker(by_name=by_name).start(at, timeout=5)
+    assert result.outcomes[0][2] == names
+    assert result.rebuilt == {name: [3] for name in names}
+    assert sorted(len(ask.history) for ask in calls) == [0, 0, 0, 1, 2]
+    assert sorted(reminders(at)) == [(3, 1), *[(3, 2)] * 4]
 
 
 # -- sites that fail --------------------------------------------------------------------------------------------------

@@ -23,7 +23,17 @@ from consilience.cli import app
 from consilience.ledgers import LedgerError, compare_all, read_center
 from protocols.bc3e import EStep, Survey
 from protocols.faults import Fault, SiteFault
-from protocols.message import ENVELOPE, Answer, Ask, Parcel, digest, read_envelope, write_answer, write_ask
+from protocols.message import (
+    ENVELOPE,
+    Answer,
+    Ask,
+    Parcel,
+    digest,
+    ledger_lines,
+    read_envelope,
+    write_answer,
+    write_ask,
+)
 from protocols.payload import Payload, encode_array
 from tests.contract import make_grid, run_over
 from tests.fault_worlds import WORLDS, World, at_home
@@ -283,6 +293,20 @@ def test_a_late_answer_is_in_the_site_s_only_and_no_contradiction(pair: tuple[Pa
     lines = lines_of(pair[0])
     rewrite(pair[0], [line for line in lines if (line["site"], line["round"]) != ("north", 3)])
     assert "in the site's ledger only; it came late, or was lost on the way" in said(pair)
+
+
+def test_what_a_site_said_it_could_not_write_down_is_no_contradiction(pair: tuple[Path, Path]) -> None:
+    """Its disk was full: then not even the refusal is in its ledger; every other refusal is, or something is wrong."""
+    refusal = write_answer(Answer("north", 4711, Fault.OUTPUT_NOT_WRITTEN, ()))
+    [line] = ledger_lines(refusal, (), round_number=4711, direction="from_site", site="north")
+    lines = lines_of(pair[0])
+    rewrite(pair[0], [*lines, line])
+    text = said(pair)
+    assert "north: no contradiction, " in text
+    assert "round 4711: " in text
+    assert "the site could not write this down, and said so" in text
+    rewrite(pair[0], [*lines, {**line, "fault": "stale-memory"}])
+    assert "the fusion center has it, the site's ledger does not" in said(pair, 1)
 
 
 def test_an_answer_that_left_twice_is_told(pair: tuple[Path, Path]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,13 @@ import pandas as pd
 import pytest
 from flwr.app import Message, RecordDict
 
+import clients.dispatch
+import clients.gp
 import strategies.fusion
+from clients.site import Site
+from numerics.gp.likelihood import Evaluation
 from protocols.faults import Fault
+from protocols.gp import Evaluate, Likelihood
 from server import app as server_app
 from server.config import ConfigError
 from server.results import Report, load
@@ -22,7 +28,8 @@ from tests.parties_gp import TARGET, own, write_world
 
 
 @pytest.fixture(autouse=True)
-def _no_waiting_and_no_figures(monkeypatch: pytest.MonkeyPatch) -> None:
+def _no_waiting_and_no_figures(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     monkeypatch.setattr(strategies.fusion, "time", Clock())
     monkeypatch.setattr(server_app, "figures", lambda report, arrays: {})
 
@@ -34,7 +41,8 @@ def bc3e(tmp_path: Path, **changes: Any) -> dict[str, Any]:
 def gp(tmp_path: Path, **changes: Any) -> dict[str, Any]:
     folder = write_world(tmp_path / "world")
     settings: dict[str, Any] = {"gp__gate": "dnn", "gp__gate_rounds": 3, "gp__fit_rounds": 3, "gp__candidates": 3}
-    return own(tmp_path, folder, **settings, secure_aggregation=True, gp__queries=str(folder / "_test.csv"), **changes)
+    settings |= {"secure_aggregation": True, "gp__queries": str(folder / "_test.csv"), **changes}
+    return own(tmp_path, folder, **settings)
 
 
 def assert_same(path: Path, expected: Path) -> Report:
@@ -179,8 +187,67 @@ def test_resumed_run_makes_new_keys_and_has_the_same_result(tmp_path: Path, befo
     assert all(Fault.NO_MASK_KEYS.slug in lines[0] for lines in report.missing.values())
 
 
+@pytest.mark.parametrize("before", [7, 9, 11])
+def test_step_asked_once_more_starts_from_where_it_started(tmp_path: Path, before: int) -> None:
+    """Interrupted before the sum is seen: the statistics of a later step are asked for again, under new keys."""
+    settings = bc3e(tmp_path, bc3e__max_rounds=5)
+    grid = make_grid(settings, 4)
+    grid.stop_before, grid.stop = before, KeyboardInterrupt
+    with pytest.raises(KeyboardInterrupt):
+        run_over(grid, settings)
+    [partial] = Path(settings["output-dir"]).glob("*/.*.partial")
+    interrupted = partial.parent / partial.name.strip(".").removesuffix(".partial")
+    assert_same(run({**settings, "resume-from": str(interrupted)}, 4), run(settings, 4))
+
+
+def gate(tmp_path: Path, willing: int, **changes: Any) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """Four parties, some of which consent to the gate's training."""
+    settings = gp(tmp_path, gp__fit_rounds=1, gp__gate_rounds=2, **changes)
+    files = sorted(each for each in Path(settings["data"]).iterdir() if not each.name.startswith("_"))[:4]
+    nodes = [
+        {"site": f"s{place}", "data": str(file), "target": TARGET, "allow-gate-training": place < willing}
+        for place, file in enumerate(files)
+    ]
+    return {**settings, "data": ""}, nodes
+
+
+def test_gate_is_trained_by_those_who_consent(tmp_path: Path) -> None:
+    """`min-sites` is of the run: a sum over those whom it asks can be of no more than they are."""
+    settings, nodes = gate(tmp_path, 3, min_sites=4)
+    assert_same(run(settings, nodes), run({**settings, "secure-aggregation": False}, nodes))
+
+
+def test_two_who_consent_to_train_the_gate_are_named(tmp_path: Path) -> None:
+    settings, nodes = gate(tmp_path, 2)
+    with pytest.raises(
+        FusionError, match=r"^gp.gate=dnn: s0, s1 alone set allow-gate-training=true .* 3 sites or more train"
+    ):
+        run(settings, nodes)
+
+
+def test_site_whose_likelihood_has_no_value_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As it is unmasked; what the sum would be with it, nobody could tell."""
+    answer = clients.gp.evaluate
+
+    def evaluate(ask: Evaluate, site: Site) -> Likelihood:
+        size = ask.thetas.shape[1]
+        none = Evaluation(-np.inf, np.zeros(size), np.zeros((size, size)))
+        with monkeypatch.context() as patch:
+            if site.name == "hills":
+                patch.setattr(clients.gp, "likelihood_of", lambda rows, kernel, theta: none)
+            told = answer(ask, site)
+        assert isinstance(told, Likelihood)
+        return told
+
+    monkeypatch.setitem(clients.dispatch._HANDLERS, Evaluate, evaluate)
+    settings = gp(tmp_path, gp__gate="knn", gp__gate_rounds=0)
+    report = assert_same(run(settings, 4), run({**settings, "secure-aggregation": False}, 4))
+    [line] = {line.partition(": ")[2] for line in report.missing["hills"]}
+    assert Fault.NO_LIKELIHOOD.slug in line
+
+
 def test_too_few_sites_are_named(tmp_path: Path) -> None:
-    with pytest.raises(FusionError, match="needs 3 to 1024 sites, there are 2"):
+    with pytest.raises(FusionError, match="needs 3 to 500 sites, there are 2"):
         run(bc3e(tmp_path), 2)
     with pytest.raises(FusionError, match=r"round \d+: 3 of 4 sites answered, min-sites is 4 \(site-2: no answer"):
         run(bc3e(tmp_path, min_sites=4), 4, tamper=silent(2, range(4, 1000)))

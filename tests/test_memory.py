@@ -10,7 +10,7 @@ from flwr.app import RecordDict
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clients.memory import Arrays, Memory, MemoryStore
+from clients.memory import CONCLUDED, Arrays, Memory, MemoryStore
 from protocols.faults import Fault, SiteFault
 from tests.payloads import through_bytes
 
@@ -131,6 +131,66 @@ def test_the_newer_of_context_and_file_counts(tmp_path: Path) -> None:
 def test_when_all_is_lost_the_memory_is_empty(tmp_path: Path) -> None:
     after(3, None, None)
     assert step(RecordDict(), tmp_path, 4) == []
+
+
+# -- asked everything again -------------------------------------------------------------------------------------------
+
+
+def rebuilt(state: RecordDict, folder: Path | None, number: int, concluded: bool = False) -> MemoryStore:
+    """A store in which the rounds before `number` have been gone through again, and nothing is kept of that yet."""
+    store = MemoryStore(state, folder, SESSION)
+    arrays = store.forget()
+    assert bool(arrays) is concluded
+    for each in range(1, number):
+        Memory(arrays, "0")["history"] = np.array([-each])
+        store.settle(each, arrays)
+    return store
+
+
+def test_what_is_forgotten_is_there_until_something_is_put_in_its_place(
+    kept: tuple[bool, Path | None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An ask that fails, or an answer that cannot be written down, costs the site no memory."""
+    state = survived(after(4, None, kept[1]), kept)
+    there, on_disk = through_bytes(state), files(kept[1]) if kept[1] else []
+    store = rebuilt(state, kept[1], 3)
+    if kept[1]:
+        with monkeypatch.context() as patch:
+            patch.setattr(np, "savez", lambda *_, **__: (_ for _ in ()).throw(OSError(28, "No space left on device")))
+            with pytest.raises(SiteFault):
+                store.store(3, {"0/history": np.array([9])})
+        assert files(kept[1])[-2:] == on_disk
+    assert state == there
+    assert step(survived(state, kept), kept[1], 5) == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("number", [2, 4, 7])
+def test_what_was_gone_through_again_takes_the_place_of_all_that_was_kept(
+    kept: tuple[bool, Path | None], number: int
+) -> None:
+    """The old generation of the round before is another one: it must not be mistaken for where this one began."""
+    state = survived(after(4, None, kept[1]), kept)
+    rebuilt(state, kept[1], number).store(number, {"0/history": np.array([number], np.int64)})
+    if kept[1]:
+        assert files(kept[1]) == [f"round-{number:05d}.npz"]
+        with pytest.raises(SiteFault) as told:
+            step(RecordDict(), kept[1], number)
+        assert told.value.fault is Fault.STALE_MEMORY
+    else:
+        assert step(through_bytes(state), None, number) == [-(number - 1)]
+    assert step(survived(state, kept), kept[1], number + 1) == [number]
+
+
+def test_what_is_over_is_not_forgotten(kept: tuple[bool, Path | None]) -> None:
+    state = survived(after(2, None, kept[1]), kept)
+    store = MemoryStore(state, kept[1], SESSION)
+    arrays = store.load(3)
+    Memory(arrays, "1.2")[CONCLUDED] = np.array(True)
+    store.store(3, arrays)
+    state = survived(state, kept)
+    assert list(MemoryStore(state, kept[1], SESSION).forget()) == [f"1.2/{CONCLUDED}"]
+    rebuilt(state, kept[1], 5, concluded=True).store(5, {f"1.2/{CONCLUDED}": np.array(True)})
+    assert list(MemoryStore(survived(state, kept), kept[1], SESSION).load(6)) == [f"1.2/{CONCLUDED}"]
 
 
 # -- whose memory, and which ------------------------------------------------------------------------------------------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,7 @@ from protocols.payload import Payload
 from tests.contract import outcome_of
 from tests.fault_worlds import WORLDS, at_home
 from tests.grid import config, over_the_wire
-from tests.payloads import example
+from tests.payloads import example, through_bytes
 
 SURVEY = Survey("row", "salt")
 DOCS = Path(__file__).parents[1] / "docs" / "privacy.md"
@@ -149,8 +150,10 @@ class Node:
             about["policy"] = str(write(tmp_path, policy))
         self.context = Context(run_id, 5, about, RecordDict(), config(tmp_path, protocol="bc3e"))
 
-    def asked(self, *asks: Payload, number: int = 1) -> Answer:
-        content = write_ask(Ask("1", number, 0, [Parcel("0", ask) for ask in asks]))
+    def asked(self, *asks: Payload, number: int = 1, past: Sequence[int] = ()) -> Answer:
+        """`past`: earlier rounds in which it was asked what it holds."""
+        history = [(earlier, [Parcel("0", SURVEY)]) for earlier in past]
+        content = write_ask(Ask("1", number, 0, [Parcel("0", ask) for ask in asks], history))
         message = over_the_wire(Message(content, 5, "train", group_id=str(number)))
         self.reply = over_the_wire(handle(message, self.context)).content
         return read_answer(self.reply, [Parcel("0", ask) for ask in asks])
@@ -221,6 +224,33 @@ def test_rounds_and_bytes_are_counted_through_restarts_and_by_run(tmp_path: Path
     assert node.asked(SURVEY, number=1).fault == Fault.TOO_MANY_ROUNDS
     assert node.asked(number=1).fault == 0, "who only asks for the name asks for no data"
     assert Node(tmp_path, "max-rounds = 3", run_id=2).asked(SURVEY).fault == 0
+
+
+def test_no_more_earlier_rounds_are_gone_through_again_than_may_be(tmp_path: Path) -> None:
+    """They would cost the site time, and count as one ask; that one counts even if nothing is asked behind them."""
+    node = Node(tmp_path, "max-rounds = 3")
+    assert node.asked(SURVEY, number=9, past=range(1, 5)).fault == Fault.TOO_MANY_ROUNDS
+    assert node.asked(SURVEY, number=9, past=range(1, 4)).fault == 0
+    assert node.asked(number=9, past=[1]).fault == 0
+    assert node.asked(number=9, past=[1]).fault == Fault.TOO_MANY_ROUNDS
+
+
+@pytest.mark.parametrize("policy", ["max-rounds = 2", "max-ask-mb = 1e-4", 'payloads = ["bc3e.EStep"]'])
+def test_an_ask_that_is_refused_takes_no_memory_with_it(tmp_path: Path, policy: str) -> None:
+    """Though it says that the memory is lost, and brings all that is to be put in its place."""
+    node = Node(tmp_path)
+    beta = (np.full((3, 3), 1 / 3),)
+    e_step = bc3e.EStep(0, True, 0, np.zeros(0), np.ones(3), ("cluster_x",), beta, 20, 1e-6, 1, 0.0)
+    assert [node.asked(e_step, number=number).fault for number in (1, 2)] == [0, 0]
+    there, files = through_bytes(node.context.state), sorted(node.home.glob("memory-1/*"))
+    assert len(files) == 2
+    write(tmp_path, policy)
+    node.context.node_config["policy"] = str(tmp_path / "policy.toml")
+    assert node.asked(SURVEY, number=4, past=[1, 2, 3]).fault
+    remembered = [name for name in there if name.startswith("memory-")]
+    assert len(remembered) == 4
+    assert all(node.context.state[name] == there[name] for name in remembered)
+    assert sorted(node.home.glob("memory-1/*")) == files
 
 
 def test_no_more_bytes_leave_than_may(tmp_path: Path) -> None:
@@ -300,8 +330,10 @@ def test_what_is_only_gone_through_again_is_held_to_and_not_counted(tmp_path: Pa
     again = pledges.rehearsed()
     assert pledges.keeps("split", "one")
     assert not again.keeps("split", "other")
-    assert [again.count("queries", 5) for _ in range(2)] == [5, 5]
-    assert pledges.count("queries", 1) == 1
+    assert [again.count("queries", 5) for _ in range(2)] == [0, 0]
+    assert pledges.count("queries", 5) == 5
+    assert again.count("queries", 5) == 5, "what was answered at a limit of 5 may be gone through again"
+    assert pledges.count("queries", 1) == 6
 
 
 def test_the_last_runs_are_kept(tmp_path: Path) -> None:
@@ -352,6 +384,19 @@ def test_check_tells_what_a_policy_refuses(tmp_path: Path, text: str, code: int)
         assert "unknown key 'rows'" in result.stderr
     else:
         assert "bc3e.EStep: its own policy does not let it take part" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("least", "policy", "told"), [("", "", True), ("3", "", False), ("9", "", True), ("3", "min-rows = 5", True)]
+)
+def test_check_counts_rows_as_the_site_does(tmp_path: Path, least: str, policy: str, told: bool) -> None:
+    """A smaller `min-rows` of the node configuration holds where the policy says nothing; a larger one asks no more."""
+    pd.DataFrame({"a": [1.0, 2.0, 4.0, 8.0], "y": [1.0, 3.0, 5.0, 8.0]}).to_csv(tmp_path / "rows.csv", index=False)
+    own = ["--set", f"min-rows={least}"] if least else []
+    arguments = ["check", str(tmp_path / "rows.csv"), "--protocol", "gp", "--set", "target=y", *own]
+    result = CliRunner().invoke(app, [*arguments, "--policy", str(write(tmp_path, policy))])
+    assert result.exit_code == 0, result.output
+    assert ("every ask: there are 4 rows, and min-rows is 5" in result.stdout) is told
 
 
 # -- the page ---------------------------------------------------------------------------------------------------------

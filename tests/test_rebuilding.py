@@ -19,6 +19,8 @@ from protocols.payload import PayloadError
 from server.results import load
 from strategies import history
 from strategies.history import Histories
+from strategies.roster import FusionError
+from tests.contract import silent
 from tests.grid import InProcessGrid, config, run
 from tests.learners import write_parties
 from tests.parties_residual import COSTS, deployed, write_world
@@ -112,6 +114,62 @@ def test_a_site_that_lost_its_memory_rebuilds_it(
     messages = 2 * sum(int(each["sites"]) for each in report.convergence)
     assert len(grid.crossed) == messages + 2 * again
     assert sum(line["bytes"] for line in lines_of(disturbed)) > sum(line["bytes"] for line in lines_of(undisturbed))
+
+
+SEALED: dict[str, dict[str, Any]] = {
+    "plan": {"residual__algorithm": "parallel", "residual__power": "1"},
+    "ring": {"residual__topology": "ring"},
+}
+
+
+@pytest.mark.parametrize(("way", "place"), [("plan", 1), ("ring", 1), ("ring", 0)])
+def test_a_site_that_lost_its_keys_is_as_one_that_falls_silent(
+    way: str, place: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With new ones it could open nothing of the others', and they nothing of it: it is named, and not rebuilt."""
+    folder = write_world(tmp_path / "parties", holder="bank")
+    settings, nodes = deployed(tmp_path, folder, holder="bank", residual__rounds=4, **SEALED[way])
+    victim = nodes[place]["site"]
+    lost = second_ask_to(victim, sent_in(settings, nodes))
+    quiet, _ = run(settings, nodes, 2, tamper=silent(place, range(lost, 99)))
+    Forgetting(monkeypatch, {place: {lost}})
+    forgot, _ = run(settings, nodes, 3)
+    (report, arrays), (other, others) = load(forgot), load(quiet)
+    assert learnt(report.metrics) == learnt(other.metrics)
+    assert arrays.keys() == others.keys()
+    for name, values in arrays.items():
+        np.testing.assert_array_equal(values, others[name])
+    assert report.missing.keys() == other.missing.keys() == {victim}
+    assert report.missing[victim][0].startswith(f"round {lost}: ")
+    assert all(said.endswith("[stale-memory]") for said in report.missing[victim])
+    assert [said.partition(":")[0] for said in report.missing[victim]] == [
+        said.partition(":")[0] for said in other.missing[victim]
+    ]
+    assert not any("lost its memory" in note for note in report.notes)
+
+
+def test_without_the_keys_of_who_leads_a_run_stops(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = write_world(tmp_path / "parties", holder="bank")
+    settings, nodes = deployed(tmp_path, folder, holder="bank", residual__rounds=4, **SEALED["plan"])
+    lost = second_ask_to("bank", sent_in(settings, nodes))
+    with pytest.raises(FusionError) as quiet:
+        run(settings, nodes, 2, tamper=silent(0, range(lost, 99)))
+    Forgetting(monkeypatch, {0: {lost}})
+    with pytest.raises(FusionError) as forgot:
+        run(settings, nodes, 3)
+    assert str(forgot.value) == str(quiet.value)
+    assert "bank" in str(forgot.value)
+
+
+def sent_in(settings: dict[str, Any], nodes: list[dict[str, Any]]) -> list[tuple[str, int]]:
+    """What a run sends: to whom, in which round."""
+    lines = lines_of(run(settings, nodes, 1)[0])
+    return [(line["site"], line["round"]) for line in lines if line["direction"] == "to_site"]
+
+
+def second_ask_to(name: str, sent: list[tuple[str, int]]) -> int:
+    """The round in which a site is asked the second time since all were told the order, in round 2."""
+    return sorted({number for site, number in sent if site == name and number > 2})[1]
 
 
 def learnt(metrics: dict[str, float]) -> dict[str, float]:

@@ -37,6 +37,7 @@ from protocols.residual import (
 from strategies.conversation import Tell
 from strategies.residual.learning import relayed
 from strategies.roster import FusionError
+from tests.asking import RealSite
 from tests.contract import outcome_of
 from tests.parties_residual import COLUMNS, N, ask, begun, customers, deployed, learn, refused, write_world
 
@@ -142,6 +143,75 @@ def test_a_run_that_is_over_does_not_begin_anew(tmp_path: Path, end: Lead | Keep
     refused(bank, lead(N - 10), 2, Fault.STALE_MEMORY)
     refused(bank, turn(N - 10), 2, Fault.STALE_MEMORY)
     assert list(bank.memory) == ["concluded"]
+
+
+# -- the same run under another name, or behind a history -----------------------------------------------------------
+
+ENROL = Enrol("salt", "", True)
+ORDER = order(np.arange(N))
+PAST = ((1, ENROL), (2, ORDER))
+
+
+@pytest.fixture
+def holder(tmp_path: Path) -> RealSite:
+    """The site that holds the outcome, after an honest beginning, asked as a whole message is."""
+    settings, nodes = deployed(tmp_path, write_world(tmp_path / "parties", holder="bank"), holder="bank")
+    site = RealSite(nodes[list(COLUMNS).index("bank")], settings)
+    begin(site, "x")
+    return site
+
+
+def begin(site: RealSite, session: str) -> None:
+    assert [site.fault(number, each, session=session) for number, each in PAST] == [0, 0]
+
+
+def test_another_split_is_not_told_under_another_name_of_the_run(holder: RealSite) -> None:
+    """The memory is the session's, which the center names: errors of two splits would tell of single rows."""
+    assert holder.fault(3, turn(80, 20)) == 0
+    for session in ("y", "z"):
+        begin(holder, session)
+        for wrong in (turn(101), turn(79, 20), turn(81, 19), turn(99), turn(100, intercept=False), lead(100)):
+            assert holder.fault(4, wrong, session=session) == Fault.MALFORMED_ASK
+        assert holder.fault(4, turn(100), session=session) == 0
+        holder.restart()
+
+
+def test_nor_another_plan(holder: RealSite) -> None:
+    assert holder.fault(3, lead(100)) == 0
+    for session in ("y", "z"):
+        begin(holder, session)
+        for wrong in (lead(101), lead(100, rounds=3), replace(lead(100), precision="float32"), turn(100)):
+            assert holder.fault(4, wrong, session=session) == Fault.MALFORMED_ASK
+        assert holder.fault(4, lead(100), session=session) == 0
+        holder.restart()
+
+
+def test_nor_behind_a_history(holder: RealSite) -> None:
+    """Its keys are gone by then; and an ask that fails takes nothing of the memory with it."""
+    assert holder.fault(3, turn(100)) == 0
+    for past in (PAST, PAST[:1], ((2, ORDER),), ((2, order(np.arange(N - 1))),)):
+        for wrong in (turn(101), lead(101)):
+            assert holder.fault(4, wrong, past=past)
+    assert holder.fault(4, turn(101)) == Fault.MALFORMED_ASK
+    assert holder.fault(4, turn(100)) == 0, "it has forgotten nothing"
+
+
+@pytest.mark.parametrize("end", [lead(100, rounds=0), KeepEnsemble((), 100, True)])
+def test_a_run_that_is_over_does_not_begin_anew_either(
+    holder: RealSite, tmp_path: Path, end: Lead | KeepEnsemble
+) -> None:
+    asks = [end] if isinstance(end, Lead) else [end, Conclude(np.zeros(0), np.zeros(0, np.int64))]
+    assert holder.fault(3, *asks) == 0
+    for _ in range(2):
+        for past in ((), PAST, PAST[1:]):
+            for wrong in (lead(101, rounds=0), turn(101), ENROL):
+                assert holder.fault(5, wrong, past=past)
+        assert holder.fault(6, ENROL, session="z") == Fault.MALFORMED_ASK
+        assert holder.fault(6, lead(100), past=PAST, session="z")
+        holder.restart()
+    newest = sorted((tmp_path / "home" / "bank" / "memory-x").glob("round-*.npz"))[-1]
+    with np.load(newest) as memory:
+        assert memory.files == ["0/concluded"]
 
 
 def test_lanes_are_not_many_runs_in_one(tmp_path: Path) -> None:

@@ -186,6 +186,8 @@ def evaluate(ask: Evaluate, site: Site) -> Likelihood:
                 gradients[c] += found.gradient
                 informations[c] += found.information[upper]
     sound = np.isfinite(values)
+    if site.masked and not sound.any():  # unmasked, the center goes on without what has no value
+        raise SiteFault(Fault.NO_LIKELIHOOD)
     keep = sound[:, np.newaxis]
     return Likelihood(np.where(sound, values, NO_VALUE), np.where(keep, gradients, 0), np.where(keep, informations, 0))
 

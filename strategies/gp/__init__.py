@@ -147,7 +147,7 @@ class GP(FusionStrategy):
                 settings.max_expert_rows,
                 candidates=settings.candidates,
                 most_asks=settings.fit_rounds,
-                masking=self._masking("likelihood"),
+                masking=self._masking("likelihood", len(federation.counts)),
             ),
             self._gate_training(federation, self.seed + repetition),
             *self._disclosures(federation, settings.max_expert_rows, queries),
@@ -160,11 +160,12 @@ class GP(FusionStrategy):
             return np.zeros(0)
         network = Network(len(federation.features), federation.M)
         start = int(np.random.default_rng([seed, _NETWORK_SEED]).integers(2**31))
-        rounds, most, masking = settings.gate_rounds, settings.max_expert_rows, self._masking("slope")
-        return (yield from train(federation, network, start, rounds, most, masking))
+        masking = self._masking("slope", len(federation.willing("allow-gate-training")))
+        return (yield from train(federation, network, start, settings.gate_rounds, settings.max_expert_rows, masking))
 
-    def _masking(self, name: str) -> Masking | None:
-        return Masking(name, self.min_sites) if self.settings.masked else None
+    def _masking(self, name: str, n_sites: int) -> Masking | None:
+        """By which sums over so many sites alone are seen, if they are to be masked."""
+        return Masking(name, min(self.min_sites, n_sites)) if self.settings.masked else None
 
     def _queries(self, federation: Federation, repetition: int) -> Queries | None:
         """Where the center wants to know the output: its own file, else the scenario's points, else nowhere.

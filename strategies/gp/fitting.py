@@ -13,6 +13,7 @@ from numerics.gp.gates.network import Network, drawn_rows, from_moments
 from numerics.gp.kernels import Kernel
 from numerics.gp.likelihood import start_theta, theta_bounds
 from numerics.gp.scoring import TOLERANCE, Evaluations, Scoring, pooled_starts
+from numerics.masking import FEWEST_SITES
 from numerics.threads import single_threaded
 from protocols.gp import LARGEST, NO_VALUE, Evaluate, Likelihood, Moments, Slope, Train
 from protocols.payload import PayloadError
@@ -205,6 +206,11 @@ def train(
     The sites' gradients are summed, so that every step is that of all rows in one place; averages of networks that
     each know one class only would not be. For the rows of a site that takes no part, or does not answer, points stand
     in that are drawn from its moments: without any the network would unlearn its experts.
+
+    Raises
+    ------
+    FusionError
+        If some sites consent to take part, but fewer than a masked sum needs.
     """
     with single_threaded():
         weights, adam = from_moments(network, federation.experts, seed)
@@ -212,6 +218,11 @@ def train(
     n = federation.n_rows
     best, least, nothing = weights, np.inf, Slope(0.0, np.zeros(network.size))
     taking_part = federation.willing("allow-gate-training")
+    if masking and 0 < len(taking_part) < FEWEST_SITES:
+        raise FusionError(
+            f"gp.gate=dnn: {', '.join(sorted(taking_part))} alone set allow-gate-training=true in their node"
+            f" configuration; under secure-aggregation {FEWEST_SITES} sites or more train the gate, or none"
+        )
     for _ in range(n_rounds if taking_part else 0):
         asks = {
             site: Train(
