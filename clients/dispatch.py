@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 import logging
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from flwr.app import Context, Message, RecordDict
@@ -50,16 +51,24 @@ def handler_of(ask: type[Payload]) -> Handler:
 
 def handle(message: Message, context: Context) -> Message:
     """Answer a message, whatever happens: what goes wrong becomes a fault code, its details the site's own log."""
+    with ExitStack() as alone:
+        return Message(_answered(message, context, alone), reply_to=message)
+
+
+def _answered(message: Message, context: Context, alone: ExitStack) -> RecordDict:
+    """What leaves; `alone`: until it is closed, no other process of the site answers an ask of this run."""
     name, number = "", 0
     ask: Ask | None = None
     site: Site | None = None
     try:
-        from clients.site import Site, ledger_of, private_files, site_name
+        from clients.pledges import one_at_a_time
+        from clients.site import Site, ledger_of, own_directory, private_files, site_name
 
         private_files(context)
         name = site_name(context)
         ask = read_ask(message.content)
         number = ask.round
+        alone.enter_context(one_at_a_time(own_directory(context), context.run_id))
         site = Site.open(name, context, ask)
         _admit(ask, encoded_bytes(message.content), site)
         for earlier, parcels in ask.history:
@@ -76,8 +85,8 @@ def handle(message: Message, context: Context) -> Message:
         logger.error("site %s: round %d: %s [%s]", name or "without a name", number, fault.message, fault.slug)
         if site is not None:
             site.log_failure(number)
-        content = _refusal(Answer(name, number, fault, ()), ask, site, context)
-    return Message(content, reply_to=message)
+        return _refusal(Answer(name, number, fault, ()), ask, site, context)
+    return content
 
 
 def _admit(ask: Ask, size: int, site: Site) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +19,48 @@ from flwr.app import ConfigRecord, RecordDict
 from consilience.durable import replacing, sync_directory, write_file
 from protocols.faults import Fault, SiteFault
 
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
+
 _RECORD, _RUN = "pledges", "run"
 _FOLDER = "pledges"
 MOST_RUNS = 20
 """Runs of which a site's directory keeps the pledges: those of the others are long over."""
+
+
+@contextlib.contextmanager
+def one_at_a_time(directory: Path | None, run_id: int) -> Iterator[None]:
+    """Let a site answer one ask of a run at a time.
+
+    Flower starts a process for every message, and two that were sent at once would both find what had been promised and
+    counted before either.
+
+    Parameters
+    ----------
+    directory : Path or None
+        The site's own; None: there is nothing that its processes could wait at.
+    run_id : int
+        Flower's number of the run.
+
+    Raises
+    ------
+    SiteFault
+        If nothing can be written there.
+    """
+    if directory is None or fcntl is None:
+        yield
+        return
+    path = directory / _FOLDER / f"{run_id}.lock"
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        file = path.open("ab")
+    except OSError as error:
+        raise SiteFault(Fault.OUTPUT_NOT_WRITTEN, f"{path} cannot be written: {error}") from error
+    with file:
+        fcntl.flock(file, fcntl.LOCK_EX)  # until the file is closed
+        yield
 
 
 class Pledges:
@@ -123,3 +162,5 @@ def _prune(folder: Path, newest: Path) -> None:
         others = [entry for entry in os.scandir(folder) if entry.name.endswith(".json") and entry.name != newest.name]
         for entry in sorted(others, key=lambda entry: entry.stat().st_mtime_ns)[: -(MOST_RUNS - 1)]:
             os.unlink(entry)
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(Path(entry.path).with_suffix(".lock"))

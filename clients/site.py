@@ -102,6 +102,11 @@ def _directory(name: str, context: Context) -> Path | None:
     return None
 
 
+def own_directory(context: Context) -> Path | None:
+    """The directory that a real site has set; None: it has set none, or is simulated."""
+    return None if is_simulation(context) else _directory("", context)
+
+
 def ledger_of(name: str, context: Context) -> Ledger:
     """Where a site writes down what leaves it; a scenario's rows are nobody's: simulated, it keeps none of them."""
     simulated = is_simulation(context)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+import threading
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +19,7 @@ from typer.testing import CliRunner
 
 from clients.dispatch import handle
 from clients.ledger import NAME
-from clients.pledges import MOST_RUNS, Pledges
+from clients.pledges import MOST_RUNS, Pledges, one_at_a_time
 from clients.policy import FEWEST_ROWS, UNLIMITED, Policy, PolicyError, check_lines
 from clients.site import Site
 from consilience.cli import app
@@ -421,3 +423,33 @@ def test_the_page_s_policy_can_be_read_and_its_defaults_are_true(tmp_path: Path)
         "max-ask-mb",
     }
     assert all(f"[{fault.slug}]" in text for fault in Fault if 46 <= fault <= 52)
+
+
+# -- two asks at once -------------------------------------------------------------------------------------------------
+
+
+def test_of_two_asks_of_a_run_the_second_waits_for_the_first(tmp_path: Path) -> None:
+    """Else both would find what had been counted before either; those of another run do not wait."""
+    entered, leave = threading.Event(), threading.Event()
+
+    def second() -> None:
+        with one_at_a_time(tmp_path, 7):
+            entered.set()
+
+    with ExitStack() as first:
+        first.enter_context(one_at_a_time(tmp_path, 7))
+        with one_at_a_time(tmp_path, 8), one_at_a_time(None, 7):
+            leave.set()
+        other = threading.Thread(target=second)
+        other.start()
+        assert leave.is_set()
+        assert not entered.wait(0.1)
+    other.join(30)
+    assert entered.is_set()
+
+
+def test_a_site_that_cannot_write_cannot_wait_and_does_not_answer(tmp_path: Path) -> None:
+    (tmp_path / "pledges").write_text("a file in the place of a folder")
+    with pytest.raises(SiteFault) as caught, one_at_a_time(tmp_path, 7):
+        pass
+    assert caught.value.fault is Fault.OUTPUT_NOT_WRITTEN
