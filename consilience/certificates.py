@@ -105,15 +105,26 @@ def make_site_key(folder: Path, name: str) -> list[Path]:
     CertificateError
         If `name` is no site's name, or the key is there already.
     """
-    if not usable_name(name):
-        raise CertificateError(
-            f"--site {name!r}: a site's name has letters, digits, dot, hyphen and underscore only, 64 at most"
-        )
+    check_name(name)
     _refuse_existing(folder, (name, f"{name}.pub"), "use it, or move it away and have the new one registered")
     key = ec.generate_private_key(_CURVE)
     public = key.public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH)
     private = key.private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, NoEncryption())
     return _write(folder, {name: private, f"{name}.pub": public + f" {name}\n".encode()}, (name,))
+
+
+def check_name(name: str) -> None:
+    """Refuse what is no site's name.
+
+    Raises
+    ------
+    CertificateError
+        If it is none.
+    """
+    if not usable_name(name):
+        raise CertificateError(
+            f"--site {name!r}: a site's name has letters, digits, dot, hyphen and underscore only, 64 at most"
+        )
 
 
 def purpose(path: Path) -> str:

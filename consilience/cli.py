@@ -218,7 +218,7 @@ def up(
         if plan:
             _fail("interrupted; the run was stopped, and all processes have ended", interrupt.exit_code)
         typer.echo("all processes have ended", err=True)
-    except (CertificateError, launch.LaunchError) as error:
+    except (CertificateError, launch.LaunchError, OSError, SettingError) as error:
         _fail(str(error), 1)
     if outcome:
         _conclude(outcome)
@@ -242,7 +242,7 @@ def make_certificates(
     sites: Annotated[
         list[str] | None, typer.Option("--site", metavar="NAME", help="Make this site's SuperNode key; many times.")
     ] = None,
-    days: Annotated[int | None, typer.Option(min=1, help="How long the server certificate is valid.")] = None,
+    days: Annotated[int | None, typer.Option(min=1, max=3650, help="How long the server certificate is valid.")] = None,
 ) -> None:
     """Make the SuperLink's certificate (--host), by a CA of your own, or a site's key (--site). Nothing is replaced."""
     from consilience import certificates
@@ -250,6 +250,8 @@ def make_certificates(
     if not hosts and not sites:
         _fail("say what to make: --host NAME for the SuperLink's certificate, --site NAME for a site's key", _USAGE)
     try:
+        for site in sites or ():
+            certificates.check_name(site)  # before anything is made
         made = certificates.make_server(folder, hosts, days or certificates.DAYS) if hosts else []
         for site in sites or ():
             made += certificates.make_site_key(folder, site)

@@ -1,7 +1,7 @@
 """A federation for trying out: a SuperLink and a SuperNode for every party's file, all on this machine.
 
 The processes are those of a real deployment (docs/deploy.md), with every party's own directory as its machine would
-have it; they end when whoever started them does.
+have it; they end when whoever started them does, unless that is killed without a word (SIGKILL).
 """
 
 from __future__ import annotations
@@ -22,6 +22,11 @@ from pathlib import Path
 
 from consilience import certificates, launch
 from consilience.settings import SettingError, Value, declared, parse, stage_app, to_toml
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
 
 ROLES = ("target", "features", "id", "sensitive", "classes", "clusters", "truth", "align-key-file")
 """Keys of a run by which a real site's own configuration says which of its columns and files are what."""
@@ -92,7 +97,8 @@ class Federation:
         config = to_toml({"protocol": "PROTOCOL", **settings})
         run = shlex.join(["flwr", "run", str(self.app), launch.CONNECTION, "--stream", "--run-config", config])
         home = shlex.quote(self.env["FLWR_HOME"])
-        return f"export FLWR_HOME={home} FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION=1\n{run}"
+        # Flower would ask a company's proxy for its own loopback address.
+        return f"export FLWR_HOME={home} FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION=1 no_proxy=127.0.0.1\n{run}"
 
 
 def make_parties(
@@ -215,8 +221,13 @@ def federation(
     secured = _Secured(home / "certificates", folder) if tls else None
     if secured and not secured.certificate.exists():
         certificates.make_server(secured.center, ["127.0.0.1"])
-    env = _center(home, address, secured)
+    commands = {
+        party.name: _supernode(party, folder / party.name, address, own_port, secured)
+        for party, own_port in zip(parties, own_ports, strict=True)
+    }
     with contextlib.ExitStack() as stack:
+        stack.enter_context(_alone_in(folder))
+        env = _center(home, address, secured)
         app = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="consilience-app-")))
         stage_app(app)
         processes: dict[str, subprocess.Popen[bytes]] = {}
@@ -230,15 +241,32 @@ def federation(
         if secured:
             # Each takes Flower a second, nearly all of it to start.
             with ThreadPoolExecutor() as threads:
-                list(threads.map(partial(secured.register, env=env), [party.name for party in parties]))
-        for party, own_port in zip(parties, own_ports, strict=True):
-            own = folder / party.name
+                try:
+                    list(threads.map(partial(secured.register, env=env), commands))
+                finally:
+                    threads.shutdown(cancel_futures=True)
+        for name, command in commands.items():
+            own = folder / name
             own_env = {**launch.environment(), **(node_env or {}), "FLWR_HOME": str(own / "flower")}
-            command = _supernode(party, own, address, own_port, secured)
-            processes[party.name] = _start(command, own, own_env, logs[party.name])
+            processes[name] = _start(command, own, own_env, logs[name])
         for party in parties:
             _await(partial(_is_connected, logs[party.name]), started, party.name, started_by)
         yield started
+
+
+@contextlib.contextmanager
+def _alone_in(folder: Path) -> Iterator[None]:
+    """Refuse a folder in which another federation is up: its processes would be written over."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / ".lock").open("ab") as file:
+        try:
+            if fcntl is not None:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # until the file is closed
+        except BlockingIOError:
+            raise launch.LaunchError(
+                f"another federation is up in {folder}; end it, or give another --folder"
+            ) from None
+        yield
 
 
 @dataclass(frozen=True)
