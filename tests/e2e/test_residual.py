@@ -121,7 +121,7 @@ def test_three_parties_beside_their_own_files_and_the_outcome_at_one(tmp_path: P
     All is as in process with the same nodes, bit for bit, and the center sees neither outcome nor prediction.
     """
     ring: dict[str, Value] = {**ONCE, "residual.algorithm": "sip", "residual.topology": "ring"}
-    relayed: dict[str, Value] = {**ONCE, "residual.rounds": 2}
+    relayed: dict[str, Value] = {**ONCE, "residual.rounds": 1}
     everybody = customers(300, seed=1)
     folder = write_shards(tmp_path / "files", everybody, outcome_at=HOLDER)
     nodes, again = (nodes_of(folder, tmp_path / name) for name in ("own", "again"))
