@@ -16,6 +16,7 @@ from typing import Any
 
 from flwr.app import ConfigRecord, RecordDict
 
+from clients.of_the_run import record_of
 from consilience.durable import replacing, sync_directory, write_file
 from protocols.faults import Fault, SiteFault
 
@@ -24,7 +25,7 @@ try:
 except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
-_RECORD, _RUN = "pledges", "run"
+_RECORD = "pledges"
 _FOLDER = "pledges"
 MOST_RUNS = 20
 """Runs of which a site's directory keeps the pledges: those of the others are long over."""
@@ -98,12 +99,7 @@ class Pledges:
         return view
 
     def _record(self) -> ConfigRecord:
-        kept = self._state.get(_RECORD)
-        if isinstance(kept, ConfigRecord) and kept.get(_RUN) == self._run:
-            return kept
-        record = ConfigRecord({_RUN: self._run})
-        self._state[_RECORD] = record
-        return record
+        return record_of(self._state, _RECORD, self._run)
 
     def keeps(self, name: str, digest: str) -> bool:
         """Whether this is what the center said under this name before; what it says first counts from then on."""

@@ -20,9 +20,10 @@ from typing import Any
 
 from flwr.app import ConfigRecord, RecordDict
 
+from clients.of_the_run import record_of
 from protocols.faults import Fault, SiteFault
 
-_RECORD, _RUN = "secrets", "run"
+_RECORD = "secrets"
 _KEPT = 30 * 24 * 3600.0
 """Seconds after which the turn of a run is deleted: that run is long over."""
 
@@ -56,12 +57,7 @@ class Secrets:
         self._state, self._run, self._turns = state, run_id, turns
 
     def _record(self) -> ConfigRecord:
-        kept = self._state.get(_RECORD)
-        if isinstance(kept, ConfigRecord) and kept.get(_RUN) == self._run:
-            return kept
-        record = ConfigRecord({_RUN: self._run})
-        self._state[_RECORD] = record
-        return record
+        return record_of(self._state, _RECORD, self._run)
 
     def _kept(self, name: str) -> dict[str, Any]:
         found: dict[str, Any] = json.loads(str(self._record().get(name, "{}")))

@@ -1,0 +1,27 @@
+"""What a site keeps in Flower's context for one run, and for no other run that may be given the same context."""
+
+from __future__ import annotations
+
+from flwr.app import ConfigRecord, RecordDict
+
+_RUN = "run"
+
+
+def record_of(state: RecordDict, name: str, run_id: int) -> ConfigRecord:
+    """The record of this name if it is of this run; else a new one in its place, which holds the run's number only.
+
+    Parameters
+    ----------
+    state : RecordDict
+        ``Context.state`` of Flower.
+    name : str
+        Of the record.
+    run_id : int
+        Flower's number of the run, whatever session the center calls it.
+    """
+    kept = state.get(name)
+    if isinstance(kept, ConfigRecord) and kept.get(_RUN) == run_id:
+        return kept
+    record = ConfigRecord({_RUN: run_id})
+    state[name] = record
+    return record
