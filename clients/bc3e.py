@@ -13,7 +13,7 @@ from jaxtyping import Float64, Int64, Shaped, UInt64
 from clients.dispatch import answers
 from clients.entities import keyed_hashes, shared_secret
 from clients.memory import Memory
-from clients.site import Site, digest_of
+from clients.site import Site
 from consilience.durable import write_arrays
 from numerics.anderson import Block
 from numerics.ensemble import Ensemble, Labels, n_values, present
@@ -135,8 +135,7 @@ def _keeps_to(shared: Int64[np.ndarray, "s"], site: Site) -> bool:
     In every repetition, which a party's own data are the same in, and also where none was named: sums over all
     instances, and over all but one, tell of that one.
     """
-    own_data = not site.simulated and bool(site.config.get("protocol"))
-    return not own_data or site.pledges.keeps("setup", str(digest_of(shared)))
+    return not site.config.get("protocol") or site.keeps("setup", shared)
 
 
 def _check_sizes(ask: Setup, shard: Ensemble) -> None:

@@ -6,24 +6,18 @@ two of a run can be compared (``consilience ledger``). Here run, session and tim
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import IO, Any
 
 from flwr.app import RecordDict
 
+from consilience.durable import encoded, lock
 from protocols.faults import Fault, SiteFault
 from protocols.message import Parcel, ledger_lines
-
-try:
-    import fcntl
-except ImportError:  # Windows, where two runs of one SuperNode may spoil each other's lines
-    fcntl = None  # type: ignore[assignment]
 
 NAME = "ledger.jsonl"
 """Of the file in the site's own directory."""
@@ -77,22 +71,15 @@ class Ledger:
         path = self.directory / NAME
         try:
             self.directory.mkdir(parents=True, exist_ok=True)
-            with path.open("ab") as file, _alone(file):
+            with path.open("ab") as file:
+                lock(file)  # a SuperNode may answer for two runs at once
                 # What a process that died wrote of its last line is left as it is, and ended.
-                file.write((b"" if _ends_well(path) else b"\n") + text.encode("utf-8", "backslashreplace"))
+                file.write((b"" if _ends_well(path) else b"\n") + encoded(text))
                 file.flush()
                 if self.synced:
                     os.fsync(file.fileno())
         except OSError as error:
             raise SiteFault(Fault.OUTPUT_NOT_WRITTEN, f"{path} cannot be written: {error}") from error
-
-
-@contextlib.contextmanager
-def _alone(file: IO[Any]) -> Iterator[None]:
-    """One process at a time: a SuperNode may answer for two runs at once."""
-    if fcntl is not None:
-        fcntl.flock(file, fcntl.LOCK_EX)  # until the file is closed
-    yield
 
 
 def _ends_well(path: Path) -> bool:

@@ -17,13 +17,8 @@ from typing import Any
 from flwr.app import ConfigRecord, RecordDict
 
 from clients.of_the_run import record_of
-from consilience.durable import replacing, sync_directory, write_file
+from consilience.durable import lock, replacing, sync_directory, write_file
 from protocols.faults import Fault, SiteFault
-
-try:
-    import fcntl
-except ImportError:  # Windows
-    fcntl = None  # type: ignore[assignment]
 
 _RECORD = "pledges"
 _FOLDER = "pledges"
@@ -50,7 +45,7 @@ def one_at_a_time(directory: Path | None, run_id: int) -> Iterator[None]:
     SiteFault
         If nothing can be written there.
     """
-    if directory is None or fcntl is None:
+    if directory is None:
         yield
         return
     path = directory / _FOLDER / f"{run_id}.lock"
@@ -60,7 +55,7 @@ def one_at_a_time(directory: Path | None, run_id: int) -> Iterator[None]:
     except OSError as error:
         raise SiteFault(Fault.OUTPUT_NOT_WRITTEN, f"{path} cannot be written: {error}") from error
     with file:
-        fcntl.flock(file, fcntl.LOCK_EX)  # until the file is closed
+        lock(file)
         yield
 
 

@@ -22,6 +22,11 @@ _OF_THE_NODE = {"partition-id", "num-partitions", "site", "site-output-dir"}
 """Keys of a node's own configuration that do not change the scenario."""
 
 
+def is_simulated(config: Mapping[str, Any]) -> bool:
+    """Whether a configuration is that of a simulated SuperNode: those, unless they are named, are told their place."""
+    return "partition-id" in config and "site" not in config
+
+
 def party_name(config: Mapping[str, Any], partition: int, partitions: int) -> str:
     """Name of a simulated site: its file's stem, or ``site-NUMBER`` with as many digits as all need."""
     if config.get("protocol") and config.get("data"):

@@ -19,7 +19,7 @@ from clients.memory import Arrays, Memory, MemoryStore
 from clients.pledges import Pledges
 from clients.policy import FEWEST_ROWS, Policy, policy_of
 from clients.secrets import Secrets, turns_in
-from clients.shards import cell_settings, own_data, party_name, shard
+from clients.shards import cell_settings, is_simulated, own_data, party_name, shard
 from consilience.durable import replacing
 from protocols.faults import Fault, SiteFault, usable_name
 from protocols.message import Ask
@@ -48,8 +48,8 @@ _FLOORS = {"min-leaf", "min-rows", "min-weight"}
 
 
 def is_simulation(context: Context) -> bool:
-    """Whether this is a simulated SuperNode: those, and only those, are told their partition by Flower."""
-    return "partition-id" in context.node_config and "site" not in context.node_config
+    """Whether this is a simulated SuperNode."""
+    return is_simulated(context.node_config)
 
 
 def private_files(context: Context) -> None:
@@ -265,6 +265,14 @@ class Site:
                 Fault.BAD_CONFIGURATION, f"configuration: {key} must be a whole number, 1 or greater, not {value!r}"
             )
         return self.policy.at_least(value) if key in _FLOORS else value
+
+    def keeps(self, name: str, *words: object) -> bool:
+        """Whether this is what the center said under this name before in the run (clients/pledges.py).
+
+        The memory would not do: it is the session's, which the center names, and is lost where the site is asked
+        everything again. A simulated site holds nobody to anything.
+        """
+        return self.simulated or self.pledges.keeps(name, str(digest_of(words)))
 
     def consents(self, key: str) -> bool:
         """Whether the site's own configuration allows what `key` stands for.

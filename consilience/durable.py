@@ -7,9 +7,15 @@ import os
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from typing import IO, Any
 
 import numpy as np
 from jaxtyping import Shaped
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
 
 
 def write_file(path: Path, chunks: Iterable[bytes]) -> None:
@@ -53,6 +59,18 @@ def sync_directory(path: Path) -> None:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
+
+
+def lock(file: IO[Any], *, wait: bool = True) -> None:
+    """Have a file alone among all that lock it, until it is closed. Windows has no such locks: nothing is locked there.
+
+    Raises
+    ------
+    BlockingIOError
+        If another has it, and there is to be no waiting.
+    """
+    if fcntl is not None:
+        fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
 
 
 def encoded(text: str) -> bytes:

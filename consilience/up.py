@@ -21,12 +21,8 @@ from functools import partial
 from pathlib import Path
 
 from consilience import certificates, launch
+from consilience.durable import lock
 from consilience.settings import SettingError, Value, declared, parse, stage_app, to_toml
-
-try:
-    import fcntl
-except ImportError:  # Windows
-    fcntl = None  # type: ignore[assignment]
 
 ROLES = ("target", "features", "id", "sensitive", "classes", "clusters", "truth", "align-key-file")
 """Keys of a run by which a real site's own configuration says which of its columns and files are what."""
@@ -260,8 +256,7 @@ def _alone_in(folder: Path) -> Iterator[None]:
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / ".lock").open("ab") as file:
         try:
-            if fcntl is not None:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # until the file is closed
+            lock(file, wait=False)
         except BlockingIOError:
             raise launch.LaunchError(
                 f"another federation is up in {folder}; end it, or give another --folder"

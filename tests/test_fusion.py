@@ -58,6 +58,19 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 
 @pytest.fixture
+def encoded(monkeypatch: pytest.MonkeyPatch) -> list[Ask]:
+    """The asks that the center encodes."""
+    calls: list[Ask] = []
+
+    def counted(ask: Ask) -> RecordDict:
+        calls.append(ask)
+        return write_ask(ask)
+
+    monkeypatch.setattr(strategies.fusion, "write_ask", counted)
+    return calls
+
+
+@pytest.fixture
 def log(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> pytest.LogCaptureFixture:
     """What Flower's logger says."""
     caplog.set_level(logging.INFO, logger="flwr")
@@ -310,28 +323,19 @@ def test_what_a_site_was_asked_is_told_to_no_other_node_that_takes_its_name(tmp_
 
 
 @pytest.mark.parametrize("by_name", [False, True])
-def test_sites_with_equal_histories_are_sent_one_encoding(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by_name: bool
-) -> None:
+def test_sites_with_equal_histories_are_sent_one_encoding(tmp_path: Path, encoded: list[Ask], by_name: bool) -> None:
     """All machines of an institution may be restarted at once. A site that missed a round has another history."""
-    calls: list[Ask] = []
-
-    def counted(ask: Ask) -> RecordDict:
-        calls.append(ask)
-        return write_ask(ask)
-
     names = [f"s{place}" for place in range(5)]
     lose = [forgetful(name, place, 3) for place, name in enumerate(names)]
 
     def tamper(place: int, number: int, reply: Message) -> Message | None:
         return None if (place, number) == (4, 2) else lose[place](place, number, reply)
 
-    monkeypatch.setattr(strategies.fusion, "write_ask", counted)
     at = grid(tmp_path, *names, tamper=tamper)
     result = Asker(by_name=by_name).start(at, timeout=5)
     assert result.outcomes[0][2] == names
     assert result.rebuilt == {name: [3] for name in names}
-    assert sorted(len(ask.history) for ask in calls) == [0, 0, 0, 1, 2]
+    assert sorted(len(ask.history) for ask in encoded) == [0, 0, 0, 1, 2]
     assert sorted(reminders(at)) == [(3, 1), *[(3, 2)] * 4]
 
 
@@ -379,18 +383,9 @@ def test_a_line_of_progress_for_every_round(tmp_path: Path, log: pytest.LogCaptu
 
 
 @pytest.mark.parametrize("by_name", [False, True])
-def test_what_is_the_same_for_all_is_encoded_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by_name: bool
-) -> None:
-    calls: list[Ask] = []
-
-    def counted(ask: Ask) -> RecordDict:
-        calls.append(ask)
-        return write_ask(ask)
-
-    monkeypatch.setattr(strategies.fusion, "write_ask", counted)
+def test_what_is_the_same_for_all_is_encoded_once(tmp_path: Path, encoded: list[Ask], by_name: bool) -> None:
     Asker(by_name=by_name).start(grid(tmp_path, *(f"s{place}" for place in range(9))), timeout=5)
-    assert [ask.round for ask in calls] == [1, 2, 3]
+    assert [ask.round for ask in encoded] == [1, 2, 3]
 
 
 def test_messages_of_a_broadcast_share_their_content(tmp_path: Path) -> None:

@@ -64,7 +64,7 @@ def _hold_to(site: Site, name: str, *words: object) -> None:
         return
     if site.lane != "0":
         raise SiteFault(Fault.MALFORMED_ASK, "a party's own rows are asked for once in a run, in one lane")
-    if not site.pledges.keeps(name, str(digest_of(words))):
+    if not site.keeps(name, *words):
         raise SiteFault(Fault.MALFORMED_ASK, f"another {name} than in an earlier ask of this run")
 
 

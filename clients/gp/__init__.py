@@ -24,7 +24,7 @@ from clients.gp.experts import (
     likelihood_of,
     parts_of,
 )
-from clients.site import Site, digest_of
+from clients.site import Site
 from numerics.ensemble import Ensemble
 from numerics.gp.gates.network import Network
 from numerics.gp.likelihood import START_LOG_SIGMA, fit_one, theta_bounds
@@ -152,7 +152,7 @@ def _own_choice(text: str, own: Part) -> tuple[Float64[np.ndarray, "p"], Float64
 
 def _hold_to(site: Site, name: str, *words: object) -> None:
     """Hold the fusion center to its word (clients/pledges.py); a scenario's rows are nobody's, and asked in any way."""
-    if not site.simulated and not site.pledges.keeps(name, str(digest_of(words))):
+    if not site.keeps(name, *words):
         raise SiteFault(Fault.MALFORMED_ASK, f"another {name} than in an earlier ask of this run")
 
 

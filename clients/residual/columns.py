@@ -24,6 +24,7 @@ from clients.data import (
 )
 from clients.data.table import GLOB, NUMBER, UNKNOWN
 from clients.entities import entity_names
+from clients.shards import is_simulated
 from numerics.columns import Columns
 
 MOST_CATEGORIES = 50
@@ -128,7 +129,7 @@ def _feature_columns(table: Table, config: Mapping[str, object]) -> list[str]:
                 f"configuration: column {name!r} is named as one of features and as {roles[name]}; it can be one only",
                 "bad-configuration",
             )
-    simulated = "partition-id" in config and "site" not in config
+    simulated = is_simulated(config)
     named = [name for name in split_patterns(patterns) if not simulated or _is_here(name, table, config)]
     found = [name for name in match_columns(table, " ".join(named)) if name in named or name not in roles]
     if not found and not (simulated and _may_bring_the_outcome_alone(table, config)):
@@ -186,7 +187,7 @@ def _outcome(table: Table, config: Mapping[str, object]) -> Float64[np.ndarray, 
         return None
     if target in table.columns:
         return numeric(table, target, allow_missing=False)
-    if "partition-id" in config and "site" not in config:  # a simulation: the target is of all files together
+    if is_simulated(config):  # a simulation: the target is of all files together
         return None
     try:
         table.column(target)

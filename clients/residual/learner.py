@@ -80,10 +80,7 @@ class Learner:
         columns: Columns = site.shard
         memory = site.memory
         same = ROWS not in memory or (np.array_equal(memory[ROWS], order.rows) and _from_bytes(memory[_ABOUT]) == about)
-        # The memory is the session's, which the center names, and is lost where the site is asked everything again.
-        if not site.simulated:
-            same = site.pledges.keeps(f"order {site.lane}", str(digest_of([order.rows, about]))) and same
-        if not same:
+        if not (site.keeps(f"order {site.lane}", order.rows, about) and same):
             raise SiteFault(
                 Fault.MALFORMED_ASK, "another order was agreed on: sums over other rows would tell of single ones"
             )

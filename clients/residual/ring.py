@@ -48,14 +48,12 @@ def _check_split(ask: Pass, site: Site, split: Split) -> None:
     agreed = site.memory.get(SPLIT, asked)
     if not np.array_equal(asked, agreed) and not np.array_equal(asked, agreed * [1, 0, 1]):
         raise SiteFault(Fault.MALFORMED_ASK, "the rows of this run are split otherwise")
-    if not site.simulated:  # the memory is the session's, and can be made to be lost
-        kept = course(site, "ring") and site.pledges.keeps(
-            f"split {site.lane}", str([split.n_fit + split.n_validation, ask.intercept])
-        )
-        if split.n_validation:
-            kept = site.pledges.keeps(f"validation {site.lane}", str(split.n_validation)) and kept
-        if not kept:
-            raise SiteFault(Fault.MALFORMED_ASK, "the rows of this run are split otherwise")
+    learn = split.n_fit + split.n_validation
+    kept = course(site, "ring") and site.keeps(f"split {site.lane}", learn, ask.intercept)
+    if split.n_validation:
+        kept = site.keeps(f"validation {site.lane}", split.n_validation) and kept
+    if not kept:
+        raise SiteFault(Fault.MALFORMED_ASK, "the rows of this run are split otherwise")
     site.memory[SPLIT] = agreed
 
 

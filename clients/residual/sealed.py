@@ -186,7 +186,7 @@ def check_kinds(split: Split, site: Site) -> None:
 
 def course(site: Site, name: str) -> bool:
     """Whether the run may go by this plan, ``ring`` or ``holder``: it goes by one of them from beginning to end."""
-    return site.pledges.keeps(f"course {site.lane}", name)
+    return site.keeps(f"course {site.lane}", name)
 
 
 # -- the site that holds the outcome plays the fusion center ----------------------------------------------------------
@@ -205,8 +205,7 @@ def lead(ask: Lead, site: Site) -> Fused:
     except ValueError as error:
         raise SiteFault(Fault.MALFORMED_ASK, f"rules {ask.rules!r}: {error}") from error
     check_kinds(plan.split, site)
-    agreed = str([ask.n_learn, ask.rules, ask.precision])
-    if not site.simulated and not (course(site, "holder") and site.pledges.keeps(f"plan {site.lane}", agreed)):
+    if not (course(site, "holder") and site.keeps(f"plan {site.lane}", ask.n_learn, ask.rules, ask.precision)):
         raise SiteFault(Fault.MALFORMED_ASK, "this run goes by another plan: errors of two would tell of single rows")
     site.memory[PRECISION] = np.array(ask.precision == "float32")
     return _go_on(plan, site)
