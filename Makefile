@@ -1,14 +1,19 @@
 # make run     the default scenario through Flower, from nothing but Python >= 3.11 and make
 # make test    all tests
 # make faults  writes the table of docs/faults.md anew, from what happens
-# make bench   the benchmarks of docs/benchmarks.md (about 25 minutes)
+# make screenshots  the pictures in docs/images, from runs made anew (needs Chromium)
+# make docs    the pages of docs/ as a site, site/index.html
+# make bench   writes docs/benchmarks.md anew: peers side by side, cost against growth (about 20 minutes)
+# make peers   what it compares coreset with and cannot share an environment with consilience (needs a C++ compiler)
+# make measurements  the benchmarks of docs/measurements.md (about 25 minutes)
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+PEERS := $(VENV)/peers
 # The run keeps its Flower state here, apart from the user's own ~/.flwr.
 export FLWR_HOME := $(CURDIR)/.flwr
 
-.PHONY: run test test-fast faults bench lint clean
+.PHONY: run test test-fast faults screenshots docs bench peers measurements lint clean
 
 run: $(VENV)/installed
 	$(BIN)/consilience run bc3e-wine --stop-superlink
@@ -22,7 +27,18 @@ test-fast: $(VENV)/installed-dev
 faults: $(VENV)/installed-dev
 	CONSILIENCE_REWRITE_FAULTS=1 $(BIN)/python -m pytest tests/test_fault_table.py
 
-bench: $(VENV)/installed
+screenshots: $(VENV)/installed-dev
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python docs/screenshots.py
+
+docs: $(VENV)/installed-dev
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+bench: $(VENV)/installed-bench
+	$(BIN)/python -m benchmarks $(if $(wildcard $(PEERS)/installed),--peers $(PEERS)/bin/python)
+
+peers: $(PEERS)/installed
+
+measurements: $(VENV)/installed
 	$(BIN)/python -m benchmarks.bc3e
 	$(BIN)/python -m benchmarks.rounds
 	$(BIN)/python -m benchmarks.sec
@@ -38,7 +54,7 @@ lint: $(VENV)/installed-dev
 	$(BIN)/mypy
 
 clean:
-	rm -rf $(VENV) .flwr build dist *.fab .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .flwr site build dist *.fab .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # pip's own python is the witness that the environment is whole: it is made last.
@@ -53,3 +69,13 @@ $(VENV)/installed: pyproject.toml constraints.txt | $(BIN)/pip
 $(VENV)/installed-dev: pyproject.toml constraints.txt | $(BIN)/pip
 	$(BIN)/python -m pip install --disable-pip-version-check -q -c constraints.txt -e '.[dev]'
 	touch $@ $(VENV)/installed
+
+$(VENV)/installed-bench: pyproject.toml constraints.txt | $(BIN)/pip
+	$(BIN)/python -m pip install --disable-pip-version-check -q -c constraints.txt -e '.[bench]'
+	touch $@ $(VENV)/installed
+
+# An environment of its own: both need NumPy below 2, and bico is under the GPL.
+$(PEERS)/installed: | $(BIN)/pip
+	$(PYTHON) -m venv $(PEERS)
+	$(PEERS)/bin/python -m pip install --disable-pip-version-check -q fair-kmeans bico
+	touch $@

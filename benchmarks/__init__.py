@@ -1,1 +1,1 @@
-"""Benchmarks: what the project's own claims of speed rest on, each beside a peer in one run (docs/benchmarks.md)."""
+"""Peers side by side and growth (docs/benchmarks.md), and what claims of speed rest on (docs/measurements.md)."""

@@ -1,6 +1,6 @@
 """Row alignment: seconds and bytes of naming, hashing and matching the entities of several sites, one thread.
 
-Run it with ``python -m benchmarks.alignment``; ``--help`` shows what can be changed. docs/benchmarks.md has figures.
+Run it with ``python -m benchmarks.alignment``; ``--help`` shows what can be changed. docs/measurements.md has figures.
 """
 
 from __future__ import annotations

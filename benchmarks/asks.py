@@ -1,6 +1,6 @@
 """Seconds per ask in deployment, where Flower starts a process for every message: where they go.
 
-Run it with ``python -m benchmarks.asks``; docs/benchmarks.md has a run's figures. Three parts:
+Run it with ``python -m benchmarks.asks``; docs/measurements.md has a run's figures. Three parts:
 
 - ``asks``: every kind of ask of every protocol, answered by a fresh Python each time, by what it spends its time on.
   The asks are those of a run on the parties' own data, recorded in this process.

@@ -1,6 +1,6 @@
 """BC3E: one E-step beside a plain NumPy reference, and rounds to converge with and without acceleration.
 
-Run it with ``python -m benchmarks.bc3e``; ``--help`` shows what can be left out. docs/benchmarks.md has the figures.
+Run it with ``python -m benchmarks.bc3e``; ``--help`` shows what can be left out. docs/measurements.md has the figures.
 """
 
 from __future__ import annotations

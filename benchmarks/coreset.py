@@ -1,6 +1,6 @@
 """Coreset: one pass beside scikit-learn's, other fair k-means, 100 seeds, fair assignment, whole runs and their growth.
 
-Run it with ``python -m benchmarks.coreset``; ``--help`` shows what can be left out. docs/benchmarks.md has figures.
+Run it with ``python -m benchmarks.coreset``; ``--help`` shows what can be left out. docs/measurements.md has figures.
 Everything has one thread, and seconds are the processor's: what else runs on the machine adds little to them.
 """
 

@@ -1,6 +1,6 @@
 """Gaussian process experts: speed and accuracy beside GPyTorch and scikit-learn; the center's arithmetic.
 
-Run it with ``python -m benchmarks.gp``; ``--help`` shows what can be chosen. docs/benchmarks.md has figures.
+Run it with ``python -m benchmarks.gp``; ``--help`` shows what can be chosen. docs/measurements.md has figures.
 Everything has one thread, and seconds are the processor's: what else runs on the machine adds little to them.
 """
 

@@ -146,7 +146,7 @@ def run_way(way: str, world: World) -> dict[str, Found]:
 
 
 def _ours(world: World) -> dict[str, Found]:
-    from benchmarks.gp_protocol import conversation_of, drive, sites_of, spent
+    from benchmarks.gp_protocol import learn, sites_of, spent
 
     sites, loaded = sites_of(world.config, world.parts), memory("VmRSS")
     found: dict[str, Found] = {}
@@ -154,8 +154,10 @@ def _ours(world: World) -> dict[str, Found]:
     outcome: Outcome | None = None
     for name, settings in OURS.items():
         earlier = outcome.model.arrays() if outcome else None
-        outcome, rounds = drive(conversation_of({**world.config, **settings}, earlier), sites)
-        learning, prediction = (Seconds(each.all, each.together, each.center) for each in spent(rounds))
+        driven = learn({**world.config, **settings}, sites, earlier)
+        outcome = driven.outcome
+        assert isinstance(outcome, Outcome)
+        learning, prediction = (Seconds(each.all, each.together, each.center) for each in spent(driven.rounds))
         learnt = learnt or learning
         assert outcome.queries is not None
         assert outcome.queries.y is not None

@@ -1,6 +1,6 @@
 """Residual: the fusion center's arithmetic, bytes of a round, accuracy beside pooled columns, rounds to converge.
 
-Run it with ``python -m benchmarks.residual``; ``--help`` shows what can be left out. docs/benchmarks.md has figures.
+Run it with ``python -m benchmarks.residual``; ``--help`` shows what can be left out. docs/measurements.md has figures.
 """
 
 from __future__ import annotations

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, cast
 from unittest import mock
 
 import numpy as np
 from jaxtyping import Float64
 from sklearn.ensemble import HistGradientBoostingRegressor
 
+from benchmarks.driver import config_of, sites_of, world
 from clients.data import read_table
 from clients.dispatch import handler_of
 from clients.residual.learner import Learner
@@ -44,21 +44,6 @@ CONVERGED = 0.01
 
 
 # -- learning without a wire ------------------------------------------------------------------------------------------
-
-
-@dataclass
-class Local:
-    """A party as the sites' handlers see one, which remembers in a mapping."""
-
-    shard: Columns
-    name: str
-    config: Mapping[str, Any] = field(default_factory=dict)
-    memory: dict[str, np.ndarray] = field(default_factory=dict)
-    simulated: bool = True
-
-    def rng_of(self, data: object) -> np.random.Generator:
-        """The same for every fit, as at a site."""
-        return np.random.default_rng([*self.name.encode()])
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,15 +93,18 @@ class Learnt:
 
 def learn(draw: Draw, rules: Rules, agent: str = "tree", min_leaf: int = 40) -> Learnt:
     """Carry a plan out with the sites' real handlers, in this process."""
-    names = tuple(f"site-{j:02d}" for j in range(draw.x.shape[1]))
-    order = Order(np.arange(len(draw.y)), agent, min_leaf, keep=False)
-    sites = {}
-    for j, name in enumerate(names):
-        local = Local(Columns(np.ascontiguousarray(draw.x[:, j : j + 1]), (name,)), name)
-        sites[name] = cast("Site", local)
-        Learner.begin(sites[name], order)
+    columns = [Columns(np.ascontiguousarray(draw.x[:, j : j + 1]), (f"x_{j}",)) for j in range(draw.x.shape[1])]
+    with world("residual", columns) as name:
+        return _learnt(
+            sites_of(config_of(name), len(columns)), draw, rules, Order(np.arange(len(draw.y)), agent, min_leaf)
+        )
+
+
+def _learnt(sites: Mapping[str, Site], draw: Draw, rules: Rules, order: Order) -> Learnt:
+    for site in sites.values():
+        Learner.begin(site, order)
     started = time.perf_counter()
-    plan = Plan(names, draw.y, len(draw.y) - draw.n_test, rules)
+    plan = Plan(tuple(sites), draw.y, len(draw.y) - draw.n_test, rules)
     iterations = asks = down = up = 0
     while asked := plan.asks():
         answers = {name: handler_of(type(ask))(ask, sites[name]) for name, ask in asked.items()}

@@ -1,6 +1,6 @@
 """A round that does nothing, in Flower's simulation: our base class beside Flower's own FedAvg.
 
-Run it with ``python -m benchmarks.rounds``; docs/benchmarks.md has a run's figures.
+Run it with ``python -m benchmarks.rounds``; docs/measurements.md has a run's figures.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """SEC: the exchange of L models on L shards beside a double loop of ``predict``, its growth with L, and landmarks.
 
-Run it with ``python -m benchmarks.sec``; ``--help`` shows what can be left out. docs/benchmarks.md has the figures.
+Run it with ``python -m benchmarks.sec``; ``--help`` shows what can be left out. docs/measurements.md has the figures.
 """
 
 from __future__ import annotations

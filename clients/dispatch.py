@@ -62,11 +62,14 @@ def _answered(message: Message, context: Context, alone: ExitStack) -> RecordDic
     site: Site | None = None
     try:
         from clients.pledges import one_at_a_time
+        from clients.prediction import as_it_is_asked, as_it_learnt
         from clients.site import Site, ledger_of, own_directory, private_files, site_name
 
         private_files(context)
+        context = as_it_learnt(context)
         name = site_name(context)
         ask = read_ask(message.content)
+        context = as_it_is_asked(context, ask)
         number = ask.round
         alone.enter_context(one_at_a_time(own_directory(context), context.run_id))
         site = Site.open(name, context, ask)

@@ -36,7 +36,8 @@ def ensemble_from_table(table: Table, config: Mapping[str, object], n_classes: i
     config : Mapping
         ``classes`` and ``clusters``: names and globs (default ``class_*`` and ``cluster_*``; empty for none);
         ``truth``: the column of known classes, empty cells where unknown; ``id``: the column that names the
-        instances. The last two are no models, whatever the globs say.
+        instances. The last two are no models, whatever the globs say. ``from``: the run predicts, and `truth` need not
+        be there.
     n_classes : int or None
         Number of classes where the run fixes it; None or 0: not fixed.
 
@@ -51,6 +52,8 @@ def ensemble_from_table(table: Table, config: Mapping[str, object], n_classes: i
         If there is no model, a column is no labels, or two rows are named alike.
     """
     truth, entity = setting(config, "truth"), setting(config, "id")
+    if setting(config, "from") and truth not in table.columns:
+        truth = ""  # what the run has learnt with was known; of new instances it seldom is
     roles = {name for name in (truth, entity) if name}
     patterns = setting(config, "classes", DEFAULT_CLASSES), setting(config, "clusters", DEFAULT_CLUSTERS)
     classes, clusters = (_model_columns(table, pattern, roles) for pattern in patterns)

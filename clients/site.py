@@ -21,6 +21,7 @@ from clients.policy import FEWEST_ROWS, Policy, policy_of
 from clients.secrets import Secrets, turns_in
 from clients.shards import cell_settings, is_simulated, own_data, party_name, shard
 from consilience.durable import replacing
+from consilience.prediction import PREDICT
 from protocols.faults import Fault, SiteFault, usable_name
 from protocols.message import Ask
 
@@ -84,7 +85,9 @@ def _partition(node_config: Mapping[str, Any]) -> tuple[int, int]:
 
 
 def results_name(config: Mapping[str, Any]) -> str:
-    """Name of a run's results: its scenario, or the protocol that runs on the parties' own data."""
+    """Name of a run's results: its scenario, the protocol that runs on the parties' own data, or that it predicts."""
+    if config.get("from"):
+        return PREDICT
     return f"{config['protocol']}-own-data" if config.get("protocol") else str(config["scenario"])
 
 

@@ -195,6 +195,7 @@ def up(
     """Start a SuperLink and a SuperNode for every site's file on this machine; Ctrl-C ends them all."""
     from consilience.certificates import CertificateError
     from consilience.up import federation, make_parties
+    from protocols import PROTOCOLS
 
     try:
         own_keys = (_OF_ALL_PROTOCOLS, *_NODE_KEYS.values())
@@ -212,7 +213,7 @@ def up(
                     outcome = launch.run(plan, started.env, show)
             else:
                 typer.echo(f"\nto start a run, type in another terminal:\n\n{started.how_to_run(settings)}\n")
-                typer.echo(f"PROTOCOL is {', '.join(_NODE_KEYS)}. Ctrl-C here ends all.")
+                typer.echo(f"PROTOCOL is {', '.join(PROTOCOLS)}. Ctrl-C here ends all.")
                 started.watch()
     except launch.Interrupted as interrupt:
         if plan:
@@ -279,7 +280,7 @@ def check(
     if protocol not in PROTOCOLS:
         _fail(f"no check for protocol {protocol!r}; there is: {', '.join(PROTOCOLS)}", _USAGE)
     try:
-        keys, of_the_node = declared(), {**_OF_ALL_PROTOCOLS, **_NODE_KEYS[protocol]}
+        keys, of_the_node = declared(), {**_OF_ALL_PROTOCOLS, **_NODE_KEYS.get(protocol, {})}
         given = parse(assignments or (), {**keys, **of_the_node})
         own = {key: value for key, value in given.items() if key in of_the_node}
         of_the_run = {key: value for key, value in given.items() if key not in of_the_node}
@@ -333,6 +334,42 @@ def compare_ledgers(
 
 
 @app.command()
+def predict(
+    results_dir: Annotated[Path, typer.Argument(help="OUTPUT-DIR/NAME/RUN-ID of a finished run of sec or coreset.")],
+    file: Annotated[str, typer.Argument(metavar="DATA", help="A CSV, Parquet or NPZ file of new rows.")],
+    output: Annotated[Path, typer.Option(metavar="FILE", help="Where the predictions go.")] = Path("predictions.csv"),
+    assignments: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="id, target or sensitive, where they differ from the run's."),
+    ] = None,
+    cluster: Annotated[int | None, typer.Option(help="sec: what this cluster predicts.")] = None,
+    learner: Annotated[str, typer.Option(help="sec: what this learner's cluster predicts.")] = "",
+    rule: Annotated[str, typer.Option(help="coreset: fair, nearest or points (docs/predict.md).")] = "",
+) -> None:
+    """Predict new rows by what the fusion center holds of a run; of other protocols say what to type instead."""
+    from clients.data import DataError
+    from consilience.durable import encoded, replacing
+    from consilience.use import GIVEN, UseError, Wish, use
+    from server.results import ResultsError
+
+    keys = declared()
+    try:
+        given = parse(assignments or (), {key: keys[key] for key in GIVEN})
+    except SettingError as error:
+        _fail(str(error), _USAGE)
+    try:
+        found = use(results_dir, file, given, Wish(cluster, learner, rule))
+        with replacing(output.expanduser()) as temporary:
+            temporary.write_bytes(encoded(found.csv()))
+    except (DataError, ResultsError, UseError) as error:
+        _fail(str(error), 1)
+    except OSError as error:
+        _fail(f"{output} cannot be written: {error.strerror or error}", 1)
+    typer.echo("\n".join(found.lines))
+    typer.echo(f"predictions: {output.expanduser().absolute()}")
+
+
+@app.command()
 def show(
     results_dir: Annotated[Path, typer.Argument(help="OUTPUT-DIR/NAME/RUN-ID, the path that a run printed last.")],
 ) -> None:
@@ -345,6 +382,32 @@ def show(
         _fail(str(error), 1)
     typer.echo(render_table(report))
     typer.echo(f"results: {results_dir.expanduser().absolute()}")
+
+
+@app.command("compare")
+def compare_runs(
+    runs: Annotated[list[Path], typer.Argument(metavar="RUN RUN...", help="OUTPUT-DIR/NAME/RUN-ID of finished runs.")],
+    output: Annotated[Path, typer.Option(help="The page to write; one that is there is replaced.")] = Path(
+        "compare.html"
+    ),
+) -> None:
+    """Put several runs side by side: a table here, and one page with their answers, metrics, cost and figures."""
+    from consilience.durable import encoded, replacing, write_file
+    from server.compare import compare_html, open_runs, render_comparison
+    from server.results import ResultsError
+
+    try:
+        found = open_runs(runs)
+    except ResultsError as error:
+        _fail(str(error), 1)
+    page = output.expanduser().absolute()
+    try:
+        with replacing(page) as temporary:
+            write_file(temporary, [encoded(compare_html(found))])
+    except OSError as error:
+        _fail(f"the page {page} cannot be written: {error.strerror}; name another --output", 1)
+    typer.echo(render_comparison(found))
+    typer.echo(f"page: {page}")
 
 
 def _console() -> Console:

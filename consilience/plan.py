@@ -5,10 +5,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from consilience.prediction import PREDICT, read_report, resolved
 from consilience.settings import SettingError, Value, declared, parse
 
 _PATHS = (
-    *("data", "labels", "align-key-file", "output-dir", "resume-from"),
+    *("data", "from", "labels", "align-key-file", "output-dir", "resume-from"),
     *("gp.model", "gp.queries", "residual.model", "sec.join"),
 )
 
@@ -91,6 +92,8 @@ def _absolute(settings: Mapping[str, Value]) -> dict[str, Value]:
 
 
 def _sites(settings: Mapping[str, Value], default_scenario: str, wanted: int | None) -> int:
+    if settings.get("scenario") == PREDICT:
+        return _sites_that_predict(settings, wanted)
     if not settings.get("protocol"):
         # A scenario may read a file of its own from `data`; data alone say nothing of what to do with them.
         if settings.get("data") and "scenario" not in settings:
@@ -101,6 +104,21 @@ def _sites(settings: Mapping[str, Value], default_scenario: str, wanted: int | N
     if not settings.get("data"):
         raise SettingError("--protocol needs --data beside it: a folder with one file for every site")
     return _party_sites(Path(str(settings["data"])), wanted)
+
+
+def _sites_that_predict(settings: Mapping[str, Value], wanted: int | None) -> int:
+    """As many as have new rows; of `gp`, where the rows are those of then, as many as had them."""
+    config = resolved({**declared(), **settings})
+    if config["protocol"] and not config["data"]:
+        if config["gp.model"]:
+            raise SettingError(
+                f"the sites of {settings['from']} were real, and their rows are not here; predict between them, with"
+                " flwr run"
+            )
+        raise SettingError("a prediction needs --data: a folder with one file for every site, of its new rows")
+    if config["protocol"]:
+        return _party_sites(Path(str(config["data"])), wanted)
+    return _scenario_sites(str(config["scenario"]), wanted or len(read_report(str(config["from"]))["sites"]))
 
 
 def _scenario_sites(name: str, wanted: int | None) -> int:

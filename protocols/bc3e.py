@@ -7,6 +7,7 @@ then lives at the fusion center, or "own" when one site alone holds it, and its 
 - Row distribution: all instances private, all clusterings common. Only `EStep` / `Statistics` cross in a round.
 - Column distribution: all instances shared, all clusterings own.
 - Arbitrary distribution: any mixture of these.
+- Prediction, of a run in the row distribution: `Predict` / `Predicted`, one round, and nothing but counts goes up.
 
 What that reveals: the column sums of `Statistics.mass` are the exact histogram of the site's cluster labels, and `n`
 its number of instances (row). Votes plus responsibilities of every shared instance (column, arbitrary) give a site's
@@ -205,6 +206,37 @@ class Tally(Payload):
     methods: tuple[str, ...]
     correct: Int64[np.ndarray, "methods"]
     total: Int64[np.ndarray, "methods"]
+
+
+@dataclass(frozen=True)
+class Predicted(Payload):
+    """Up, once, in a run that predicts: how many instances were told their class; the rest as in `Tally`."""
+
+    instances: int
+    methods: tuple[str, ...]
+    correct: Int64[np.ndarray, "methods"]
+    total: Int64[np.ndarray, "methods"]
+
+
+@dataclass(frozen=True)
+class Predict(Payload, answer=Predicted):
+    """Down, once, in a run that predicts: tell new instances their class by what an earlier run has learnt.
+
+    Attributes
+    ----------
+    alpha : ndarray
+        ``(k,)``.
+    clusterings : tuple of str
+        Names of all clusterings of that run, and in `beta` their tables ``(k, k_m)``.
+    tolerance, max_sweeps :
+        Of the E-step, as in `EStep`.
+    """
+
+    alpha: Float64[np.ndarray, "k"]
+    clusterings: tuple[str, ...]
+    beta: tuple[Float64[np.ndarray, "k _"], ...]
+    tolerance: float
+    max_sweeps: int
 
 
 @dataclass(frozen=True)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from numerics.columns import Outcomes
 from numerics.measurements import Queries
+from protocols import PROTOCOLS
 
 Config = Mapping[str, bool | int | float | str]
 """Run configuration, checked by `server.config`."""
@@ -168,8 +170,8 @@ def register(scenario: Scenario) -> Scenario:
 
 def scenarios() -> dict[str, Scenario]:
     """All scenarios by name, in the order of their names."""
-    from scenarios import bc3e, coreset, gp, residual, sec  # noqa: F401  (register their scenarios on import)
-
+    for protocol in PROTOCOLS:
+        importlib.import_module(f"scenarios.{protocol}")  # registers its scenarios
     return dict(sorted(_SCENARIOS.items()))
 
 

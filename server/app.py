@@ -18,14 +18,19 @@ from clients.data.outcomes import center_outcomes
 from clients.data.testset import center_columns, center_queries
 from clients.shards import party_name
 from clients.site import results_name
-from consilience.settings import declared, to_toml
+from consilience.prediction import PredictionError, resolved
+from consilience.settings import declared
 from numerics.columns import Outcomes
 from numerics.measurements import Queries
 from scenarios.registry import Cell, Scenario, ScenarioError, chosen_cells, find
+from server.answers import differences
+from server.asked import asked as what_was_asked
 from server.config import Config, ConfigError, check_sums, checked
-from server.earlier import clustering_to_join, ensemble_to_use, experts_to_ask
+from server.earlier import classes_to_tell, clustering_to_join, ensemble_to_use, experts_to_ask
 from server.evaluation import Evaluation, evaluate
-from server.report import figures, ledger_summary
+from server.figures import figures
+from server.repeat import consilience_command, flwr_command
+from server.report import ledger_summary
 from server.results import Report, ResultsDirectory, ResultsError, versions
 from strategies.checkpoint import Checkpoint, CheckpointError
 from strategies.fusion import MEGABYTE, FusionResult, FusionStrategy, Reference, connected_nodes
@@ -36,11 +41,18 @@ logger = logging.getLogger("flwr")
 
 app = ServerApp()
 
-REFUSALS = (CheckpointError, ConfigError, DataError, FusionError, ResultsError, ScenarioError)
+REFUSALS = (CheckpointError, ConfigError, DataError, FusionError, PredictionError, ResultsError, ScenarioError)
 """What a user can mend: shown as one line."""
 
-_EARLIER = {"gp": experts_to_ask, "residual": ensemble_to_use, "sec": clustering_to_join}
+_EARLIER = {
+    "bc3e": classes_to_tell,
+    "gp": experts_to_ask,
+    "residual": ensemble_to_use,
+    "sec": clustering_to_join,
+}
 """By protocol, what reads an earlier run's results that this one goes on from."""
+
+_LEAST = "coreset.min-weight"
 
 _NOT_OF_THE_RUN = {"max-payload-mb", "min-sites", "output-dir", "resume-from", "round-timeout"}
 """Keys that a resumed run may change: they do not touch the result."""
@@ -63,13 +75,14 @@ def main(grid: Grid, context: Context) -> None:
 
 def run(grid: Grid, context: Context) -> Path:
     """Run to the end and return the absolute path of the results directory."""
-    config = checked(context.run_config)
+    asked = checked(context.run_config)
+    config = checked(resolved(asked))
     scenario = None if config["protocol"] else find(str(config["scenario"]))
     if scenario is None and config["cells"]:
         raise ConfigError("cells are rows of a scenario's table, and own data have none: leave it out")
     protocol = str(config["protocol"]) if scenario is None else scenario.protocol
     check_sums(config, protocol)
-    n_sites = _number_of_sites(grid, config, scenario)
+    n_sites = _number_of_sites(grid, config, asked, scenario)
 
     directory = ResultsDirectory.open(str(config["output-dir"]), results_name(config), context.run_id)
     started = False
@@ -99,7 +112,7 @@ def run(grid: Grid, context: Context) -> Path:
         _leave(directory, started=started)
         raise
     evaluation = evaluate(config, scenario, strategy, result.outcomes, result.ledger)
-    report = _report(config, scenario, protocol, strategy, result, evaluation)
+    report = _report(config, asked, scenario, protocol, strategy, result, evaluation)
     drawn = figures(report, evaluation.arrays)
     return directory.finish(report, evaluation.arrays, result.ledger, drawn, evaluation.files)
 
@@ -195,8 +208,8 @@ def _leave(directory: ResultsDirectory, *, started: bool) -> None:
             directory.partial.parent.rmdir()  # if it was made for this run
 
 
-def _number_of_sites(grid: Grid, config: Config, scenario: Scenario | None) -> int:
-    """How many sites are connected, if that is a number the run can do with."""
+def _number_of_sites(grid: Grid, config: Config, asked: Config, scenario: Scenario | None) -> int:
+    """How many sites are connected, if that is a number the run can do with; `asked`: the configuration as typed."""
     wanted = int(config["min-sites"])
     nodes = connected_nodes(grid, wanted, float(config["round-timeout"]))
     if scenario is None:
@@ -208,20 +221,10 @@ def _number_of_sites(grid: Grid, config: Config, scenario: Scenario | None) -> i
     else:
         needed, subject = scenario.sites, f"{scenario.name} has"
     if nodes != needed:
-        raise ScenarioError(f"{subject} {needed} sites, the federation has {nodes}; type: {_command(config, needed)}")
+        raise ScenarioError(
+            f"{subject} {needed} sites, the federation has {nodes}; type: {flwr_command(asked, needed)}"
+        )
     return nodes
-
-
-def _command(config: Config, n_sites: int) -> str:
-    """What to type to do this run (again)."""
-    defaults = declared()
-    changed = {
-        key: value
-        for key, value in config.items()
-        if key in defaults and value != defaults[key] and key != "resume-from"
-    }
-    settings = "".join(f" --run-config '{to_toml({key: value})}'" for key, value in changed.items())
-    return f"flwr run . --stream{settings} --federation-config 'num-supernodes={n_sites} client-resources-num-cpus=1'"
 
 
 # -- the report -------------------------------------------------------------------------------------------------------
@@ -229,6 +232,7 @@ def _command(config: Config, n_sites: int) -> str:
 
 def _report(
     config: Config,
+    asked: Config,
     scenario: Scenario | None,
     protocol: str,
     strategy: FusionStrategy,
@@ -249,14 +253,30 @@ def _report(
         published=dict(scenario.published) if scenario else {},
         table=evaluation.table,
         ledger=ledger_summary(result.ledger),
-        versions=versions(),
+        versions=versions(protocol),
         missing=missing,
         notes=[*evaluation.notes, *_rebuilt(result)],
         config=dict(config),
-        command=_command(config, len(result.sites)),
+        command=flwr_command(asked, len(result.sites)),
         convergence=result.convergence,
         session=strategy.session,
+        asked=_question(config, scenario, protocol, result, evaluation),
+        differences=differences(protocol, evaluation.metrics, evaluation.arrays),
+        shorthand=consilience_command(asked, len(result.sites)),
     )
+
+
+def _question(
+    config: Config, scenario: Scenario | None, protocol: str, result: FusionResult, evaluation: Evaluation
+) -> dict[str, str]:
+    """What the page says first, of the settings that let most of the sites' data be seen."""
+    about = f"{scenario.summary}. Source: {scenario.source}." if scenario else ""
+    cells = [cell.settings for cell in chosen_cells(scenario, config)] if scenario else []
+    least = min((int(cell.get(_LEAST, config[_LEAST])) for cell in cells), default=int(config[_LEAST]))
+    arrays = evaluation.arrays
+    at_center = str(arrays["holder"]) == "" if "holder" in arrays else "prediction" in arrays
+    payloads = {line["payload"] for line in result.ledger}
+    return what_was_asked(protocol, {**config, _LEAST: least}, len(result.sites), about, payloads, at_center)
 
 
 def _rebuilt(result: FusionResult) -> list[str]:

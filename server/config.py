@@ -62,13 +62,16 @@ _NOT_NEGATIVE: dict[str, Any] = {"allowed": "0 or greater", "test": lambda value
 _AT_LEAST_1: dict[str, Any] = {"allowed": "1 or greater", "test": lambda value: value >= 1}
 
 KEYS: dict[str, Key] = {
-    "scenario": Key(str, "named world to run (consilience list)"),
+    "scenario": Key(
+        str, "named world to run (consilience list), or predict: use the result that from names on new data"
+    ),
     "seed": Key(int, "seed of everything random", **_NOT_NEGATIVE),
     "repetitions": Key(
         int, "draws of the scenario, worked on in the same rounds", "from 1 to 1000", lambda value: 1 <= value <= 1000
     ),
     "cells": Key(str, "scenario that is a table: only the rows with these labels, e.g. 'p=5 SNR=16'"),
     "output-dir": Key(str, "where results directories go", "not empty", bool),
+    "from": Key(str, "scenario=predict: results directory of the run whose result is used on new data"),
     "resume-from": Key(str, "results directory of an interrupted run to go on with"),
     "min-sites": Key(int, "sites that must be connected at the start and answer every round", **_AT_LEAST_1),
     "round-timeout": Key(float, "seconds to wait for a round's answers", **_POSITIVE),

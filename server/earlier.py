@@ -8,14 +8,16 @@ import numpy as np
 from jaxtyping import Shaped
 
 from server.config import Config
-from server.results import ResultsError, load
+from server.results import Report, ResultsError, load
 from strategies.sec import Settings
+
+Arrays = dict[str, Shaped[np.ndarray, "..."]]
 
 _MUST_AGREE = ("standardize", "reference", "combine")
 """Settings without which models or errors of the two runs could not be compared."""
 
 
-def clustering_to_join(config: Config) -> dict[str, Shaped[np.ndarray, "..."]]:
+def clustering_to_join(config: Config) -> Arrays:
     """Arrays of the run that `sec.join` names; empty where it names none.
 
     Raises
@@ -26,9 +28,7 @@ def clustering_to_join(config: Config) -> dict[str, Shaped[np.ndarray, "..."]]:
     path = str(config["sec.join"]).strip()
     if not path:
         return {}
-    report, arrays = load(Path(path).expanduser())
-    if report.protocol != "sec":
-        raise ResultsError(f"sec.join: {path} are results of {report.protocol}, not of sec")
+    report, arrays = _results_of(path, "sec.join", "sec")
     if "cells_n_clusters" in arrays:
         raise ResultsError(f"sec.join: {path} is a scenario's table, of many clusterings; join a run that has one")
     for name in _MUST_AGREE:
@@ -40,8 +40,8 @@ def clustering_to_join(config: Config) -> dict[str, Shaped[np.ndarray, "..."]]:
     return dict(arrays)
 
 
-def experts_to_ask(config: Config) -> dict[str, Shaped[np.ndarray, "..."]]:
-    """Arrays of the run whose experts `gp.model` wants to predict; empty where it names none.
+def experts_to_ask(config: Config) -> Arrays:
+    """Arrays of the run whose experts `gp.model`, or `from`, wants to predict; empty where it names none.
 
     Raises
     ------
@@ -51,16 +51,17 @@ def experts_to_ask(config: Config) -> dict[str, Shaped[np.ndarray, "..."]]:
     path = str(config["gp.model"]).strip()
     if not path:
         return {}
-    report, arrays = load(Path(path).expanduser())
-    if report.protocol != "gp":
-        raise ResultsError(f"gp.model: {path} are results of {report.protocol}, not of gp")
+    key = _key(config, "gp.model")
+    _, arrays = _results_of(path, key, "gp")
     if len(arrays.get("cells_log_likelihood", ())) > 1:
-        raise ResultsError(f"gp.model: {path} is a scenario's table, of many models; name a run that has one")
+        raise ResultsError(f"{key}: {path} is a scenario's table, of many models; name a run that has one")
     return dict(arrays)
 
 
-def ensemble_to_use(config: Config) -> dict[str, Shaped[np.ndarray, "..."]]:
-    """Arrays of the run whose agents `residual.model` wants to predict, and its ``session``; empty where none is named.
+def ensemble_to_use(config: Config) -> Arrays:
+    """Arrays of the run whose agents `residual.model`, or `from`, wants to predict, and its ``session``.
+
+    Empty where none is named.
 
     Raises
     ------
@@ -70,13 +71,47 @@ def ensemble_to_use(config: Config) -> dict[str, Shaped[np.ndarray, "..."]]:
     path = str(config["residual.model"]).strip()
     if not path:
         return {}
+    key = _key(config, "residual.model")
     if not config["protocol"]:
-        raise ResultsError("residual.model: a scenario learns anew; give the parties' own data (protocol, data)")
+        raise ResultsError(f"{key}: a scenario learns anew; give the parties' own data (protocol, data)")
     if int(config["repetitions"]) > 1:
-        raise ResultsError("residual.model: there is one prediction of a row; leave repetitions out")
-    report, arrays = load(Path(path).expanduser())
-    if report.protocol != "residual":
-        raise ResultsError(f"residual.model: {path} are results of {report.protocol}, not of residual")
+        raise ResultsError(f"{key}: there is one prediction of a row; leave repetitions out")
+    report, arrays = _results_of(path, key, "residual")
     if "beta" not in arrays or not report.config.get("protocol"):
-        raise ResultsError(f"residual.model: of {path} no agent has kept a model; learn from the parties' own data")
+        raise ResultsError(f"{key}: of {path} no agent has kept a model; learn from the parties' own data")
     return {**arrays, "session": np.array(report.session)}
+
+
+def classes_to_tell(config: Config) -> Arrays:
+    """Arrays of the run of `bc3e` whose alpha and beta `from` wants new instances to be told by; empty: none is named.
+
+    Raises
+    ------
+    ResultsError
+        If there are no such results, they are of an earlier version, or some of their beta never left the sites.
+    """
+    path = str(config["from"]).strip()
+    if not path:
+        return {}
+    report, arrays = _results_of(path, "from", "bc3e")
+    distribution = report.config["bc3e.distribution"]
+    if distribution != "row":
+        raise ResultsError(
+            f"from: {path} was learnt with bc3e.distribution={distribution}, where sites share instances: what one site"
+            " has of a new one tells no class; run bc3e on the new instances, which learns them too"
+        )
+    if "clusterings" not in arrays:
+        raise ResultsError(f"from: {path} does not name its clusterings; run it again with this version")
+    return dict(arrays)
+
+
+def _key(config: Config, key: str) -> str:
+    """The key that the user has typed."""
+    return "from" if config["from"] else key
+
+
+def _results_of(path: str, key: str, protocol: str) -> tuple[Report, Arrays]:
+    report, arrays = load(Path(path).expanduser())
+    if report.protocol != protocol:
+        raise ResultsError(f"{key}: {path} are results of {report.protocol}, not of {protocol}")
+    return report, dict(arrays)

@@ -26,7 +26,8 @@ import numpy as np
 from jaxtyping import Shaped
 
 from consilience.durable import encoded, sync_directory, write_arrays, write_file
-from server.report import render_table, report_html
+from server.page import report_html
+from server.report import render_table
 
 __all__ = ["Report", "ResultsDirectory", "ResultsError", "load", "render_table", "versions"]
 
@@ -73,11 +74,19 @@ class Report:
     config : dict
         The run configuration that was used.
     command : str
-        The command that repeats the run.
+        The command of Flower that repeats the run.
     convergence : list of dict
         A row a round: ``round`` and the strategy's own measures, bytes and seconds.
     session : str
         Name under which the sites keep what they remember of the run: its id, or that of the run it went on from.
+    asked : dict
+        What was asked, in words: ``question``, ``data``, ``holds`` (who holds what), ``left`` (what left the sites) and
+        ``earlier`` (the run it goes on from); what does not apply is absent.
+    differences : dict
+        By metric that the answer's number is held against, ``difference``, ``relative`` and their standard errors
+        (`server.answers.differences`); empty with one repetition.
+    shorthand : str
+        The same command as `command` as ``consilience`` takes it; empty where real sites took part.
     """
 
     schema: int = SCHEMA
@@ -98,6 +107,9 @@ class Report:
     command: str = ""
     convergence: list[dict[str, Any]] = field(default_factory=list)
     session: str = ""
+    asked: dict[str, str] = field(default_factory=dict)
+    differences: dict[str, dict[str, float]] = field(default_factory=dict)
+    shorthand: str = ""
 
     def to_json(self) -> str:
         """The report as JSON text; equal reports give equal text, and every float is read back exactly.
@@ -117,7 +129,7 @@ class Report:
             name: _finite(f"published figure {name!r}", value) for name, value in self.published.items()
         }
         # Metrics are gathered as replies come in: sorted, their order tells nothing about it.
-        for name in ("metrics", "published", "versions", "missing", "config"):
+        for name in ("metrics", "published", "versions", "missing", "config", "differences"):
             content[name] = dict(sorted(content[name].items()))
         return json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
@@ -155,9 +167,11 @@ class Report:
 
 _JSON_TYPES: dict[str, tuple[type, ...]] = {
     **dict.fromkeys(("schema", "seed", "rounds"), (int,)),
-    **dict.fromkeys(("scenario", "protocol", "command", "session"), (str,)),
+    **dict.fromkeys(("scenario", "protocol", "command", "session", "shorthand"), (str,)),
     **dict.fromkeys(("sites", "table", "convergence", "notes"), (list,)),
-    **dict.fromkeys(("metrics", "published", "ledger", "versions", "missing", "config"), (dict,)),
+    **dict.fromkeys(
+        ("metrics", "published", "ledger", "versions", "missing", "config", "asked", "differences"), (dict,)
+    ),
     "seconds": (float, int),
 }
 
@@ -186,14 +200,25 @@ def _json_value(value: Any) -> Any:
     return str(value) if isinstance(value, Path) else value
 
 
-def versions() -> dict[str, str]:
-    """Version of Python, of consilience and of the packages that a result depends on."""
-    packages = ("flwr", "numpy", "scipy", "scikit-learn")
+def versions(protocol: str = "") -> dict[str, str]:
+    """Version of Python, of consilience, of the packages that a result of `protocol` depends on, and the platform."""
+    packages = ("flwr", "numpy", "scipy", "scikit-learn", *_PACKAGES.get(protocol, ()))
     return {
         "python": platform.python_version(),
         "consilience": _own_version(),
         **{name: _version(name) for name in packages},
+        "platform": _platform(),
     }
+
+
+_PACKAGES = {"coreset": ("ortools",), "gp": ("torch", "gpytorch")}
+"""By protocol, what its results depend on beside what all do."""
+
+
+@cache
+def _platform() -> str:
+    """System and machine, as ``Linux x86_64``: a kernel's build says more of the center than of the result."""
+    return f"{platform.system()} {platform.machine()}"
 
 
 @cache
@@ -333,7 +358,7 @@ class ResultsDirectory:
                 raise ResultsError(f"{name!r} cannot name a figure: take letters, digits, '-', '_' and '.'")
             write_file(folder / f"{name}.png", [image])
         sync_directory(folder)
-        write_file(self.partial / "report.html", [encoded(report_html(report, images))])
+        write_file(self.partial / "report.html", [encoded(report_html(report, images, arrays))])
         write_file(self.partial / "report.json", [encoded(text)])
         sync_directory(self.partial)
 

@@ -16,7 +16,11 @@ from flwr.supercore.task_identity import TaskIdentity
 
 from clients.app import app as client_app
 from consilience.settings import declared
+from protocols import PROTOCOLS
+from scenarios.registry import scenarios
 from server import app as server_app
+from server.meanings import meaning
+from server.results import load
 
 Tamper = Callable[[int, int, Message], Message | None]
 """``tamper(place, round, reply)``: what arrives of a site's reply; None: nothing does."""
@@ -133,4 +137,15 @@ def run(
     configs = simulated(nodes) if isinstance(nodes, int) else nodes
     grid = InProcessGrid(configs, run_config, run_id, **options)
     context = Context(run_id, 0, {}, RecordDict(), run_config)
-    return server_app.run(grid, context), grid
+    path = server_app.run(grid, context)
+    assert not (unknown := undescribed(path)), f"server/meanings.py has no words for {unknown}"
+    return path, grid
+
+
+def undescribed(path: Path) -> list[str]:
+    """Metrics that the page would have no words for, of own data and of scenarios that no test made."""
+    report, _ = load(path)
+    scenario = scenarios().get(report.scenario)
+    made_here = scenario is not None and scenario.baselines.__module__.startswith("tests.")
+    ours = report.protocol in PROTOCOLS and not made_here
+    return [name for name in report.metrics if ours and not name.endswith("_se") and meaning(name) is None]

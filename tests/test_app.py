@@ -124,7 +124,7 @@ def test_a_wrong_number_of_sites_is_answered_by_the_command_to_type(
         run(config(tmp_path, scenario="fixed", seed=5), 2)
     told = str(refused.value)
     assert told.startswith("fixed has 4 sites, the federation has 2; type: flwr run . --stream ")
-    assert """--run-config 'scenario="fixed"' --run-config 'seed=5'""" in told
+    assert """--run-config 'scenario="fixed"' --run-config seed=5 """ in told
     assert told.endswith("--federation-config 'num-supernodes=4 client-resources-num-cpus=1'")
     assert nothing_left(tmp_path)
 
@@ -243,7 +243,7 @@ def spoil(frame: pd.DataFrame, kind: str) -> pd.DataFrame:
     if kind in ("text", "infinity", "label", "name"):
         column = "patient" if kind == "name" else "class_b"
         cells: list[Any] = list(frame[column])
-        cells[4] = {"text": "secret", "infinity": "inf", "label": -3, "name": cells[2]}[kind]
+        cells[4] = {"text": "sesame", "infinity": "inf", "label": -3, "name": cells[2]}[kind]
         return frame.assign(**{column: cells})
     if kind == "no name":
         frame.loc[4, "patient"] = None
@@ -255,7 +255,7 @@ def spoil(frame: pd.DataFrame, kind: str) -> pd.DataFrame:
     ("kind", "fault", "told"),
     [
         ("missing column", Fault.MISSING_COLUMN, "{file}: there is no column 'diagnosis'; it has "),
-        ("text", Fault.NOT_NUMERIC, "{file}, line 6, column 'class_b': 'secret' is text where a number belongs"),
+        ("text", Fault.NOT_NUMERIC, "{file}, line 6, column 'class_b': 'sesame' is text where a number belongs"),
         ("infinity", Fault.NOT_FINITE, "{file}, line 6, column 'class_b': is infinite"),
         ("label", Fault.LABEL_OUT_OF_RANGE, "{file}, line 6, column 'class_b': -3 is not a label"),
         ("name", Fault.DUPLICATE_ENTITY, "{file}, line 6, column 'patient': "),
@@ -279,7 +279,7 @@ def test_a_bad_file_is_told_at_the_site_and_the_others_go_on(
     assert not (path / "sites" / "south" / "theta.csv").exists()
     for written in path.rglob("*"):
         if written.is_file() and "south" not in written.parts:
-            assert b"secret" not in written.read_bytes()
+            assert b"sesame" not in written.read_bytes()
     others = tmp_path / "others"
     others.mkdir()
     for name in ("north", "west"):

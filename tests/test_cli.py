@@ -167,7 +167,7 @@ def test_the_staged_app_is_one_that_flower_accepts_and_holds_code_only(tmp_path)
     stage_app(tmp_path)
     assert {path.name for path in tmp_path.iterdir()} == {*PACKAGES, "pyproject.toml", "LICENSE"}
     assert not list(tmp_path.rglob("__pycache__"))
-    assert len(build_fab_from_disk(tmp_path)) < 2_000_000
+    assert len(build_fab_from_disk(tmp_path)) < 5_000_000  # half of what Flower accepts
 
 
 @pytest.mark.parametrize("status", ["finished:completed", "finished:failed", "running"])

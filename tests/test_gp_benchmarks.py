@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from benchmarks import gp, gp_peers, gp_ways
-from benchmarks.gp_protocol import Round, conversation_of, drive, sites_of, spent
+from benchmarks.driver import Round
+from benchmarks.gp_protocol import learn, sites_of, spent
 from numerics.gp.kernels import kernel_of
 from numerics.gp.rules import aggregate
 from numerics.gp.scores import smse
@@ -44,10 +45,10 @@ def test_the_protocol_is_measured_once_for_all_its_ways() -> None:
 
 def test_seconds_of_rounds_add_up() -> None:
     rounds = [
-        Round(False, 1.0, (2.0, 3.0)),
-        Round(False, 0.5, (4.0, 1.0)),
-        Round(True, 0.25, (1.0,)),
-        Round(True, 2, ()),
+        Round(1.0, (2.0, 3.0)),
+        Round(0.5, (4.0, 1.0)),
+        Round(0.25, (1.0,), frozenset({"gp.Predict"})),
+        Round(2),
     ]
     learning, prediction = spent(rounds)
     assert (learning.center, learning.sites, learning.slowest) == (1.5, 10, 7)
@@ -57,7 +58,7 @@ def test_seconds_of_rounds_add_up() -> None:
 def test_one_site_predicts_as_the_full_process_with_its_hyperparameters() -> None:
     """What is timed is what the protocol promises: one expert is the Gaussian process of all rows."""
     world = replace(WORLD, parts=1, experts=1)
-    outcome, _ = drive(conversation_of(world.config), sites_of(world.config, 1))
+    outcome = learn(world.config, sites_of(world.config, 1)).outcome
     theta, units = outcome.model.fit.theta, outcome.model.federation.units
     shard = next(iter(sites_of(world.config, 1).values())).shard
     assert outcome.queries is not None

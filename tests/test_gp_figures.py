@@ -5,19 +5,20 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from server.figures import alt_text, figures
+from server.figures import alt_text, caption, figures
 from server.figures.gp.answers import observed, standardised
 from server.figures.gp.experts import Plane
 from server.figures.gp.model import lengths_of
 from server.figures.gp.shown import MOST_POINTS, sample
-from server.report import answer
 from server.results import Report
 from tests.drawn import PNG, assert_drawn
+from tests.parties_gp import own, points, predict, write_files, write_world
 
 RUN = ["predictions", "calibration", "experts", "fit", "inputs"]
 FIT: list[dict[str, Any]] = [
@@ -125,7 +126,7 @@ def table(rows: list[dict[str, Any]]) -> tuple[Report, dict[str, np.ndarray]]:
 
 
 def test_a_run_shows_its_predictions_and_what_it_has_learnt() -> None:
-    assert_drawn(make(), predicted(), RUN)
+    assert_drawn(make(), predicted(), RUN, twice=True)
 
 
 def test_of_one_input_the_curve_and_the_reach_of_every_expert_are_shown() -> None:
@@ -138,8 +139,8 @@ def test_without_measured_outputs_there_is_nothing_to_check(d: int) -> None:
     metrics = {"log_likelihood": -0.45, "n_queries": 60.0, "noise": 0.2}
     drawn = [first, place, "fit", *(["inputs"] if d > 1 else [])]
     drawn_once(make(metrics=metrics), predicted(d=d, outputs=None), drawn)
-    assert "nothing was measured there" in alt_text(make(metrics=metrics), "deviations")
-    assert "measured" not in alt_text(make(metrics=metrics), "curve")
+    assert "Nothing was measured there" in caption(make(metrics=metrics), "deviations")
+    assert "measured" not in caption(make(metrics=metrics), "curve") + alt_text(make(metrics=metrics), "curve")
 
 
 def test_without_query_points_what_was_learnt_is_shown() -> None:
@@ -147,7 +148,7 @@ def test_without_query_points_what_was_learnt_is_shown() -> None:
     report = make(metrics={"log_likelihood": -0.45})
     drawn_once(report, only(predicted(), *left), ["experts", "fit", "inputs"])
     drawn_once(report, only(predicted(d=1), *left), ["reach", "fit"])
-    assert "query points" not in alt_text(report, "experts") + alt_text(report, "reach")
+    assert "query points" not in caption(report, "experts") + caption(report, "reach")
     assert figures(make(convergence=[], metrics={}), {}) == {}
 
 
@@ -180,9 +181,9 @@ def test_of_many_points_a_sample_is_drawn_and_said_to_be() -> None:
     report = make(metrics={**METRICS, "n_queries": 50_000.0})
     drawn_once(report, predicted(N=50_000), RUN)
     for name in ("predictions", "experts"):
-        assert "50,000 query points, of which 2,000 are drawn" in alt_text(report, name)
-    assert "50,000 measured outputs" in alt_text(report, "calibration"), "all of them count"
-    assert "drawn" not in alt_text(report, "calibration")
+        assert "50,000 query points, of which 2,000 are drawn" in caption(report, name)
+    assert "50,000 measured outputs" in caption(report, "calibration"), "all of them count"
+    assert "drawn" not in caption(report, "calibration")
 
 
 def test_what_is_drawn_of_the_experts_depends_on_their_rows_and_on_who_was_chosen_first() -> None:
@@ -257,7 +258,7 @@ def test_a_kernel_without_lengths_has_no_figure_of_them() -> None:
 
 
 def test_inputs_that_hardly_matter_are_beyond_a_line() -> None:
-    assert "beyond 100 hardly matters" in alt_text(make(), "inputs")
+    assert "beyond 100 one hardly matters" in caption(make(), "inputs")
     arrays = predicted(theta=np.log([0.5, 2.0, 1e4, 1.0, 0.2]))
     assert_drawn(make(convergence=[]), only(arrays, *LENGTHS), ["inputs"])
 
@@ -288,38 +289,63 @@ def test_a_run_that_fitted_nothing_has_no_fit() -> None:
 
 
 def test_texts_give_sizes_and_what_was_found() -> None:
-    report = make()
+    report, arrays = make(metrics={**METRICS, "n_experts": 4.0, "n_rows": 126.0}), predicted()
     assert alt_text(report, "predictions") == (
-        "Predicted by measured output at 60 query points; bars are 95 % intervals of an observation; 94 % of the"
-        " measured outputs are in their 95 % interval; root mean squared error 3.744 in the output's unit; on the line"
-        " the prediction is what was measured."
+        "94 % of the measured outputs are in their 95 % interval; root mean squared error 3.744 in the output's unit."
     )
+    low, high = arrays["mean"].min(), arrays["mean"].max()
+    assert alt_text(report, "predictions", arrays).startswith(f"Predictions from {low:.4g} to {high:.4g}, with ")
     assert "52 % in the 50 % intervals, 81 % in the 80 % intervals" in alt_text(report, "calibration")
-    assert alt_text(report, "curve").startswith("Predicted mean over the one input, and the 99 % interval")
+    assert "Residuals have mean" in alt_text(report, "calibration", arrays)
     assert "99 % of the measured outputs are in their 99 % interval" in alt_text(report, "curve")
+    assert caption(report, "curve").startswith("Predicted mean over the one input and the 99 % interval")
     for name in ("experts", "reach"):
-        assert alt_text(report, name).endswith("30 to 33 rows an expert; 0 to 6 points answered by each.")
+        assert alt_text(report, name) == "4 experts of 30 to 33 rows; each answered 0 to 6 of the query points."
+        assert "4 experts, 126 rows, 2 sites" in caption(report, name)
+    assert alt_text(report, "inputs", arrays).startswith("Lengths, the shortest first: x0 0.368, x1 0.779, x2 1.65;")
     one = make(metrics={"n_queries": 1.0})
-    assert "at 1 query point;" in alt_text(one, "deviations")
+    assert "at 1 query point:" in caption(one, "deviations")
     twice = make(config={"repetitions": 2})
-    assert "60 query points of the first repetition" in alt_text(twice, "predictions")
+    assert "60 query points of the first repetition" in caption(twice, "predictions")
     assert "in their 95 % interval, on average over the repetitions" in alt_text(twice, "predictions")
 
 
-def test_a_figure_of_another_name_is_not_ours() -> None:
-    assert alt_text(make(), "unheard_of") == "Figure: unheard of."
-    assert alt_text(table(methods())[0], "unheard_of") == "Figure: unheard of."
-
-
-def test_the_answer_is_the_errors_and_the_coverage() -> None:
-    with_full = make(metrics={**METRICS, "smse_full": 0.0685}, published={"smse": 0.0724})
-    assert answer(with_full) == (
-        "Together, 2 sites reached a standardised mean squared error of 0.0674 in 6 rounds, against 0.0685 by one"
-        " Gaussian process of all rows; the paper reports 0.0724; mean standardised log loss -1.3502, share of outputs"
-        " in their 95 % intervals 0.94."
+def test_fewer_experts_are_drawn_where_they_were_tried() -> None:
+    tried = {
+        "tried_K": np.array([1, 2, 5]),
+        "tried_smse": np.array([0.2, 0.1, 0.05]),
+        "tried_msll": np.array([-0.5, -1.0, -1.5]),
+        "tried_points": np.array(60),
+    }
+    assert_drawn(make(convergence=[]), only({**predicted(), **tried}, *tried), ["fewer"])
+    assert alt_text(make(), "fewer", tried) == (
+        "SMSE / MSLL at 60 query points: 0.2 / -0.5 from 1 expert, 0.1 / -1 from 2 experts, 0.05 / -1.5 from 5 experts."
     )
-    assert "number of predictions of 60" in answer(make(metrics={"n_queries": 60.0, "log_likelihood": -0.4}))
-    assert "log likelihood per row of -0.4" in answer(make(metrics={"log_likelihood": -0.4, "n_rows": 50.0}))
+    assert "aggregation is rbcm" in caption(make(config={"gp.aggregation": "rbcm"}), "fewer")
+    assert figures(make(convergence=[]), {"tried_K": np.array([1])}) == {}
+
+
+@pytest.mark.parametrize("rule", ["npae", "rbcm"])
+def test_fewer_experts_score_what_a_run_with_so_many_does(tmp_path: Path, rule: str) -> None:
+    queries = points(20)
+    settings = {
+        "gp__queries": str(write_files(tmp_path / "center", {"queries": queries}) / "queries.csv"),
+        "gp__aggregation": rule,
+    }
+    folder = write_world(tmp_path / "world")
+    three, two = (predict(own(tmp_path / k, folder, gp__experts=k, **settings)) for k in ("3", "2"))
+    assert three.arrays["tried_K"].tolist() == [1, 2, 3]
+    assert three.arrays["tried_points"] == len(queries)
+    for metric in ("smse", "msll"):
+        for run in (three, two):
+            assert run.arrays[f"tried_{metric}"][-1] == pytest.approx(run.metrics[metric])
+        assert three.arrays[f"tried_{metric}"][:2] == pytest.approx(two.arrays[f"tried_{metric}"])
+
+
+def test_a_figure_of_another_name_is_not_ours() -> None:
+    for report in (make(), table(methods())[0]):
+        assert alt_text(report, "unheard_of") == "Figure: unheard of."
+        assert caption(report, "unheard_of") == "Unheard of."
 
 
 # -- a table ----------------------------------------------------------------------------------------------------------
@@ -338,9 +364,12 @@ def test_a_table_of_one_row_shows_its_run() -> None:
 def test_over_k_every_gate_is_a_curve_and_all_experts_a_line() -> None:
     rows = over_k(smse_full=0.0685, msll_full=-1.341)
     assert alt_text(table(rows)[0], "figure7") == (
-        "SMSE and MSLL over K (NPAE, M 10), less is better: KNN: 0.078 / -1.32 (K 2) to 0.071 / -1.39 (K 9);"
-        " Gaussian: 0.078 / -1.32 (K 2) to 0.071 / -1.39 (K 9); all experts: 0.07 / -1.4. Dotted is one process of all"
-        " rows, SMSE 0.0685, MSLL -1.34. The points of one K are set apart."
+        "SMSE and MSLL over K (NPAE, M 10): KNN: 0.078 / -1.32 (K 2) to 0.071 / -1.39 (K 9);"
+        " Gaussian: 0.078 / -1.32 (K 2) to 0.071 / -1.39 (K 9); all experts: 0.07 / -1.4. One process of all rows:"
+        " SMSE 0.0685, MSLL -1.34."
+    )
+    assert caption(table(rows)[0], "figure7").endswith(
+        "The dotted line is one process of all rows. The points of one K are set apart."
     )
     base = assert_drawn(*table(rows), ["figure7"])
     assert figures(*table(rows[1:])) != base, "the line of all experts"
@@ -349,9 +378,7 @@ def test_over_k_every_gate_is_a_curve_and_all_experts_a_line() -> None:
 
 def test_over_m_every_rule_is_a_curve() -> None:
     told = alt_text(table(over_m())[0], "figure2")
-    assert told.startswith(
-        "SMSE and MSLL over M (all experts), less is better: NPAE: 0.1 / -1 (M 5) to 0.1 / -1 (M 10)"
-    )
+    assert told.startswith("SMSE and MSLL over M (all experts): NPAE: 0.1 / -1 (M 5) to 0.1 / -1 (M 10)")
     assert "GRBCM: 0.15 / 4 (M 5)" in told
 
 
@@ -368,10 +395,9 @@ def test_methods_are_dots_beside_the_published() -> None:
     base = assert_drawn(*table(rows), ["table1"])
     assert figures(*table(methods(smse_se=0.004))) != base
     told = alt_text(table(rows)[0], "table1")
-    assert told.startswith(
-        "SMSE and MSLL (M 10), less is better: GPoE, all experts: 0.138 / -1.3; RBCM, KNN, K 6: 0.091"
-    )
-    assert told.endswith("Bars are standard errors. Crosses are the paper's figures.")
+    assert told.startswith("SMSE and MSLL (M 10): GPoE, all experts: 0.138 / -1.3; RBCM, KNN, K 6: 0.091")
+    assert "less is better: 4 rows of the table" in caption(table(rows)[0], "table1")
+    assert caption(table(rows)[0], "table1").endswith("Bars are standard errors. Crosses are the paper's figures.")
 
 
 def test_shares_of_experts_are_told_as_they_are() -> None:

@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from server.figures import alt_text, figures
+from server.figures import alt_text, caption, figures
 from server.results import Report
 from tests.drawn import assert_drawn
 
+RUN = ["curves", "power", "coefficients"]
 ALGORITHMS = ("average", "meta-linear", "sip", "greedy", "parallel p=1")
 
 
@@ -75,24 +76,24 @@ def height(image: bytes) -> int:
 
 
 def test_a_run_shows_its_errors_and_its_powers() -> None:
-    sums = {"curve_power_relevant": falling(), "curve_power_irrelevant": falling() / 9}
+    sums: dict[str, Any] = {"curve_power_relevant": falling(), "curve_power_irrelevant": falling() / 9}
     report = make(metrics={"test_mse": 0.1, "iterations": 12.0})
-    assert_drawn(report, learnt(), ["curves", "power"])
-    assert_drawn(report, learnt(**sums), ["curves", "power", "relevance"])
+    assert_drawn(report, learnt(), RUN, twice=True)
+    assert_drawn(report, learnt(**sums), [*RUN, "relevance"])
 
 
 def test_a_table_of_one_row_shows_its_run() -> None:
-    assert_drawn(*table(algorithms()[:1]), ["curves", "power"])
+    assert_drawn(*table(algorithms()[:1]), RUN)
 
 
 def test_rows_that_are_no_settings_are_no_comparison() -> None:
     """Such as a table of the agents of one run."""
     report = make(metrics={"test_mse": 0.1}, table=[{"agent": "a", "beta": 1.0}, {"agent": "b", "beta": 0.5}])
-    assert_drawn(report, learnt(), ["curves", "power"])
+    assert_drawn(report, learnt(), RUN)
 
 
-def test_a_run_of_one_iteration_or_none_has_no_figures() -> None:
-    assert figures(make(metrics={"test_mse": 0.1}), learnt(1)) == {}
+def test_a_run_of_one_iteration_or_none_has_no_curves() -> None:
+    assert_drawn(make(metrics={"test_mse": 0.1}), learnt(1), ["coefficients"])
     assert figures(make(), {}) == {}
 
 
@@ -100,7 +101,7 @@ def test_rows_that_there_are_none_of_have_no_curve() -> None:
     none, unknown = np.zeros(0), np.full(20, np.nan)
     report = make(metrics={"iterations": 20.0})
     images = [
-        assert_drawn(report, learnt(curve_validation=curve, curve_test=curve), ["curves", "power"])["curves"]
+        assert_drawn(report, learnt(curve_validation=curve, curve_test=curve), RUN)["curves"]
         for curve in (none, unknown)
     ]
     assert images[0] == images[1]
@@ -119,27 +120,53 @@ def test_the_chosen_iterate_is_marked() -> None:
 @pytest.mark.parametrize("scale", [1e-6, 1.0, 1e6])
 @pytest.mark.parametrize("n", [2, 60])
 def test_errors_of_every_size_can_be_drawn(scale: float, n: int) -> None:
-    curves = {"curve_train": scale * falling(n), "curve_validation": np.zeros(n), "curve_test": np.zeros(0)}
-    assert_drawn(make(), learnt(n, **curves), ["curves", "power"])
+    curves: dict[str, Any] = {
+        "curve_train": scale * falling(n),
+        "curve_validation": np.zeros(n),
+        "curve_test": np.zeros(0),
+    }
+    assert_drawn(make(), learnt(n, **curves), RUN)
 
 
 @pytest.mark.parametrize("n_agents", [1, 8, 9, 40])
 def test_the_largest_powers_are_named(n_agents: int) -> None:
     arrays = learnt(n_agents=n_agents)
-    drawn = assert_drawn(make(), arrays, ["curves", "power"])
+    drawn = assert_drawn(make(), arrays, RUN)
     arrays["agents"][0] = "another"  # the one with the least power
     assert (figures(make(), arrays)["power"] == drawn["power"]) == (n_agents > 8)
 
 
 def test_no_power_at_all_is_no_obstacle() -> None:
-    assert_drawn(make(), learnt(power=np.zeros((20, 5))), ["curves", "power"])
+    assert_drawn(make(), learnt(power=np.zeros((20, 5))), RUN)
 
 
 def test_a_name_is_drawn_as_it_is() -> None:
     names = np.array(["$x^{$", "x" * 64, "_^\\", "_hidden", "a"])
-    assert_drawn(make(), learnt(agents=names), ["curves", "power"])
+    assert_drawn(make(), learnt(agents=names), RUN)
     rows = [{"algorithm": name, "test_mse": 0.5} for name in names]
     assert_drawn(*table(rows), ["errors"])
+
+
+def test_relevant_agents_are_told_from_the_others_where_the_scenario_knows_them() -> None:
+    base, known = learnt(), learnt(relevant=np.array([True, False, True, False, False]))
+    report = make(metrics={"iterations": 19.0})
+    drawn = [assert_drawn(report, arrays, RUN) for arrays in (base, known)]
+    assert drawn[0]["power"] != drawn[1]["power"]
+    assert drawn[0]["coefficients"] != drawn[1]["coefficients"]
+    assert "irrelevant" not in alt_text(report, "power", base)
+    assert alt_text(report, "power", known).endswith("Agents with irrelevant attributes alone have 73.3 % together.")
+
+
+def test_coefficients_are_drawn_where_they_differ() -> None:
+    alike, weighted = learnt(), learnt(beta=np.array([0.5, -0.2, 0.0, 1.0, 2.0]))
+    drawn = [assert_drawn(make(), arrays, RUN)["coefficients"] for arrays in (alike, weighted)]
+    assert drawn[0] != drawn[1]
+    report = make(metrics={"iterations": 19.0, "n_agents": 5.0})
+    assert alt_text(report, "coefficients", weighted).startswith(
+        "What each agent adds; shares of all power at the chosen one: lab-4 33.3 % (coefficient 2), lab-3 26.7 %"
+    )
+    assert "coefficient " not in alt_text(report, "coefficients", alike)
+    assert "5 agents" in caption(report, "coefficients")
 
 
 # -- a table of algorithms --------------------------------------------------------------------------------------------
@@ -168,7 +195,7 @@ def test_published_figures_are_crosses_on_the_bars() -> None:
     rows = algorithms()
     rows[0]["test_mse published"] = 0.6
     assert assert_drawn(*table(rows), ["errors"]) != figures(*table(algorithms()))
-    assert alt_text(table(rows)[0], "errors").endswith("crosses the paper's figures.")
+    assert caption(table(rows)[0], "errors").endswith("Crosses are the paper's figures.")
 
 
 def test_a_metric_that_the_table_does_not_show_is_taken_from_the_arrays() -> None:
@@ -218,9 +245,9 @@ def test_a_contraction_over_the_correlation() -> None:
     report, arrays = table(rows, cells_test_mse=np.full((4, 1), np.nan))
     assert_drawn(report, arrays, ["contraction"])
     assert alt_text(report, "contraction") == (
-        "Contraction of a step: rho = 0.3: 0.0081, rho = 0.5: 0.0625, rho = 0.7: 0.24, rho = 0.9: 0.656;"
-        " crosses the paper's figures."
+        "Contraction of a step: rho = 0.3: 0.0081, rho = 0.5: 0.0625, rho = 0.7: 0.24, rho = 0.9: 0.656."
     )
+    assert caption(report, "contraction").endswith("Crosses are the paper's figures.")
 
 
 # -- curves of a table's rows -----------------------------------------------------------------------------------------
@@ -238,7 +265,7 @@ def cells(n_cells: int, lengths: tuple[int, ...] = (20, 15), floor: float = 0.05
 def test_rows_with_curves_have_a_panel_each() -> None:
     few = assert_drawn(*table(algorithms()[:4], cells_curve_test=cells(4)), ["errors", "curves"])
     more = assert_drawn(*table(algorithms(), cells_curve_test=cells(5)), ["errors", "curves"])
-    assert height(more["curves"]) == 2 * height(few["curves"]), "three panels abreast, and none for a single iteration"
+    assert height(few["curves"]) == height(more["curves"]), "two panels abreast, and none for a single iteration"
     both = table(algorithms(), cells_curve_test=cells(5), cells_curve_train=cells(5, floor=0.01))
     assert assert_drawn(*both, ["errors", "curves"])["curves"] != more["curves"]
 
@@ -263,34 +290,42 @@ def test_many_rows_are_cut_short() -> None:
 
 
 def test_the_text_of_a_run_gives_what_it_reached() -> None:
-    metrics = {"train_mse": 0.05, "test_mse": 0.123, "iterations": 12.0}
-    assert alt_text(make(metrics=metrics), "curves") == (
-        "Mean squared error over the iterations; a dashed line marks the chosen one; reached: 0.05 on training rows,"
-        " 0.123 on test rows."
+    metrics = {"train_mse": 0.05, "test_mse": 0.123, "iterations": 12.0, "n_test": 40.0}
+    arrays = learnt(3, curve_validation=np.zeros(0))
+    assert alt_text(make(metrics=metrics), "curves", arrays) == (
+        "Mean squared error over the iterations: from the start to the least, training rows 1.05 to 0.563 (iteration"
+        " 2), test rows 1.12 to 0.633 (iteration 2). Iteration 12 is used, and has 0.05 on training rows, 0.123 on test"
+        " rows."
     )
+    assert "40 test rows, 1 site" in caption(make(metrics=metrics), "curves")
     twice = make(metrics=metrics, config={"repetitions": 2})
     assert "in the first repetition" in alt_text(twice, "curves")
-    assert "on average over the repetitions: 0.05" in alt_text(twice, "curves")
-    assert "in the first repetition" in alt_text(twice, "power")
+    assert "on average over the repetitions, 0.05" in alt_text(twice, "curves")
+    assert "iteration 12" not in alt_text(twice, "curves").lower()
+    for name in ("power", "coefficients", "relevance"):
+        assert "in the first repetition" in caption(twice, name)
 
 
-def test_the_text_of_a_table_gives_its_rows_and_explains_the_marks() -> None:
+def test_the_text_of_a_table_gives_its_rows_and_the_caption_explains_the_marks() -> None:
     report, _ = table(powers({"algorithm": "greedy", "test_mse": 0.2746}, test_mse_se=0.1, **{"test_mse published": 1}))
     assert alt_text(report, "errors") == (
         "Mean squared error on test rows: parallel, p = 1: 0.242, parallel, p = 2: 0.204, parallel, p = 3: 0.192,"
         " parallel, p = 4: 0.19, parallel, p = 5: 0.202, parallel, p = 6: 0.222, parallel, p = 7: 0.257,"
-        " greedy: 0.275; boosting the pooled columns: 0.03; thin bars are standard errors; crosses the paper's figures."
+        " greedy: 0.275; boosting the pooled columns: 0.03."
     )
+    assert "over p; 8 rows of the table, 1 repetition" in caption(report, "errors")
+    assert caption(report, "errors").endswith("Thin bars are standard errors. Crosses are the paper's figures.")
 
 
-def test_the_text_of_bars_explains_the_diamonds() -> None:
+def test_the_caption_of_bars_explains_the_diamonds() -> None:
     report, _ = table(algorithms(test_mse_best=0.1)[:2])
     assert alt_text(report, "errors") == (
-        "Mean squared error on test rows: average: 0.7, meta-linear: 0.35; boosting the pooled columns: 0.03;"
-        " diamonds are the smallest errors along the way."
+        "Mean squared error on test rows: average: 0.7, meta-linear: 0.35; boosting the pooled columns: 0.03."
     )
+    assert caption(report, "errors").endswith("Diamonds are the smallest errors along the way.")
 
 
 def test_a_figure_of_another_name_is_not_ours() -> None:
     assert alt_text(make(), "unheard_of") == "Figure: unheard of."
     assert alt_text(table(algorithms())[0], "unheard_of") == "Figure: unheard of."
+    assert caption(make(), "unheard_of") == "Unheard of."

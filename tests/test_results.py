@@ -4,8 +4,6 @@ import os
 import re
 import shutil
 import zipfile
-from dataclasses import replace
-from html.parser import HTMLParser
 
 import numpy as np
 import pytest
@@ -13,68 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import server.results as results_module
-from server.figures import alt_text
-from server.report import (
-    answer,
-    figures,
-    folded,
-    human_bytes,
-    human_seconds,
-    ledger_summary,
-    printable,
-    report_html,
-    with_error,
-)
+from server.asked import QUESTIONS
+from server.page import report_html
 from server.results import Report, ResultsDirectory, ResultsError, load, render_table, versions
-
-HOSTILE = '<script>alert("&")</script>'
-
-
-def line(round_, direction, site, payload, size, shape=(3,)):
-    return {
-        "round": round_,
-        "direction": direction,
-        "site": site,
-        "lane": "0",
-        "payload": payload,
-        "fields": {"alpha": {"shape": shape, "dtype": "float64", "bytes": size}},
-        "bytes": size,
-    }
-
-
-LINES = [
-    line(number, direction, site, payload, size)
-    for number in (1, 2)
-    for site in ("a", "b")
-    for direction, payload, size in (("to_site", "EStep", 24), ("from_site", "Statistics", 40))
-]
-
-
-def make(**changes):
-    report = Report(
-        scenario="bc3e-wine",
-        protocol="bc3e",
-        seed=3,
-        sites=["a", "b"],
-        rounds=14,
-        seconds=125.25,
-        metrics={
-            "bound": -1234.5678,
-            "accuracy_se": 0.004,
-            "accuracy": 0.9421,
-            "accuracy_majority": 0.897,
-            "accuracy_tree": 0.81,
-        },
-        published={"accuracy": 0.935},
-        table=[{"repetition": 1, "accuracy": 0.9, "accuracy_se": 0.02}, {"repetition": 2, "note": None}],
-        ledger=ledger_summary(LINES),
-        versions={"python": "3.12"},
-        missing={"b": ["round 3: no answer within 600 s"]},
-        config={"seed": 3, "bc3e.distribution": "row"},
-        command="flwr run . --stream --run-config 'seed=3'",
-        convergence=[{"round": 1, "bound": -300.5, "bytes": 64}, {"round": 2, "bound": -250.25, "bytes": 64}],
-    )
-    return replace(report, **changes)
+from tests.reports import LINES, make
 
 
 def finish(directory, report=None, arrays=None):
@@ -102,7 +42,21 @@ def test_report_json_has_the_documented_keys_in_order():
     documented = ["schema", "scenario", "protocol", "seed", "sites", "rounds", "seconds"]
     documented += ["metrics", "published", "table", "ledger", "versions"]
     assert keys[: len(documented)] == documented
-    assert keys[len(documented) :] == ["missing", "notes", "config", "command", "convergence", "session"]
+    optional = ["missing", "notes", "config", "command", "convergence", "session", "asked", "differences", "shorthand"]
+    assert keys[len(documented) :] == optional
+
+
+def test_a_report_of_an_earlier_version_is_read_and_shown():
+    old = json.loads(make().to_json())
+    for name in ("asked", "differences", "shorthand"):
+        del old[name]
+    for site in old["ledger"]["by_site"].values():
+        del site["payloads"]
+    report = Report.from_json(json.dumps(old))
+    assert report == make(ledger=report.ledger, asked={})
+    html = report_html(report, {})
+    assert QUESTIONS["bc3e"] in html
+    assert ">By site</p>" in html
 
 
 def test_report_round_trip():
@@ -172,8 +126,9 @@ def test_what_is_no_report_is_refused(edit, message):
 
 def test_versions_names_what_a_result_depends_on():
     found = versions()
-    assert list(found) == ["python", "consilience", "flwr", "numpy", "scipy", "scikit-learn"]
-    assert all(re.match(r"\d+\.\d+", version) for version in found.values())
+    assert list(found) == ["python", "consilience", "flwr", "numpy", "scipy", "scikit-learn", "platform"]
+    assert all(re.match(r"\d+\.\d+", version) for name, version in found.items() if name != "platform")
+    assert versions("gp").keys() - found.keys() == {"torch", "gpytorch"}
 
 
 # ---------------------------------------------------------------------------------------------------------- directory
@@ -384,240 +339,3 @@ def test_load_tells_what_is_wrong(tmp_path):
     (final / "report.json").write_text("{}")
     with pytest.raises(ResultsError, match=r"report.json cannot be read: not a report: it has no 'schema'"):
         load(final)
-
-
-# -------------------------------------------------------------------------------------------------- words and numbers
-
-
-def test_ledger_summary_adds_up():
-    lines = [*LINES, line(2, "from_site", "b", "Counts", 5, shape=())]
-    summary = ledger_summary(iter(lines))
-    assert summary["messages"] == 8, "two payloads of one reply are one message"
-    assert summary["bytes_to_sites"] == 4 * 24
-    assert summary["bytes_from_sites"] == 4 * 40 + 5
-    assert list(summary["by_payload"]) == ["Counts", "EStep", "Statistics"]
-    assert summary["by_payload"]["EStep"] == {
-        "direction": "to_site",
-        "messages": 4,
-        "bytes": 96,
-        "fields": {"alpha": {"dtype": "float64", "shape": [3], "bytes": 96}},
-    }
-    assert summary["by_site"] == {"a": {"bytes_to": 48, "bytes_from": 80}, "b": {"bytes_to": 48, "bytes_from": 85}}
-    assert sum(each["bytes"] for each in summary["by_payload"].values()) == sum(each["bytes"] for each in lines)
-    assert ledger_summary(reversed(lines)) == summary
-
-
-def test_ledger_summary_says_every_dtype_in_which_a_field_crossed():
-    lines = [line(number, "to_site", "a", "Fit", 12) for number in range(4)]
-    for number, dtype in enumerate(["float64", "float32", "int64 and uint8", "float32"]):
-        lines[number]["fields"]["alpha"]["dtype"] = dtype
-    field = ledger_summary(lines)["by_payload"]["Fit"]["fields"]["alpha"]
-    assert field == {"dtype": "float64 and float32 and int64 and uint8", "shape": [3], "bytes": 48}
-
-
-def test_an_empty_ledger():
-    summary = ledger_summary([])
-    assert summary["messages"] == summary["bytes_to_sites"] == 0
-    assert "no message was recorded" in report_html(make(ledger=summary), {})
-
-
-@pytest.mark.parametrize(
-    ("value", "error", "text"),
-    [
-        (0.9421, 0.004, "0.942 ± 0.004"),
-        (0.9421, 0.0014, "0.9421 ± 0.0014"),
-        (0.9421, 0.00996, "0.942 ± 0.010"),
-        (-1234.56, 12.3, "-1235 ± 12"),
-        (3.0, 0.0, "3 ± 0"),
-        (1.0, 1e-17, "1 ± 1e-17"),
-    ],
-)
-def test_a_standard_error_sets_the_digits(value, error, text):
-    assert with_error(value, error) == text
-
-
-def test_a_standard_error_without_its_value_is_shown_by_itself():
-    assert folded({"x_se": 0.5, "y": 1.0, "y_se": 0.1}) == {"x_se": "0.5", "y": "1.00 ± 0.10"}
-    assert folded({"x": None, "x_se": None}) == {"x": "", "x_se": ""}
-
-
-@pytest.mark.parametrize(
-    ("count", "text"),
-    [(0, "0 B"), (999, "999 B"), (1000, "1.0 kB"), (999_949, "999.9 kB"), (999_960, "1.0 MB"), (5 * 10**12, "5.0 TB")],
-)
-def test_human_bytes(count, text):
-    assert human_bytes(count) == text
-
-
-@pytest.mark.parametrize(
-    ("seconds", "text"),
-    [(0.04, "0.0 s"), (12.34, "12.3 s"), (59.97, "1 min 0 s"), (125.2, "2 min 5 s"), (3720, "1 h 2 min")],
-)
-def test_human_seconds(seconds, text):
-    assert human_seconds(seconds) == text
-
-
-def test_table_for_the_terminal():
-    text = render_table(make())
-    assert "accuracy           0.942 ± 0.004  0.935" in text
-    assert re.search(r"^bound +-1234\.57$", text, re.M)
-    assert re.search(r"^repetition  accuracy +note\n1 +0\.90 ± 0\.02\n2$", text, re.M)
-    assert re.search(r"^sites +2: a, b$", text, re.M)
-    assert re.search(r"^to sites +96 B$", text, re.M)
-    assert re.search(r"^from sites +160 B$", text, re.M)
-    assert re.search(r"^time +2 min 5 s$", text, re.M)
-    assert re.search(r"^missing b +round 3: no answer within 600 s$", text, re.M)
-
-
-def test_table_of_many_sites_and_nothing_else():
-    text = render_table(make(sites=[f"s{i}" for i in range(30)], metrics={}, published={}, table=[], missing={}))
-    assert "30: s0, s1, s2, s3, s4, s5, s6, s7, s8, s9, and 20 more" in text
-    assert "there was nothing to measure" in text
-
-
-def test_a_name_cannot_steer_the_terminal():
-    assert "\x1b" not in render_table(make(sites=["a\x1b[2J"], missing={"a\nb": ["\x1b]0;x\x07"]}))
-    assert printable("a\nb\x1b") == "a\\nb\\x1b"
-    assert printable("Zürich ±") == "Zürich ±"
-
-
-@pytest.mark.parametrize(
-    ("protocol", "metrics", "words"),
-    [
-        ("bc3e", make().metrics, "accuracy of 0.942 ± 0.004 in 14 rounds, against 0.897 by majority vote; the paper"),
-        ("bc3e", {"bound": -12.5}, "Together, 2 sites reached a bound on the log-likelihood of -12.5 in 14 rounds."),
-        ("sec", {"mse_cluster": 0.1, "mse_alone": 0.3, "mse_all": 0.2}, "of 0.1 in 14 rounds, against 0.3 with every"),
-        ("residual", {"test_mse": 0.1, "train_mse": 0.2}, "a mean squared error on test rows of 0.1 in 14 rounds."),
-        (
-            "residual",
-            {"test_mse": 0.1, "mse_average": 0.7, "mse_centralized": 0.03},
-            "of 0.1 in 14 rounds, against 0.7 by the mean of the agents alone and 0.03 by boosting the pooled columns.",
-        ),
-        ("residual", {"test_mse": 0.1, "mse_centralized": 0.03}, "rounds, against 0.03 by boosting the pooled"),
-        ("coreset", {"cost": 5.0, "cost_unfair": 4.0}, "of 5 in 14 rounds, against 4 without the bounds of fairness."),
-        ("gp", {"smse": 0.25}, "a standardised mean squared error of 0.25"),
-        ("other", {"b": 2.0, "a": 1.0}, "a value of a of 1"),
-    ],
-)
-def test_the_answer_names_the_main_number_and_its_rivals(protocol, metrics, words):
-    assert words in answer(make(protocol=protocol, metrics=metrics))
-
-
-# --------------------------------------------------------------------------------------------------------------- page
-
-
-VOID = {"meta", "img", "br", "hr", "link", "input"}
-
-
-class Page(HTMLParser):
-    def __init__(self, text):
-        super().__init__()
-        self.open, self.tags, self.text = [], [], []
-        self.feed(text)
-        self.close()
-        assert not self.open, f"never closed: {self.open}"
-
-    def handle_starttag(self, tag, attrs):
-        self.tags.append((tag, dict(attrs)))
-        if tag not in VOID:
-            self.open.append(tag)
-
-    def handle_endtag(self, tag):
-        assert self.open, f"</{tag}> closes nothing"
-        assert self.open.pop() == tag
-
-    def handle_data(self, data):
-        self.text.append(data)
-
-    def all(self, tag):
-        return [attrs for name, attrs in self.tags if name == tag]
-
-
-def test_page_is_well_formed_and_complete():
-    report = make()
-    html = report_html(report, figures(report, {}))
-    page = Page(html)
-    text = "".join(page.text)
-    for heading in ("Result", "Figures", "What crossed the wire", "Rounds", "Missing parties", "Configuration"):
-        assert f"<h2>{heading}</h2>" in html
-    assert len(page.all("h1")) == len(page.all("main")) == 1
-    assert all(attrs.get("alt") for attrs in page.all("img"))
-    assert len(page.all("img")) == 2
-    assert len(page.all("table")) == len(page.all("caption")) == 8
-    assert all("scope" in attrs for attrs in page.all("th"))
-    for shown in (answer(report), "0.942 ± 0.004", "EStep", "float64 (3), 96 B in all", "round 3: no answer", "3.12"):
-        assert shown in text
-    assert report.command in text
-    assert "prefers-color-scheme: dark" in html
-    assert "@media print" in html
-
-
-def test_page_takes_nothing_from_the_network_and_runs_nothing():
-    report = make()
-    html = report_html(report, figures(report, {}))
-    page = Page(html)
-    assert not re.search(r"https?://|@import|url\(|javascript:", html)
-    assert not {"script", "link", "iframe", "object"} & {tag for tag, _ in page.tags}
-    assert all(attrs["src"].startswith("data:image/png;base64,") for attrs in page.all("img"))
-    assert not any(name.startswith("on") for _, attrs in page.tags for name in attrs)
-
-
-def test_page_shows_the_shape_of_every_array_of_a_field():
-    wire = [line(1, "to_site", "a", "EStep", 8, shape=[[3, 4], [3], []])]
-    assert "float64 (3 × 4), (3), (a single value), 8 B in all" in report_html(make(ledger=ledger_summary(wire)), {})
-
-
-def test_every_value_is_escaped():
-    lines = [line(1, HOSTILE, HOSTILE, HOSTILE, 4) | {"direction": "to_site"}]
-    lines[0]["fields"] = {HOSTILE: {"shape": [2], "dtype": HOSTILE, "bytes": 4}}
-    hostile = make(
-        scenario=HOSTILE,
-        protocol=HOSTILE,
-        sites=[HOSTILE],
-        metrics={HOSTILE: 1.0},
-        published={HOSTILE: 2.0},
-        table=[{HOSTILE: HOSTILE}],
-        ledger=ledger_summary(lines),
-        versions={HOSTILE: HOSTILE},
-        missing={HOSTILE: [HOSTILE]},
-        config={HOSTILE: HOSTILE},
-        command=HOSTILE,
-        convergence=[{"round": 1, HOSTILE: HOSTILE}],
-    )
-    html = report_html(hostile, {HOSTILE: b"x"})
-    assert "<script" not in html
-    page = Page(html)
-    assert "".join(page.text).count(HOSTILE) >= 20
-    assert page.all("img")[0]["alt"] == f"Figure: {HOSTILE}."
-
-
-def test_page_of_a_bare_run_is_well_formed():
-    bare = Report(scenario="s", protocol="p", seed=0, sites=[], rounds=0, seconds=0.0, metrics={})
-    html = report_html(bare, {})
-    Page(html)
-    assert "every site answered in every round" in html
-    assert "<h2>Figures</h2>" not in html
-
-
-# ------------------------------------------------------------------------------------------------------------ figures
-
-
-def test_figures_are_reproducible_png_images():
-    report = make(metrics=make().metrics | {"accuracy_$x^{$": 0.5})
-    drawn = figures(report, {})
-    assert list(drawn) == ["bound", "accuracy"]
-    assert drawn == figures(report, {})
-    for image in drawn.values():
-        assert image.startswith(b"\x89PNG\r\n\x1a\n")
-        assert b"tEXt" not in image
-    assert drawn["bound"] != figures(make(convergence=[{"round": 1, "bound": 1.0}]), {})["bound"]
-
-
-def test_figures_of_what_is_not_there():
-    assert figures(make(convergence=[{"round": 1, "bound": None}], metrics={"accuracy": 1.0}), {}) == {}
-    assert figures(make(protocol="unheard-of"), {}) == {}
-
-
-def test_alt_text_says_what_the_figure_shows():
-    assert alt_text(make(), "bound") == "Bound over rounds: -300.5 in round 1, -250.25 in round 2."
-    assert "together (BC3E) 0.942, majority vote 0.897, tree 0.810" in alt_text(make(), "accuracy")

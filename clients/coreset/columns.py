@@ -173,6 +173,30 @@ def _check_kind(table: Table, schema: Table, name: str) -> None:
         )
 
 
+def colours_of(table: Table, sensitive: Sequence[str]) -> tuple[Int64[np.ndarray, "n"], tuple[str, ...]]:
+    """The colours of a whole table, as `open_points` names them.
+
+    Parameters
+    ----------
+    table : Table
+        With the columns of `sensitive`, read as text where they are text.
+    sensitive : Sequence of str
+        In the order of their names.
+
+    Returns
+    -------
+    colour, names
+        Each row's place in `names`, and these in the order in which they appear.
+
+    Raises
+    ------
+    DataError
+        As the blocks of `open_points`.
+    """
+    colours = _Colours(sensitive)
+    return colours.of(table), colours.names
+
+
 class _Colours:
     """The colours of one pass over the rows, numbered in the order in which they appear.
 

@@ -32,7 +32,7 @@ _ZERO_LED_CELL = re.compile(rb'[,"\r\n]' + _ZERO_LED.encode())
 _BUFFER = 2**20  # bytes of a column read ahead; by default pyarrow holds all that a row group has of every column
 
 
-def read_table(path: str | Path, *, own: bool = True) -> Table:
+def read_table(path: str | Path, *, own: bool = True, text: Sequence[str] = ()) -> Table:
     """Read one party's file.
 
     CSV (``.csv``, ``.csv.gz``) is UTF-8, separated by commas, with a header. Only an empty cell is missing: ``None``,
@@ -45,6 +45,8 @@ def read_table(path: str | Path, *, own: bool = True) -> Table:
         Of the file.
     own : bool
         Whether these are a party's own rows, which must be two at least.
+    text : sequence of str
+        Columns of a CSV file that are read as text whatever they hold; a name that is no column stands for none.
 
     Raises
     ------
@@ -59,7 +61,7 @@ def read_table(path: str | Path, *, own: bool = True) -> Table:
         return _read_npz(path, own)
     with open_csv(path) as file:
         part = file.take()
-        return make_table(str(path), file.parse(part).items(), part.first_line, part.lines, whole=own)
+        return make_table(str(path), file.parse(part, None, text).items(), part.first_line, part.lines, whole=own)
 
 
 def data_file(path: str | Path) -> Path:

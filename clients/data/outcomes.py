@@ -24,7 +24,8 @@ def center_outcomes(config: Mapping[str, object]) -> Outcomes | None:
         Run configuration. ``labels`` is a CSV, Parquet or NPZ file; in a simulation on own data, where it is not set, a
         file ``_labels`` in the folder ``data`` takes its place, and the rows of a file ``_test`` there are test rows.
         ``target`` and ``id`` name the columns of outcomes and of entities' names (without ``id`` entities go by
-        their row). ``residual.model``: nothing is learnt, so outcomes may be empty or all missing.
+        their row). ``residual.model``: nothing is learnt, so outcomes may be empty or all missing; with ``from`` so may
+        the column, since `target` is then that of the run which has learnt.
 
     Returns
     -------
@@ -76,7 +77,7 @@ class _Part:
 def _read(path: object, config: Mapping[str, object], *, predicting: bool) -> _Part:
     table = read_table(str(path))
     target, id_column = setting(config, "target"), setting(config, "id")
-    if target:
+    if target and (not setting(config, "from") or target in table.columns):
         y = numeric(table, target, allow_missing=predicting)
     elif predicting:
         y = np.full(table.n, np.nan)

@@ -1,22 +1,28 @@
-"""The figures of a report, one module a protocol that has any."""
+"""The figures of a report, one module a protocol: images, their captions, and what they show in words."""
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Mapping
+from importlib.util import find_spec
 from types import ModuleType
 from typing import TYPE_CHECKING
 
 import numpy as np
 from jaxtyping import Shaped
 
-from server.figures import bc3e, coreset, gp, residual, sec
+from protocols import PROTOCOLS
 
 if TYPE_CHECKING:
     from server.results import Report
 
-__all__ = ["alt_text", "figures"]
+__all__ = ["alt_text", "caption", "figures"]
 
-_OF: dict[str, ModuleType] = {"bc3e": bc3e, "coreset": coreset, "gp": gp, "residual": residual, "sec": sec}
+_OF: dict[str, ModuleType] = {
+    protocol: importlib.import_module(f"{__name__}.{protocol}")
+    for protocol in PROTOCOLS
+    if find_spec(f"{__name__}.{protocol}")
+}
 
 
 def figures(report: Report, arrays: Mapping[str, Shaped[np.ndarray, "..."]]) -> dict[str, bytes]:
@@ -37,7 +43,39 @@ def figures(report: Report, arrays: Mapping[str, Shaped[np.ndarray, "..."]]) -> 
     return drawn
 
 
-def alt_text(report: Report, name: str) -> str:
-    """What a reader who cannot see the figure needs to know."""
-    told: str = _OF[report.protocol].alt_text(report, name) if report.protocol in _OF else ""
+def caption(report: Report, name: str) -> str:
+    """What a figure draws, with units and sizes; what is to be seen in it is left to the eye, and to `alt_text`.
+
+    Parameters
+    ----------
+    report : Report
+    name : str
+        Of one of the report's `figures`.
+
+    Returns
+    -------
+    str
+        A few sentences.
+    """
+    told: str = _OF[report.protocol].caption(report, name) if report.protocol in _OF else ""
+    return told or f"{name.replace('_', ' ').capitalize()}."
+
+
+def alt_text(report: Report, name: str, arrays: Mapping[str, Shaped[np.ndarray, "..."]] | None = None) -> str:
+    """What is to be seen in a figure, in numbers, for a reader who cannot see it.
+
+    Parameters
+    ----------
+    report : Report
+    name : str
+        Of one of the report's `figures`.
+    arrays : Mapping[str, ndarray], optional
+        The run's arrays, from which more can be told than from the report alone.
+
+    Returns
+    -------
+    str
+        A few sentences.
+    """
+    told: str = _OF[report.protocol].alt_text(report, name, arrays or {}) if report.protocol in _OF else ""
     return told or f"Figure: {name.replace('_', ' ')}."

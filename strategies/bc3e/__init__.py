@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float64
+from jaxtyping import Shaped
 
 from protocols.bc3e import MOST_CLASSES, MOST_INSTANCES, Conclude, Holdings, Survey, Tally
 from protocols.payload import PayloadError
 from strategies.bc3e.fit import Fit, Fitting, Settings
 from strategies.bc3e.plan import Plan, make_plan
+from strategies.bc3e.prediction import Prediction
+from strategies.bc3e.tally import accuracies, add_up, check_tally
 from strategies.conversation import Broadcast, Conversation, Tell, together
 from strategies.fusion import FusionStrategy
 from strategies.roster import FusionError
@@ -98,7 +99,7 @@ class BC3E(FusionStrategy):
         )
         best = max(fits, key=lambda lane: fits[lane].bound)
         tallies = yield from together({best: _conclude(plan, fits[best])})
-        correct, total = _add_up(tallies[best])
+        correct, total = add_up(tallies[best])
         return Ensemble(fits[best], correct, total, len(seeds))
 
     def _start_seeds(self, plan: Plan, repetition: int) -> list[int]:
@@ -135,22 +136,18 @@ class BC3E(FusionStrategy):
             "rounds_to_converge": float(fit.rounds),
             "converged": float(fit.converged),
         }
-        names = {"bc3e": "accuracy", "vote": "accuracy_majority"}
-        for method, total in outcome.total.items():
-            # Where only some of the instances could be counted, the vote is not comparable: it is left out.
-            if total and (method != "vote" or total == outcome.total["bc3e"]):
-                found[names.get(method, f"accuracy_{method}")] = outcome.correct[method] / total
-        components = [
-            value for name, value in found.items() if name.startswith("accuracy_") and name != "accuracy_majority"
-        ]
-        if components:
-            found["accuracy_best_component"] = max(components)
-        return found
+        return found | accuracies(outcome.correct, outcome.total)
 
-    def arrays(self, outcome: Ensemble) -> dict[str, Float64[np.ndarray, "..."]]:
-        """``alpha``, and ``beta_0``, ``beta_1``, ... in the order of the clusterings' names."""
-        betas = {f"beta_{place}": outcome.fit.beta[name] for place, name in enumerate(sorted(outcome.fit.beta))}
-        return {"alpha": outcome.fit.alpha, **betas, "bounds": np.array(outcome.fit.bounds)}
+    def arrays(self, outcome: Ensemble) -> dict[str, Shaped[np.ndarray, "..."]]:
+        """``alpha``; ``clusterings``, names in order, and ``beta_0``, ``beta_1``, ... of them; ``bounds``."""
+        names = sorted(outcome.fit.beta)
+        betas = {f"beta_{place}": outcome.fit.beta[name] for place, name in enumerate(names)}
+        return {
+            "alpha": outcome.fit.alpha,
+            "clusterings": np.array(names, dtype=str),
+            **betas,
+            "bounds": np.array(outcome.fit.bounds),
+        }
 
     def table(self, metrics: Mapping[str, float], outcome: Ensemble) -> list[dict[str, Any]]:
         """The comparison of the paper's Table I: accuracy in percent of BC3E, vote, best component, each classifier."""
@@ -167,8 +164,11 @@ class BC3E(FusionStrategy):
         return rows
 
 
-def from_config(config: Mapping[str, Any], **common: Any) -> BC3E:
+def from_config(config: Mapping[str, Any], **common: Any) -> BC3E | Prediction:
     """The strategy that a run configuration asks for (server/config.py); `common` goes to `FusionStrategy`."""
+    reference = common.get("reference")
+    if reference is not None and reference.earlier:
+        return Prediction(**common)
     settings = Settings(
         tolerance=config["bc3e.tolerance"],
         max_rounds=config["bc3e.max-rounds"],
@@ -216,22 +216,5 @@ def _conclude(plan: Plan, fit: Fit) -> Conversation[dict[str, Tally]]:
             gamma = fit.shared.gamma_of(site, accepted=accepted)
             counted = fit.shared.counted_by(site)
         asks[site] = Conclude(accepted, gamma, counted)
-    answers: dict[str, Tally] = yield Tell(asks, check=_check_tally, measure={"bound": fit.bound})
+    answers: dict[str, Tally] = yield Tell(asks, check=check_tally, measure={"bound": fit.bound})
     return answers
-
-
-def _check_tally(site: str, answer: Tally) -> None:
-    if len(answer.methods) != len(answer.total):
-        raise PayloadError(answer.title(), "methods", f"expected {len(answer.total)} names, got {len(answer.methods)}")
-    if ((answer.correct < 0) | (answer.correct > answer.total)).any():
-        raise PayloadError(answer.title(), "correct", "expected counts between 0 and those of total")
-
-
-def _add_up(tallies: Mapping[str, Tally]) -> tuple[dict[str, int], dict[str, int]]:
-    correct: Counter[str] = Counter()
-    total: Counter[str] = Counter()
-    for tally in tallies.values():
-        for method, right, of in zip(tally.methods, tally.correct.tolist(), tally.total.tolist(), strict=True):
-            correct[method] += right
-            total[method] += of
-    return dict(correct), dict(total)

@@ -16,6 +16,7 @@ from numerics.fairness.bounds import Bounds
 from numerics.fairness.clustering import Clustering
 from protocols.coreset import Construction, Counted
 from strategies.coreset.federation import Federation
+from strategies.coreset.price import price_over_k
 
 _MANY_WITHHELD = 0.01
 """Share of the rows that no point stands for from which on the reader is told."""
@@ -161,6 +162,7 @@ class Outcome:
             "point_colours": self.points.colours,
             "point_clusters": _largest(self.clustering.assignment, len(self.points.weights)),
             "centers_unfair": self.plan.plain,
+            **price_over_k(self),
         }
 
 

@@ -24,8 +24,9 @@ from strategies.fusion import FusionStrategy
 from strategies.gp.checks import check_moments
 from strategies.gp.disclosing import disclosed_inputs, shared_rows
 from strategies.gp.federation import Federation
+from strategies.gp.fewer import Sample
 from strategies.gp.fitting import fit, starts, train
-from strategies.gp.fusing import asking_of, fused, most_important, ranked
+from strategies.gp.fusing import asking_of, fused, most_important, ranked, told
 from strategies.gp.predicting import Answers, gather
 from strategies.gp.report import Model, Outcome, answers_csv, metrics_of, notes_on, table_of
 from strategies.masks import Masking
@@ -223,8 +224,9 @@ class GP(FusionStrategy):
         with single_threaded():
             if static:
                 answers = answers.taking(most_important(answers, K))
-            made = fused(model, kernel, settings, x, answers, inputs, asking)
-        return Outcome(model, settings, queries, answers, made, tuple(sorted(shared)))
+            said = told(model, kernel, settings, x, answers, inputs, asking)
+            made = fused(model, kernel, settings, x, said)
+        return Outcome(model, settings, queries, answers, made, Sample.of(said), tuple(sorted(shared)))
 
     # -- what a run reports -------------------------------------------------------------------------------------------
 

@@ -65,7 +65,7 @@ def most_important(answers: Answers, K: int) -> Int64[np.ndarray, "N K"]:
     return np.pad(best, ((0, 0), (0, K - best.shape[1])), constant_values=-1)
 
 
-def fused(
+def told(
     model: Model,
     kernel: Kernel,
     settings: Settings,
@@ -73,10 +73,10 @@ def fused(
     answers: Answers,
     inputs: Mapping[str, Inputs],
     asking: Asking,
-) -> Fused:
-    """One prediction of the experts' at every point (`x`, in the agreed units)."""
+) -> Predictions:
+    """All that is to be made one prediction at every point (`x`, in the agreed units)."""
     theta = model.fit.theta
-    predictions = Predictions(
+    return Predictions(
         answers.mean,
         answers.explained,
         answers.selected >= 0,
@@ -88,8 +88,12 @@ def fused(
             else None
         ),
     )
-    prior = kernel.diagonal(theta[:-1], x)
-    return aggregate(settings.aggregation, predictions, prior, float(np.exp(2 * theta[-1])))
+
+
+def fused(model: Model, kernel: Kernel, settings: Settings, x: Float64[np.ndarray, "N d"], said: Predictions) -> Fused:
+    """One prediction of the experts' at every point."""
+    theta = model.fit.theta
+    return aggregate(settings.aggregation, said, kernel.diagonal(theta[:-1], x), float(np.exp(2 * theta[-1])))
 
 
 def _exact(

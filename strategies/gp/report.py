@@ -17,6 +17,7 @@ from numerics.gp.scores import coverage, msll, smse
 from numerics.measurements import Queries
 from strategies.columns import listed
 from strategies.gp.federation import Federation
+from strategies.gp.fewer import Sample, scores_over_experts
 from strategies.gp.fitting import Fit
 from strategies.gp.predicting import Answers
 
@@ -97,6 +98,8 @@ class Outcome:
         What the experts said of them, in the agreed units.
     fused : Fused or None
         The predictions, in the agreed units, of an observation.
+    sample : Sample or None
+        What some of these were made of.
     shared : tuple of str
         Sites that have given rows to the communication expert.
     """
@@ -106,6 +109,7 @@ class Outcome:
     queries: Queries | None = None
     answers: Answers | None = None
     fused: Fused | None = None
+    sample: Sample | None = None
     shared: tuple[str, ...] = ()
 
     @property
@@ -140,7 +144,9 @@ class Outcome:
             "selected": self.answers.selected,
             "queries": self.queries.x,
         }
-        return arrays if self.queries.y is None else {**arrays, "outputs": self.queries.y}
+        if self.queries.y is None:
+            return arrays
+        return {**arrays, "outputs": self.queries.y, **scores_over_experts(self)}
 
 
 def metrics_of(outcome: Outcome) -> dict[str, float]:

@@ -30,7 +30,7 @@ __all__ = ["Outcome", "Residual", "Settings"]
 
 _LEAF, _MANY, _ROWS_A_LEAF = 40, 100, 25
 """Smallest leaf where none is set: of up to 4000 rows 40, of more a hundredth of them (40 fits the noise of 45,000: see
-docs/benchmarks.md), of fewer than 1000 a twenty-fifth, at least 5."""
+docs/measurements.md), of fewer than 1000 a twenty-fifth, at least 5."""
 
 
 @dataclass(frozen=True)

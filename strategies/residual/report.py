@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float64, Shaped
+from jaxtyping import Bool, Float64, Shaped
 from sklearn.base import BaseEstimator
 
 from numerics.residual.rules import Result, Rules
@@ -102,8 +102,13 @@ def _contraction(result: Result) -> float | None:
 def _by_relevance(outcome: Outcome) -> tuple[Float64[np.ndarray, "t"], Float64[np.ndarray, "t"]]:
     """Eqs. (44) and (45) over N, about the parts' means, by iteration."""
     result = outcome.result
-    relevant = np.array([bool(outcome.truth.get(name, 0)) for name in result.names])
+    relevant = _relevant(outcome)
     return result.power[:, relevant].sum(axis=1), result.power[:, ~relevant].sum(axis=1)
+
+
+def _relevant(outcome: Outcome) -> Bool[np.ndarray, "D"]:
+    """Which agents have a relevant attribute."""
+    return np.array([bool(outcome.truth.get(name, 0)) for name in outcome.result.names])
 
 
 def curves_of(outcome: Outcome) -> dict[str, Float64[np.ndarray, "t"]]:
@@ -128,6 +133,8 @@ def arrays_of(outcome: Outcome) -> dict[str, Shaped[np.ndarray, "..."]]:
         "power": result.power,
         **curves_of(outcome),
     }
+    if outcome.truth:
+        arrays["relevant"] = _relevant(outcome)
     if isinstance(result.model, BaseEstimator):
         from protocols.models import encode_model
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Any
@@ -145,9 +145,19 @@ def _difference(features: tuple[str, ...], common: tuple[str, ...]) -> str:
 
 def former_learners(arrays: Mapping[str, np.ndarray]) -> dict[str, Fitted]:
     """The learners that an earlier run clustered, from its ``arrays.npz``; not those that it only assigned."""
+    clustered = np.flatnonzero((arrays["labels"] >= 0) & ~arrays["newcomer"])
+    return _saved(arrays, clustered.tolist())
+
+
+def learners_of(arrays: Mapping[str, np.ndarray]) -> Learners:
+    """All learners of an earlier run, newcomers too, from its ``arrays.npz``."""
+    return Learners(_saved(arrays, range(len(arrays["learners"]))), arrays["newcomer"], set())
+
+
+def _saved(arrays: Mapping[str, np.ndarray], places: Iterable[int]) -> dict[str, Fitted]:
     features = tuple(map(str, arrays["features"]))
     found: dict[str, Fitted] = {}
-    for place in np.flatnonzero((arrays["labels"] >= 0) & ~arrays["newcomer"]).tolist():
+    for place in places:
         moments = {key: arrays[f"{key}_{place}"] for key in ("mean", "scatter")}
         found[str(arrays["learners"][place])] = Fitted(
             method=str(arrays["methods"][place]),

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Bool, Float64, Int64
 
-from numerics.mixture import combine, mean_squared_errors
+from numerics.mixture import combine, mean_squared_errors, mix
 from numerics.predictors import Predictors
 from protocols.models import decode_model
 from strategies.sec.learners import Learners
@@ -112,6 +112,44 @@ def mixtures(
         np.array(own),
         np.array(coefficients) if pooled else nothing,
     )
+
+
+def by_cluster(
+    learners: Learners, labels: Int64[np.ndarray, "L"], x: Float64[np.ndarray, "t p"], *, pooled: bool
+) -> Float64[np.ndarray, "clusters t"]:
+    """What every cluster predicts: the mean of all its models weighted by rows (eq. 5), or its pooled regression.
+
+    Newcomers lend no model, as in `groups_of`. The fusion center holds all models, also where only landmarks' were
+    exchanged.
+
+    Parameters
+    ----------
+    learners : Learners
+        All of them.
+    labels : ndarray
+        ``(L,)``, -1 for none.
+    x : ndarray
+        Rows, with the learners' inputs in their order.
+    pooled : bool
+        As in `mixtures`.
+
+    Returns
+    -------
+    ndarray
+        Infinite where a prediction is not finite.
+
+    Raises
+    ------
+    ModelError
+        If a model cannot be read here.
+    """
+    groups = [~learners.newcomer & (labels == cluster) for cluster in range(int(labels.max()) + 1)]
+    if pooled:
+        coefficients = np.stack([learners.pooled_regression(group) for group in groups])
+        return np.asarray(coefficients[:, :1] + coefficients[:, 1:] @ x.T)
+    predictions = Predictors([decode_model(shown.model) for shown in learners.shown.values()]).predict(x)
+    rows = np.where(groups, learners.n, 0)
+    return mix(rows / rows.sum(axis=1, keepdims=True), predictions)
 
 
 def on_test_rows(

@@ -84,7 +84,9 @@ def test_own_data_of_three_parties_and_predictions_of_rows_to_come(flower: Flowe
     later = customers(60, seed=2)
     use = {**settings, "data": str(write_shards(tmp_path / "now", later))}
     later[["customer", "y"]].to_csv(tmp_path / "now" / "_labels.csv", index=False)
-    predicted = results_of(flwr_run(APP, {**use, "residual.model": str(learnt)}, len(PARTIES), flower.env, 300))
+    predict: dict[str, Value] = {"scenario": "predict", "from": str(learnt), "data": use["data"]}
+    predict["output-dir"] = use["output-dir"]
+    predicted = results_of(flwr_run(APP, predict, len(PARTIES), flower.env, 300))
     use |= {"output-dir": str(tmp_path / "again"), "residual.model": str(expected)}
     assert_equal(predicted, run(config(tmp_path, **use), len(PARTIES)))
     report, arrays = load(predicted)
@@ -144,7 +146,7 @@ def test_three_parties_beside_their_own_files_and_the_outcome_at_one(tmp_path: P
         # The same SuperNodes, other rows in their files, of which nobody knows the outcome.
         later = customers(60, seed=2)
         write_shards(folder, later)
-        predicted = deployed_run(center, tmp_path / "predicted", {**SHORT, "residual.model": str(sealed)})
+        predicted = deployed_run(center, tmp_path / "predicted", {"scenario": "predict", "from": str(sealed)})
     assert_equal(predicted, same("predicted-again", SHORT, residual__model=str(expected)))
     assert "prediction" not in load(predicted)[1]
     written = tmp_path / "own" / HOLDER / "predictions.csv"

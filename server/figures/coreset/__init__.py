@@ -1,11 +1,12 @@
-"""Figures of coreset: points and centers, colours of every cluster; of a table what its parts compare."""
+"""Figures of coreset: points and centers, colours, price of fairness; of a table what its parts compare."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from server.figures.coreset.run import Arrays, draw_run, run_told
-from server.figures.coreset.table import draw_table, table_told
+from server.figures.coreset.run import draw_run, run_caption, run_told
+from server.figures.coreset.table import draw_table, table_caption, table_told
+from server.figures.words import Arrays, compares
 
 if TYPE_CHECKING:
     from server.results import Report
@@ -13,14 +14,14 @@ if TYPE_CHECKING:
 
 def draw(report: Report, arrays: Arrays) -> dict[str, bytes]:
     """PNG images by name: of a table of several rows what compares these, else the clusters of the run."""
-    return draw_table(report) if _compares(report) else draw_run(report, arrays)
+    return draw_table(report) if compares(report) else draw_run(report, arrays)
 
 
-def alt_text(report: Report, name: str) -> str:
+def alt_text(report: Report, name: str, arrays: Arrays) -> str:
     """What a reader who cannot see the figure needs to know; empty for one that is not ours."""
-    return table_told(report, name) if _compares(report) else run_told(report, name)
+    return table_told(report, name) if compares(report) else run_told(report, name, arrays)
 
 
-def _compares(report: Report) -> bool:
-    """Whether this is a table of several settings."""
-    return report.metrics.get("n_cells", 1) > 1
+def caption(report: Report, name: str) -> str:
+    """What a figure draws, with units and sizes; empty for one that is not ours."""
+    return table_caption(report, name) if compares(report) else run_caption(report, name)

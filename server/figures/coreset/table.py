@@ -3,99 +3,28 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
-from server.figures.drawing import BLUE, GREEN, ORANGE, VERMILION, explain, plain, png, png_panels, scale
+from server.figures.coreset.metrics import ABOUT, METRICS, Metric
+from server.figures.drawing import INK, PALETTE, QUIET, SHAPES, explain, leftmost, plain, png, png_panels, scale
+from server.figures.words import BARS, CROSSES, Row, counted, finite, measured, sentences
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from server.results import Report
 
-Row = Mapping[str, Any]
 
-
-@dataclass(frozen=True)
-class _Metric:
-    """A metric that a part of the table may be about.
-
-    Attributes
-    ----------
-    name : str
-        In the table.
-    axis : str
-        What its axis says, with the unit.
-    words : str
-        What an alternative text calls it.
-    percent : bool
-        Whether it is a share that is shown in percent.
-    reference : tuple of (float, str) or None
-        A line across, and what it is.
-    """
-
-    name: str
-    axis: str
-    words: str
-    percent: bool = False
-    reference: tuple[float, str] | None = None
-
-    def shown(self, value: float) -> float:
-        """A value in the unit of the axis."""
-        return 100 * value if self.percent else value
-
-    def told(self, value: float) -> str:
-        """A value in words."""
-        return f"{self.shown(value):.3g}{' %' if self.percent else ''}"
-
-
-_METRICS = {
-    metric.name: metric
-    for metric in (
-        _Metric(
-            "error",
-            "error of the coreset's solution\n(% of the cost of clustering all rows)",
-            "How much dearer the coreset's solution is than that of clustering all rows",
-            True,
-            (0.035, "the paper's largest (bank)"),
-        ),
-        _Metric(
-            "relative", "cost (1: CKLV k-means++)", "Cost relative to CKLV k-means++", False, (1.0, "CKLV on all rows")
-        ),
-        _Metric(
-            "fairlet_share",
-            "cost of the fairlets\n(1: cost of CKLV k-means++)",
-            "Cost of the fairlets, a lower bound of every fair clustering's, relative to CKLV k-means++",
-        ),
-        _Metric(
-            "price_of_fairness",
-            "price of fairness\n(% of the cost of plain k-means)",
-            "How much dearer the fair clusters are than those of plain k-means",
-            True,
-        ),
-        _Metric(
-            "excess",
-            "excess over the planted clusters\n(% of their cost)",
-            "How much dearer the clusters are than the planted ones",
-            True,
-        ),
-        _Metric("cost", "cost (sum of squared distances)", "Sum of squared distances of all rows to their centers"),
-    )
-}
-"""What a part is about is the first of these that its rows have, unless `_ABOUT` says otherwise."""
-_ABOUT = {"quality": ("relative", "fairlet_share"), "colours": ("price_of_fairness",)}
-"""Metrics of a part, each with a figure: Figure 4 left and right, and the price of fairness."""
 _AXES = {"rows": "rows (count)", "k": "clusters k (count)", "min_weight": "fewest rows that a point stands for (count)"}
 """Labels as axes say them."""
 _BARE = ("algorithm", "sensitive", "split")
 """Labels that explain themselves."""
 _STYLES = tuple(
-    (colour, marker, line)
-    for line in ("-", "--", ":", "-.")
-    for colour, marker in ((BLUE, "o"), (VERMILION, "s"), (GREEN, "^"), (ORANGE, "D"))
+    (colour, marker, line) for line in ("-", "--", ":") for colour, marker in zip(PALETTE, SHAPES, strict=True)
 )
 _TOLD = 12
 """Points or curves that an alternative text tells."""
@@ -109,7 +38,7 @@ class _Series:
 
     Attributes
     ----------
-    metric : _Metric
+    metric : Metric
         What is compared.
     rows : tuple of Row
         Those that have it.
@@ -119,7 +48,7 @@ class _Series:
         The other labels, in words.
     """
 
-    metric: _Metric
+    metric: Metric
     rows: tuple[Row, ...]
     varied: tuple[str, ...]
     same: str
@@ -146,17 +75,13 @@ class _Series:
 
     def error(self, row: Row) -> float:
         """Standard error, 0 where it is not known."""
-        return self.metric.shown(_number(row.get(f"{self.metric.name}_se"), 0.0))
+        return self.metric.shown(finite(row.get(f"{self.metric.name}_se"), 0.0))
 
     def published(self, row: Row) -> float:
         """The paper's figure, NaN where there is none, or where it is the line across."""
-        figure = _number(row.get(f"{self.metric.name} published"))
+        figure = finite(row.get(f"{self.metric.name} published"))
         reference = self.metric.reference
         return math.nan if reference is not None and figure == reference[0] else self.metric.shown(figure)
-
-
-def _number(value: object, unknown: float = math.nan) -> float:
-    return float(value) if isinstance(value, int | float) and math.isfinite(value) else unknown
 
 
 def _words(row: Row, names: Sequence[str], bare: Collection[str] = _BARE) -> str:
@@ -170,7 +95,7 @@ def _labels(report: Report, row: Row) -> list[str]:
     """What sets a row apart: its leading columns, up to the first that was measured; ``balance`` may be asked for."""
 
     def label(name: str) -> bool:
-        measured = name in _METRICS or (name in report.metrics and name != "balance")
+        measured = name in METRICS or (name in report.metrics and name != "balance")
         return not (measured or name.endswith(("_se", " published")))
 
     return [name for name in takewhile(label, row) if name != "part"]
@@ -183,16 +108,14 @@ def _figures(report: Report) -> dict[str, _Series]:
         parts.setdefault(str(row.get("part", "")), []).append(row)
     found = {}
     for part, rows in parts.items():
-        about = [
-            each for each in _ABOUT.get(part, _METRICS) if any(math.isfinite(_number(row.get(each))) for row in rows)
-        ]
-        for place, metric in enumerate(about if part in _ABOUT else about[:1]):
-            found[metric if place or not part else part] = _series(report, rows, _METRICS[metric])
+        about = [each for each in ABOUT.get(part, METRICS) if any(math.isfinite(finite(row.get(each))) for row in rows)]
+        for place, metric in enumerate(about if part in ABOUT else about[:1]):
+            found[metric if place or not part else part] = _series(report, rows, METRICS[metric])
     return found
 
 
-def _series(report: Report, rows: Sequence[Row], metric: _Metric) -> _Series:
-    known = tuple(row for row in rows if math.isfinite(_number(row.get(metric.name))))
+def _series(report: Report, rows: Sequence[Row], metric: Metric) -> _Series:
+    known = tuple(row for row in rows if math.isfinite(finite(row.get(metric.name))))
     labels = list(dict.fromkeys(name for row in known for name in _labels(report, row)))
     if metric.name == "fairlet_share":  # the same whatever is made of the fairlets
         labels = [name for name in labels if name != "algorithm"]
@@ -212,8 +135,7 @@ def draw_table(report: Report) -> dict[str, bytes]:
             drawn[name] = png(partial(_draw_dots, series=series), height=1.6 + 0.34 * lines)
         else:
             panels = series.grouped(_panel(series))
-            wide = 9.0 if len(panels) > 1 else 6.4
-            drawn[name] = png_panels(partial(_draw_curves, series=series), len(panels), 3.6, wide)
+            drawn[name] = png_panels(partial(_draw_curves, series=series), len(panels), 3.8)
     return drawn
 
 
@@ -236,13 +158,13 @@ def _draw_curves(panels: Sequence[Axes], series: _Series) -> None:
             curve = sorted((row for row in rows if _words(row, groups) == name), key=lambda row: float(row[x]))
             handles[plain(name) or "this run"] = _curve(axes, series, x, curve, styles[name])
         handles |= _marks(axes, series, rows, lambda row: float(row[x]), upright=True)
-        axes.set_title(plain(title), fontsize=9)
+        axes.set_title(plain(title))
         axes.set_xlabel(_AXES.get(x, plain(x)))
         axes.margins(y=0.12)
         scale(axes, "x", sorted({float(row[x]) for row in series.rows}))
-    panels[0].set_ylabel(series.metric.axis)
+    leftmost(panels, series.metric.axis)
     if len(handles) > 1:
-        explain(panels[0], list(handles.values()), list(handles), abreast=4 if len(panels) > 1 else 3)
+        explain(panels[0], list(handles.values()), list(handles), abreast=2)
 
 
 def _curve(axes: Axes, series: _Series, x: str, rows: Sequence[Row], style: tuple[str, str, str]) -> Any:
@@ -260,12 +182,12 @@ def _marks(
     handles: dict[str, Any] = {}
     if published := [(place(row), series.published(row)) for row in rows if math.isfinite(series.published(row))]:
         x, y = zip(*(each if upright else each[::-1] for each in published), strict=True)
-        handles["published"] = axes.plot(x, y, color="#333333", marker="x", markersize=7, linestyle="none", zorder=4)[0]
+        handles["published"] = axes.plot(x, y, color=INK, marker="x", markersize=7, linestyle="none", zorder=4)[0]
     if series.metric.reference is not None:
         value, what = series.metric.reference
         across = axes.axhline if upright else axes.axvline
         handles[f"{what}: {series.metric.told(value)}"] = across(
-            series.metric.shown(value), color="#666666", linestyle=":", linewidth=1.3, zorder=1
+            series.metric.shown(value), color=QUIET, linestyle=":", linewidth=1.3, zorder=1
         )
     return handles
 
@@ -297,29 +219,41 @@ def _draw_dots(axes: Axes, series: _Series) -> None:
     axes.margins(x=0.12)
     axes.set_xlabel(series.metric.axis)
     if len(handles) > 1:
-        explain(axes, list(handles.values()), list(handles), abreast=3)
+        explain(axes, list(handles.values()), list(handles), abreast=2)
 
 
 # -- in words ----------------------------------------------------------------------------------------------------------
 
 
 def table_told(report: Report, name: str) -> str:
-    """Alternative text of a figure of the table; empty for one that is not ours."""
+    """Alternative text of a figure of the table: its points or its curves' ends; empty for one that is not ours."""
     series = _figures(report).get(name)
     if series is None:
         return ""
     points = _points_told(series) if series.x is None else _curves_told(series)
     cut = f"; and {len(points) - _TOLD} more" if len(points) > _TOLD else ""
-    told = [f"{series.metric.words}{f' ({series.same})' if series.same else ''}: {'; '.join(points[:_TOLD])}{cut}"]
+    told = f"{series.metric.words}{f' ({series.same})' if series.same else ''}: {'; '.join(points[:_TOLD])}{cut}"
+    return sentences(told, _gain_told(series))
+
+
+def table_caption(report: Report, name: str) -> str:
+    """What a figure of the table draws; empty for one that is not ours."""
+    series = _figures(report).get(name)
+    if series is None:
+        return ""
+    over = f" over {_AXES.get(series.x, series.x)}" if series.x is not None else ""
+    repeated = counted(int(report.config.get("repetitions", 1)), "repetition")
+    reference = ""
     if series.metric.reference is not None:
         value, what = series.metric.reference
-        told.append(f"the dotted line is {what}, {series.metric.told(value)}")
-    told += _gain_told(series)
-    if any(series.error(row) for row in series.rows):
-        told.append("bars are standard errors")
-    if any(math.isfinite(series.published(row)) for row in series.rows):
-        told.append("crosses the paper's figures")
-    return f"{'. '.join(each[0].upper() + each[1:] for each in told)}."
+        reference = f"the dotted line is {what}, {series.metric.told(value)}"
+    return sentences(
+        f"{series.metric.axis.replace(chr(10), ' ')}{over}{f'; {series.same}' if series.same else ''}:"
+        f" {counted(len(series.rows), 'row')} of the table, {repeated}, {measured(report)}",
+        reference,
+        BARS if any(series.error(row) for row in series.rows) else "",
+        CROSSES if any(math.isfinite(series.published(row)) for row in series.rows) else "",
+    )
 
 
 def _points_told(series: _Series) -> list[str]:
@@ -345,11 +279,11 @@ def _gain_told(series: _Series) -> list[str]:
     """The largest gain of fair k-means++ over reassigned CKLV, beside the paper's."""
     if series.metric.name != "relative":
         return []
-    rows = [row for row in series.rows if math.isfinite(_number(row.get("gain")))]
+    rows = [row for row in series.rows if math.isfinite(finite(row.get("gain")))]
     own = [row for row in rows if row.get("algorithm") == "fair-kmeans++"]
     if not own:
         return []
-    published = [_number(row["gain published"]) for row in own if "gain published" in row]
+    published = [finite(row["gain published"]) for row in own if "gain published" in row]
     beside = f", in the paper up to {100 * max(published):.3g} %" if published else ""
-    most = max(_number(row["gain"]) for row in own)
+    most = max(finite(row["gain"]) for row in own)
     return [f"the largest gain of fair k-means++ over reassigned CKLV is {100 * most:.3g} %{beside}"]

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from server.figures.gp.answers import answers_told, draw_answers
-from server.figures.gp.experts import draw_experts, experts_told
-from server.figures.gp.model import draw_model, model_told
-from server.figures.gp.shown import Arrays
-from server.figures.gp.table import draw_table, table_told
+from server.figures.gp.answers import answers_caption, answers_told, draw_answers
+from server.figures.gp.experts import draw_experts, experts_caption, experts_told
+from server.figures.gp.model import draw_model, model_caption, model_told
+from server.figures.gp.numbers import draw_numbers, numbers_caption, numbers_told
+from server.figures.gp.table import draw_table, table_caption, table_told
+from server.figures.words import Arrays, compares
 
 if TYPE_CHECKING:
     from server.results import Report
@@ -16,18 +17,25 @@ if TYPE_CHECKING:
 
 def draw(report: Report, arrays: Arrays) -> dict[str, bytes]:
     """PNG images by name: of a table of several rows what compares these, else the predictions and the model."""
-    if _compares(report):
+    if compares(report):
         return draw_table(report)
-    return draw_answers(report, arrays) | draw_experts(report, arrays) | draw_model(report, arrays)
+    predicted = draw_answers(report, arrays) | draw_numbers(arrays)
+    return predicted | draw_experts(report, arrays) | draw_model(report, arrays)
 
 
-def alt_text(report: Report, name: str) -> str:
+def alt_text(report: Report, name: str, arrays: Arrays) -> str:
     """What a reader who cannot see the figure needs to know; empty for one that is not ours."""
-    if _compares(report):
+    if compares(report):
         return table_told(report, name)
-    return answers_told(report, name) or experts_told(report, name) or model_told(report, name)
+    if name == "fewer":
+        return numbers_told(arrays)
+    return answers_told(report, name, arrays) or experts_told(report, name, arrays) or model_told(report, name, arrays)
 
 
-def _compares(report: Report) -> bool:
-    """Whether this is a table of several settings."""
-    return report.metrics.get("n_cells", 1) > 1
+def caption(report: Report, name: str) -> str:
+    """What a figure draws, with units and sizes; empty for one that is not ours."""
+    if compares(report):
+        return table_caption(report, name)
+    if name == "fewer":
+        return numbers_caption(report)
+    return answers_caption(report, name) or experts_caption(report, name) or model_caption(report, name)

@@ -10,8 +10,9 @@ import numpy as np
 from jaxtyping import Bool, Float64
 from scipy.special import ndtr, ndtri
 
-from server.figures.drawing import BLUE, GREEN, VERMILION, explain, plain, png, png_panels
-from server.figures.gp.shown import Arrays, output_of, points_told, sample, several
+from server.figures.drawing import BLUE, GREEN, INK, VERMILION, explain, plain, png, png_panels
+from server.figures.gp.shown import output_of, points_told, sample
+from server.figures.words import Arrays, counted, measured, sentences, several
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -46,16 +47,56 @@ def draw_answers(report: Report, arrays: Arrays) -> dict[str, bytes]:
         drawn["deviations"] = png(partial(_draw_deviations, arrays=arrays, output=output), height=4.0)
     if "outputs" in arrays:
         panels = partial(_draw_calibration, residuals=standardised(arrays))
-        drawn["calibration"] = png_panels(panels, 2, 3.9, 9.0, same_x=False, same_y=False)
+        drawn["calibration"] = png_panels(panels, 2, 3.3, same_x=False, same_y=False, abreast=1)
     return drawn
 
 
-def answers_told(report: Report, name: str) -> str:
+def answers_caption(report: Report, name: str) -> str:
+    """What a figure of predictions draws; empty for one that is not ours."""
+    points, sizes = points_told(report), measured(report, n_experts="expert")
+    known = "rmse" in report.metrics
+    return {
+        "curve": sentences(
+            f"Predicted mean over the one input and the {100 * _CURVE_LEVEL:g} % interval of an observation (data's"
+            f" units) at {points}: {sizes}",
+            "Dots are what was measured there, of which the center knows" if known else "",
+            "Ticks on the axis are the centroids of the experts",
+        ),
+        "predictions": sentences(
+            f"Predicted by measured output (data's unit) at {points}: {sizes}",
+            f"Bars are {100 * _BAR_LEVEL:g} % intervals of an observation; on the line the prediction is what was"
+            " measured",
+        ),
+        "deviations": sentences(
+            f"Standard deviation of an observation by predicted mean (data's unit) at {points}: {sizes}",
+            "Nothing was measured there; the dashed line is the noise alone, the least that a deviation can be",
+        ),
+        "calibration": sentences(
+            f"Above, the share of {_outputs(report)} (%) that prediction intervals of every level hold; the grey band"
+            f" has {100 * _BY_CHANCE:g} % of calibrated predictions' shares at each level: {sizes}",
+            "Below, residuals in standard deviations of their predictions beside the normal density; those beyond"
+            f" {_FARTHEST:g} are in the outermost bars",
+        ),
+    }.get(name, "")
+
+
+def answers_told(report: Report, name: str, arrays: Arrays) -> str:
     """Alternative text of a figure of predictions; empty for one that is not ours."""
-    tell = {"curve": _curve_told, "predictions": _predictions_told, "deviations": _deviations_told}
     if name == "calibration":
-        return _calibration_told(report)
-    return tell[name](report) if name in tell else ""
+        return _calibration_told(report, arrays)
+    if name not in ("curve", "predictions", "deviations"):
+        return ""
+    told = []
+    if len(arrays.get("mean", ())):
+        mean, std = arrays["mean"], arrays["std"]
+        told.append(
+            f"Predictions from {mean.min():.4g} to {mean.max():.4g}, with deviations from {std.min():.3g} to"
+            f" {std.max():.3g}, at {points_told(report)}"
+        )
+    told += _held(report, _BAR_LEVEL if name == "predictions" else _CURVE_LEVEL)
+    if "rmse" in report.metrics:
+        told.append(f"root mean squared error {report.metrics['rmse']:.4g} in the output's unit")
+    return sentences("; ".join(told) or f"predictions at {points_told(report)}")
 
 
 def standardised(arrays: Arrays) -> Float64[np.ndarray, "N"]:
@@ -88,8 +129,8 @@ def _draw_curve(axes: Axes, arrays: Arrays, output: str) -> None:
     mark = "o" if len(x) == 1 else ""
     handles: dict[str, Any] = {}
     if "outputs" in arrays:
-        axes.scatter(x, arrays["outputs"][order], s=_dot(len(x)), c="#333333", linewidths=0)
-        handles["measured"] = axes.scatter([], [], s=_KEY, c="#333333", linewidths=0)
+        axes.scatter(x, arrays["outputs"][order], s=_dot(len(x)), c=INK, linewidths=0)
+        handles["measured"] = axes.scatter([], [], s=_KEY, c=INK, linewidths=0)
     handles["predicted mean"] = axes.plot(x, mean, color=BLUE, linewidth=1.4, marker=mark)[0]
     band = f"{100 * _CURVE_LEVEL:g} % interval of an observation"
     if len(x) > 1:
@@ -110,17 +151,6 @@ def _draw_curve(axes: Axes, arrays: Arrays, output: str) -> None:
 def _dot(n: int) -> float:
     """Area of a dot, in square points of typography, so that many do not hide each other."""
     return float(np.clip(4000 / n, 3, 16))
-
-
-def _curve_told(report: Report) -> str:
-    told = [
-        f"Predicted mean over the one input, and the {100 * _CURVE_LEVEL:g} % interval of an observation, at"
-        f" {points_told(report)}"
-    ]
-    if "rmse" in report.metrics:
-        told.append("dots are what was measured there")
-        told += _held(report, _CURVE_LEVEL)
-    return f"{'; '.join([*told, 'ticks on the axis are the centroids of the experts'])}."
 
 
 def _held(report: Report, level: float) -> list[str]:
@@ -154,19 +184,10 @@ def _draw_predictions(axes: Axes, arrays: Arrays, output: str) -> None:
             axes.scatter(y[chosen], mean[chosen], s=area, c=colour, marker=marker, linewidths=0)
             handles[label] = axes.scatter([], [], s=_KEY, c=colour, marker=marker, linewidths=0)
     ends = [min(y.min(), mean.min()), max(y.max(), mean.max())]
-    handles["predicted as measured"] = axes.plot(ends, ends, color="#333333", linewidth=1.0, zorder=1)[0]
+    handles["predicted as measured"] = axes.plot(ends, ends, color=INK, linewidth=1.0, zorder=1)[0]
     axes.set_xlabel(f"measured {output} (data's unit)")
     axes.set_ylabel(f"predicted {output} (data's unit)")
     explain(axes, list(handles.values()), list(handles))
-
-
-def _predictions_told(report: Report) -> str:
-    told = [f"Predicted by measured output at {points_told(report)}"]
-    told.append(f"bars are {100 * _BAR_LEVEL:g} % intervals of an observation")
-    told += _held(report, _BAR_LEVEL)
-    if "rmse" in report.metrics:
-        told.append(f"root mean squared error {report.metrics['rmse']:.4g} in the output's unit")
-    return f"{'; '.join([*told, 'on the line the prediction is what was measured'])}."
 
 
 def _draw_deviations(axes: Axes, arrays: Arrays, output: str) -> None:
@@ -180,13 +201,6 @@ def _draw_deviations(axes: Axes, arrays: Arrays, output: str) -> None:
     axes.set_xlabel(f"predicted {output} (data's unit)")
     axes.set_ylabel(f"standard deviation of an observation\n({output}, data's unit)")
     explain(axes, [line], ["noise alone: as sure as a prediction can be"])
-
-
-def _deviations_told(report: Report) -> str:
-    return (
-        f"Standard deviation of an observation by predicted mean at {points_told(report)}; nothing was measured there;"
-        " the dashed line is the noise alone, the least that a deviation can be."
-    )
 
 
 # -- calibration ------------------------------------------------------------------------------------------------------
@@ -203,15 +217,18 @@ def _draw_coverage(axes: Axes, residuals: Float64[np.ndarray, "N"]) -> None:
     n, marked = len(residuals), np.array(_LEVELS)
     low, high = (binom.ppf(tail, n, _GRID) / n for tail in ((1 - _BY_CHANCE) / 2, (1 + _BY_CHANCE) / 2))
     chance = axes.fill_between(100 * _GRID, 100 * low, 100 * high, color="#999999", alpha=0.3, linewidth=0)
-    ideal = axes.plot([0, 100], [0, 100], color="#333333", linewidth=1.0)[0]
+    ideal = axes.plot([0, 100], [0, 100], color=INK, linewidth=1.0)[0]
     axes.plot(100 * _GRID, 100 * observed(residuals, _GRID), color=BLUE, linewidth=1.4)
     dots = axes.plot(100 * marked, 100 * observed(residuals, marked), color=BLUE, marker="o", markersize=5)[0]
     dots.set_linestyle("none")
-    axes.set(xlim=(0, 100), ylim=(0, 102), xlabel="level of the interval (%)")
+    axes.set(xlim=(0, 100), ylim=(0, 112), xlabel="level of the interval (%)")
     axes.set_ylabel("measured outputs in it (%)")
-    for level in _LEVELS:
-        place = (100 * level, 100 * float(observed(residuals, np.array([level]))[0]))
-        axes.annotate(f"{level:.0%}".replace("%", " %"), place, (4, -11), textcoords="offset points", fontsize=8)
+    for level, held in zip(_LEVELS, observed(residuals, marked).tolist(), strict=True):
+        above = level == _LEVELS[-1]  # its neighbour's label is below
+        axes.annotate(
+            f"{100 * level:g} %", (100 * level, 100 * held), (-4, 5) if above else (4, -12),
+            textcoords="offset points", ha="right" if above else "left", fontsize=9,
+        )  # fmt: skip
     labels = ["this run", "calibrated", "calibrated, by chance"]
     axes.legend([dots, ideal, chance], labels, frameon=False, fontsize=9, loc="upper left")
 
@@ -221,25 +238,26 @@ def _draw_residuals(axes: Axes, residuals: Float64[np.ndarray, "N"]) -> None:
     edges = np.linspace(-_FARTHEST, _FARTHEST, bins + 1)
     axes.hist(np.clip(residuals, -_FARTHEST, _FARTHEST), edges.tolist(), density=True, color=BLUE, alpha=0.5)
     z = np.linspace(-_FARTHEST, _FARTHEST, 201)
-    line = axes.plot(z, np.exp(-(z**2) / 2) / np.sqrt(2 * np.pi), color="#333333", linewidth=1.2)[0]
+    line = axes.plot(z, np.exp(-(z**2) / 2) / np.sqrt(2 * np.pi), color=INK, linewidth=1.2)[0]
     axes.set_xlabel("residual (standard deviations of the prediction)")
-    axes.set_ylabel("density (points per standard deviation)")
+    axes.set_ylabel("density\n(points per standard deviation)")
     axes.legend([line], ["calibrated: N(0, 1)"], frameon=False, fontsize=9, loc="upper left")
 
 
-def _calibration_told(report: Report) -> str:
+def _calibration_told(report: Report, arrays: Arrays) -> str:
     told = [
         f"{100 * report.metrics[name]:.3g} % in the {name.removeprefix('coverage_')} % intervals"
         for name in (f"coverage_{100 * level:g}" for level in _LEVELS)
         if name in report.metrics
     ]
     mean = " on average over the repetitions" if several(report) else ""
-    held = f": {', '.join(told)}{mean}" if told else ""
-    n = int(report.metrics.get("n_queries", 0))
-    of = f"{n:,} measured outputs" if n else "the measured outputs"
-    return (
-        f"Left, the share of {of} that prediction intervals of every level hold{held}; the grey band has"
-        f" {100 * _BY_CHANCE:g} % of calibrated predictions' shares at each level. Right, residuals in standard"
-        f" deviations of their predictions beside the normal density; those beyond {_FARTHEST:g} are in the outermost"
-        " bars."
-    )
+    held = f"of {_outputs(report)}, {', '.join(told)}{mean}" if told else f"calibration on {_outputs(report)}"
+    if "outputs" not in arrays:
+        return sentences(held)
+    residuals = standardised(arrays)
+    return sentences(held, f"residuals have mean {residuals.mean():.2g} and deviation {residuals.std():.2g}")
+
+
+def _outputs(report: Report) -> str:
+    n = report.metrics.get("n_queries", 0)
+    return counted(n, "measured output") if n else "the measured outputs"

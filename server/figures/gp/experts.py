@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from jaxtyping import Float64, Int64
 
-from server.figures.drawing import BLUE, ORANGE, explain, plain, png
-from server.figures.gp.shown import PALETTE, SHAPES, Arrays, points_told, sample, several
+from server.figures.drawing import BLUE, INK, ORANGE, PALETTE, QUIET, SHAPES, component, explain, plain, png
+from server.figures.gp.shown import LINES, points_told, sample
+from server.figures.words import Arrays, counted, measured, sentences, several
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -108,13 +109,11 @@ def _draw_experts(axes: Axes, arrays: Arrays) -> None:
     font: dict[str, Any] = {"fontsize": 7 if few else 5, "color": "white", "fontweight": "bold"}
     for number, center in enumerate(centers if len(rows) <= _NUMBERED else ()):
         axes.annotate(str(number), center, ha="center", va="center", zorder=5, **font)
-    handles["expert, larger with more rows"] = axes.scatter([], [], s=60, c="#666666")
-    handles[f"{_DEVIATIONS:g} standard deviations of its rows"] = axes.plot([], [], color="#666666", linewidth=1.1)[0]
+    handles["expert, larger with more rows"] = axes.scatter([], [], s=60, c=QUIET)
+    handles[f"{_DEVIATIONS:g} standard deviations of its rows"] = axes.plot([], [], color=QUIET, linewidth=1.1)[0]
     axes.autoscale_view()
     for which, share in zip(("x", "y"), plane.explained, strict=True):
-        order = "first" if which == "x" else "second"
-        told = f"{100 * share:.3g} % of the variance of all rows, " if share > 0 else ""
-        axes.set(**{f"{which}label": f"{order} principal component\n({told}in standard deviations)"})
+        axes.set(**{f"{which}label": component(which, share, "in standard deviations")})
     explain(axes, list(handles.values()), list(handles), abreast=2)
 
 
@@ -129,12 +128,13 @@ def _draw_points(axes: Axes, plane: Plane, arrays: Arrays) -> dict[str, Any]:
         colour, marker, _ = _style(expert) if expert >= 0 else ("#bbbbbb", "x", "")
         x, y = placed[first == expert].T
         axes.scatter(x, y, s=area, c=colour, marker=marker, alpha=0.5, linewidths=0 if expert >= 0 else 0.8, zorder=2)
-    return {"query point, colour of its first expert": axes.scatter([], [], s=14, c="#666666", alpha=0.5)}
+    return {"query point, colour of its first expert": axes.scatter([], [], s=14, c=QUIET, alpha=0.5)}
 
 
 def _style(expert: int) -> tuple[str, str, str]:
     """Colour, marker and line of an expert."""
-    return (PALETTE[expert % len(PALETTE)], *SHAPES[expert // len(PALETTE) % len(SHAPES)])
+    alike = expert // len(PALETTE)  # of the same colour
+    return PALETTE[expert % len(PALETTE)], SHAPES[alike % len(SHAPES)], LINES[alike % len(LINES)]
 
 
 def _draw_reach(axes: Axes, arrays: Arrays) -> None:
@@ -159,7 +159,7 @@ def _draw_reach(axes: Axes, arrays: Arrays) -> None:
                 handles[label] = axes.scatter(x[point], y, s=14, marker="|", c=colour, linewidths=0.8, zorder=3)
     lies = f"its rows: mean and {_DEVIATIONS:g} standard deviations"
     handles[lies] = axes.errorbar(
-        centroids, places - 0.28, xerr=half, color="#333333", marker="o", markersize=3, linewidth=1.2,
+        centroids, places - 0.28, xerr=half, color=INK, marker="o", markersize=3, linewidth=1.2,
         linestyle="none", zorder=4,
     )  # fmt: skip
     counts = arrays["expert_rows"][order]
@@ -171,26 +171,45 @@ def _draw_reach(axes: Axes, arrays: Arrays) -> None:
     explain(axes, list(handles.values()), list(handles), abreast=2)
 
 
-def experts_told(report: Report, name: str) -> str:
+def experts_caption(report: Report, name: str) -> str:
+    """What a figure of the experts draws; empty for one that is not ours."""
+    first = " of the first repetition" if several(report) else ""
+    sizes = measured(report, n_experts="expert", n_rows="row")
+    asked = "n_queries" in report.metrics
+    if name == "experts":
+        return sentences(
+            f"Where the rows of the experts{first} lie, in the first two principal components of the inputs (standard"
+            f" deviations): {sizes}",
+            f"Ellipses reach {_DEVIATIONS:g} standard deviations from an expert's mean",
+            f"Dots are {points_told(report)} in the colour of the expert that suits them best" if asked else "",
+        )
+    if name != "reach":
+        return ""
+    return sentences(
+        f"Where the rows of the experts{first} lie over the one input (data's unit), experts in the order of their"
+        f" means: {sizes}",
+        f"Bars reach {_DEVIATIONS:g} standard deviations from an expert's mean",
+        f"Ticks are {points_told(report)} at the experts that were chosen for them" if asked else "",
+    )
+
+
+def experts_told(report: Report, name: str, arrays: Arrays) -> str:
     """Alternative text of a figure of the experts; empty for one that is not ours."""
     if name not in ("experts", "reach"):
         return ""
     experts = [row for row in report.table if {"expert", "rows"} <= row.keys()]
-    first = " of the first repetition" if several(report) else ""
-    if name == "experts":
-        told = [f"Where the rows of the experts{first} lie, in the first two principal components of the inputs"]
-        told.append(f"ellipses reach {_DEVIATIONS:g} standard deviations from an expert's mean")
-        if "n_queries" in report.metrics:
-            told.append(f"dots are {points_told(report)} in the colour of the expert that suits them best")
-    else:
-        told = [f"Where the rows of the experts{first} lie over the one input, experts in the order of their means"]
-        if "n_queries" in report.metrics:
-            told.append(f"ticks are {points_told(report)} at the experts that were chosen for them")
+    told = []
     if experts:
-        told.append(f"{_range(experts, 'rows')} rows an expert")
+        told.append(f"{counted(len(experts), 'expert')} of {_range(experts, 'rows')} rows")
         if all("queries" in row for row in experts):
-            told.append(f"{_range(experts, 'queries')} points answered by each")
-    return f"{'; '.join(told)}."
+            told.append(f"each answered {_range(experts, 'queries')} of the query points")
+    if name == "experts" and "centroids" in arrays:
+        shown = Plane.of(arrays["expert_rows"], arrays["centroids"], arrays["covariances"]).explained.sum()
+        told.append(f"the axes show {100 * shown:.3g} % of the variance of all rows")
+    if name == "reach" and "centroids" in arrays:
+        middles = arrays["centroids"][:, 0] * arrays["input_scale"][0] + arrays["input_mean"][0]
+        told.append(f"their means are from {middles.min():.4g} to {middles.max():.4g}")
+    return sentences("; ".join(told) or "the experts' rows")
 
 
 def _range(rows: Sequence[dict[str, Any]], name: str) -> str:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from jaxtyping import Float64
 
-from server.figures.drawing import BLUE, GREEN, explain, plain, png, png_panels, scale
-from server.figures.gp.shown import PALETTE, SHAPES, Arrays, several
+from server.figures.drawing import BLUE, GREEN, PALETTE, SHAPES, explain, plain, png, png_panels, scale, whole
+from server.figures.words import Arrays, counted, measured, sentences, several
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -25,6 +25,8 @@ _HARDLY = 100.0
 """Length of an input, in its standard deviations, from which on it hardly matters."""
 _MOST_INPUTS = 40
 """Inputs that are shown: those that matter most."""
+_TOLD = 6
+"""Inputs that an alternative text tells."""
 _LENGTH = re.compile(r"log ell_(\d+)(?: of (.+))?")
 """A length-scale among the names of the hyperparameters: its input from 1 on, and which of several kernels has it."""
 
@@ -33,8 +35,8 @@ def draw_model(report: Report, arrays: Arrays) -> dict[str, bytes]:
     """PNG images by name."""
     drawn = {}
     if curves := _curves(report):
-        wide = 9.0 if len(curves) > 1 else 6.4
-        drawn["fit"] = png_panels(partial(_draw_fit, curves=curves), len(curves), 3.4, wide, same_x=False, same_y=False)
+        draw = partial(_draw_fit, curves=curves)
+        drawn["fit"] = png_panels(draw, len(curves), 3.4, same_x=False, same_y=False, abreast=1)
     if len(arrays.get("features", ())) > 1 and (lengths := lengths_of(arrays)):
         height = 1.6 + 0.24 * min(len(arrays["features"]), _MOST_INPUTS)
         names = [plain(name) for name in arrays["features"].tolist()]
@@ -42,11 +44,26 @@ def draw_model(report: Report, arrays: Arrays) -> dict[str, bytes]:
     return drawn
 
 
-def model_told(report: Report, name: str) -> str:
+def model_caption(report: Report, name: str) -> str:
+    """What a figure of what was learnt draws; empty for one that is not ours."""
+    sizes = measured(report, n_experts="expert", n_rows="row")
+    if name == "fit":
+        gate = ", and cross-entropy of the gate's network (nats a row)" if "gate_loss" in _curves(report) else ""
+        return sentences(f"Log likelihood of the experts' outputs (nats a row) after each ask{gate}: {sizes}")
+    if name != "inputs":
+        return ""
+    return sentences(
+        "Length-scale of each input in its standard deviations, the shortest first (along it the output changes most):"
+        f" {sizes}",
+        f"Of more than {_MOST_INPUTS} inputs the first {_MOST_INPUTS} are shown; beyond {_HARDLY:g} one hardly matters",
+    )
+
+
+def model_told(report: Report, name: str, arrays: Arrays) -> str:
     """Alternative text of a figure of what was learnt; empty for one that is not ours."""
     if name == "fit":
         return _fit_told(report)
-    return _lengths_told(report) if name == "inputs" else ""
+    return _lengths_told(report, arrays) if name == "inputs" else ""
 
 
 # -- the fit ----------------------------------------------------------------------------------------------------------
@@ -87,13 +104,11 @@ def _curves(report: Report) -> dict[str, _Curve]:
 
 
 def _draw_fit(panels: Sequence[Axes], curves: dict[str, _Curve]) -> None:
-    from matplotlib.ticker import MaxNLocator
-
     for axes, (name, curve) in zip(panels, curves.items(), strict=True):
         asks = np.arange(1, len(curve.values) + 1)
         axes.plot(asks, curve.values, color=BLUE, marker="o", markersize=3.5, linewidth=1.2)
         axes.ticklabel_format(axis="y", useOffset=False)
-        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+        whole(axes)
         axes.set_xlabel("ask (count)")
         axes.set_ylabel(curve.axis)
         if name == "log_likelihood":
@@ -136,7 +151,7 @@ def _draw_lengths(axes: Axes, names: Sequence[str], lengths: dict[str, Float64[n
     order = np.argsort(np.nanmin(np.stack(list(lengths.values())), axis=0), kind="stable")[:_MOST_INPUTS]
     handles: dict[str, Any] = {}
     for place, (kernel, values) in enumerate(lengths.items()):
-        colour, marker = PALETTE[place % len(PALETTE)], SHAPES[place % len(SHAPES)][0]
+        colour, marker = PALETTE[place % len(PALETTE)], SHAPES[place % len(SHAPES)]
         handles[plain(kernel)] = axes.scatter(values[order], range(len(order)), s=30, c=colour, marker=marker, zorder=3)
     scale(axes, "x", [float(value) for values in lengths.values() for value in values[order]])
     if max(values[order].max() for values in lengths.values()) >= _HARDLY:
@@ -150,12 +165,14 @@ def _draw_lengths(axes: Axes, names: Sequence[str], lengths: dict[str, Float64[n
         explain(axes, list(named.values()), list(named))
 
 
-def _lengths_told(report: Report) -> str:
-    told = [
-        "Length-scale of each input in its standard deviations, the shortest first: along it the output changes most",
-        f"of more than {_MOST_INPUTS} inputs only the first {_MOST_INPUTS} are shown",
-        f"an input whose length is beyond {_HARDLY:g} hardly matters",
-    ]
+def _lengths_told(report: Report, arrays: Arrays) -> str:
+    told = []
+    if {"features", "theta", "theta_names"} <= arrays.keys() and (lengths := lengths_of(arrays)):
+        shortest = np.nanmin(np.stack(list(lengths.values())), axis=0)
+        order = np.argsort(shortest, kind="stable")[:_TOLD]
+        named = ", ".join(f"{plain(arrays['features'][j])} {shortest[j]:.3g}" for j in order)
+        more = f", and {counted(len(shortest) - _TOLD, 'input')} more" if len(shortest) > _TOLD else ""
+        told.append(f"lengths, the shortest first: {named}{more}")
     if "noise" in report.metrics:
         told.append(f"the noise has a deviation of {report.metrics['noise']:.3g} standard deviations of the output")
-    return f"{'; '.join(told)}."
+    return sentences("; ".join(told) or "length-scale of each input")

@@ -9,18 +9,17 @@ from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from server.figures.drawing import BLUE, GREEN, ORANGE, VERMILION, explain, plain, png_panels, scale
+from server.figures.drawing import BLUE, GREEN, INK, ORANGE, QUIET, VERMILION, explain, plain, png_panels, scale
+from server.figures.words import BARS, CROSSES, Row, counted, finite, measured, sentences
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from server.results import Report
 
-Row = Mapping[str, Any]
-
-_METRICS = {
-    "smse": "SMSE (1: always the mean of the test outputs)",
-    "msll": "MSLL (nats a point; 0: mean and variance\nof the training outputs)",
+METRICS = {
+    "smse": "SMSE (1: always the mean\nof the test outputs)",
+    "msll": "MSLL (nats a point; 0: mean and\nvariance of the training outputs)",
 }
 """What is compared, and what its axis says."""
 _LABELS = ("M", "K", "gate", "rule")
@@ -30,7 +29,7 @@ _NAMES = {
 }  # fmt: skip
 _AXES = {"K": "experts of a point, K (count)", "M": "experts, M (count)"}
 _COLOURS = {
-    "all": "#333333", "knn": BLUE, "dnn": ORANGE, "gaussian": GREEN, "ggm": VERMILION,
+    "all": INK, "knn": BLUE, "dnn": ORANGE, "gaussian": GREEN, "ggm": VERMILION,
     "npae": BLUE, "grbcm": GREEN, "rbcm": ORANGE, "gpoe": VERMILION, "bcm": "#CC79A7", "poe": "#56B4E9",
 }  # fmt: skip
 _MARKERS = {
@@ -40,7 +39,7 @@ _MARKERS = {
 _LINES = ("-", "--", ":", "-.")
 _APART, _SPREAD = 0.06, 0.4
 """How far the points of two curves and of all are set apart, as many coincide: shares of a step along x."""
-_OTHER = ("#333333", "o")
+_OTHER = (INK, "o")
 """Colour and marker of what nobody has named."""
 _CURVE = 3
 """Different numbers from which on a curve says more than dots."""
@@ -57,7 +56,7 @@ class _Part:
     Attributes
     ----------
     rows : tuple of Row
-        Those with a number for one of `_METRICS`.
+        Those with a number for one of `METRICS`.
     """
 
     rows: tuple[Row, ...]
@@ -65,7 +64,7 @@ class _Part:
     @property
     def metrics(self) -> list[str]:
         """Those that some row has."""
-        return [name for name in _METRICS if _known(self.rows, name)]
+        return [name for name in METRICS if _known(self.rows, name)]
 
     @property
     def varied(self) -> list[str]:
@@ -117,32 +116,26 @@ class _Part:
 
     def full(self, metric: str) -> float:
         """That of one process of all rows; NaN: unknown."""
-        return next(
-            (value for row in self.rows if math.isfinite(value := _number(row.get(f"{metric}_full")))), math.nan
-        )
+        return next((value for row in self.rows if math.isfinite(value := finite(row.get(f"{metric}_full")))), math.nan)
 
     def has_published(self) -> bool:
         """Whether the paper reports one of these."""
         return any(math.isfinite(_published(row, metric)) for row in self.rows for metric in self.metrics)
 
 
-def _number(value: object) -> float:
-    return float(value) if isinstance(value, int | float) and math.isfinite(value) else math.nan
-
-
 def _known(rows: Iterable[Row], metric: str) -> list[Row]:
     """Rows that have the metric."""
-    return [row for row in rows if math.isfinite(_number(row.get(metric)))]
+    return [row for row in rows if math.isfinite(finite(row.get(metric)))]
 
 
 def _error(row: Row, metric: str) -> float:
     """Standard error, 0 where it is not known."""
-    error = _number(row.get(f"{metric}_se"))
+    error = finite(row.get(f"{metric}_se"))
     return error if math.isfinite(error) else 0.0
 
 
 def _published(row: Row, metric: str) -> float:
-    return _number(row.get(f"{metric} published"))
+    return finite(row.get(f"{metric} published"))
 
 
 def _words(row: Row, names: Sequence[str]) -> str:
@@ -160,7 +153,7 @@ def _parts(report: Report) -> dict[str, _Part]:
     """What is drawn, by the name of the figure."""
     found: dict[str, list[Row]] = {}
     for row in report.table:
-        if any(math.isfinite(_number(row.get(metric))) for metric in _METRICS):
+        if any(math.isfinite(finite(row.get(metric))) for metric in METRICS):
             found.setdefault(str(row.get("part") or "comparison"), []).append(row)
     return {name: _Part(tuple(rows)) for name, rows in found.items()}
 
@@ -170,12 +163,11 @@ def draw_table(report: Report) -> dict[str, bytes]:
     drawn = {}
     for name, part in _parts(report).items():
         n = len(part.metrics)
-        width = 9.0 if n > 1 else 6.4
         if part.x is None:
             height = 1.8 + 0.3 * len(part.grouped(part.varied))
-            drawn[name] = png_panels(partial(_draw_dots, part=part), n, height, width, same_x=False)
+            drawn[name] = png_panels(partial(_draw_dots, part=part), n, height, same_x=False)
         else:
-            drawn[name] = png_panels(partial(_draw_curves, part=part), n, 4.2, width, same_y=False)
+            drawn[name] = png_panels(partial(_draw_curves, part=part), n, 3.2, same_y=False, abreast=1)
     return drawn
 
 
@@ -211,14 +203,14 @@ def _draw_curves(panels: Sequence[Axes], part: _Part) -> None:
         for number, (name, rows) in enumerate(part.levels.items()):
             for row in _known(rows, metric):
                 line = ("--", "-.")[number % 2]
-                across = axes.axhline(row[metric], color="#333333", linestyle=line, linewidth=1.2)
+                across = axes.axhline(row[metric], color=INK, linestyle=line, linewidth=1.2)
                 handles[plain(name, 40) or "all experts"] = across
         handles |= _marks(axes, part, metric, places, upright=True)
         axes.set_xlabel(_AXES[part.x])
         axes.set_xticks(part.numbers)
-        axes.set_ylabel(_METRICS[metric])
+        axes.set_ylabel(METRICS[metric])
         _fit_scale(axes, "y", part, metric)
-    explain(panels[0], list(handles.values()), list(handles), abreast=5)
+    explain(panels[0], list(handles.values()), list(handles), abreast=4)
 
 
 def _places(part: _Part) -> dict[int, float]:
@@ -242,13 +234,13 @@ def _marks(axes: Axes, part: _Part, metric: str, places: Mapping[int, float], *,
         handles["published"] = axes.plot(x, y, color="black", marker="x", markersize=7, linestyle="none", zorder=4)[0]
     if math.isfinite(full := part.full(metric)):
         across = axes.axhline if upright else axes.axvline
-        handles["one process of all rows"] = across(full, color="#666666", linestyle=":", linewidth=1.4, zorder=1)
+        handles["one process of all rows"] = across(full, color=QUIET, linestyle=":", linewidth=1.4, zorder=1)
     return handles
 
 
 def _fit_scale(axes: Axes, which: str, part: _Part, metric: str) -> None:
     """Logarithmic where values span powers of ten: also MSLL, which may be negative."""
-    values = [_number(value) for row in part.rows for value in (row.get(metric), _published(row, metric))]
+    values = [finite(value) for row in part.rows for value in (row.get(metric), _published(row, metric))]
     values = [value for value in values if math.isfinite(value)]
     axes.margins(0.1)
     if metric == "msll" and max(values, default=0.0) > _FAR:
@@ -273,7 +265,7 @@ def _draw_dots(panels: Sequence[Axes], part: _Part) -> None:
             capsize=3, zorder=3,
         )[0]  # fmt: skip
         handles |= _marks(axes, part, metric, places, upright=False)
-        axes.set_xlabel(_METRICS[metric])
+        axes.set_xlabel(METRICS[metric])
         _fit_scale(axes, "x", part, metric)
     panels[0].set_yticks(range(len(lines)), [plain(name, 40) or "this run" for name in lines], fontsize=9)
     panels[0].set_ylim(len(lines) - 0.5, -0.5)
@@ -288,26 +280,41 @@ def table_told(report: Report, name: str) -> str:
     part = _parts(report).get(name)
     if part is None:
         return ""
-    same = _words(part.rows[0], [label for label in _LABELS if label not in part.varied])
     points = _dots_told(part) if part.x is None else _curves_told(part)
     cut = f"; and {len(points) - _TOLD} more" if len(points) > _TOLD else ""
+    told = f"{_said(part)}: {'; '.join(points[:_TOLD])}{cut}"
+    full = [f"{metric.upper()} {part.full(metric):.3g}" for metric in part.metrics if math.isfinite(part.full(metric))]
+    return sentences(told, f"One process of all rows: {', '.join(full)}" if full else "")
+
+
+def table_caption(report: Report, name: str) -> str:
+    """What a figure of the table draws; empty for one that is not ours."""
+    part = _parts(report).get(name)
+    if part is None:
+        return ""
+    full = any(math.isfinite(part.full(metric)) for metric in part.metrics)
+    repeated = counted(int(report.config.get("repetitions", 1)), "repetition")
+    return sentences(
+        f"{_said(part)}, less is better: {counted(len(part.rows), 'row')} of the table, {repeated},"
+        f" {measured(report, n_queries='query point')}",
+        [METRICS[metric].replace("\n", " ") for metric in part.metrics],
+        "The dotted line is one process of all rows" if full else "",
+        f"The points of one {part.x} are set apart" if part.x is not None and len(part.curves) > 1 else "",
+        BARS if any(_error(row, metric) for row in part.rows for metric in part.metrics) else "",
+        CROSSES if part.has_published() else "",
+    )
+
+
+def _said(part: _Part) -> str:
+    """What is compared, over what, and what all rows have in common."""
+    same = _words(part.rows[0], [label for label in _LABELS if label not in part.varied])
     what = " and ".join(metric.upper() for metric in part.metrics)
     over = f" over {part.x}" if part.x is not None else ""
-    told = [f"{what}{over}{f' ({same})' if same else ''}, less is better: {'; '.join(points[:_TOLD])}{cut}"]
-    full = [f"{metric.upper()} {part.full(metric):.3g}" for metric in part.metrics if math.isfinite(part.full(metric))]
-    if full:
-        told.append(f"dotted is one process of all rows, {', '.join(full)}")
-    if part.x is not None and len(part.curves) > 1:
-        told.append(f"the points of one {part.x} are set apart")
-    if any(_error(row, metric) for row in part.rows for metric in part.metrics):
-        told.append("bars are standard errors")
-    if part.has_published():
-        told.append("crosses are the paper's figures")
-    return f"{'. '.join(each[0].upper() + each[1:] for each in told)}."
+    return f"{what}{over}{f' ({same})' if same else ''}"
 
 
 def _scores(row: Row, metrics: Sequence[str]) -> str:
-    return " / ".join(f"{_number(row.get(metric)):.3g}" for metric in metrics)
+    return " / ".join(f"{finite(row.get(metric)):.3g}" for metric in metrics)
 
 
 def _dots_told(part: _Part) -> list[str]:

@@ -1,12 +1,13 @@
-"""Figures of residual: errors and power over the iterations, and a table as bars, as curves, or panel by panel."""
+"""Figures of residual: errors, power and coefficients of a run; a table as bars, as curves, or panel by panel."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from server.figures.residual.common import Arrays
-from server.figures.residual.run import draw_run, run_told
-from server.figures.residual.table import draw_table, table_told
+from server.figures.residual.run import draw_run, run_caption, run_told
+from server.figures.residual.table import draw_table
+from server.figures.residual.told import table_caption, table_told
+from server.figures.words import Arrays, compares
 
 if TYPE_CHECKING:
     from server.results import Report
@@ -14,14 +15,14 @@ if TYPE_CHECKING:
 
 def draw(report: Report, arrays: Arrays) -> dict[str, bytes]:
     """PNG images by name: of a table of several rows what compares these, else how the run went."""
-    return draw_table(report, arrays) if _compares(report) else draw_run(report, arrays)
+    return draw_table(report, arrays) if compares(report) else draw_run(report, arrays)
 
 
-def alt_text(report: Report, name: str) -> str:
+def alt_text(report: Report, name: str, arrays: Arrays) -> str:
     """What a reader who cannot see the figure needs to know; empty for one that is not ours."""
-    return table_told(report, name) if _compares(report) else run_told(report, name)
+    return table_told(report, name, arrays) if compares(report) else run_told(report, name, arrays)
 
 
-def _compares(report: Report) -> bool:
-    """Whether this is a table of several settings."""
-    return report.metrics.get("n_cells", 1) > 1
+def caption(report: Report, name: str) -> str:
+    """What a figure draws, with units and sizes; empty for one that is not ours."""
+    return table_caption(report, name) if compares(report) else run_caption(report, name)

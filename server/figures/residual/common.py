@@ -6,16 +6,16 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from jaxtyping import Float64, Shaped
+from jaxtyping import Float64
 
-from server.figures.drawing import BLUE, GREEN, ORANGE, VERMILION
+from server.figures.drawing import BLUE, GREEN, ORANGE, VERMILION, whole
+from server.figures.words import Arrays, several
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.lines import Line2D
 
-Arrays = Mapping[str, Shaped[np.ndarray, "..."]]
-Row = Mapping[str, Any]
+    from server.results import Report
 
 KINDS = {
     "train": ("training rows", ORANGE, "--"),
@@ -35,12 +35,23 @@ REFERENCES = {
 MEASURED = {"test_mse", "test_mse_best", "test_mse_last", "train_mse", "iterations", "contraction", *SUMS}
 ERROR = "mean squared error (squared unit of the outcome)"
 POWER = "power (squared unit of the outcome)"
-NAMED, GREY = 8, "#bbbbbb"
-"""Agents whose power is drawn in colour and named; what the others are drawn in."""
 MOST_POINTS = 40
 """Iterations up to which each has its own mark."""
-PANELS, TOLD = 12, 12
+PANELS, TOLD = 8, 12
 """Rows of a table whose curves are drawn; those that an alternative text tells."""
+
+
+def where(report: Report) -> str:
+    """Which of several repetitions is drawn, in words."""
+    return " in the first repetition" if several(report) else ""
+
+
+def chosen(report: Report, arrays: Arrays) -> int:
+    """The chosen iterate of what is drawn, which is the first repetition's (of the first cell)."""
+    for name in ("cells_iterations", "repetitions_iterations"):
+        if name in arrays:
+            return int(arrays[name].flat[0])
+    return int(report.metrics.get("iterations", 0))
 
 
 def curves_by_kind(arrays: Arrays) -> dict[str, Float64[np.ndarray, "iterations"]]:
@@ -60,10 +71,8 @@ def errors_over_iterations(axes: Axes, curves: Mapping[str, Float64[np.ndarray, 
 
 def over_iterations(axes: Axes, values: Float64[np.ndarray, "iterations"], **style: Any) -> Line2D:
     """Draw a line, with a mark at each iteration where there are few."""
-    from matplotlib.ticker import MaxNLocator
-
     if len(values) <= MOST_POINTS:
         style = {"marker": "o", "markersize": 3, **style}
-    axes.xaxis.set_major_locator(MaxNLocator("auto", integer=True))
+    whole(axes)
     axes.set_xlabel("iteration (count)")
     return axes.plot(np.arange(len(values)), values, **style)[0]

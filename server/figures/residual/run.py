@@ -1,4 +1,4 @@
-"""Figures of one run: errors, and the power of the agents' parts, over the iterations."""
+"""Figures of one run: errors over the iterations, the relevant and irrelevant agents' power, what each agent adds."""
 
 from __future__ import annotations
 
@@ -7,25 +7,25 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from jaxtyping import Float64, Shaped
+from jaxtyping import Float64
 
-from server.figures.drawing import BLUE, GREEN, ORANGE, VERMILION, explain, plain, png, scale
+from server.figures.drawing import VERMILION, explain, png, scale
+from server.figures.residual.agents import agents_caption, agents_told, draw_agents
 from server.figures.residual.common import (
     ERROR,
-    GREY,
     KINDS,
-    NAMED,
     POWER,
     SUMS,
-    Arrays,
+    chosen,
     curves_by_kind,
     errors_over_iterations,
     over_iterations,
+    where,
 )
+from server.figures.words import Arrays, finite, measured, sentences, several
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.lines import Line2D
 
     from server.results import Report
 
@@ -34,72 +34,75 @@ def draw_run(report: Report, arrays: Arrays) -> dict[str, bytes]:
     """PNG images by name."""
     drawn = {}
     if curves := curves_by_kind(arrays):
-        chosen = _chosen(report, arrays)
-        drawn["curves"] = png(partial(_draw_curves, curves=curves, chosen=chosen), height=3.6)
-    power = arrays.get("power", np.empty((0, 0)))
-    if power.ndim == 2 and len(power) > 1 and power.shape[1]:
-        names = arrays.get("agents", np.arange(power.shape[1]))
-        drawn["power"] = png(partial(_draw_power, power=power, names=names), height=4.0)
+        drawn["curves"] = png(partial(_draw_curves, curves=curves, at=chosen(report, arrays)), height=3.8)
+    drawn |= draw_agents(report, arrays)
     told = {name: arrays.get(f"curve_{name}", np.zeros(0)) for name in SUMS}
     if sums := {name: values for name, values in told.items() if values.size > 1}:
-        drawn["relevance"] = png(partial(_draw_sums, sums=sums), height=3.4)
+        drawn["relevance"] = png(partial(_draw_sums, sums=sums), height=3.6)
     return drawn
 
 
-def run_told(report: Report, name: str) -> str:
+def run_caption(report: Report, name: str) -> str:
+    """What a figure of a run draws; empty for one that is not ours."""
+    if name == "curves":
+        kinds = measured(report, n_aligned="common row", n_test="test row", n_agents="agent")
+        return sentences(
+            f"Mean squared error (squared unit of the outcome) over the iterations{where(report)}: {kinds}",
+            "A dashed line marks the iteration that was chosen",
+        )
+    if name == "relevance":
+        return sentences(
+            f"Power of the prediction (mean square about its mean, squared unit of the outcome) over the"
+            f" iterations{where(report)}: {measured(report, n_agents='agent')}",
+            "One line is the sum over the agents with a relevant attribute, the other over those without one: noise"
+            " that was learnt",
+        )
+    return agents_caption(report, name)
+
+
+def run_told(report: Report, name: str, arrays: Arrays) -> str:
     """Alternative text of a figure of a run; empty for one that is not ours."""
-    several = int(report.config.get("repetitions", 1)) > 1  # what is drawn is the first's, the metrics are their means
-    where = " in the first repetition" if several else ""
     metrics = report.metrics
+    mean = ", on average over the repetitions," if several(report) else ""
     if name == "curves":
         ends = [f"{metrics[f'{kind}_mse']:.3g} on {KINDS[kind][0]}" for kind in KINDS if f"{kind}_mse" in metrics]
-        reached = "; reached, on average over the repetitions: " if several else "; reached: "
-        told = f"{reached}{', '.join(ends)}" if ends else ""
-        return f"Mean squared error over the iterations{where}; a dashed line marks the chosen one{told}."
-    return {
-        "power": f"Power of each agent's part of the prediction over the iterations{where}: the {NAMED} largest at the"
-        " end by name, any others in grey.",
-        "relevance": f"Power of the prediction over the iterations{where}: the sum over the agents with a relevant"
-        " attribute, and over those without one.",
-    }.get(name, "")
+        last = (
+            f"iteration {metrics['iterations']:.0f}" if "iterations" in metrics and not mean else "the chosen iteration"
+        )
+        reached = f"{last} is used, and has{mean} {', '.join(ends)}" if ends else ""
+        falls = [
+            f"{KINDS[kind][0]} {curve[0]:.3g} to {np.nanmin(curve):.3g} (iteration {int(np.nanargmin(curve))})"
+            for kind, curve in curves_by_kind(arrays).items()
+        ]
+        fall = f": from the start to the least, {', '.join(falls)}" if falls else ""
+        return sentences(f"Mean squared error over the iterations{where(report)}{fall}", reached)
+    if name == "relevance":
+        sums = {each: float(arrays[f"curve_{each}"][-1]) for each in SUMS if len(arrays.get(f"curve_{each}", ()))}
+        sums = sums or {each: finite(metrics[each]) for each in SUMS if each in metrics and not several(report)}
+        told = [f"{power:.3g} for {SUMS[each][0]}" for each, power in sums.items()]
+        at = f"Power{where(report)} at the last iteration"
+        return sentences(f"{at}: {', '.join(told)}" if told else f"Power of {_SIDES}")
+    return agents_told(report, name, arrays)
 
 
-def _chosen(report: Report, arrays: Arrays) -> int:
-    """The chosen iterate of the curves that are drawn, which are the first repetition's (of the first cell)."""
-    for name in ("cells_iterations", "repetitions_iterations"):
-        if name in arrays:
-            return int(arrays[name].flat[0])
-    return int(report.metrics.get("iterations", 0))
+_SIDES = "agents with a relevant attribute and of those without one, over the iterations"
 
 
-def _draw_curves(axes: Axes, curves: Mapping[str, Float64[np.ndarray, "iterations"]], chosen: int) -> None:
+def _draw_curves(axes: Axes, curves: Mapping[str, Float64[np.ndarray, "iterations"]], at: int) -> None:
     handles: dict[str, Any] = dict(errors_over_iterations(axes, curves))
     longest = max(map(len, curves.values()))
-    if 0 <= chosen < longest:
-        handles[f"chosen: {chosen}"] = axes.axvline(chosen, color=VERMILION, linestyle="--", linewidth=1.2, zorder=1)
+    if 0 <= at < longest:
+        handles[f"chosen: {at}"] = axes.axvline(at, color=VERMILION, linestyle="--", linewidth=1.2, zorder=1)
     scale(axes, "y", [float(value) for curve in curves.values() for value in curve[np.isfinite(curve)]])
     axes.set_ylabel(ERROR.replace(" (", "\n("))
-    explain(axes, list(handles.values()), list(handles))
-
-
-def _draw_power(axes: Axes, power: Float64[np.ndarray, "iterations D"], names: Shaped[np.ndarray, "D"]) -> None:
-    order = np.argsort(-power[-1], kind="stable")
-    colours = (BLUE, VERMILION, GREEN, ORANGE)
-    handles: dict[str, Line2D] = {}
-    for place, agent in enumerate(order[:NAMED]):
-        handles[plain(names[agent], 16)] = over_iterations(
-            axes, power[:, agent], color=colours[place % 4], linestyle=("-", "--")[place // 4], linewidth=1.3
-        )
-    for agent in order[NAMED:]:
-        others = over_iterations(axes, power[:, agent], color=GREY, linewidth=0.9, zorder=1, marker="")
-        handles[f"{len(order) - NAMED} more"] = others
-    axes.set_ylim(bottom=0)
-    axes.set_ylabel("power of an agent's part\n(squared unit of the outcome)")
-    explain(axes, list(handles.values()), list(handles), abreast=min(5, len(handles)))
+    explain(axes, list(handles.values()), list(handles), abreast=4)
 
 
 def _draw_sums(axes: Axes, sums: Mapping[str, Float64[np.ndarray, "iterations"]]) -> None:
-    handles = [over_iterations(axes, values, color=SUMS[name][1], linewidth=1.3) for name, values in sums.items()]
+    handles = [
+        over_iterations(axes, values, color=SUMS[name][1], linestyle=line, linewidth=1.4)
+        for (name, values), line in zip(sums.items(), ("-", "--"), strict=False)
+    ]
     axes.set_ylim(bottom=0)
     axes.set_ylabel(POWER.replace(" (", "\n("))
-    explain(axes, handles, [SUMS[name][0] for name in sums])
+    explain(axes, handles, [SUMS[name][0] for name in sums], abreast=2)

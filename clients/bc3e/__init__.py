@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -10,16 +9,18 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float64, Int64, Shaped, UInt64
 
+from clients.bc3e import prediction
+from clients.bc3e.telling import count, threads, write_theta
 from clients.dispatch import answers
 from clients.entities import keyed_hashes, shared_secret
 from clients.memory import Memory
 from clients.site import Site
 from consilience.durable import write_arrays
 from numerics.anderson import Block
-from numerics.ensemble import Ensemble, Labels, n_values, present
+from numerics.ensemble import Ensemble, n_values
 from numerics.fixed_point import one_to_grid
 from numerics.maximization import initial_beta, maximize_beta, smoothing_bound
-from numerics.variational import EStepSettings, add_alpha, cold_start, e_step, likelihood_table, shares, votes
+from numerics.variational import EStepSettings, add_alpha, cold_start, e_step, likelihood_table, shares
 from protocols.bc3e import (
     LARGEST_TABLE,
     MOST_BITS,
@@ -37,6 +38,8 @@ from protocols.bc3e import (
     Tally,
 )
 from protocols.faults import Fault, SiteFault
+
+__all__ = ["check_lines", "own_shard", "prediction"]
 
 FEWEST_PRIVATE = 2
 """Instances that a real site sums over, where the policy says no more: of one the sum is what it holds."""
@@ -252,7 +255,7 @@ def start_e_step(ask: EStep, site: Site) -> Statistics:
     # Behind all that a lost memory is known by: to be told its setup again is then still open to the site.
     if not _keeps_to(state.shared, site):
         raise SiteFault(Fault.STALE_MEMORY, "the setup of the run is not in the memory")
-    gamma, contribution = e_step(ask.alpha, tables, part.classifiers, part.clusterings, start, settings, _threads())
+    gamma, contribution = e_step(ask.alpha, tables, part.classifiers, part.clusterings, start, settings, threads())
     site.memory["gamma"] = gamma
     for name in state.own:
         site.memory[f"own/{name}/mass-private"] = contribution.mass[name]
@@ -304,10 +307,6 @@ def _initial_gamma(ask: EStep, site: Site, part: Ensemble) -> Float64[np.ndarray
     return gamma
 
 
-def _threads() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
 @answers(Sweep)
 def sweep(ask: Sweep, site: Site) -> Shares:
     """One sweep over the shared instances: the site's part of gamma, and of the sums that end the E-step."""
@@ -355,24 +354,12 @@ def conclude(ask: Conclude, site: Site) -> Tally:
     gamma[:, mask] = private
     gamma[:, state.shared] = ask.gamma
     theta = (gamma / gamma.sum(axis=0)).T
-    _write_theta(site, shard, theta)
+    write_theta(site, shard, theta, "theta.csv")
     _write_own_beta(site, state)
 
     counted = mask.copy()
     counted[state.shared[ask.counted]] = True
-    return _count(shard, theta, private=mask, counted=counted, fewest=site.policy.min_rows)
-
-
-def _write_theta(site: Site, shard: Ensemble, theta: Float64[np.ndarray, "n k"]) -> None:
-    """``theta.csv``: entity (or row number), the probability of every class, and the likeliest class."""
-    if site.directory is None:
-        return
-    import pandas as pd
-
-    frame = pd.DataFrame(theta, columns=[f"theta_{i}" for i in range(theta.shape[1])])
-    frame.insert(0, "entity", np.arange(shard.n) if shard.entity is None else shard.entity)
-    frame["class"] = theta.argmax(axis=1)
-    site.write("theta.csv", lambda temporary: frame.to_csv(temporary, index=False))
+    return count(shard, theta, private=mask, counted=counted, fewest=site.policy.min_rows)
 
 
 def _write_own_beta(site: Site, state: _State) -> None:
@@ -381,33 +368,3 @@ def _write_own_beta(site: Site, state: _State) -> None:
         return
     tables = {name: state.stored_block(name).x for name in state.own}
     site.write("beta.npz", lambda temporary: write_arrays(temporary, tables))
-
-
-def _count(
-    shard: Ensemble,
-    theta: Float64[np.ndarray, "n k"],
-    *,
-    private: Shaped[np.ndarray, "n"],
-    counted: Shaped[np.ndarray, "n"],
-    fewest: int,
-) -> Tally:
-    """How many labels are right; nothing is said of fewer instances than `fewest`."""
-    truth = np.full(shard.n, -1) if shard.truth is None else shard.truth
-    known = truth >= 0
-    k = theta.shape[1]
-    tallies: dict[str, tuple[int, int]] = {}
-
-    def add(method: str, decided: Labels, mask: Shaped[np.ndarray, "n"]) -> None:
-        total = int(mask.sum())
-        tallies[method] = (int((decided == truth)[mask].sum()), total) if total >= fewest else (0, 0)
-
-    add("bc3e", theta.argmax(axis=1), known & counted)
-    add("vote", votes(shard.classifiers, shard.n, k, 20).argmax(axis=0), known & private)
-    for name, labels in shard.classifiers.items():
-        decided = labels.argmax(axis=1) if labels.ndim == 2 else labels
-        add(name, decided, known & present(labels))
-    return Tally(
-        tuple(tallies),
-        np.array([correct for correct, _ in tallies.values()], np.int64),
-        np.array([total for _, total in tallies.values()], np.int64),
-    )

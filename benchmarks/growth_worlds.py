@@ -1,0 +1,167 @@
+"""Made data of any number of sites and rows, for benchmarks/growth.py."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from benchmarks.side.made import CLUSTER_COLUMNS, SURFACE_INPUTS, coloured, neighbours, stream, surface
+from numerics.columns import Columns, Outcomes
+from numerics.ensemble import Ensemble
+from numerics.rows import Rows
+
+_CLASSES, _CLASSIFIERS, _CLUSTERINGS, _CLUSTERS = 3, 3, 3, 9
+_ERROR = 0.3
+"""Share of the labels that are drawn at random."""
+_CLUSTERS_WANTED = 10
+_QUERIES = 100
+_INPUTS = 5
+_TEST_SHARE = 0.2
+_COLUMNS, _COLUMNS_A_SITE = 200, 2
+_RELEVANT = 5
+_POWER, _ROUNDS = "2", 5
+
+
+@dataclass(frozen=True)
+class World:
+    """What a conversation is about.
+
+    Attributes
+    ----------
+    shards : sequence
+        One a site.
+    settings : Mapping
+        Of the run configuration, where it is not the default.
+    parts : Mapping
+        What the center knows, as of `benchmarks.driver.world`.
+    """
+
+    shards: Sequence[Any]
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    parts: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Growing:
+    """How a protocol's data grow.
+
+    Attributes
+    ----------
+    make : Callable
+        ``make(sites, rows, shared)``; `shared`: more sites share what is there (of residual, the columns).
+    about : str
+        What is made, and with which settings, in Markdown.
+    rows : int
+        Rows where sites grow and share them.
+    rows_a_site : int
+        Rows that a further site brings; 0: it brings columns of the same rows.
+    sites : int
+        Sites where rows grow.
+    """
+
+    make: Callable[[int, int, bool], World]
+    about: str
+    rows: int
+    rows_a_site: int
+    sites: int = 5
+
+    def together(self, sites: int) -> int:
+        """Rows of all sites, where each brings its own."""
+        return sites * self.rows_a_site if self.rows_a_site else self.rows
+
+
+def _bc3e(sites: int, rows: int, shared: bool) -> World:
+    rng = stream(0, 2)
+    truth = rng.integers(0, _CLASSES, rows)
+
+    def labels(classes: int) -> np.ndarray[Any, np.dtype[np.int64]]:
+        """A label that follows the class, with errors."""
+        each = classes // _CLASSES
+        own = truth * each + rng.integers(0, each, rows)
+        return np.where(rng.random(rows) < _ERROR, rng.integers(0, classes, rows), own)
+
+    classifiers = {f"class_{i}": labels(_CLASSES) for i in range(_CLASSIFIERS)}
+    clusterings = {f"cluster_{i}": labels(_CLUSTERS) for i in range(_CLUSTERINGS)}
+    parts = np.array_split(np.arange(rows), sites)
+    return World(
+        [
+            Ensemble(
+                n=len(part),
+                classifiers={name: each[part] for name, each in classifiers.items()},
+                clusterings={name: each[part] for name, each in clusterings.items()},
+                entity=part.astype(np.int64),
+            )
+            for part in parts
+        ]
+    )
+
+
+def _sec(sites: int, rows: int, shared: bool) -> World:
+    rng = stream(0, 3)
+    betas = rng.standard_normal((2, _INPUTS))
+    features = tuple(f"x{j}" for j in range(_INPUTS))
+
+    def learner(place: int, n: int) -> Rows:
+        x = rng.standard_normal((n, _INPUTS))
+        y = x @ betas[place % 2] + rng.standard_normal(n)
+        n_test = max(1, round(_TEST_SHARE * n))
+        return Rows(x[n_test:], y[n_test:], x[:n_test], y[:n_test], features)
+
+    counts = [len(part) for part in np.array_split(np.arange(rows), sites)]
+    return World([learner(place, n) for place, n in enumerate(counts)], {"sec__candidates": "lr tree"})
+
+
+def _residual(sites: int, rows: int, shared: bool) -> World:
+    rng, columns = stream(0, 4), max(_COLUMNS, sites) if shared else _COLUMNS_A_SITE * sites
+    x = rng.standard_normal((rows, columns))
+    effects = x[:, : min(_RELEVANT, columns)]
+    y = np.sin(effects).sum(axis=1) + 0.3 * rng.standard_normal(rows)
+    outcomes = Outcomes(y, n_test=round(_TEST_SHARE * rows))
+    parts = np.array_split(np.arange(columns), sites)
+    return World(
+        [Columns(np.ascontiguousarray(x[:, part]), tuple(f"x{j}" for j in part)) for part in parts],
+        # Not chosen by held-out rows: the rounds would differ between sizes.
+        {"residual__agent": "tree", "residual__power": _POWER, "residual__rounds": _ROUNDS, "residual__refit": False},
+        {"outcome": lambda config, seed: outcomes},
+    )
+
+
+def _coreset(sites: int, rows: int, shared: bool) -> World:
+    return World(coloured(rows, _CLUSTERS_WANTED, sites, 0), {"coreset__k": _CLUSTERS_WANTED})
+
+
+def _gp(sites: int, rows: int, shared: bool) -> World:
+    drawn, queries = surface(rows, _QUERIES, 0)
+    return World(neighbours(drawn, sites, 0), parts={"queries": lambda config, seed: queries})
+
+
+WORLDS: Mapping[str, Growing] = MappingProxyType(
+    {
+        "bc3e": Growing(
+            _bc3e,
+            f"{_CLASSES} classes, {_CLASSIFIERS} classifiers and {_CLUSTERINGS} clusterings of {_CLUSTERS} clusters,"
+            f" {_ERROR:.0%} of the labels at random; instances dealt out",
+            20_000,
+            1_000,
+        ),
+        "sec": Growing(_sec, f"two groups of learners, {_INPUTS} inputs, `sec.candidates=lr tree`", 20_000, 100),
+        "residual": Growing(
+            _residual,
+            f"the outcome depends on {_RELEVANT} columns; sites that share have {_COLUMNS} columns between them, others"
+            f" {_COLUMNS_A_SITE} each; every site has all rows; trees, `residual.power={_POWER}`,"
+            f" `residual.rounds={_ROUNDS}`, `residual.refit=false`",
+            1_000,
+            0,
+        ),
+        "coreset": Growing(
+            _coreset, f"{CLUSTER_COLUMNS} columns, 2 colours, `coreset.k={_CLUSTERS_WANTED}`", 20_000, 1_000
+        ),
+        "gp": Growing(
+            _gp, f"{SURFACE_INPUTS} inputs, {_QUERIES} query points; sites hold rows that lie together", 2_000, 100
+        ),
+    }
+)

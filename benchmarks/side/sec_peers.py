@@ -1,0 +1,291 @@
+"""What a user might do instead of SEC: nobody's rows but one's own, one model for all, or one for each cluster.
+
+All fit linear regressions, so that what differs is who learns with whom. The two that iterate, federated averaging
+(McMahan et al. 2017) and the iterative federated clustering algorithm (IFCA; Ghosh, Chung, Yin, Ramchandran 2020,
+arXiv:2006.04088, Algorithm 1 with model averaging), are given what is good for them: inputs standardised by the mean
+and the deviation of all rows, full gradients, a step size in closed form, and as many local steps as serve them best
+(`LOCAL_STEPS`). IFCA is also told the true number of clusters.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from flwr.app import ArrayRecord, MetricRecord, RecordDict
+from flwr.serverapp.strategy import FedAvg
+from flwr.serverapp.strategy.strategy_utils import aggregate_arrayrecords
+from jaxtyping import Float64, Int64
+
+LOCAL_STEPS = (1, 5, 20)
+"""Steps of descent between two averages; each is tried (`best_of`)."""
+STARTS = 10
+"""Random starts of IFCA, side by side in the same rounds; the lowest error on the learners' own rows is kept."""
+TOLERANCE = 1e-3
+"""No coefficient of standardised inputs moves by more than this share of the outcome's deviation: converged."""
+MOST_TURNS = 1000
+NUMBER = 8
+"""Bytes of a number that crosses; what surrounds it in a message is not counted for peers."""
+
+Models = Float64[np.ndarray, "k q"]
+Labels = Int64[np.ndarray, "learners"]
+Average = Callable[[Float64[np.ndarray, "learners q"], Float64[np.ndarray, "learners"]], Float64[np.ndarray, "q"]]
+
+
+@dataclass(frozen=True)
+class Shard:
+    """One learner's rows: inputs ``(n, p)`` and outcomes ``(n,)``."""
+
+    x: Float64[np.ndarray, "n p"]
+    y: Float64[np.ndarray, "n"]
+
+
+@dataclass(frozen=True)
+class Learnt:
+    """What came of a way.
+
+    Attributes
+    ----------
+    coefficients : ndarray
+        ``(learners, p + 1)``, by which each learner predicts: intercept first, inputs in their own units.
+    labels : ndarray or None
+        ``(learners,)``, the clusters found; None where none are looked for.
+    rounds : int
+        Times that everybody is asked; 0 where rows are pooled, or nothing crosses.
+    up, down : int
+        Bytes from the learners and to them; of pooled rows, the rows.
+    loss : float
+        Mean squared error of all learners' own rows.
+    seconds : float
+        Of one thread for everybody's calculations.
+    local_steps : int
+        Of descent between two averages; 0: it does not iterate.
+    """
+
+    coefficients: Float64[np.ndarray, "learners q"]
+    labels: Labels | None
+    rounds: int
+    up: int
+    down: int
+    loss: float
+    seconds: float
+    local_steps: int = 0
+
+
+def predict(coefficients: Float64[np.ndarray, "q"], x: Float64[np.ndarray, "t p"]) -> Float64[np.ndarray, "t"]:
+    """A linear regression's predictions."""
+    return np.asarray(coefficients[0] + x @ coefficients[1:])
+
+
+# -- in one place -----------------------------------------------------------------------------------------------------
+
+
+def by_groups(shards: Sequence[Shard], groups: Sequence[int], *, moved: bool) -> Learnt:
+    """Least squares on the pooled rows of each group of learners.
+
+    Parameters
+    ----------
+    shards : Sequence of Shard
+        All learners'.
+    groups : Sequence of int
+        Each learner's group; all different: nobody learns with anybody.
+    moved : bool
+        Whether rows leave the learners for that.
+    """
+    started = time.perf_counter()
+    labels = np.asarray(groups, np.int64)
+    coefficients = np.zeros((len(shards), shards[0].x.shape[1] + 1))
+    for group in np.unique(labels):
+        members = np.flatnonzero(labels == group)
+        x, y = (np.concatenate([getattr(shards[i], rows) for i in members.tolist()]) for rows in ("x", "y"))
+        coefficients[members] = np.linalg.lstsq(np.column_stack([np.ones(len(y)), x]), y, rcond=None)[0]
+    seconds = time.perf_counter() - started
+    up = sum(NUMBER * (shard.x.size + shard.y.size) for shard in shards) if moved else 0
+    return Learnt(coefficients, None, 0, up, 0, _loss(shards, coefficients), seconds)
+
+
+def _loss(shards: Sequence[Shard], coefficients: Float64[np.ndarray, "learners q"]) -> float:
+    squares = [np.sum((shard.y - predict(w, shard.x)) ** 2) for shard, w in zip(shards, coefficients, strict=True)]
+    return float(sum(squares) / sum(len(shard.y) for shard in shards))
+
+
+# -- by averages of models --------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Quadratics:
+    """Every learner's mean squared error as a function of the coefficients of standardised inputs.
+
+    Attributes
+    ----------
+    n : ndarray
+        ``(learners,)`` rows.
+    gram, moment, power : ndarray
+        Means over a learner's rows of ``a a'`` ``(learners, q, q)``, ``a y`` ``(learners, q)`` and ``y^2``
+        ``(learners,)``, where a is 1 and the standardised inputs.
+    mean, deviation : ndarray
+        ``(p,)`` of all rows' inputs; the deviation of an input that does not vary is 1.
+    level, spread : float
+        Mean and standard deviation of all rows' outcomes; y is less the mean.
+    """
+
+    n: Float64[np.ndarray, "learners"]
+    gram: Float64[np.ndarray, "learners q q"]
+    moment: Float64[np.ndarray, "learners q"]
+    power: Float64[np.ndarray, "learners"]
+    mean: Float64[np.ndarray, "p"]
+    deviation: Float64[np.ndarray, "p"]
+    level: float
+    spread: float
+
+    @classmethod
+    def of(cls, shards: Sequence[Shard]) -> Quadratics:
+        """From the learners' rows; what would cross for it is in `crossed`."""
+        x, y = (np.concatenate([getattr(shard, rows) for shard in shards]) for rows in ("x", "y"))
+        mean, deviation, level = x.mean(axis=0), x.std(axis=0), float(y.mean())
+        deviation = np.where(np.ptp(x, axis=0) > 0, deviation, 1.0)
+        gram, moment = [], []
+        for shard in shards:
+            a = np.column_stack([np.ones(len(shard.y)), (shard.x - mean) / deviation])
+            gram.append(a.T @ a / len(a))
+            moment.append(a.T @ (shard.y - level) / len(a))
+        n = np.array([len(shard.y) for shard in shards], float)
+        power = np.array([np.mean((shard.y - level) ** 2) for shard in shards])
+        return cls(n, np.array(gram), np.array(moment), power, mean, deviation, level, float(y.std()))
+
+    @cached_property
+    def step(self) -> float:
+        """1 by the largest curvature of any learner's error: with it nobody's descent can rise."""
+        return 1.0 / float(np.linalg.eigvalsh(self.gram)[:, -1].max())
+
+    def descended(self, starts: Float64[np.ndarray, "learners q"], steps: int) -> Float64[np.ndarray, "learners q"]:
+        """Every learner's coefficients after so many steps of gradient descent on its own rows."""
+        models = starts
+        for _ in range(steps):
+            models = models - self.step * (np.einsum("lij,lj->li", self.gram, models) - self.moment)
+        return models
+
+    def losses(self, models: Models) -> Float64[np.ndarray, "learners k"]:
+        """Mean squared error of every model on every learner's own rows."""
+        curved = np.einsum("ki,lij,kj->lk", models, self.gram, models)
+        return np.asarray(self.power[:, None] - 2 * self.moment @ models.T + curved)
+
+    def in_own_units(self, models: Models) -> Models:
+        """Coefficients of inputs and outcomes as they come."""
+        slopes = models[:, 1:] / self.deviation
+        return np.column_stack([self.level + models[:, 0] - slopes @ self.mean, slopes])
+
+    def crossed(self, turns: Sequence[int], k: int) -> tuple[int, int, int]:
+        """Rounds, and bytes from and to all learners, of `k` models in so many turns of each start.
+
+        Three rounds beside the turns: rows, sums and sums of squares, answered by means and deviations; the largest
+        curvature, answered by the step size; and the models that came out. In a turn every learner is sent all models,
+        and answers its own and, of several, which one it went on from. Of several starts each learner is sent the ends
+        and answers their errors, to choose one by.
+        """
+        q, learners, total = len(self.mean) + 1, len(self.n), sum(turns)
+        chosen = len(turns) if len(turns) > 1 else 0
+        up = (1 + 2 * q) + 1 + total * (q + (k > 1)) + chosen
+        down = 2 * q + 1 + (total + chosen + 1) * k * q
+        return 3 + max(turns) + (chosen > 0), NUMBER * learners * up, NUMBER * learners * down
+
+
+def flower_average(
+    models: Float64[np.ndarray, "learners q"], rows: Float64[np.ndarray, "learners"]
+) -> Float64[np.ndarray, "q"]:
+    """The average of models with the weight of their rows, made by what Flower's own `FedAvg` makes it by."""
+    key = FedAvg().weighted_by_key
+    replies = [
+        RecordDict({"arrays": ArrayRecord([model]), "metrics": MetricRecord({key: n})})
+        for model, n in zip(models, rows.tolist(), strict=True)
+    ]
+    return aggregate_arrayrecords(replies, key).to_numpy_ndarrays()[0]
+
+
+def fedavg(problem: Quadratics, shards: Sequence[Shard], local_steps: int, average: Average = flower_average) -> Learnt:
+    """One model for all learners by federated averaging, from the mean outcome until it has converged.
+
+    Parameters
+    ----------
+    problem : Quadratics
+        Of `shards`.
+    shards : Sequence of Shard
+        The learners' rows.
+    local_steps : int
+        Of descent between two averages.
+    average : Callable
+        ``average(models, rows)``.
+    """
+    started = time.perf_counter()
+    model, turns, moved = np.zeros(problem.moment.shape[1]), 0, np.inf
+    while moved > TOLERANCE * problem.spread and turns < MOST_TURNS:
+        before, turns = model, turns + 1
+        model = average(problem.descended(np.tile(model, (len(shards), 1)), local_steps), problem.n)
+        moved = float(np.abs(model - before).max())
+    coefficients = np.repeat(problem.in_own_units(model[None]), len(shards), axis=0)
+    return _learnt(problem, shards, coefficients, None, [turns], 1, local_steps, started)
+
+
+def ifca(problem: Quadratics, shards: Sequence[Shard], k: int, local_steps: int, rng: np.random.Generator) -> Learnt:
+    """`k` models, each averaged over the learners whose own rows it predicts best; the best of `STARTS` starts.
+
+    Parameters
+    ----------
+    problem, shards, local_steps
+        As of `fedavg`.
+    k : int
+        Number of clusters, which this way must be told.
+    rng : Generator
+        Draws the models to start from, such that the variance of what they predict is that of the outcome.
+    """
+    started = time.perf_counter()
+    q = problem.moment.shape[1]
+    tries = [_turned(problem, rng.normal(0, problem.spread / np.sqrt(q), (k, q)), local_steps) for _ in range(STARTS)]
+    losses = [problem.losses(models) for models, _ in tries]
+    best = int(np.argmin([problem.n @ each.min(axis=1) for each in losses]))
+    labels = losses[best].argmin(axis=1)
+    coefficients = problem.in_own_units(tries[best][0])[labels]
+    turns = [number for _, number in tries]
+    return _learnt(problem, shards, coefficients, labels, turns, k, local_steps, started)
+
+
+def _turned(problem: Quadratics, models: Models, local_steps: int) -> tuple[Models, int]:
+    """One start's models when neither they nor who follows which change any more, and how many turns that took."""
+    labels, turns, moved = None, 0, np.inf
+    while moved > TOLERANCE * problem.spread and turns < MOST_TURNS:
+        before, labels, turns = models, problem.losses(models).argmin(axis=1), turns + 1
+        local = problem.descended(models[labels], local_steps)
+        mass = (labels[:, None] == np.arange(len(models))) * problem.n[:, None]
+        followed = mass.sum(axis=0)
+        # A model that nobody follows stays where it is.
+        models = np.where(followed[:, None] > 0, mass.T @ local / np.maximum(followed, 1)[:, None], models)
+        moved = float(np.abs(models - before).max())
+    return models, turns
+
+
+def _learnt(
+    problem: Quadratics,
+    shards: Sequence[Shard],
+    coefficients: Float64[np.ndarray, "learners q"],
+    labels: Labels | None,
+    turns: Sequence[int],
+    k: int,
+    local_steps: int,
+    started: float,
+) -> Learnt:
+    seconds = time.perf_counter() - started
+    rounds, up, down = problem.crossed(turns, k)
+    return Learnt(coefficients, labels, rounds, up, down, _loss(shards, coefficients), seconds, local_steps)
+
+
+def best_of(way: Callable[[int], Learnt]) -> Learnt:
+    """The fewest rounds among the `LOCAL_STEPS` that end within 1 % of the lowest error on the learners' own rows.
+
+    Only the chosen one's rounds, bytes and seconds count: the search is a present to the peer.
+    """
+    tried = [way(steps) for steps in LOCAL_STEPS]
+    lowest = min(each.loss for each in tried)
+    return min((each for each in tried if each.loss <= 1.01 * lowest), key=lambda each: each.rounds)

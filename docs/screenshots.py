@@ -1,0 +1,123 @@
+"""Pictures of the reports for these pages: ``make screenshots`` runs the scenarios anew and writes ``docs/images/``.
+
+Needs Chromium and the ``dev`` extra. No data are fetched: the scenarios are drawn, or come with scikit-learn.
+"""
+
+from __future__ import annotations
+
+import io
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from PIL import Image
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
+IMAGES = Path(__file__).parent / "images"
+BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+ARGUMENTS = ("--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking")
+COLOURS = 255
+"""Of a picture: text and lines need few, and a page of the documentation is to be light."""
+HEIGHT = 1600
+
+RUNS: dict[str, list[str]] = {
+    "bc3e": ["bc3e-wine", "--set", "repetitions=10"],
+    "sec": ["sec-simulation1", "--set", "cells=p=5 SNR=16"],
+    "residual": ["residual-friedman1", "--set", "cells=algorithm=parallel-auto"],
+    "coreset": ["coreset-synthetic", "--set", "coreset.rows=4000", "--set", "coreset.k=4"],
+    "gp": ["gp-synthetic", "--set", "cells=part=rules gate=knn rule=grbcm"],
+}
+"""By protocol, what `consilience run` is told."""
+
+
+@dataclass(frozen=True)
+class Shot:
+    """A picture of a page.
+
+    Attributes
+    ----------
+    name : str
+        Of the file, without ``.png``.
+    page : Path
+    width, height : int
+        Of the window, in pixels.
+    dark : bool
+    """
+
+    name: str
+    page: Path
+    width: int = 1280
+    height: int = HEIGHT
+    dark: bool = False
+
+
+def main() -> int:
+    """Run the scenarios, and take the pictures."""
+    browser = next((found for name in BROWSERS if (found := shutil.which(name))), None)
+    if browser is None:
+        print("no Chromium on the path (Debian: apt-get install chromium)", file=sys.stderr)
+        return 1
+    with tempfile.TemporaryDirectory(prefix="consilience-") as folder:
+        results = {protocol: run(arguments, Path(folder)) for protocol, arguments in RUNS.items()}
+        shots = [Shot(f"report-{protocol}", path / "report.html") for protocol, path in results.items()]
+        shots.append(Shot("report-dark", results["gp"] / "report.html", dark=True))
+        shots.append(Shot("report-phone", results["bc3e"] / "report.html", width=360, height=1400))
+        shots.append(Shot("compare", compared(results["coreset"], Path(folder))))
+        take(shots, browser)
+    return 0
+
+
+def run(arguments: Sequence[str], folder: Path) -> Path:
+    """The results directory of a run, which `consilience run` names in its last line."""
+    command = ["consilience", "run", *arguments, "--output-dir", str(folder), "--quiet", "--stop-superlink"]
+    print("$", " ".join(command), flush=True)
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    return Path(done.stdout.strip().splitlines()[-1].removeprefix("results: "))
+
+
+def compared(first: Path, folder: Path) -> Path:
+    """The page of that run of `coreset` beside one whose sites send a tenth of the points."""
+    second = run([*RUNS["coreset"], "--set", "coreset.size=80"], folder)
+    page = folder / "compare.html"
+    subprocess.run(["consilience", "compare", str(first), str(second), "--output", str(page)], check=True)
+    return page
+
+
+def take(shots: Sequence[Shot], path: str) -> None:
+    """Write the pictures."""
+    from playwright.sync_api import sync_playwright
+
+    IMAGES.mkdir(exist_ok=True)
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=list(ARGUMENTS))
+        for shot in shots:
+            file = IMAGES / f"{shot.name}.png"
+            file.write_bytes(picture(browser, shot))
+            print(f"{file} {file.stat().st_size / 1000:.0f} kB", flush=True)
+        browser.close()
+
+
+def picture(browser: Browser, shot: Shot) -> bytes:
+    """What a reader sees first, as a PNG image of few colours."""
+    page = browser.new_page(
+        viewport={"width": shot.width, "height": shot.height}, color_scheme="dark" if shot.dark else "light"
+    )
+    page.goto(shot.page.absolute().as_uri())
+    image = Image.open(io.BytesIO(page.screenshot()))
+    page.close()
+    small = io.BytesIO()
+    image.convert("RGB").quantize(COLOURS, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE).save(
+        small, "PNG", optimize=True
+    )
+    return small.getvalue()
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

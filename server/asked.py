@@ -1,0 +1,166 @@
+"""What a run was asked, for a reader who has not read the papers: the question, who holds what, what left the sites."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from server.answers import EARLIER_KEYS
+from server.words import count, listed
+
+Config = Mapping[str, Any]
+
+QUESTIONS: Mapping[str, str] = {
+    "sec": "With whom should I collaborate?",
+    "bc3e": "What class is each of our instances, given all our classifiers and clusterings?",
+    "residual": "How well can we predict together when each of us holds other columns?",
+    "coreset": "How do we cluster all our records so that every cluster is fair?",
+    "gp": "What is the value here, and how sure are we, when every site has its own Gaussian process?",
+}
+"""By protocol, the question that it answers."""
+
+_HOLDS: Mapping[str, str] = {
+    "bc3e.row": "Each site holds some of the instances, with the labels that all classifiers and clusterings give.",
+    "bc3e.column": "Each site holds all instances, with the labels that some of the classifiers and clusterings give.",
+    "bc3e.arbitrary": "Each site holds the labels that some classifiers and clusterings give to some of the instances.",
+    "sec": "Each site is a learner: it holds rows of the same columns, and fits its own regression to them.",
+    "residual": "Each site holds other columns of the same entities.",
+    "coreset": "Each site holds rows of the same columns, and of every row its colour: a sensitive attribute.",
+    "gp": "Each site holds rows of the same inputs with the output measured there, and a Gaussian process of its own.",
+}
+_COLUMNS: Mapping[str, Mapping[str, str]] = {
+    "bc3e": {
+        "classes": "class labels",
+        "clusters": "cluster labels",
+        "id": "names of instances",
+        "truth": "true class",
+    },
+    "sec": {"target": "output", "features": "inputs"},
+    "residual": {"target": "outcome", "features": "columns", "id": "names of entities"},
+    "coreset": {"sensitive": "colour", "features": "columns"},
+    "gp": {"target": "output", "features": "inputs", "id": "names of points"},
+}
+"""By protocol, which keys of the run configuration name columns, and what is in them."""
+
+
+def asked(
+    protocol: str, config: Config, sites: int, about: str, payloads: Collection[str], outcome_at_center: bool
+) -> dict[str, str]:
+    """What the page says first: ``question``, ``data``, ``holds`` and ``left``, and ``earlier`` of a run that goes on.
+
+    Parameters
+    ----------
+    protocol : str
+    config : Mapping
+        The run configuration.
+    sites : int
+        How many took part.
+    about : str
+        A scenario's own words; empty: the sites' own data.
+    payloads : Collection of str
+        Names of the payloads that crossed.
+    outcome_at_center : bool
+        Of `residual`: whether the fusion center holds the outcome.
+    """
+    holds = _HOLDS.get(f"{protocol}.{config.get('bc3e.distribution', '')}", _HOLDS.get(protocol, ""))
+    if protocol == "residual":
+        holds += f" The outcome is at {'the fusion center' if outcome_at_center else 'one of them'}."
+    told = {
+        "question": QUESTIONS.get(protocol, ""),
+        "data": about or _own_data(protocol, config, sites),
+        "holds": holds,
+        "left": what_left(protocol, config, payloads),
+        "earlier": next((_went_on(key, str(config[key])) for key in EARLIER_KEYS if config.get(key)), ""),
+    }
+    return {key: text for key, text in told.items() if text}
+
+
+def _went_on(key: str, path: str) -> str:
+    if key == "sec.join":
+        return f"The sites joined the clusters that an earlier run found: {path}."
+    return f"Nothing was learnt anew: the sites used what an earlier run had learnt: {path}."
+
+
+def _own_data(protocol: str, config: Config, sites: int) -> str:
+    """Which files, and which of their columns."""
+    whose = f"Own data of {count(sites, 'site')}"
+    if not config.get("data"):
+        return f"{whose}, each with its file and columns in its own configuration."
+    told = [
+        f"{words} {config[key]}"
+        for key, words in _COLUMNS.get(protocol, {}).items()
+        if str(config.get(key, "")).strip()
+    ]
+    return f"{whose}, a file each in {config['data']}.{f' Columns: {listed(told)}.' if told else ''}"
+
+
+def what_left(protocol: str, config: Config, payloads: Collection[str]) -> str:
+    """What stayed at the sites and what did not, as far as the payloads that crossed tell."""
+    if protocol == "bc3e":
+        return _of_bc3e(config, payloads)
+    if protocol == "sec":
+        told = (
+            "Rows stayed at the sites. Fitted models went to the fusion center and to every other site, and came back"
+        )
+        told += " as errors."
+        held = config.get("sec.allow-row-models")
+        return f"{told} Models that hold rows (knn, svr) were allowed." if held else told
+    if protocol == "residual":
+        return _of_residual(payloads)
+    if protocol == "coreset":
+        return _of_coreset(config, payloads)
+    if protocol == "gp":
+        return _of_gp(payloads)
+    return ""
+
+
+def _of_bc3e(config: Config, payloads: Collection[str]) -> str:
+    if "bc3e.Predict" in payloads:
+        return (
+            "Instances, labels and class probabilities stayed at the sites. What left is how many instances were told"
+            " their class, and how many decisions were right where the site knows."
+        )
+    if config.get("bc3e.distribution", "row") == "row":
+        masked = " (masked: only their total over all sites can be read)" if config.get("secure-aggregation") else ""
+        return (
+            "Instances, labels and class probabilities stayed at the sites. What left are sums over a site's"
+            f" instances{masked}, and how many decisions were right where the site knows."
+        )
+    return (
+        "Labels stayed at the sites. Of instances that several sites hold, each site sent its part of their class"
+        " scores; of all others sums only."
+    )
+
+
+def _of_residual(payloads: Collection[str]) -> str:
+    if any(name in payloads for name in ("residual.Sealed", "residual.Pass", "residual.Present")):
+        return (
+            "Columns and models stayed at the sites. Predictions and residuals, a number for every entity, went from"
+            " site to site encrypted; the fusion center relayed them and could read errors and sizes only."
+        )
+    return (
+        "Columns and models stayed at the sites. Each site's predictions, a number for every entity, went to the fusion"
+        " center, and the residual that is left to explain came back."
+    )
+
+
+def _of_coreset(config: Config, payloads: Collection[str]) -> str:
+    least = int(config.get("coreset.min-weight", 5))
+    points = f"weighted points, each the mean of {least} rows or more of one colour" if least > 1 else "weighted points"
+    single = " A point may be a single row here (a setting allows it)." if least == 1 else ""
+    prices = (
+        " Counts of rows by colour and center left, too, some of single rows." if "coreset.Masses" in payloads else ""
+    )
+    return f"Rows stayed at the sites. What left are {points}, and what the clusters of its rows cost.{single}{prices}"
+
+
+def _of_gp(payloads: Collection[str]) -> str:
+    told = (
+        "Rows stayed at the sites. What left are numbers of rows, means and covariances of the inputs, sums for the"
+        " hyperparameters, and predictions at the points that were asked for."
+    )
+    if "gp.Inputs" in payloads:
+        told += " Sites that consented disclosed the inputs of all their rows to the fusion center."
+    if "gp.Rows" in payloads:
+        told += " Sites that consented gave some of their rows to all sites."
+    return told

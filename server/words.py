@@ -1,0 +1,101 @@
+"""Numbers and names as a reader sees them, in the terminal and on a page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+
+def printable(text: str) -> str:
+    """`text` on one line, with control characters spelled out: a site's name must not steer the reader's terminal."""
+    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
+
+
+def number(value: object) -> str:
+    """A number to six significant digits; anything else as text, None as nothing."""
+    if value is None:
+        return ""
+    if isinstance(value, float):
+        return str(int(value)) if value.is_integer() and abs(value) < 1e15 else f"{value:.6g}"
+    return printable(str(value))
+
+
+def with_error(value: float, error: float) -> str:
+    """A number and its standard error, to one digit of the error (two where that digit is 1): ``0.942 ± 0.004``."""
+    mantissa, exponent = f"{error:.1e}".split("e")
+    decimals = (2 if mantissa[0] == "1" else 1) - 1 - int(exponent)
+    if not error > 0 or decimals > 9:
+        return f"{number(value)} ± {number(error)}"
+    return f"{value:.{max(0, decimals)}f} ± {error:.{max(0, decimals)}f}"
+
+
+def folded(values: Mapping[str, Any]) -> dict[str, str]:
+    """Values as text, with the standard error ``x_se`` set beside its ``x``."""
+    shown = {}
+    for name, value in values.items():
+        error = values.get(f"{name}_se")
+        if name.endswith("_se") and values.get(name.removesuffix("_se")) is not None:
+            continue
+        both = isinstance(value, int | float) and isinstance(error, int | float)
+        shown[name] = with_error(float(value), float(error)) if both else number(value)  # type: ignore[arg-type]
+    return shown
+
+
+def percent(share: float, error: float | None = None) -> str:
+    """A share as a percentage: ``95.6 %``; a small one with two digits more; with its standard error if there is one.
+
+    Parameters
+    ----------
+    share : float
+        1 for 100 %.
+    error : float, optional
+        Its standard error; one of 0 is not shown.
+    """
+    if error:
+        return f"{with_error(100 * share, 100 * error)} %"
+    size = abs(100 * share)
+    digits = 0 if size >= 99.95 else 1 if size >= 0.995 or size == 0 else 2
+    return f"{100 * share:.{digits}f} %" if size >= 0.005 or size == 0 else f"{100 * share:.1g} %"
+
+
+def human_bytes(count: float) -> str:
+    """Bytes in decimal units: ``345 B``, ``1.2 kB``."""
+    if count < 1000:
+        return f"{count:.0f} B"
+    size = float(count)
+    for unit in ("kB", "MB", "GB"):
+        size /= 1000
+        if size < 999.95:
+            return f"{size:.1f} {unit}"
+    return f"{size / 1000:.1f} TB"
+
+
+def human_seconds(seconds: float) -> str:
+    """A duration: ``40 ms``, ``12.3 s``, ``2 min 5 s``, ``1 h 2 min``."""
+    if 0 < seconds < 0.0995:
+        return f"{1000 * seconds:.0f} ms" if seconds >= 0.0005 else "below 1 ms"
+    if seconds < 59.95:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes} min {rest} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
+
+
+def columns(rows: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Names of all columns of `rows`, in the order in which they first appear."""
+    return list(dict.fromkeys(name for row in rows for name in row))
+
+
+def count(number: int, thing: str) -> str:
+    """``1 site``, ``20 sites``, ``2,000 rounds``."""
+    return f"{grouped(number)} {thing}{'' if number == 1 else 's'}"
+
+
+def grouped(number: int) -> str:
+    """A whole number with its thousands set apart: ``2,000``."""
+    return f"{number:,}"
+
+
+def listed(items: Iterable[str], last: str = "and") -> str:
+    """``a``, ``a and b``, ``a, b and c``."""
+    every = list(items)
+    return f"{', '.join(every[:-1])} {last} {every[-1]}" if len(every) > 1 else "".join(every)
