@@ -28,7 +28,7 @@ _APART = ("fair-kmeans", "bico")
 _SAY_VERSIONS = (
     "import json, sys; from importlib.metadata import version; print(json.dumps({n: version(n) for n in sys.argv[1:]}))"
 )
-_GROWTH_MARGIN = 6.0
+_GROWTH_MARGIN = 3.0
 """How many times its budget an axis may take before its process is ended: only its last size can be misjudged."""
 
 Say = Callable[[str], None]

@@ -169,7 +169,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("protocol", choices=PROTOCOLS)
     parser.add_argument("axis", choices=AXES)
     parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--budget", type=float, default=30.0, help="seconds for all sizes")
+    parser.add_argument("--budget", type=float, default=80.0, help="seconds for all sizes")
     options = parser.parse_args(arguments)
     logging.getLogger("flwr").setLevel(logging.WARNING)
 

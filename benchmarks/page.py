@@ -33,7 +33,9 @@ def page(collected: Collected) -> str:
     sides = {protocol: side_of(protocol, collected.quick) for protocol in collected.sides}
     text = Template(TEMPLATE.read_text(encoding="utf-8")).substitute(
         about="\n".join(_about(collected)),
-        trial="\n*A trial on little data: nothing here is a measurement.*\n" if collected.quick else "",
+        trial="\n*A trial on little data, two processes at a time: nothing here is a measurement.*\n"
+        if collected.quick
+        else "",
         summary=_summary(sides, collected.sides) if sides else "",
         sides="".join(_side(side, collected.sides[protocol]) for protocol, side in sides.items()),
         growth=_growth(collected) if collected.growth or collected.ended else "",
