@@ -8,6 +8,8 @@ then lives at the fusion center, or "own" when one site alone holds it, and its 
 - Column distribution: all instances shared, all clusterings own.
 - Arbitrary distribution: any mixture of these.
 - Prediction, of a run in the row distribution: `Predict` / `Predicted`, one round, and nothing but counts goes up.
+- Prediction, of a run in another: `Survey`, then `PredictShared` in the place of `Setup` and `EStep`, `Sweep` until all
+  shared instances have settled, `Conclude`. Nothing is learnt, so of `Shares` only the shares themselves go up.
 
 What that reveals: the column sums of `Statistics.mass` are the exact histogram of the site's cluster labels, and `n`
 its number of instances (row). Votes plus responsibilities of every shared instance (column, arbitrary) give a site's
@@ -235,6 +237,32 @@ class Predict(Payload, answer=Predicted):
     alpha: Float64[np.ndarray, "k"]
     clusterings: tuple[str, ...]
     beta: tuple[Float64[np.ndarray, "k _"], ...]
+    tolerance: float
+    max_sweeps: int
+
+
+@dataclass(frozen=True)
+class PredictShared(Payload, answer=Starts):
+    """Down, once, in a run that predicts where instances are shared: use what an earlier run has learnt.
+
+    Attributes
+    ----------
+    alpha, clusterings, beta :
+        As in `Predict`; clusterings whose beta is not here are the sites' own.
+    session : str
+        The run that has learnt: a site has the tables of its own clusterings in ``models/SESSION.npz``.
+    shared : ndarray
+        As in `Setup`.
+    grid_bits, tolerance, max_sweeps :
+        Settings of the E-step.
+    """
+
+    alpha: Float64[np.ndarray, "k"]
+    clusterings: tuple[str, ...]
+    beta: tuple[Float64[np.ndarray, "k _"], ...]
+    session: str
+    shared: Int64[np.ndarray, "shared"]
+    grid_bits: int
     tolerance: float
     max_sweeps: int
 

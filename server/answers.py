@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import scipy.special
 from jaxtyping import Shaped
 
 from server.meanings import direction, meaning
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
     from server.results import Report
 
 __all__ = ["Comparison", "answer", "comparisons", "differences", "first_metrics"]
+
+UNCLEAR = "within the errors"
+"""The verdict on a difference that the repetitions do not tell from none."""
 
 EARLIER_KEYS = ("from", "gp.model", "residual.model", "sec.join")
 """Keys that name the results directory of an earlier run that a run goes on from."""
@@ -35,6 +39,8 @@ class _Answer:
         How it is said; ``{who}``, ``{value}`` and ``{NAME}`` of other metrics, which it needs, stand for what they are.
     rivals : Mapping[str, str]
         By metric, what the number is compared with, as it follows "less than".
+    prices : Mapping[str, str]
+        By metric among `rivals` that nobody could choose instead: of what being worse than it is the price.
     beside : tuple of str
         Metrics that are shown next to it.
     also : str
@@ -49,6 +55,7 @@ class _Answer:
     metric: str
     sentence: str
     rivals: Mapping[str, str] = field(default_factory=dict)
+    prices: Mapping[str, str] = field(default_factory=dict)
     beside: tuple[str, ...] = ()
     also: str = ""
     also_at_0: tuple[str, str] = ("", "")
@@ -61,6 +68,7 @@ _ANSWERS: Mapping[str, tuple[_Answer, ...]] = {
             "accuracy",
             "{who} put {value} of their instances into the right class",
             {"accuracy_majority": "by majority vote", "accuracy_best_component": "by the best single component"},
+            {"accuracy_best_component": "not knowing beforehand which is best"},
         ),
         _Answer(
             "n_predicted",
@@ -77,7 +85,7 @@ _ANSWERS: Mapping[str, tuple[_Answer, ...]] = {
             "mse_cluster",
             "{who}, each predicting with its cluster, have a mean squared error of {value}",
             {"mse_alone": "with every learner alone", "mse_all": "with all learners together"},
-            ("mse_oracle", "n_clusters", "clusters_correct", "adjusted_rand"),
+            beside=("mse_oracle", "n_clusters", "clusters_correct", "adjusted_rand"),
             also="They form {n_clusters}.",
         ),
         _Answer("n_clusters", "{who} form {n_clusters}; no rows were held out to measure errors on"),
@@ -90,6 +98,7 @@ _ANSWERS: Mapping[str, tuple[_Answer, ...]] = {
                 "mse_average": "by the mean of the agents alone",
                 "mse_centralized": "by boosting all columns in one place",
             },
+            {"mse_centralized": "columns that stay apart"},
             ("mse_pooled", "train_mse", "iterations"),
         ),
         _Answer(
@@ -107,6 +116,7 @@ _ANSWERS: Mapping[str, tuple[_Answer, ...]] = {
                 "cost_full": "by the same algorithm on all rows in one place",
                 "cost_unfair": "without the bounds of fairness",
             },
+            {"cost_full": "rows that stay apart", "cost_unfair": "fairness"},
             ("max_violation", "balance", "price_of_fairness", "n_coreset"),
             also="A colour misses its bounds of fairness in a cluster by {max_violation} at most.",
             also_at_0=("max_violation", "Every cluster keeps the bounds of fairness."),
@@ -119,6 +129,7 @@ _ANSWERS: Mapping[str, tuple[_Answer, ...]] = {
             "{who} predict {n_queries} with a standardised mean squared error of {value}, where 0 is exact and"
             " 1 no better than the mean output",
             {"smse_full": "by one Gaussian process of all rows"},
+            {"smse_full": "rows that stay apart"},
             ("msll", "coverage_95", "rmse"),
             also="Their 95 % intervals hold {coverage_95} of the outputs.",
         ),
@@ -148,7 +159,8 @@ class Comparison:
     difference : str
         By how much this run's number is less or more, in words; "the same" if they are equal.
     verdict : str
-        ``"better"``, ``"worse"`` or ``"the same"``; empty where neither way is better.
+        ``"better"``, ``"worse"``, ``"the same"``, `UNCLEAR`, or of what nobody could choose instead ``"the price of
+        ..."`` in place of "worse"; empty where neither way is better.
     """
 
     metric: str
@@ -224,16 +236,36 @@ def comparisons(report: Report) -> list[Comparison]:
 
 
 def _comparison(report: Report, metric: str, other: str, phrase: str, here: float, there: float) -> Comparison:
-    error = report.differences.get(other, {}) if other != metric else {}
-    known = meaning(metric)
-    if math.isclose(here, there, rel_tol=1e-12):
-        difference, verdict = "the same", "the same"
-    else:
-        difference = _difference(metric, here, there, error)
-        better = known.better if known else ""
-        verdict = "" if not better else "better" if (here < there) == (better == "lower") else "worse"
     values = report.published if other == metric else report.metrics
-    return Comparison(other, phrase, _value(values, other), difference, verdict)
+    if math.isclose(here, there, rel_tol=1e-12):
+        return Comparison(other, phrase, _value(values, other), "the same", "the same")
+    error = report.differences.get(other, {})
+    # A published figure has no error that we know: this run's own is all there is.
+    spread = report.metrics.get(f"{metric}_se", 0.0) if other == metric else error.get("difference_se", 0.0)
+    verdict = _verdict(report, metric, other, here - there, spread)
+    return Comparison(other, phrase, _value(values, other), _difference(metric, here, there, error), verdict)
+
+
+def _verdict(report: Report, metric: str, other: str, difference: float, error: float) -> str:
+    """Whether a difference, with its standard error over the repetitions (0: unknown), is for the better."""
+    better = known.better if (known := meaning(metric)) else ""
+    if not better:
+        return ""
+    repetitions = int(report.config.get("repetitions", 1))
+    if error > 0 and repetitions > 1 and abs(difference) < _quantile(repetitions) * error:
+        return UNCLEAR
+    if (difference < 0) == (better == "lower"):
+        return "better"
+    prices = next((each.prices for each in _by_protocol(report) if each.metric == metric), {})
+    return f"the price of {prices[other]}" if other in prices else "worse"
+
+
+def _quantile(repetitions: int) -> float:
+    """How many standard errors a mean of so many differences lies from 0 in one of 20 draws in which nothing differs.
+
+    Of Student's distribution, since the error is estimated from these few.
+    """
+    return float(scipy.special.stdtrit(repetitions - 1, 0.975))
 
 
 def _difference(metric: str, here: float, there: float, error: Mapping[str, float]) -> str:
@@ -255,7 +287,8 @@ def _held_against(each: Comparison) -> str:
     if each.difference == "the same":
         return f"the same {each.words}" if each.words.startswith("as ") else f"the same as {each.words}"
     link = "as" if each.difference.endswith("times as large") else "than"
-    return f"{each.difference} {link} {each.words.replace('as the paper has it', 'in the paper')} ({each.value})"
+    aside = f"; {each.verdict}" if each.verdict == UNCLEAR or each.verdict.startswith("the price") else ""
+    return f"{each.difference} {link} {each.words.replace('as the paper has it', 'in the paper')} ({each.value}{aside})"
 
 
 def first_metrics(report: Report) -> list[str]:

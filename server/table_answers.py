@@ -105,7 +105,7 @@ def _cell(row: Row, metric: str) -> str:
 
 
 def _held_against(report: Report, rows: Sequence[Row], metric: str, rivals: Mapping[str, str]) -> list[str]:
-    """In how many rows it is lower than what else could be done; of a rival with no column, its mean."""
+    """In how many rows it is better than what else could be done; of a rival with no column, its mean."""
     in_rows = [told for rival, phrase in rivals.items() if (told := _against(rows, metric, rival, phrase))]
     by_itself = [
         f"{_cell(report.metrics, rival)} {phrase}"
