@@ -113,8 +113,13 @@ def at_real_site(run_config: _Settings, protocol: str) -> dict[str, Value]:
 def _bc3e(found: dict[str, Value], given: _Settings, learnt: _Settings, folder: str) -> dict[str, Value]:
     """Sites tell their new instances their class, each from its own file.
 
-    Counts are all that leaves a site, and they are told for each site: nothing is summed that could be masked.
+    What leaves a site is told for each site: nothing is summed that could be masked.
     """
+    if "secure-aggregation" in given:
+        raise PredictionError("secure-aggregation: a prediction of bc3e sums nothing over sites; leave it out")
+    for key in given:
+        if key.startswith("bc3e.") and key != "bc3e.allow-single-model":
+            raise PredictionError(f"{key}: a prediction learns nothing, and has the settings of its run; leave it out")
     return found | {"protocol": "bc3e", "data": given.get("data", ""), "secure-aggregation": False}
 
 

@@ -6,6 +6,7 @@ Needs Chromium and the ``dev`` extra. No data are fetched: the scenarios are dra
 from __future__ import annotations
 
 import io
+import shlex
 import shutil
 import subprocess
 import sys
@@ -26,6 +27,8 @@ ARGUMENTS = ("--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-backg
 COLOURS = 255
 """Of a picture: text and lines need few, and a page of the documentation is to be light."""
 HEIGHT = 1600
+MOST_SECONDS = 300
+"""That one of the commands may take."""
 
 RUNS: dict[str, list[str]] = {
     "bc3e": ["bc3e-wine", "--set", "repetitions=10"],
@@ -64,30 +67,39 @@ def main() -> int:
     if browser is None:
         print("no Chromium on the path (Debian: apt-get install chromium)", file=sys.stderr)
         return 1
-    with tempfile.TemporaryDirectory(prefix="consilience-") as folder:
-        results = {protocol: run(arguments, Path(folder)) for protocol, arguments in RUNS.items()}
+    with tempfile.TemporaryDirectory(prefix="consilience-") as name:
+        folder = Path(name).resolve()
+        results = {protocol: run(arguments, folder) for protocol, arguments in RUNS.items()}
         shots = [Shot(f"report-{protocol}", path / "report.html") for protocol, path in results.items()]
         shots.append(Shot("report-dark", results["gp"] / "report.html", dark=True))
         shots.append(Shot("report-phone", results["bc3e"] / "report.html", width=360, height=1400))
-        shots.append(Shot("compare", compared(results["coreset"], Path(folder))))
+        shots.append(Shot("compare", compared(results["coreset"], folder)))
         take(shots, browser)
     return 0
 
 
 def run(arguments: Sequence[str], folder: Path) -> Path:
-    """The results directory of a run, which `consilience run` names in its last line."""
-    command = ["consilience", "run", *arguments, "--output-dir", str(folder), "--quiet", "--stop-superlink"]
-    print("$", " ".join(command), flush=True)
-    done = subprocess.run(command, check=True, capture_output=True, text=True)
-    return Path(done.stdout.strip().splitlines()[-1].removeprefix("results: "))
+    """The results directory of a run in that folder, which `consilience run` names in its last line."""
+    told = consilience(["run", *arguments, "--quiet", "--stop-superlink"], folder)
+    return Path(told.strip().splitlines()[-1].removeprefix("results: "))
+
+
+def consilience(arguments: Sequence[str], folder: Path) -> str:
+    """What the command prints; if it fails, its complaint, and the end of this script."""
+    command = ["consilience", *arguments]
+    print("$", shlex.join(command), flush=True)
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=MOST_SECONDS)
+    if done.returncode:
+        sys.exit(f"{shlex.join(command)} failed:\n{done.stdout}{done.stderr}")
+    return done.stdout
 
 
 def compared(first: Path, folder: Path) -> Path:
     """The page of that run of `coreset` beside one whose sites send a tenth of the points."""
     second = run([*RUNS["coreset"], "--set", "coreset.size=80"], folder)
-    page = folder / "compare.html"
-    subprocess.run(["consilience", "compare", str(first), str(second), "--output", str(page)], check=True)
-    return page
+    # As a user names them, below the folder where they are: the page says no other path.
+    consilience(["compare", *(str(each.relative_to(folder)) for each in (first, second))], folder)
+    return folder / "compare.html"
 
 
 def take(shots: Sequence[Shot], path: str) -> None:

@@ -114,7 +114,8 @@ class Scenario:
 def chosen_cells(scenario: Scenario, config: Config) -> list[Cell]:
     """The rows of a scenario's table that the run configuration's `cells` names: all, or those with these labels.
 
-    Their `defaults` are among their `settings` where they hold.
+    Their `defaults` are among their `settings` where they hold; where one does not, their published figures, which are
+    of other settings, are left out.
 
     Raises
     ------
@@ -123,16 +124,7 @@ def chosen_cells(scenario: Scenario, config: Config) -> list[Cell]:
     """
     pairs = (each.partition("=") for each in str(config.get("cells", "")).replace(",", " ").split())
     wanted = {name: _spelled(value) for name, _, value in pairs}
-    cells = [
-        replace(
-            cell,
-            settings={
-                **{key: value for key, value in cell.defaults.items() if not config.get(key)},
-                **cell.settings,
-            },
-        )
-        for cell in scenario.cells(config)
-    ]
+    cells = [_with_defaults(cell, config) for cell in scenario.cells(config)]
     if not wanted:
         return cells
     told = [{name: _spelled(value) for name, value in cell.labels.items()} for cell in cells]
@@ -146,6 +138,13 @@ def chosen_cells(scenario: Scenario, config: Config) -> list[Cell]:
         problem = f"no row of {scenario.name} is called so; there are: {listed}"
         raise ScenarioError(f"cells={config['cells']!r}: {problem if cells else f'{scenario.name} is no table'}")
     return chosen
+
+
+def _with_defaults(cell: Cell, config: Config) -> Cell:
+    own = {key: config[key] for key in cell.defaults if config.get(key)}
+    defaults = {key: value for key, value in cell.defaults.items() if key not in own}
+    as_published = all(value == cell.defaults[key] for key, value in own.items())
+    return replace(cell, settings={**defaults, **cell.settings}, published=cell.published if as_published else {})
 
 
 def _spelled(label: int | float | str) -> str:

@@ -36,7 +36,8 @@ class _Answer:
     metric : str
         The number of the answer.
     sentence : str
-        How it is said; ``{who}``, ``{value}`` and ``{NAME}`` of other metrics, which it needs, stand for what they are.
+        How it is said; ``{who}``, ``{value}`` and ``{NAME}`` of other metrics, which it needs, stand for what they are,
+        ``{s}``, ``{have}`` and ``{their}`` for what one site or several take.
     rivals : Mapping[str, str]
         By metric, what the number is compared with, as it follows "less than".
     prices : Mapping[str, str]
@@ -66,34 +67,34 @@ _ANSWERS: Mapping[str, tuple[_Answer, ...]] = {
     "bc3e": (
         _Answer(
             "accuracy",
-            "{who} put {value} of their instances into the right class",
+            "{who} put {value} of {their} instances into the right class",
             {"accuracy_majority": "by majority vote", "accuracy_best_component": "by the best single component"},
             {"accuracy_best_component": "not knowing beforehand which is best"},
         ),
         _Answer(
             "n_predicted",
-            "{who} told the classes of {value} new instances, each site its own; no true classes are known",
+            "{who} told the classes of {value} new instances, each of its own; no true classes are known",
         ),
         _Answer(
             "bound",
-            "{who} agreed on the classes of their instances, at a bound on the log-likelihood of {value}; no true"
+            "{who} agreed on the classes of {their} instances, at a bound on the log-likelihood of {value}; no true"
             " classes are known, so nobody can say how many are right",
         ),
     ),
     "sec": (
         _Answer(
             "mse_cluster",
-            "{who}, each predicting with its cluster, have a mean squared error of {value}",
+            "{who}, each predicting with its cluster, {have} a mean squared error of {value}",
             {"mse_alone": "with every learner alone", "mse_all": "with all learners together"},
             beside=("mse_oracle", "n_clusters", "clusters_correct", "adjusted_rand"),
             also="They form {n_clusters}.",
         ),
-        _Answer("n_clusters", "{who} form {n_clusters}; no rows were held out to measure errors on"),
+        _Answer("n_clusters", "{who} form{s} {n_clusters}; no rows were held out to measure errors on"),
     ),
     "residual": (
         _Answer(
             "test_mse",
-            "{who} predict test rows with a mean squared error of {value}",
+            "{who} predict{s} test rows with a mean squared error of {value}",
             {
                 "mse_average": "by the mean of the agents alone",
                 "mse_centralized": "by boosting all columns in one place",
@@ -103,10 +104,10 @@ _ANSWERS: Mapping[str, tuple[_Answer, ...]] = {
         ),
         _Answer(
             "train_mse",
-            "{who} fit the rows that they learnt from with a mean squared error of {value}; there are no test rows, on"
-            " which it would be larger",
+            "{who} fit{s} the rows that were learnt from with a mean squared error of {value}; there are no test rows,"
+            " on which it would be larger",
         ),
-        _Answer("n_predicted", "{who} predict {value} rows, whose outcomes nobody has said yet"),
+        _Answer("n_predicted", "{who} predict{s} {value} rows, whose outcomes nobody has said yet"),
     ),
     "coreset": (
         _Answer(
@@ -126,17 +127,17 @@ _ANSWERS: Mapping[str, tuple[_Answer, ...]] = {
     "gp": (
         _Answer(
             "smse",
-            "{who} predict {n_queries} with a standardised mean squared error of {value}, where 0 is exact and"
+            "{who} predict{s} {n_queries} with a standardised mean squared error of {value}, where 0 is exact and"
             " 1 no better than the mean output",
             {"smse_full": "by one Gaussian process of all rows"},
             {"smse_full": "rows that stay apart"},
             ("msll", "coverage_95", "rmse"),
             also="Their 95 % intervals hold {coverage_95} of the outputs.",
         ),
-        _Answer("n_queries", "{who} predict {value} points, at which nobody has said what was measured"),
+        _Answer("n_queries", "{who} predict{s} {value} points, at which nobody has said what was measured"),
         _Answer(
             "log_likelihood",
-            "{who} agreed on the hyperparameters of their experts, at a log likelihood of {value} per row; there were"
+            "{who} agreed on the hyperparameters of {their} experts, at a log likelihood of {value} per row; there were"
             " no points to predict",
         ),
     ),
@@ -181,13 +182,15 @@ def answer(report: Report) -> str:
     values = {name: _counted(report.metrics, name) for name in report.metrics}
     better = direction(meaning(chosen.metric))
     value = f"{_value(report.metrics, chosen.metric)}{f' ({better})' if better else ''}"
-    sentence = chosen.sentence.format_map(_Known({**values, "who": _who(report), "value": value}))
+    verbs = {"s": "s", "have": "has", "their": "its"} if len(report.sites) == 1 else _PLURAL
+    sentence = chosen.sentence.format_map(_Known({**values, **verbs, "who": _who(report), "value": value}))
     held = [_held_against(each) for each in comparisons(report)]
     at_0, said = chosen.also_at_0
     also = said if report.metrics.get(at_0) == 0 else chosen.also.format_map(_Known(values))
     return f"{sentence}{': ' if held else ''}{listed(held)}.{f' {also}' if also and _UNKNOWN not in also else ''}"
 
 
+_PLURAL = {"s": "", "have": "have", "their": "their"}
 _UNKNOWN = "some"
 _ROUNDING = 1e-12
 """Standard errors below this share of their number are rounding errors of none."""

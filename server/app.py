@@ -52,8 +52,6 @@ _EARLIER = {
 }
 """By protocol, what reads an earlier run's results that this one goes on from."""
 
-_LEAST = "coreset.min-weight"
-
 _NOT_OF_THE_RUN = {"max-payload-mb", "min-sites", "output-dir", "resume-from", "round-timeout"}
 """Keys that a resumed run may change: they do not touch the result."""
 
@@ -242,6 +240,8 @@ def _report(
     missing = {site: list(events) for site, events in result.missing.items()}
     for site, reason in evaluation.excluded.items():
         missing.setdefault(site, []).append(reason)
+    cells = chosen_cells(scenario, config) if scenario else []
+    published = cells[0].published if len(cells) == 1 else scenario.published if scenario else {}
     return Report(
         scenario=results_name(config),
         protocol=protocol,
@@ -250,7 +250,7 @@ def _report(
         rounds=result.rounds,
         seconds=result.seconds,
         metrics=evaluation.metrics,
-        published=dict(scenario.published) if scenario else {},
+        published=dict(published),
         table=evaluation.table,
         ledger=ledger_summary(result.ledger),
         versions=versions(protocol),
@@ -260,23 +260,18 @@ def _report(
         command=flwr_command(asked, len(result.sites)),
         convergence=result.convergence,
         session=strategy.session,
-        asked=_question(config, scenario, protocol, result, evaluation),
+        asked=what_was_asked(
+            protocol,
+            config,
+            [cell.settings for cell in cells],
+            len(result.sites),
+            f"{scenario.summary}. Source: {scenario.source}." if scenario else "",
+            {line["payload"] for line in result.ledger},
+            evaluation.arrays,
+        ),
         differences=differences(protocol, evaluation.metrics, evaluation.arrays),
         shorthand=consilience_command(asked, len(result.sites)),
     )
-
-
-def _question(
-    config: Config, scenario: Scenario | None, protocol: str, result: FusionResult, evaluation: Evaluation
-) -> dict[str, str]:
-    """What the page says first, of the settings that let most of the sites' data be seen."""
-    about = f"{scenario.summary}. Source: {scenario.source}." if scenario else ""
-    cells = [cell.settings for cell in chosen_cells(scenario, config)] if scenario else []
-    least = min((int(cell.get(_LEAST, config[_LEAST])) for cell in cells), default=int(config[_LEAST]))
-    arrays = evaluation.arrays
-    at_center = str(arrays["holder"]) == "" if "holder" in arrays else "prediction" in arrays
-    payloads = {line["payload"] for line in result.ledger}
-    return what_was_asked(protocol, {**config, _LEAST: least}, len(result.sites), about, payloads, at_center)
 
 
 def _rebuilt(result: FusionResult) -> list[str]:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
+
+import numpy as np
+from jaxtyping import Shaped
 
 from server.answers import EARLIER_KEYS
 from server.words import count, listed
@@ -44,7 +47,13 @@ _COLUMNS: Mapping[str, Mapping[str, str]] = {
 
 
 def asked(
-    protocol: str, config: Config, sites: int, about: str, payloads: Collection[str], outcome_at_center: bool
+    protocol: str,
+    config: Config,
+    cells: Sequence[Config],
+    sites: int,
+    about: str,
+    payloads: Collection[str],
+    arrays: Mapping[str, Shaped[np.ndarray, "..."]],
 ) -> dict[str, str]:
     """What the page says first: ``question``, ``data``, ``holds`` and ``left``, and ``earlier`` of a run that goes on.
 
@@ -53,23 +62,28 @@ def asked(
     protocol : str
     config : Mapping
         The run configuration.
+    cells : Sequence of Mapping
+        Of a scenario that is a table, what each row sets otherwise; what is said of it holds for the rows that let most
+        of the sites' data be seen.
     sites : int
         How many took part.
     about : str
         A scenario's own words; empty: the sites' own data.
     payloads : Collection of str
         Names of the payloads that crossed.
-    outcome_at_center : bool
-        Of `residual`: whether the fusion center holds the outcome.
+    arrays : Mapping[str, ndarray]
+        Of the results; those of `residual` say who holds the outcome.
     """
+    settings: list[Config] = [{**config, **cell} for cell in cells] or [config]
     holds = _HOLDS.get(f"{protocol}.{config.get('bc3e.distribution', '')}", _HOLDS.get(protocol, ""))
     if protocol == "residual":
-        holds += f" The outcome is at {'the fusion center' if outcome_at_center else 'one of them'}."
+        at_center = str(arrays["holder"]) == "" if "holder" in arrays else "prediction" in arrays
+        holds += f" The outcome is at {'the fusion center' if at_center else 'one of them'}."
     told = {
         "question": QUESTIONS.get(protocol, ""),
         "data": about or _own_data(protocol, config, sites),
         "holds": holds,
-        "left": what_left(protocol, config, payloads),
+        "left": _what_left(protocol, settings, payloads),
         "earlier": next((_went_on(key, str(config[key])) for key in EARLIER_KEYS if config.get(key)), ""),
     }
     return {key: text for key, text in told.items() if text}
@@ -94,24 +108,25 @@ def _own_data(protocol: str, config: Config, sites: int) -> str:
     return f"{whose}, a file each in {config['data']}.{f' Columns: {listed(told)}.' if told else ''}"
 
 
-def what_left(protocol: str, config: Config, payloads: Collection[str]) -> str:
+def _what_left(protocol: str, settings: Sequence[Config], payloads: Collection[str]) -> str:
     """What stayed at the sites and what did not, as far as the payloads that crossed tell."""
     if protocol == "bc3e":
-        return _of_bc3e(config, payloads)
+        return _of_bc3e(settings[0], payloads)
     if protocol == "sec":
-        told = (
-            "Rows stayed at the sites. Fitted models went to the fusion center and to every other site, and came back"
-        )
-        told += " as errors."
-        held = config.get("sec.allow-row-models")
-        return f"{told} Models that hold rows (knn, svr) were allowed." if held else told
+        return _of_sec(settings)
     if protocol == "residual":
         return _of_residual(payloads)
     if protocol == "coreset":
-        return _of_coreset(config, payloads)
+        return _of_coreset(settings, payloads)
     if protocol == "gp":
         return _of_gp(payloads)
     return ""
+
+
+def _of_sec(settings: Sequence[Config]) -> str:
+    told = "Rows stayed at the sites. Fitted models went to the fusion center and to every other site, and came back as"
+    held = any(each.get("sec.allow-row-models") for each in settings)
+    return f"{told} errors.{' Models that hold rows (knn, svr) were allowed.' if held else ''}"
 
 
 def _of_bc3e(config: Config, payloads: Collection[str]) -> str:
@@ -119,6 +134,11 @@ def _of_bc3e(config: Config, payloads: Collection[str]) -> str:
         return (
             "Instances, labels and class probabilities stayed at the sites. What left is how many instances were told"
             " their class, and how many decisions were right where the site knows."
+        )
+    if "bc3e.PredictShared" in payloads:
+        return (
+            "Labels stayed at the sites. Of instances that several sites hold, each site sent its part of their class"
+            " scores; of all others, how many there are, and how many decisions were right where the site knows."
         )
     if config.get("bc3e.distribution", "row") == "row":
         masked = " (masked: only their total over all sites can be read)" if config.get("secure-aggregation") else ""
@@ -144,8 +164,8 @@ def _of_residual(payloads: Collection[str]) -> str:
     )
 
 
-def _of_coreset(config: Config, payloads: Collection[str]) -> str:
-    least = int(config.get("coreset.min-weight", 5))
+def _of_coreset(settings: Sequence[Config], payloads: Collection[str]) -> str:
+    least = min(int(each.get("coreset.min-weight", 5)) for each in settings)
     points = f"weighted points, each the mean of {least} rows or more of one colour" if least > 1 else "weighted points"
     single = " A point may be a single row here (a setting allows it)." if least == 1 else ""
     prices = (
@@ -155,10 +175,15 @@ def _of_coreset(config: Config, payloads: Collection[str]) -> str:
 
 
 def _of_gp(payloads: Collection[str]) -> str:
-    told = (
-        "Rows stayed at the sites. What left are numbers of rows, means and covariances of the inputs, sums for the"
-        " hyperparameters, and predictions at the points that were asked for."
-    )
+    parts = {
+        "gp.Moments": "numbers of rows, means and covariances of the inputs",
+        "gp.Likelihood": "sums for the hyperparameters",
+        "gp.Slope": "sums for the gate's network",
+        "masks.Hidden": "sums for what was learnt (masked: only their total over all sites can be read)",
+        "gp.Predictions": "predictions at the points that were asked for",
+    }
+    left = listed(words for payload, words in parts.items() if payload in payloads)
+    told = f"Rows stayed at the sites. {f'What left are {left}.' if left else 'Nothing left them.'}"
     if "gp.Inputs" in payloads:
         told += " Sites that consented disclosed the inputs of all their rows to the fusion center."
     if "gp.Rows" in payloads:

@@ -11,6 +11,7 @@ from typing import Any
 from server.answers import answer
 from server.config import KEYS
 from server.figures import alt_text, caption
+from server.figures.words import Arrays
 from server.markup import Html, bullets, document, figure, joined, named, paragraph, section, table, text, unbroken
 from server.meanings import Meaning, direction, meaning
 from server.report import aligned, metric_names
@@ -36,15 +37,18 @@ class Run:
     label : str
         What it is called on the page and in the table: ``run 1``.
     path : Path
-        Its results directory, absolute.
+        Its results directory as it was named: a page that is sent on says no more of this machine than that.
     report : Report
-    figures : dict[str, bytes]
+    arrays : Mapping[str, ndarray]
+        Of its results, from which the images' alternative texts tell numbers.
+    figures : Mapping[str, bytes]
         PNG images by name.
     """
 
     label: str
     path: Path
     report: Report
+    arrays: Arrays
     figures: Mapping[str, bytes]
 
 
@@ -60,7 +64,7 @@ def open_runs(paths: Sequence[Path]) -> list[Run]:
         raise ResultsError("comparing takes two results directories or more")
     found: dict[Path, Run] = {}
     for place, path in enumerate(paths, 1):
-        report, _ = load(path)
+        report, arrays = load(path)
         real = path.expanduser().resolve()
         if real in found:
             raise ResultsError(f"{path} is {found[real].label} already: name every run once")
@@ -68,7 +72,7 @@ def open_runs(paths: Sequence[Path]) -> list[Run]:
             images = {each.stem: each.read_bytes() for each in sorted((real / "figures").glob("*.png"))}
         except OSError as error:
             raise ResultsError(f"the figures of {path} cannot be read: {error.strerror}") from error
-        found[real] = Run(f"run {place}", path.expanduser().absolute(), report, images)
+        found[real] = Run(f"run {place}", path, report, arrays, images)
     return list(found.values())
 
 
@@ -143,9 +147,11 @@ def _best(values: Sequence[float | None], errors: Sequence[float], known: Meanin
     equal = [place for place in order if math.isclose(there[place], first, rel_tol=1e-9, abs_tol=1e-15)]
     if len(equal) == len(there):
         return {}
-    second = order[len(equal)]
-    spread = math.hypot(errors[order[0]], errors[second])
-    unclear = spread > 0 and abs(badness(there[second]) - badness(first)) < _ERRORS * spread
+    # Not the second alone: a third with a larger error may be as good.
+    unclear = any(
+        abs(badness(there[place]) - badness(first)) < _ERRORS * math.hypot(errors[order[0]], errors[place])
+        for place in order[len(equal) :]
+    )
     return dict.fromkeys(equal, "best, within the errors" if unclear else "best")
 
 
@@ -289,7 +295,7 @@ def _figures(runs: Sequence[Run]) -> Html:
         shown = [
             figure(
                 run.figures[name],
-                f"{run.label}: {alt_text(run.report, name)}",
+                f"{run.label}: {alt_text(run.report, name, run.arrays)}",
                 f"{run.label}. {caption(run.report, name)}",
             )
             for run in runs

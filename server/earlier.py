@@ -9,6 +9,7 @@ from jaxtyping import Shaped
 
 from server.config import Config
 from server.results import Report, ResultsError, load
+from server.saved import check_saved
 from strategies.sec import Settings
 
 Arrays = dict[str, Shaped[np.ndarray, "..."]]
@@ -37,6 +38,7 @@ def clustering_to_join(config: Config) -> Arrays:
             raise ResultsError(
                 f"sec.join: {path} was made with sec.{name}={then!r}, this run has {now!r}; set the same"
             )
+    check_saved(path, "sec", arrays)
     return dict(arrays)
 
 
@@ -55,6 +57,7 @@ def experts_to_ask(config: Config) -> Arrays:
     _, arrays = _results_of(path, key, "gp")
     if len(arrays.get("cells_log_likelihood", ())) > 1:
         raise ResultsError(f"{key}: {path} is a scenario's table, of many models; name a run that has one")
+    check_saved(path, "gp", arrays)
     return dict(arrays)
 
 
@@ -79,30 +82,28 @@ def ensemble_to_use(config: Config) -> Arrays:
     report, arrays = _results_of(path, key, "residual")
     if "beta" not in arrays or not report.config.get("protocol"):
         raise ResultsError(f"{key}: of {path} no agent has kept a model; learn from the parties' own data")
+    check_saved(path, "residual", arrays)
     return {**arrays, "session": np.array(report.session)}
 
 
 def classes_to_tell(config: Config) -> Arrays:
-    """Arrays of the run of `bc3e` whose alpha and beta `from` wants new instances to be told by; empty: none is named.
+    """Arrays of the run of `bc3e` whose alpha and beta `from` wants new instances to be told by, and its ``session``.
+
+    Empty where none is named.
 
     Raises
     ------
     ResultsError
-        If there are no such results, they are of an earlier version, or some of their beta never left the sites.
+        If there are no such results, they are of an earlier version, or were changed.
     """
     path = str(config["from"]).strip()
     if not path:
         return {}
     report, arrays = _results_of(path, "from", "bc3e")
-    distribution = report.config["bc3e.distribution"]
-    if distribution != "row":
-        raise ResultsError(
-            f"from: {path} was learnt with bc3e.distribution={distribution}, where sites share instances: what one site"
-            " has of a new one tells no class; run bc3e on the new instances, which learns them too"
-        )
     if "clusterings" not in arrays:
         raise ResultsError(f"from: {path} does not name its clusterings; run it again with this version")
-    return dict(arrays)
+    check_saved(path, "bc3e", arrays)
+    return {**arrays, "session": np.array(report.session)}
 
 
 def _key(config: Config, key: str) -> str:

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from server.style import STYLE
-from server.words import grouped, number
+from server.words import grouped, number, printable
 
 _MOST_ROWS = 400
 """Rows of a table on a page, unless it says otherwise."""
@@ -60,8 +60,9 @@ def definitions(values: Mapping[str, object]) -> Html:
 
 
 def code(value: str) -> Html:
-    """A block to copy from, which scrolls in a box of its own."""
-    return Html(f'<pre tabindex="0"><code>{html.escape(value)}</code></pre>\n')
+    """A block to copy from, which scrolls in a box of its own; what would disguise a line is spelled out."""
+    lines = "\n".join(printable(line) for line in value.split("\n"))
+    return Html(f'<pre tabindex="0"><code>{html.escape(lines)}</code></pre>\n')
 
 
 def small(value: object) -> Html:

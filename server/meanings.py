@@ -156,6 +156,22 @@ def direction(known: Meaning | None) -> str:
     )
 
 
+MEASURES: Mapping[str, str] = {
+    "open": "fits under way in this round (repetitions, restarts, rows of the table); what follows is of one of them",
+    "change": "by how much the bound rose, as a share of it",
+    "train": "mean squared error on the rows learnt from",
+    "validation": "mean squared error on the rows on which the end is chosen",
+    "test": "mean squared error on test rows",
+    "learners": "learners whose models are compared",
+    "models": "models of a learner, at most",
+    "points": "weighted points that the sites sent",
+    "gain_expected": "by how much the cost may still fall, as a share of it",
+    "queries": "points to predict",
+    "predicted": "rows predicted",
+    "gate_loss": "how badly the gate tells whose rows are whose (cross-entropy, nats a row)",
+}
+"""By name, what a round's own measure says that is no metric."""
+
 PAYLOADS: Mapping[str, str] = {
     "envelope": "site's name, round, seed and session, around every message",
     "bc3e.Survey": "asks what a site holds",
@@ -168,6 +184,7 @@ PAYLOADS: Mapping[str, str] = {
     "bc3e.Shares": "a site's part of these scores",
     "bc3e.Predict": "parameters that an earlier run learnt, to tell new instances their class",
     "bc3e.Predicted": "how many instances were told their class, and how many decisions were right",
+    "bc3e.PredictShared": "the same where instances are shared, and which these are",
     "bc3e.Conclude": "the parameters to keep, for the class probabilities at the site",
     "bc3e.Tally": "how many decisions were right, where the site knows the true classes",
     "sec.Select": "candidate methods and how to choose among them",

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from consilience.settings import declared
-from server.answers import answer, comparisons
+from server.answers import UNCLEAR, answer, comparisons
 from server.asked import QUESTIONS
 from server.config import KEYS
 from server.figures import alt_text, caption
@@ -28,7 +28,7 @@ from server.markup import (
     text,
     unbroken,
 )
-from server.meanings import PAYLOADS, direction, meaning
+from server.meanings import MEASURES, PAYLOADS, direction, meaning
 from server.repeat import broken_over_lines
 from server.report import metric_names
 from server.words import columns, count, folded, grouped, human_bytes, human_seconds, number, percent
@@ -39,9 +39,19 @@ if TYPE_CHECKING:
 
 __all__ = ["difference_from", "figures_of", "report_html", "run_facts"]
 
+_VERDICTS = (
+    (
+        "the price",
+        "A price is the distance to what nobody could choose here: data in one place, clusters that need not be fair,"
+        " the best of several known beforehand.",
+    ),
+    (UNCLEAR, "Within the errors: over the repetitions, the difference is not told from none (t test of pairs, 5 %)."),
+)
+"""What a verdict begins with, and what it says."""
 _DIRECTIONS = {"to_site": "to sites", "from_site": "from sites", "both": "both ways"}
 _OF_EVERY_ROUND = ("round", "seconds", "sites", "bytes_to_sites", "bytes_from_sites")
 _TOLD_ROUNDS = 100
+_TOLD_SHAPES = 8
 _TOLD_EVENTS = 20
 """Things that went wrong with one site."""
 
@@ -117,12 +127,13 @@ def _asked(report: Report) -> Html:
 
 
 def _repeated(report: Report) -> str:
-    times = int(report.config.get("repetitions", 1))
+    times, own = int(report.config.get("repetitions", 1)), bool(report.config.get("protocol"))
     if times < 2:
-        return ""
-    return (
-        f"{grouped(times)} times, with data drawn anew. Numbers are means over the repetitions ± their standard errors."
-    )
+        return "" if own else "No: of one draw, no number has a standard error (the key repetitions sets how many)."
+    means = "Numbers are means over the repetitions ± their standard errors"
+    if own:
+        return f"{grouped(times)} times on the same data, with other seeds. {means}, which say nothing of other data."
+    return f"{grouped(times)} times, with data drawn or dealt out anew. {means}."
 
 
 def _answer(report: Report) -> Html:
@@ -131,18 +142,13 @@ def _answer(report: Report) -> Html:
     if compared:
         held = table(
             "What the number of this run is held against",
-            ("held against", "its number", "this run's number", "so this run is"),
+            ("held against", "its number", "this run's number", "which is"),
             [(_capital(each.words), each.value, each.difference, _verdict(each.verdict)) for each in compared],
         )
-        if any("one place" in each.words or "of all rows" in each.words for each in compared):
-            held = joined(
-                [
-                    held,
-                    paragraph(
-                        "All rows or columns in one place: what would be possible if the data could be shared.", "small"
-                    ),
-                ]
-            )
+        if told := [
+            words for verdict, words in _VERDICTS if any(each.verdict.startswith(verdict) for each in compared)
+        ]:
+            held = joined([held, paragraph(" ".join(told), "small")])
     notes = bullets(report.notes)
     before = Html(f"<h3>Before you use the result</h3>\n{notes}") if notes else Html()
     return joined([paragraph(unbroken(answer(report)), "answer"), held, before])
@@ -174,11 +180,12 @@ def _results(report: Report) -> Html:
         rows = [folded(row) for row in report.table]
         names = columns(rows)
         cells = [[row.get(name, "") for name in names] for row in rows]
-        headings = [name.replace("_", " ") if meaning(name) is None else name for name in names]
+        # Of our own names: one with a space in it may hold a name from the data.
+        headings = [name.replace("_", " ") if meaning(name) is None and name.isidentifier() else name for name in names]
         parts.append(table("Result table", headings, cells, tall=len(rows) > 20, where="report.json"))
     if names := metric_names(report):
         here, published = folded(report.metrics), folded(report.published)
-        header = ["metric", "this run", *(["published", "difference"] if published else []), "which way"]
+        header = ["metric", "this run", *(["published", "relative difference"] if published else []), "which way"]
         metrics = []
         for name in names:
             known = meaning(name)
@@ -260,9 +267,10 @@ def _field(name: str, facts: Mapping[str, Any]) -> str:
 
 
 def _shape(shape: Sequence[Any]) -> str:
-    """``(3 × 4)``; of a field that holds several arrays, every one's shape."""
+    """``(3 × 4)``; of a field that holds several arrays, the shapes of the first ones."""
     if any(isinstance(each, Sequence) for each in shape):
-        return ", ".join(map(_shape, shape))
+        told = [_shape(each) for each in shape[:_TOLD_SHAPES]]
+        return ", ".join([*told, *([f"and {len(shape) - _TOLD_SHAPES} more"] if len(shape) > _TOLD_SHAPES else [])])
     return f"({' × '.join(map(str, shape)) or 'a single value'})"
 
 
@@ -279,8 +287,15 @@ def _rounds(report: Report) -> Html:
         [
             paragraph(_round_summary(report)),
             table("Every round", header, rows, tall=len(rows) > 12, where="report.json", most=_TOLD_ROUNDS),
+            bullets(_measures_told(measures)),
         ]
     )
+
+
+def _measures_told(names: Sequence[str]) -> list[str]:
+    """What the columns say that are a protocol's own."""
+    told = {name: MEASURES.get(name) or (known.words if (known := meaning(name)) else "") for name in names}
+    return [f"{name.replace('_', ' ')}: {words}" for name, words in told.items() if words]
 
 
 def _of_round(name: str, value: object) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
@@ -105,7 +106,7 @@ def _cell(row: Row, metric: str) -> str:
 
 
 def _held_against(report: Report, rows: Sequence[Row], metric: str, rivals: Mapping[str, str]) -> list[str]:
-    """In how many rows it is better than what else could be done; of a rival with no column, its mean."""
+    """In how many rows it is better than what else could be done; of a rival with no column, the mean over cells."""
     in_rows = [told for rival, phrase in rivals.items() if (told := _against(rows, metric, rival, phrase))]
     by_itself = [
         f"{_cell(report.metrics, rival)} {phrase}"
@@ -113,18 +114,19 @@ def _held_against(report: Report, rows: Sequence[Row], metric: str, rivals: Mapp
         if rival in report.metrics and not any(rival in row for row in rows)
     ]
     found = [f"It is {listed(in_rows)}."] if in_rows else []
-    return [*found, f"To be held against: {listed(by_itself)}."] if by_itself else found
+    return [*found, f"To be held against, on average over the settings: {listed(by_itself)}."] if by_itself else found
 
 
 def _against(rows: Sequence[Row], metric: str, rival: str, phrase: str) -> str:
-    """In how many rows it is lower, and in how many the same."""
+    """In how many rows it is better, and in how many the same."""
+    sign, word = (-1, "higher") if (known := meaning(metric)) and known.better == "higher" else (1, "lower")
     pairs = [(float(row[metric]), float(row[rival])) for row in rows if isinstance(row.get(rival), int | float)]
     if not pairs:
         return ""
-    same = sum(abs(here - there) <= _EQUAL * max(abs(here), abs(there)) for here, there in pairs)
-    lower = sum(here < there - _EQUAL * max(abs(here), abs(there)) for here, there in pairs)
+    same = sum(math.isclose(here, there, rel_tol=_EQUAL) for here, there in pairs)
+    better = sum(sign * here < sign * there and not math.isclose(here, there, rel_tol=_EQUAL) for here, there in pairs)
     equal = f" and the same in {same}" if same else ""
-    return f"lower than {phrase} in {lower} of {len(pairs)}{equal}"
+    return f"{word} than {phrase} in {better} of {len(pairs)}{equal}"
 
 
 def _beside_published(rows: Sequence[Row], metric: str, said: Meaning) -> list[str]:

@@ -9,14 +9,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
-
-Scheme = Literal["light", "dark"]
 
 REQUIRED = "CONSILIENCE_CHROMIUM"
 """An environment variable: with the value ``required`` a test fails where there is no browser."""
@@ -78,12 +76,19 @@ class Seen:
         found: list[str] = self.page.evaluate(_OVERFLOW)
         return found
 
-    def violations(self) -> list[str]:
-        """What axe finds that keeps readers out: rule, element and what is wrong with it."""
+    def background(self) -> str:
+        """The colour behind the text, as the browser has it."""
+        found: str = self.page.evaluate("() => getComputedStyle(document.body).backgroundColor")
+        return found
+
+    def violations(self, *rules: str) -> list[str]:
+        """What axe finds that keeps readers out, by these rules or by all: rule, element and what is wrong with it."""
         if not self.page.evaluate("() => 'axe' in window"):
             # Evaluated as the browser's own, not as a script of the page, whose policy would refuse it.
             self.page.evaluate(_axe())
-        result: dict[str, Any] = self.page.evaluate("() => axe.run()")
+        result: dict[str, Any] = self.page.evaluate(
+            "rules => axe.run(rules.length ? {runOnly: rules} : {})", list(rules)
+        )
         return [
             f"{each['id']}: {node['html'][:120]}: {node['failureSummary']}"
             for each in result["violations"]
@@ -100,9 +105,9 @@ class Seen:
 
 
 @contextmanager
-def opened(browser: Browser, path: Path, scheme: Scheme, width: int = 1280) -> Iterator[Seen]:
-    """The page in a window of its own."""
-    page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
+def opened(browser: Browser, path: Path) -> Iterator[Seen]:
+    """The page in a light window of its own."""
+    page = browser.new_page(viewport={"width": 1280, "height": 900}, color_scheme="light")
     seen = Seen(page)
     page.on("console", lambda said: seen.console.append(said.text) if said.type in ("error", "warning") else None)
     page.on("pageerror", lambda error: seen.console.append(str(error)))

@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 
+import numpy as np
+
 from server.report import ledger_summary
 from server.results import Report
 
@@ -26,6 +28,10 @@ LINES = [
     for site in ("a", "b")
     for direction, payload, size in (("to_site", "EStep", 24), ("from_site", "Statistics", 40))
 ]
+
+
+ARRAYS = {"bounds": np.array([-300.5, -250.25])}
+"""Of the results of `make`."""
 
 
 def make(**changes):

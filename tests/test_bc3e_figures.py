@@ -12,13 +12,12 @@ from server.results import Report
 from tests.drawn import assert_drawn
 
 METRICS = {"accuracy": 0.9, "accuracy_majority": 0.8, "accuracy_best_component": 0.85, "accuracy_$x^{$": 0.85}
-ROUNDS: list[dict[str, Any]] = [{"round": 1}, {"round": 2, "bound": -50.0}, {"round": 3, "bound": -40.5}]
 
 
 def make(**changes: Any) -> Report:
     made: dict[str, Any] = {
         "scenario": "s", "protocol": "bc3e", "seed": 0, "sites": ["a", "b"], "rounds": 3, "seconds": 1.0,
-        "convergence": ROUNDS, "metrics": METRICS,
+        "metrics": METRICS,
     }  # fmt: skip
     return Report(**{**made, **changes})
 
@@ -38,17 +37,19 @@ def test_a_run_shows_its_bound_its_accuracy_and_what_clusterings_tell() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert_drawn(make(), learnt(), ["bound", "accuracy", "clusterings"], twice=True)
-        assert_drawn(make(metrics={}), {}, ["bound"])
-    assert figures(make(metrics={}, convergence=[]), {}) == {}
+        assert_drawn(make(metrics={}), {"bounds": learnt()["bounds"]}, ["bound"])
+    assert figures(make(metrics={}), {}) == {}
 
 
 def test_the_texts_tell_numbers_units_and_sizes() -> None:
     report = make()
-    assert alt_text(report, "bound") == "Bound over rounds: -50 in round 2, -40.5 in round 3."
+    assert alt_text(report, "bound", learnt()) == "Bound over the steps of the fit: -50 after the first, -40.5 after 2."
     assert "together (BC3E) 0.900, majority vote 0.800" in alt_text(report, "accuracy")
     assert alt_text(report, "clusterings", learnt()) == (
         "Share of instances whose class the cluster tells: sharp 100 %, idle 75 %; always the commonest class 75 %."
     )
-    assert "(nats, the sum over all instances) over the rounds: 2 sites, 3 rounds" in caption(report, "bound")
+    assert "(nats, the sum over all instances) after every step" in caption(report, "bound")
+    assert "2 sites, 3 rounds" in caption(report, "bound")
+    assert "in the first repetition" in caption(make(config={"repetitions": 4}), "bound")
     assert "means of 4 repetitions" in caption(make(config={"repetitions": 4}), "accuracy")
     assert caption(report, "unheard_of") == "Unheard of."

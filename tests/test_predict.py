@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from flwr.app import Message, RecordDict
 
 from consilience.durable import write_arrays
 from consilience.plan import make_plan
@@ -16,7 +17,7 @@ from consilience.prediction import PredictionError, resolved
 from consilience.settings import SettingError, declared
 from protocols.message import Ask, write_ask
 from server.results import load
-from tests.contract import outcome_of, run
+from tests.contract import make_grid, outcome_of, run, run_over
 from tests.e2e.test_residual import PARTIES, customers, write_shards
 from tests.grid import config
 from tests.parties_gp import TARGET, dealt, own, soundings, write_files
@@ -144,18 +145,143 @@ def test_a_lost_site_is_named_and_the_others_are_told(classes: Path, tmp_path: P
     assert "missing-column" in found.text
 
 
-def test_sites_that_share_instances_are_told_to_learn_anew(tmp_path: Path) -> None:
-    folder = write_wards(tmp_path / "then", south=60)
-    for ward, names in {"north": ["class_a", "cluster_x"], "south": ["class_b", "cluster_y"]}.items():
-        frame = pd.read_csv(folder / "north.csv")[["patient", *names]]
-        frame.to_csv(folder / f"{ward}.csv.new", index=False)
-    for ward in WARDS:
-        (folder / f"{ward}.csv.new").replace(folder / f"{ward}.csv")
-    learn = {"protocol": "bc3e", "id": "patient", "bc3e.distribution": "column", "bc3e.max-rounds": 2}
-    learnt = run(config(tmp_path, **learn, data=str(folder)), 2)
-    told = outcome_of(predicting(tmp_path / "later", learnt, data=str(folder)), 2).refusal
-    assert "bc3e.distribution=column" in told
-    assert "run bc3e on the new instances" in told
+# -- bc3e where instances are shared ----------------------------------------------------------------------------------
+
+HELD = {
+    "column": {
+        "east": (0, 50, ["class_a", "cluster_x"]),
+        "north": (0, 50, ["class_b", "cluster_y"]),
+        "south": (0, 50, ["cluster_z", "diagnosis", "class_c"]),
+    },
+    "arbitrary": {
+        "east": (0, 40, ["class_a", "class_b", "cluster_x"]),
+        "north": (20, 70, ["class_a", "class_b", "cluster_x", "cluster_y", "diagnosis"]),
+        "south": (10, 30, ["class_c", "cluster_z"]),
+    },
+}
+"""By distribution and site: which of the instances, and what of them."""
+
+
+def write_shares(folder: Path, distribution: str, seed: int = 0) -> Path:
+    """In `arbitrary`, a clustering that two sites hold, two of one site each, and instances of one site to three."""
+    folder.mkdir(parents=True)
+    everything = write_wards(folder / "all", seed=seed, north=70)
+    frame = pd.read_csv(everything / "north.csv")
+    rng = np.random.default_rng([seed, 7])
+    for name in ("class_c", "cluster_z"):
+        frame[name] = np.where(rng.random(len(frame)) < 0.3, rng.integers(0, 3, len(frame)), frame["diagnosis"])
+    shutil.rmtree(everything)
+    for site, (first, last, names) in HELD[distribution].items():
+        frame.loc[first : last - 1, ["patient", *names]].to_csv(folder / f"{site}.csv", index=False)
+    return folder
+
+
+@pytest.fixture(scope="module", params=HELD)
+def sharing(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of bc3e where instances are shared; the files lie in ``then`` beside its results."""
+    tmp_path = tmp_path_factory.mktemp(request.param)
+    folder = write_shares(tmp_path / "then", request.param)
+    learn = {"protocol": "bc3e", "id": "patient", "bc3e.distribution": request.param, "bc3e.max-rounds": 3}
+    return run(config(tmp_path, **learn, data=str(folder)), 3)
+
+
+def distribution_of(learnt: Path) -> str:
+    return str(load(learnt)[0].config["bc3e.distribution"])
+
+
+def test_shared_instances_of_then_are_told_the_classes_of_then(sharing: Path, tmp_path: Path) -> None:
+    found = run(predicting(tmp_path, sharing, data=str(then(sharing)), truth="diagnosis"), 3)
+    report = load(found)[0]
+    assert not report.missing
+    held = HELD[distribution_of(sharing)]
+    assert report.metrics["n_predicted"] == len({row for first, last, _ in held.values() for row in range(first, last)})
+    assert report.metrics["accuracy"] > 0.7
+    for site, (first, last, _) in held.items():
+        told = found / "sites" / site / "predictions.csv"
+        np.testing.assert_allclose(theta_of(told), theta_of(sharing / "sites" / site / "theta.csv"), atol=1e-6)
+        assert len(theta_of(told)) == last - first
+        assert not (told.parent / "theta.csv").exists()
+        assert not (told.parent / "models").exists()
+
+
+def test_of_shared_instances_only_shares_and_counts_leave(sharing: Path, tmp_path: Path) -> None:
+    """Of an M-step, which there is none of, no sum does; a table that a site alone holds stays there."""
+    folder = write_shares(tmp_path / "new", distribution_of(sharing), seed=4)
+    found = run(predicting(tmp_path, sharing, data=str(folder)), 3)
+    report = load(found)[0]
+    up = {
+        title
+        for title, sizes in report.ledger["by_payload"].items()
+        if title in ("bc3e.Holdings", "bc3e.Starts", "bc3e.Shares", "bc3e.Tally", "bc3e.Statistics")
+    }
+    assert up == {"bc3e.Holdings", "bc3e.Starts", "bc3e.Shares", "bc3e.Tally"}
+    assert set(load(found)[1]) == set()
+
+
+@pytest.mark.parametrize("how", ["lost", "of other classes", "no table"])
+def test_a_site_that_has_lost_its_tables_is_left_out(sharing: Path, tmp_path: Path, how: str) -> None:
+    learnt = tmp_path / "learnt"
+    shutil.copytree(sharing, learnt)
+    [kept] = (learnt / "sites" / "south" / "models").iterdir()
+    if how == "lost":
+        kept.unlink()
+    elif how == "no table":
+        kept.write_bytes(b"PK no archive")
+    else:
+        write_arrays(kept, {"cluster_z": np.ones((2, 3))})
+    found = outcome_of(predicting(tmp_path, learnt, data=str(then(sharing))), 3)
+    assert found.report is not None
+    assert "no-saved-model" in found.report.missing["south"][0]
+    assert [row["site"] for row in found.report.table] == ["east", "north"]
+
+
+def test_between_real_sites_each_finds_its_tables_of_that_run(tmp_path: Path) -> None:
+    """Also after another run has written its own."""
+    folder = write_shares(tmp_path / "then", "column")
+    nodes = [
+        {"site": site, "data": str(folder / f"{site}.csv"), "id": "patient", "site-output-dir": str(tmp_path / site)}
+        for site in HELD["column"]
+    ]
+    learn = {"protocol": "bc3e", "bc3e.distribution": "column", "bc3e.max-rounds": 2}
+    learnt = run(config(tmp_path, **learn), nodes)
+    theta = {site: theta_of(tmp_path / site / "theta.csv") for site in HELD["column"]}
+    run(config(tmp_path, **learn, **{"bc3e.smoothing": 50.0, "bc3e.sweeps": 2}), nodes)
+    run(predicting(tmp_path, learnt), nodes)
+    for site, before in theta.items():
+        np.testing.assert_allclose(theta_of(tmp_path / site / "predictions.csv"), before, atol=1e-6)
+
+
+def test_a_site_that_forgets_while_it_predicts_is_reminded(sharing: Path, tmp_path: Path) -> None:
+    asked = predicting(tmp_path, sharing, data=str(then(sharing)))
+    whole, grid = run(asked, 3), make_grid(asked, 3)
+    forgetful = list(grid.contexts.values())[1]
+
+    def forget(place: int, number: int, reply: Message) -> Message:
+        if (place, number) == (1, 3):
+            forgetful.state = RecordDict()
+            for memory in Path(asked["output-dir"]).glob(f"predict/.{forgetful.run_id}.partial/sites/north/memory-*"):
+                shutil.rmtree(memory)
+        return reply
+
+    grid.tamper = forget
+    again = run_over(grid, asked)
+    assert any("north lost its memory" in note for note in load(again)[0].notes)
+    told = [path / "sites" / "north" / "predictions.csv" for path in (whole, again)]
+    assert told[0].read_bytes() == told[1].read_bytes()
+
+
+def test_an_interrupted_prediction_goes_on(sharing: Path, tmp_path: Path) -> None:
+    asked = predicting(tmp_path, sharing, data=str(then(sharing)))
+    whole, grid = run(asked, 3), make_grid(asked, 3)
+    grid.stop_after = 4
+    with pytest.raises(grid.stop):
+        run_over(grid, asked)
+    run_id = next(iter(grid.contexts.values())).run_id
+    resumed = run({**asked, "resume-from": str(tmp_path / "results" / "predict" / str(run_id))}, 3)
+    assert load(resumed)[0].metrics == load(whole)[0].metrics
+    for site in HELD["column"]:
+        told = [path / "sites" / site / "predictions.csv" for path in (whole, resumed)]
+        assert told[0].read_bytes() == told[1].read_bytes()
 
 
 # -- residual and gp --------------------------------------------------------------------------------------------------
@@ -200,6 +326,11 @@ def test_gp_predicts_other_points_as_with_its_model(tmp_path: Path) -> None:
         ({"protocol": "gp"}, "protocol: a prediction has the protocol of the run that from names; leave it out"),
         ({"repetitions": 3}, "repetitions: there is one prediction of a row; leave it out"),
         ({"seed": 3}, "seed: a prediction has the seed of the run"),
+        (
+            {"secure-aggregation": True},
+            "secure-aggregation: a prediction of bc3e sums nothing over sites; leave it out",
+        ),
+        ({"bc3e.distribution": "column"}, "bc3e.distribution: a prediction learns nothing"),
     ],
 )
 def test_settings_that_no_prediction_has(classes: Path, changes: dict[str, Any], message: str) -> None:
@@ -229,6 +360,29 @@ def test_sites_without_a_file_of_then_are_told(classes: Path, tmp_path: Path) ->
     write_arrays(lost / "arrays.npz", arrays)
     told = outcome_of(predicting(tmp_path, lost, data=str(then(classes))), 2).refusal
     assert "does not name its clusterings; run it again with this version" in told
+
+
+@pytest.mark.parametrize(
+    ("name", "spoilt"),
+    [
+        ("alpha", None),
+        ("alpha", np.array([1.0, -1.0, 1.0])),
+        ("alpha", np.ones(3, np.float32)),
+        ("beta_1", None),
+        ("beta_1", np.full((2, 6), 1 / 6)),
+        ("beta_0", np.full((3, 3), np.nan)),
+        ("clusterings", np.array([["cluster_x", "cluster_y"]])),
+        ("clusterings", np.array(["cluster_x", "cluster_x"])),
+    ],
+)
+def test_arrays_that_were_changed_are_told_by_name(
+    classes: Path, tmp_path: Path, name: str, spoilt: np.ndarray | None
+) -> None:
+    shutil.copytree(classes, tmp_path / "changed")
+    arrays = {**load(classes)[1], name: spoilt}
+    write_arrays(tmp_path / "changed" / "arrays.npz", {key: each for key, each in arrays.items() if each is not None})
+    told = outcome_of(predicting(tmp_path, tmp_path / "changed", data=str(then(classes))), 2).refusal
+    assert f"{name} in arrays.npz is not what this version of bc3e writes there" in told
 
 
 @pytest.mark.parametrize("changes", [{"alpha": [-1.0, 1.0, 1.0]}, {"max_sweeps": 0}, {"clusterings": ("x", "x")}])
@@ -261,6 +415,7 @@ def test_a_real_site_holds_the_center_to_sound_parameters(
     )
     assert not fault()
     assert fault(alpha=np.array([2.0, 1.0, 1.0])) == Fault.MALFORMED_ASK, "two tables tell of their difference"
+    assert fault(max_sweeps=1) == fault(tolerance=1.0) == Fault.MALFORMED_ASK, "and so do two ends of an E-step"
 
 
 # -- what is typed ----------------------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -12,13 +13,17 @@ import numpy as np
 import pandas as pd
 import pytest
 import skops.io
+from sklearn.linear_model import LinearRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
 from typer.testing import CliRunner
 
 from clients.data import DataError
 from consilience import cli
+from consilience.durable import write_arrays
 from consilience.use import Used, UseError, Wish, use
 from numerics.fairness.bounds import Bounds
-from server.results import load
+from server.results import ResultsError, load
 from tests.contract import in_no_time, run
 from tests.grid import config
 
@@ -225,6 +230,42 @@ def test_a_colour_of_now_is_dealt_out_and_has_no_points(results: Callable[..., P
 
 
 # -- what cannot be used ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("protocol", "name", "change"),
+    [
+        ("sec", "model_1", None),
+        ("sec", "labels", lambda labels: labels[:3]),
+        ("sec", "labels", lambda labels: labels + len(labels)),
+        ("sec", "n", lambda n: 0 * n),
+        ("sec", "mean_0", lambda mean: np.full(4, np.nan)),
+        ("coreset", "centers", lambda centers: centers[:, :1]),
+        ("coreset", "centers", lambda centers: np.nan * centers),
+        ("coreset", "scale", lambda scale: 0 * scale),
+        ("coreset", "balance", lambda balance: 2 + balance),
+        ("coreset", "point_clusters", lambda clusters: clusters + 3),
+    ],
+)
+def test_arrays_that_were_changed_are_told_by_name(
+    results: Callable[..., Path], tmp_path: Path, protocol: str, name: str, change: Callable[[np.ndarray], np.ndarray]
+) -> None:
+    shutil.copytree(results(protocol), tmp_path / "changed")
+    arrays = load(tmp_path / "changed")[1]
+    changed = {} if change is None else {name: change(arrays[name])}
+    write_arrays(tmp_path / "changed" / "arrays.npz", {k: v for k, v in arrays.items() if k != name} | changed)
+    with pytest.raises(ResultsError, match=f"{name} in arrays.npz is not what this version of {protocol} writes there"):
+        used(tmp_path / "changed", ward(8, 0.5, 3) if protocol == "coreset" else labs(8, 1.0, 3), tmp_path / "new.csv")
+
+
+def test_a_model_of_another_kind_is_not_loaded(results: Callable[..., Path], tmp_path: Path) -> None:
+    """Whoever changes a results directory runs nothing of theirs on the machine that predicts."""
+    shutil.copytree(results("sec"), tmp_path / "changed")
+    harm = make_pipeline(FunctionTransformer(os.system), LinearRegression())
+    model = np.frombuffer(skops.io.dumps(harm), np.uint8)
+    write_arrays(tmp_path / "changed" / "arrays.npz", {**load(tmp_path / "changed")[1], "model_0": model})
+    with pytest.raises(UseError, match="a model cannot be used here"):
+        used(tmp_path / "changed", labs(8, 1.0, 3), tmp_path / "new.csv")
 
 
 def test_the_first_bad_cell_is_named(results: Callable[..., Path], tmp_path: Path) -> None:

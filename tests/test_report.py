@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 from consilience.cli import app
 from protocols import PROTOCOLS, SHARED
 from protocols.payload import Payload
-from server.answers import answer, comparisons, differences
+from server.answers import UNCLEAR, answer, comparisons, differences
 from server.asked import QUESTIONS, asked
 from server.compare import compare_html, open_runs, render_comparison
 from server.figures import alt_text, figures
@@ -20,7 +20,7 @@ from server.repeat import broken_over_lines, consilience_command, flwr_command
 from server.report import ledger_summary
 from server.results import Report, ResultsDirectory, ResultsError, render_table
 from server.words import folded, human_bytes, human_seconds, percent, printable, with_error
-from tests.reports import HOSTILE, LINES, line, make
+from tests.reports import ARRAYS, HOSTILE, LINES, line, make
 
 # -------------------------------------------------------------------------------------------------- words and numbers
 
@@ -184,8 +184,8 @@ def test_a_name_cannot_steer_the_terminal():
             "gp",
             {"smse": 0.25, "smse_full": 0.2, "n_queries": 10.0, "coverage_95": 0.9},
             "predict 10 points with a standardised mean squared error of 0.25 (lower is better), where 0 is exact and"
-            " 1 no better than the mean output: 25.0 % more than by one Gaussian process of all rows (0.2). Their 95 %"
-            " intervals hold 90.0 % of the outputs.",
+            " 1 no better than the mean output: 25.0 % more than by one Gaussian process of all rows (0.2; the price of"
+            " rows that stay apart). Their 95 % intervals hold 90.0 % of the outputs.",
         ),
         ("gp", {"n_queries": 10.0}, "predict 10 points, at which nobody has said"),
         ("gp", {"log_likelihood": -0.5}, "at a log likelihood of -0.5 (higher is better) per row"),
@@ -196,6 +196,13 @@ def test_a_name_cannot_steer_the_terminal():
 def test_the_answer_names_the_main_number_its_direction_and_its_rivals(protocol, metrics, words):
     published = make().published if protocol == "bc3e" and "accuracy" in metrics else {}
     assert words in answer(make(protocol=protocol, metrics=metrics, published=published))
+
+
+def test_the_answer_of_a_single_site_is_of_one():
+    told = answer(make(sites=["a"], protocol="sec", metrics={"mse_cluster": 0.1}, published={}))
+    assert told.startswith("1 site, each predicting with its cluster, has a mean")
+    assert answer(make(sites=["a"])).startswith("1 site put 94.2 ± 0.4 % (higher is better) of its instances")
+    assert answer(make(sites=["a"], protocol="residual", metrics={"test_mse": 0.1})).startswith("1 site predicts test")
 
 
 def test_the_answer_of_a_run_that_goes_on_from_another_says_so():
@@ -226,7 +233,34 @@ def test_what_the_answer_is_held_against_says_which_is_better():
     report = make(protocol="sec", metrics={"mse_cluster": 0.2, "mse_alone": 0.1, "mse_all": 0.4}, published={})
     told = [(each.metric, each.verdict) for each in comparisons(report)]
     assert told == [("mse_alone", "worse"), ("mse_all", "better")]
+    costs = {"cost": 3.0, "cost_full": 2.0, "cost_unfair": 2.5}
+    told = {each.metric: each.verdict for each in comparisons(make(protocol="coreset", metrics=costs, published={}))}
+    assert told == {"cost_full": "the price of rows that stay apart", "cost_unfair": "the price of fairness"}
+    cheaper = comparisons(make(protocol="coreset", metrics={**costs, "cost": 1.0}, published={}))
+    assert {each.verdict for each in cheaper} == {"better"}
     assert comparisons(make(protocol="other")) == []
+
+
+@pytest.mark.parametrize(("error", "verdict"), [(0.0, "better"), (0.01, "better"), (0.03, UNCLEAR)])
+def test_a_difference_within_its_error_is_neither_better_nor_worse(error, verdict):
+    """Of three repetitions Student's distribution asks for 4.3 standard errors: 0.1 is 10 of them, or 3.3."""
+    report = make(
+        metrics={"accuracy": 0.9, "accuracy_se": error, "accuracy_majority": 0.8},
+        published={"accuracy": 0.8},
+        differences={"accuracy_majority": {"difference": 0.1, "difference_se": error}},
+        config={"repetitions": 3},
+    )
+    assert {each.verdict for each in comparisons(report)} == {verdict}
+    assert (f"; {UNCLEAR})" in answer(report)) == (verdict == UNCLEAR)
+    assert ("not told from none" in report_html(report, {})) == (verdict == UNCLEAR)
+
+
+def test_the_answer_of_a_table_says_higher_where_that_is_better():
+    rows = [{"sites": n, "accuracy": 0.9, "accuracy_majority": rival} for n, rival in ((2, 0.8), (3, 0.95), (4, 0.9))]
+    metrics = {"accuracy": 0.9, "accuracy_majority": 0.88, "accuracy_best_component": 0.7, "n_cells": 3.0}
+    told = answer(make(metrics=metrics, published={}, table=rows))
+    assert "It is higher than by majority vote in 1 of 3 and the same in 1." in told
+    assert "To be held against, on average over the settings: 70.0 % by the best single component." in told
 
 
 def test_differences_have_the_standard_errors_of_pairs():
@@ -300,27 +334,37 @@ def test_metrics_with_a_name_in_them_are_explained_too():
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_every_protocol_says_what_was_asked_and_what_left(protocol):
     config = {"bc3e.distribution": "row", "coreset.min-weight": 5, "data": "/d", "target": "y", "sensitive": "sex"}
-    told = asked(protocol, config, 3, "", (), False)
+    told = asked(protocol, config, [], 3, "", (), {})
     assert told["question"] == QUESTIONS[protocol]
     assert told["data"].startswith("Own data of 3 sites, a file each in /d")
     assert {"holds", "left"} < set(told)
     assert "earlier" not in told
-    assert "own configuration" in asked(protocol, {**config, "data": ""}, 3, "", (), False)["data"]
+    assert "own configuration" in asked(protocol, {**config, "data": ""}, [], 3, "", (), {})["data"]
 
 
 def test_what_left_the_sites_is_told_as_it_was():
-    def left(protocol, payloads=(), **config):
-        return asked(protocol, {key.replace("__", "."): value for key, value in config.items()}, 2, "x", payloads, True)
+    def left(protocol, payloads=(), cells=(), arrays=None, **config):
+        named = {key.replace("__", "."): value for key, value in config.items()}
+        return asked(protocol, named, cells, 2, "x", payloads, arrays or {})
 
     assert "how many instances" in left("bc3e", ["bc3e.Predict"])["left"]
     assert "masked" in left("bc3e", **{"secure-aggregation": True})["left"]
     assert "Of instances that several sites hold" in left("bc3e", bc3e__distribution="column")["left"]
     assert "Models that hold rows" in left("sec", **{"sec.allow-row-models": True})["left"]
     assert "encrypted" in left("residual", ["residual.Pass"])["left"]
-    assert "at the fusion center" in left("residual")["holds"]
+    assert "at the fusion center" in left("residual", arrays={"holder": np.array("")})["holds"]
+    assert "at the fusion center" in left("residual", arrays={"prediction": np.ones(2)})["holds"]
+    assert "at one of them" in left("residual", arrays={"holder": np.array("b")})["holds"]
     assert "single row here" in left("coreset", **{"coreset.min-weight": 1})["left"]
+    rows = [{"coreset.min-weight": 20}, {"coreset.min-weight": 1}]
+    assert "single row here" in left("coreset", cells=rows)["left"], "what the row that shows most lets be seen"
     assert "some of single rows" in left("coreset", ["coreset.Masses"])["left"]
     assert "disclosed the inputs" in left("gp", ["gp.Inputs"])["left"]
+    assert "are predictions at" in left("gp", ["gp.Predict", "gp.Predictions"])["left"], "nothing was learnt anew"
+    assert left("gp", ["gp.Moments", "gp.Likelihood"])["left"].endswith(
+        "of the inputs and sums for the hyperparameters."
+    )
+    assert "(masked: only their total" in left("gp", ["gp.Moments", "masks.Hidden"])["left"]
     assert "to all sites" in left("gp", ["gp.Rows"])["left"]
     assert left("gp", **{"gp.model": "/r/7"})["earlier"].endswith("/r/7.")
 
@@ -388,7 +432,7 @@ class Page(HTMLParser):
 
 def test_page_is_well_formed_and_complete():
     report = make()
-    html = report_html(report, figures(report, {}))
+    html = report_html(report, figures(report, ARRAYS))
     page = Page(html)
     text = "".join(page.text)
     headings = ["What was asked", "The answer", "Figures", "Result", "What crossed the wire", "Rounds"]
@@ -415,7 +459,7 @@ def test_page_is_well_formed_and_complete():
 
 def test_page_takes_nothing_from_the_network_and_runs_nothing():
     report = make()
-    html = report_html(report, figures(report, {}))
+    html = report_html(report, figures(report, ARRAYS))
     page = Page(html)
     assert not re.search(r"https?://|@import|url\(|javascript:", html)
     assert not {"script", "link", "iframe", "object"} & {tag for tag, _ in page.tags}
@@ -423,9 +467,13 @@ def test_page_takes_nothing_from_the_network_and_runs_nothing():
     assert not any(name.startswith("on") for _, attrs in page.tags for name in attrs)
 
 
-def test_page_shows_the_shape_of_every_array_of_a_field():
-    wire = [line(1, "to_site", "a", "EStep", 8, shape=[[3, 4], [3], []])]
-    assert "float64 (3 × 4), (3), (a single value), 8 B in all" in report_html(make(ledger=ledger_summary(wire)), {})
+def test_page_shows_the_shapes_of_the_arrays_of_a_field():
+    def told(*shapes):
+        wire = [line(1, "to_site", "a", "EStep", 8, shape=list(shapes))]
+        return report_html(make(ledger=ledger_summary(wire)), {})
+
+    assert "float64 (3 × 4), (3), (a single value), 8 B in all" in told([3, 4], [3], [])
+    assert "float64 (3), (3), (3), (3), (3), (3), (3), (3), and 12 more, 8 B in all" in told(*[[3]] * 20)
 
 
 def test_every_value_is_escaped():
@@ -502,7 +550,7 @@ def leave(tmp_path):
     def finished(run_id, **changes):
         directory = ResultsDirectory.open(tmp_path, "runs", run_id)
         report = make(**changes)
-        return directory.finish(report, {}, LINES, figures(report, {}))
+        return directory.finish(report, ARRAYS, LINES, figures(report, ARRAYS))
 
     return finished
 
@@ -521,7 +569,8 @@ def test_runs_side_by_side(leave):
     assert answer(runs[1].report) in told
     assert re.search(r"bc3e.sweeps</th><td[^>]*></td><td[^>]*>2<", html)
     assert html.count(">best<") == 1
-    assert [attrs["alt"][:6] for attrs in page.all("img")] == ["run 1:", "run 2:"]
+    alts = ["run 1: Bound over the steps of the fit: -300.5", "run 2: Bound over the steps of the fit: -300.5"]
+    assert [attrs["alt"].partition(" after")[0] for attrs in page.all("img")] == alts
     assert not re.search(r"https?://|<script", html)
 
 
@@ -594,20 +643,20 @@ def test_the_command_writes_the_page_and_prints_the_table(leave, tmp_path):
 
 def test_figures_are_reproducible_png_images():
     report = make(metrics=make().metrics | {"accuracy_$x^{$": 0.5})
-    drawn = figures(report, {})
+    drawn = figures(report, ARRAYS)
     assert list(drawn) == ["bound", "accuracy"]
-    assert drawn == figures(report, {})
+    assert drawn == figures(report, ARRAYS)
     for image in drawn.values():
         assert image.startswith(b"\x89PNG\r\n\x1a\n")
         assert b"tEXt" not in image
-    assert drawn["bound"] != figures(make(convergence=[{"round": 1, "bound": 1.0}]), {})["bound"]
+    assert drawn["bound"] != figures(report, {"bounds": np.array([1.0])})["bound"]
 
 
 def test_figures_of_what_is_not_there():
-    assert figures(make(convergence=[{"round": 1, "bound": None}], metrics={"accuracy": 1.0}), {}) == {}
+    assert figures(make(metrics={"accuracy": 1.0}), {}) == {}
     assert figures(make(protocol="unheard-of"), {}) == {}
 
 
 def test_alt_text_says_what_the_figure_shows():
-    assert alt_text(make(), "bound") == "Bound over rounds: -300.5 in round 1, -250.25 in round 2."
+    assert "-300.5 after the first, -250.25 after 2" in alt_text(make(), "bound", ARRAYS)
     assert "together (BC3E) 0.942, majority vote 0.897, tree 0.810" in alt_text(make(), "accuracy")

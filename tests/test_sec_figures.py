@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,18 +10,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from scenarios import sources
 from server.figures import alt_text, caption, figures
 from server.figures.sec.embedding import Embedding
 from server.results import Report, load
 from tests.drawn import assert_drawn
 from tests.grid import config, run
 from tests.learners import write_parties
-
-ROOT = Path(__file__).resolve().parents[1]
-SHARED = Path(os.environ.get(sources.DATA_VARIABLE) or ROOT.parent / "shared" / "data")
-GRID = next((path for n in ("", ".gz") if (path := SHARED / f"grid_stability.csv{n}").is_file()), None)
-needs_grid = pytest.mark.skipif(GRID is None, reason="the shared grid_stability.csv.gz is absent")
 
 
 @pytest.fixture(autouse=True)
@@ -95,22 +88,6 @@ def test_figures_and_page_of_a_table(tmp_path: Path) -> None:
     report, arrays = load(run(config(tmp_path, scenario="sec-fairness", cells="c=1", sec__candidates="lr"), 50)[0])
     assert_drawn(report, arrays, ["similarity", "embedding", "errors", "gap", "eigenvalues"])
     assert np.isnan(arrays["similarity"]).any(), "newcomers are not compared with each other"
-
-
-@needs_grid
-def test_figures_and_page_of_the_whole_grid(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(sources.DATA_VARIABLE, str(SHARED))
-    path, _ = run(config(tmp_path, scenario="sec-grid"), 50)
-    report, arrays = load(path)
-    assert_drawn(report, arrays, ["correct", "errors"])
-    last = report.table[-1]
-    assert (
-        f"with all: {report.table[0]['mse_all']:.3g} (attacked 0) to {last['mse_all']:.3g} (attacked 49)"
-        in alt_text(report, "errors")
-    )
-    page = (path / "report.html").read_text()
-    for row in report.table:
-        assert f'<th scope="row">{row["attacked"]}</th>' in page
 
 
 # -- what is drawn ----------------------------------------------------------------------------------------------------

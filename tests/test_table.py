@@ -106,6 +106,8 @@ class TestContract(StrategyContract):
             path = run_whole({**table_config(tmp_path), "cells": f"effect={effect}"}, N_SITES)
             alone, of_one = load(path)
             assert alone.table == report.table[place : place + 1]
+            assert alone.published == ({"mse_all": 0.25} if effect else {}), "the paper's figure of that row"
+            assert not report.published
             for name in alone.metrics:
                 if not name.endswith("_se") and name != "n_cells":
                     np.testing.assert_array_equal(of_one[f"cells_{name}"][0], arrays[f"cells_{name}"][place])
@@ -180,6 +182,15 @@ GRID = replace(WORLD, name="grid", cells=_grid_of_cells)
 def test_rows_are_chosen_by_their_labels(cells: str, labels: list[tuple[int, float]]) -> None:
     chosen = chosen_cells(GRID, {"cells": cells})
     assert [(cell.labels["p"], cell.labels["c"]) for cell in chosen] == labels
+
+
+def test_a_published_figure_is_of_the_papers_settings() -> None:
+    paper = Cell({"p": 5}, {"sec.effect": 1.0}, {"mse_all": 0.25}, {"sec.k-min": 2})
+    world = replace(GRID, cells=lambda config: [paper])
+    for typed, published in ((0, paper.published), (2, paper.published), (3, {})):
+        (cell,) = chosen_cells(world, {"sec.k-min": typed})
+        assert cell.published == published
+        assert ("sec.k-min" in cell.settings) == (typed == 0)
 
 
 @pytest.mark.parametrize("cells", ["p=7", "q=5", "p", "p=5 c=2", "5"])

@@ -10,6 +10,8 @@ import numpy as np
 from jaxtyping import Float64, Int64, Shaped, UInt64
 
 from clients.bc3e import prediction
+from clients.bc3e.agreed import FEWEST_PRIVATE, agree_on, check_places, hold_to, keeps_to, refuse_single_model
+from clients.bc3e.keep import keep_tables
 from clients.bc3e.telling import count, threads, write_theta
 from clients.dispatch import answers
 from clients.entities import keyed_hashes, shared_secret
@@ -39,10 +41,8 @@ from protocols.bc3e import (
 )
 from protocols.faults import Fault, SiteFault
 
-__all__ = ["check_lines", "own_shard", "prediction"]
+__all__ = ["FEWEST_PRIVATE", "check_lines", "own_shard", "prediction"]
 
-FEWEST_PRIVATE = 2
-"""Instances that a real site sums over, where the policy says no more: of one the sum is what it holds."""
 _RESERVED = {"bc3e", "vote", "majority", "best_component"}
 """Names that the report gives to other things than a classifier's accuracy."""
 
@@ -78,7 +78,7 @@ def survey(ask: Survey, site: Site) -> Holdings:
     shard: Ensemble = site.shard
     keys = np.zeros(0, np.uint64)
     if ask.distribution != "row":
-        _refuse_single_model(shard, site)
+        refuse_single_model(site)
         keys = instance_keys(shard, ask.salt, shared_secret(site.config))
     return Holdings(
         instances=shard.n,
@@ -91,18 +91,6 @@ def survey(ask: Survey, site: Site) -> Holdings:
     )
 
 
-def _refuse_single_model(shard: Ensemble, site: Site) -> None:
-    """A site with one model gives its labels away where instances are shared (docs/bc3e.md): only on its own consent.
-
-    Consent is the site's: it stands in the node configuration. A simulated site has none: there the run's key counts.
-    """
-    allowed = site.consents("allow-single-model")
-    if site.simulated:
-        allowed = allowed or site.config.get("bc3e.allow-single-model", False)
-    if len(shard.classifiers) + len(shard.clusterings) < 2 and not allowed:
-        raise SiteFault(Fault.TOO_FEW_MODELS)
-
-
 def instance_keys(shard: Ensemble, salt: str, secret: bytes = b"") -> UInt64[np.ndarray, "n"]:
     """Keyed 64-bit hashes of the instances' names; without names, of their row numbers (`clients.entities`)."""
     names = np.arange(shard.n) if shard.entity is None else shard.entity
@@ -113,15 +101,10 @@ def instance_keys(shard: Ensemble, salt: str, secret: bytes = b"") -> UInt64[np.
 def setup(ask: Setup, site: Site) -> Starts:
     """Remember what was agreed on, and say where the shared instances start."""
     shard: Ensemble = site.shard
-    _refuse_single_model(shard, site)  # also where nobody asked what the site holds
-    _check_places(ask.own, len(shard.clusterings), "own clusterings")
-    _check_places(ask.shared, shard.n, "shared instances")
+    refuse_single_model(site)  # also where nobody asked what the site holds
+    check_places(ask.own, len(shard.clusterings), "own clusterings")
     _check_sizes(ask, shard)
-    private = shard.n - len(ask.shared)
-    if not site.simulated and 0 < private < site.policy.at_least(FEWEST_PRIVATE):
-        raise SiteFault(Fault.TOO_FEW_ROWS, f"{private} instances would be its own, and sums over them tell of each")
-    if not _keeps_to(ask.shared, site):
-        raise SiteFault(Fault.MALFORMED_ASK, "another setup was agreed on: sums over other instances would tell of one")
+    agree_on(ask.shared, site)
     own = np.zeros(len(shard.clusterings), np.int64)
     own[ask.own] = 1
     site.memory["own"] = own
@@ -130,15 +113,6 @@ def setup(ask: Setup, site: Site) -> Starts:
     part = shard.rows(ask.shared)
     start = cold_start(part.classifiers, part.clusterings, part.n, ask.n_classes, ask.grid_bits)
     return Starts(start)
-
-
-def _keeps_to(shared: Int64[np.ndarray, "s"], site: Site) -> bool:
-    """Whether these instances are those that were to be left out of the sums all along; a scenario's are nobody's.
-
-    In every repetition, which a party's own data are the same in, and also where none was named: sums over all
-    instances, and over all but one, tell of that one.
-    """
-    return not site.config.get("protocol") or site.keeps("setup", shared)
 
 
 def _check_sizes(ask: Setup, shard: Ensemble) -> None:
@@ -152,12 +126,6 @@ def _check_sizes(ask: Setup, shard: Ensemble) -> None:
     )
     if not sound:
         raise SiteFault(Fault.MALFORMED_ASK, "the numbers of classes, clusters or bits are out of range")
-
-
-def _check_places(places: Int64[np.ndarray, "_"], n: int, what: str) -> None:
-    """Hold what the center counts within to `n`, each once: NumPy would take negative places from the end."""
-    if ((places < 0) | (places >= n)).any() or len(np.unique(places)) < len(places):
-        raise SiteFault(Fault.MALFORMED_ASK, f"the {what} of the ask are not among {n}, each once")
 
 
 # -- the E-step -------------------------------------------------------------------------------------------------------
@@ -253,7 +221,7 @@ def start_e_step(ask: EStep, site: Site) -> Statistics:
     settings = EStepSettings(ask.grid_bits, ask.tolerance, ask.max_sweeps)
     start = _initial_gamma(ask, site, part)
     # Behind all that a lost memory is known by: to be told its setup again is then still open to the site.
-    if not _keeps_to(state.shared, site):
+    if not keeps_to(state.shared, site):
         raise SiteFault(Fault.STALE_MEMORY, "the setup of the run is not in the memory")
     gamma, contribution = e_step(ask.alpha, tables, part.classifiers, part.clusterings, start, settings, threads())
     site.memory["gamma"] = gamma
@@ -314,8 +282,10 @@ def sweep(ask: Sweep, site: Site) -> Shares:
     memory = site.memory
     if not state.set_up:
         raise SiteFault(Fault.STALE_MEMORY, "the setup of the run is not in the memory")
+    if prediction.predicting(site):
+        return prediction.sweep_as_then(ask, site, state.shared)
     part = state.shared_part()
-    _check_places(ask.active, part.n, "active instances")
+    check_places(ask.active, part.n, "active instances")
     if "log-weights" not in memory or memory["log-weights"].shape[1] != part.n:
         memory["log-weights"] = np.zeros((len(ask.log_weights), part.n))
     log_weights = memory["log-weights"].copy()
@@ -344,27 +314,35 @@ def sweep(ask: Sweep, site: Site) -> Shares:
 def conclude(ask: Conclude, site: Site) -> Tally:
     """Write the class probabilities of the site's own instances, and count right decisions."""
     state = _State.of(site)
-    shard: Ensemble = site.shard
+    later = prediction.predicting(site)
+    shard: Ensemble = prediction.known_labels(site) if later else site.shard
     if ask.gamma.shape[1] != state.shared.size:
         raise SiteFault(Fault.STALE_MEMORY, f"{ask.gamma.shape[1]} shared instances, {state.shared.size} remembered")
-    _check_places(ask.counted, state.shared.size, "counted instances")
+    check_places(ask.counted, state.shared.size, "counted instances")
     private = state.recall("gamma" if ask.accepted else "gamma-before")
     gamma = np.empty((len(private), shard.n))
     mask = state.private()
     gamma[:, mask] = private
     gamma[:, state.shared] = ask.gamma
+    hold_to(f"conclude {site.repetition}", site, ask, gamma)
     theta = (gamma / gamma.sum(axis=0)).T
-    write_theta(site, shard, theta, "theta.csv")
-    _write_own_beta(site, state)
+    write_theta(site, shard, theta, prediction.FILE if later else "theta.csv")
+    if not later:
+        _write_own_beta(site, state, accepted=ask.accepted)
 
     counted = mask.copy()
     counted[state.shared[ask.counted]] = True
     return count(shard, theta, private=mask, counted=counted, fewest=site.policy.min_rows)
 
 
-def _write_own_beta(site: Site, state: _State) -> None:
-    """``beta.npz``: the ``(k, k_m)`` tables, by name, of the clusterings that this site alone holds."""
-    if not state.own:
-        return
-    tables = {name: state.stored_block(name).x for name in state.own}
-    site.write("beta.npz", lambda temporary: write_arrays(temporary, tables))
+def _write_own_beta(site: Site, state: _State, *, accepted: bool) -> None:
+    """``beta.npz``: the ``(k, k_m)`` tables, by name, of the clusterings that this site alone holds; and to predict by.
+
+    Where the newest E-step does not count, they are those of the one before.
+    """
+    blocks = {name: state.stored_block(name) for name in state.own}
+    tables = {name: block.x if accepted else block.points[-1] for name, block in blocks.items()}
+    if tables:
+        site.write("beta.npz", lambda temporary: write_arrays(temporary, tables))
+    if state.set_up:
+        keep_tables(site, site.session, tables)

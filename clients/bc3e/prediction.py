@@ -6,17 +6,32 @@ import logging
 from dataclasses import replace
 
 import numpy as np
+from jaxtyping import Float64, Int64
 
+from clients.bc3e.agreed import agree_on, check_places, hold_to, refuse_single_model
+from clients.bc3e.keep import Tables, recall_tables
 from clients.bc3e.telling import count, threads, write_theta
 from clients.dispatch import answers
 from clients.site import Site
 from numerics.ensemble import Ensemble, Labels
 from numerics.fixed_point import MAX_BITS
-from numerics.variational import EStepSettings, add_alpha, cold_start, e_step, likelihood_table
-from protocols.bc3e import MOST_CLASSES, MOST_SWEEPS, Predict, Predicted
+from numerics.variational import EStepSettings, add_alpha, cold_start, e_step, likelihood_table, shares
+from protocols.bc3e import (
+    MOST_BITS,
+    MOST_CLASSES,
+    MOST_SWEEPS,
+    Predict,
+    Predicted,
+    PredictShared,
+    Shares,
+    Starts,
+    Sweep,
+)
 from protocols.faults import Fault, SiteFault
 
 logger = logging.getLogger("flwr")
+
+FILE = "predictions.csv"
 
 
 @answers(Predict)
@@ -26,26 +41,83 @@ def predict(ask: Predict, site: Site) -> Predicted:
     One E-step from the cold start, to convergence: what every instance is told depends on its own labels alone.
     """
     _check_parameters(ask)
-    if not site.keeps("predict", ask.alpha, ask.clusterings, ask.beta):
-        raise SiteFault(Fault.MALFORMED_ASK, "right ones were counted by other parameters in this run")
-    shard = _as_then(site.shard, ask)
-    tables = {
-        name: likelihood_table(beta)
-        for name, beta in zip(ask.clusterings, ask.beta, strict=True)
-        if name in shard.clusterings
-    }
-    start = cold_start(shard.classifiers, shard.clusterings, shard.n, len(ask.alpha), MAX_BITS)
-    gamma = add_alpha(ask.alpha, start, MAX_BITS)
+    hold_to("predict", site, ask)
+    tables = dict(zip(ask.clusterings, ask.beta, strict=True))
+    shard = _as_then(site.shard, len(ask.alpha), tables)
     settings = EStepSettings(MAX_BITS, ask.tolerance, ask.max_sweeps)
-    gamma, _ = e_step(ask.alpha, tables, shard.classifiers, shard.clusterings, gamma, settings, threads())
-    theta = (gamma / gamma.sum(axis=0)).T
-    write_theta(site, shard, theta, "predictions.csv")
+    theta = _normalised(_converged(shard, ask.alpha, tables, settings))
+    write_theta(site, shard, theta, FILE)
     everything = np.ones(shard.n, bool)
     tally = count(shard, theta, private=everything, counted=everything, fewest=site.policy.min_rows)
     return Predicted(shard.n, tally.methods, tally.correct, tally.total)
 
 
-def _check_parameters(ask: Predict) -> None:
+# -- where instances are shared ---------------------------------------------------------------------------------------
+
+
+@answers(PredictShared)
+def start_prediction(ask: PredictShared, site: Site) -> Starts:
+    """Take an earlier run's parameters; tell the private instances their class; say where the shared ones start.
+
+    Sweeps over these and the end are asked for as in a run that learns; ``predicting`` in the memory tells them apart.
+    """
+    refuse_single_model(site)
+    _check_parameters(ask)
+    agree_on(ask.shared, site)
+    hold_to("predict", site, ask)
+    k, settings = len(ask.alpha), EStepSettings(ask.grid_bits, ask.tolerance, ask.max_sweeps)
+    tables: dict[str, Float64[np.ndarray, "k _"]] = dict(zip(ask.clusterings, ask.beta, strict=True))
+    if site.shard.clusterings.keys() - tables.keys():
+        # Of a clustering that several sites hold now, and one alone held then, the center has no table.
+        tables = {**recall_tables(site, ask.session, k), **tables}
+    shard = _as_then(site.shard, k, tables)
+    private = np.ones(shard.n, bool)
+    private[ask.shared] = False
+    memory = site.memory
+    memory["own"] = np.zeros(len(site.shard.clusterings), np.int64)
+    memory["n_clusters"] = np.zeros(len(site.shard.clusterings), np.int64)
+    memory["shared"] = ask.shared
+    memory["predicting"] = np.array([k, ask.grid_bits])
+    for name in shard.clusterings:
+        memory[f"known/{name}"] = tables[name]
+    memory["gamma"] = _converged(shard.rows(private), ask.alpha, tables, settings)
+    part = shard.rows(ask.shared)
+    return Starts(cold_start(part.classifiers, part.clusterings, part.n, k, ask.grid_bits))
+
+
+def predicting(site: Site) -> bool:
+    """Whether this run predicts by an earlier run's parameters."""
+    return "predicting" in site.memory
+
+
+def known_labels(site: Site) -> Ensemble:
+    """The site's labels that the earlier run knew."""
+    k, _ = site.memory["predicting"].tolist()
+    return _as_then(site.shard, k, _known(site), level=logging.DEBUG)
+
+
+def sweep_as_then(ask: Sweep, site: Site, shared: Int64[np.ndarray, "s"]) -> Shares:
+    """The site's part of gamma; of what only an M-step needs, nothing leaves."""
+    check_places(ask.active, len(shared), "active instances")
+    k, bits = site.memory["predicting"].tolist()
+    if len(ask.log_weights) != k:
+        raise SiteFault(Fault.MALFORMED_ASK, f"class scores of {len(ask.log_weights)} classes, there are {k}")
+    tables = _known(site)
+    part = _as_then(site.shard.rows(shared[ask.active]), k, tables, level=logging.DEBUG)
+    ready = {name: likelihood_table(table) for name, table in tables.items()}
+    share, _, _ = shares(ready, part.classifiers, part.clusterings, ask.log_weights, bits)
+    return Shares(share, (), 0, np.zeros(0, np.int64))
+
+
+def _known(site: Site) -> Tables:
+    prefix = "known/"
+    return {name.removeprefix(prefix): table for name, table in site.memory.items() if name.startswith(prefix)}
+
+
+# -- both -------------------------------------------------------------------------------------------------------------
+
+
+def _check_parameters(ask: Predict | PredictShared) -> None:
     k = len(ask.alpha)
     sound = (
         1 <= k <= MOST_CLASSES
@@ -54,22 +126,40 @@ def _check_parameters(ask: Predict) -> None:
         and all(table.shape[1] >= 1 and (table >= 0).all() for table in ask.beta)
         and ask.tolerance >= 0
         and 1 <= ask.max_sweeps <= MOST_SWEEPS
+        and 0 <= getattr(ask, "grid_bits", 0) <= MOST_BITS
     )
     if not sound:
         raise SiteFault(Fault.MALFORMED_ASK, "alpha, beta or the settings of the E-step are out of range")
 
 
-def _as_then(shard: Ensemble, ask: Predict) -> Ensemble:
+def _converged(
+    shard: Ensemble, alpha: Float64[np.ndarray, "k"], tables: Tables, settings: EStepSettings
+) -> Float64[np.ndarray, "k n"]:
+    """Gamma of instances at fixed parameters, from the cold start."""
+    start = cold_start(shard.classifiers, shard.clusterings, shard.n, len(alpha), settings.bits)
+    ready = {name: likelihood_table(tables[name]) for name in shard.clusterings}
+    gamma = add_alpha(alpha, start, settings.bits)
+    gamma, _ = e_step(alpha, ready, shard.classifiers, shard.clusterings, gamma, settings, threads())
+    return gamma
+
+
+def _normalised(gamma: Float64[np.ndarray, "k n"]) -> Float64[np.ndarray, "n k"]:
+    return np.asarray((gamma / gamma.sum(axis=0)).T)
+
+
+def _as_then(shard: Ensemble, k: int, tables: Tables, *, level: int = logging.WARNING) -> Ensemble:
     """The labels that the earlier run knew; a class, cluster or clustering that it had not seen is none.
+
+    What is passed over is logged at `level`: a run says it once.
 
     Raises
     ------
     SiteFault
         If the site has clusterings, and that run knew none of them.
     """
-    sizes = {name: table.shape[1] for name, table in zip(ask.clusterings, ask.beta, strict=True)}
+    sizes = {name: table.shape[1] for name, table in tables.items()}
     clusterings = {
-        name: _within(labels, sizes[name], name) for name, labels in shard.clusterings.items() if name in sizes
+        name: _within(labels, sizes[name], name, level) for name, labels in shard.clusterings.items() if name in sizes
     }
     if shard.clusterings and not clusterings:
         raise SiteFault(
@@ -78,17 +168,17 @@ def _as_then(shard: Ensemble, ask: Predict) -> Ensemble:
             f" {', '.join(sizes) or 'none at all'}",
         )
     for name in shard.clusterings.keys() - sizes.keys():
-        logger.warning("%s: the run that has learnt knew no such clustering; it is passed over", name)
-    classifiers = {name: _within(labels, len(ask.alpha), name) for name, labels in shard.classifiers.items()}
+        logger.log(level, "%s: the run that has learnt knew no such clustering; it is passed over", name)
+    classifiers = {name: _within(labels, k, name, level) for name, labels in shard.classifiers.items()}
     return replace(shard, classifiers=classifiers, clusterings=clusterings)
 
 
-def _within(labels: Labels, size: int, name: str) -> Labels:
+def _within(labels: Labels, size: int, name: str, level: int) -> Labels:
     """The labels below `size`; an instance that has another, or some probability of one, has no label."""
     soft = labels.ndim == 2
     beyond = np.asarray(labels[:, size:].any(axis=1) if soft else labels >= size)
     if beyond.any():
-        logger.warning("%s: %d labels that were not seen then, %d or above; they are none", name, beyond.sum(), size)
+        logger.log(level, "%s: %d labels that were not seen then, %d or above; they are none", name, beyond.sum(), size)
     if not soft:
         return np.where(beyond, -1, labels)
     return np.where(beyond[:, np.newaxis], 0.0, labels[:, :size])

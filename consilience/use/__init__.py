@@ -92,9 +92,10 @@ def use(folder: Path, file: str, given: Mapping[str, Any], wish: Wish) -> Used:
     DataError
         If the file cannot be read, lacks a column, or has a cell that cannot be used; with the first such row.
     ResultsError
-        If the folder is no results directory.
+        If the folder is no results directory, or its arrays were changed.
     """
     from server.results import load
+    from server.saved import check_saved
 
     report, arrays = load(folder)
     if report.protocol not in ("coreset", "sec"):
@@ -104,6 +105,7 @@ def use(folder: Path, file: str, given: Mapping[str, Any], wish: Wish) -> Used:
     if report.protocol == "coreset" and (wish.cluster is not None or wish.learner):
         raise UseError(f"--cluster and --learner are for results of sec; {folder} are of coreset")
     config = {**_as_run(folder, report.scenario, report.config, report.metrics), **given}
+    check_saved(folder, report.protocol, arrays)
     table = read_table(file, own=False, text=split_patterns(setting(config, "sensitive")))
     if not table.n:
         raise DataError(f"{file}: has no rows to predict", "too-few-rows")

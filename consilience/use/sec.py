@@ -53,8 +53,8 @@ def predicted(
     pooled = (config.get("sec.combine") or Settings.combine) == "pooled-linear"
     try:
         told = by_cluster(learners, labels, x, pooled=pooled)
-    except ModelError as error:
-        raise UseError(f"{folder}: a model cannot be read here: {error}") from error
+    except (ModelError, ValueError) as error:  # of a model that takes other rows than the run's
+        raise UseError(f"{folder}: a model cannot be used here: {error}") from error
     single = wish.cluster is not None or bool(wish.learner)
     columns = {"prediction" if single else f"cluster_{cluster}": told[cluster] for cluster in clusters}
     members = ~learners.newcomer
@@ -67,7 +67,9 @@ def predicted(
 
 def _wished(folder: Path, names: Sequence[str], labels: Shaped[np.ndarray, "L"], wish: Wish) -> list[int]:
     """The clusters to tell of."""
-    n_clusters = int(labels.max()) + 1
+    n_clusters = int(labels.max(initial=-1)) + 1
+    if not n_clusters:
+        raise UseError(f"{folder}: no learner belongs to a cluster")
     if wish.learner and wish.cluster is not None:
         raise UseError("--cluster and --learner both say whose prediction is wanted; give one")
     if wish.learner:
@@ -105,8 +107,7 @@ def _errors(
     known = ~np.isnan(y)
     if not known.any():
         return []
-    told = [
-        f"cluster_{cluster} {np.mean((values[known] - y[known]) ** 2):.6g}"
-        for cluster, values in zip(clusters, predictions, strict=True)
-    ]
+    with np.errstate(over="ignore"):  # then it is told to be infinite
+        losses = [float(np.mean((values[known] - y[known]) ** 2)) for values in predictions]
+    told = [f"cluster_{cluster} {loss:.6g}" for cluster, loss in zip(clusters, losses, strict=True)]
     return [f"mean squared error of {target} on {known.sum()} rows: {', '.join(told)}"]

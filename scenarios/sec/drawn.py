@@ -229,7 +229,7 @@ def fairness(config: Config, seed: int, n_sites: int) -> list[Rows]:
     is repeated is the random split into 30 and 20: all repetitions of a run have the same learners, in another order.
     That is why a single cell cannot be matched with the paper's: with 50 values of S_i, ``c^2 var(S)`` alone spreads
     by a fifth, and no number of repetitions averages that. Compare over all c: the excess over the oracle's error left
-    by SEC-Fairness is .40 of that left by Fairness in the paper, and .46 as seen by an independent implementation.
+    by SEC-Fairness is .39 of that left by Fairness in the paper, and .46 as seen by an independent implementation.
 
     Parameters
     ----------

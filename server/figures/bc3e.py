@@ -1,8 +1,7 @@
-"""Figures of BC3E: the bound over the rounds, accuracy against the components, what each clustering tells."""
+"""Figures of BC3E: the bound over the steps of the fit, accuracy against the components, what each clustering tells."""
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -28,9 +27,9 @@ _KNOWN_METHODS = {
 def draw(report: Report, arrays: Arrays) -> dict[str, bytes]:
     """PNG images by name."""
     drawn = {}
-    rounds, bounds = _bound_curve(report)
-    if rounds:
-        drawn["bound"] = png(lambda axes: _draw_bound(axes, rounds, bounds), height=3.4)
+    bounds = arrays.get("bounds", np.empty(0))
+    if len(bounds) > 0:
+        drawn["bound"] = png(lambda axes: _draw_bound(axes, bounds), height=3.4)
     methods = _accuracies(report)
     if len(methods) > 1:
         drawn["accuracy"] = png(lambda axes: _draw_accuracies(axes, methods), height=1.2 + 0.35 * len(methods))
@@ -43,9 +42,10 @@ def draw(report: Report, arrays: Arrays) -> dict[str, bytes]:
 
 def alt_text(report: Report, name: str, arrays: Arrays) -> str:
     """What a reader who cannot see the figure needs to know; empty for one that is not ours."""
-    rounds, bounds = _bound_curve(report)
-    if name == "bound" and rounds:
-        return f"Bound over rounds: {bounds[0]:.6g} in round {rounds[0]}, {bounds[-1]:.6g} in round {rounds[-1]}."
+    if name == "bound":
+        bounds = arrays.get("bounds", np.empty(0))
+        told = f": {bounds[0]:.6g} after the first, {bounds[-1]:.6g} after {len(bounds)}" if len(bounds) > 0 else ""
+        return f"Bound over the steps of the fit{told}."
     if name == "accuracy" and (methods := _accuracies(report)):
         return "Accuracy by method: " + ", ".join(f"{label} {value:.3f}" for label, value, _ in methods) + "."
     return _clusterings_told(arrays) if name == "clusterings" else ""
@@ -103,13 +103,6 @@ def _draw_clusterings(axes: Axes, clusterings: list[_Clustering], base: float) -
     explain(axes, [dots, line], ["this clustering", "always the commonest class"])
 
 
-def _bound_curve(report: Report) -> tuple[list[int], list[float]]:
-    """Rounds that tell a bound, and their bounds."""
-    rows = [(row["round"], row.get("bound")) for row in report.convergence]
-    told = [(number, bound) for number, bound in rows if isinstance(bound, int | float) and math.isfinite(bound)]
-    return [number for number, _ in told], [float(bound) for _, bound in told]
-
-
 def _accuracies(report: Report) -> list[tuple[str, float, float]]:
     """Label, accuracy and standard error (0 where unknown) by method: the run's own first, then its rivals."""
     metrics = report.metrics
@@ -129,11 +122,11 @@ def _accuracies(report: Report) -> list[tuple[str, float, float]]:
     ]
 
 
-def _draw_bound(axes: Axes, rounds: list[int], bounds: list[float]) -> None:
-    axes.plot(rounds, bounds, color=BLUE, marker="o", markersize=3, linewidth=1.2)
+def _draw_bound(axes: Axes, bounds: Float64[np.ndarray, "t"]) -> None:
+    axes.plot(np.arange(1, len(bounds) + 1), bounds, color=BLUE, marker="o", markersize=3, linewidth=1.2)
     whole(axes)
     axes.ticklabel_format(axis="y", useOffset=False)
-    axes.set_xlabel("round (count)")
+    axes.set_xlabel("step of the fit (count)")
     axes.set_ylabel("bound (nats, all instances)")
 
 
@@ -155,8 +148,8 @@ def caption(report: Report, name: str) -> str:
     sites, first = counted(len(report.sites), "site"), " in the first repetition" if several(report) else ""
     return {
         "bound": sentences(
-            f"Variational bound on the log-likelihood (nats, the sum over all instances) over the rounds: {sites},"
-            f" {counted(report.rounds, 'round')}"
+            "Variational bound on the log-likelihood (nats, the sum over all instances) after every step of the fit"
+            f" that counts{first}, at most one a round: {sites}, {counted(report.rounds, 'round')}"
         ),
         "accuracy": sentences(
             f"Accuracy (share of the instances whose class is known) of all together, of the majority vote, and of"

@@ -6,6 +6,8 @@ import io
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from server.words import printable
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
@@ -69,13 +71,14 @@ def png_panels(
 
 
 def plain(text: object, most: int = 24) -> str:
-    """Text as it is, cut to `most` characters: a dollar sign would start matplotlib's mathematics."""
-    shown = str(text)
+    """Text on one line, cut to `most` characters: a dollar sign would start matplotlib's mathematics."""
+    shown = printable(str(text))
     return (shown if len(shown) <= most else shown[: most - 1] + "…").replace("$", r"\$")
 
 
 def explain(axes: Axes, handles: Sequence[Any], labels: Sequence[str], abreast: int = 0) -> None:
     """A legend above the figure, where it covers no data; `abreast` entries in a row, 0: all of them."""
+    labels = [f" {label}" if label.startswith("_") else label for label in labels]  # matplotlib leaves such ones out
     ncols = min(abreast or len(labels), len(labels))
     axes.figure.legend(
         handles, labels, loc="outside upper center", ncols=ncols, frameon=False, fontsize=_LEGEND, columnspacing=1.4,

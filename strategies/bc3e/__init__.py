@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 from jaxtyping import Shaped
 
-from protocols.bc3e import MOST_CLASSES, MOST_INSTANCES, Conclude, Holdings, Survey, Tally
-from protocols.payload import PayloadError
+from protocols.bc3e import Conclude, Holdings, Survey, Tally
+from strategies.bc3e.checks import check_holdings, check_starts, check_tally
 from strategies.bc3e.fit import Fit, Fitting, Settings
 from strategies.bc3e.plan import Plan, make_plan
 from strategies.bc3e.prediction import Prediction
-from strategies.bc3e.tally import accuracies, add_up, check_tally
+from strategies.bc3e.tally import accuracies, add_up
 from strategies.conversation import Broadcast, Conversation, Tell, together
 from strategies.fusion import FusionStrategy
 from strategies.roster import FusionError
@@ -85,12 +86,12 @@ class BC3E(FusionStrategy):
     def conversation(self, repetition: int = 0) -> Conversation[Ensemble]:
         """Survey what the sites hold, fit, conclude."""
         survey = Survey(self.distribution, f"{self.session}")
-        holdings: dict[str, Holdings] = yield Broadcast(survey, check=self._check_holdings)
+        holdings: dict[str, Holdings] = yield Broadcast(survey, check=partial(check_holdings, self.distribution))
         plan = make_plan(holdings, self.distribution, self.classes)
         starts = {}
         if self.distribution != "row":
             setups = {site: plan.setup(site) for site in holdings}
-            answers = yield Tell(setups, check=_expect_starts(plan))
+            answers = yield Tell(setups, check=partial(check_starts, plan))
             plan = plan.restricted_to(set(answers))
             starts = {site: answer.start for site, answer in answers.items()}
         seeds = self._start_seeds(plan, repetition)
@@ -108,23 +109,6 @@ class BC3E(FusionStrategy):
         rng = np.random.default_rng([self.seed + repetition, 1])
         seeds = [int(seed) for seed in rng.integers(1, 2**31, size=number)]
         return [0, *seeds[1:]] if plan.n_classifiers else seeds
-
-    def _check_holdings(self, site: str, answer: Holdings) -> None:
-        expected = {
-            "n_clusters": (len(answer.clusterings), len(answer.n_clusters)),
-            "keys": (0 if self.distribution == "row" else answer.instances, len(answer.keys)),
-        }
-        for name, (wanted, got) in expected.items():
-            if got != wanted:
-                raise PayloadError(answer.title(), name, f"expected {wanted} numbers, got {got}")
-        if answer.instances < 0 or answer.n_classes < 0 or (answer.n_clusters < 0).any():
-            raise PayloadError(answer.title(), "instances", "a size is negative")
-        if answer.instances > MOST_INSTANCES or answer.n_classes > MOST_CLASSES:
-            raise PayloadError(
-                answer.title(), "instances", f"expected up to {MOST_INSTANCES} of up to {MOST_CLASSES} classes"
-            )
-        if sorted(set(answer.clusterings)) != list(answer.clusterings):
-            raise PayloadError(answer.title(), "clusterings", "names are not in order, or one comes twice")
 
     # -- what a run reports -------------------------------------------------------------------------------------------
 
@@ -168,7 +152,7 @@ def from_config(config: Mapping[str, Any], **common: Any) -> BC3E | Prediction:
     """The strategy that a run configuration asks for (server/config.py); `common` goes to `FusionStrategy`."""
     reference = common.get("reference")
     if reference is not None and reference.earlier:
-        return Prediction(**common)
+        return Prediction(distribution=config["bc3e.distribution"], **common)
     settings = Settings(
         tolerance=config["bc3e.tolerance"],
         max_rounds=config["bc3e.max-rounds"],
@@ -193,17 +177,6 @@ def from_config(config: Mapping[str, Any], **common: Any) -> BC3E | Prediction:
         classes=config["bc3e.classes"],
         **common,
     )
-
-
-def _expect_starts(plan: Plan) -> Any:
-    def check(site: str, answer: Any) -> None:
-        expected = (plan.k, len(plan.shared_rows[site]))
-        if answer.start.shape != expected:
-            raise PayloadError(answer.title(), "start", f"expected shape {expected}, got {answer.start.shape}")
-        if (answer.start < 0).any():
-            raise PayloadError(answer.title(), "start", "holds a negative number")
-
-    return check
 
 
 def _conclude(plan: Plan, fit: Fit) -> Conversation[dict[str, Tally]]:

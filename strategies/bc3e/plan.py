@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -70,6 +70,11 @@ class Plan:
     def clusterings_of(self, site: str) -> tuple[str, ...]:
         """Clusterings that a site holds, by name."""
         return tuple(name for name, sites in sorted(self.holders.items()) if site in sites)
+
+    def distinct(self, sites: Collection[str]) -> int:
+        """How many instances these sites hold, one that several hold counted once."""
+        private = sum(self.instances[site] - len(self.shared_rows[site]) for site in sites)
+        return private + len({place for site in sites for place in self.shared_index[site].tolist()})
 
     def restricted_to(self, sites: set[str]) -> Plan:
         """The plan without the sites that are gone.

@@ -6,15 +6,6 @@ from collections import Counter
 from collections.abc import Mapping
 
 from protocols.bc3e import Predicted, Tally
-from protocols.payload import PayloadError
-
-
-def check_tally(site: str, answer: Tally | Predicted) -> None:
-    """Refuse counts that are none."""
-    if len(answer.methods) != len(answer.total):
-        raise PayloadError(answer.title(), "methods", f"expected {len(answer.total)} names, got {len(answer.methods)}")
-    if ((answer.correct < 0) | (answer.correct > answer.total)).any():
-        raise PayloadError(answer.title(), "correct", "expected counts between 0 and those of total")
 
 
 def add_up(tallies: Mapping[str, Tally | Predicted]) -> tuple[dict[str, int], dict[str, int]]:

@@ -89,7 +89,7 @@ def test_three_parties_beside_their_own_files(tmp_path: Path, parties: dict[str,
     """The same numbers as in process, bit for bit; each party's class probabilities stay in its own directory.
 
     The center sees their sums alone: in process it sees every party's. A scenario runs between them too, as in a
-    simulation, if each is told its place in it.
+    simulation, if each is told its place in it. Predicted by that run, their instances get the same classes.
     """
     settings: dict[str, Value] = {"protocol": "bc3e", "min-sites": 3, "bc3e.max-rounds": 2}
     scenario: dict[str, Value] = {"scenario": "bc3e-wine", "min-sites": 3, "bc3e.max-rounds": 1}
@@ -98,7 +98,8 @@ def test_three_parties_beside_their_own_files(tmp_path: Path, parties: dict[str,
     with deployment(tmp_path, parties) as center:
         of_scenario = deployed_run(center, tmp_path / "of-scenario", scenario)
         masked: dict[str, Value] = {**settings, "secure-aggregation": True}
-        found = deployed_run(center, tmp_path / "results", masked)  # last: both write to the parties' directories
+        found = deployed_run(center, tmp_path / "results", masked)  # both write to the parties' directories
+        told = deployed_run(center, tmp_path / "told", {"scenario": "predict", "from": str(found), "min-sites": 3})
     assert_equal(of_scenario, run(config(tmp_path / "simulated", **scenario), len(parties)))
     nodes = [{**node, "site-output-dir": str(tmp_path / "again" / name)} for name, node in parties.items()]
     assert_equal(found, run(config(tmp_path / "in-process", **settings), nodes))
@@ -111,6 +112,11 @@ def test_three_parties_beside_their_own_files(tmp_path: Path, parties: dict[str,
     for name in parties:
         theta = tmp_path / "out" / name / "theta.csv"
         assert theta.read_bytes() == (tmp_path / "again" / name / "theta.csv").read_bytes()
+        again = pd.read_csv(theta.with_name("predictions.csv"))
+        pd.testing.assert_frame_equal(again, pd.read_csv(theta), rtol=0, atol=1e-6)
+    assert {line["payload"] for line in map(json.loads, (told / "ledger.jsonl").read_text().splitlines())} == {
+        *("envelope", "bc3e.Predict", "bc3e.Predicted")
+    }
 
 
 def test_three_labs_beside_their_own_files(tmp_path: Path, labs: dict[str, dict[str, Value]]) -> None:

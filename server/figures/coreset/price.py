@@ -43,8 +43,8 @@ def _draw(axes: Axes, report: Report, arrays: Arrays) -> None:
         handles["this run, on all rows"] = axes.plot(
             [at], [own], color=VERMILION, marker="D", markersize=9, fillstyle="none", linestyle="none"
         )[0]
-    axes.set_ylim(bottom=min(0.0, *axes.get_ylim()))
     axes.margins(y=0.12)
+    axes.set_ylim(bottom=min(0.0, *axes.get_ylim()))
     whole(axes)
     axes.set_xlabel("clusters k (count)")
     axes.set_ylabel("price of fairness\n(% of the cost of plain k-means)")

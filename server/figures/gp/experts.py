@@ -208,7 +208,8 @@ def experts_told(report: Report, name: str, arrays: Arrays) -> str:
         told.append(f"the axes show {100 * shown:.3g} % of the variance of all rows")
     if name == "reach" and "centroids" in arrays:
         middles = arrays["centroids"][:, 0] * arrays["input_scale"][0] + arrays["input_mean"][0]
-        told.append(f"their means are from {middles.min():.4g} to {middles.max():.4g}")
+        whose = "their" if told else "the experts'"
+        told.append(f"{whose} means are from {middles.min():.4g} to {middles.max():.4g}")
     return sentences("; ".join(told) or "the experts' rows")
 
 
