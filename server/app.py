@@ -31,7 +31,8 @@ from server.evaluation import Evaluation, evaluate
 from server.figures import figures
 from server.repeat import consilience_command, flwr_command
 from server.report import ledger_summary
-from server.results import Report, ResultsDirectory, ResultsError, versions
+from server.results import Report, ResultsDirectory, ResultsError
+from server.versions import versions
 from strategies.checkpoint import Checkpoint, CheckpointError
 from strategies.fusion import MEGABYTE, FusionResult, FusionStrategy, Reference, connected_nodes
 from strategies.roster import FusionError

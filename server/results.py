@@ -8,17 +8,13 @@ hidden one holds what is needed to go on (`ResultsDirectory.adopt`).
 from __future__ import annotations
 
 import contextlib
-import importlib.metadata
 import json
 import math
 import os
-import platform
 import shutil
-import tomllib
 import zipfile
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, dataclass, field, fields
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +25,7 @@ from consilience.durable import encoded, sync_directory, write_arrays, write_fil
 from server.page import report_html
 from server.report import render_table
 
-__all__ = ["Report", "ResultsDirectory", "ResultsError", "load", "render_table", "versions"]
+__all__ = ["Report", "ResultsDirectory", "ResultsError", "load", "render_table"]
 
 SCHEMA = 1
 _PARTIAL = ".partial"
@@ -198,42 +194,6 @@ def _json_value(value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return None
     return str(value) if isinstance(value, Path) else value
-
-
-def versions(protocol: str = "") -> dict[str, str]:
-    """Version of Python, of consilience, of the packages that a result of `protocol` depends on, and the platform."""
-    packages = ("flwr", "numpy", "scipy", "scikit-learn", *_PACKAGES.get(protocol, ()))
-    return {
-        "python": platform.python_version(),
-        "consilience": _own_version(),
-        **{name: _version(name) for name in packages},
-        "platform": _platform(),
-    }
-
-
-_PACKAGES = {"coreset": ("ortools",), "gp": ("torch", "gpytorch")}
-"""By protocol, what its results depend on beside what all do."""
-
-
-@cache
-def _platform() -> str:
-    """System and machine, as ``Linux x86_64``: a kernel's build says more of the center than of the result."""
-    return f"{platform.system()} {platform.machine()}"
-
-
-@cache
-def _version(package: str) -> str:
-    """Kept: the package's whole description is read for it."""
-    return importlib.metadata.version(package)
-
-
-@cache
-def _own_version() -> str:
-    """Flower unpacks the app beside its pyproject.toml and does not install it, so that is asked first."""
-    pyproject = Path(__file__).resolve().parents[1] / "pyproject.toml"
-    if pyproject.is_file():
-        return str(tomllib.loads(pyproject.read_text(encoding="utf-8"))["project"]["version"])
-    return _version("consilience")
 
 
 @dataclass(frozen=True)

@@ -194,7 +194,10 @@ def _joined(requests: Mapping[int, Tell]) -> Tell:
     asks: dict[str, Asks] = {}
     for site in sorted({site for request in requests.values() for site in request.asks}):
         asks[site] = tuple(ask for each in requests.values() for ask in as_tuple(each.asks.get(site, ())))
-    measure = {name: value for request in requests.values() for name, value in request.measure.items()}
+    # Of several measures of one name the first one's is shown.
+    measure = {
+        name: value for place in sorted(requests, reverse=True) for name, value in requests[place].measure.items()
+    }
 
     def check(site: str, answer: Any) -> None:
         for place, own in _parted(requests, {site: answer}).items():
