@@ -96,6 +96,7 @@ _ANSWERS: Mapping[str, tuple[_Answer, ...]] = {
             "test_mse",
             "{who} predict{s} test rows with a mean squared error of {value}",
             {
+                "test_mse_once": "when everybody is asked once",
                 "mse_average": "by the mean of the agents alone",
                 "mse_centralized": "by boosting all columns in one place",
             },

@@ -62,6 +62,7 @@ METRICS: Mapping[str, Meaning] = {
     # residual
     "test_mse": _lower("mean squared error on test rows"),
     "test_mse_last": _lower("mean squared error on test rows after the last iteration"),
+    "test_mse_once": _lower("mean squared error on test rows when everybody has been asked once, combined linearly"),
     "test_mse_best": _lower("mean squared error on test rows at the best iteration, known only afterwards"),
     "train_mse": _lower("mean squared error on the rows learnt from"),
     "train_mse_last": _lower("mean squared error on the rows learnt from after the last iteration"),

@@ -188,6 +188,7 @@ def test_the_training_error_may_end_it_and_the_best_iterate_is_kept(tmp_path: Pa
     assert report.metrics["train_mse"] == arrays["curve_train"].min()
     assert report.metrics["train_mse_last"] == arrays["curve_train"][-1]
     assert report.metrics["test_mse_best"] == arrays["curve_test"].min()
+    assert report.metrics["test_mse_once"] == arrays["curve_test"][0]
 
 
 def test_the_seed_draws_the_rows(tmp_path: Path) -> None:

@@ -77,6 +77,8 @@ def metrics_of(outcome: Outcome) -> dict[str, float]:
             "test_mse_best": test.min(),
             "n_test": float(result.split.n_test),
         }
+        if result.algorithm == "parallel":  # iteration 0: everybody has fitted the outcome itself, combined by eq. (35)
+            found["test_mse_once"] = test[0]
     if outcome.learnt.trial is not None:
         found["validation_mse"] = outcome.learnt.trial.curve[outcome.learnt.trial.iteration, 1]
     if result.algorithm == "parallel":
