@@ -352,6 +352,8 @@ def predict(
     from consilience.use import GIVEN, UseError, Wish, use
     from server.results import ResultsError
 
+    if output.expanduser().resolve() == Path(file).expanduser().resolve():
+        _fail(f"{output} is the file of the rows: name another --output", _USAGE)
     keys = declared()
     try:
         given = parse(assignments or (), {key: keys[key] for key in GIVEN})
@@ -373,7 +375,7 @@ def predict(
 def show(
     results_dir: Annotated[Path, typer.Argument(help="OUTPUT-DIR/NAME/RUN-ID, the path that a run printed last.")],
 ) -> None:
-    """Print the result table of a finished run and the absolute path of its results."""
+    """Print the result table of a finished run, and the absolute paths of its page and of its results."""
     from server.results import ResultsError, load, render_table
 
     try:
@@ -381,7 +383,10 @@ def show(
     except ResultsError as error:
         _fail(str(error), 1)
     typer.echo(render_table(report))
-    typer.echo(f"results: {results_dir.expanduser().absolute()}")
+    path = results_dir.expanduser().absolute()
+    if (path / "report.html").is_file():
+        typer.echo(f"to read: {path / 'report.html'}")
+    typer.echo(f"results: {path}")
 
 
 @app.command("compare")

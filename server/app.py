@@ -53,6 +53,8 @@ _EARLIER = {
 }
 """By protocol, what reads an earlier run's results that this one goes on from."""
 
+NO_FIGURES = "the figures could not be drawn; the log of the run says why"
+
 _NOT_OF_THE_RUN = {"max-payload-mb", "min-sites", "output-dir", "resume-from", "round-timeout"}
 """Keys that a resumed run may change: they do not touch the result."""
 
@@ -107,13 +109,23 @@ def run(grid: Grid, context: Context) -> Path:
         strategy.summary()
         started = True
         result = strategy.start(grid=grid, timeout=float(config["round-timeout"]))
+        evaluation = evaluate(config, scenario, strategy, result.outcomes, result.ledger)
+        report = _report(config, asked, scenario, protocol, strategy, result, evaluation)
+        drawn = _drawn(report, evaluation)
+        return directory.finish(report, evaluation.arrays, result.ledger, drawn, evaluation.files)
     except BaseException:
         _leave(directory, started=started)
         raise
-    evaluation = evaluate(config, scenario, strategy, result.outcomes, result.ledger)
-    report = _report(config, asked, scenario, protocol, strategy, result, evaluation)
-    drawn = figures(report, evaluation.arrays)
-    return directory.finish(report, evaluation.arrays, result.ledger, drawn, evaluation.files)
+
+
+def _drawn(report: Report, evaluation: Evaluation) -> dict[str, bytes]:
+    """The run's figures; results are written without, and say so, rather than not at all."""
+    try:
+        return figures(report, evaluation.arrays)
+    except Exception:
+        logger.exception("the figures cannot be drawn")
+        report.notes.append(NO_FIGURES)
+        return {}
 
 
 def _strategy(
@@ -238,6 +250,7 @@ def _report(
     result: FusionResult,
     evaluation: Evaluation,
 ) -> Report:
+    simulated = len(result.sites) if scenario is not None or config["data"] else 0
     missing = {site: list(events) for site, events in result.missing.items()}
     for site, reason in evaluation.excluded.items():
         missing.setdefault(site, []).append(reason)
@@ -258,7 +271,7 @@ def _report(
         missing=missing,
         notes=[*evaluation.notes, *_rebuilt(result)],
         config=dict(config),
-        command=flwr_command(asked, len(result.sites)),
+        command=flwr_command(asked, simulated),
         convergence=result.convergence,
         session=strategy.session,
         asked=what_was_asked(
@@ -271,7 +284,7 @@ def _report(
             evaluation.arrays,
         ),
         differences=differences(protocol, evaluation.metrics, evaluation.arrays),
-        shorthand=consilience_command(asked, len(result.sites)),
+        shorthand=consilience_command(asked, simulated),
     )
 
 

@@ -108,6 +108,9 @@ def _own_data(protocol: str, config: Config, sites: int) -> str:
     return f"{whose}, a file each in {config['data']}.{f' Columns: {listed(told)}.' if told else ''}"
 
 
+_HASHED = " Where {0} are matched by name, keyed hashes of the names left, too."
+
+
 def _what_left(protocol: str, settings: Sequence[Config], payloads: Collection[str]) -> str:
     """What stayed at the sites and what did not, as far as the payloads that crossed tell."""
     if protocol == "bc3e":
@@ -124,9 +127,15 @@ def _what_left(protocol: str, settings: Sequence[Config], payloads: Collection[s
 
 
 def _of_sec(settings: Sequence[Config]) -> str:
-    told = "Rows stayed at the sites. Fitted models went to the fusion center and to every other site, and came back as"
     held = any(each.get("sec.allow-row-models") for each in settings)
-    return f"{told} errors.{' Models that hold rows (knn, svr) were allowed.' if held else ''}"
+    some = any(each.get("sec.exchange") == "landmarks" for each in settings)
+    sums = any(each.get("sec.combine") == "pooled-linear" for each in settings)
+    return (
+        "Rows stayed at the sites. Fitted models went to the fusion center and"
+        f" {'those of some, the landmarks,' if some else 'from there'} to every other site, and came back as errors."
+        f"{' Means and summed products of the columns, the outcome among them, went to the center.' if sums else ''}"
+        f"{' Models that hold rows (knn, svr) were allowed.' if held else ''}"
+    )
 
 
 def _of_bc3e(config: Config, payloads: Collection[str]) -> str:
@@ -139,6 +148,7 @@ def _of_bc3e(config: Config, payloads: Collection[str]) -> str:
         return (
             "Labels stayed at the sites. Of instances that several sites hold, each site sent its part of their class"
             " scores; of all others, how many there are, and how many decisions were right where the site knows."
+            f"{_HASHED.format('instances')}"
         )
     if config.get("bc3e.distribution", "row") == "row":
         masked = " (masked: only their total over all sites can be read)" if config.get("secure-aggregation") else ""
@@ -148,7 +158,7 @@ def _of_bc3e(config: Config, payloads: Collection[str]) -> str:
         )
     return (
         "Labels stayed at the sites. Of instances that several sites hold, each site sent its part of their class"
-        " scores; of all others sums only."
+        f" scores; of all others sums only.{_HASHED.format('instances')}"
     )
 
 
@@ -157,10 +167,11 @@ def _of_residual(payloads: Collection[str]) -> str:
         return (
             "Columns and models stayed at the sites. Predictions and residuals, a number for every entity, went from"
             " site to site encrypted; the fusion center relayed them and could read errors and sizes only."
+            f"{_HASHED.format('entities')}"
         )
     return (
         "Columns and models stayed at the sites. Each site's predictions, a number for every entity, went to the fusion"
-        " center, and the residual that is left to explain came back."
+        f" center, and the residual that is left to explain came back.{_HASHED.format('entities')}"
     )
 
 
@@ -171,12 +182,15 @@ def _of_coreset(settings: Sequence[Config], payloads: Collection[str]) -> str:
     prices = (
         " Counts of rows by colour and center left, too, some of single rows." if "coreset.Masses" in payloads else ""
     )
-    return f"Rows stayed at the sites. What left are {points}, and what the clusters of its rows cost.{single}{prices}"
+    return (
+        f"Rows stayed at the sites. What left are {points}, how many rows of each colour are in each cluster, and"
+        f" what these cost.{single}{prices}"
+    )
 
 
 def _of_gp(payloads: Collection[str]) -> str:
     parts = {
-        "gp.Moments": "numbers of rows, means and covariances of the inputs",
+        "gp.Moments": "numbers of rows, means and covariances of the inputs and of the output",
         "gp.Likelihood": "sums for the hyperparameters",
         "gp.Slope": "sums for the gate's network",
         "masks.Hidden": "sums for what was learnt (masked: only their total over all sites can be read)",

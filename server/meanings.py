@@ -176,7 +176,7 @@ MEASURES: Mapping[str, str] = {
 PAYLOADS: Mapping[str, str] = {
     "envelope": "site's name, round, seed and session, around every message",
     "bc3e.Survey": "asks what a site holds",
-    "bc3e.Holdings": "names and sizes of a site's models, number of its instances",
+    "bc3e.Holdings": "names and sizes of a site's models, number of its instances; if shared, hashes of their names",
     "bc3e.Setup": "sizes agreed on, and which instances are at several sites",
     "bc3e.Starts": "votes for instances that several sites hold labels of",
     "bc3e.EStep": "parameters of the model: alpha and beta",
@@ -189,7 +189,7 @@ PAYLOADS: Mapping[str, str] = {
     "bc3e.Conclude": "the parameters to keep, for the class probabilities at the site",
     "bc3e.Tally": "how many decisions were right, where the site knows the true classes",
     "sec.Select": "candidate methods and how to choose among them",
-    "sec.Fitted": "a learner's fitted model, its method, error and number of rows",
+    "sec.Fitted": "a learner's fitted model, its method, error and number of rows; if pooled, moments of its columns",
     "sec.Exchange": "the learners' models, for all to try",
     "sec.Losses": "errors of the others' models on a learner's rows",
     "sec.Predict": "a learner's cluster, and weights of the models in it",

@@ -22,10 +22,9 @@ def changed(config: Mapping[str, Value]) -> dict[str, Value]:
 
 
 def flwr_command(config: Mapping[str, Value], n_sites: int) -> str:
-    """What to type, in an app's folder, to do this run (again); without simulated sites if they are real.
+    """What to type, in an app's folder, to do this run (again), with `n_sites` simulated sites.
 
-    Sites with their own data, which the run configuration does not name, are real: their federation is the one that the
-    user's Flower configuration names first.
+    None (0): they are real, and their federation is the one that the user's Flower configuration names first.
     """
     words = ["flwr", "run", ".", "--stream"]
     for key, value in changed(config).items():
@@ -33,18 +32,17 @@ def flwr_command(config: Mapping[str, Value], n_sites: int) -> str:
             words += ["--run-config", to_toml({key: value})]
         except SettingError:  # it came in a file, and has to again
             words += ["--run-config", f"FILE.toml-with-{key}"]
-    if config.get("data") or not config.get("protocol"):
+    if n_sites:
         words += ["--federation-config", f"num-supernodes={n_sites} client-resources-num-cpus=1"]
     return shlex.join(words)
 
 
 def consilience_command(config: Mapping[str, Value], n_sites: int) -> str:
-    """The same as a ``consilience`` command; empty where real sites took part, who started it with ``flwr``."""
-    own = bool(config.get("protocol"))
-    if own and not config.get("data"):
+    """The same as a ``consilience`` command; empty where real sites took part (0), who started it with ``flwr``."""
+    if not n_sites:
         return ""
     words = ["consilience", "run"]
-    if not own:
+    if not config.get("protocol"):
         words += [str(config["scenario"]), "--sites", str(n_sites)]
     settings = changed(config)
     for key in _OPTIONS:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import logging
 import math
 import os
 import shutil
@@ -26,6 +27,8 @@ from server.page import report_html
 from server.report import render_table
 
 __all__ = ["Report", "ResultsDirectory", "ResultsError", "load", "render_table"]
+
+logger = logging.getLogger("flwr")
 
 SCHEMA = 1
 _PARTIAL = ".partial"
@@ -318,8 +321,9 @@ class ResultsDirectory:
                 raise ResultsError(f"{name!r} cannot name a figure: take letters, digits, '-', '_' and '.'")
             write_file(folder / f"{name}.png", [image])
         sync_directory(folder)
-        write_file(self.partial / "report.html", [encoded(report_html(report, images, arrays))])
         write_file(self.partial / "report.json", [encoded(text)])
+        if page := _page(report, images, arrays):
+            write_file(self.partial / "report.html", [encoded(page)])
         sync_directory(self.partial)
 
     def adopt(self, previous: str | Path) -> Path:
@@ -354,6 +358,15 @@ class ResultsDirectory:
         except OSError as error:
             raise ResultsError(f"{source} cannot be copied to {self.partial}: {error.strerror or error}") from error
         return source
+
+
+def _page(report: Report, images: Mapping[str, bytes], arrays: Mapping[str, Shaped[np.ndarray, "..."]]) -> str:
+    """The page; empty where it cannot be made, for what was learnt is in the other files."""
+    try:
+        return report_html(report, images, arrays)
+    except Exception:
+        logger.exception("report.html cannot be made; the other results are written")
+        return ""
 
 
 def load(results_dir: str | Path) -> tuple[Report, dict[str, Shaped[np.ndarray, "..."]]]:

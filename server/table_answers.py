@@ -88,7 +88,11 @@ def _metric(report: Report, answers: Sequence[Told]) -> str:
 
 
 def _rows_with(report: Report, metric: str) -> list[Row]:
-    return [row for row in report.table if isinstance(row.get(metric), int | float)]
+    return [row for row in report.table if _is_finite(row.get(metric))]
+
+
+def _is_finite(value: object) -> bool:
+    return isinstance(value, int | float) and math.isfinite(value)
 
 
 def _called(row: Row, labels: Sequence[str]) -> str:
@@ -120,7 +124,7 @@ def _held_against(report: Report, rows: Sequence[Row], metric: str, rivals: Mapp
 def _against(rows: Sequence[Row], metric: str, rival: str, phrase: str) -> str:
     """In how many rows it is better, and in how many the same."""
     sign, word = (-1, "higher") if (known := meaning(metric)) and known.better == "higher" else (1, "lower")
-    pairs = [(float(row[metric]), float(row[rival])) for row in rows if isinstance(row.get(rival), int | float)]
+    pairs = [(float(row[metric]), float(row[rival])) for row in rows if _is_finite(row.get(rival))]
     if not pairs:
         return ""
     same = sum(math.isclose(here, there, rel_tol=_EQUAL) for here, there in pairs)
@@ -134,7 +138,7 @@ def _beside_published(rows: Sequence[Row], metric: str, said: Meaning) -> list[s
     pairs = [
         (float(row[metric]), float(row[f"{metric} published"]))
         for row in rows
-        if isinstance(row.get(f"{metric} published"), int | float)
+        if _is_finite(row.get(f"{metric} published"))
     ]
     if said.share:
         changes, unit = [100 * (here - there) for here, there in pairs], " percentage points"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -22,9 +23,11 @@ def number(value: object) -> str:
 
 def with_error(value: float, error: float) -> str:
     """A number and its standard error, to one digit of the error (two where that digit is 1): ``0.942 ± 0.004``."""
+    if not (math.isfinite(error) and error > 0):
+        return f"{number(value)} ± {number(error)}"
     mantissa, exponent = f"{error:.1e}".split("e")
     decimals = (2 if mantissa[0] == "1" else 1) - 1 - int(exponent)
-    if not error > 0 or decimals > 9:
+    if decimals > 9:
         return f"{number(value)} ± {number(error)}"
     return f"{value:.{max(0, decimals)}f} ± {error:.{max(0, decimals)}f}"
 

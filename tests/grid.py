@@ -20,7 +20,7 @@ from protocols import PROTOCOLS
 from scenarios.registry import scenarios
 from server import app as server_app
 from server.meanings import meaning
-from server.results import load
+from server.results import Report, load
 
 Tamper = Callable[[int, int, Message], Message | None]
 """``tamper(place, round, reply)``: what arrives of a site's reply; None: nothing does."""
@@ -138,13 +138,14 @@ def run(
     grid = InProcessGrid(configs, run_config, run_id, **options)
     context = Context(run_id, 0, {}, RecordDict(), run_config)
     path = server_app.run(grid, context)
-    assert not (unknown := undescribed(path)), f"server/meanings.py has no words for {unknown}"
+    report, _ = load(path)
+    assert not (unknown := undescribed(report)), f"server/meanings.py has no words for {unknown}"
+    assert server_app.NO_FIGURES not in report.notes
     return path, grid
 
 
-def undescribed(path: Path) -> list[str]:
+def undescribed(report: Report) -> list[str]:
     """Metrics that the page would have no words for, of own data and of scenarios that no test made."""
-    report, _ = load(path)
     scenario = scenarios().get(report.scenario)
     made_here = scenario is not None and scenario.baselines.__module__.startswith("tests.")
     ours = report.protocol in PROTOCOLS and not made_here

@@ -17,7 +17,7 @@ from consilience.settings import declared
 from protocols.faults import Fault
 from scenarios.registry import Scenario, ScenarioError
 from server import app as server_app
-from server.app import RefusedError, main
+from server.app import NO_FIGURES, RefusedError, main
 from server.config import KEYS, ConfigError, checked
 from server.evaluation import summarise
 from server.results import ResultsError, load
@@ -151,6 +151,19 @@ def test_the_last_line_of_a_run_is_the_path_of_its_results(tmp_path: Path, log: 
     [path] = complete_results(tmp_path / "results")
     assert log.records[-1].getMessage() == f"results: {path}"
     assert path == tmp_path / "results" / "bc3e-wine" / "1"
+
+
+def test_a_figure_that_cannot_be_drawn_costs_no_results(
+    tmp_path: Path, log: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server_app, "figures", lambda report, arrays: {"bound": report.no_such_thing})
+    settings = config(tmp_path, bc3e__max_rounds=1)
+    path = server_app.run(make_grid(settings, 2), Context(1, 0, {}, RecordDict(), settings))
+    report, arrays = load(path)
+    assert NO_FIGURES in report.notes
+    assert NO_FIGURES in (path / "report.html").read_text()
+    assert "alpha" in arrays
+    assert "no_such_thing" in log.text
 
 
 # -- resuming ---------------------------------------------------------------------------------------------------------

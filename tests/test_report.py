@@ -1,4 +1,5 @@
 import importlib
+import math
 import re
 import shlex
 from html.parser import HTMLParser
@@ -362,7 +363,7 @@ def test_what_left_the_sites_is_told_as_it_was():
     assert "disclosed the inputs" in left("gp", ["gp.Inputs"])["left"]
     assert "are predictions at" in left("gp", ["gp.Predict", "gp.Predictions"])["left"], "nothing was learnt anew"
     assert left("gp", ["gp.Moments", "gp.Likelihood"])["left"].endswith(
-        "of the inputs and sums for the hyperparameters."
+        "and of the output and sums for the hyperparameters."
     )
     assert "(masked: only their total" in left("gp", ["gp.Moments", "masks.Hidden"])["left"]
     assert "to all sites" in left("gp", ["gp.Rows"])["left"]
@@ -390,10 +391,11 @@ def test_the_commands_are_shell_and_say_every_key_that_was_set():
 
 
 def test_real_sites_have_no_simulation_in_their_command():
-    config = {"scenario": "bc3e-wine", "protocol": "gp", "data": ""}
-    assert "num-supernodes" not in flwr_command(config, 4)
-    assert consilience_command(config, 4) == ""
-    assert consilience_command({**config, "data": "/d"}, 4) == "consilience run --protocol gp --data /d"
+    for config in ({"protocol": "gp"}, {"scenario": "predict", "protocol": "", "from": "/r/7"}):
+        assert "num-supernodes" not in flwr_command(config, 0)
+        assert consilience_command(config, 0) == ""
+    config = {"scenario": "bc3e-wine", "protocol": "gp", "data": "/d"}
+    assert consilience_command(config, 4) == "consilience run --protocol gp --data /d"
 
 
 def test_a_value_that_no_argument_can_carry_does_not_lose_the_run():
@@ -660,3 +662,18 @@ def test_figures_of_what_is_not_there():
 def test_alt_text_says_what_the_figure_shows():
     assert "-300.5 after the first, -250.25 after 2" in alt_text(make(), "bound", ARRAYS)
     assert "together (BC3E) 0.942, majority vote 0.897, tree 0.810" in alt_text(make(), "accuracy")
+
+
+# --------------------------------------------------------------------------------------- numbers that are not finite
+
+
+def test_an_error_that_is_not_finite_is_shown_as_it_is():
+    assert with_error(1.0, math.nan) == "1 ± nan"
+    assert with_error(1.0, math.inf) == "1 ± inf"
+
+
+def test_a_row_without_a_finite_number_does_not_answer():
+    rows = [{"K": place, "smse": value} for place, value in enumerate((0.5, math.nan, math.inf, 0.1))]
+    told = answer(make(protocol="gp", metrics={"smse": 0.3, "n_cells": 4.0}, table=rows))
+    assert "nan" not in told
+    assert "inf" not in told

@@ -165,6 +165,17 @@ def test_sites_stay_and_the_checkpoint_goes(tmp_path):
     assert not (final / "checkpoint").exists()
 
 
+def test_a_page_that_cannot_be_made_costs_no_results(tmp_path, monkeypatch):
+    def broken(*given):
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(results_module, "report_html", broken)
+    final = finish(started(tmp_path))
+    assert load(final)[0] == make()
+    assert not (final / "report.html").exists()
+    assert (final / "figures" / "bound.png").is_file()
+
+
 class Stopped(BaseException):
     """As a kill would: nothing in the code catches it."""
 
@@ -173,7 +184,6 @@ class Stopped(BaseException):
 STEPS = [
     ("server.results.write_arrays", 1),
     *(("server.results.write_file", call) for call in range(1, 6)),
-    ("server.results.report_html", 1),
     ("server.results.sync_directory", 1),
     ("server.results.sync_directory", 2),
     ("os.rename", 1),

@@ -11,6 +11,7 @@ import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -46,7 +47,8 @@ def read_table(path: str | Path, *, own: bool = True, text: Sequence[str] = ()) 
     own : bool
         Whether these are a party's own rows, which must be two at least.
     text : sequence of str
-        Columns of a CSV file that are read as text whatever they hold; a name that is no column stands for none.
+        Names or globs of columns of a CSV file that are read as text whatever they hold; one that is no column's stands
+        for none.
 
     Raises
     ------
@@ -61,7 +63,8 @@ def read_table(path: str | Path, *, own: bool = True, text: Sequence[str] = ()) 
         return _read_npz(path, own)
     with open_csv(path) as file:
         part = file.take()
-        return make_table(str(path), file.parse(part, None, text).items(), part.first_line, part.lines, whole=own)
+        typed = [name for name in file.header if any(fnmatchcase(name, pattern) for pattern in text)]
+        return make_table(str(path), file.parse(part, None, typed).items(), part.first_line, part.lines, whole=own)
 
 
 def data_file(path: str | Path) -> Path:

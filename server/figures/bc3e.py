@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from server.results import Report
 
 _MOST, _TOLD = 30, 6
-"""Clusterings that are shown: those that tell most; those that an alternative text tells."""
+"""Clusterings, or classifiers, that are shown: the best; those that an alternative text tells."""
 _KNOWN_METHODS = {
     "accuracy": "together (BC3E)",
     "accuracy_majority": "majority vote",
@@ -115,7 +115,8 @@ def _accuracies(report: Report) -> list[tuple[str, float, float]]:
         and name not in _KNOWN_METHODS
         and not (name.endswith("_se") and name.removesuffix("_se") in metrics)
     )
-    names = [name for name in _KNOWN_METHODS if name in metrics] + single
+    best = sorted(single, key=lambda name: -metrics[name])[:_MOST]
+    names = [name for name in _KNOWN_METHODS if name in metrics] + sorted(best)
     return [
         (_KNOWN_METHODS.get(name, name.removeprefix("accuracy_")), metrics[name], metrics.get(f"{name}_se", 0.0))
         for name in names
@@ -153,7 +154,7 @@ def caption(report: Report, name: str) -> str:
         ),
         "accuracy": sentences(
             f"Accuracy (share of the instances whose class is known) of all together, of the majority vote, and of"
-            f" each classifier alone: {sites}{mean}",
+            f" each classifier alone (of many, the {_MOST} best): {sites}{mean}",
             BARS if "accuracy_se" in report.metrics else "",
         ),
         "clusterings": sentences(

@@ -52,10 +52,11 @@ def price_over_k(outcome: Outcome) -> dict[str, Shaped[np.ndarray, "..."]]:
     fair, plain = [], []
     with single_threaded():
         for n in tried:
-            rng = np.random.default_rng(n)
-            found = fair_clustering(
-                x, points.weights, points.colours, federation.bounds(outcome.balance), n, restarts=_FAIR_STARTS, rng=rng
-            )
+            rng, bounds = np.random.default_rng(n), federation.bounds(outcome.balance)
+            try:
+                found = fair_clustering(x, points.weights, points.colours, bounds, n, restarts=_FAIR_STARTS, rng=rng)
+            except ArithmeticError:  # a linear program that the run itself did not need
+                return {}
             _, cost = plain_clustering(x, points.weights, n, restarts=_PLAIN_STARTS, start=found.centers, rng=rng)
             fair.append(found.cost + movement)
             plain.append(cost + movement)

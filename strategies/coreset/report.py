@@ -138,7 +138,8 @@ class Outcome:
     @property
     def violation(self) -> float:
         """The largest distance of a colour's rows in a cluster from their bounds, in rows."""
-        return self.federation.bounds(self.balance).violation(self.total)
+        bounds = self.federation.bounds(self.balance)
+        return 0.0 if bounds.admits(self.total) else bounds.violation(self.total)
 
     @property
     def movement(self) -> float:

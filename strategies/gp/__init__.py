@@ -226,7 +226,10 @@ class GP(FusionStrategy):
                 answers = answers.taking(most_important(answers, K))
             said = told(model, kernel, settings, x, answers, inputs, asking)
             made = fused(model, kernel, settings, x, said)
-        return Outcome(model, settings, queries, answers, made, Sample.of(said), tuple(sorted(shared)))
+        # Features may take far more memory than all else; of cells and repetitions, the first alone is looked at again.
+        answers = replace(answers, features=answers.features[:, :, :0].copy())
+        sample = Sample.of(said) if seed == self.seed else None
+        return Outcome(model, settings, queries, answers, made, sample, tuple(sorted(shared)))
 
     # -- what a run reports -------------------------------------------------------------------------------------------
 

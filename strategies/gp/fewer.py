@@ -56,8 +56,8 @@ def scores_over_experts(outcome: Outcome) -> dict[str, Shaped[np.ndarray, "..."]
     -------
     dict
         ``tried_K`` (m,) numbers of experts, ``tried_smse`` and ``tried_msll`` (m,) their scores, ``tried_points`` at
-        how many of the query points; empty where nothing was measured, one expert answers, or the scores are not
-        defined (all outputs are equal).
+        how many of the query points; empty where nothing was measured, one expert answers, fewer cannot be
+        combined, or the scores are not defined (all outputs are equal).
     """
     sample, queries = outcome.sample, outcome.queries
     if sample is None or queries is None or queries.y is None or not len(sample.rows) or sample.said.mean.shape[1] < 2:
@@ -71,7 +71,10 @@ def scores_over_experts(outcome: Outcome) -> dict[str, Shaped[np.ndarray, "..."]
     with single_threaded():
         for k in tried.tolist():
             first = _some(sample.said, np.arange(len(rows)), k)
-            fused = aggregate(outcome.settings.aggregation, first, prior, noise)
+            try:
+                fused = aggregate(outcome.settings.aggregation, first, prior, noise)
+            except (ArithmeticError, np.linalg.LinAlgError):  # of experts that the run itself never left alone
+                return {}
             scores.append((smse(y, fused.mean), msll(y, fused.mean, fused.variance, 0.0, 1.0)))
     found = np.array(scores)
     if not np.isfinite(found).all():

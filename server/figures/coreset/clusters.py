@@ -23,6 +23,8 @@ _NUMBERED = 30
 """Clusters up to which every center has its number."""
 _COLOURS = 8
 """Sensitive colours up to which each has a strip of its own where there is one component alone."""
+_MOST_POINTS = 20_000
+"""Points that are drawn: the heaviest."""
 _INK = 20_000.0
 """Area of all points together, in square points of typography."""
 
@@ -86,7 +88,7 @@ def draw_clusters(axes: Axes, arrays: Arrays) -> None:
 def _draw_points(axes: Axes, points: Float64[np.ndarray, "n 2"], arrays: Arrays) -> dict[str, Any]:
     """The area of a point is its rows', its marker its sensitive colour's where there are few; says which."""
     weights, colours, names = arrays["weights"], arrays["point_colours"], arrays["colours"]
-    heavy_first = np.argsort(-weights, kind="stable")
+    heavy_first = np.argsort(-weights, kind="stable")[:_MOST_POINTS]
     area = np.clip(_INK * weights / weights.sum(), 1.0, 150.0)
     palette = np.array(PALETTE)[arrays["point_clusters"] % len(PALETTE)]
     told = 1 < len(names) <= len(_MARKERS)
@@ -132,6 +134,9 @@ def clusters_caption(report: Report) -> str:
     return sentences(
         f"The weighted points{of} and the centers in the points' first two principal components: {sizes}; the axes say"
         " in which unit, and how much of the variance they show",
+        f"Of more than {_MOST_POINTS:,} points the heaviest are drawn"
+        if told and report.metrics["n_coreset"] > _MOST_POINTS
+        else "",
         "A point's area is the number of rows that it stands for, its hue the cluster that most of these are in, its"
         f" marker their sensitive colour where there are {len(_MARKERS)} or fewer; circles are the fair centers, with"
         f" their numbers up to {_NUMBERED} of them, diamonds those of plain k-means",
