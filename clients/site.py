@@ -269,6 +269,20 @@ class Site:
             )
         return self.policy.at_least(value) if key in _FLOORS else value
 
+    def earlier_files(self, key: str) -> Path:
+        """Where its files of an earlier run lie: its own directory, or, simulated, in the results that `key` names.
+
+        Raises
+        ------
+        SiteFault
+            ``NO_SAVED_MODEL`` if it has no directory.
+        """
+        if self.simulated:
+            return Path(str(self.config.get(key, "")).strip()).expanduser() / "sites" / self.name
+        if self.directory is None:
+            raise SiteFault(Fault.NO_SAVED_MODEL, "site-output-dir is not set, so no model was kept")
+        return self.directory
+
     def keeps(self, name: str, *words: object) -> bool:
         """Whether this is what the center said under this name before in the run (clients/pledges.py).
 

@@ -5,12 +5,10 @@ from __future__ import annotations
 import zipfile
 from collections.abc import Mapping
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 from jaxtyping import Float64
 
-from clients.data import setting
 from clients.site import Site
 from consilience.durable import write_arrays
 from protocols.faults import Fault, SiteFault, usable_name
@@ -50,12 +48,7 @@ def recall_tables(site: Site, run: str, k: int) -> Tables:
     SiteFault
         ``NO_SAVED_MODEL``: there is no such file, or it holds something else. ``MALFORMED_ASK`` as `keep_tables`.
     """
-    folder = site.directory
-    if site.simulated:
-        folder = Path(setting(site.config, "from")).expanduser() / "sites" / site.name
-    if folder is None:
-        raise SiteFault(Fault.NO_SAVED_MODEL, "site-output-dir is not set, so no table was kept")
-    path = folder / _file(run)
+    path = site.earlier_files("from") / _file(run)
     try:
         with np.load(path, allow_pickle=False) as file:
             tables = {name: file[name] for name in file.files}

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from jaxtyping import Float64
 
-from clients.data import setting
 from clients.site import Site
 from protocols.faults import Fault, SiteFault, usable_name
 
@@ -195,12 +194,7 @@ def recall_file(site: Site, name: str) -> dict[str, Any]:
     SiteFault
         ``NO_SAVED_MODEL``: there is no such file, or it cannot be read. ``MALFORMED_ASK`` as `keep_file`.
     """
-    folder = site.directory
-    if site.simulated:
-        folder = Path(setting(site.config, "residual.model")).expanduser() / "sites" / site.name
-    if folder is None:
-        raise SiteFault(Fault.NO_SAVED_MODEL, "site-output-dir is not set, so no model was kept")
-    path = folder / site.of_repetition(_file(name))
+    path = site.earlier_files("residual.model") / site.of_repetition(_file(name))
     try:
         content = restore(path.read_bytes())
     except OSError as error:
