@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
@@ -26,15 +27,31 @@ def told(command: Sequence[str], limit: float) -> dict[str, Any] | str:
     """
     environment = {**os.environ, **SINGLE_THREAD}
     try:
-        done = subprocess.run(command, cwd=_ROOT, env=environment, timeout=limit, capture_output=True, text=True)
-    except subprocess.TimeoutExpired:
-        return f"did not end within {limit:g} s"
+        # A session of its own: what the process has started in turn is ended with it, and measures nobody else's time.
+        process = subprocess.Popen(
+            command,
+            cwd=_ROOT,
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
     except OSError as error:
         return f"cannot be run: {error}"
-    if done.returncode:
-        lines = done.stderr.strip().splitlines()
-        return f"ended with {done.returncode}: {lines[-1] if lines else 'no message'}"
-    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    with process:
+        try:
+            output, errors = process.communicate(timeout=limit)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            return f"did not end within {limit:g} s"
+        except BaseException:
+            os.killpg(process.pid, signal.SIGKILL)
+            raise
+    if process.returncode:
+        lines = errors.strip().splitlines()
+        return f"ended with {process.returncode}: {lines[-1] if lines else 'no message'}"
+    found: dict[str, Any] = json.loads(output.splitlines()[-1])
     return found
 
 

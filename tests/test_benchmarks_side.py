@@ -275,3 +275,12 @@ def test_numbers_are_short_and_plain() -> None:
         "",
     ]
     assert [size(each) for each in (0, 12, 12_300, 4_560_000, math.nan)] == ["0", "12 B", "12.3 kB", "4.56 MB", ""]
+
+
+def test_what_a_process_has_started_ends_with_it(tmp_path: Path) -> None:
+    started = tmp_path / "started"
+    child = f"import os, pathlib, time; pathlib.Path({str(started)!r}).write_text(str(os.getpid())); time.sleep(60)"
+    parent = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {child!r}])"
+    assert told([sys.executable, "-c", parent], 2.0) == "did not end within 2 s"
+    status = Path(f"/proc/{started.read_text()}/status")
+    assert not status.exists() or "zombie" in status.read_text()
