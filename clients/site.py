@@ -80,6 +80,19 @@ def site_name(context: Context) -> str:
     return name
 
 
+def model_file(run: str, ending: str) -> str:
+    """Where in its directory a site keeps what a run has learnt: ``models/RUN.ENDING``.
+
+    Raises
+    ------
+    SiteFault
+        ``MALFORMED_ASK``: the fusion center says which run, and its word must not lead to another folder.
+    """
+    if not usable_name(run):
+        raise SiteFault(Fault.MALFORMED_ASK, f"{run!r} is no name of a run")
+    return f"models/{run}.{ending}"
+
+
 def _partition(node_config: Mapping[str, Any]) -> tuple[int, int]:
     return int(node_config.get("partition-id", 0)), int(node_config.get("num-partitions", 1))
 

@@ -13,7 +13,7 @@ from jaxtyping import Shaped
 
 from server.meanings import direction, meaning
 from server.table_answers import label_columns, table_answer
-from server.words import count, grouped, listed, number, percent, with_error
+from server.words import counted, grouped, listed, number, percent, with_error
 
 if TYPE_CHECKING:
     from server.results import Report
@@ -215,7 +215,7 @@ def _of_no_protocol(report: Report) -> str:
     """The first metric there is, for a protocol that nobody described."""
     name = min((each for each in report.metrics if not each.endswith("_se")), default=None)
     if name is None:
-        return f"{_who(report)} completed {count(report.rounds, 'round')}; there was nothing to measure."
+        return f"{_who(report)} completed {counted(report.rounds, 'round')}; there was nothing to measure."
     told = f"{_who(report)} reached {name} = {_value(report.metrics, name)}"
     return f"{told}; published: {_value(report.published, name)}." if name in report.published else f"{told}."
 
@@ -360,7 +360,7 @@ def _chosen(report: Report) -> _Answer | None:
 
 
 def _who(report: Report) -> str:
-    sites = count(len(report.sites), "site")
+    sites = counted(len(report.sites), "site")
     if any(report.config.get(key) for key in EARLIER_KEYS):
         return f"With what an earlier run learnt, {sites}"
     return f"Together, {sites}" if len(report.sites) > 1 else sites

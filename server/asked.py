@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Shaped
 
 from server.answers import EARLIER_KEYS
-from server.words import count, listed
+from server.words import counted, listed
 
 Config = Mapping[str, Any]
 
@@ -97,7 +97,7 @@ def _went_on(key: str, path: str) -> str:
 
 def _own_data(protocol: str, config: Config, sites: int) -> str:
     """Which files, and which of their columns."""
-    whose = f"Own data of {count(sites, 'site')}"
+    whose = f"Own data of {counted(sites, 'site')}"
     if not config.get("data"):
         return f"{whose}, each with its file and columns in its own configuration."
     told = [

@@ -16,7 +16,7 @@ from server.markup import Html, bullets, document, figure, joined, named, paragr
 from server.meanings import Meaning, direction, meaning
 from server.report import aligned, metric_names
 from server.results import Report, ResultsError, load
-from server.words import count, folded, grouped, human_bytes, human_seconds, listed, number, printable
+from server.words import counted, folded, grouped, human_bytes, human_seconds, listed, number, printable
 
 __all__ = ["Run", "compare_html", "notes", "open_runs", "render_comparison"]
 
@@ -245,7 +245,7 @@ def compare_html(runs: Sequence[Run]) -> str:
         section("Settings that differ", _settings(runs)),
         section("Figures side by side", _figures(runs)),
     ]
-    title = f"{count(len(runs), 'run')} compared"
+    title = f"{counted(len(runs), 'run')} compared"
     names = listed(dict.fromkeys(run.report.scenario for run in runs))
     header = joined(
         [paragraph("Comparison of runs", "kind"), Html(f"<h1>{text(title)}</h1>\n"), paragraph(names, "question")]
@@ -271,7 +271,7 @@ def _metrics(runs: Sequence[Run]) -> Html:
     cells = []
     for name, values, marks, published in rows:
         known = meaning(name)
-        words = Html(f'<span class="wide">{named(known.words if known else "", name)}</span>')
+        words = named(known.words if known else "", name)
         told = [_marked(value, mark) for value, mark in zip(values, marks, strict=True)]
         cells.append([words, *told, *([published] if paper else []), direction(known)])
     return table("Metrics (± standard error)", header, cells) if cells else Html()

@@ -71,8 +71,8 @@ def small(value: object) -> Html:
 
 
 def named(words: object, name: str) -> Html:
-    """Plain words, and the name under which a file has it."""
-    return Html(f'{text(words)} <code class="name">{html.escape(number(name))}</code>')
+    """Plain words, and the name under which a file has it, in a wide cell."""
+    return Html(f'<span class="wide">{text(words)} <code class="name">{html.escape(number(name))}</code></span>')
 
 
 def folded_away(summary: str, content: Html) -> Html:

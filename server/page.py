@@ -31,13 +31,13 @@ from server.markup import (
 from server.meanings import MEASURES, PAYLOADS, direction, meaning
 from server.repeat import broken_over_lines
 from server.report import metric_names
-from server.words import columns, count, folded, grouped, human_bytes, human_seconds, number, percent
+from server.words import columns, counted, folded, grouped, human_bytes, human_seconds, number, percent
 
 if TYPE_CHECKING:
     from server.figures.words import Arrays
     from server.results import Report
 
-__all__ = ["difference_from", "figures_of", "report_html", "run_facts"]
+__all__ = ["report_html"]
 
 _VERDICTS = (
     (
@@ -75,7 +75,7 @@ def report_html(report: Report, figures: Mapping[str, bytes], arrays: Arrays | N
     sections = [
         section("What was asked", _asked(report)),
         section("The answer", _answer(report)),
-        section("Figures", figures_of(report, figures, arrays or {})),
+        section("Figures", _figures(report, figures, arrays or {})),
         section("Result", _results(report)),
         section("What crossed the wire", _wire(report)),
         section("Rounds", _rounds(report)),
@@ -90,7 +90,7 @@ def report_html(report: Report, figures: Mapping[str, bytes], arrays: Arrays | N
             paragraph(f"Report of a run of the protocol {report.protocol}", "kind"),
             Html(f"<h1>{text(report.scenario)}</h1>\n"),
             paragraph(question, "question") if question else Html(),
-            facts(run_facts(report)),
+            facts(_facts(report)),
         ]
     )
     footer = f"Written by consilience {report.versions.get('consilience', '')}. The files beside this page: report.json"
@@ -98,7 +98,7 @@ def report_html(report: Report, figures: Mapping[str, bytes], arrays: Arrays | N
     return document(f"{report.scenario}: a run of {report.protocol}", header, sections, footer)
 
 
-def run_facts(report: Report) -> dict[str, object]:
+def _facts(report: Report) -> dict[str, object]:
     """Size and cost of a run, in short."""
     return {
         "sites": len(report.sites),
@@ -164,7 +164,7 @@ def _verdict(verdict: str) -> Html:
     return Html(f'<span class="{kind}">{verdict}</span>') if kind else text(verdict)
 
 
-def figures_of(report: Report, figures: Mapping[str, bytes], arrays: Arrays) -> Html:
+def _figures(report: Report, figures: Mapping[str, bytes], arrays: Arrays) -> Html:
     """Every figure with its caption."""
     return joined(
         figure(image, alt_text(report, name, arrays), caption(report, name)) for name, image in figures.items()
@@ -189,8 +189,8 @@ def _results(report: Report) -> Html:
         metrics = []
         for name in names:
             known = meaning(name)
-            paper = [published.get(name, ""), difference_from(report.metrics, report.published, name)]
-            words = Html(f'<span class="wide">{named(known.words if known else "", name)}</span>')
+            paper = [published.get(name, ""), _difference_from(report.metrics, report.published, name)]
+            words = named(known.words if known else "", name)
             metrics.append([words, here.get(name, ""), *(paper if published else []), direction(known)])
         several = " of this run: means over the rows of the table" if "n_cells" in report.metrics else " of this run"
         parts.append(table(f"Metrics{several}{_with_errors(report)}", header, metrics))
@@ -201,7 +201,7 @@ def _with_errors(report: Report) -> str:
     return " (± standard error)" if any(name.endswith("_se") for name in report.metrics) else ""
 
 
-def difference_from(here: Mapping[str, float], there: Mapping[str, float], name: str) -> str:
+def _difference_from(here: Mapping[str, float], there: Mapping[str, float], name: str) -> str:
     """By how many percent a number is more or less than another of that name; empty where that says nothing."""
     if name not in here or not there.get(name, 0.0) > 0:
         return ""
@@ -217,13 +217,13 @@ def _wire(report: Report) -> Html:
     if not ledger.get("messages"):
         return paragraph("Nothing: no message was recorded.")
     total = (
-        f"{count(ledger['messages'], 'message')}: {human_bytes(ledger['bytes_to_sites'])} to the sites, "
+        f"{counted(ledger['messages'], 'message')}: {human_bytes(ledger['bytes_to_sites'])} to the sites, "
         f"{human_bytes(ledger['bytes_from_sites'])} from them. "
         "The file ledger.jsonl beside this page lists every payload, with the shape and type of each array in it."
     )
     payloads = [
         [
-            Html(f'<span class="wide">{named(PAYLOADS.get(name, ""), name)}</span>'),
+            named(PAYLOADS.get(name, ""), name),
             _DIRECTIONS.get(each["direction"], each["direction"]),
             grouped(each["messages"]),
             human_bytes(each["bytes"]),
@@ -311,7 +311,7 @@ def _of_round(name: str, value: object) -> str:
 
 def _round_summary(report: Report) -> str:
     timed = [row for row in report.convergence if isinstance(row.get("seconds"), int | float)]
-    told = f"{count(report.rounds, 'round')} in {human_seconds(report.seconds)} in all"
+    told = f"{counted(report.rounds, 'round')} in {human_seconds(report.seconds)} in all"
     if len(timed) < 2:
         return f"{told}."
     slowest = max(timed, key=lambda row: row["seconds"])

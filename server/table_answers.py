@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from server.meanings import Meaning, direction, meaning
-from server.words import count, grouped, listed, number, percent, with_error
+from server.words import counted, grouped, listed, number, percent, with_error
 
 if TYPE_CHECKING:
     from server.results import Report
@@ -65,7 +65,7 @@ def table_answer(report: Report, who: str, answers: Sequence[Told]) -> str:
     rows = _rows_with(report, metric)
     low, high = min(rows, key=lambda row: row[metric]), max(rows, key=lambda row: row[metric])
     words = f"{said.words.partition(' (')[0]} ({direction(said)})"
-    begin = f"{who} worked through {count(len(report.table), 'setting')}. {words[0].upper()}{words[1:]}:"
+    begin = f"{who} worked through {counted(len(report.table), 'setting')}. {words[0].upper()}{words[1:]}:"
     if low[metric] < high[metric]:
         lowest, highest = (f"{_called(row, labels)} ({_cell(row, metric)})" for row in (low, high))
         parts = [f"{begin} lowest with {lowest}, highest with {highest}."]

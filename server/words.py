@@ -88,9 +88,9 @@ def columns(rows: Iterable[Mapping[str, Any]]) -> list[str]:
     return list(dict.fromkeys(name for row in rows for name in row))
 
 
-def count(number: int, thing: str) -> str:
+def counted(n: float, thing: str) -> str:
     """``1 site``, ``20 sites``, ``2,000 rounds``."""
-    return f"{grouped(number)} {thing}{'' if number == 1 else 's'}"
+    return f"{n:,.0f} {thing}{'' if n == 1 else 's'}"
 
 
 def grouped(number: int) -> str:

@@ -9,9 +9,9 @@ from functools import partial
 import numpy as np
 from jaxtyping import Float64
 
-from clients.site import Site
+from clients.site import Site, model_file
 from consilience.durable import write_arrays
-from protocols.faults import Fault, SiteFault, usable_name
+from protocols.faults import Fault, SiteFault
 
 Tables = Mapping[str, Float64[np.ndarray, "k _"]]
 """By clustering, its beta."""
@@ -28,7 +28,7 @@ def keep_tables(site: Site, run: str, tables: Tables) -> None:
         If the run's name could lead elsewhere, or the file cannot be written.
     """
     if run:
-        site.write(_file(run), partial(write_arrays, arrays=tables))
+        site.write(model_file(run, "npz"), partial(write_arrays, arrays=tables))
 
 
 def recall_tables(site: Site, run: str, k: int) -> Tables:
@@ -48,7 +48,7 @@ def recall_tables(site: Site, run: str, k: int) -> Tables:
     SiteFault
         ``NO_SAVED_MODEL``: there is no such file, or it holds something else. ``MALFORMED_ASK`` as `keep_tables`.
     """
-    path = site.earlier_files("from") / _file(run)
+    path = site.earlier_files("from") / model_file(run, "npz")
     try:
         with np.load(path, allow_pickle=False) as file:
             tables = {name: file[name] for name in file.files}
@@ -63,10 +63,3 @@ def recall_tables(site: Site, run: str, k: int) -> Tables:
 def _is_table(table: np.ndarray, k: int) -> bool:
     sound = table.dtype == np.float64 and table.ndim == 2 and len(table) == k and table.shape[1] >= 1
     return sound and bool((np.isfinite(table) & (table >= 0)).all())
-
-
-def _file(run: str) -> str:
-    # The fusion center says which run: its word must not lead to another folder.
-    if not usable_name(run):
-        raise SiteFault(Fault.MALFORMED_ASK, f"{run!r} is no name of a run")
-    return f"models/{run}.npz"

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from jaxtyping import Float64
 
-from clients.site import Site
-from protocols.faults import Fault, SiteFault, usable_name
+from clients.site import Site, model_file
+from protocols.faults import Fault, SiteFault
 
 if TYPE_CHECKING:
     from sklearn.base import BaseEstimator
@@ -148,7 +148,7 @@ def recall(site: Site, run: str) -> Kept:
             reader=str(content["reader"]),
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise SiteFault(Fault.NO_SAVED_MODEL, f"{_file(run)}: holds no model of an agent") from error
+        raise SiteFault(Fault.NO_SAVED_MODEL, f"{model_file(run, 'skops')}: holds no model of an agent") from error
 
 
 def keep_file(site: Site, name: str, content: Mapping[str, Any]) -> None:
@@ -171,7 +171,7 @@ def keep_file(site: Site, name: str, content: Mapping[str, Any]) -> None:
     """
     if site.directory is None:
         return
-    path = _file(name)
+    path = model_file(name, "skops")
     try:
         data = dump(dict(content))
     except ModelFileError as error:
@@ -194,7 +194,7 @@ def recall_file(site: Site, name: str) -> dict[str, Any]:
     SiteFault
         ``NO_SAVED_MODEL``: there is no such file, or it cannot be read. ``MALFORMED_ASK`` as `keep_file`.
     """
-    path = site.earlier_files("residual.model") / site.of_repetition(_file(name))
+    path = site.earlier_files("residual.model") / site.of_repetition(model_file(name, "skops"))
     try:
         content = restore(path.read_bytes())
     except OSError as error:
@@ -204,10 +204,3 @@ def recall_file(site: Site, name: str) -> dict[str, Any]:
     if not isinstance(content, dict):
         raise SiteFault(Fault.NO_SAVED_MODEL, f"{path}: holds a {type(content).__name__}")
     return content
-
-
-def _file(name: str) -> str:
-    # The fusion center says which run: its word must not lead to another folder.
-    if not usable_name(name):
-        raise SiteFault(Fault.MALFORMED_ASK, f"{name!r} is no name of a run")
-    return f"models/{name}.skops"

@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Shaped
 
 from clients.data import DataError, Table, read_table, setting, split_patterns
-from consilience.prediction import PREDICT
+from consilience.prediction import AT_THE_CENTER, PREDICT
 from consilience.settings import to_toml
 
 GIVEN = ("id", "sensitive", "target")
@@ -98,7 +98,7 @@ def use(folder: Path, file: str, given: Mapping[str, Any], wish: Wish) -> Used:
     from server.saved import check_saved
 
     report, arrays = load(folder)
-    if report.protocol not in ("coreset", "sec"):
+    if report.protocol not in AT_THE_CENTER:
         raise UseError(_for_the_sites(folder, report.protocol, report.config))
     if report.protocol == "sec" and wish.rule:
         raise UseError(f"--rule is for results of coreset; {folder} are of sec")

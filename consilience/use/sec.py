@@ -12,12 +12,10 @@ from jaxtyping import Float64, Shaped
 from clients.data import Table, numeric, setting
 from consilience.use import Used, UseError, Wish
 from protocols.models import ModelError
+from strategies.columns import listed
 from strategies.sec import Settings
 from strategies.sec.learners import learners_of
 from strategies.sec.mixtures import by_cluster
-
-_SHOWN = 8
-"""Learners of a cluster that are named."""
 
 
 def predicted(
@@ -61,7 +59,7 @@ def predicted(
     lines = []
     for cluster, values in zip(clusters, columns.values(), strict=True):
         names = [name for name, own in zip(learners.names, members & (labels == cluster), strict=True) if own]
-        lines.append(f"cluster_{cluster}: {_named(names)}{_not_finite(values)}")
+        lines.append(f"cluster_{cluster}: {listed(names)}{_not_finite(values)}")
     return Used(columns, [*lines, *_errors(config, table, clusters, list(columns.values()))])
 
 
@@ -74,7 +72,7 @@ def _wished(folder: Path, names: Sequence[str], labels: Shaped[np.ndarray, "L"],
         raise UseError("--cluster and --learner both say whose prediction is wanted; give one")
     if wish.learner:
         if wish.learner not in names:
-            raise UseError(f"{folder}: no learner is called {wish.learner!r}; there are: {_named(names)}")
+            raise UseError(f"{folder}: no learner is called {wish.learner!r}; there are: {listed(names)}")
         cluster = int(labels[names.index(wish.learner)])
         if cluster < 0:
             raise UseError(f"{folder}: {wish.learner} belongs to no cluster")
@@ -84,11 +82,6 @@ def _wished(folder: Path, names: Sequence[str], labels: Shaped[np.ndarray, "L"],
     if not 0 <= wish.cluster < n_clusters:
         raise UseError(f"{folder}: there is no cluster {wish.cluster}; they are numbered from 0 to {n_clusters - 1}")
     return [wish.cluster]
-
-
-def _named(names: Sequence[str]) -> str:
-    rest = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return ", ".join(names[:_SHOWN]) + rest
 
 
 def _not_finite(values: Float64[np.ndarray, "n"]) -> str:

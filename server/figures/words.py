@@ -1,4 +1,4 @@
-"""What captions and alternative texts of all protocols share: what is drawn, counts, numbers that may be missing."""
+"""What captions and alternative texts of all protocols share: what is drawn, sizes, numbers that may be missing."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from jaxtyping import Shaped
+
+from server.words import counted
 
 if TYPE_CHECKING:
     from server.results import Report
@@ -34,11 +36,6 @@ def compares(report: Report) -> bool:
 def finite(value: object, unknown: float = math.nan) -> float:
     """A finite number as it is, anything else as `unknown`."""
     return float(value) if isinstance(value, int | float) and math.isfinite(value) else unknown
-
-
-def counted(n: float, thing: str, things: str = "") -> str:
-    """``1 site``, ``2,000 rows``, ``3 settings``."""
-    return f"{n:,.0f} {thing if n == 1 else things or f'{thing}s'}"
 
 
 def measured(report: Report, **sizes: str) -> str:

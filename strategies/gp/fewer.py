@@ -23,7 +23,7 @@ _NUMBERS = 8
 
 @dataclass(frozen=True, eq=False)
 class Sample:
-    """What the experts said of some of the query points: all of it would be too much to keep of every cell of a table.
+    """What the experts said of some of the query points: of all of them it would take seconds to predict again.
 
     Attributes
     ----------

@@ -9,7 +9,8 @@ import numpy as np
 from jaxtyping import Float64
 
 from server.figures.drawing import BLUE, VERMILION, explain, png, whole
-from server.figures.words import Arrays, counted, sentences, several
+from server.figures.words import Arrays, sentences, several
+from server.words import counted
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -12,7 +12,8 @@ from scipy.special import ndtr, ndtri
 
 from server.figures.drawing import BLUE, GREEN, INK, VERMILION, explain, plain, png, png_panels
 from server.figures.gp.shown import output_of, points_told, sample
-from server.figures.words import Arrays, counted, measured, sentences, several
+from server.figures.words import Arrays, measured, sentences, several
+from server.words import counted
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -12,7 +12,8 @@ from jaxtyping import Float64, Int64
 
 from server.figures.drawing import BLUE, INK, ORANGE, PALETTE, QUIET, SHAPES, component, explain, plain, png
 from server.figures.gp.shown import LINES, points_told, sample
-from server.figures.words import Arrays, counted, measured, sentences, several
+from server.figures.words import Arrays, measured, sentences, several
+from server.words import counted
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

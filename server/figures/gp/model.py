@@ -12,7 +12,8 @@ import numpy as np
 from jaxtyping import Float64
 
 from server.figures.drawing import BLUE, GREEN, PALETTE, SHAPES, explain, plain, png, png_panels, scale, whole
-from server.figures.words import Arrays, counted, measured, sentences, several
+from server.figures.words import Arrays, measured, sentences, several
+from server.words import counted
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from server.figures.drawing import BLUE, VERMILION, explain, png_panels
 from server.figures.gp.table import METRICS
-from server.figures.words import Arrays, counted, measured, sentences, several
+from server.figures.words import Arrays, measured, sentences, several
+from server.words import counted
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

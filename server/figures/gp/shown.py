@@ -8,7 +8,8 @@ import numpy as np
 from jaxtyping import Int64
 
 from server.figures.drawing import plain
-from server.figures.words import counted, several
+from server.figures.words import several
+from server.words import counted
 
 if TYPE_CHECKING:
     from server.results import Report

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from server.figures.residual.common import PANELS, REFERENCES, SUMS, TOLD
 from server.figures.residual.rows import error_of, measures, name_of, over_label
-from server.figures.words import BARS, CROSSES, Arrays, counted, measured, sentences
+from server.figures.words import BARS, CROSSES, Arrays, measured, sentences
+from server.words import counted
 
 if TYPE_CHECKING:
     from server.results import Report

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from server.figures.drawing import explain, png, scale
 from server.figures.sec.styles import COMPARED, ERROR
-from server.figures.words import BARS, Row, counted, measured, sentences, several
+from server.figures.words import BARS, Row, measured, sentences, several
+from server.words import counted
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -11,7 +11,8 @@ from jaxtyping import Bool, Float64, Int64
 from server.figures.drawing import BLUE, VERMILION, explain, plain, png, whole
 from server.figures.sec.embedding import draw_embedding, embedding_caption, embedding_told
 from server.figures.sec.styles import n_clusters, which
-from server.figures.words import Arrays, counted, finite, measured, sentences, several
+from server.figures.words import Arrays, finite, measured, sentences, several
+from server.words import counted
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
