@@ -20,9 +20,9 @@ from benchmarks.bc3e import machine
 from benchmarks.sec import timed
 from clients.data import make_table
 from clients.entities import entity_names, keyed_hashes
-from numerics.alignment import Alignment, align
-from numerics.threads import single_threaded
-from protocols.payload import encode_array
+from numerics.shared.alignment import Alignment, align
+from numerics.shared.threads import single_threaded
+from protocols.wire.payload import encode_array
 
 SECRET, SALT = bytes(range(32)), "benchmark"
 SHARE = 0.95

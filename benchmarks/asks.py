@@ -82,13 +82,13 @@ def answer(recorded: Path, folder: str, started: float) -> None:
         import clients.site
         from clients.app import app
 
-        importlib.import_module(f"clients.{protocol}")
+        importlib.import_module(f"clients.{protocol}.handlers")
     site: Any = clients.site
     for name in ("shard", "own_data"):
         setattr(site, name, watch.wrapped("shard", getattr(site, name)))
     with watch.timing("rest"):
         reply = app(message, context)
-    from protocols.message import ENVELOPE
+    from protocols.wire.message import ENVELOPE
 
     envelope: Any = reply.content[ENVELOPE]
     print(json.dumps({"spent": watch.spent, "fault": envelope["fault"]}))
@@ -104,7 +104,7 @@ def read(config: Mapping[str, Any], started: float) -> None:
         from clients.shards import shard
         from clients.site import digest_of
 
-        importlib.import_module(f"clients.{config['protocol']}")
+        importlib.import_module(f"clients.{config['protocol']}.handlers")
     with watch.timing("shard"):
         found = shard(config, 0, 1, 0, simulated=False)
     with watch.timing("rest"):
@@ -200,7 +200,7 @@ def run_settings(folder: Path, protocol: str) -> dict[str, Any]:
 
 def record(folder: Path, protocol: str, n: int) -> dict[str, Path]:
     """The asks of a run to its first party, the first of each kind, with what Flower hands over beside them."""
-    from protocols.message import read_ask
+    from protocols.wire.message import read_ask
     from server import app as server_app
     from tests import grid
 

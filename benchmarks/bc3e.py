@@ -27,10 +27,10 @@ from benchmarks.processes import memory
 from clients.dispatch import handler_of
 from clients.site import Site, site_name
 from consilience.settings import Value, declared
-from numerics.ensemble import Ensemble
-from numerics.fixed_point import MAX_BITS
-from numerics.variational import EStepSettings, add_alpha, cold_start, e_step, likelihood_table
-from protocols.message import Ask
+from numerics.bc3e.e_step import EStepSettings, add_alpha, cold_start, e_step, likelihood_table
+from numerics.bc3e.ensemble import Ensemble
+from numerics.bc3e.grid import MAX_BITS
+from protocols.wire.message import Ask
 from scenarios.bc3e import CLUSTERINGS
 from scenarios.registry import ScenarioError, find
 from strategies.bc3e import Ensemble as Learnt
@@ -81,7 +81,7 @@ def draw_beta(rng: np.random.Generator) -> Float64[np.ndarray, "k k_m"]:
 def draw_labels(
     n: int, alpha: Float64[np.ndarray, "k"], betas: Betas, rng: np.random.Generator
 ) -> dict[str, Int64[np.ndarray, "n"]]:
-    """Labels drawn from the model (Acharya et al. 2011, II-A); ``int64``, as `clients.labels` makes them."""
+    """Labels drawn from the model (Acharya et al. 2011, II-A); ``int64``, as `clients.bc3e.labels` makes them."""
 
     def draw(cumulated: Float64[np.ndarray, "n j"]) -> Int64[np.ndarray, "n"]:
         above = (rng.random((n, 1)) > cumulated).sum(axis=1)

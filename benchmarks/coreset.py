@@ -36,13 +36,13 @@ from benchmarks.coreset_peers import (
     summarised_clustered,
 )
 from benchmarks.processes import load
-from numerics.distances import squared_distances
-from numerics.fairness.assignment import Assignment, fair_assignment
-from numerics.fairness.bounds import Bounds
-from numerics.fairness.clustering import plain_clustering
-from numerics.fairness.seeding import TOLERANCE, lloyd, plus_plus
-from numerics.threads import single_threaded
-from scenarios.coreset.drawn import Planted
+from numerics.coreset.fairness.assignment import Assignment, fair_assignment
+from numerics.coreset.fairness.bounds import Bounds
+from numerics.coreset.fairness.clustering import plain_clustering
+from numerics.coreset.fairness.seeding import TOLERANCE, lloyd, plus_plus
+from numerics.shared.distances import squared_distances
+from numerics.shared.threads import single_threaded
+from scenarios.coreset.synthetic import Planted
 
 PARTS = ("pass", "peers", "seeds", "assignment", "run", "with", "growth")
 SEEDS_ROWS, SEEDS_K, SEEDS_SIZE = 4520, 5, 1000

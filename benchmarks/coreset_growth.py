@@ -20,9 +20,9 @@ from flwr.app import Message
 from benchmarks.coreset_peers import EQUAL, Centers, Colours, Rows, people
 from benchmarks.processes import load
 from numerics.coreset import summarise
-from numerics.fairness.clustering import fair_clustering
-from numerics.fairness.distribute import Shares, distribute
-from numerics.points import Points
+from numerics.coreset.fairness.apportionment import Shares, distribute
+from numerics.coreset.fairness.clustering import fair_clustering
+from numerics.coreset.points import Points
 from server.results import load as load_results
 from tests.grid import config, run
 

@@ -19,7 +19,7 @@ import numpy as np
 from jaxtyping import Float64
 
 from benchmarks.processes import load, memory, told
-from numerics.points import BLOCK_ROWS, Block, Points
+from numerics.coreset.points import BLOCK_ROWS, Block, Points
 
 DIMENSION, COLOURS, PLANTED = 10, 2, 20
 SIZE = 4000
@@ -64,7 +64,7 @@ class Pass:
 
 def write_rows(path: Path, n_rows: int) -> None:
     """Rows of coreset-synthetic, one after the other: 20 clusters in 10 columns, colours in turn."""
-    from scenarios.coreset.drawn import Planted
+    from scenarios.coreset.synthetic import Planted
 
     with path.open("wb") as file:
         for _, x in Planted(n_rows, DIMENSION, COLOURS, PLANTED, 0).streams(range(n_rows)):

@@ -16,12 +16,12 @@ from jaxtyping import Float64, Int64
 from benchmarks.processes import load, told
 from consilience.settings import declared
 from numerics.coreset import Coreset, summarise
-from numerics.distances import squared_distances
-from numerics.fairness.assignment import fair_assignment
-from numerics.fairness.bounds import Bounds
-from numerics.fairness.clustering import fair_clustering
-from numerics.points import Points
-from scenarios.coreset.measured import WORLDS, chosen
+from numerics.coreset.fairness.assignment import fair_assignment
+from numerics.coreset.fairness.bounds import Bounds
+from numerics.coreset.fairness.clustering import fair_clustering
+from numerics.coreset.points import Points
+from numerics.shared.distances import squared_distances
+from scenarios.coreset.real_data import WORLDS, chosen
 from scenarios.registry import ScenarioError
 
 RIVAL = Path(__file__).with_name("coreset_rival.py")

@@ -24,7 +24,7 @@ from benchmarks.gp_peers import PEERS, bytes_held
 from benchmarks.gp_ways import OURS, Found, World
 from benchmarks.processes import load, told
 from numerics.gp.rules import Fused, Predictions, aggregate
-from numerics.threads import single_threaded
+from numerics.shared.threads import single_threaded
 
 PARTS = ("peers", "center")
 WAYS = (next(iter(OURS)), *PEERS)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from benchmarks.driver import Driven, Round, Settings, Spent, drive, sites_of, strategy_of
-from protocols.gp import Predict
+from protocols.gp.payloads import Predict
 
 __all__ = ["learn", "sites_of", "spent"]
 

@@ -21,7 +21,7 @@ from benchmarks.growth_worlds import WORLDS
 from benchmarks.side import PROTOCOLS
 from benchmarks.side.measure import memory_above, settle_memory
 from benchmarks.side.ours import played
-from numerics.threads import single_threaded
+from numerics.shared.threads import single_threaded
 
 SITES, ROWS = (2, 5, 10, 20, 50, 100, 200), (1_000, 10_000, 100_000, 1_000_000)
 QUICK_SITES, QUICK_ROWS = (2, 5, 10), (500, 1_000, 2_000)

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from benchmarks.side.made import CLUSTER_COLUMNS, SURFACE_INPUTS, coloured, neighbours, stream, surface
-from numerics.columns import Columns, Outcomes
-from numerics.ensemble import Ensemble
-from numerics.rows import Rows
+from numerics.bc3e.ensemble import Ensemble
+from numerics.residual.columns import Columns, Outcomes
+from numerics.shared.rows import Rows
 
 _CLASSES, _CLASSIFIERS, _CLUSTERINGS, _CLUSTERS = 3, 3, 3, 9
 _ERROR = 0.3

@@ -23,8 +23,8 @@ from jaxtyping import Float64
 
 from clients.dispatch import answers, handle
 from clients.site import Site
-from protocols.message import ENVELOPE
-from protocols.payload import Payload
+from protocols.wire.message import ENVELOPE
+from protocols.wire.payload import Payload
 from strategies.checkpoint import Checkpoint
 from strategies.conversation import Answers, Broadcast, Conversation
 from strategies.fusion import FusionStrategy, connected_nodes

@@ -22,10 +22,10 @@ from jaxtyping import Float64, Int64
 
 from benchmarks.bc3e import machine
 from benchmarks.residual_learning import measure_accuracy, measure_bar, measure_idle, measure_rounds
-from numerics.residual.plan import Plan
 from numerics.residual.rules import Rules
-from numerics.threads import single_threaded
-from protocols.residual import Fit, Fitted
+from numerics.shared.threads import single_threaded
+from protocols.residual.payloads import Fit, Fitted
+from protocols.residual.plan import Plan
 from server.results import load
 from tests.grid import config, run
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.bc3e import machine
-from consilience.launch import CONNECTION, environment, own_superlink
+from consilience.flower_run import CONNECTION, environment, own_superlink
 from consilience.settings import stage_app, to_toml
 
 Timed = dict[str, list[tuple[float, float]]]

@@ -22,12 +22,12 @@ from sklearn.metrics import adjusted_rand_score, mean_squared_error
 
 from benchmarks.bc3e import machine
 from clients.regressors import parse_candidates
-from clients.selection import forget_fits, select
+from clients.sec.selection import forget_fits, select
 from consilience.settings import declared
-from numerics.meta_clustering import choose_landmarks, cluster, complete, dissimilarity, same_partition, similarity
-from numerics.mixture import mean_squared_errors
-from numerics.predictors import Predictors
-from numerics.threads import single_threaded
+from numerics.sec import choose_landmarks, cluster, complete, dissimilarity, same_partition, similarity
+from numerics.sec.mixture import mean_squared_errors
+from numerics.sec.predictors import Predictors
+from numerics.shared.threads import single_threaded
 from scenarios.sources import find_grid, read_grid
 
 MIXES = ("rf lr", "rf", "lr")
@@ -79,7 +79,7 @@ def prepared_by_each(models: Sequence[BaseEstimator], held: Sequence[Shard]) -> 
 
 
 def prepared_once(models: Sequence[BaseEstimator], held: Sequence[Shard]) -> Losses:
-    """The models are prepared once for all learners of a process, as `numerics.predictors.prepared` does."""
+    """The models are prepared once for all learners of a process, as `numerics.sec.predictors.prepared` does."""
     predictors = Predictors(models)
     return np.array([mean_squared_errors(predictors.predict(x), y) for x, y in held])
 

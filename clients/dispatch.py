@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from flwr.app import Context, Message, RecordDict
 
-from protocols.faults import Fault, SiteFault
-from protocols.message import Answer, Ask, Parcel, encoded_bytes, read_ask, write_answer
-from protocols.payload import Payload, PayloadError
+from protocols.wire.faults import Fault, SiteFault
+from protocols.wire.message import Answer, Ask, Parcel, encoded_bytes, read_ask, write_answer
+from protocols.wire.payload import Payload, PayloadError
 
 if TYPE_CHECKING:
     from clients.site import Site
@@ -43,7 +43,7 @@ def answers(ask: type[AskType]) -> Callable[[Callable[[AskType, Site], Payload]]
 
 def handler_of(ask: type[Payload]) -> Handler:
     """The handler of an ask; its protocol's client module is imported first."""
-    importlib.import_module(f"clients.{ask.title().partition('.')[0]}")
+    importlib.import_module(f"clients.{ask.title().partition('.')[0]}.handlers")
     if ask not in _HANDLERS:
         raise SiteFault(Fault.UNKNOWN_ASK, f"no handler answers {ask.title()}")
     return _HANDLERS[ask]
@@ -61,7 +61,7 @@ def _answered(message: Message, context: Context, alone: ExitStack) -> RecordDic
     ask: Ask | None = None
     site: Site | None = None
     try:
-        from clients.pledges import one_at_a_time
+        from clients.commitments import one_at_a_time
         from clients.prediction import as_it_is_asked, as_it_learnt
         from clients.site import Site, ledger_of, own_directory, private_files, site_name
 

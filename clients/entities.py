@@ -17,7 +17,7 @@ import numpy as np
 from jaxtyping import Bool, Shaped, UInt8, UInt64
 
 from clients.data import DataError, Table, cell_name, setting
-from protocols.faults import Fault, SiteFault
+from protocols.wire.faults import Fault, SiteFault
 
 KEY_FILE = "align-key-file"
 """The configuration's key for the file that holds the sites' secret."""

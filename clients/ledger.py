@@ -1,6 +1,7 @@
 """A site's own ledger: a line for everything that leaves, on its own disk before it leaves.
 
-The fusion center keeps a ledger too, written by the same function from the same records (protocols/message.py), so the
+The fusion center keeps a ledger too, written by the same function from the same records (protocols/wire/message.py),
+so the
 two of a run can be compared (``consilience ledger``). Here run, session and time stand beside what both of them say.
 """
 
@@ -15,9 +16,9 @@ from pathlib import Path
 
 from flwr.app import RecordDict
 
-from consilience.durable import encoded, lock
-from protocols.faults import Fault, SiteFault
-from protocols.message import Parcel, ledger_lines
+from common.files import encoded, lock
+from protocols.wire.faults import Fault, SiteFault
+from protocols.wire.message import Parcel, ledger_lines
 
 NAME = "ledger.jsonl"
 """Of the file in the site's own directory."""

@@ -17,8 +17,8 @@ from typing import cast
 import numpy as np
 from flwr.app import ArrayRecord, ConfigRecord, RecordDict
 
-from protocols.faults import Fault, SiteFault
-from protocols.payload import decode_array, encode_array
+from protocols.wire.faults import Fault, SiteFault
+from protocols.wire.payload import decode_array, encode_array
 
 logger = logging.getLogger("flwr")
 

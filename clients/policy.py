@@ -13,11 +13,11 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Self
 
-from clients.pledges import Pledges
+from clients.commitments import Pledges
 from protocols import PROTOCOLS, SHARED
-from protocols.faults import Fault, SiteFault
-from protocols.message import Parcel
-from protocols.payload import Payload
+from protocols.wire.faults import Fault, SiteFault
+from protocols.wire.message import Parcel
+from protocols.wire.payload import Payload
 
 logger = logging.getLogger("flwr")
 

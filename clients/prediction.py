@@ -11,8 +11,8 @@ from flwr.app import Context
 from clients.shards import is_simulated
 from consilience.prediction import PREDICT, PredictionError, at_real_site, resolved
 from protocols import PROTOCOLS
-from protocols.faults import Fault, SiteFault
-from protocols.message import Ask
+from protocols.wire.faults import Fault, SiteFault
+from protocols.wire.message import Ask
 
 logger = logging.getLogger("flwr")
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from jaxtyping import Float64
 
-from numerics.threads import single_threaded
+from numerics.shared.threads import single_threaded
 
 if TYPE_CHECKING:  # scikit-learn takes a second to import, and many asks need names of methods only
     from sklearn.base import BaseEstimator
@@ -334,7 +334,7 @@ def fit(
     from sklearn.model_selection import KFold
     from sklearn.neighbors import KNeighborsRegressor
 
-    from numerics.predictors import as_linear
+    from numerics.sec.predictors import as_linear
 
     if np.ptp(y) == 0:
         return constant(float(y[0]), x.shape[1])

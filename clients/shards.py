@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from clients.data.cache import Heard, ShardCache, forget_shards
-from protocols.faults import Fault, SiteFault
+from protocols.wire.faults import Fault, SiteFault
 
 if TYPE_CHECKING:
     from clients.data import DataError
@@ -150,7 +150,7 @@ def _cache(config: Mapping[str, Any]) -> ShardCache | None:
 def _read_shard(config: Mapping[str, Any]) -> Any:
     from clients.data import load
 
-    client = importlib.import_module(f"clients.{config['protocol']}")
+    client = importlib.import_module(f"clients.{config['protocol']}.handlers")
     if hasattr(client, "open_shard"):  # it reads its data itself, which need not fit in memory
         return client.open_shard(config)
     return client.own_shard(load(config), config)
@@ -171,7 +171,7 @@ def _scenario_shard(settings: tuple[tuple[str, Any], ...], partition: int, parti
 def cell_settings(config: Mapping[str, Any], lane: str) -> Mapping[str, Any]:
     """What a lane's cell of a scenario's table sets otherwise than the run configuration; empty where there is none.
 
-    The lane of cell c in repetition r is ``r.c`` (strategies/table.py).
+    The lane of cell c in repetition r is ``r.c`` (strategies/cells.py).
     """
     cells = () if config.get("protocol") else _cells(_of_all_sites(config))
     if not cells:

@@ -14,16 +14,16 @@ from typing import Any
 import numpy as np
 from flwr.app import Context
 
+from clients.commitments import Pledges
+from clients.keys import Secrets, turns_in
 from clients.ledger import Ledger
 from clients.memory import Arrays, Memory, MemoryStore
-from clients.pledges import Pledges
 from clients.policy import FEWEST_ROWS, Policy, policy_of
-from clients.secrets import Secrets, turns_in
 from clients.shards import cell_settings, is_simulated, own_data, party_name, shard
-from consilience.durable import replacing
+from common.files import replacing
 from consilience.prediction import PREDICT
-from protocols.faults import Fault, SiteFault, usable_name
-from protocols.message import Ask
+from protocols.wire.faults import Fault, SiteFault, usable_name
+from protocols.wire.message import Ask
 
 _OF_THE_SITE = {
     *(
@@ -297,7 +297,7 @@ class Site:
         return self.directory
 
     def keeps(self, name: str, *words: object) -> bool:
-        """Whether this is what the center said under this name before in the run (clients/pledges.py).
+        """Whether this is what the center said under this name before in the run (clients/commitments.py).
 
         The memory would not do: it is the session's, which the center names, and is lost where the site is asked
         everything again. A simulated site holds nobody to anything.

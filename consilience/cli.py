@@ -14,12 +14,13 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from consilience import __version__, launch, progress
-from consilience.plan import Plan, federated_plan, make_plan
+from consilience import __version__, progress
+from consilience import flower_run as launch
+from consilience.run_request import Plan, federated_plan, make_plan
 from consilience.settings import SettingError, Value, declared, parse, to_toml
 
 if TYPE_CHECKING:
-    from consilience.up import Federation, Party
+    from consilience.local_federation import Federation, Party
 
 _USAGE = 2
 _DAY = 86_400.0
@@ -194,7 +195,7 @@ def up(
 ) -> None:
     """Start a SuperLink and a SuperNode for every site's file on this machine; Ctrl-C ends them all."""
     from consilience.certificates import CertificateError
-    from consilience.up import federation, make_parties
+    from consilience.local_federation import federation, make_parties
     from protocols import PROTOCOLS
 
     try:
@@ -288,7 +289,7 @@ def check(
     except (ConfigError, SettingError) as error:
         _fail(str(error), _USAGE)
     try:
-        client = importlib.import_module(f"clients.{protocol}")
+        client = importlib.import_module(f"clients.{protocol}.handlers")
         # One that opens its shard reads its data itself, as `clients.shards` knows too.
         given_data = () if hasattr(client, "open_shard") else (load(config),)
         lines = client.check_lines(*given_data, config)
@@ -305,7 +306,7 @@ def check(
 def _policy_lines(file: Path, protocol: str, shard: Any, config: Mapping[str, Any]) -> list[str]:
     """What the policy refuses of the protocol; `shard`: the party's own, None where it is read in blocks."""
     from clients.policy import Policy, PolicyError, check_lines
-    from protocols.message import asks_of
+    from protocols.wire.message import asks_of
 
     try:
         n_rows = None if shard is None else shard.n
@@ -322,7 +323,7 @@ def compare_ledgers(
     ],
 ) -> None:
     """Say whether the fusion center's ledger of a run and those of sites agree, and what differs."""
-    from consilience.ledgers import LedgerError, compare_all
+    from consilience.ledger_comparison import LedgerError, compare_all
 
     try:
         lines, agree = compare_all(results_dir.expanduser(), [path.expanduser() for path in site_ledgers])
@@ -348,8 +349,8 @@ def predict(
 ) -> None:
     """Predict new rows by what the fusion center holds of a run; of other protocols say what to type instead."""
     from clients.data import DataError
-    from consilience.durable import encoded, replacing
-    from consilience.use import GIVEN, UseError, Wish, use
+    from common.files import encoded, replacing
+    from consilience.predict import GIVEN, UseError, Wish, use
     from server.results import ResultsError
 
     if output.expanduser().resolve() == Path(file).expanduser().resolve():
@@ -397,8 +398,8 @@ def compare_runs(
     ),
 ) -> None:
     """Put several runs side by side: a table here, and one page with their answers, metrics, cost and figures."""
-    from consilience.durable import encoded, replacing, write_file
-    from server.compare import compare_html, open_runs, render_comparison
+    from common.files import encoded, replacing, write_file
+    from server.report.compare import compare_html, open_runs, render_comparison
     from server.results import ResultsError
 
     try:

@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
-from consilience.launch import message, round_of
+from consilience.flower_run import message, round_of
 
 Show = Callable[[str], None]
 

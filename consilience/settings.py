@@ -14,7 +14,7 @@ from typing import Any
 Value = bool | int | float | str
 """What a key of Flower's run configuration may hold."""
 
-PACKAGES = ("clients", "consilience", "numerics", "protocols", "scenarios", "server", "strategies")
+PACKAGES = ("clients", "common", "consilience", "numerics", "protocols", "scenarios", "server", "strategies")
 """The packages that make up the app, in a checkout and in site-packages alike."""
 
 _KINDS = {bool: "true or false", int: "a whole number", float: "a finite number", str: "text"}

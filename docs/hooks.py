@@ -1,6 +1,7 @@
 """Makes the site of what GitHub shows: the same links, the same anchors, and the repository's own files as pages.
 
-A page of `docs/` links to `../README.md` or `../protocols/gp.py`, which GitHub follows and a site has no place for.
+A page of `docs/` links to `../README.md` or `../protocols/gp/payloads.py`, which GitHub follows and a site has no
+place for.
 What is linked to so becomes a page of the site: Markdown as it is, code as a listing, a folder as that of its files.
 """
 

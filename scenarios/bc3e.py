@@ -38,8 +38,8 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
-from numerics.ensemble import Ensemble
-from numerics.threads import single_threaded
+from numerics.bc3e.ensemble import Ensemble
+from numerics.shared.threads import single_threaded
 from scenarios import sources
 from scenarios.registry import Config, Scenario, ScenarioError, register
 from scenarios.split import split_arbitrary, split_columns, split_rows

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from numerics.columns import Outcomes
-from numerics.measurements import Queries
+from numerics.gp.measurements import Queries
+from numerics.residual.columns import Outcomes
 from protocols import PROTOCOLS
 
 Config = Mapping[str, bool | int | float | str]

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 from jaxtyping import Bool, Int64, Shaped
 
-from numerics.ensemble import Ensemble, Labels, present
+from numerics.bc3e.ensemble import Ensemble, Labels, present
 from scenarios.registry import ScenarioError
 
 PRIVATE_SHARE = 0.6

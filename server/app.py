@@ -20,23 +20,23 @@ from clients.shards import party_name
 from clients.site import results_name
 from consilience.prediction import PredictionError, resolved
 from consilience.settings import declared
-from numerics.columns import Outcomes
-from numerics.measurements import Queries
+from numerics.gp.measurements import Queries
+from numerics.residual.columns import Outcomes
 from scenarios.registry import Cell, Scenario, ScenarioError, chosen_cells, find
-from server.answers import differences
-from server.asked import asked as what_was_asked
 from server.config import Config, ConfigError, check_sums, checked
-from server.earlier import classes_to_tell, clustering_to_join, ensemble_to_use, experts_to_ask
 from server.evaluation import Evaluation, evaluate
 from server.figures import figures
-from server.repeat import consilience_command, flwr_command
-from server.report import ledger_summary
+from server.report.commands import consilience_command, flwr_command
+from server.report.headline import differences
+from server.report.overview import asked as what_was_asked
+from server.report.previous_run import classes_to_tell, clustering_to_join, ensemble_to_use, experts_to_ask
+from server.report.summary import ledger_summary
 from server.results import Report, ResultsDirectory, ResultsError
 from server.versions import versions
+from strategies.cells import Table
 from strategies.checkpoint import Checkpoint, CheckpointError
 from strategies.fusion import MEGABYTE, FusionResult, FusionStrategy, Reference, connected_nodes
-from strategies.roster import FusionError
-from strategies.table import Table
+from strategies.node_registry import FusionError
 
 logger = logging.getLogger("flwr")
 

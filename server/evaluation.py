@@ -10,8 +10,8 @@ import numpy as np
 from jaxtyping import Float64
 
 from scenarios.registry import Cell, Config, Scenario, chosen_cells
+from strategies.cells import Table
 from strategies.fusion import FusionStrategy
-from strategies.table import Table
 
 Values = dict[str, Float64[np.ndarray, "repetitions"]]
 Lines = Sequence[Mapping[str, Any]]

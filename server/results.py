@@ -22,9 +22,9 @@ from typing import Any
 import numpy as np
 from jaxtyping import Shaped
 
-from consilience.durable import encoded, sync_directory, write_arrays, write_file
-from server.page import report_html
-from server.report import render_table
+from common.files import encoded, sync_directory, write_arrays, write_file
+from server.report.html import report_html
+from server.report.summary import render_table
 
 __all__ = ["Report", "ResultsDirectory", "ResultsError", "load", "render_table"]
 
@@ -63,7 +63,7 @@ class Report:
     table : list of dict
         Rows of the result table, where a scenario has one.
     ledger : dict
-        What crossed the wire, as `server.report.ledger_summary` sums it up.
+        What crossed the wire, as `server.report.summary.ledger_summary` sums it up.
     versions : dict
         Version by package.
     missing : dict
@@ -83,7 +83,7 @@ class Report:
         ``earlier`` (the run it goes on from); what does not apply is absent.
     differences : dict
         By metric that the answer's number is held against, ``difference``, ``relative`` and their standard errors
-        (`server.answers.differences`); empty with one repetition.
+        (`server.report.headline.differences`); empty with one repetition.
     shorthand : str
         The same command as `command` as ``consilience`` takes it; empty where real sites took part.
     """

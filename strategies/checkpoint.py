@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from flwr.app import Array, ArrayRecord, ConfigRecord, MetricRecord, RecordDict
 
-from consilience.durable import replacing, write_arrays, write_file
+from common.files import replacing, write_arrays, write_file
 
 _RUN = "run.json"
 

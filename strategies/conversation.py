@@ -10,8 +10,8 @@ from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar, cast
 
-from protocols.message import Parcel
-from protocols.payload import Payload
+from protocols.wire.message import Parcel
+from protocols.wire.payload import Payload
 
 Result = TypeVar("Result")
 Asks = Payload | tuple[Payload, ...]
@@ -31,8 +31,8 @@ class Broadcast:
     ask : Payload or tuple of Payload
         What to ask; a tuple is answered by a tuple.
     check : Callable
-        ``check(site, answer)`` raises `protocols.payload.PayloadError` for an answer that does not fit; the site then
-        counts as failed in this round.
+        ``check(site, answer)`` raises `protocols.wire.payload.PayloadError` for an answer that does not fit; the site
+        then counts as failed in this round.
     measure : Mapping[str, float]
         The strategy's own measure of how far it is, for the progress line (of the round before); of several
         conversations in one round the first's is shown.

@@ -13,10 +13,9 @@ from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDic
 from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Strategy
 
-from protocols.faults import describe, usable_name
-from protocols.message import Ask, Parcel, encoded_bytes, read_answer, write_ask
-from protocols.payload import PayloadError
-from strategies.books import Books, Sent
+from protocols.wire.faults import describe, usable_name
+from protocols.wire.message import Ask, Parcel, encoded_bytes, read_answer, write_ask
+from protocols.wire.payload import PayloadError
 from strategies.checkpoint import Checkpoint, SavedRound
 from strategies.conversation import (
     Broadcast,
@@ -30,9 +29,10 @@ from strategies.conversation import (
     sort_answers,
     together,
 )
-from strategies.history import Histories, forgetful_site
+from strategies.node_registry import FusionError, Roster
+from strategies.recorder import Books, Sent
+from strategies.replay import Histories, forgetful_site
 from strategies.result import FusionResult, Reference
-from strategies.roster import FusionError, Roster
 
 __all__ = ["FusionResult", "FusionStrategy", "Reference", "connected_nodes"]
 
@@ -131,7 +131,7 @@ class FusionStrategy(Strategy):
         ----------
         lines : Sequence of Mapping
             The repetition's lines of the ledger, of every inner lane too and in the order of the rounds, as
-            `protocols.message.ledger_lines` writes them. Envelopes belong to no repetition and are not among them.
+            `protocols.wire.message.ledger_lines` writes them. Envelopes belong to no repetition and are not among them.
         """
         return {}
 

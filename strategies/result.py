@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from flwr.serverapp.strategy import Result
 
-from numerics.columns import Outcomes
-from numerics.measurements import Queries
+from numerics.gp.measurements import Queries
+from numerics.residual.columns import Outcomes
 
 
 @dataclass

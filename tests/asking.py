@@ -9,8 +9,8 @@ from flwr.app import Context, Message, RecordDict
 from flwr.supercore.task_identity import TaskIdentity
 
 from clients.dispatch import handle
-from protocols.message import Answer, Ask, Parcel, read_answer, write_ask
-from protocols.payload import Payload
+from protocols.wire.message import Answer, Ask, Parcel, read_answer, write_ask
+from protocols.wire.payload import Payload
 from tests.grid import over_the_wire
 
 NODE = 5

@@ -23,9 +23,9 @@ from flwr.app import Array, Context, Error, Message, RecordDict
 
 import clients.dispatch
 import strategies.fusion
-from protocols.faults import Fault
-from protocols.message import ENVELOPE, Answer, encoded_bytes, find, write_answer
-from protocols.payload import RAW, FieldSpec, Payload, decode_array, encode_array, specs
+from protocols.wire.faults import Fault
+from protocols.wire.message import ENVELOPE, Answer, encoded_bytes, find, write_answer
+from protocols.wire.payload import RAW, FieldSpec, Payload, decode_array, encode_array, specs
 from server import app as server_app
 from server.results import Report, load
 from tests.grid import InProcessGrid, Tamper, simulated

@@ -12,10 +12,10 @@ import pandas as pd
 import pytest
 from flwr.app import RecordDict
 
-from numerics.ensemble import Ensemble
-from protocols import sec
-from protocols.message import ENVELOPE
-from protocols.payload import Payload
+from numerics.bc3e.ensemble import Ensemble
+from protocols.sec.payloads import payloads as sec
+from protocols.wire.message import ENVELOPE
+from protocols.wire.payload import Payload
 from server.results import Report
 from tests import reference_bc3e, reference_coreset, reference_gp, reference_residual, reference_sec
 from tests.fault_worlds import CUSTOMERS, LABS, World

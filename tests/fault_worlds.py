@@ -10,8 +10,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from protocols import bc3e, coreset, gp, residual, sec
-from protocols.payload import Payload
+from protocols.bc3e.payloads import payloads as bc3e
+from protocols.coreset.payloads import payloads as coreset
+from protocols.gp.payloads import payloads as gp
+from protocols.residual.payloads import payloads as residual
+from protocols.sec.payloads import payloads as sec
+from protocols.wire.payload import Payload
 from tests import learners, parties_coreset, parties_gp, parties_residual
 from tests.grid import config
 

@@ -22,10 +22,10 @@ import pytest
 from flwr.app import Context, Error, Message, RecordDict
 
 import clients.dispatch
-from protocols.bc3e import Tally
-from protocols.message import ENVELOPE, Answer, Parcel, write_answer
-from protocols.payload import Payload, encode_array
-from protocols.sec import Losses
+from protocols.bc3e.payloads import Tally
+from protocols.sec.payloads import Losses
+from protocols.wire.message import ENVELOPE, Answer, Parcel, write_answer
+from protocols.wire.payload import Payload, encode_array
 from tests.contract import CANARY, Wire, parcels_of, with_content
 from tests.payloads import example
 

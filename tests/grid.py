@@ -19,7 +19,7 @@ from consilience.settings import declared
 from protocols import PROTOCOLS
 from scenarios.registry import scenarios
 from server import app as server_app
-from server.meanings import meaning
+from server.report.glossary import meaning
 from server.results import Report, load
 
 Tamper = Callable[[int, int, Message], Message | None]
@@ -139,7 +139,7 @@ def run(
     context = Context(run_id, 0, {}, RecordDict(), run_config)
     path = server_app.run(grid, context)
     report, _ = load(path)
-    assert not (unknown := undescribed(report)), f"server/meanings.py has no words for {unknown}"
+    assert not (unknown := undescribed(report)), f"server/report/glossary.py has no words for {unknown}"
     assert server_app.NO_FIGURES not in report.notes
     return path, grid
 

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from flwr.app import Message
 
-from protocols.payload import encode_array
+from protocols.wire.payload import encode_array
 from tests.grid import Tamper, config
 
 SLOPES = np.array([[1.0, 2.0, -1.0], [-2.0, 0.5, 1.0]])

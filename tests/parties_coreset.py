@@ -15,10 +15,10 @@ from flwr.app import ConfigRecord, Context, Message, RecordDict
 
 from clients.dispatch import handler_of
 from clients.site import Site
-from protocols.coreset import Summarise
-from protocols.faults import Fault, SiteFault
-from protocols.message import Answer, Ask, Parcel, write_answer
-from protocols.payload import Payload, decode
+from protocols.coreset.payloads import Summarise
+from protocols.wire.faults import Fault, SiteFault
+from protocols.wire.message import Answer, Ask, Parcel, write_answer
+from protocols.wire.payload import Payload, decode
 from server.results import Report, load
 from tests.contract import Nodes, parcels_of, run
 from tests.grid import Tamper, config

@@ -15,10 +15,10 @@ from flwr.app import ConfigRecord, Context, Message, RecordDict
 
 from clients.dispatch import handler_of
 from clients.site import Site
-from protocols.faults import Fault, SiteFault
-from protocols.gp import Agreed, Survey
-from protocols.message import ENVELOPE, Answer, Ask, Parcel, write_answer
-from protocols.payload import Payload, decode
+from protocols.gp.payloads import Agreed, Survey
+from protocols.wire.faults import Fault, SiteFault
+from protocols.wire.message import ENVELOPE, Answer, Ask, Parcel, write_answer
+from protocols.wire.payload import Payload, decode
 from server.results import Report, load
 from tests import reference_gp as reference
 from tests.contract import Nodes, make_grid, parcels_of, run_over

@@ -13,14 +13,14 @@ import pytest
 from flwr.app import Context, RecordDict
 
 import clients.dispatch
-import clients.gp
+import clients.gp.handlers
 from clients.dispatch import handler_of
 from clients.site import Site
-from protocols.faults import SiteFault
-from protocols.gp import Slope, Train
-from protocols.masks import Hide
-from protocols.message import Ask, Parcel
-from protocols.payload import Payload, PayloadError, check
+from protocols.gp.payloads import Slope, Train
+from protocols.secure_aggregation.payloads import Hide
+from protocols.wire.faults import SiteFault
+from protocols.wire.message import Ask, Parcel
+from protocols.wire.payload import Payload, PayloadError, check
 from strategies.conversation import Conversation, Tell
 
 W = 5

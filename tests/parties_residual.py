@@ -14,10 +14,10 @@ from flwr.app import Context, RecordDict
 
 from clients.dispatch import handler_of
 from clients.site import Site
-from protocols.faults import Fault, SiteFault
-from protocols.message import Ask, Parcel
-from protocols.payload import Payload
-from protocols.residual import Enrol, Order
+from protocols.residual.payloads import Enrol, Order
+from protocols.wire.faults import Fault, SiteFault
+from protocols.wire.message import Ask, Parcel
+from protocols.wire.payload import Payload
 from server.results import Report, load
 from tests.contract import Nodes, run
 from tests.grid import config

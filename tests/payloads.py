@@ -15,20 +15,22 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 import protocols
-from protocols.payload import FieldSpec, Payload, specs
+from protocols.wire.payload import FieldSpec, Payload, specs
 
 CANARY_NUMBER = 98765
 CANARY_TEXT = "canary"
 
 
 def _discover() -> list[type[Payload]]:
-    modules = [importlib.import_module(f"protocols.{found.name}") for found in pkgutil.iter_modules(protocols.__path__)]
-    return [
-        value
+    names = [found.name for found in pkgutil.walk_packages(protocols.__path__, "protocols.")]
+    modules = [importlib.import_module(name) for name in names if name.endswith("payloads")]
+    found = {
+        value: None
         for module in modules
         for value in vars(module).values()
         if isinstance(value, type) and dataclasses.is_dataclass(value) and issubclass(value, Payload)
-    ]
+    }
+    return list(found)
 
 
 CLASSES = _discover()

@@ -23,7 +23,7 @@ from jaxtyping import Float64
 from scipy.optimize import minimize
 from scipy.special import gammaln, psi
 
-from numerics.ensemble import Ensemble, Labels
+from numerics.bc3e.ensemble import Ensemble, Labels
 
 Alpha = Float64[np.ndarray, "k"]
 Beta = Float64[np.ndarray, "k k_m"]

@@ -1,4 +1,4 @@
-"""Fair clustering in one place, as plain as possible: what `numerics.fairness` and whole runs are held against.
+"""Fair clustering in one place, as plain as possible: what `numerics.coreset.fairness` and whole runs are held against.
 
 Written from Schmidt, Schwiegelshohn and Sohler and from Bera et al. (2019): the whole linear program of a fair
 assignment, the bipartite matching of Algorithm 8, Definition 4's cost for any colour constraint, and all clusterings

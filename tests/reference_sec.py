@@ -1,4 +1,4 @@
-"""SEC's clustering in one place, as plain as possible: what `numerics.meta_clustering` is held against.
+"""SEC's clustering in one place, as plain as possible: what `numerics.sec` is held against.
 
 Written from Ye, Ding and Ghanadan, eq. (3) and algorithm 1, and from Ng, Jordan and Weiss (2002) and Tibshirani,
 Walther and Hastie (2001): loops over pairs, all eigenvectors of the full matrix, Lloyd's algorithm from many random

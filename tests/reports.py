@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from server.report import ledger_summary
+from server.report.summary import ledger_summary
 from server.results import Report
 
 HOSTILE = '<script>alert("&")</script>'

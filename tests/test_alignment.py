@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jaxtyping import Int64, UInt64
 
-from numerics.alignment import Alignment, AlignmentError, align
+from numerics.shared.alignment import Alignment, AlignmentError, align
 
 Keys = UInt64[np.ndarray, "n 2"]
 TOP = 2**64 - 1

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from numerics.anderson import DEPTH, PLAIN, PRODUCT_BITS, Array, Block, Weights, project_log_alpha, project_rows
-from numerics.maximization import ALPHA_MAX, ALPHA_MIN
+from numerics.bc3e.anderson import DEPTH, PLAIN, PRODUCT_BITS, Array, Block, Weights, project_log_alpha, project_rows
+from numerics.bc3e.m_step import ALPHA_MAX, ALPHA_MIN
 
 SEEDS = st.integers(0, 2**32 - 1)
 Map = Callable[[Array], Array]

@@ -14,7 +14,7 @@ from flwr.app import Context, RecordDict
 import strategies.fusion
 from clients.data import DataError
 from consilience.settings import declared
-from protocols.faults import Fault
+from protocols.wire.faults import Fault
 from scenarios.registry import Scenario, ScenarioError
 from server import app as server_app
 from server.app import NO_FIGURES, RefusedError, main
@@ -22,7 +22,7 @@ from server.config import KEYS, ConfigError, checked
 from server.evaluation import summarise
 from server.results import ResultsError, load
 from strategies.checkpoint import CheckpointError
-from strategies.roster import FusionError
+from strategies.node_registry import FusionError
 from tests.contract import Clock, complete_results, make_grid, run, run_over
 from tests.grid import config
 

@@ -33,13 +33,13 @@ from sklearn.tree._tree import NODE_DTYPE
 
 import protocols.models
 from clients.dispatch import handle
-from protocols.bc3e import MOST_CLASSES, MOST_INSTANCES, Conclude, EStep, Holdings, Setup, Survey, Sweep
-from protocols.faults import Fault
-from protocols.message import Answer, Ask, Parcel, read_answer, write_ask
+from protocols.bc3e.payloads import MOST_CLASSES, MOST_INSTANCES, Conclude, EStep, Holdings, Setup, Survey, Sweep
 from protocols.models import ModelError, check_model, decode_model, decode_models, encode_model
 from protocols.models.contract import MOST_WIDTH
-from protocols.payload import Payload, decode, encode, encode_array
-from protocols.sec import Exchange, Losses, Select
+from protocols.sec.payloads import Exchange, Losses, Select
+from protocols.wire.faults import Fault
+from protocols.wire.message import Answer, Ask, Parcel, read_answer, write_ask
+from protocols.wire.payload import Payload, decode, encode, encode_array
 from server.results import load
 from tests.contract import make_grid, run_over
 from tests.grid import Tamper, config, over_the_wire

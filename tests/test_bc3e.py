@@ -13,16 +13,16 @@ from flwr.app import Context, Message, RecordDict
 
 import strategies.fusion
 from clients.dispatch import handle
-from numerics.anderson import Weights
-from protocols.bc3e import Survey
-from protocols.faults import Fault
-from protocols.message import Ask, Parcel, read_envelope, write_ask
-from protocols.payload import encode_array
+from numerics.bc3e.anderson import Weights
+from protocols.bc3e.payloads import Survey
+from protocols.wire.faults import Fault
+from protocols.wire.message import Ask, Parcel, read_envelope, write_ask
+from protocols.wire.payload import encode_array
 from scenarios.registry import find
 from server import app as server_app
 from server.results import load
 from strategies.bc3e import from_config
-from strategies.roster import FusionError
+from strategies.node_registry import FusionError
 from tests.contract import Clock, Nodes, StrategyContract, make_grid, run, silent
 from tests.grid import config, simulated
 

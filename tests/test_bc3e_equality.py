@@ -19,8 +19,8 @@ import pytest
 
 import scenarios.registry
 import strategies.fusion
-from numerics.ensemble import Ensemble, n_values
-from numerics.maximization import initial_beta, maximize_alpha
+from numerics.bc3e.ensemble import Ensemble, n_values
+from numerics.bc3e.m_step import initial_beta, maximize_alpha
 from scenarios.bc3e import DISTRIBUTIONS, pooled
 from scenarios.registry import Scenario
 from server import app as server_app

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from clients.bc3e import FEWEST_PRIVATE
-from protocols.bc3e import EStep, Setup, Statistics
-from protocols.faults import Fault
+from clients.bc3e.handlers import FEWEST_PRIVATE
+from protocols.bc3e.payloads import EStep, Setup, Statistics
+from protocols.wire.faults import Fault
 from server.results import load
 from tests.asking import RealSite
 from tests.grid import config, run

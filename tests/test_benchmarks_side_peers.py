@@ -24,8 +24,8 @@ from benchmarks.side.sec_peers import (
     ifca,
     predict,
 )
-from numerics.ensemble import Ensemble
-from numerics.meta_clustering import same_partition
+from numerics.bc3e.ensemble import Ensemble
+from numerics.sec import same_partition
 
 
 def learners(groups: list[int], rows: int = 60, noise: float = 0.1) -> list[Shard]:

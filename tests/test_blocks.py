@@ -21,7 +21,7 @@ from clients.data import DataError, Table, read_table
 from clients.data import blocks as blocks_module
 from clients.data.blocks import Blocks, open_blocks
 from clients.data.table import cell_name
-from numerics import points
+from numerics.coreset import points
 
 ENDINGS = (".csv", ".csv.gz", ".parquet", ".npz")
 FRAME = pd.DataFrame(
@@ -267,7 +267,7 @@ def test_a_setting_and_a_file_are_needed(tmp_path: Path) -> None:
 MODULE = """
 import numpy as np, pandas as pd
 from clients.data import DataError, read_table
-from numerics.ensemble import Ensemble
+from numerics.bc3e.ensemble import Ensemble
 calls = []
 def whole(config): calls.append("whole"); return {"a": np.arange(5), "b": list("uvwxy")}
 def stream(config):

@@ -21,10 +21,10 @@ from clients import shards
 from clients.data.cache import FOLDER, MOST_KEPT, ShardCache
 from clients.data.stored import StoredError, Writer, read_about, read_shard
 from clients.site import digest_of
-from numerics.columns import Columns
-from numerics.ensemble import Ensemble
-from numerics.points import Block, Points
-from protocols.faults import Fault, SiteFault
+from numerics.bc3e.ensemble import Ensemble
+from numerics.coreset.points import Block, Points
+from numerics.residual.columns import Columns
+from protocols.wire.faults import Fault, SiteFault
 
 N = 60
 FRAME = pd.DataFrame(

@@ -21,10 +21,10 @@ from flwr.supercore.task_identity import TaskIdentity
 
 import clients.dispatch
 from clients.dispatch import handle, handler_of
-from protocols.bc3e import Survey
-from protocols.faults import Fault
-from protocols.message import Answer, Ask, Parcel, read_answer, write_ask
-from protocols.payload import Payload, decode_array
+from protocols.bc3e.payloads import Survey
+from protocols.wire.faults import Fault
+from protocols.wire.message import Answer, Ask, Parcel, read_answer, write_ask
+from protocols.wire.payload import Payload, decode_array
 from server import app as server_app
 from server.results import load
 from tests.contract import make_grid, outcome_of, run_over

@@ -13,10 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import strategies.checkpoint
-from consilience.durable import replacing
-from protocols.bc3e import EStep, Statistics
-from protocols.message import Answer, Parcel, read_answer, write_answer
-from protocols.payload import RAW, Payload
+from common.files import replacing
+from protocols.bc3e.payloads import EStep, Statistics
+from protocols.wire.message import Answer, Parcel, read_answer, write_answer
+from protocols.wire.payload import RAW, Payload
 from strategies.checkpoint import Checkpoint, CheckpointError, SavedRound
 from tests.payloads import CLASSES, example, payloads, same
 

@@ -12,8 +12,9 @@ from flwr.common.config import parse_config_args
 from typer.testing import CliRunner
 
 import consilience
-from consilience import cli, launch
-from consilience.plan import Plan, make_plan
+from consilience import cli
+from consilience import flower_run as launch
+from consilience.run_request import Plan, make_plan
 from consilience.settings import PACKAGES, SettingError, declared, parse, stage_app, to_toml
 from scenarios.registry import scenarios
 

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocols.bc3e import EStep, Statistics, Survey
-from protocols.message import Parcel
-from strategies.bc3e.fit import Fitting, Settings
-from strategies.bc3e.plan import Plan
+from protocols.bc3e.payloads import EStep, Statistics, Survey
+from protocols.wire.message import Parcel
+from strategies.bc3e.em import Fitting, Settings
+from strategies.bc3e.layout import Plan
 from strategies.conversation import (
     Answers,
     Broadcast,

@@ -10,10 +10,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-import protocols.coreset as wire
-from protocols.coreset import Assign, Summarise
-from protocols.message import find
-from protocols.payload import Payload
+import protocols.coreset.payloads as wire
+from protocols.coreset.payloads import Assign, Summarise
+from protocols.wire.message import find
+from protocols.wire.payload import Payload
 from tests import reference_coreset as reference
 from tests.contract import outcome_of, parcels_of
 from tests.grid import run as run_with_grid

@@ -17,12 +17,12 @@ from typer.testing import CliRunner
 
 from clients import shards
 from clients.coreset.check import check_lines
-from clients.coreset.columns import MOST_VALUES, open_points, open_shard
+from clients.coreset.shard import MOST_VALUES, open_points, open_shard
 from clients.data import DataError
 from consilience import cli
-from numerics import points as points_module
-from numerics.points import Block, Points
-from protocols.faults import Fault, SiteFault
+from numerics.coreset import points as points_module
+from numerics.coreset.points import Block, Points
+from protocols.wire.faults import Fault, SiteFault
 
 WARD = """key,y,weight,age,sex,race,note
 7,1,60.5,41,Female,White,x

@@ -13,7 +13,7 @@ import pytest
 from flwr.app import RecordDict
 
 from server.results import load
-from strategies.roster import FusionError
+from strategies.node_registry import FusionError
 from tests import reference_coreset as reference
 from tests.contract import Wire, make_grid, outcome_of, run_over, silent
 from tests.grid import Tamper

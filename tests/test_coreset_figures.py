@@ -10,15 +10,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from numerics.fairness.clustering import fair_clustering
-from protocols.coreset import Construction, Summary
+from numerics.coreset.fairness.clustering import fair_clustering
+from protocols.coreset.payloads import Construction, Summary
 from server.figures import alt_text, caption, figures
 from server.figures.coreset.balance import Shares
 from server.figures.coreset.clusters import Plane
 from server.figures.coreset.price import prices
 from server.results import Report
 from strategies.coreset.federation import Federation
-from strategies.coreset.price import price_over_k
+from strategies.coreset.price_of_fairness import price_over_k
 from strategies.coreset.report import Outcome, Plan
 from tests.drawn import assert_drawn
 

@@ -14,8 +14,8 @@ from sklearn.cluster import KMeans
 
 from numerics.coreset import CONSTRUCTIONS, Coreset, Features, merge_light, moments, reduce, summarise, union
 from numerics.coreset.nearest import nearest
+from numerics.coreset.points import Block, Points
 from numerics.coreset.summary import Summarised
-from numerics.points import Block, Points
 
 SHARED = Path(os.environ.get("CONSILIENCE_DATA") or Path(__file__).resolve().parents[2] / "shared" / "data")
 ADULT = SHARED / "adult.csv.gz"

@@ -20,9 +20,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from numerics.points import BLOCK_ROWS, Points
+from numerics.coreset.points import BLOCK_ROWS, Points
 from scenarios import registry, sources
-from scenarios.coreset import drawn
+from scenarios.coreset import synthetic as drawn
 from scenarios.coreset.common import Pooled, derived
 from scenarios.coreset.split import SPLITS, colour_edges
 from scenarios.registry import ScenarioError

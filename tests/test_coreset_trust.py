@@ -13,11 +13,11 @@ import pytest
 from flwr.app import RecordDict
 from flwr.supercore.inflatable.inflatable_object import get_all_nested_objects
 
-from clients.coreset import MOST_TABLES, MOST_TABLES_OF_A_RUN
+from clients.coreset.handlers import MOST_TABLES, MOST_TABLES_OF_A_RUN
 from clients.site import Site
-from protocols.coreset import LARGEST, Assign, Counted, Masses, Price, Settle, Summarise, Summary
-from protocols.faults import Fault
-from protocols.payload import decode_array
+from protocols.coreset.payloads import LARGEST, Assign, Counted, Masses, Price, Settle, Summarise, Summary
+from protocols.wire.faults import Fault
+from protocols.wire.payload import decode_array
 from server.results import load
 from tests.contract import make_grid, outcome_of, run_over
 from tests.parties_coreset import (

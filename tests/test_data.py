@@ -15,11 +15,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from clients.bc3e.labels import describe, ensemble_from_table
 from clients.data import DataError, Table, load, match_columns, numeric, party_files, read_table, site_name
 from clients.data.regression import regression_rows
 from clients.data.testset import center_columns
-from clients.labels import describe, ensemble_from_table
-from numerics.ensemble import Ensemble
+from numerics.bc3e.ensemble import Ensemble
 
 CSV = "id,age,grade,smoker,class_tree\na,41,?,True,0\nb,,None,False,\nc,7.5,NA,True,2\n"
 
@@ -123,7 +123,7 @@ def test_lines_are_the_files_own_after_a_quoted_line_break(csv: Callable[[str], 
 def test_reading_npz_imports_neither_pandas_nor_flower(tmp_path: Path) -> None:
     np.savez(tmp_path / "site.npz", class_a=np.array([0, 1]))
     code = (
-        f"from clients.data import read_table; from clients.labels import ensemble_from_table; import sys\n"
+        f"from clients.data import read_table; from clients.bc3e.labels import ensemble_from_table; import sys\n"
         f"ensemble_from_table(read_table({str(tmp_path / 'site.npz')!r}), {{}})\n"
         "print([m for m in ('pandas', 'pyarrow', 'flwr') if m in sys.modules])"
     )
@@ -289,7 +289,7 @@ def test_truth_values_are_numbers(csv: Callable[[str], Table]) -> None:
 MODULE = """
 import numpy as np, pandas as pd
 from clients.data import DataError, Table
-from numerics.ensemble import Ensemble
+from numerics.bc3e.ensemble import Ensemble
 def mapping(config): return {"x": [1, 2, 3], "name": ["a", None, "c"], "seen": config["seen"], "site": [1.5, None, 2]}
 def frame(config): return pd.DataFrame({"d": pd.to_datetime(["2020-01-02", None]), "i": pd.array([1, None])})
 def ensemble(config): return Ensemble(n=2, classifiers={"class_a": np.array([0, 1])})

@@ -16,7 +16,7 @@ from clients.site import _OF_THE_SITE
 from consilience.cli import _NODE_KEYS, _OF_ALL_PROTOCOLS
 from consilience.settings import PACKAGES, declared
 from protocols import PROTOCOLS, SHARED
-from protocols.message import find
+from protocols.wire.message import find
 from scenarios.registry import scenarios
 from tests.pages import ROOT, anchors, blocks, pages, prose, quoted, read, tables, unquoted
 

@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clients.bc3e import instance_keys
+from clients.bc3e.handlers import instance_keys
 from clients.data import DataError, Table, make_table, read_table
 from clients.entities import entity_names, keyed_hashes, read_secret, secret_check, shared_secret
-from numerics.ensemble import Ensemble
-from protocols.faults import Fault, SiteFault
+from numerics.bc3e.ensemble import Ensemble
+from protocols.wire.faults import Fault, SiteFault
 
 SECRET = b"sixteen bytes or more of it"
 SALT = "run-1"

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from jaxtyping import Float64, Int64
 from scipy.optimize import linear_sum_assignment
 
-from numerics.fairness.assignment import Assignment, fair_assignment
-from numerics.fairness.bounds import Bounds
-from numerics.fairness.dual import Priced, Pricing, duals_of, priced, prices_from, prices_of
-from numerics.fairness.flow import balanced_flow, capacitated
-from numerics.fairness.masses import share_out, whole_targets
+from numerics.coreset.fairness.assignment import Assignment, fair_assignment
+from numerics.coreset.fairness.bounds import Bounds
+from numerics.coreset.fairness.dual import Priced, Pricing, duals_of, priced, prices_from, prices_of
+from numerics.coreset.fairness.flow import balanced_flow, capacitated
+from numerics.coreset.fairness.rounding import share_out, whole_targets
 from tests import reference_coreset as reference
 
 Squared = Float64[np.ndarray, "n k"]

@@ -13,16 +13,16 @@ from scipy.optimize import linear_sum_assignment, linprog
 from scipy.spatial.distance import cdist
 from sklearn.cluster import KMeans
 
-from numerics.distances import squared_distances
-from numerics.fairness.assignment import fair_assignment
-from numerics.fairness.bounds import Bounds
-from numerics.fairness.clustering import Clustering, fair_clustering, plain_clustering
-from numerics.fairness.distribute import Shares, distribute
-from numerics.fairness.fairlets import fairlets
-from numerics.fairness.seeding import centroids, lloyd, plus_plus
+from numerics.coreset.fairness.apportionment import Shares, distribute
+from numerics.coreset.fairness.assignment import fair_assignment
+from numerics.coreset.fairness.bounds import Bounds
+from numerics.coreset.fairness.clustering import Clustering, fair_clustering, plain_clustering
+from numerics.coreset.fairness.fairlets import fairlets
+from numerics.coreset.fairness.seeding import centroids, lloyd, plus_plus
+from numerics.shared.distances import squared_distances
 
 # By name: the package's functions hide two of its modules.
-CLUSTERING, FAIRLETS = (import_module(f"numerics.fairness.{name}") for name in ("clustering", "fairlets"))
+CLUSTERING, FAIRLETS = (import_module(f"numerics.coreset.fairness.{name}") for name in ("clustering", "fairlets"))
 SEEDS = st.integers(0, 2**32 - 1)
 HALVES = Bounds.of(np.array([0.5, 0.5]), 1.0)
 PAPERS = ("cklv", "reassigned-cklv", "fair-lloyd", "fair-kmeans++")

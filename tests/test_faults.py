@@ -16,17 +16,17 @@ from flwr.supercore.task_identity import TaskIdentity
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import clients.bc3e
+import clients.bc3e.handlers
 from clients import dispatch
-from clients.bc3e import telling
+from clients.bc3e.handlers import results as telling
 from clients.data import Code, DataError
 from clients.dispatch import handle
 from clients.shards import own_log
 from clients.site import Site
-from protocols.bc3e import Conclude, EStep, Holdings, Statistics, Survey, Tally
-from protocols.faults import Fault, SiteFault, describe
-from protocols.message import Answer, Ask, Parcel, read_answer, write_ask
-from protocols.payload import Payload, PayloadError
+from protocols.bc3e.payloads import Conclude, EStep, Holdings, Statistics, Survey, Tally
+from protocols.wire.faults import Fault, SiteFault, describe
+from protocols.wire.message import Answer, Ask, Parcel, read_answer, write_ask
+from protocols.wire.payload import Payload, PayloadError
 from tests.grid import config, over_the_wire
 from tests.payloads import example
 
@@ -113,7 +113,7 @@ def replace_handler(monkeypatch: pytest.MonkeyPatch) -> Callable[[type[Payload],
     """Puts another handler in the place of an ask's own."""
 
     def replace(ask: type[Payload], handler: Callable[..., Any]) -> None:
-        assert clients.bc3e  # its handlers are registered
+        assert clients.bc3e.handlers  # its handlers are registered
         monkeypatch.setitem(dispatch._HANDLERS, ask, handler)
 
     return replace

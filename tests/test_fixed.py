@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from numerics.fixed import LARGEST_TERM, MOST_TERMS, WORDS, added, exact_sum, from_words, negated, to_words
+from numerics.shared.exact_sum import LARGEST_TERM, MOST_TERMS, WORDS, added, exact_sum, from_words, negated, to_words
 
 numbers = st.one_of(
     st.floats(-LARGEST_TERM, LARGEST_TERM),

@@ -11,12 +11,12 @@ import pytest
 from flwr.app import ArrayRecord, ConfigRecord, Context, Message, RecordDict
 
 import strategies.fusion
-from protocols.bc3e import Survey
-from protocols.faults import Fault
-from protocols.message import ENVELOPE, Answer, Ask, encoded_bytes, read_ask, write_answer, write_ask
+from protocols.bc3e.payloads import Survey
+from protocols.wire.faults import Fault
+from protocols.wire.message import ENVELOPE, Answer, Ask, encoded_bytes, read_ask, write_answer, write_ask
 from strategies.conversation import Broadcast, Conversation, Tell
 from strategies.fusion import FusionStrategy, connected_nodes
-from strategies.roster import FusionError
+from strategies.node_registry import FusionError
 from tests.contract import Clock, silent, with_content, with_error
 from tests.grid import InProcessGrid, Tamper, config, simulated
 

@@ -29,11 +29,11 @@ from sklearn.svm import SVR
 
 import strategies.fusion
 from clients.dispatch import handle
-from protocols.faults import Fault
-from protocols.message import Answer, Ask, Parcel, read_answer, read_ask, read_envelope, write_answer, write_ask
 from protocols.models import ModelError, decode_model, encode_model
-from protocols.packing import pack, unpack
-from protocols.payload import Payload, PayloadError, decode_array, encode_array
+from protocols.wire.faults import Fault
+from protocols.wire.message import Answer, Ask, Parcel, read_answer, read_ask, read_envelope, write_answer, write_ask
+from protocols.wire.packing import pack, unpack
+from protocols.wire.payload import Payload, PayloadError, decode_array, encode_array
 from server import app as server_app
 from tests import parties_coreset, parties_gp, parties_residual
 from tests.contract import Clock, make_grid, run_over

@@ -11,8 +11,8 @@ import pandas as pd
 import pytest
 from scipy.special import ndtri
 
-import protocols.gp as wire
-from protocols.gp import (
+import protocols.gp.payloads as wire
+from protocols.gp.payloads import (
     MOST_TRIED,
     Disclose,
     Evaluate,
@@ -26,10 +26,10 @@ from protocols.gp import (
     Survey,
     Train,
 )
-from protocols.message import find
-from protocols.payload import Payload
+from protocols.wire.message import find
+from protocols.wire.payload import Payload
 from server.results import ResultsError
-from strategies.roster import FusionError
+from strategies.node_registry import FusionError
 from tests import reference_gp as reference
 from tests.contract import outcome_of
 from tests.grid import config

@@ -9,9 +9,9 @@ from numerics.gp.covariances import covariances
 from numerics.gp.expert import Expert
 from numerics.gp.kernels import kernel_of
 from numerics.gp.landmarks import offsets
+from numerics.gp.metrics import coverage, msll, smse
 from numerics.gp.npae import npae
 from numerics.gp.rules import RULES, Predictions, aggregate
-from numerics.gp.scores import coverage, msll, smse
 from numerics.gp.sketch import covariance_of, features
 
 NOISE = 0.1

@@ -11,8 +11,8 @@ from benchmarks import gp, gp_peers, gp_ways
 from benchmarks.driver import Round
 from benchmarks.gp_protocol import learn, sites_of, spent
 from numerics.gp.kernels import kernel_of
+from numerics.gp.metrics import smse
 from numerics.gp.rules import aggregate
-from numerics.gp.scores import smse
 
 WORLD = replace(gp_ways.SMALL, rows=80, parts=4, experts=2)
 

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from protocols.gp import Evaluate, Inputs, Predict, Predictions, Train
+from protocols.gp.payloads import Evaluate, Inputs, Predict, Predictions, Train
 from tests import reference_gp as reference
 from tests.contract import outcome_of, silent
 from tests.parties_gp import (

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 from server.figures import alt_text, caption, figures
-from server.figures.gp.answers import observed, standardised
+from server.figures.gp.columns import MOST_POINTS, sample
 from server.figures.gp.experts import Plane
 from server.figures.gp.model import lengths_of
-from server.figures.gp.shown import MOST_POINTS, sample
+from server.figures.gp.predictions import observed, standardised
 from server.results import Report
 from tests.drawn import PNG, assert_drawn
 from tests.parties_gp import own, points, predict, write_files, write_world

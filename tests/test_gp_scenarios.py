@@ -17,9 +17,10 @@ import pandas as pd
 import pytest
 from scipy.io import savemat
 
-from numerics.measurements import Measurements
+from numerics.gp.measurements import Measurements
 from scenarios import registry, sources
-from scenarios.gp import baselines, cells, drawn
+from scenarios.gp import baselines, cells
+from scenarios.gp import synthetic as drawn
 from scenarios.gp.common import Pooled
 from scenarios.registry import ScenarioError
 from scenarios.sources import regressions

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from scipy.optimize import lsq_linear, minimize
 
+from numerics.gp.hyperparameter_search import MOST_ASKS, TOLERANCE, Evaluations, Scoring, pooled_starts
 from numerics.gp.kernels import SquaredExponential
 from numerics.gp.likelihood import evaluate, start_theta, theta_bounds
-from numerics.gp.scoring import MOST_ASKS, TOLERANCE, Evaluations, Scoring, pooled_starts
 
 Site = Callable[[np.ndarray], tuple[float, np.ndarray, np.ndarray]]
 """Value, gradient and information at a theta."""

@@ -13,8 +13,7 @@ from flwr.app import RecordDict
 from flwr.supercore.inflatable.inflatable_object import get_all_nested_objects
 
 from numerics.gp.gates.network import Network
-from protocols.faults import Fault
-from protocols.gp import (
+from protocols.gp.payloads import (
     LARGEST,
     MOST_CANDIDATES,
     MOST_LANDMARKS,
@@ -34,7 +33,8 @@ from protocols.gp import (
     Survey,
     Train,
 )
-from protocols.payload import Payload, decode_array
+from protocols.wire.faults import Fault
+from protocols.wire.payload import Payload, decode_array
 from server.results import load
 from tests.contract import outcome_of
 from tests.parties_gp import (

@@ -20,10 +20,10 @@ from typer.testing import CliRunner
 from clients.dispatch import handle
 from clients.ledger import NAME, Ledger
 from consilience.cli import app
-from consilience.ledgers import LedgerError, compare_all, read_center
-from protocols.bc3e import EStep, Survey
-from protocols.faults import Fault, SiteFault
-from protocols.message import (
+from consilience.ledger_comparison import LedgerError, compare_all, read_center
+from protocols.bc3e.payloads import EStep, Survey
+from protocols.wire.faults import Fault, SiteFault
+from protocols.wire.message import (
     ENVELOPE,
     Answer,
     Ask,
@@ -34,7 +34,7 @@ from protocols.message import (
     write_answer,
     write_ask,
 )
-from protocols.payload import Payload, encode_array
+from protocols.wire.payload import Payload, encode_array
 from tests.contract import make_grid, run_over
 from tests.fault_worlds import WORLDS, World, at_home
 from tests.grid import config, over_the_wire

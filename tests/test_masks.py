@@ -12,17 +12,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from numerics import masking
-from numerics.fixed import exact_sum
-from protocols.faults import Fault, SiteFault
-from protocols.gp import Slope, Survey
-from protocols.masks import Deal, Hidden, Hide, Join, Keys, Shares, Show, Shown
-from protocols.packing import pack
-from protocols.payload import Payload
-from protocols.summing import from_vector, layout, minus, plus, size_of, to_vector
+from numerics.shared.exact_sum import exact_sum
+from protocols.gp.payloads import Slope, Survey
+from protocols.secure_aggregation import masking
+from protocols.secure_aggregation.payloads import Deal, Hidden, Hide, Join, Keys, Shares, Show, Shown
+from protocols.wire.faults import Fault, SiteFault
+from protocols.wire.packing import pack
+from protocols.wire.payload import Payload
+from protocols.wire.vector_encoding import from_vector, layout, minus, plus, size_of, to_vector
 from strategies.conversation import Conversation
-from strategies.masks import Masking, Total
-from strategies.roster import FusionError
+from strategies.node_registry import FusionError
+from strategies.secure_aggregation import Masking, Total
 from tests.parties_masks import ZERO, Meddle, Party, Talk, W, hidden_words, inner, parties, silent, slope, talk
 from tests.payloads import CLASSES, example
 
@@ -306,7 +306,7 @@ def test_channel_key_that_is_none_is_refused_by_name(world: dict[str, Party]) ->
 
 def test_number_beyond_sums_is_refused(world: dict[str, Party], monkeypatch: pytest.MonkeyPatch) -> None:
     import clients.dispatch
-    from protocols.gp import Train
+    from protocols.gp.payloads import Train
 
     huge = Slope(1e60, np.zeros(W))
     monkeypatch.setitem(

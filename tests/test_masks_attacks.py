@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 from flwr.common.secure_aggregation.crypto.shamir import combine_shares
 
-from numerics import masking
-from numerics.masking import MaskError
-from protocols.faults import Fault, SiteFault
-from protocols.masks import Deal, Hidden, Hide, Join, Shares, Show, Shown
-from protocols.packing import pack
-from protocols.payload import Payload
-from strategies.masks import Masking
+from protocols.secure_aggregation import masking
+from protocols.secure_aggregation.masking import MaskError
+from protocols.secure_aggregation.payloads import Deal, Hidden, Hide, Join, Shares, Show, Shown
+from protocols.wire.faults import Fault, SiteFault
+from protocols.wire.packing import pack
+from protocols.wire.payload import Payload
+from strategies.secure_aggregation import Masking
 from tests.parties_masks import ZERO, Party, inner, parties, talk
 
 NAMES = tuple("abcdefg")

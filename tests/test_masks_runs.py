@@ -12,16 +12,16 @@ import pytest
 from flwr.app import Message, RecordDict
 
 import clients.dispatch
-import clients.gp
+import clients.gp.handlers
 import strategies.fusion
 from clients.site import Site
 from numerics.gp.likelihood import Evaluation
-from protocols.faults import Fault
-from protocols.gp import Evaluate, Likelihood
+from protocols.gp.payloads import Evaluate, Likelihood
+from protocols.wire.faults import Fault
 from server import app as server_app
 from server.config import ConfigError
 from server.results import Report, load
-from strategies.roster import FusionError
+from strategies.node_registry import FusionError
 from tests.contract import Clock, make_grid, run, run_over, silent
 from tests.grid import config, simulated
 from tests.parties_gp import TARGET, own, write_world
@@ -109,14 +109,19 @@ def crossed(tmp_path: Path, settings: dict[str, Any]) -> list[str]:
 def test_no_single_statistics_cross(tmp_path: Path) -> None:
     assert set(crossed(tmp_path, bc3e(tmp_path))) == {
         *("bc3e.Holdings", "bc3e.Tally"),
-        *("masks.Keys", "masks.Shares", "masks.Hidden", "masks.Shown"),
+        *(
+            "secure_aggregation.Keys",
+            "secure_aggregation.Shares",
+            "secure_aggregation.Hidden",
+            "secure_aggregation.Shown",
+        ),
     }
 
 
 def test_no_single_likelihood_or_slope_crosses(tmp_path: Path) -> None:
     titles = set(crossed(tmp_path, gp(tmp_path)))
     assert not titles & {"gp.Likelihood", "gp.Slope"}
-    assert {"gp.Moments", "gp.Predictions", "masks.Hidden"} <= titles
+    assert {"gp.Moments", "gp.Predictions", "secure_aggregation.Hidden"} <= titles
 
 
 # -- sites in trouble -------------------------------------------------------------------------------------------------
@@ -227,14 +232,14 @@ def test_two_who_consent_to_train_the_gate_are_named(tmp_path: Path) -> None:
 
 def test_site_whose_likelihood_has_no_value_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As it is unmasked; what the sum would be with it, nobody could tell."""
-    answer = clients.gp.evaluate
+    answer = clients.gp.handlers.evaluate
 
     def evaluate(ask: Evaluate, site: Site) -> Likelihood:
         size = ask.thetas.shape[1]
         none = Evaluation(-np.inf, np.zeros(size), np.zeros((size, size)))
         with monkeypatch.context() as patch:
             if site.name == "hills":
-                patch.setattr(clients.gp, "likelihood_of", lambda rows, kernel, theta: none)
+                patch.setattr(clients.gp.handlers, "likelihood_of", lambda rows, kernel, theta: none)
             told = answer(ask, site)
         assert isinstance(told, Likelihood)
         return told

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import polygamma, psi
 
-from numerics.maximization import (
+from numerics.bc3e.m_step import (
     ALPHA_MAX,
     ALPHA_MIN,
     alpha_objective,

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clients.memory import CONCLUDED, Arrays, Memory, MemoryStore
-from protocols.faults import Fault, SiteFault
+from protocols.wire.faults import Fault, SiteFault
 from tests.payloads import through_bytes
 
 SESSION = "77"

@@ -14,8 +14,9 @@ from flwr.app import Array, ArrayRecord, ConfigRecord, MetricRecord, RecordDict
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from protocols.bc3e import Conclude, EStep, Setup, Starts, Statistics, Survey, Sweep, Tally
-from protocols.message import (
+from protocols.bc3e.payloads import Conclude, EStep, Setup, Starts, Statistics, Survey, Sweep, Tally
+from protocols.residual.payloads import Fitted
+from protocols.wire.message import (
     ENVELOPE,
     Answer,
     Ask,
@@ -29,8 +30,7 @@ from protocols.message import (
     write_answer,
     write_ask,
 )
-from protocols.payload import RAW, Payload, PayloadError, encode, specs
-from protocols.residual import Fitted
+from protocols.wire.payload import RAW, Payload, PayloadError, encode, specs
 from tests.payloads import CLASSES, example, payloads, same, through_bytes
 
 ASKS = [cls for cls in CLASSES if cls.answer is not None]

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from sklearn.cluster import SpectralClustering
 from threadpoolctl import threadpool_limits
 
-from numerics.meta_clustering import (
+from numerics.sec import (
     Clustering,
     Method,
     Scale,
@@ -26,8 +26,8 @@ from numerics.meta_clustering import (
     similarity,
     similarity_to,
 )
-from numerics.meta_clustering.gap import gap_choice
-from numerics.meta_clustering.order import canonical_order
+from numerics.sec.gap_statistic import gap_choice
+from numerics.sec.order import canonical_order
 from tests import reference_sec as reference
 
 SEEDS = st.integers(0, 2**32 - 1)

@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from jaxtyping import Float64, UInt8
 
-from protocols.packing import PACKED, pack, unpack
-from protocols.payload import Payload, PayloadError
-from protocols.residual import Fitted, Ready, Residual
+from protocols.residual.payloads import Fitted, Ready, Residual
+from protocols.wire.packing import PACKED, pack, unpack
+from protocols.wire.payload import Payload, PayloadError
 from tests.payloads import CANARY_NUMBER, CANARY_TEXT, CLASSES, example, payloads, same
 
 

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from protocols import PROTOCOLS
-from server.answers import answer
-from server.compare import compare_html, open_runs
-from server.meanings import meaning
+from server.report.compare import compare_html, open_runs
+from server.report.glossary import meaning
+from server.report.headline import answer
 from server.results import load
 from tests.browser import chromium, opened
 from tests.grid import config, run

@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 from jaxtyping import Bool, Float, Float32, Float64, Int64, Shaped, UInt8
 
 from protocols import PROTOCOLS
-from protocols.bc3e import EStep, Holdings, Statistics, Sweep
-from protocols.payload import (
+from protocols.bc3e.payloads import EStep, Holdings, Statistics, Sweep
+from protocols.wire.payload import (
     RAW,
     FieldSpec,
     Payload,

@@ -17,17 +17,22 @@ from flwr.app import ConfigRecord, Context, Message, RecordDict
 from flwr.supercore.task_identity import TaskIdentity
 from typer.testing import CliRunner
 
+from clients.commitments import MOST_RUNS, Pledges, one_at_a_time
 from clients.dispatch import handle
 from clients.ledger import NAME
-from clients.pledges import MOST_RUNS, Pledges, one_at_a_time
 from clients.policy import FEWEST_ROWS, UNLIMITED, Policy, PolicyError, check_lines
 from clients.site import Site
 from consilience.cli import app
-from protocols import PROTOCOLS, bc3e, coreset, gp, residual, sec
-from protocols.bc3e import Holdings, Survey
-from protocols.faults import Fault, SiteFault
-from protocols.message import Answer, Ask, Parcel, asks_of, encoded_bytes, read_answer, write_ask
-from protocols.payload import Payload
+from protocols import PROTOCOLS
+from protocols.bc3e.payloads import Holdings, Survey
+from protocols.bc3e.payloads import payloads as bc3e
+from protocols.coreset.payloads import payloads as coreset
+from protocols.gp.payloads import payloads as gp
+from protocols.residual.payloads import payloads as residual
+from protocols.sec.payloads import payloads as sec
+from protocols.wire.faults import Fault, SiteFault
+from protocols.wire.message import Answer, Ask, Parcel, asks_of, encoded_bytes, read_answer, write_ask
+from protocols.wire.payload import Payload
 from tests.contract import outcome_of
 from tests.fault_worlds import WORLDS, at_home
 from tests.grid import config, over_the_wire

@@ -11,11 +11,11 @@ import pandas as pd
 import pytest
 from flwr.app import Message, RecordDict
 
-from consilience.durable import write_arrays
-from consilience.plan import make_plan
+from common.files import write_arrays
 from consilience.prediction import PredictionError, resolved
+from consilience.run_request import make_plan
 from consilience.settings import SettingError, declared
-from protocols.message import Ask, write_ask
+from protocols.wire.message import Ask, write_ask
 from server.results import load
 from tests.contract import make_grid, outcome_of, run, run_over
 from tests.e2e.test_residual import PARTIES, customers, write_shards
@@ -392,9 +392,9 @@ def test_a_real_site_holds_the_center_to_sound_parameters(
     from flwr.app import Context, Message, RecordDict
 
     from clients.dispatch import handle
-    from protocols.bc3e import Predict
-    from protocols.faults import Fault
-    from protocols.message import Parcel, read_envelope
+    from protocols.bc3e.payloads import Predict
+    from protocols.wire.faults import Fault
+    from protocols.wire.message import Parcel, read_envelope
 
     node: dict[str, Any] = {
         "site": "north",

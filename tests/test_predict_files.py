@@ -19,10 +19,10 @@ from sklearn.preprocessing import FunctionTransformer
 from typer.testing import CliRunner
 
 from clients.data import DataError
+from common.files import write_arrays
 from consilience import cli
-from consilience.durable import write_arrays
-from consilience.use import Used, UseError, Wish, use
-from numerics.fairness.bounds import Bounds
+from consilience.predict import Used, UseError, Wish, use
+from numerics.coreset.fairness.bounds import Bounds
 from server.results import ResultsError, load
 from tests.contract import in_no_time, run
 from tests.grid import config

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from consilience.durable import write_arrays
-from numerics.maximization import initial_beta
-from protocols.bc3e import Conclude, EStep, PredictShared, Setup, Shares, Sweep
-from protocols.faults import Fault
-from protocols.payload import Payload
+from common.files import write_arrays
+from numerics.bc3e.m_step import initial_beta
+from protocols.bc3e.payloads import Conclude, EStep, PredictShared, Setup, Shares, Sweep
+from protocols.wire.faults import Fault
+from protocols.wire.payload import Payload
 from tests.asking import RealSite
 from tests.grid import config
 

@@ -29,11 +29,11 @@ from sklearn.preprocessing import MinMaxScaler, PolynomialFeatures, StandardScal
 from sklearn.svm import SVR
 from sklearn.tree import DecisionTreeRegressor
 
-from numerics import predictors as module
-from numerics.mixture import mean_squared_errors
-from numerics.predictors import Predictors, as_linear, prepared
-from numerics.recent import Recent
-from numerics.trees import Trees, nodes_of, worth_it
+from numerics.sec import predictors as module
+from numerics.sec.mixture import mean_squared_errors
+from numerics.sec.predictors import Predictors, as_linear, prepared
+from numerics.sec.recent import Recent
+from numerics.sec.trees import Trees, nodes_of, worth_it
 
 P = 5
 METHODS: dict[str, Callable[[], BaseEstimator]] = {

@@ -12,14 +12,14 @@ import numpy as np
 import pytest
 from flwr.app import Message, RecordDict
 
-from protocols.bc3e import EStep
-from protocols.faults import Fault
-from protocols.message import Answer, Ask, Parcel, read_ask, write_answer, write_ask
-from protocols.payload import PayloadError
+from protocols.bc3e.payloads import EStep
+from protocols.wire.faults import Fault
+from protocols.wire.message import Answer, Ask, Parcel, read_ask, write_answer, write_ask
+from protocols.wire.payload import PayloadError
 from server.results import load
-from strategies import history
-from strategies.history import Histories
-from strategies.roster import FusionError
+from strategies import replay as history
+from strategies.node_registry import FusionError
+from strategies.replay import Histories
 from tests.contract import silent
 from tests.grid import InProcessGrid, config, run
 from tests.learners import write_parties

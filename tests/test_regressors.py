@@ -18,10 +18,10 @@ from sklearn.compose import TransformedTargetRegressor
 from sklearn.linear_model import LinearRegression
 from sklearn.pipeline import Pipeline
 
-from clients import selection
 from clients.regressors import METHODS, ROW_MODELS, Candidate, CandidateError, build, fit, parse_candidates
-from clients.selection import Selection, SelectionError, forget_fits, halves, select
-from numerics.recent import Recent
+from clients.sec.handlers import selection
+from clients.sec.selection import Selection, SelectionError, forget_fits, halves, select
+from numerics.sec.recent import Recent
 from protocols.models import decode_model, encode_model
 
 N, P = 54, 4
@@ -355,7 +355,7 @@ def test_recent_fits_are_forgotten_in_time() -> None:
 SCRIPT = """
 import sys, hashlib, numpy as np
 from clients.regressors import METHODS, parse_candidates
-from clients.selection import select
+from clients.sec.selection import select
 rng = np.random.default_rng(0)
 x = rng.normal(size=(60, 5)); y = x[:, 0] + np.sin(x[:, 1])
 for method in METHODS:

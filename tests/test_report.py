@@ -10,17 +10,17 @@ from typer.testing import CliRunner
 
 from consilience.cli import app
 from protocols import PROTOCOLS, SHARED
-from protocols.payload import Payload
-from server.answers import UNCLEAR, answer, comparisons, differences
-from server.asked import QUESTIONS, asked
-from server.compare import compare_html, open_runs, render_comparison
+from protocols.wire.payload import Payload
 from server.figures import alt_text, figures
-from server.meanings import METRICS, PAYLOADS, meaning
-from server.page import report_html
-from server.repeat import broken_over_lines, consilience_command, flwr_command
-from server.report import ledger_summary
+from server.report.commands import broken_over_lines, consilience_command, flwr_command
+from server.report.compare import compare_html, open_runs, render_comparison
+from server.report.formatting import folded, human_bytes, human_seconds, percent, printable, with_error
+from server.report.glossary import METRICS, PAYLOADS, meaning
+from server.report.headline import UNCLEAR, answer, comparisons, differences
+from server.report.html import report_html
+from server.report.overview import QUESTIONS, asked
+from server.report.summary import ledger_summary
 from server.results import Report, ResultsDirectory, ResultsError, render_table
-from server.words import folded, human_bytes, human_seconds, percent, printable, with_error
 from tests.reports import ARRAYS, HOSTILE, LINES, line, make
 
 # -------------------------------------------------------------------------------------------------- words and numbers
@@ -310,7 +310,7 @@ def test_percent(share, error, text):
 
 def payloads():
     for name in (*PROTOCOLS, *SHARED):
-        importlib.import_module(f"protocols.{name}")
+        importlib.import_module(f"protocols.{name}.payloads")
     asks = [each for each in every_subclass(Payload) if each.__dict__.get("answer") is not None]
     return {each.title() for each in asks} | {each.answer.title() for each in asks}
 
@@ -320,7 +320,7 @@ def every_subclass(kind):
 
 
 def test_every_payload_that_can_cross_is_explained():
-    assert {"bc3e.EStep", "gp.Predictions", "masks.Keys"} <= payloads() <= set(PAYLOADS)
+    assert {"bc3e.EStep", "gp.Predictions", "secure_aggregation.Keys"} <= payloads() <= set(PAYLOADS)
     assert all(words[0].islower() or words.startswith("a ") for words in PAYLOADS.values())
 
 
@@ -365,7 +365,7 @@ def test_what_left_the_sites_is_told_as_it_was():
     assert left("gp", ["gp.Moments", "gp.Likelihood"])["left"].endswith(
         "and of the output and sums for the hyperparameters."
     )
-    assert "(masked: only their total" in left("gp", ["gp.Moments", "masks.Hidden"])["left"]
+    assert "(masked: only their total" in left("gp", ["gp.Moments", "secure_aggregation.Hidden"])["left"]
     assert "to all sites" in left("gp", ["gp.Rows"])["left"]
     assert left("gp", **{"gp.model": "/r/7"})["earlier"].endswith("/r/7.")
 

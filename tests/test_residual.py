@@ -11,9 +11,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-import protocols.residual as wire
-from protocols.message import find
-from protocols.payload import Payload
+import protocols.residual.payloads as wire
+from protocols.wire.message import find
+from protocols.wire.payload import Payload
 from scenarios import registry
 from tests import reference_residual as reference
 from tests.contract import outcome_of

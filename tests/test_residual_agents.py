@@ -17,10 +17,10 @@ from sklearn.tree import DecisionTreeRegressor
 
 from clients.regressors import METHODS
 from clients.residual.agents import AgentError, fit_agent, parse_agent, predict
-from clients.residual.keep import Kept, ModelFileError, dump, keep, recall, restore
+from clients.residual.model_store import Kept, ModelFileError, dump, keep, recall, restore
 from clients.site import Site
-from protocols.faults import Fault, SiteFault
-from protocols.message import Ask
+from protocols.wire.faults import Fault, SiteFault
+from protocols.wire.message import Ask
 
 FULL = (
     "sklearn.ensemble.ExtraTreesRegressor(n_estimators=5)",

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from server.results import Report, render_table
-from strategies.roster import FusionError
+from strategies.node_registry import FusionError
 from tests.contract import outcome_of, silent
 from tests.parties_residual import COLUMNS, Arrays, N, customers, deployed, learn, own, same_learning, write_world
 from tests.reference_residual import agreed_order

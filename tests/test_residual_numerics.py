@@ -14,14 +14,14 @@ from hypothesis import strategies as st
 from numpy.polynomial.hermite_e import hermegauss, hermevander
 
 from numerics.residual.linear import ALPHA, Combination, combine, direction, solve, step_length
-from numerics.residual.plan import Plan
 from numerics.residual.rules import MOST_POWERS, MOST_ROUNDS, Rules, falls
-from numerics.residual.sequential import MOST_MISSES, Greedy, Sip
-from protocols.payload import Payload, PayloadError
-from protocols.residual import Conclude, Concluded, Fit, Fitted, Show, Tried, Try
+from protocols.residual.payloads import Conclude, Concluded, Fit, Fitted, Show, Tried, Try
+from protocols.residual.plan import Plan
+from protocols.residual.sequential import MOST_MISSES, Greedy, Sip
+from protocols.wire.payload import Payload, PayloadError
 from scenarios import registry
 from scenarios.registry import find
-from scenarios.residual.drawn import TABLE_1
+from scenarios.residual.synthetic import TABLE_1
 from server import app as server_app
 from tests import reference_residual as reference
 from tests.grid import config

@@ -15,11 +15,11 @@ from flwr.app import Message, RecordDict
 
 import clients.dispatch
 from clients.app import app as client_app
-from clients.residual.keep import restore
+from clients.residual.model_store import restore
 from numerics.residual.rules import LARGEST_OUTCOME, MOST_ROUNDS
-from protocols.faults import usable_name
-from protocols.payload import Payload
-from protocols.residual import Enrol, Fit, Pass, Try
+from protocols.residual.payloads import Enrol, Fit, Pass, Try
+from protocols.wire.faults import usable_name
+from protocols.wire.payload import Payload
 from strategies.conversation import Broadcast
 from strategies.residual import Residual, from_config
 from tests.contract import outcome_of, silent

@@ -12,11 +12,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from numerics.columns import Columns, Outcomes
 from numerics.residual.boosting import l2_boosting
+from numerics.residual.columns import Columns, Outcomes
 from scenarios import registry, sources
 from scenarios.registry import Config, Scenario, ScenarioError
-from scenarios.residual import drawn, gaussian, measured
+from scenarios.residual import gaussian
+from scenarios.residual import real_data as measured
+from scenarios.residual import synthetic as drawn
 from scenarios.residual.common import pooled_errors, with_nuisance
 from server.config import KEYS
 

@@ -13,15 +13,11 @@ import pytest
 from flwr.app import Context, RecordDict
 
 import clients.dispatch
-from clients.residual import sealed as sealed_handlers
-from clients.sealing import new_private_key, public_key_of
+from clients.residual.handlers import sealed_handlers
+from clients.residual.sealing import new_private_key, public_key_of
 from clients.site import Site
 from numerics.residual.rules import Rules
-from protocols.faults import Fault, SiteFault
-from protocols.message import Ask, Parcel
-from protocols.packing import pack
-from protocols.payload import Payload, encode_array
-from protocols.residual import (
+from protocols.residual.payloads import (
     Conclude,
     Enrol,
     Fit,
@@ -43,6 +39,10 @@ from protocols.residual import (
     Tried,
     Try,
 )  # fmt: skip
+from protocols.wire.faults import Fault, SiteFault
+from protocols.wire.message import Ask, Parcel
+from protocols.wire.packing import pack
+from protocols.wire.payload import Payload, encode_array
 from tests.contract import make_grid, outcome_of, run_over
 from tests.parties_residual import COLUMNS, N, ask, begun, deployed, learn, own, refused, write_world
 

@@ -12,10 +12,7 @@ from flwr.app import Context, RecordDict
 
 from clients.site import Site
 from numerics.residual.rules import FEWEST_ROWS, MOST_ROUNDS, Rules
-from protocols.faults import Fault
-from protocols.message import Ask, Parcel
-from protocols.packing import pack
-from protocols.residual import (
+from protocols.residual.payloads import (
     Conclude,
     Concluded,
     Enrol,
@@ -34,9 +31,12 @@ from protocols.residual import (
     Sealed,
     SealedAnswer,
 )
+from protocols.wire.faults import Fault
+from protocols.wire.message import Ask, Parcel
+from protocols.wire.packing import pack
 from strategies.conversation import Tell
-from strategies.residual.learning import relayed
-from strategies.roster import FusionError
+from strategies.node_registry import FusionError
+from strategies.residual.execution import relayed
 from tests.asking import RealSite
 from tests.contract import outcome_of
 from tests.parties_residual import COLUMNS, N, ask, begun, customers, deployed, learn, refused, write_world

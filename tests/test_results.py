@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import server.results as results_module
-from server.asked import QUESTIONS
-from server.page import report_html
+from server.report.html import report_html
+from server.report.overview import QUESTIONS
 from server.results import Report, ResultsDirectory, ResultsError, load, render_table
 from server.versions import versions
 from tests.reports import LINES, make

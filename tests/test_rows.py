@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from numerics.mixture import mix
-from numerics.rows import Rows
+from numerics.sec.mixture import mix
+from numerics.shared.rows import Rows
 
 
 def draw(seed: int, n: int = 12, p: int = 3, t: int = 5) -> Rows:

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from numerics.ensemble import Ensemble, n_values, present
+from numerics.bc3e.ensemble import Ensemble, n_values, present
 from scenarios import bc3e, registry, sources
 from scenarios.registry import ScenarioError
 from scenarios.split import PRIVATE_SHARE, split_arbitrary, split_columns, split_rows

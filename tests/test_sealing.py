@@ -8,7 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clients.sealing import KEY_BYTES, NONCE_BYTES, TAG_BYTES, SealError, new_private_key, public_key_of, seal, unseal
+from clients.residual.sealing import (
+    KEY_BYTES,
+    NONCE_BYTES,
+    TAG_BYTES,
+    SealError,
+    new_private_key,
+    public_key_of,
+    seal,
+    unseal,
+)
 
 SECRET = b"what the sites share"
 CONTEXT = b"session 1, round 2, lane 0, a to b"

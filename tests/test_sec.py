@@ -12,11 +12,11 @@ import pytest
 from sklearn.linear_model import LinearRegression
 from sklearn.svm import NuSVR
 
-from numerics.meta_clustering import same_partition
-from protocols.message import find
-from protocols.sec import Errors, Exchange, Fitted, Losses, Predict, Select
+from numerics.sec import same_partition
+from protocols.sec.payloads import Errors, Exchange, Fitted, Losses, Predict, Select
+from protocols.wire.message import find
 from server.results import load
-from strategies.roster import FusionError
+from strategies.node_registry import FusionError
 from tests.contract import Nodes, StrategyContract, outcome_of, parcels_of, silent
 from tests.grid import run
 from tests.learners import draw_rows, forged, own, write_parties

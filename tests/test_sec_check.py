@@ -11,9 +11,9 @@ from typer.testing import CliRunner
 
 from clients.data import DataError, read_table
 from clients.regressors import ROW_MODELS
-from clients.sec import check_lines
+from clients.sec.handlers import check_lines
 from consilience import cli
-from numerics.ensemble import Ensemble
+from numerics.bc3e.ensemble import Ensemble
 from tests.learners import draw_rows
 
 RUNNER = CliRunner()

@@ -13,8 +13,8 @@ from flwr.app import Message
 from sklearn.linear_model import LinearRegression
 
 from protocols.models import encode_model
-from protocols.sec import MOST_ROWS
-from server.report import render_table
+from protocols.sec.payloads import MOST_ROWS
+from server.report.summary import render_table
 from server.results import Report, load
 from tests.contract import run
 from tests.grid import Tamper

@@ -10,9 +10,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from server.earlier import clustering_to_join
+from server.report.previous_run import clustering_to_join
 from server.results import Report, ResultsError, load
-from strategies.roster import FusionError
+from strategies.node_registry import FusionError
 from tests.contract import run
 from tests.learners import draw_rows, own, write_files, write_parties
 

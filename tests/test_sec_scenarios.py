@@ -15,10 +15,11 @@ import pandas as pd
 import pytest
 
 from clients.shards import party_name
-from numerics.rows import Rows
+from numerics.shared.rows import Rows
 from scenarios import registry, sources
 from scenarios.registry import Config, Scenario, ScenarioError
-from scenarios.sec import drawn, measured
+from scenarios.sec import real_data as measured
+from scenarios.sec import synthetic as drawn
 from server.config import ConfigError
 from tests import grid
 

@@ -14,12 +14,12 @@ import pytest
 from flwr.app import Context, RecordDict
 from sklearn.linear_model import LinearRegression
 
-from clients.sec import FEWEST_HELD_OUT, evaluate_models, select_model, try_combinations
+from clients.sec.handlers import FEWEST_HELD_OUT, evaluate_models, select_model, try_combinations
 from clients.site import Site
-from protocols.faults import Fault, SiteFault
-from protocols.message import Ask, Parcel
 from protocols.models import decode_model, encode_model
-from protocols.sec import Errors, Exchange, Fitted, Losses, Predict, Select
+from protocols.sec.payloads import Errors, Exchange, Fitted, Losses, Predict, Select
+from protocols.wire.faults import Fault, SiteFault
+from protocols.wire.message import Ask, Parcel
 from server.results import load
 from tests.contract import outcome_of, run
 from tests.learners import deployed, draw_rows, own, write_files, write_parties

@@ -8,8 +8,8 @@ from flwr.app import Context, RecordDict
 
 import clients.site
 from clients.site import Site
-from numerics.ensemble import Ensemble
-from protocols.message import Ask
+from numerics.bc3e.ensemble import Ensemble
+from protocols.wire.message import Ask
 
 
 def site(monkeypatch: pytest.MonkeyPatch, labels: list[int], name: str = "a", number: int = 1, lane: str = "0") -> Site:

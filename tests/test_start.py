@@ -19,9 +19,13 @@ import clients.data.cache as cache_module
 from clients import shards
 from clients.dispatch import handle
 from clients.memory import MemoryStore
-from protocols import bc3e, coreset, gp, residual, sec
-from protocols.message import Ask, Parcel, read_answer, write_ask
-from protocols.payload import Payload
+from protocols.bc3e.payloads import payloads as bc3e
+from protocols.coreset.payloads import payloads as coreset
+from protocols.gp.payloads import payloads as gp
+from protocols.residual.payloads import payloads as residual
+from protocols.sec.payloads import payloads as sec
+from protocols.wire.message import Ask, Parcel, read_answer, write_ask
+from protocols.wire.payload import Payload
 from tests.grid import over_the_wire
 
 HEAVY = ("gpytorch", "matplotlib", "numba", "ortools", "pandas", "pyarrow", "scipy", "skops", "sklearn", "torch")
@@ -48,7 +52,7 @@ CHILD = """
 import json, pickle, sys
 message, context = pickle.loads(open(sys.argv[1], "rb").read())
 from clients.app import app
-from protocols.message import read_envelope
+from protocols.wire.message import read_envelope
 from flwr.supercore.task_identity import TaskIdentity
 TaskIdentity.run_id, TaskIdentity.node_id, TaskIdentity.task_id = 1, 1, 1
 fault = read_envelope(app(message, context).content).fault

@@ -14,17 +14,17 @@ from flwr.app import Context, RecordDict
 import clients.site
 from clients.shards import cell_settings
 from clients.site import Site
-from numerics.rows import Rows
-from protocols.bc3e import Survey
-from protocols.faults import Fault, SiteFault
-from protocols.message import ENVELOPE, Ask
+from numerics.shared.rows import Rows
+from protocols.bc3e.payloads import Survey
+from protocols.wire.faults import Fault, SiteFault
+from protocols.wire.message import ENVELOPE, Ask
 from scenarios import registry
 from scenarios.registry import Cell, Config, Scenario, ScenarioError, chosen_cells
 from server.evaluation import evaluate
 from server.results import load
+from strategies.cells import Table
 from strategies.conversation import Broadcast, Conversation
 from strategies.fusion import FusionStrategy
-from strategies.table import Table
 from tests.contract import Nodes, StrategyContract
 from tests.contract import run as run_whole
 from tests.grid import config, run

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from numerics.threads import single_threaded
+from numerics.shared.threads import single_threaded
 
 
 def numbers() -> set[int]:

@@ -16,10 +16,11 @@ from flwr.common.config import parse_config_args
 from typer.testing import CliRunner
 
 from clients.site import _OF_THE_SITE
-from consilience import cli, launch
-from consilience.plan import federated_plan
+from consilience import cli
+from consilience import flower_run as launch
+from consilience.local_federation import ROLES, Party, federation, make_parties
+from consilience.run_request import federated_plan
 from consilience.settings import SettingError, Value, to_toml
-from consilience.up import ROLES, Party, federation, make_parties
 
 RUNNER = CliRunner()
 KEYS: dict[str, Value] = {"min-weight": 0, "allow-prices": False, "agent": ""}
@@ -203,7 +204,7 @@ def test_a_port_in_use_is_refused(tmp_path: Path) -> None:
 def test_a_signal_ends_all_and_is_no_failure(
     files: Path, pretend: Path, number: signal.Signals, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("consilience.up._LOOK_SECONDS", 0.05)
+    monkeypatch.setattr("consilience.local_federation._LOOK_SECONDS", 0.05)
     folder = files / "fed"
 
     def interrupt() -> None:

@@ -11,11 +11,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy.special import psi
 
-import numerics.variational as variational
-from numerics.ensemble import Ensemble, Labels, n_values
-from numerics.fixed_point import from_grid
-from numerics.maximization import maximize_alpha, maximize_beta, smoothing_bound
-from numerics.variational import (
+import numerics.bc3e.e_step as variational
+from numerics.bc3e.e_step import (
     Contribution,
     EStepSettings,
     add_alpha,
@@ -28,6 +25,9 @@ from numerics.variational import (
     shares,
     votes,
 )
+from numerics.bc3e.ensemble import Ensemble, Labels, n_values
+from numerics.bc3e.grid import from_grid
+from numerics.bc3e.m_step import maximize_alpha, maximize_beta, smoothing_bound
 from tests import reference_bc3e as reference
 from tests.worlds import draw_beta, draw_ensemble
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from numerics.ensemble import Ensemble, Labels
+from numerics.bc3e.ensemble import Ensemble, Labels
 
 
 def draw_labels(

@@ -14,7 +14,7 @@ from jaxtyping import Int64
 from benchmarks.driver import config_of
 from benchmarks.side import Case, Method, Metric, Ran, Side, data_setting
 from benchmarks.side.ours import played, ran
-from numerics.ensemble import Ensemble, n_values
+from numerics.bc3e.ensemble import Ensemble, n_values
 from scenarios import bc3e as scenario
 from tests.reference_bc3e import fit
 

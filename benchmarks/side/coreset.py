@@ -22,10 +22,10 @@ from benchmarks.processes import told
 from benchmarks.side import PEERS, Case, Method, Metric, NotHereError, Ran, Side, data_setting
 from benchmarks.side.made import coloured
 from benchmarks.side.ours import played, ran
-from numerics.distances import squared_distances
-from numerics.fairness.assignment import Assignment, fair_assignment
-from numerics.fairness.clustering import fair_clustering
-from numerics.points import Points
+from numerics.coreset.fairness.assignment import Assignment, fair_assignment
+from numerics.coreset.fairness.clustering import fair_clustering
+from numerics.coreset.points import Points
+from numerics.shared.distances import squared_distances
 from scenarios.registry import find
 from strategies.coreset import Outcome
 

@@ -15,9 +15,9 @@ from benchmarks.gp_peers import EPOCHS, INDUCING, STEPS, Peer, exact, exact_chol
 from benchmarks.side import Case, Method, Metric, Ran, Side, data_setting
 from benchmarks.side.made import neighbours, surface
 from benchmarks.side.ours import played, ran
+from numerics.gp.measurements import Measurements, Queries
+from numerics.gp.metrics import coverage, msll, smse
 from numerics.gp.moments import Units, moments_of, pooled
-from numerics.gp.scores import coverage, msll, smse
-from numerics.measurements import Measurements, Queries
 from scenarios.registry import find
 from strategies.gp import Outcome
 

@@ -7,10 +7,10 @@ from itertools import pairwise
 import numpy as np
 from jaxtyping import Float64, Int64
 
+from numerics.coreset.points import Points
+from numerics.gp.measurements import Measurements, Queries
 from numerics.gp.split import kmeans_parts
-from numerics.measurements import Measurements, Queries
-from numerics.points import Points
-from scenarios.coreset.drawn import Planted
+from scenarios.coreset.synthetic import Planted
 
 _SPLIT_ROWS = 20_000
 """Rows of which k-means finds where they lie together; others go to the nearest center."""

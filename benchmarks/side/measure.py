@@ -19,7 +19,7 @@ from typing import Any
 
 from benchmarks.processes import memory
 from benchmarks.side import PEERS, Case, Method, NotHereError, Ran, Side
-from numerics.threads import single_threaded
+from numerics.shared.threads import single_threaded
 
 
 @dataclass(frozen=True)

@@ -15,10 +15,10 @@ from sklearn.ensemble import HistGradientBoostingRegressor
 from benchmarks.driver import config_of
 from benchmarks.side import Case, Method, Metric, Ran, Side, data_setting
 from benchmarks.side.ours import played, ran
-from numerics.columns import Columns, Outcomes
+from numerics.residual.columns import Columns, Outcomes
 from scenarios.residual.common import World
-from scenarios.residual.drawn import SIGMA, Friedman, friedman
-from scenarios.residual.measured import concrete
+from scenarios.residual.real_data import concrete
+from scenarios.residual.synthetic import SIGMA, Friedman, friedman
 
 BOOSTED = "hgb(max_iter=20)"
 """Few iterations, for the rounds go on with what they leave."""

@@ -26,8 +26,8 @@ from benchmarks.side.sec_peers import (
     ifca,
     predict,
 )
-from numerics.meta_clustering import same_partition
-from numerics.rows import Rows
+from numerics.sec import same_partition
+from numerics.shared.rows import Rows
 from scenarios.registry import find
 
 LINEAR = {"sec__candidates": "lr", "sec__standardize": "none", "sec__combine": "pooled-linear"}

@@ -8,15 +8,15 @@ from dataclasses import replace
 import numpy as np
 from jaxtyping import Float64, Int64
 
-from clients.bc3e.agreed import agree_on, check_places, hold_to, refuse_single_model
-from clients.bc3e.keep import Tables, recall_tables
-from clients.bc3e.telling import count, threads, write_theta
+from clients.bc3e.consent import agree_on, check_places, hold_to, refuse_single_model
+from clients.bc3e.results import count, threads, write_theta
+from clients.bc3e.saved_tables import Tables, recall_tables
 from clients.dispatch import answers
 from clients.site import Site
-from numerics.ensemble import Ensemble, Labels
-from numerics.fixed_point import MAX_BITS
-from numerics.variational import EStepSettings, add_alpha, cold_start, e_step, likelihood_table, shares
-from protocols.bc3e import (
+from numerics.bc3e.e_step import EStepSettings, add_alpha, cold_start, e_step, likelihood_table, shares
+from numerics.bc3e.ensemble import Ensemble, Labels
+from numerics.bc3e.grid import MAX_BITS
+from protocols.bc3e.payloads import (
     MOST_BITS,
     MOST_CLASSES,
     MOST_SWEEPS,
@@ -27,7 +27,7 @@ from protocols.bc3e import (
     Starts,
     Sweep,
 )
-from protocols.faults import Fault, SiteFault
+from protocols.wire.faults import Fault, SiteFault
 
 logger = logging.getLogger("flwr")
 

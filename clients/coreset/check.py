@@ -8,11 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float64, Int64
 
-from clients.coreset.columns import Roles, coloured_blocks, roles_of
+from clients.coreset.shard import Roles, coloured_blocks, roles_of
 from clients.data import setting
 from clients.data.blocks import Blocks, open_blocks
 from clients.data.table import own_number
-from numerics.points import CLUSTERS, LOCATIONS, Block
+from numerics.coreset.points import CLUSTERS, LOCATIONS, Block
 
 MIN_WEIGHT = 5
 """Fewest rows behind a point that leaves a real site whose own configuration does not say otherwise."""
@@ -32,7 +32,7 @@ def check_lines(config: Mapping[str, object]) -> list[str]:
     Raises
     ------
     DataError
-        As `clients.coreset.columns.open_points` and its blocks; or if ``min-weight`` is no number of rows.
+        As `clients.coreset.shard.open_points` and its blocks; or if ``min-weight`` is no number of rows.
     """
     blocks = open_blocks(config)
     roles, least = roles_of(blocks.schema, config), _least(config)

@@ -11,12 +11,12 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Bool, Float64, Int, Int64
 
-from numerics.distances import squared_distances
-from numerics.fairness.distribute import Shares, distribute
-from numerics.fairness.dual import Priced, priced
-from numerics.fairness.flow import capacitated
-from numerics.points import Block, Points
-from protocols.faults import Fault, SiteFault
+from numerics.coreset.fairness.apportionment import Shares, distribute
+from numerics.coreset.fairness.dual import Priced, priced
+from numerics.coreset.fairness.flow import capacitated
+from numerics.coreset.points import Block, Points
+from numerics.shared.distances import squared_distances
+from protocols.wire.faults import Fault, SiteFault
 
 _FEWEST_CONTESTED = 1000
 """Rows at least that may go elsewhere than to their cheapest center, while numbers are made to fit."""

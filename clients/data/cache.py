@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from clients.data.stored import BlockWriter, StoredError, Writer, read_about, read_shard
-from numerics.points import Block, Points
+from numerics.coreset.points import Block, Points
 
 logger = logging.getLogger("flwr")
 

@@ -20,7 +20,7 @@ import numpy as np
 from jaxtyping import Int, Shaped
 
 from clients.data.table import DataError, Table, check_names, frame_columns, make_table
-from protocols.faults import usable_name
+from protocols.wire.faults import usable_name
 
 if TYPE_CHECKING:
     from pyarrow.parquet import ParquetFile

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from clients.data.table import DataError, Table, match_columns, numeric, quoted, sensitive_columns, setting
-from numerics.rows import Rows
+from numerics.shared.rows import Rows
 
 _ROLES = ("target", "id", "truth")
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from clients.data.files import read_table
 from clients.data.table import Code, DataError, Table, frame_columns, make_table, setting
-from numerics.ensemble import Ensemble
+from numerics.bc3e.ensemble import Ensemble
 
 _FUNCTION = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*")
 

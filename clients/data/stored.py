@@ -18,15 +18,15 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from numerics.points import Block, Points
+from numerics.coreset.points import Block, Points
 
 ABOUT = "shard.json"
 
 _CLASSES = {
-    "Columns": "numerics.columns",
-    "Ensemble": "numerics.ensemble",
-    "Measurements": "numerics.measurements",
-    "Rows": "numerics.rows",
+    "Columns": "numerics.residual.columns",
+    "Ensemble": "numerics.bc3e.ensemble",
+    "Measurements": "numerics.gp.measurements",
+    "Rows": "numerics.shared.rows",
 }
 """What a shard may be, and where it is from."""
 _PLAIN = (bool, int, float, str, type(None))

@@ -8,7 +8,7 @@ import numpy as np
 
 from clients.data import DataError, Table, setting
 from clients.data.table import own_number
-from numerics.measurements import Measurements
+from numerics.gp.measurements import Measurements
 
 _CONSENTS = {
     "allow-inputs": "THE INPUTS OF ALL YOUR ROWS, to the fusion center (gp.covariance=inputs)",

@@ -13,10 +13,10 @@ from clients.site import Site, digest_of
 from numerics.gp.expert import Expert
 from numerics.gp.kernels import Kernel, kernel_of
 from numerics.gp.likelihood import Evaluation, evaluate
+from numerics.gp.measurements import Measurements
 from numerics.gp.moments import Units
-from numerics.measurements import Measurements
-from protocols.faults import Fault, SiteFault
-from protocols.gp import Agreed
+from protocols.gp.payloads import Agreed
+from protocols.wire.faults import Fault, SiteFault
 
 MIN_ROWS = 10
 """Fewest rows behind an expert of a real site whose own configuration does not say otherwise."""

@@ -23,7 +23,7 @@ from clients.regressors import (
     fit,
     read_settings,
 )
-from numerics.threads import single_threaded
+from numerics.shared.threads import single_threaded
 
 if TYPE_CHECKING:  # scikit-learn takes a second to import, and not every ask needs it
     from sklearn.base import BaseEstimator

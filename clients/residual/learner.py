@@ -13,13 +13,13 @@ from jaxtyping import Float64, Int64
 
 from clients.memory import CONCLUDED
 from clients.residual.agents import Agent, AgentError, fit_agent, parse_agent, predict
-from clients.residual.keep import dump, restore
+from clients.residual.model_store import dump, restore
 from clients.site import Site, digest_of
-from numerics.columns import Columns
+from numerics.residual.columns import Columns
 from numerics.residual.rules import MOST_STEPS
-from numerics.threads import single_threaded
-from protocols.faults import Fault, SiteFault
-from protocols.residual import Order
+from numerics.shared.threads import single_threaded
+from protocols.residual.payloads import Order
+from protocols.wire.faults import Fault, SiteFault
 
 if TYPE_CHECKING:
     from sklearn.base import BaseEstimator

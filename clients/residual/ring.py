@@ -7,13 +7,13 @@ from jaxtyping import Float64
 
 from clients.dispatch import answers
 from clients.residual.learner import Learner
-from clients.residual.sealed import PRECISION, SPLIT, Seals, check_kinds, course, outcome_of
+from clients.residual.sealed_handlers import PRECISION, SPLIT, Seals, check_kinds, course, outcome_of
 from clients.site import Site
 from numerics.residual.rules import Split
-from protocols.faults import Fault, SiteFault
-from protocols.packing import unpack
-from protocols.payload import PayloadError
-from protocols.residual import Pass, Passed, Residual
+from protocols.residual.payloads import Pass, Passed, Residual
+from protocols.wire.faults import Fault, SiteFault
+from protocols.wire.packing import unpack
+from protocols.wire.payload import PayloadError
 
 _CAME, _LEFT = "came", "left"
 _NUMBER, _SUM, _BEFORE = "own-number", "own-sum", "own-sum-before"

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from clients.data import Table, setting
 from clients.data.table import DataError
 from clients.regressors import ROW_MODELS, Candidate, CandidateError, parse_candidates
-from numerics.rows import Rows
-from protocols.sec import Select
+from numerics.shared.rows import Rows
+from protocols.sec.payloads import Select
 
 _TOLD = {
     "lr": "its coefficients",

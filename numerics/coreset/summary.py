@@ -13,7 +13,7 @@ from jaxtyping import Float64, Int64, Integer
 from numerics.coreset.cells import Cells
 from numerics.coreset.features import Features
 from numerics.coreset.nearest import nearest
-from numerics.points import Block, Points
+from numerics.coreset.points import Block, Points
 
 CONSTRUCTIONS: Final = ("bico", "kmeans")
 """bico: one pass. kmeans: `LLOYD_PASSES` passes more, for locations that move the rows less."""

@@ -9,7 +9,7 @@ from jaxtyping import Float64, Int64
 from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 
-from numerics.threads import single_threaded
+from numerics.shared.threads import single_threaded
 
 _STARTS = 3
 """Starts of k-means, of which the best counts."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float64
 
-from numerics.threads import single_threaded
+from numerics.shared.threads import single_threaded
 
 ALPHA = 0.25
 """Of Algorithm 4: share of the slope that a step must gain; between 0 and 0.5."""

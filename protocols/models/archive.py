@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from protocols.payload import shorten
+from protocols.wire.payload import shorten
 
 MOST_BYTES = 256 * 2**20
 """Of a file as it crosses, of all it inflates to, and of all arrays a model is made of."""

@@ -16,6 +16,7 @@ other columns (`sensitive`), and be dealt out to any number of sites. The paper'
 numbers, so the larger colour is subsampled, as the paper does.
 """
 
-from scenarios.coreset import drawn, measured
+from scenarios.coreset import real_data as measured
+from scenarios.coreset import synthetic as drawn
 
 __all__ = ["drawn", "measured"]

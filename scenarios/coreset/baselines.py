@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 from jaxtyping import Float64
 
-from numerics.threads import single_threaded
+from numerics.shared.threads import single_threaded
 from scenarios.coreset.common import K, Pooled
 from scenarios.registry import Config
 
 if TYPE_CHECKING:
-    from numerics.fairness.clustering import Algorithm
+    from numerics.coreset.fairness.clustering import Algorithm
 
 MOST_ROWS = 5000
 """More rows are not clustered in one place: the paper's full method takes quadratic memory."""
@@ -70,8 +70,8 @@ def _fair(
 ) -> tuple[float, float]:
     """Costs of a fair clustering and of its fairlets (NaN if it has none)."""
     # A site looks for its shard in this package, and needs no flows for that.
-    from numerics.fairness.bounds import Bounds
-    from numerics.fairness.clustering import fair_clustering
+    from numerics.coreset.fairness.bounds import Bounds
+    from numerics.coreset.fairness.clustering import fair_clustering
 
     with single_threaded():
         found = fair_clustering(
@@ -90,7 +90,7 @@ def _fair(
 @lru_cache(maxsize=1024)
 def _plain(pooled: Pooled, k: int, scale: str, restarts: int, seed: int) -> float:
     """Cost of a clustering that is not fair."""
-    from numerics.fairness.clustering import plain_clustering
+    from numerics.coreset.fairness.clustering import plain_clustering
 
     points, weights = pooled.x / column_scale(pooled.x, scale), np.ones(len(pooled.x), np.int64)
     with single_threaded():

@@ -23,6 +23,7 @@ Not reproduced are Figure 8, which compares softmax with a sigmoid, and mini-bat
 network (here it is softmax and all rows), and the paper's times: `benchmarks/gp.py` has our own.
 """
 
-from scenarios.gp import drawn, measured
+from scenarios.gp import real_data as measured
+from scenarios.gp import synthetic as drawn
 
 __all__ = ["drawn", "measured"]

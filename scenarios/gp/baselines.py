@@ -6,7 +6,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from numerics.threads import single_threaded
+from numerics.shared.threads import single_threaded
 from scenarios.gp.common import Pooled
 
 MOST_ROWS = 8000
@@ -41,9 +41,9 @@ def full_process(pooled: Pooled, kernel: str) -> tuple[tuple[str, float], ...]:
     from numerics.gp.expert import Expert
     from numerics.gp.kernels import kernel_of
     from numerics.gp.likelihood import fit_one
+    from numerics.gp.metrics import msll, smse
     from numerics.gp.moments import moments_of
     from numerics.gp.moments import pooled as units_of
-    from numerics.gp.scores import msll, smse
 
     units = units_of(moments_of(pooled.x, pooled.y))
     x, y = units.inputs(pooled.x), units.outputs(pooled.y)

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from jaxtyping import Int64
 
+from numerics.gp.measurements import Measurements, Queries
 from numerics.gp.split import kmeans_parts
-from numerics.measurements import Measurements, Queries
 from scenarios.common import frozen, number
 from scenarios.gp.baselines import full_process
 from scenarios.gp.common import KERNEL, PARTS, SHOWN, Draw, Pooled, split_of

@@ -16,6 +16,8 @@ Each is a table with a row for every algorithm or setting; all rows of a repetit
 of all shards are the same entities in the same order, and the fusion center holds the outcomes (`Scenario.outcome`).
 """
 
-from scenarios.residual import drawn, gaussian, measured
+from scenarios.residual import gaussian
+from scenarios.residual import real_data as measured
+from scenarios.residual import synthetic as drawn
 
 __all__ = ["drawn", "gaussian", "measured"]

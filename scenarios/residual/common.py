@@ -11,9 +11,9 @@ import numpy as np
 from jaxtyping import Float64
 from sklearn.ensemble import HistGradientBoostingRegressor
 
-from numerics.columns import Columns, Outcomes
 from numerics.residual.boosting import l2_boosting
-from numerics.threads import single_threaded
+from numerics.residual.columns import Columns, Outcomes
+from numerics.shared.threads import single_threaded
 from scenarios.common import Baselines, check_sites, frozen, no_baselines, settings_of
 from scenarios.registry import Cell, Config, Scenario, register
 

@@ -16,6 +16,7 @@ cells of a repetition is what the cells are about: wherever two cells may share 
 themselves where they are equal.
 """
 
-from scenarios.sec import drawn, measured
+from scenarios.sec import real_data as measured
+from scenarios.sec import synthetic as drawn
 
 __all__ = ["drawn", "measured"]

@@ -8,8 +8,8 @@ import numpy as np
 from jaxtyping import Float64
 
 from server.figures.drawing import BLUE, INK, VERMILION, explain, plain, png, whole
-from server.figures.words import BARS, Arrays, sentences, several
-from server.words import counted
+from server.figures.wording import BARS, Arrays, sentences, several
+from server.report.formatting import counted
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -6,7 +6,7 @@ import io
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from server.words import printable
+from server.report.formatting import printable
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

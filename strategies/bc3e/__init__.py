@@ -10,15 +10,15 @@ from typing import Any
 import numpy as np
 from jaxtyping import Shaped
 
-from protocols.bc3e import Conclude, Holdings, Survey, Tally
+from protocols.bc3e.payloads import Conclude, Holdings, Survey, Tally
+from strategies.bc3e.accuracy import accuracies, add_up
 from strategies.bc3e.checks import check_holdings, check_starts, check_tally
-from strategies.bc3e.fit import Fit, Fitting, Settings
-from strategies.bc3e.plan import Plan, make_plan
+from strategies.bc3e.em import Fit, Fitting, Settings
+from strategies.bc3e.layout import Plan, make_plan
 from strategies.bc3e.prediction import Prediction
-from strategies.bc3e.tally import accuracies, add_up
 from strategies.conversation import Broadcast, Conversation, Tell, together
 from strategies.fusion import FusionStrategy
-from strategies.roster import FusionError
+from strategies.node_registry import FusionError
 
 __all__ = ["BC3E", "Ensemble", "Settings"]
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from protocols.bc3e import MOST_CLASSES, MOST_INSTANCES, Holdings, Predicted, Shares, Starts, Sweep, Tally
-from protocols.payload import PayloadError
-from strategies.bc3e.plan import Plan
+from protocols.bc3e.payloads import MOST_CLASSES, MOST_INSTANCES, Holdings, Predicted, Shares, Starts, Sweep, Tally
+from protocols.wire.payload import PayloadError
+from strategies.bc3e.layout import Plan
 
 _COUNTED = ("bc3e", "vote")
 """Methods whose right decisions every site counts."""

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float64
 
-from protocols.bc3e import Conclude, Holdings, Predict, Predicted, PredictShared, Shares, Starts, Survey, Tally
+from protocols.bc3e.payloads import Conclude, Holdings, Predict, Predicted, PredictShared, Shares, Starts, Survey, Tally
+from strategies.bc3e.accuracy import accuracies, add_up
 from strategies.bc3e.checks import check_holdings, check_plain_shares, check_predicted, check_starts, check_tally
-from strategies.bc3e.fit import SWEEPS, Settings
-from strategies.bc3e.plan import Plan, make_plan
+from strategies.bc3e.em import SWEEPS, Settings
+from strategies.bc3e.layout import Plan, make_plan
 from strategies.bc3e.shared import SharedInstances
-from strategies.bc3e.tally import accuracies, add_up
 from strategies.conversation import Broadcast, Conversation, Tell
 from strategies.fusion import FusionStrategy
 

@@ -8,15 +8,15 @@ import numpy as np
 from jaxtyping import Float64, Int64
 from scipy.special import psi
 
-from numerics.variational import Contribution, add_alpha, center_part, settled
-from protocols.bc3e import Shares, Sweep
-from strategies.bc3e.plan import Plan
+from numerics.bc3e.e_step import Contribution, add_alpha, center_part, settled
+from protocols.bc3e.payloads import Shares, Sweep
+from strategies.bc3e.layout import Plan
 
 
 class SharedInstances:
     """Gamma of the shared instances over an E-step (docs/bc3e.md, column and arbitrary distributions).
 
-    The sweeps are those of `numerics.variational.e_step`, an ask each: an instance that has settled is asked no more,
+    The sweeps are those of `numerics.bc3e.e_step.e_step`, an ask each: an instance that has settled is asked no more,
     so its result depends on its own labels alone.
 
     Parameters

@@ -11,11 +11,11 @@ from jaxtyping import Int64, Shaped
 
 from numerics.coreset import Coreset as Points
 from numerics.coreset import reduce
-from numerics.fairness.clustering import Algorithm, Clustering, fair_clustering, plain_clustering
-from numerics.fairness.distribute import Shares, distribute
-from numerics.points import CLUSTERS, LOCATIONS
-from numerics.threads import single_threaded
-from protocols.coreset import (
+from numerics.coreset.fairness.apportionment import Shares, distribute
+from numerics.coreset.fairness.clustering import Algorithm, Clustering, fair_clustering, plain_clustering
+from numerics.coreset.points import CLUSTERS, LOCATIONS
+from numerics.shared.threads import single_threaded
+from protocols.coreset.payloads import (
     LARGEST,
     LARGEST_SUM,
     MOST_PRICED,
@@ -26,14 +26,14 @@ from protocols.coreset import (
     Summarise,
     Summary,
 )
-from protocols.payload import PayloadError
-from strategies.columns import check_names
+from protocols.wire.payload import PayloadError
+from strategies.column_names import check_names
 from strategies.conversation import Broadcast, Conversation, Tell
+from strategies.coreset.exact_assignment import check_counted, settled
 from strategies.coreset.federation import Federation
-from strategies.coreset.pricing import check_counted, settled
 from strategies.coreset.report import Outcome, Plan, metrics_of, notes_on, table_of
 from strategies.fusion import FusionStrategy
-from strategies.roster import FusionError
+from strategies.node_registry import FusionError
 
 __all__ = ["Coreset", "Outcome", "Settings"]
 

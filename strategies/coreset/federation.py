@@ -10,9 +10,9 @@ import numpy as np
 from jaxtyping import Float64, Int64
 
 from numerics.coreset import Coreset, spread, union
-from numerics.fairness.bounds import Bounds
-from protocols.coreset import Summary
-from strategies.columns import check_enough, columns_of_most
+from numerics.coreset.fairness.bounds import Bounds
+from protocols.coreset.payloads import Summary
+from strategies.column_names import check_enough, columns_of_most
 
 
 @dataclass(frozen=True, eq=False)

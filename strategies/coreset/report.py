@@ -11,12 +11,12 @@ import numpy as np
 from jaxtyping import Float64, Int64, Shaped
 
 from numerics.coreset import Coreset as Points
-from numerics.fairness.assignment import Assignment
-from numerics.fairness.bounds import Bounds
-from numerics.fairness.clustering import Clustering
-from protocols.coreset import Construction, Counted
+from numerics.coreset.fairness.assignment import Assignment
+from numerics.coreset.fairness.bounds import Bounds
+from numerics.coreset.fairness.clustering import Clustering
+from protocols.coreset.payloads import Construction, Counted
 from strategies.coreset.federation import Federation
-from strategies.coreset.price import price_over_k
+from strategies.coreset.price_of_fairness import price_over_k
 
 _MANY_WITHHELD = 0.01
 """Share of the rows that no point stands for from which on the reader is told."""

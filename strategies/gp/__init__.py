@@ -13,24 +13,24 @@ import numpy as np
 from jaxtyping import Float64, Shaped
 
 from numerics.gp.gates.network import Network
+from numerics.gp.hyperparameter_search import CANDIDATES, MOST_ASKS
 from numerics.gp.kernels import kernel_of
 from numerics.gp.landmarks import DEFAULT
-from numerics.gp.scoring import CANDIDATES, MOST_ASKS
-from numerics.measurements import Queries
-from numerics.threads import single_threaded
-from protocols.gp import LARGEST, MOST_TRIED, Inputs, Moments, Rows, Survey
+from numerics.gp.measurements import Queries
+from numerics.shared.threads import single_threaded
+from protocols.gp.payloads import LARGEST, MOST_TRIED, Inputs, Moments, Rows, Survey
 from strategies.conversation import Broadcast, Conversation, asking_nothing, in_step
 from strategies.fusion import FusionStrategy
+from strategies.gp.aggregation import asking_of, fused, most_important, ranked, told
 from strategies.gp.checks import check_moments
-from strategies.gp.disclosing import disclosed_inputs, shared_rows
+from strategies.gp.disclosure import disclosed_inputs, shared_rows
+from strategies.gp.expert_count_curve import Sample
 from strategies.gp.federation import Federation
-from strategies.gp.fewer import Sample
-from strategies.gp.fitting import fit, starts, train
-from strategies.gp.fusing import asking_of, fused, most_important, ranked, told
-from strategies.gp.predicting import Answers, gather
+from strategies.gp.hyperparameters import fit, starts, train
+from strategies.gp.prediction import Answers, gather
 from strategies.gp.report import Model, Outcome, answers_csv, metrics_of, notes_on, table_of
-from strategies.masks import Masking
-from strategies.roster import FusionError
+from strategies.node_registry import FusionError
+from strategies.secure_aggregation import Masking
 
 __all__ = ["GP", "Outcome", "Settings"]
 

@@ -8,12 +8,12 @@ import numpy as np
 from jaxtyping import Float64
 
 from numerics.gp.kernels import kernel_of
-from protocols.gp import CONSENTS, LARGEST, MOST_EXPERTS, MOST_ROWS, Inputs, Moments, Rows
-from protocols.payload import PayloadError
-from strategies.columns import check_names
+from protocols.gp.payloads import CONSENTS, LARGEST, MOST_EXPERTS, MOST_ROWS, Inputs, Moments, Rows
+from protocols.wire.payload import PayloadError
+from strategies.column_names import check_names
 from strategies.conversation import Check
 from strategies.gp.federation import Federation
-from strategies.gp.fitting import ROUNDING, is_information, symmetric
+from strategies.gp.hyperparameters import ROUNDING, is_information, symmetric
 
 
 def check_moments(kernel: str) -> Check:

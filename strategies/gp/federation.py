@@ -13,9 +13,9 @@ from jaxtyping import Bool, Float64, Int64, Shaped
 from numerics.gp import moments as numbers
 from numerics.gp.kernels import Kernel
 from numerics.gp.moments import Units, in_units, joined, pooled
-from protocols.gp import Moments
-from strategies.columns import check_enough, columns_of_most
-from strategies.roster import FusionError
+from protocols.gp.payloads import Moments
+from strategies.column_names import check_enough, columns_of_most
+from strategies.node_registry import FusionError
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,7 +35,7 @@ class Federation:
     excluded : dict[str, str]
         By site, why its rows are not among them.
     consents : dict[str, tuple of str]
-        By site, what it is willing to do (`protocols.gp.CONSENTS`); a site that is not named has not said.
+        By site, what it is willing to do (`protocols.gp.payloads.CONSENTS`); a site that is not named has not said.
     """
 
     counts: dict[str, Int64[np.ndarray, "m"]]
@@ -110,7 +110,7 @@ class Federation:
         return int(self.counts[site].sum())
 
     def agreed(self, site: str, max_rows: int) -> dict[str, Any]:
-        """What every ask to a site begins with (`protocols.gp.Agreed`)."""
+        """What every ask to a site begins with (`protocols.gp.payloads.Agreed`)."""
         units = self.units
         return {
             "max_rows": max_rows,

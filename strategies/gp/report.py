@@ -12,14 +12,14 @@ import numpy as np
 from jaxtyping import Float64, Shaped
 
 from numerics.gp.kernels import kernel_of
+from numerics.gp.measurements import Queries
+from numerics.gp.metrics import coverage, msll, smse
 from numerics.gp.rules import Fused
-from numerics.gp.scores import coverage, msll, smse
-from numerics.measurements import Queries
-from strategies.columns import listed
+from strategies.column_names import listed
+from strategies.gp.expert_count_curve import Sample, scores_over_experts
 from strategies.gp.federation import Federation
-from strategies.gp.fewer import Sample, scores_over_experts
-from strategies.gp.fitting import Fit
-from strategies.gp.predicting import Answers
+from strategies.gp.hyperparameters import Fit
+from strategies.gp.prediction import Answers
 
 if TYPE_CHECKING:
     from strategies.gp import Settings

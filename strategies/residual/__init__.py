@@ -12,19 +12,19 @@ import numpy as np
 from jaxtyping import Float64, Int64, Shaped
 
 from clients.entities import keyed_hashes, read_secret, secret_check
-from numerics.columns import Outcomes
-from numerics.residual.plan import Plan
+from numerics.residual.columns import Outcomes
 from numerics.residual.rules import FEWEST_ROWS, LARGEST_OUTCOME, Rules
-from protocols.payload import Payload
-from protocols.residual import Enrol, Enrolled
+from protocols.residual.payloads import Enrol, Enrolled
+from protocols.residual.plan import Plan
+from protocols.wire.payload import Payload
 from strategies.conversation import Broadcast, Conversation, carrying
 from strategies.fusion import FusionStrategy
+from strategies.node_registry import FusionError
 from strategies.residual import report
-from strategies.residual.learning import Learnt, centered, relayed, ring
+from strategies.residual.enrolment import CENTER, Names, Roll, center_names, check_enrolled
+from strategies.residual.execution import Learnt, centered, relayed, ring
 from strategies.residual.prediction import Predictions, predict_at_center, predict_at_holder
 from strategies.residual.report import Outcome
-from strategies.residual.roll import CENTER, Names, Roll, center_names, check_enrolled
-from strategies.roster import FusionError
 
 __all__ = ["Outcome", "Residual", "Settings"]
 

@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float64, Int64, Shaped
 
-from numerics.columns import Outcomes
+from numerics.residual.columns import Outcomes
 from numerics.residual.ensemble import Ensemble
 from protocols.models import decode_model
-from protocols.payload import Payload, PayloadError
-from protocols.residual import Enrolled, Order, Predict, Predicted, Present, Sum, Summed
+from protocols.residual.payloads import Enrolled, Order, Predict, Predicted, Present, Sum, Summed
+from protocols.wire.payload import Payload, PayloadError
 from strategies.conversation import Broadcast, Check, Conversation, Tell
-from strategies.residual.roll import CENTER, Matched, Names, check_predicted, match, names_of
-from strategies.roster import FusionError
+from strategies.node_registry import FusionError
+from strategies.residual.enrolment import CENTER, Matched, Names, check_predicted, match, names_of
 
 
 @dataclass(frozen=True)

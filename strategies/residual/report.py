@@ -12,9 +12,9 @@ from jaxtyping import Bool, Float64, Shaped
 from sklearn.base import BaseEstimator
 
 from numerics.residual.rules import Result, Rules
-from protocols.residual import Fit, Fitted, Show, Tried, Try
-from strategies.residual.learning import Learnt
-from strategies.residual.roll import CENTER, Roll
+from protocols.residual.payloads import Fit, Fitted, Show, Tried, Try
+from strategies.residual.enrolment import CENTER, Roll
+from strategies.residual.execution import Learnt
 
 _KINDS = ("train", "validation", "test")
 _DOWN, _UP = {Fit.title(): "target", Try.title(): "residual"}, {Fitted.title(): "fitted", Tried.title(): "fitted"}
@@ -215,7 +215,7 @@ def numbers_per_iteration(lines: Sequence[Mapping[str, Any]]) -> dict[str, float
     Parameters
     ----------
     lines : Sequence of Mapping
-        Of the ledger (`protocols.message.ledger_lines`).
+        Of the ledger (`protocols.wire.message.ledger_lines`).
     """
     asked = [line for line in lines if line["payload"] in _DOWN and line["direction"] == "to_site"]
     if not asked:

@@ -11,14 +11,14 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Float64, Int64, Shaped
 
-from numerics.meta_clustering import choose_landmarks
+from numerics.sec import choose_landmarks
 from protocols.models import ModelError, check_model
-from protocols.payload import PayloadError
-from protocols.sec import LARGEST_ERROR, MOST_ROWS, Errors, Exchange, Fitted, Losses, Predict, Select
-from strategies.columns import check_names
+from protocols.sec.payloads import LARGEST_ERROR, MOST_ROWS, Errors, Exchange, Fitted, Losses, Predict, Select
+from protocols.wire.payload import PayloadError
+from strategies.column_names import check_names
 from strategies.conversation import Broadcast, Conversation, Tell
 from strategies.fusion import FusionStrategy
-from strategies.roster import FusionError
+from strategies.node_registry import FusionError
 from strategies.sec.grouping import Grouping, group
 from strategies.sec.learners import Learners, arrays_of, former_learners
 from strategies.sec.mixtures import Mixture, mixtures, on_test_rows

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 from jaxtyping import Float64, Int64, Shaped
 
-from numerics.meta_clustering import (
+from numerics.sec import (
     How,
     Method,
     Scale,
@@ -21,7 +21,7 @@ from numerics.meta_clustering import (
     similarity,
     similarity_to,
 )
-from strategies.roster import FusionError
+from strategies.node_registry import FusionError
 from strategies.sec.learners import Learners
 
 if TYPE_CHECKING:

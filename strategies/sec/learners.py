@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Float64, Int64
 
-from protocols.sec import Fitted, Losses
+from protocols.sec.payloads import Fitted, Losses
 
 
 @dataclass(frozen=True)

@@ -8,15 +8,15 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Bool, Float64, Int64
 
-from numerics.mixture import combine, mean_squared_errors, mix
-from numerics.predictors import Predictors
+from numerics.sec.mixture import combine, mean_squared_errors, mix
+from numerics.sec.predictors import Predictors
 from protocols.models import decode_model
 from strategies.sec.learners import Learners
 
 
 @dataclass(frozen=True)
 class Mixture:
-    """The combinations that one learner tries (`protocols.sec.Predict` says how they predict).
+    """The combinations that one learner tries (`protocols.sec.payloads.Predict` says how they predict).
 
     Attributes
     ----------

@@ -11,8 +11,8 @@ import numpy as np
 from jaxtyping import Bool, Int64
 from sklearn.metrics import adjusted_rand_score
 
-from numerics.meta_clustering import same_partition
-from strategies.columns import listed
+from numerics.sec import same_partition
+from strategies.column_names import listed
 from strategies.sec.grouping import Grouping
 from strategies.sec.learners import Learners
 

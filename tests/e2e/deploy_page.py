@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from consilience import launch
+from consilience import flower_run as launch
 from tests.e2e.processes import APP, BRISK
 
 PAGE = APP / "docs" / "deploy.md"

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from consilience import launch
+from consilience import flower_run as launch
 from consilience.certificates import make_server, make_site_key
 from server.results import load
 from tests.e2e.deploy_page import block

@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from consilience import launch
+from consilience import flower_run as launch
 from consilience.certificates import make_server, make_site_key
 from server.results import load
 from tests.e2e.deploy_page import CENTER, PAGE, SITES, USER, Block, Machine, block, blocks, commands_in_sentences

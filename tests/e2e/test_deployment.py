@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 import skops.io
 
-from consilience.ledgers import compare_all
+from consilience.ledger_comparison import compare_all
 from consilience.settings import Value
 from protocols.models import decode_model
 from server.results import load
@@ -105,7 +105,7 @@ def test_three_parties_beside_their_own_files(tmp_path: Path, parties: dict[str,
     assert_equal(found, run(config(tmp_path / "in-process", **settings), nodes))
     assert not (found / "sites").exists()
     came = {line["payload"] for line in map(json.loads, (found / "ledger.jsonl").read_text().splitlines())}
-    assert "masks.Hidden" in came
+    assert "secure_aggregation.Hidden" in came
     assert "bc3e.Statistics" not in came
     said, agree = compare_all(found, [tmp_path / "out" / name for name in parties])
     assert agree, said

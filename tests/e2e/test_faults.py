@@ -14,9 +14,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from consilience import launch
+from consilience import flower_run as launch
+from consilience.local_federation import CENTER, Federation, Party, federation
 from consilience.settings import Value
-from consilience.up import CENTER, Federation, Party, federation
 from server.results import Report, load
 from tests.contract import run_over
 from tests.e2e.processes import APP, BackgroundRun, descendants, start_deployed_run

@@ -12,7 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from consilience import launch
+from consilience import flower_run as launch
 from server.results import load
 from tests.e2e.deploy_page import SITES, block
 from tests.e2e.processes import descendants

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from jaxtyping import Float64
 
-from numerics.distances import squared_distances
 from numerics.gp.moments import Moments
+from numerics.shared.distances import squared_distances
 
 
 def scores(points: Float64[np.ndarray, "N d"], experts: Moments) -> Float64[np.ndarray, "N M"]:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from server.figures.coreset.run import draw_run, run_caption, run_told
 from server.figures.coreset.table import draw_table, table_caption, table_told
-from server.figures.words import Arrays, compares
+from server.figures.wording import Arrays, compares
 
 if TYPE_CHECKING:
     from server.results import Report

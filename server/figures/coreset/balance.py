@@ -11,8 +11,8 @@ import numpy as np
 from jaxtyping import Bool, Float64, Int64, Shaped
 
 from server.figures.drawing import BLUE, INK, VERMILION, explain, plain, png_panels
-from server.figures.words import Arrays, measured, sentences, several
-from server.words import counted
+from server.figures.wording import Arrays, measured, sentences, several
+from server.report.formatting import counted
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -10,8 +10,8 @@ import numpy as np
 from jaxtyping import Float64, Int64
 
 from server.figures.drawing import PALETTE, QUIET, SHAPES, component, explain, plain
-from server.figures.words import Arrays, measured, sentences, several
-from server.words import counted
+from server.figures.wording import Arrays, measured, sentences, several
+from server.report.formatting import counted
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -9,8 +9,8 @@ import numpy as np
 from jaxtyping import Float64
 
 from server.figures.drawing import BLUE, VERMILION, explain, png, whole
-from server.figures.words import Arrays, sentences, several
-from server.words import counted
+from server.figures.wording import Arrays, sentences, several
+from server.report.formatting import counted
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -11,7 +11,7 @@ from server.figures.coreset.balance import balance_caption, balance_told, draw_b
 from server.figures.coreset.clusters import clusters_caption, clusters_told, draw_clusters
 from server.figures.coreset.price import draw_price, price_caption, price_told
 from server.figures.drawing import png
-from server.figures.words import Arrays
+from server.figures.wording import Arrays
 
 if TYPE_CHECKING:
     from server.results import Report

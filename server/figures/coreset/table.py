@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from server.figures.coreset.metrics import ABOUT, METRICS, Metric
 from server.figures.drawing import INK, PALETTE, QUIET, SHAPES, explain, leftmost, plain, png, png_panels, scale
-from server.figures.words import BARS, CROSSES, Row, finite, measured, sentences
-from server.words import counted
+from server.figures.wording import BARS, CROSSES, Row, finite, measured, sentences
+from server.report.formatting import counted
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

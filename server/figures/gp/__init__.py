@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from server.figures.gp.answers import answers_caption, answers_told, draw_answers
+from server.figures.gp.expert_count import draw_numbers, numbers_caption, numbers_told
 from server.figures.gp.experts import draw_experts, experts_caption, experts_told
 from server.figures.gp.model import draw_model, model_caption, model_told
-from server.figures.gp.numbers import draw_numbers, numbers_caption, numbers_told
+from server.figures.gp.predictions import answers_caption, answers_told, draw_answers
 from server.figures.gp.table import draw_table, table_caption, table_told
-from server.figures.words import Arrays, compares
+from server.figures.wording import Arrays, compares
 
 if TYPE_CHECKING:
     from server.results import Report

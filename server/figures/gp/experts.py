@@ -11,9 +11,9 @@ import numpy as np
 from jaxtyping import Float64, Int64
 
 from server.figures.drawing import BLUE, INK, ORANGE, PALETTE, QUIET, SHAPES, component, explain, plain, png
-from server.figures.gp.shown import LINES, points_told, sample
-from server.figures.words import Arrays, measured, sentences, several
-from server.words import counted
+from server.figures.gp.columns import LINES, points_told, sample
+from server.figures.wording import Arrays, measured, sentences, several
+from server.report.formatting import counted
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -12,8 +12,8 @@ import numpy as np
 from jaxtyping import Float64
 
 from server.figures.drawing import BLUE, GREEN, PALETTE, SHAPES, explain, plain, png, png_panels, scale, whole
-from server.figures.words import Arrays, measured, sentences, several
-from server.words import counted
+from server.figures.wording import Arrays, measured, sentences, several
+from server.report.formatting import counted
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -10,8 +10,8 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from server.figures.drawing import BLUE, GREEN, INK, ORANGE, QUIET, VERMILION, explain, plain, png_panels, scale
-from server.figures.words import BARS, CROSSES, Row, finite, measured, sentences
-from server.words import counted
+from server.figures.wording import BARS, CROSSES, Row, finite, measured, sentences
+from server.report.formatting import counted
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from server.figures.residual.descriptions import table_caption, table_told
 from server.figures.residual.run import draw_run, run_caption, run_told
 from server.figures.residual.table import draw_table
-from server.figures.residual.told import table_caption, table_told
-from server.figures.words import Arrays, compares
+from server.figures.wording import Arrays, compares
 
 if TYPE_CHECKING:
     from server.results import Report

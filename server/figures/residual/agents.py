@@ -12,8 +12,8 @@ from jaxtyping import Bool, Float64, Int64, Shaped
 
 from server.figures.drawing import BLUE, INK, PALETTE, VERMILION, explain, plain, png, png_panels
 from server.figures.residual.common import chosen, over_iterations, where
-from server.figures.words import Arrays, sentences, several
-from server.words import counted
+from server.figures.wording import Arrays, sentences, several
+from server.report.formatting import counted
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Float64
 
 from server.figures.drawing import BLUE, GREEN, ORANGE, VERMILION, whole
-from server.figures.words import Arrays, several
+from server.figures.wording import Arrays, several
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

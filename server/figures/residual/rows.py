@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Float64
 
 from server.figures.residual.common import MEASURED
-from server.figures.words import Arrays, Row
+from server.figures.wording import Arrays, Row
 
 if TYPE_CHECKING:
     from server.results import Report

@@ -22,7 +22,7 @@ from server.figures.residual.common import (
     over_iterations,
     where,
 )
-from server.figures.words import Arrays, finite, measured, sentences, several
+from server.figures.wording import Arrays, finite, measured, sentences, several
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

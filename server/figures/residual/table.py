@@ -33,7 +33,7 @@ from server.figures.residual.common import (
     over_iterations,
 )
 from server.figures.residual.rows import error_of, label_number, measures, name_of, over_label
-from server.figures.words import Arrays
+from server.figures.wording import Arrays
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

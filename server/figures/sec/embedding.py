@@ -12,7 +12,7 @@ from jaxtyping import Bool, Float64, Int64
 
 from server.figures.drawing import QUIET, explain, png_panels
 from server.figures.sec.styles import cluster_style, n_clusters, which
-from server.figures.words import Arrays, measured, sentences
+from server.figures.wording import Arrays, measured, sentences
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

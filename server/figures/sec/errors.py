@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from server.figures.drawing import explain, png, scale
 from server.figures.sec.styles import COMPARED, ERROR
-from server.figures.words import BARS, Row, measured, sentences, several
-from server.words import counted
+from server.figures.wording import BARS, Row, measured, sentences, several
+from server.report.formatting import counted
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -11,8 +11,8 @@ from jaxtyping import Bool, Float64, Int64
 from server.figures.drawing import BLUE, VERMILION, explain, plain, png, whole
 from server.figures.sec.embedding import draw_embedding, embedding_caption, embedding_told
 from server.figures.sec.styles import n_clusters, which
-from server.figures.words import Arrays, finite, measured, sentences, several
-from server.words import counted
+from server.figures.wording import Arrays, finite, measured, sentences, several
+from server.report.formatting import counted
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from server.figures.drawing import BLUE, GREEN, ORANGE, PALETTE, SHAPES, VERMILION
-from server.figures.words import Arrays, several
+from server.figures.wording import Arrays, several
 
 if TYPE_CHECKING:
     from server.results import Report

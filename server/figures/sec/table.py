@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from server.figures.drawing import INK, PALETTE, SHAPES, explain, leftmost, plain, png, png_panels, scale
 from server.figures.sec.styles import COMPARED, ERROR, Style
-from server.figures.words import BARS, CROSSES, Row, measured, sentences
-from server.words import counted
+from server.figures.wording import BARS, CROSSES, Row, measured, sentences
+from server.report.formatting import counted
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -1,0 +1,269 @@
+"""From a party's own data to coloured points: which columns are coordinates, and which say what colour a row is."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float64, Int64, Shaped
+
+from clients.data import DataError, Table, cell_name, match_columns, numeric, quoted, setting, split_patterns
+from clients.data.blocks import Blocks, open_blocks
+from clients.shards import own_log
+from numerics.coreset.points import Block, Points
+from protocols.coreset.payloads import LARGEST
+
+MOST_VALUES = 50
+"""Different values that a sensitive column may have: of more, clusters cannot each have their share."""
+
+_WHOLE = re.compile(r"([+-]?\d+)\.0+", re.ASCII)
+"""A whole number as other programs write it."""
+
+
+@dataclass(frozen=True, eq=False)
+class Roles:
+    """What the columns of a party are used for.
+
+    Attributes
+    ----------
+    features : tuple of str
+        The coordinates, in the order of their names: the same at every party whatever the order in its file.
+    sensitive : tuple of str
+        The columns whose values together are a row's colour, in the order of their names.
+    entity : str
+        The column of the rows' names; empty: they have none.
+    """
+
+    features: tuple[str, ...]
+    sensitive: tuple[str, ...]
+    entity: str
+
+
+def open_points(config: Mapping[str, object]) -> Points:
+    """A party's own data as coloured points, read in blocks.
+
+    Parameters
+    ----------
+    config : Mapping
+        Node or run configuration. ``data``: as for `open_blocks`. ``sensitive``: the columns of colours, names and
+        globs; the colour is the cell's text (``Female``), whole numbers without fraction, and of several columns
+        ``race=White, sex=Female``. ``features``: the coordinates, names and globs (default: every column that holds
+        numbers in the first block and has no other role: ``target``, ``id``, ``sensitive``, ``truth``). ``id``: the
+        rows' names, which need not differ.
+
+    Returns
+    -------
+    Points
+        Colours in the order in which they first appear. Its blocks are read, and may raise, when they are asked for.
+
+    Raises
+    ------
+    DataError
+        If `sensitive` is not set, a column is missing or named for two roles. And by its blocks, with the first bad
+        row: a coordinate is empty, infinite or text, a row has no colour or no name, or a sensitive column has more
+        than `MOST_VALUES` values.
+    """
+    blocks = open_blocks(config)
+    roles = roles_of(blocks.schema, config)
+    return Points(roles.features, lambda: coloured_blocks(blocks, roles))
+
+
+def open_shard(config: Mapping[str, object]) -> Points:
+    """`open_points` for a site that answers asks: its blocks raise a `SiteFault`, the line in the site's log."""
+    points = open_points(config)
+
+    def blocks() -> Iterator[Block]:
+        try:
+            yield from points.blocks()
+        except DataError as error:
+            raise own_log(error) from error
+
+    return Points(points.features, blocks)
+
+
+# -- which columns ----------------------------------------------------------------------------------------------------
+
+
+def roles_of(schema: Table, config: Mapping[str, object]) -> Roles:
+    """What the columns are used for; settings and errors as of `open_points`, `schema` as of `Blocks`."""
+    sensitive = _sensitive(schema, config)
+    entity = setting(config, "id")
+    if entity:
+        schema.column(entity)
+    others = {name: role for role in ("target", "truth") if (name := setting(config, role))}
+    roles = others | dict.fromkeys(sensitive, "sensitive") | ({entity: "id"} if entity else {})
+    if entity in sensitive:
+        raise _two_roles(entity, "id", "sensitive")
+    patterns = setting(config, "features")
+    named = split_patterns(patterns)
+    for name in named:
+        if roles.get(name) in ("id", "sensitive"):
+            raise _two_roles(name, "one of features", roles[name])
+    if patterns:
+        features = [name for name in match_columns(schema, patterns) if name in named or name not in roles]
+    else:
+        features = [name for name, cells in schema.columns.items() if name not in roles and cells.dtype.kind in "iuf"]
+    if not features:
+        what = f"matches features={patterns!r}" if patterns else "holds numbers"
+        raise DataError(
+            f"{schema.source}: no column beside {quoted(name for name in roles if name in schema.columns)} {what}; it "
+            f"has {quoted(schema.columns)}",
+            "missing-column",
+        )
+    return Roles(tuple(sorted(features)), tuple(sorted(sensitive)), entity)
+
+
+def _sensitive(schema: Table, config: Mapping[str, object]) -> list[str]:
+    patterns = setting(config, "sensitive")
+    if not patterns:
+        raise DataError(
+            "configuration: sensitive is not set; fair clustering needs the column whose values are to have their "
+            f"share in every cluster, one or several of {quoted(schema.columns)}",
+            "bad-configuration",
+        )
+    found = match_columns(schema, patterns)
+    if not found:
+        raise DataError(
+            f"{schema.source}: no column matches sensitive={patterns!r}; it has {quoted(schema.columns)}",
+            "missing-column",
+        )
+    return found
+
+
+def _two_roles(name: str, one: str, other: str) -> DataError:
+    return DataError(
+        f"configuration: column {name!r} is named as {one} and as {other}; it can be one only", "bad-configuration"
+    )
+
+
+# -- what they hold ---------------------------------------------------------------------------------------------------
+
+
+def coloured_blocks(blocks: Blocks, roles: Roles) -> Iterator[Block]:
+    """One pass over all rows; raises as `open_points` says of its blocks."""
+    colours = _Colours(roles.sensitive)
+    text = [*roles.sensitive, *([roles.entity] if roles.entity else [])]
+    for table in blocks.tables(roles.features, text):
+        x = _coordinates(table, blocks.schema, roles.features)
+        colour = colours.of(table)
+        yield Block(x, colour, colours.names, _entities(table, roles.entity) if roles.entity else None)
+
+
+def _coordinates(table: Table, schema: Table, features: Sequence[str]) -> Float64[np.ndarray, "b d"]:
+    x = np.empty((table.n, len(features)))
+    for j, name in enumerate(features):
+        x[:, j] = numeric(table, name, allow_missing=False)
+        _check_kind(table, schema, name)
+    for row, j in np.argwhere(np.abs(x) > LARGEST)[:1]:
+        cell = cell_name(table, features[j], int(row))
+        raise DataError(f"{cell}: {x[row, j]:g} is too large; numbers up to {LARGEST:g} can be squared", "not-finite")
+    return x
+
+
+def _check_kind(table: Table, schema: Table, name: str) -> None:
+    """A column is one of truth values or one of numbers, in all its blocks."""
+    kinds = [each.columns[name].dtype == np.bool_ for each in (schema, table)]
+    if kinds[0] != kinds[1]:
+        first, here = ("True or False" if kind else "numbers" for kind in kinds)
+        cell = cell_name(table, name, 0)
+        raise DataError(
+            f"{cell}: here are {here} where the column begins with {first}; write it in one way", "bad-shape"
+        )
+
+
+def colours_of(table: Table, sensitive: Sequence[str]) -> tuple[Int64[np.ndarray, "n"], tuple[str, ...]]:
+    """The colours of a whole table, as `open_points` names them.
+
+    Parameters
+    ----------
+    table : Table
+        With the columns of `sensitive`, read as text where they are text.
+    sensitive : Sequence of str
+        In the order of their names.
+
+    Returns
+    -------
+    colour, names
+        Each row's place in `names`, and these in the order in which they appear.
+
+    Raises
+    ------
+    DataError
+        As the blocks of `open_points`.
+    """
+    colours = _Colours(sensitive)
+    return colours.of(table), colours.names
+
+
+class _Colours:
+    """The colours of one pass over the rows, numbered in the order in which they appear.
+
+    Parameters
+    ----------
+    columns : sequence of str
+        The sensitive columns.
+    """
+
+    def __init__(self, columns: Sequence[str]) -> None:
+        self._values: dict[str, set[str]] = {name: set() for name in columns}
+        self._numbers: dict[str, int] = {}
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The colours so far."""
+        return tuple(self._numbers)
+
+    def of(self, table: Table) -> Int64[np.ndarray, "b"]:
+        """Each row's colour: a place in `names`."""
+        import pandas as pd  # which hashes where NumPy would sort
+
+        first, *others = self._values
+        places, names = self._column(table, first)
+        if others:
+            names = [f"{first}={name}" for name in names]
+        for column in others:
+            more, values = self._column(table, column)
+            places, pairs = pd.factorize(places * len(values) + more)
+            names = [f"{names[pair // len(values)]}, {column}={values[pair % len(values)]}" for pair in pairs.tolist()]
+        numbers = [self._numbers.setdefault(name, len(self._numbers)) for name in names]
+        colour: Int64[np.ndarray, "b"] = np.array(numbers, dtype=np.int64)[places]
+        return colour
+
+    def _column(self, table: Table, name: str) -> tuple[Int64[np.ndarray, "b"], list[str]]:
+        """The place of every cell among the different values of the block, and these as text."""
+        import pandas as pd
+
+        places, cells = pd.factorize(table.columns[name])
+        for row in np.flatnonzero(places < 0)[:1]:
+            raise DataError(
+                f"{cell_name(table, name, int(row))}: is empty; every row needs a colour: write a label of its own, "
+                "such as unknown",
+                "missing-value",
+            )
+        values = _texts(cells.tolist())
+        self._values[name].update(values)
+        if len(self._values[name]) > MOST_VALUES:
+            raise DataError(
+                f"{table.source}, column {name!r}: has more than {MOST_VALUES} different values; a sensitive column is "
+                "one of categories: group them, or name another column",
+                "bad-configuration",
+            )
+        return places.astype(np.int64), values
+
+
+def _entities(table: Table, column: str) -> Shaped[np.ndarray, "b"]:
+    """The rows' names as text."""
+    import pandas as pd
+
+    cells = table.columns[column]
+    for row in np.flatnonzero(pd.isna(cells))[:1]:
+        raise DataError(f"{cell_name(table, column, int(row))}: is empty; every row needs a name", "missing-value")
+    return np.array(_texts(cells.tolist()))
+
+
+def _texts(cells: Iterable[object]) -> list[str]:
+    """Cells as text, whole numbers without fraction: ``1.0`` of one file is ``1`` of another."""
+    texts = map(str, cells)
+    return [whole[1] if (whole := _WHOLE.fullmatch(text)) else text for text in texts]

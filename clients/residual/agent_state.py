@@ -1,0 +1,91 @@
+"""A plan under way as arrays: a site that plays the fusion center remembers it between two asks.
+
+A process may answer one message only. No pickle: objects are written as JSON that names their arrays, and only the few
+classes of a plan are made again.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from numerics.residual.rules import Result, Rules, Split
+from protocols.residual.parallel import Parallel
+from protocols.residual.payloads import Conclude
+from protocols.residual.plan import Plan
+from protocols.residual.sequential import Greedy, Sip
+from protocols.residual.single_round import Once
+
+_CLASSES: Mapping[str, type[Any]] = {
+    each.__name__: each for each in (Plan, Parallel, Greedy, Sip, Once, Rules, Split, Result, Conclude)
+}
+_ABOUT = "about"
+_MODEL = "model:"
+
+
+def freeze(plan: Plan) -> dict[str, np.ndarray]:
+    """A plan as arrays; an array that several of its parts share is there once."""
+    arrays: dict[str, np.ndarray] = {}
+    places: dict[int, str] = {}
+
+    def describe(value: Any) -> Any:
+        if isinstance(value, np.ndarray):
+            if id(value) not in places:
+                places[id(value)] = str(len(places))
+                arrays[places[id(value)]] = value
+            return {"array": places[id(value)]}
+        if isinstance(value, tuple | list):
+            return {type(value).__name__: [describe(each) for each in value]}
+        if isinstance(value, dict):
+            return {"dict": {key: describe(each) for key, each in value.items()}}
+        if type(value).__name__ in _CLASSES and type(value) is _CLASSES[type(value).__name__]:
+            return {type(value).__name__: {key: describe(each) for key, each in vars(value).items()}}
+        if value is None or isinstance(value, bool | int | float | str):
+            return value
+        from clients.residual.model_store import dump  # the model of meta-boosting: skops takes half a second
+
+        name = f"{_MODEL}{len(places)}"
+        places[id(value)] = name
+        arrays[name] = np.frombuffer(dump(value), np.uint8)
+        return {"array": name}
+
+    about = json.dumps(describe(plan))
+    return {**arrays, _ABOUT: np.frombuffer(about.encode(), np.uint8)}
+
+
+def thaw(arrays: Mapping[str, np.ndarray]) -> Plan:
+    """What `freeze` froze; arrays are the plan's own, to be changed."""
+    made: dict[str, Any] = {}
+
+    def array(name: str) -> Any:
+        if name not in made:
+            if name.startswith(_MODEL):
+                from clients.residual.model_store import restore
+
+                made[name] = restore(arrays[name].tobytes())
+            else:
+                made[name] = arrays[name].copy()
+        return made[name]
+
+    def make(value: Any) -> Any:
+        if not isinstance(value, dict):
+            return value
+        ((kind, content),) = value.items()
+        if kind == "array":
+            return array(content)
+        if kind in ("tuple", "list"):
+            items = [make(each) for each in content]
+            return tuple(items) if kind == "tuple" else items
+        if kind == "dict":
+            return {key: make(each) for key, each in content.items()}
+        instance = object.__new__(_CLASSES[kind])
+        for key, each in content.items():
+            object.__setattr__(instance, key, make(each))
+        return instance
+
+    plan = make(json.loads(arrays[_ABOUT].tobytes()))
+    assert isinstance(plan, Plan)
+    return plan

@@ -1,0 +1,141 @@
+"""An agent of attribute-distributed regression: fits to its own columns what it is sent, and answers predictions.
+
+It remembers the agreed rows, and where its model is wanted later the steps that may count; everything else it is sent.
+What is sealed comes to `clients.residual.sealed_handlers`, which opens it and asks the handlers here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from clients.dispatch import answers
+from clients.memory import CONCLUDED
+from clients.residual import ring
+from clients.residual import sealed_handlers as sealed
+from clients.residual.answers import fit_target, keep_model, show_attempt, try_to_fit
+from clients.residual.columns import columns_of
+from clients.residual.learner import ROWS, Learner, forget, is_over
+from clients.residual.prediction import keyed_names, predictions, predicts, present_rows
+from clients.site import Site
+from numerics.residual.columns import Columns
+from protocols.residual.payloads import (
+    Conclude,
+    Concluded,
+    Enrol,
+    Enrolled,
+    Fit,
+    Fitted,
+    Order,
+    Predict,
+    Predicted,
+    Ready,
+    Show,
+    Tried,
+    Try,
+)
+from protocols.wire.faults import Fault, SiteFault
+
+__all__ = ["check_lines", "own_shard", "ring", "sealed"]
+
+
+def own_shard(loaded: Any, config: Mapping[str, Any]) -> Columns:
+    """A party's own table as an agent's columns."""
+    from clients.data import DataError, Table
+
+    if not isinstance(loaded, Table):
+        raise DataError("the data function returned an Ensemble; residual needs a table of columns", "bad-shape")
+    return columns_of(loaded, config)
+
+
+def check_lines(loaded: Any, config: Mapping[str, Any]) -> list[str]:
+    """What of a party's own data would be used, and what would leave the site; raises as `own_shard`."""
+    from clients.residual.check import describe
+
+    return describe(own_shard(loaded, config), loaded, config)
+
+
+# -- who is there -----------------------------------------------------------------------------------------------------
+
+
+@answers(Enrol)
+def enrol(ask: Enrol, site: Site) -> Enrolled:
+    """Keyed hashes of the entities' names, and what kind of party this is."""
+    if ROWS in site.memory or is_over(site):
+        raise SiteFault(Fault.MALFORMED_ASK, "the rows of this run are agreed on already")
+    if site.config.get("sealed-only", False) and not ask.seal:
+        raise SiteFault(Fault.SEALED_ONLY)
+    columns = present_rows(site)
+    keys, check, kind = keyed_names(columns, site, ask.salt, ask.align)
+    return Enrolled(
+        n=columns.n,
+        keys=keys,
+        check=check,
+        kind=kind,
+        n_columns=columns.x.shape[1],
+        agent=str(site.config.get("agent", "")),
+        outcome=columns.y is not None,
+        public_key=sealed.new_key(site) if ask.seal else np.zeros(0, np.uint8),
+    )
+
+
+@answers(Order)
+def order(ask: Order, site: Site) -> Ready:
+    """Remember which rows are meant, in which order; told once more at the end of the run, remember nothing."""
+    if CONCLUDED in site.memory:
+        return Ready()
+    sealed.check_order(site, ask)
+    n = present_rows(site).n
+    inside = (ask.rows >= 0).all() and (ask.rows < n).all()
+    if not inside or len(np.unique(ask.rows)) < len(ask.rows) or len(ask.names) != len(ask.public_keys):
+        raise SiteFault(Fault.MALFORMED_ASK, "the order names rows that are not there, or one twice")
+    if predicts(site):
+        site.memory[ROWS] = ask.rows
+    else:
+        Learner.begin(site, ask)
+    sealed.remember_keys(site, ask)
+    return Ready()
+
+
+# -- learning ---------------------------------------------------------------------------------------------------------
+
+
+@answers(Fit)
+def fit(ask: Fit, site: Site) -> Fitted:
+    """Fit every column of numbers, each by itself."""
+    return fit_target(ask, Learner.in_the_clear(site))
+
+
+@answers(Try)
+def try_residual(ask: Try, site: Site) -> Tried:
+    """Say how well the residual could be fitted (eq. 23), with the predictions if that is likely the best of all."""
+    return try_to_fit(ask, Learner.in_the_clear(site))
+
+
+@answers(Show)
+def show(ask: Show, site: Site) -> Fitted:
+    """Send the predictions of the last attempt."""
+    return show_attempt(ask, Learner.in_the_clear(site))
+
+
+@answers(Conclude)
+def conclude(ask: Conclude, site: Site) -> Concluded:
+    """Keep the model, and forget the run; asked once more, say so again."""
+    if CONCLUDED in site.memory:
+        return Concluded(bool(site.memory[CONCLUDED]))
+    answer = keep_model(ask, Learner.of(site))
+    forget(site, kept=answer.kept)
+    return answer
+
+
+# -- predicting -------------------------------------------------------------------------------------------------------
+
+
+@answers(Predict)
+def predict(ask: Predict, site: Site) -> Predicted:
+    """Answer with the agent's part of the prediction of every row that it has now."""
+    columns, part = predictions(site, ask.run, reader="")
+    keys, check, kind = keyed_names(columns, site, ask.salt, ask.align)
+    return Predicted(keys, check, kind, part)

@@ -1,0 +1,378 @@
+"""What crosses sealed: asks and answers between the site that holds the outcome and the agents, and the ring.
+
+The center relays bytes that it cannot read. Every site makes a key pair for the run; what is sealed is bound to run,
+lane, round, sender and receiver, so that it can be neither delivered to another nor a second time. Sites that share a
+secret (``align-key-file``) put it into the keys, so that a center which hands out keys of its own gains nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float64, Int64, UInt8
+
+from clients.dispatch import answers
+from clients.entities import shared_secret
+from clients.memory import CONCLUDED
+from clients.residual.agent_state import freeze, thaw
+from clients.residual.answers import answer_sealed
+from clients.residual.learner import Learner, agreed_rows, forget
+from clients.residual.model_store import keep_file, recall_file
+from clients.residual.prediction import predictions, present_rows
+from clients.residual.sealing import SealError, new_private_key, public_key_of, seal, unseal
+from clients.site import Site
+from numerics.residual.columns import Columns
+from numerics.residual.ensemble import Ensemble
+from numerics.residual.rules import FEWEST_ROWS, LARGEST_OUTCOME, Rules, Split
+from protocols.residual.payloads import (
+    Conclude,
+    Concluded,
+    Fit,
+    Fitted,
+    Fuse,
+    Fused,
+    KeepEnsemble,
+    Lead,
+    Order,
+    Part,
+    Present,
+    Sealed,
+    SealedAnswer,
+    Show,
+    Sum,
+    Summed,
+    Tried,
+    Try,
+    rounded,
+)
+from protocols.residual.plan import Plan
+from protocols.wire.faults import Fault, SiteFault
+from protocols.wire.packing import pack, unpack
+from protocols.wire.payload import Payload, PayloadError
+
+logger = logging.getLogger("flwr")
+
+SPLIT, PRECISION = "split", "precision"
+"""Of the memory: how the rows of a ring are split, and what the holder's plan sends; a run has one of them."""
+
+_PRIVATE, _NAMES, _KEYS = "private-key", "others", "public-keys"
+_PLAN, _OWN = "plan/", "own-answer"
+_ASKS: tuple[type[Payload], ...] = (Fit, Try, Show, Conclude)
+_ANSWERS: tuple[type[Payload], ...] = (Fitted, Tried, Concluded)
+
+Body = UInt8[np.ndarray, "bytes"]
+
+
+# -- keys -------------------------------------------------------------------------------------------------------------
+
+
+def new_key(site: Site) -> UInt8[np.ndarray, "32"]:
+    """Make the site's key pair of this run; the public half is for everybody.
+
+    Raises
+    ------
+    SiteFault
+        If a real site shares no secret with the others: the center could then hand out keys of its own, and read all.
+    """
+    if site.again:
+        # With another key than the one that all others know, it could open nothing, and they nothing of it.
+        raise SiteFault(Fault.STALE_MEMORY, "the keys of the run are lost, and cannot be made anew in its midst")
+    if not site.simulated and not shared_secret(site.config):
+        raise SiteFault(Fault.NO_SECRET)
+    private = new_private_key()
+    site.memory[_PRIVATE] = np.frombuffer(private, np.uint8)
+    return np.frombuffer(public_key_of(private), np.uint8)
+
+
+def check_order(site: Site, order: Order) -> None:
+    """Whether the run that begins is one that the site takes part in."""
+    if not order.names and site.config.get("sealed-only", False):
+        raise SiteFault(Fault.SEALED_ONLY)
+    if order.names and not site.simulated and site.lane != "0":
+        raise SiteFault(
+            Fault.MALFORMED_ASK, "a sealed run has one repetition: sums over other rows would tell of single ones"
+        )
+
+
+def remember_keys(site: Site, order: Order) -> None:
+    """Remember who holds the outcome, and the others' public keys."""
+    if order.names:
+        site.memory[_NAMES] = np.frombuffer(json.dumps([order.holder, *order.names]).encode(), np.uint8)
+        for place, key in enumerate(order.public_keys):
+            site.memory[f"{_KEYS}/{place}"] = key
+
+
+@dataclass(frozen=True)
+class Seals:
+    """Seals for others, and opens what they sealed for this site."""
+
+    site: Site
+    private: bytes
+    secret: bytes
+    holder: str
+    peers: Mapping[str, bytes]
+
+    @classmethod
+    def of(cls, site: Site) -> Seals:
+        """With the keys of the run, which the site remembers."""
+        memory = site.memory
+        if _PRIVATE not in memory or _NAMES not in memory:
+            raise SiteFault(Fault.STALE_MEMORY, "the keys of the run are not in the memory")
+        holder, *names = json.loads(memory[_NAMES].tobytes())
+        peers = {name: memory[f"{_KEYS}/{place}"].tobytes() for place, name in enumerate(names)}
+        return cls(site, memory[_PRIVATE].tobytes(), shared_secret(site.config), holder, peers)
+
+    def _context(self, sender: str, receiver: str, number: int) -> bytes:
+        # With the holder, so that sites which are told different ones, and later answer these, open nothing.
+        return json.dumps([self.site.session, self.site.lane, number, sender, receiver, self.holder]).encode()
+
+    def _peer(self, name: str) -> bytes:
+        if name not in self.peers:
+            raise SiteFault(Fault.MALFORMED_ASK, f"no key of {name!r} was told")
+        return self.peers[name]
+
+    def close(self, payload: Payload, receiver: str) -> Body:
+        """A payload for one site, to be opened in the next round."""
+        context = self._context(self.site.name, receiver, self.site.round)
+        try:
+            body = seal(
+                pack(payload), private=self.private, peer=self._peer(receiver), secret=self.secret, context=context
+            )
+        except SealError as error:
+            raise SiteFault(Fault.BROKEN_SEAL, f"{receiver}: {error}") from error
+        return np.frombuffer(body, np.uint8)
+
+    def open(self, body: Body, sender: str, *allowed: type[Payload]) -> Payload:
+        """What another site sealed for this one in the round before."""
+        context = self._context(sender, self.site.name, self.site.round - 1)
+        try:
+            plain = unseal(
+                body.tobytes(), private=self.private, peer=self._peer(sender), secret=self.secret, context=context
+            )
+            return unpack(plain, *allowed)
+        except SealError as error:
+            raise SiteFault(Fault.BROKEN_SEAL, f"{sender}: {error}") from error
+        except PayloadError as error:
+            raise SiteFault(Fault.MALFORMED_ASK, f"{sender}: {error}") from error
+
+
+@answers(Sealed)
+def open_and_answer(ask: Sealed, site: Site) -> SealedAnswer:
+    """Answer what another site asks, for its eyes only."""
+    seals = Seals.of(site)
+    inner = seals.open(ask.body, ask.sender, *_ASKS)
+    site.policy.admit_ask(type(inner))
+    learner = Learner.of(site)
+    if ask.sender != learner.holder:
+        raise SiteFault(Fault.MALFORMED_ASK, f"{ask.sender} asks, and {learner.holder or 'no site'} holds the outcome")
+    plain = answer_sealed(inner, learner)
+    answer = SealedAnswer(seals.close(plain, ask.sender))
+    if isinstance(plain, Concluded):
+        forget(site, kept=plain.kept)
+    return answer
+
+
+def check_kinds(split: Split, site: Site) -> None:
+    """Whether every kind of row that there is has so many rows that their mean square tells of no single one."""
+    least = site.policy.at_least(FEWEST_ROWS)
+    if any(0 < n < least for n in (split.n_fit, split.n_validation, split.n_test)):
+        raise SiteFault(Fault.TOO_FEW_ROWS, f"{split}: a mean over fewer than {least} rows would tell of single ones")
+
+
+def course(site: Site, name: str) -> bool:
+    """Whether the run may go by this plan, ``ring`` or ``holder``: it goes by one of them from beginning to end."""
+    return site.keeps(f"course {site.lane}", name)
+
+
+# -- the site that holds the outcome plays the fusion center ----------------------------------------------------------
+
+
+@answers(Lead)
+def lead(ask: Lead, site: Site) -> Fused:
+    """Begin: which agents are to fit what."""
+    if PRECISION in site.memory or SPLIT in site.memory:
+        raise SiteFault(Fault.MALFORMED_ASK, "this run is under way: errors of another plan would tell of single rows")
+    y = outcome_of(site)
+    if not 2 <= ask.n_learn <= len(y) or len(set(ask.agents)) < len(ask.agents):
+        raise SiteFault(Fault.MALFORMED_ASK, f"{ask.n_learn} of {len(y)} rows to learn from")
+    try:
+        plan = Plan(ask.agents, y, ask.n_learn, Rules.from_json(ask.rules))
+    except ValueError as error:
+        raise SiteFault(Fault.MALFORMED_ASK, f"rules {ask.rules!r}: {error}") from error
+    check_kinds(plan.split, site)
+    if not (course(site, "holder") and site.keeps(f"plan {site.lane}", ask.n_learn, ask.rules, ask.precision)):
+        raise SiteFault(Fault.MALFORMED_ASK, "this run goes by another plan: errors of two would tell of single rows")
+    site.memory[PRECISION] = np.array(ask.precision == "float32")
+    return _go_on(plan, site)
+
+
+@answers(Fuse)
+def fuse(ask: Fuse, site: Site) -> Fused:
+    """Take the agents' answers, and say what they are to fit next."""
+    stored = {name.removeprefix(_PLAN): site.memory[name] for name in site.memory if name.startswith(_PLAN)}
+    if not stored:
+        raise SiteFault(Fault.STALE_MEMORY, "the plan of the run is not in the memory")
+    if len(ask.agents) != len(ask.bodies):
+        raise SiteFault(Fault.MALFORMED_ASK, "there is not one answer for each agent")
+    plan, seals = thaw(stored), Seals.of(site)
+    asks, given, refused = plan.asks(), {}, []
+    for name, body in zip(ask.agents, ask.bodies, strict=True):
+        if name not in asks:
+            raise SiteFault(Fault.MALFORMED_ASK, f"{name} answers, and was not asked")
+        try:
+            answer = seals.open(body, name, *_ANSWERS)
+            plan.check(name, asks[name], answer)
+            given[name] = answer
+        except (SiteFault, PayloadError) as error:  # no agent's nonsense may end the others' run
+            logger.warning("site %s: the answer of %s is refused: %s", site.name, name, error)
+            refused.append(name)
+    if _OWN in site.memory:
+        given[site.name] = unpack(site.memory[_OWN].tobytes(), *_ANSWERS)
+        del site.memory[_OWN]
+    plan.take(dict(sorted(given.items())))
+    return _go_on(plan, site, tuple(refused))
+
+
+def _go_on(plan: Plan, site: Site, refused: tuple[str, ...] = ()) -> Fused:
+    """Ask until some other site has to answer; this one answers itself at once."""
+    dtype = np.dtype(np.float32 if site.memory[PRECISION] else np.float64)
+    asks = plan.asks()
+    while set(asks) == {site.name}:
+        plan.take({site.name: _answer_oneself(asks[site.name], site, dtype)})
+        asks = plan.asks()
+    if site.name in asks:
+        own = _answer_oneself(asks[site.name], site, dtype)
+        asks = {name: ask for name, ask in asks.items() if name != site.name}
+        site.memory[_OWN] = np.frombuffer(pack(own), np.uint8)
+    for name in [name for name in site.memory if name.startswith(_PLAN)]:
+        del site.memory[name]
+    if asks:
+        site.memory.update({f"{_PLAN}{name}": array for name, array in freeze(plan).items()})
+        return _fused(plan, asks, site, dtype, refused)
+    fused = _fused(plan, asks, site, dtype, refused)
+    _keep_ensemble(plan, site)
+    forget(site, kept=site.directory is not None)
+    return fused
+
+
+def _answer_oneself(ask: Payload, site: Site, dtype: np.dtype[Any]) -> Payload:
+    """Answer as an agent, with numbers rounded as if they had crossed."""
+    return answer_sealed(rounded(ask, dtype), Learner.of(site))
+
+
+def _fused(
+    plan: Plan, asks: Mapping[str, Payload], site: Site, dtype: np.dtype[Any], refused: tuple[str, ...]
+) -> Fused:
+    seals = Seals.of(site)
+    bodies = {name: seals.close(rounded(ask, dtype), name) for name, ask in asks.items()}
+    train, validation, test = np.nan_to_num(plan.newest).tolist()
+    ended = plan.result if not asks else None
+    return Fused(
+        agents=tuple(bodies),
+        bodies=tuple(bodies.values()),
+        refused=refused,
+        train=train,
+        validation=validation,
+        test=test,
+        beta=np.zeros(0) if ended is None else ended.beta,
+        iteration=0 if ended is None else ended.iteration,
+        power=0.0 if ended is None else ended.p,
+        curve=np.zeros((0, 3)) if ended is None else np.nan_to_num(ended.curve),
+        parts=np.zeros((0, 0)) if ended is None else ended.power,
+        seen=np.zeros(0, bool) if ended is None else ended.seen,
+        unkept=() if ended is None else plan.unkept,
+        last=bool(asks) and plan.result is not None,
+    )
+
+
+def outcome_of(site: Site) -> Float64[np.ndarray, "n"]:
+    """The outcomes of the agreed rows, in their order."""
+    rows, learner = agreed_rows(site), Learner.of(site)  # which refuses rows that are not what they were
+    columns: Columns = site.shard
+    if columns.y is None:
+        raise SiteFault(Fault.NO_OUTCOME)
+    if learner.holder != site.name:
+        raise SiteFault(Fault.MALFORMED_ASK, f"{learner.holder or 'the center'} is said to hold the outcome")
+    y: Float64[np.ndarray, "n"] = columns.y[rows]
+    if np.abs(y).max(initial=0.0) > LARGEST_OUTCOME:
+        raise SiteFault(Fault.NOT_FINITE, f"outcomes of more than {LARGEST_OUTCOME:g}: give them in another unit")
+    return y
+
+
+# -- predictions that only the holder of the outcome sees -------------------------------------------------------------
+
+
+def _keep_ensemble(plan: Plan, site: Site) -> None:
+    """What it takes to sum up later: the agents' coefficients, and the mean outcome."""
+    result = plan.result
+    assert result is not None
+    if plan.rules.keep:
+        _write_ensemble(site, result.ensemble)
+
+
+@answers(KeepEnsemble)
+def keep_ensemble(ask: KeepEnsemble, site: Site) -> Concluded:
+    """The same after the ring, whose agents all have the coefficient 1; asked once more, say so again."""
+    if CONCLUDED in site.memory:
+        return Concluded(bool(site.memory[CONCLUDED]))
+    y = outcome_of(site)
+    mean = float(y[: ask.n_learn].mean()) if ask.intercept else 0.0
+    _write_ensemble(site, Ensemble(ask.agents, np.ones(len(ask.agents)), mean))
+    columns: Columns = site.shard
+    if not columns.x.shape[1]:  # an agent's own conclusion comes behind this, and forgets the run
+        forget(site, kept=site.directory is not None)
+    return Concluded(site.directory is not None)
+
+
+def _write_ensemble(site: Site, ensemble: Ensemble) -> None:
+    about = {**vars(ensemble), "names": list(ensemble.names), "beta": ensemble.beta.tolist()}
+    keep_file(site, f"{site.session}-ensemble", about)
+
+
+@answers(Present)
+def present(ask: Present, site: Site) -> SealedAnswer:
+    """What this agent's model says of the common rows, for the holder of the outcome alone."""
+    rows, seals = agreed_rows(site), Seals.of(site)
+    part = predictions(site, ask.run, reader=ask.receiver)[1]
+    answer = SealedAnswer(seals.close(Part(_of_rows(part, rows)), ask.receiver))
+    forget(site)
+    return answer
+
+
+@answers(Sum)
+def sum_up(ask: Sum, site: Site) -> Summed:
+    """The predictions of the common rows, into this site's own ``predictions.csv``."""
+    about = recall_file(site, f"{ask.run}-ensemble")
+    ensemble = Ensemble(tuple(about["names"]), np.array(about["beta"], float), about["mean"], about["model"])
+    rows, seals = agreed_rows(site), Seals.of(site)
+    parts = {}
+    for name, body in zip(ask.agents, ask.bodies, strict=True):
+        part = seals.open(body, name, Part)
+        if not isinstance(part, Part) or part.part.shape != rows.shape or name not in ensemble.names:
+            raise SiteFault(Fault.MALFORMED_ASK, f"the part of {name} does not fit")
+        parts[name] = part.part
+    if site.name in ensemble.names and ensemble.uses(site.name):
+        parts[site.name] = _of_rows(predictions(site, ask.run, reader=site.name)[1], rows)
+    _write_predictions(site, present_rows(site), rows, ensemble.predict(parts, len(rows)))
+    forget(site)
+    return Summed(len(rows), ensemble.missing(parts))
+
+
+def _of_rows(values: Float64[np.ndarray, "n"], rows: Int64[np.ndarray, "m"]) -> Float64[np.ndarray, "m"]:
+    if rows.max(initial=-1) >= len(values):
+        raise SiteFault(Fault.DATA_CHANGED, f"there are {len(values)} rows now")
+    of_rows: Float64[np.ndarray, "m"] = values[rows]
+    return of_rows
+
+
+def _write_predictions(site: Site, columns: Columns, rows: np.ndarray, predicted: np.ndarray) -> None:
+    import pandas as pd
+
+    names = rows if columns.entity is None else columns.entity[rows]
+    frame = pd.DataFrame({"entity": names, "prediction": predicted})
+    site.write("predictions.csv", lambda temporary: frame.to_csv(temporary, index=False))

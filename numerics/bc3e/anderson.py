@@ -1,0 +1,163 @@
+"""Anderson acceleration of a fixed-point map whose parameters are spread over several holders.
+
+EM is a map x -> G(x). Anderson's method takes as next point the combination ``sum_j w_j G(x_j)`` of the last few images
+whose residuals ``f_j = G(x_j) - x_j`` nearly cancel: w minimises ``|sum_j w_j f_j|`` under ``sum_j w_j = 1``. Only
+inner products of residuals are needed to find w, and those add up over blocks of parameters. So every holder of a block
+keeps its own history, sends a few inner products, and is told w: no block has to leave its holder. (Walker and Ni 2011;
+for EM, with the fall-back to the plain step that keeps the bound monotone, Henderson and Varadhan 2019.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+from jaxtyping import Float64, Int64
+
+from numerics.bc3e.grid import to_grid
+from numerics.bc3e.m_step import ALPHA_MAX, ALPHA_MIN
+
+DEPTH = 3
+"""Earlier steps that are combined; on the paper's data more than three did not save a round."""
+
+PRODUCT_BITS = 50
+"""Grid of the inner products: residuals of 1e-7 still count, and sums up to 8192 fit in 64 bits."""
+
+_FLOOR = 0.1
+"""No probability is extrapolated below a tenth of its plain EM value, so none can be driven to 0, where EM stays."""
+
+_MAX_LOG_STEP = np.log(10.0)
+
+Array = Float64[np.ndarray, "..."]
+
+
+def project_rows(mixed: Float64[np.ndarray, "k k_m"], plain: Float64[np.ndarray, "k k_m"]) -> Array:
+    """A combination of probability tables made a probability table again: floored and its rows normalised."""
+    kept = np.maximum(mixed, _FLOOR * plain)
+    return np.asarray(kept / kept.sum(axis=1, keepdims=True))
+
+
+def project_log_alpha(mixed: Float64[np.ndarray, "k"], plain: Float64[np.ndarray, "k"]) -> Array:
+    """A combination of log alphas, kept within a factor 10 of the plain step and inside the box."""
+    near = np.clip(mixed, plain - _MAX_LOG_STEP, plain + _MAX_LOG_STEP)
+    return np.asarray(np.clip(near, np.log(ALPHA_MIN), np.log(ALPHA_MAX)))
+
+
+@dataclass
+class Block:
+    """One block of parameters at its holder, with its last points and their images.
+
+    Attributes
+    ----------
+    x : ndarray
+        The current point.
+    project : Callable
+        ``project(mixed, plain)``: back into the parameters' domain.
+    points, images : list of ndarray
+        Accepted x_j and G(x_j), oldest first, at most `DEPTH` + 1.
+    """
+
+    x: Array
+    project: Callable[[Array, Array], Array] = project_rows
+    points: list[Array] = field(default_factory=list)
+    images: list[Array] = field(default_factory=list)
+
+    def products(self, image: Array) -> Int64[np.ndarray, "h"]:
+        """Inner products, on the grid, of the residual ``image - x`` with the kept ones (oldest first) and itself."""
+        residuals = [g - p for g, p in zip(self.images, self.points, strict=True)][-DEPTH:]
+        newest = image - self.x
+        return np.array([to_grid(newest * other, PRODUCT_BITS).sum() for other in [*residuals, newest]], dtype=np.int64)
+
+    def accept(self, image: Array) -> None:
+        """Keep the current point and its image."""
+        self.points = [*self.points, self.x][-(DEPTH + 1) :]
+        self.images = [*self.images, image][-(DEPTH + 1) :]
+
+    def forget(self) -> None:
+        """Keep only the newest image: after a step that failed, the older ones mislead."""
+        self.points, self.images = self.points[-1:], self.images[-1:]
+
+    def move(self, weights: Float64[np.ndarray, "h"]) -> None:
+        """Go to the combination of the newest ``len(weights)`` images (oldest first); one weight: the plain step."""
+        plain = self.images[-1]
+        if len(weights) == 1:
+            self.x = plain
+            return
+        mixed = np.zeros_like(plain)
+        for weight, image in zip(weights, self.images[-len(weights) :], strict=True):
+            mixed = mixed + weight * image
+        self.x = self.project(mixed, plain)
+
+
+PLAIN = np.ones(1)
+"""The weights of a plain EM step."""
+
+
+@dataclass
+class Weights:
+    """The fusion center's side: how the last images are to be combined.
+
+    Near a saddle, which EM leaves at a slowly growing pace, residuals grow, and the combination that cancels them leads
+    back to the saddle: the newest image then gets no positive weight. There the step goes forward instead, `reach`
+    times as far as the last one went.
+
+    Attributes
+    ----------
+    gram : ndarray
+        Inner products of the kept residuals, summed over all blocks, oldest first.
+    reach : float
+        Length of a forward step; doubled when one succeeded, cut to a third when one failed.
+    forward : bool
+        Whether the last step was such a step.
+    """
+
+    gram: Float64[np.ndarray, "h h"] = field(default_factory=lambda: np.zeros((0, 0)))
+    reach: float = 8.0
+    forward: bool = False
+
+    def accept(self, products: Int64[np.ndarray, "h"]) -> None:
+        """The last step held: add the newest residual's inner products with the kept ones and itself."""
+        if self.forward:
+            self.reach = min(2 * self.reach, 100.0)
+        self.forward = False
+        # After `forget` there are fewer residuals here than images in the blocks.
+        kept = min(len(products) - 1, len(self.gram))
+        row = products[-(kept + 1) :].astype(np.float64)
+        gram = np.empty((kept + 1, kept + 1))
+        gram[:kept, :kept] = self.gram[len(self.gram) - kept :, len(self.gram) - kept :]
+        gram[kept, :] = gram[:, kept] = row
+        self.gram = gram
+
+    def reject(self) -> None:
+        """The last step failed: keep the newest residual only."""
+        if self.forward:
+            self.reach = max(self.reach / 3, 0.5)
+        self.forget()
+
+    def forget(self) -> None:
+        """Keep only the newest residual."""
+        self.forward = False
+        self.gram = self.gram[-1:, -1:]
+
+    def solve(self) -> Float64[np.ndarray, "h"]:
+        """Weights of the last images, oldest first; a plain step when there is nothing to combine.
+
+        The tiny ridge (1e-10 of the mean squared residual) decides between residuals that are nearly dependent.
+        """
+        size = len(self.gram)
+        scale = np.trace(self.gram) / max(size, 1)
+        if size < 2 or scale <= 0:
+            return PLAIN
+        try:
+            weights = np.linalg.solve(self.gram / scale + 1e-10 * np.eye(size), np.ones(size))
+        except np.linalg.LinAlgError:
+            return PLAIN
+        total = weights.sum()
+        if not np.isfinite(total) or total == 0:
+            return PLAIN
+        weights = weights / total
+        if weights[-1] > 0:
+            return np.asarray(weights)
+        self.forward = True
+        return np.array([-self.reach, 1.0 + self.reach])

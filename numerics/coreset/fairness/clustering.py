@@ -1,0 +1,238 @@
+"""Fair k-means of weighted coloured points: the paper's three algorithms, and fair Lloyd for any colours and bounds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import numpy as np
+from jaxtyping import Float64, Int64
+
+from numerics.coreset.fairness.assignment import Assignment, fair_assignment
+from numerics.coreset.fairness.bounds import Bounds
+from numerics.coreset.fairness.fairlets import Fairlets, fairlets
+from numerics.coreset.fairness.seeding import ROUNDS, TOLERANCE, lloyd, seedings
+from numerics.shared.distances import squared_distances
+
+Algorithm = Literal["fair-kmeans++", "fair-lloyd", "cklv", "reassigned-cklv"]
+
+FAIRLET_PAIRS = 16_000_000
+"""Pairs of a blue and a red point up to which fairlets are made to seed from (4,000 points of each colour: seconds)."""
+
+
+@dataclass(frozen=True, eq=False)
+class Clustering:
+    """Centers and a fair assignment of all weight to them.
+
+    Attributes
+    ----------
+    centers : ndarray
+        ``(k, d)``.
+    assignment : Assignment
+        What goes where, in whole numbers.
+    cost : float
+        Weighted squared distances of the points to the centers that they are assigned to.
+    rounds : int
+        Rounds of fair Lloyd of the best start; 0 where the algorithm has none.
+    fairlet_cost : float
+        Cost of the fairlets, which no exactly balanced clustering is below; NaN where none were made.
+    algorithm : str
+        The algorithm.
+    """
+
+    centers: Float64[np.ndarray, "k d"]
+    assignment: Assignment
+    cost: float
+    rounds: int
+    fairlet_cost: float
+    algorithm: Algorithm
+
+
+def fair_clustering(
+    points: Float64[np.ndarray, "n d"],
+    weights: Int64[np.ndarray, "n"],
+    colours: Int64[np.ndarray, "n"],
+    bounds: Bounds,
+    k: int,
+    *,
+    algorithm: Algorithm = "fair-kmeans++",
+    restarts: int = 5,
+    rng: np.random.Generator,
+) -> Clustering:
+    """Cluster weighted coloured points fairly.
+
+    Parameters
+    ----------
+    points : ndarray
+        ``(n, d)``.
+    weights : ndarray
+        ``(n,)`` whole and positive; a point may be split over several clusters.
+    colours : ndarray
+        ``(n,)`` from 0 to H - 1.
+    bounds : Bounds
+        What a fair cluster is.
+    k : int
+        Clusters, at most n. Some may stay empty.
+    algorithm : str
+        ``fair-kmeans++``: k-means++ seeding, then fair Lloyd. ``fair-lloyd``: all of k-means++, then fair Lloyd.
+        ``reassigned-cklv``: all of k-means++ on fairlets, then one fair assignment. ``cklv``: all of k-means++ on
+        fairlets, both points of a fairlet to its cluster. The first two seed from fairlets where two colours of equal
+        weight are to be balanced exactly and fairlets are affordable (`FAIRLET_PAIRS`), otherwise from the points;
+        the last two need fairlets.
+    restarts : int
+        Seedings, 1 or more, the most promising of four times as many (`seedings`); the result is that of the one that
+        ends at the lowest cost. Fairlets are made once for all.
+    rng : numpy.random.Generator
+        All that is drawn.
+
+    Returns
+    -------
+    Clustering
+
+    Raises
+    ------
+    ValueError
+        If k is not from 1 to n, `restarts` not positive, the algorithm unknown, or fairlets needed and not possible.
+
+    Notes
+    -----
+    papers/fair_coresets.txt, Algorithms 11 to 13; specs/coreset.md, Algorithms.
+    """
+    _refuse(len(points), k, algorithm, restarts)
+    pairs = _pairs(points, weights, colours, bounds, algorithm)
+    seeds, mass = (points, weights) if pairs is None else (pairs.representatives, 2 * pairs.mass)
+    starts = seedings(seeds, mass, k, restarts, rng)
+    if algorithm != "fair-kmeans++":
+        ends = sorted((lloyd(seeds, mass, centers) for centers in starts), key=lambda end: end[1])
+        starts = [centers for centers, _ in ends]
+    task = _Task(points, weights, colours, bounds)
+    fairlet_cost = np.nan if pairs is None else pairs.cost
+    if algorithm == "cklv":
+        assert pairs is not None
+        together = _together(pairs, task, starts[0])
+        return Clustering(starts[0], together, together.cost, 0, fairlet_cost, algorithm)
+    runs = [_Run(centers, task.assign(centers), 0) for centers in starts]
+    if algorithm != "reassigned-cklv":
+        runs = [_fair_lloyd(task, run) for run in runs]
+    best = min(runs, key=lambda run: run.assignment.cost)
+    assignment = task.assign(best.centers, best.assignment.prices, whole=True)
+    return Clustering(best.centers, assignment, assignment.cost, best.rounds, fairlet_cost, algorithm)
+
+
+def plain_clustering(
+    points: Float64[np.ndarray, "n d"],
+    weights: Int64[np.ndarray, "n"],
+    k: int,
+    *,
+    restarts: int = 5,
+    start: Float64[np.ndarray, "k d"] | None = None,
+    rng: np.random.Generator,
+) -> tuple[Float64[np.ndarray, "k d"], float]:
+    """The best of several runs of k-means++, blind to colours: what fairness is to be compared with.
+
+    Parameters
+    ----------
+    points, weights, k, restarts, rng
+        As for `fair_clustering`.
+    start : ndarray, optional
+        ``(k, d)`` one more start. With the centers of a fair clustering no fair one is cheaper than the plain one.
+
+    Returns
+    -------
+    tuple of ndarray and float
+        ``(k, d)`` centers, and the weighted squared distance of the points to their nearest ones.
+
+    Raises
+    ------
+    ValueError
+        If k is not from 1 to n, or `restarts` not positive.
+    """
+    _refuse(len(points), k, "fair-kmeans++", restarts)
+    starts = seedings(points, weights, k, restarts, rng) + ([] if start is None else [start])
+    return min((lloyd(points, weights, each) for each in starts), key=lambda end: end[1])
+
+
+@dataclass(frozen=True, eq=False)
+class _Task:
+    """What is to be clustered, and how fairly."""
+
+    points: Float64[np.ndarray, "n d"]
+    weights: Int64[np.ndarray, "n"]
+    colours: Int64[np.ndarray, "n"]
+    bounds: Bounds
+
+    def assign(
+        self, centers: Float64[np.ndarray, "k d"], prices: Float64[np.ndarray, "H k"] | None = None, whole: bool = False
+    ) -> Assignment:
+        """The cheapest fair assignment to these centers; prices of a like one make it faster."""
+        squared = squared_distances(self.points, centers)
+        return fair_assignment(squared, self.weights, self.colours, self.bounds, prices=prices, whole=whole)
+
+
+@dataclass(frozen=True, eq=False)
+class _Run:
+    """Where a start has led: centers, the cheapest fair assignment to them, rounds of fair Lloyd."""
+
+    centers: Float64[np.ndarray, "k d"]
+    assignment: Assignment
+    rounds: int
+
+
+def _fair_lloyd(task: _Task, start: _Run) -> _Run:
+    """Algorithm 13: every center to its centroid, the cheapest fair assignment, and so on until the cost rests."""
+    best = start
+    for rounds in range(1, ROUNDS + 1):
+        centers = best.assignment.means(task.points, best.centers)
+        assignment = task.assign(centers, best.assignment.prices)
+        fall = best.assignment.cost - assignment.cost
+        if fall > 0:
+            best = _Run(centers, assignment, rounds)
+        if fall <= TOLERANCE * assignment.cost:
+            break
+    return best
+
+
+def _together(pairs: Fairlets, task: _Task, centers: Float64[np.ndarray, "k d"]) -> Assignment:
+    """The assignment of Algorithm 11: both points of a fairlet go to the center that is nearest to its midpoint."""
+    k = len(centers)
+    label = np.argmin(squared_distances(pairs.representatives, centers), axis=1)
+    way, place = np.unique(np.r_[pairs.blue * k + label, pairs.red * k + label], return_inverse=True)
+    mass = np.zeros(len(way), np.int64)
+    np.add.at(mass, place, np.r_[pairs.mass, pairs.mass])
+    point, center = np.divmod(way, k)
+    squared = squared_distances(task.points, centers)
+    counts = np.zeros((k, 2), np.int64)
+    np.add.at(counts, (center, task.colours[point]), mass)
+    # Without prices the dual's bound is the cost of plain nearest centers.
+    bound = max(pairs.cost, float(task.weights @ squared.min(axis=1)))
+    return Assignment(point, center, mass, float(mass @ squared[point, center]), bound, np.zeros((2, k)), counts)
+
+
+def _pairs(
+    points: Float64[np.ndarray, "n d"],
+    weights: Int64[np.ndarray, "n"],
+    colours: Int64[np.ndarray, "n"],
+    bounds: Bounds,
+    algorithm: Algorithm,
+) -> Fairlets | None:
+    """The fairlets, where the algorithm needs them or they are affordable."""
+    needed = algorithm in ("cklv", "reassigned-cklv")
+    totals = np.bincount(colours, weights, len(bounds.low))
+    if len(totals) != 2 or totals[0] != totals[1] or not bounds.exact:
+        if needed:
+            raise ValueError(
+                f"{algorithm} needs two colours of equal weight and a balance of 1; for others take fair-kmeans++ or "
+                "fair-lloyd"
+            )
+        return None
+    sizes = np.bincount(colours, minlength=2)
+    return fairlets(points, weights, colours) if needed or sizes[0] * sizes[1] <= FAIRLET_PAIRS else None
+
+
+def _refuse(n: int, k: int, algorithm: str, restarts: int) -> None:
+    if algorithm not in get_args(Algorithm):
+        raise ValueError(f"unknown algorithm {algorithm!r}; there are {', '.join(get_args(Algorithm))}")
+    if not 1 <= k <= n:
+        raise ValueError(f"{k} clusters of {n} points: there must be from 1 to {n}")
+    if restarts < 1:
+        raise ValueError(f"restarts must be 1 or more, not {restarts}")

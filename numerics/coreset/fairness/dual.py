@@ -1,0 +1,343 @@
+"""Fair assignment by prices: what a federation needs of its points are sums over them.
+
+With normalised prices s (H x k; `Bounds.normalised`) the sum over points of ``w_p min_c (d_pc + s_{h(p) c})`` is a
+lower bound of every fair assignment's cost, and the best prices reach it (specs/coreset.md, the dual). The minimum is
+smoothed, ``-T_p log sum_c exp(-(d_pc + s_hc) / T_p)``, so that the sums have a gradient (the masses) and a Hessian, and
+`Pricing` climbs by Newton's method. T_p is a share of the point's median squared distance to the centers: a cluster far
+off everything, whose points only large prices move, needs another resolution than those that are close together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float64, Int64
+
+from numerics.coreset.fairness.bounds import Bounds
+
+COLD, WARM = 0.06, 0.004
+"""First temperature without and with prices of a similar problem."""
+GAP = 1e-4
+"""Relative gain still to be expected at which a search for prices ends."""
+_COOLING = 4.0
+_COLDEST = 1e-7
+_RADII = (4.0, 1.0, 0.25)
+"""Largest steps that are tried in one round, beside each price's own radius."""
+_TRUSTED = 0.4
+"""Share of the predicted gain from which on the model may be a finer one."""
+_CHUNK = 262_144
+"""Distances of a chunk: as many as stay in the cache."""
+
+_NEAREST, _SMALLEST = 1e-9, 1e-100
+"""Least distance that a temperature is a share of: as a share of the points' mean, and where all lie on centers."""
+_Prices = Float64[np.ndarray, "H k"]
+_Duals = Float64[np.ndarray, "2 H k"]
+
+
+@dataclass(frozen=True, eq=False)
+class Priced:
+    """Sums over points at given prices; those of several sites add up.
+
+    Attributes
+    ----------
+    exact : float
+        Sum of ``w_p min_c (d_pc + s_hc)``.
+    value : float
+        The same with the smoothed minimum, which is nowhere larger; its derivatives with respect to the prices are
+        `masses` and ``-curvature``.
+    masses : ndarray
+        ``(H, k)`` of each colour at each center.
+    curvature : ndarray
+        ``(H, k, k)``, of each colour ``sum_p w_p (diag(q_p) - q_p q_p') / T_p`` with q_p the point's shares of centers;
+        zero at temperature 0, where masses are those of the best centers.
+    """
+
+    exact: float
+    value: float
+    masses: Float64[np.ndarray, "H k"]
+    curvature: Float64[np.ndarray, "H k k"]
+
+    def __add__(self, other: Priced) -> Priced:
+        return Priced(
+            self.exact + other.exact,
+            self.value + other.value,
+            self.masses + other.masses,
+            self.curvature + other.curvature,
+        )
+
+
+def priced(
+    squared: Float64[np.ndarray, "n k"],
+    weights: Int64[np.ndarray, "n"],
+    colours: Int64[np.ndarray, "n"],
+    shift: _Prices,
+    temperature: float,
+) -> Priced:
+    """What points answer to prices.
+
+    Parameters
+    ----------
+    squared : ndarray
+        ``(n, k)`` squared distances of points and centers.
+    weights : ndarray
+        ``(n,)`` not negative.
+    colours : ndarray
+        ``(n,)`` from 0 to below H.
+    shift : ndarray
+        ``(H, k)`` prices, units of squared distance.
+    temperature : float
+        T_p as a share of the median of the point's squared distances; 0: no smoothing.
+    """
+    H, k = shift.shape
+    rows = max(1, _CHUNK // k)
+    exact = value = 0.0
+    masses, curvature = np.zeros((H, k)), np.zeros((H, k, k))
+    for colour in range(H):
+        own = np.flatnonzero(colours == colour)
+        for start in range(0, len(own), rows):
+            part = own[start : start + rows]
+            z, w = squared[part] + shift[colour], weights[part].astype(np.float64)
+            if temperature > 0:
+                middle = np.partition(squared[part], k // 2, axis=1)[:, k // 2]
+                # A point at the very place of most centers still needs a temperature above nothing.
+                T = temperature * np.maximum(middle, max(_NEAREST * float(middle.mean()), _SMALLEST))
+                exact_part, value_part, masses_part, curvature_part = _smoothed(z, w, T)
+                curvature[colour] += curvature_part
+            else:
+                nearest = z.argmin(axis=1)
+                exact_part = value_part = float(w @ z[np.arange(len(z)), nearest])
+                masses_part = np.bincount(nearest, w, k)
+            exact, value = exact + exact_part, value + value_part
+            masses[colour] += masses_part
+    return Priced(exact, value, masses, curvature)
+
+
+def _smoothed(
+    z: Float64[np.ndarray, "n k"], weights: Float64[np.ndarray, "n"], T: Float64[np.ndarray, "n"]
+) -> tuple[float, float, Float64[np.ndarray, "k"], Float64[np.ndarray, "k k"]]:
+    """Sums of points of one colour from their distances with prices, which are overwritten."""
+    least = z.min(axis=1)
+    z -= least[:, None]
+    z /= -T[:, None]
+    q = np.exp(z, out=z)
+    norm = q.sum(axis=1)
+    q /= norm[:, None]
+    exact = float(weights @ least)
+    per_T = weights / T
+    curvature = np.diag(per_T @ q) - (q * per_T[:, None]).T @ q
+    return exact, exact - float((weights * T) @ np.log(norm)), weights @ q, curvature
+
+
+def duals_of(prices: _Prices, bounds: Bounds) -> _Duals:
+    """Multipliers a, b >= 0 of the lower and the upper bounds that make up normalised prices.
+
+    A center's prices split at that of the colour which fills its dearest mixture last: dearer ones have their upper
+    bound, cheaper ones their lower bound.
+    """
+    order = np.argsort(-prices, axis=0, kind="stable")
+    filled = bounds.low.sum() + np.cumsum((bounds.high - bounds.low)[order], axis=0)
+    last = np.minimum((filled < 1).sum(axis=0), len(prices) - 1)
+    split = np.take_along_axis(prices, np.take_along_axis(order, last[None], axis=0), axis=0)
+    return np.stack([np.maximum(split - prices, 0.0), np.maximum(prices - split, 0.0)])
+
+
+def prices_from(duals: _Duals, bounds: Bounds) -> _Prices:
+    """``s_hc = b_hc - a_hc + sum_j (low_j a_jc - high_j b_jc)``: no fair cluster gains from it for any a, b >= 0."""
+    a, b = duals
+    prices: _Prices = b - a + (bounds.low @ a - bounds.high @ b)
+    return prices
+
+
+class Pricing:
+    """The search for the best prices, without the points: it says which prices to try and takes the sums.
+
+    Newton's method on the smoothed dual over a, b >= 0. Each round tries steps of several lengths and, of one, a lower
+    temperature. Every price has a trust radius of its own: it shrinks where a mass overshot its bounds (a price too low
+    by little draws in a whole cluster) and grows where a step was cut short and more was wanted (a center far off is
+    moved by large prices only).
+
+    Parameters
+    ----------
+    bounds : Bounds
+        What is fair.
+    totals : ndarray
+        ``(H,)`` mass of each colour.
+    k : int
+        Number of centers.
+    scale : float or ndarray
+        The first trust radius of every price, or ``(k,)`` of each center's: a squared distance at which another center
+        takes over. The cost of a unit of mass will do.
+    start : ndarray, optional
+        ``(H, k)`` prices of a similar problem, such as a coreset's.
+    gap : float
+        Gain still to be expected, relative to the bound, at which the search ends.
+
+    Attributes
+    ----------
+    shift : ndarray
+        ``(H, k)`` the best prices so far, normalised.
+    bound : float
+        Their exact value: no fair assignment costs less.
+    masses : ndarray
+        ``(H, k)`` smoothed masses at the current prices.
+    gap_estimate : float
+        Expected gain still to be had, in units of cost; infinite at first. An estimate, not a certificate.
+    rounds : int
+        Rounds answered.
+    """
+
+    def __init__(
+        self,
+        bounds: Bounds,
+        totals: Int64[np.ndarray, "H"],
+        k: int,
+        scale: float | Float64[np.ndarray, "k"],
+        start: _Prices | None = None,
+        gap: float = GAP,
+    ) -> None:
+        H = len(bounds.low)
+        self._bounds, self._totals, self._gap = bounds, totals, gap
+        self._duals = duals_of(bounds.normalised(np.zeros((H, k)) if start is None else start), bounds)
+        self._radius: _Prices = np.tile(np.broadcast_to(scale, k), (H, 1)).astype(np.float64)
+        self._temperature = COLD if start is None else WARM
+        self._model: Priced | None = None
+        self._steps: list[tuple[_Duals, float]] = []
+        self.shift: _Prices = prices_from(self._duals, bounds)
+        self.bound, self.gap_estimate, self.rounds = -np.inf, np.inf, 0
+        self.masses: _Prices = np.zeros((H, k))
+
+    @property
+    def done(self) -> bool:
+        """Whether little is still to be gained."""
+        return bool(self.rounds and self.gap_estimate <= self._gap * abs(self.bound))
+
+    def candidates(self) -> tuple[Float64[np.ndarray, "m H k"], Float64[np.ndarray, "m"]]:
+        """Prices to be tried in the next round, and at which temperatures."""
+        if self._model is None:
+            return self.shift[None], np.array([self._temperature])
+        tried = [duals for duals, _ in self._steps]
+        shifts = np.stack([prices_from(duals, self._bounds) for duals in [*tried, tried[1]]])
+        cooler = max(self._temperature / _COOLING, _COLDEST)
+        return shifts, np.array([self._temperature] * len(tried) + [cooler])
+
+    def update(self, answers: Sequence[Priced]) -> None:
+        """Take the sums over all points, in the order of the candidates."""
+        self.rounds += 1
+        if self._model is None:
+            self._adopt(answers[0], answers[0].exact)
+            return
+        exact = [answer.exact for answer in answers[: len(self._steps)]]
+        best = int(np.argmax(exact))
+        gain = exact[best] - self.bound
+        self._resize(answers)
+        if gain <= 0:
+            self._radius = self._radius * _RADII[-1]
+            self._adopt(self._model, 0.0)
+            return
+        duals, predicted = self._steps[best]
+        self._duals = duals
+        if best == 1 and gain > _TRUSTED * predicted:
+            self._temperature = max(self._temperature / _COOLING, _COLDEST)
+            self._adopt(answers[-1], gain)
+        else:
+            self._adopt(answers[best], gain)
+
+    def _adopt(self, model: Priced, gain: float) -> None:
+        """Go on from the current prices with this model of their surroundings."""
+        self._model, self.masses = model, model.masses
+        self.shift, self.bound = prices_from(self._duals, self._bounds), model.exact
+        unit = float(self._totals.max())
+        self._steps = [_newton_step(self._duals, model, self._bounds, times * self._radius, unit) for times in _RADII]
+        self.gap_estimate = gain + self._steps[0][1]
+
+    def _resize(self, answers: Sequence[Priced]) -> None:
+        """Trust radii from what each step did to the masses, the shortest step first."""
+        assert self._model is not None
+        before = _excess(self._model.masses, self._bounds)
+        radius = self._radius.copy()
+        for (duals, _), answer, times in reversed(list(zip(self._steps, answers, _RADII, strict=False))):
+            length = np.abs(duals - self._duals).max(axis=0)
+            after = _excess(answer.masses, self._bounds)
+            same_side = np.sign(after) == np.sign(before)
+            wanted_more = same_side & (length >= 0.99 * times * self._radius)
+            overshot = ~same_side & (np.abs(after) > np.abs(before)) & (length > 0)
+            radius = np.where(wanted_more, np.maximum(radius, 2 * times * self._radius), radius)
+            radius = np.where(overshot, np.minimum(radius, length / 2), radius)
+        self._radius = radius
+
+
+def _excess(masses: _Prices, bounds: Bounds) -> _Prices:
+    """By how much each mass is above (below: negative) its bounds."""
+    size = masses.sum(axis=0)
+    excess: _Prices = masses - np.clip(masses, bounds.low[:, None] * size, bounds.high[:, None] * size)
+    return excess
+
+
+def _newton_step(start: _Duals, model: Priced, bounds: Bounds, radius: _Prices, unit: float) -> tuple[_Duals, float]:
+    """Multipliers, none farther than its radius, that the quadratic model likes best, and the gain it predicts.
+
+    `unit` is a large mass, in which the optimiser counts.
+    """
+    from scipy.optimize import Bounds as Box
+    from scipy.optimize import minimize
+
+    origin = prices_from(start, bounds)
+
+    def loss(flat: Float64[np.ndarray, "v"]) -> tuple[float, Float64[np.ndarray, "v"]]:
+        step = prices_from(flat.reshape(start.shape), bounds) - origin
+        bent = (model.curvature @ step[..., None])[..., 0]
+        slope = model.masses - bent
+        total = slope.sum(axis=0)
+        gradient = np.stack([slope - bounds.low[:, None] * total, bounds.high[:, None] * total - slope])
+        return -float((step * (model.masses - bent / 2)).sum()) / unit, gradient.ravel() / unit
+
+    found = minimize(
+        loss,
+        start.ravel(),
+        jac=True,
+        method="L-BFGS-B",
+        bounds=Box(np.maximum(start - radius, 0.0).ravel(), (start + radius).ravel()),
+        options={"maxiter": 200, "maxfun": 400, "maxcor": 20, "ftol": 1e-9, "gtol": 1e-9},
+    )
+    return found.x.reshape(start.shape), max(0.0, -float(found.fun) * unit)
+
+
+def prices_of(
+    squared: Float64[np.ndarray, "n k"],
+    weights: Int64[np.ndarray, "n"],
+    colours: Int64[np.ndarray, "n"],
+    bounds: Bounds,
+    *,
+    gap: float = 3e-3,
+    rounds: int = 10,
+) -> Float64[np.ndarray, "H k"]:
+    """Good prices for points that are in one place.
+
+    Parameters
+    ----------
+    squared, weights, colours, bounds
+        As for `numerics.coreset.fairness.assignment.fair_assignment`.
+    gap : float
+        Gain still to be expected, relative to the bound, at which the search ends.
+    rounds : int
+        Rounds at most.
+
+    Returns
+    -------
+    ndarray
+        ``(H, k)``, normalised.
+    """
+    k = squared.shape[1]
+    nearest = squared.argmin(axis=1)
+    held = np.maximum(np.bincount(nearest, weights, k), 1)
+    scale = np.bincount(nearest, weights * np.partition(squared, k // 2, axis=1)[:, k // 2], k) / held
+    totals = np.bincount(colours, weights, len(bounds.low)).astype(np.int64)
+    search = Pricing(bounds, totals, k, np.where(scale > 0, scale, scale.max() or 1.0), gap=gap)
+    while not search.done and search.rounds < rounds:
+        shifts, temperatures = search.candidates()
+        search.update(
+            [priced(squared, weights, colours, s, T) for s, T in zip(shifts, temperatures.tolist(), strict=True)]
+        )
+    return search.shift

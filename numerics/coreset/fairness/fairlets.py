@@ -1,0 +1,252 @@
+"""Fairlets: a micro-clustering into pairs of one blue and one red point, at least cost (Schmidt et al., Alg. 7 and 9).
+
+The paper's flow network has an arc from every blue to every red point. Nearly all of them are idle in every optimum, so
+the flow is found on few arcs, the duals of that flow price all others, and those that would make it cheaper join, until
+there is none: the optimum over all arcs, certified, without the quadratic network.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Bool, Float64, Int64
+from numba import njit
+from ortools.graph.python.min_cost_flow import SimpleMinCostFlow
+
+from numerics.coreset.fairness.flow import solved
+
+NEIGHBOURS = 8
+"""Arcs of each point in the first network; as many at most join it for each point in every later one."""
+
+_COST_BITS = 56
+"""Bits of the largest whole cost times the number of points: OR-tools works with such products, and with sums of them
+along paths, in 64 bits."""
+
+_COARSER = 2.0**-4
+"""Change of scale where these sums were too large nevertheless."""
+
+
+@dataclass(frozen=True, eq=False)
+class Fairlets:
+    """Pairs of points of two colours that cover all weight.
+
+    Attributes
+    ----------
+    blue, red : ndarray
+        ``(s,)`` each fairlet's two points; a point of weight above 1 may be in several fairlets.
+    mass : ndarray
+        ``(s,)`` weight that the fairlet takes from each of its two points, positive.
+    cost : float
+        Squared distances of the points to the midpoints of their fairlets, in all: at most what any clustering costs
+        whose clusters hold as much blue as red.
+    representatives : ndarray
+        ``(s, d)`` the midpoints; each stands for twice its fairlet's mass.
+    """
+
+    blue: Int64[np.ndarray, "s"]
+    red: Int64[np.ndarray, "s"]
+    mass: Int64[np.ndarray, "s"]
+    cost: float
+    representatives: Float64[np.ndarray, "s d"]
+
+
+def fairlets(
+    points: Float64[np.ndarray, "n d"], weights: Int64[np.ndarray, "n"], colours: Int64[np.ndarray, "n"]
+) -> Fairlets:
+    """The cheapest fairlets of points of two colours.
+
+    Parameters
+    ----------
+    points : ndarray
+        ``(n, d)``.
+    weights : ndarray
+        ``(n,)`` whole and positive.
+    colours : ndarray
+        ``(n,)`` 0 (blue) or 1 (red).
+
+    Returns
+    -------
+    Fairlets
+        By blue point, then red.
+
+    Raises
+    ------
+    ValueError
+        If there is no point, another colour, or not as much weight of the one colour as of the other.
+
+    Notes
+    -----
+    papers/fair_coresets.txt, Algorithm 7 (weights of 1) and Algorithm 9.
+    """
+    blue, red = np.flatnonzero(colours == 0), np.flatnonzero(colours == 1)
+    totals = int(weights[blue].sum()), int(weights[red].sum())
+    if len(blue) + len(red) != len(points) or not len(points) or totals[0] != totals[1]:
+        raise ValueError(
+            f"fairlets need two colours of equal weight; colour 0 has {totals[0]}, colour 1 has {totals[1]} "
+            f"and {len(points) - len(blue) - len(red)} points have another colour"
+        )
+    first, second, mass = _transport(points[blue], weights[blue], points[red], weights[red])
+    ends = points[blue[first]], points[red[second]]
+    cost = float(mass @ ((ends[0] - ends[1]) ** 2).sum(axis=1)) / 2
+    return Fairlets(blue[first], red[second], mass, cost, (ends[0] + ends[1]) / 2)
+
+
+_Pairs = tuple[Int64[np.ndarray, "s"], Int64[np.ndarray, "s"], Int64[np.ndarray, "s"]]
+
+
+def _transport(
+    blue: Float64[np.ndarray, "b d"],
+    supply: Int64[np.ndarray, "b"],
+    red: Float64[np.ndarray, "r d"],
+    demand: Int64[np.ndarray, "r"],
+) -> _Pairs:
+    """Cheapest flow from blue to red points, as (blue, red, mass).
+
+    Costs are made whole by a power of two, as large as 64 bits allow: from then on everything is exact.
+    """
+    everything = np.concatenate([blue, red])
+    largest = float((np.ptp(everything, axis=0) ** 2).sum())
+    scale = float(2.0 ** np.floor(_COST_BITS - np.log2(largest * len(everything)))) if largest > 0 else 1.0
+    while (pairs := _generated(blue, supply, red, demand, scale)) is None:
+        scale *= _COARSER
+    return pairs
+
+
+def _generated(
+    blue: Float64[np.ndarray, "b d"],
+    supply: Int64[np.ndarray, "b"],
+    red: Float64[np.ndarray, "r d"],
+    demand: Int64[np.ndarray, "r"],
+    scale: float,
+) -> _Pairs | None:
+    """The flow by column generation over the arcs; None if whole costs at this scale are too large for the solver."""
+    blue_label, red_label = np.zeros(len(blue), np.int64), np.zeros(len(red), np.int64)
+    nearest = _priced(blue, red, blue_label, red_label, scale, np.iinfo(np.int64).max, NEIGHBOURS)
+    arcs = np.union1d(_staircase(blue, supply, red, demand), nearest)
+    while True:
+        tails, heads = np.divmod(arcs, len(red))
+        costs = _costs(blue, red, tails, heads, scale)
+        flow = _flow(tails, heads, costs, supply, demand)
+        if flow is None:
+            return None
+        used = flow > 0
+        _relax(tails, heads, costs, used, blue_label, red_label)
+        joining = _priced(blue, red, blue_label, red_label, scale, 0, NEIGHBOURS)
+        if not len(joining):
+            return tails[used], heads[used], flow[used]
+        arcs = np.union1d(arcs, joining)
+
+
+def _flow(
+    tails: Int64[np.ndarray, "a"],
+    heads: Int64[np.ndarray, "a"],
+    costs: Int64[np.ndarray, "a"],
+    supply: Int64[np.ndarray, "b"],
+    demand: Int64[np.ndarray, "r"],
+) -> Int64[np.ndarray, "a"] | None:
+    """Mass of each arc in a cheapest flow over these arcs; None if the costs are too large for the solver."""
+    status, flow = solved(tails, len(supply) + heads, supply[tails], costs, np.concatenate([supply, -demand]))
+    if status not in (SimpleMinCostFlow.OPTIMAL, SimpleMinCostFlow.BAD_COST_RANGE):
+        raise ArithmeticError(f"the flow of {len(tails)} arcs between fairlets' points was not solved: {status}")
+    return flow
+
+
+def _staircase(
+    blue: Float64[np.ndarray, "b d"],
+    supply: Int64[np.ndarray, "b"],
+    red: Float64[np.ndarray, "r d"],
+    demand: Int64[np.ndarray, "r"],
+) -> Int64[np.ndarray, "s"]:
+    """Arcs of one flow that surely exists: both colours in the order of their widest column, filled up in turn."""
+    column = np.argmax(np.ptp(np.concatenate([blue, red]), axis=0))
+    blue_order, red_order = np.argsort(blue[:, column], kind="stable"), np.argsort(red[:, column], kind="stable")
+    filled, taken = np.cumsum(supply[blue_order]), np.cumsum(demand[red_order])
+    steps = np.union1d(filled, taken)
+    tails, heads = blue_order[np.searchsorted(filled, steps)], red_order[np.searchsorted(taken, steps)]
+    arcs: Int64[np.ndarray, "s"] = tails * len(red) + heads
+    return arcs
+
+
+@njit(cache=True)
+def _cost(a: Float64[np.ndarray, "d"], b: Float64[np.ndarray, "d"], scale: float) -> np.int64:
+    """Whole cost of one unit from a to b; the same number wherever it is asked for, so that duals are exact."""
+    total = 0.0
+    for j in range(len(a)):
+        total += (a[j] - b[j]) ** 2
+    return np.int64(np.rint(scale * total))
+
+
+@njit(cache=True)
+def _costs(
+    blue: Float64[np.ndarray, "b d"],
+    red: Float64[np.ndarray, "r d"],
+    tails: Int64[np.ndarray, "a"],
+    heads: Int64[np.ndarray, "a"],
+    scale: float,
+) -> Int64[np.ndarray, "a"]:
+    costs = np.empty(len(tails), np.int64)
+    for arc in range(len(tails)):
+        costs[arc] = _cost(blue[tails[arc]], red[heads[arc]], scale)
+    return costs
+
+
+@njit(cache=True)
+def _relax(
+    tails: Int64[np.ndarray, "a"],
+    heads: Int64[np.ndarray, "a"],
+    costs: Int64[np.ndarray, "a"],
+    used: Bool[np.ndarray, "a"],
+    blue_label: Int64[np.ndarray, "b"],
+    red_label: Int64[np.ndarray, "r"],
+) -> None:
+    """Duals of a cheapest flow, in place: Bellman and Ford's labels in its residual network, from those given on.
+
+    Afterwards ``red_label - blue_label <= cost`` on every arc, with equality on the used ones. The flow is the cheapest
+    in whole numbers, so that no cycle is negative and the labels come to rest.
+    """
+    moved = True
+    while moved:
+        moved = False
+        for arc in range(len(tails)):
+            tail, head = tails[arc], heads[arc]
+            slack = blue_label[tail] + costs[arc] - red_label[head]
+            if slack < 0:
+                red_label[head] += slack
+                moved = True
+            elif slack > 0 and used[arc]:
+                blue_label[tail] -= slack
+                moved = True
+    top = max(blue_label.max(), red_label.max())
+    blue_label -= top
+    red_label -= top
+
+
+@njit(cache=True)
+def _priced(
+    blue: Float64[np.ndarray, "b d"],
+    red: Float64[np.ndarray, "r d"],
+    blue_label: Int64[np.ndarray, "b"],
+    red_label: Int64[np.ndarray, "r"],
+    scale: float,
+    below: int,
+    width: int,
+) -> Int64[np.ndarray, "a"]:
+    """Of every point, the `width` arcs of least reduced cost, as far as it is under `below`; an arc may come twice."""
+    b, r = len(blue), len(red)
+    best = np.full((b + r, width), below, np.int64)
+    arcs = np.full((b + r, width), -1, np.int64)
+    for i in range(b):
+        for j in range(r):
+            reduced = blue_label[i] - red_label[j] + _cost(blue[i], red[j], scale)
+            for node in (i, b + j):
+                if reduced < best[node, -1]:
+                    place = width - 1
+                    while place > 0 and reduced < best[node, place - 1]:
+                        best[node, place] = best[node, place - 1]
+                        arcs[node, place] = arcs[node, place - 1]
+                        place -= 1
+                    best[node, place] = reduced
+                    arcs[node, place] = i * r + j
+    flat = arcs.ravel()
+    return flat[flat >= 0]

@@ -1,0 +1,304 @@
+"""Fair assignment as a flow: two colours that every center must have equally much of, and given masses per center.
+
+Cost of pairing a blue point b and a red one r is min_c |b - c|^2 + |r - c|^2, so the bipartite flow of
+papers/fair_coresets.txt, Algorithms 8 and 10 (n_b n_r arcs) equals the flow blue -> center -> red (n k arcs): every
+unit through a center is a pair that is charged there, and every pair may take its best center (specs/coreset.md).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from jaxtyping import Bool, Float64, Int64
+
+from numerics.coreset.fairness.restricted_arcs import MARGIN, WIDENING, Contest, contest
+
+if TYPE_CHECKING:
+    from ortools.graph.python.min_cost_flow import SimpleMinCostFlow
+
+_COST_BITS = (61, 56, 51)
+"""OR-tools multiplies costs by nodes in 64 bits; where it then finds that paths cost more, fewer are tried."""
+_EXACT = 1e-11
+"""Relative difference of cost and bound that is rounding."""
+_IDLE = 1e-12
+"""Gain of an arc, beside the largest distance, that is rounding."""
+
+
+@dataclass(frozen=True, eq=False)
+class Flow:
+    """Whole masses of points at centers.
+
+    Attributes
+    ----------
+    point, center, mass : ndarray
+        ``(s,)`` sorted by point and then by center; masses are positive.
+    cost : float
+        Sum of mass times squared distance.
+    bound : float
+        No other masses that do the same cost less than this.
+    potentials : ndarray
+        ``(k,)`` what a unit pays at each center beside its distance; where colours are balanced, the blue one pays and
+        the red one is paid.
+    """
+
+    point: Int64[np.ndarray, "s"]
+    center: Int64[np.ndarray, "s"]
+    mass: Int64[np.ndarray, "s"]
+    cost: float
+    bound: float
+    potentials: Float64[np.ndarray, "k"]
+
+
+def balanced_flow(
+    squared: Float64[np.ndarray, "n k"],
+    weights: Int64[np.ndarray, "n"],
+    colours: Int64[np.ndarray, "n"],
+    *,
+    potentials: Float64[np.ndarray, "k"] | None = None,
+) -> Flow:
+    """Give points of two colours to centers so that each center has equally much of both, at least cost.
+
+    Parameters
+    ----------
+    squared : ndarray
+        ``(n, k)`` squared distances of points and centers.
+    weights : ndarray
+        ``(n,)`` whole, not negative; they may be split.
+    colours : ndarray
+        ``(n,)`` 0 or 1.
+    potentials : ndarray, optional
+        ``(k,)`` of an assignment to similar centers: where to begin. Nothing but the time depends on them.
+
+    Raises
+    ------
+    ValueError
+        If one colour has more weight than the other.
+    """
+    sign = np.where(colours == 0, 1, -1)
+    if (sign * weights).sum():
+        raise ValueError("two colours can be balanced in every cluster only where both have the same total weight")
+    return _transport(squared, weights, sign, np.zeros(squared.shape[1], np.int64), potentials)
+
+
+def capacitated(
+    squared: Float64[np.ndarray, "n k"],
+    weights: Int64[np.ndarray, "n"],
+    targets: Int64[np.ndarray, "k"],
+    *,
+    potentials: Float64[np.ndarray, "k"] | None = None,
+) -> Flow:
+    """Give points to centers so that each center has exactly its target, at least cost.
+
+    Parameters
+    ----------
+    squared : ndarray
+        ``(n, k)`` squared distances of points and centers.
+    weights : ndarray
+        ``(n,)`` whole, not negative; they may be split.
+    targets : ndarray
+        ``(k,)`` whole, not negative; they sum to the weights' sum.
+    potentials : ndarray, optional
+        ``(k,)`` where to begin, such as the prices by which the targets were found. Nothing but the time depends on
+        them.
+
+    Raises
+    ------
+    ValueError
+        If the targets do not sum to the weights, or one is negative.
+    """
+    if (targets < 0).any() or targets.sum() != weights.sum():
+        raise ValueError(
+            f"targets of centers must not be negative and must sum to the points' weight, {weights.sum()}, "
+            f"not {targets.sum()}"
+        )
+    return _transport(squared, weights, np.ones(len(weights), np.int64), targets, potentials)
+
+
+def min_cost_flow(
+    tail: Int64[np.ndarray, "a"],
+    head: Int64[np.ndarray, "a"],
+    capacity: Int64[np.ndarray, "a"],
+    cost: Float64[np.ndarray, "a"],
+    supply: Int64[np.ndarray, "v"],
+) -> Int64[np.ndarray, "a"] | None:
+    """The cheapest whole flow.
+
+    Costs become whole numbers by a power of two, as large as OR-tools' 64 bits admit: the error of a cost is below the
+    largest one's 2^-60 times the number of nodes, or 2^-50 in the worst case.
+
+    Parameters
+    ----------
+    tail, head : ndarray
+        ``(a,)`` nodes of each arc.
+    capacity, cost : ndarray
+        ``(a,)``, not negative.
+    supply : ndarray
+        ``(v,)`` of each node; negative: its demand.
+
+    Returns
+    -------
+    ndarray or None
+        ``(a,)`` flow on each arc; None if the arcs cannot carry the supply.
+    """
+    from ortools.graph.python.min_cost_flow import SimpleMinCostFlow  # here and below: most asks of a site need no flow
+
+    # The largest scale s with s * max(cost) * nodes < 2^61; frexp gives it without overflow for any costs.
+    _, exponent = np.frexp(float(cost.max(initial=0.0)) * (len(supply) + 1))
+    for bits in _COST_BITS:
+        whole = np.rint(np.ldexp(cost, bits - 1 - int(exponent))).astype(np.int64)
+        status, flow = solved(tail, head, capacity, whole, supply)
+        if status in (SimpleMinCostFlow.OPTIMAL, SimpleMinCostFlow.INFEASIBLE):
+            return flow
+    raise ArithmeticError(f"the flow of {len(supply)} nodes and {len(tail)} arcs was not solved: {status}")
+
+
+def solved(
+    tail: Int64[np.ndarray, "a"],
+    head: Int64[np.ndarray, "a"],
+    capacity: Int64[np.ndarray, "a"],
+    cost: Int64[np.ndarray, "a"],
+    supply: Int64[np.ndarray, "v"],
+) -> tuple[SimpleMinCostFlow.Status, Int64[np.ndarray, "a"] | None]:
+    """OR-tools' status and the cheapest flow at whole costs, None unless it is optimal; else as `min_cost_flow`."""
+    from ortools.graph.python.min_cost_flow import SimpleMinCostFlow
+
+    solver = SimpleMinCostFlow()
+    arcs = solver.add_arcs_with_capacity_and_unit_cost(tail, head, capacity, cost)
+    solver.set_nodes_supplies(np.arange(len(supply)), supply)
+    status = solver.solve()
+    return status, np.asarray(solver.flows(arcs), np.int64) if status == SimpleMinCostFlow.OPTIMAL else None
+
+
+def flow_within(
+    tail: Int64[np.ndarray, "a"],
+    head: Int64[np.ndarray, "a"],
+    low: Int64[np.ndarray, "a"],
+    high: Int64[np.ndarray, "a"],
+    cost: Float64[np.ndarray, "a"],
+    supply: Int64[np.ndarray, "v"],
+) -> Int64[np.ndarray, "a"] | None:
+    """The cheapest whole flow with ``low <= flow <= high`` on every arc; None if there is none.
+
+    As `min_cost_flow`: a lower bound is flow that is sent already, it has left its tail and waits at its head.
+    """
+    left = supply.copy()
+    np.subtract.at(left, tail, low)
+    np.add.at(left, head, low)
+    flow = min_cost_flow(tail, head, high - low, cost, left)
+    return None if flow is None else flow + low
+
+
+def _transport(
+    squared: Float64[np.ndarray, "n k"],
+    weights: Int64[np.ndarray, "n"],
+    sign: Int64[np.ndarray, "n"],
+    targets: Int64[np.ndarray, "k"],
+    potentials: Float64[np.ndarray, "k"] | None,
+) -> Flow:
+    """The cheapest masses whose signed sum at each center is its target.
+
+    Solved on contested arcs; the optimum's potentials then price all arcs, and those that would pay join, until the
+    bound they give equals the cost.
+    """
+    t = np.zeros(squared.shape[1]) if potentials is None else potentials
+    priced = squared + sign[:, None] * t
+    misfit = _misfit(priced.argmin(axis=1), weights, sign, targets)
+    mass = max(MARGIN * weights.sum(), WIDENING * misfit)
+    arcs = contest(priced, weights, np.zeros(len(weights), np.int64), mass)
+    while True:
+        solved = _on_arcs(squared, weights, sign, targets, arcs)
+        if solved is None:
+            mass = WIDENING * mass + 1
+            arcs = contest(priced, weights, np.zeros(len(weights), np.int64), mass)
+            continue
+        point, center, moved = solved
+        t = _potentials(squared, sign, arcs, solved, t)
+        priced = squared + sign[:, None] * t
+        least = priced.min(axis=1)
+        cost, bound = float(moved @ squared[point, center]), float(weights @ least - targets @ t)
+        paying = arcs.paying(priced, _IDLE * float(squared.max(initial=0.0)))
+        if cost - bound <= _EXACT * cost or not paying.any():
+            return Flow(point, center, moved, cost, min(cost, bound), t)
+        arcs = arcs.with_arcs(paying)
+
+
+def _misfit(
+    nearest: Int64[np.ndarray, "n"],
+    weights: Int64[np.ndarray, "n"],
+    sign: Int64[np.ndarray, "n"],
+    targets: Int64[np.ndarray, "k"],
+) -> float:
+    """Mass that has to move where every point is at its best center."""
+    net = np.bincount(nearest, sign * weights, len(targets)) - targets
+    return float(np.abs(net).sum() / 2)
+
+
+_Masses = tuple[Int64[np.ndarray, "s"], Int64[np.ndarray, "s"], Int64[np.ndarray, "s"]]
+
+
+def _on_arcs(
+    squared: Float64[np.ndarray, "n k"],
+    weights: Int64[np.ndarray, "n"],
+    sign: Int64[np.ndarray, "n"],
+    targets: Int64[np.ndarray, "k"],
+    arcs: Contest,
+) -> _Masses | None:
+    """The cheapest masses on the arcs of a contest; None if none fit."""
+    k, contested = len(targets), arcs.points
+    fixed = np.ones(len(weights), np.bool_)
+    fixed[contested] = False
+    fixed &= weights > 0
+    row, center = np.nonzero(arcs.columns[contested])
+    point = contested[row]
+    regret = squared[point, center] - squared[contested].min(axis=1, initial=np.inf)[row]
+    out = sign[point] > 0
+    at_center = np.bincount(arcs.nearest[fixed], (sign * weights)[fixed], k).astype(np.int64) - targets
+    flow = min_cost_flow(
+        np.where(out, k + row, center),
+        np.where(out, center, k + row),
+        weights[point],
+        regret,
+        np.concatenate([at_center, (sign * weights)[contested]]),
+    )
+    if flow is None:
+        return None
+    used = flow > 0
+    points = np.concatenate([np.flatnonzero(fixed), point[used]])
+    centers = np.concatenate([arcs.nearest[fixed], center[used]])
+    order = np.lexsort((centers, points))
+    return points[order], centers[order], np.concatenate([weights[fixed], flow[used]])[order]
+
+
+def _potentials(
+    squared: Float64[np.ndarray, "n k"],
+    sign: Int64[np.ndarray, "n"],
+    arcs: Contest,
+    solved: _Masses,
+    start: Float64[np.ndarray, "k"],
+) -> Float64[np.ndarray, "k"]:
+    """Potentials by which no contested unit would go elsewhere, as near to the `start` as shortest paths give them.
+
+    A unit of the first sign at c that might go to c' asks ``t_c <= t_c' + (d_c' - d_c)``: potentials are distances in
+    a graph of the k centers, which has no negative cycle as the masses are optimal.
+    """
+    k = len(start)
+    length: Float64[np.ndarray, "k k"] = np.full((k, k), np.inf)
+    np.fill_diagonal(length, 0.0)
+    open_: Bool[np.ndarray, "n"] = np.zeros(len(sign), np.bool_)
+    open_[arcs.points] = True
+    held = open_[solved[0]]
+    point, center = solved[0][held], solved[1][held]
+    reach = np.where(arcs.columns[point], squared[point] - squared[point, center][:, None], np.inf)
+    for c in range(k):
+        here = center == c
+        outward, inward = here & (sign[point] > 0), here & (sign[point] < 0)
+        length[:, c] = np.minimum(length[:, c], reach[outward].min(axis=0, initial=np.inf))
+        length[c] = np.minimum(length[c], reach[inward].min(axis=0, initial=np.inf))
+    for via in range(k):
+        length = np.minimum(length, length[:, via, None] + length[via])
+    # Rounded costs may close a cycle of a length below nothing.
+    np.fill_diagonal(length, 0.0)
+    potentials: Float64[np.ndarray, "k"] = (start[:, None] + length).min(axis=0)
+    return potentials

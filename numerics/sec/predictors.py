@@ -1,0 +1,344 @@
+"""Predictions of many fitted scikit-learn regressors on the same rows: all linear ones at once, all trees at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float32, Float64
+from sklearn import config_context
+from sklearn.base import BaseEstimator
+from sklearn.compose import TransformedTargetRegressor
+from sklearn.dummy import DummyRegressor
+from sklearn.ensemble import ExtraTreesRegressor, GradientBoostingRegressor, RandomForestRegressor
+from sklearn.linear_model import (
+    ElasticNet,
+    ElasticNetCV,
+    Lars,
+    LarsCV,
+    Lasso,
+    LassoCV,
+    LassoLars,
+    LinearRegression,
+    Ridge,
+    RidgeCV,
+)
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.tree import DecisionTreeRegressor, ExtraTreeRegressor
+
+from numerics.sec.recent import Recent
+from numerics.sec.trees import Nodes, Trees, nodes_of, worth_it
+
+_LINEAR = {
+    ElasticNet,
+    ElasticNetCV,
+    Lars,
+    LarsCV,
+    Lasso,
+    LassoCV,
+    LassoLars,
+    LinearRegression,
+    Ridge,
+    RidgeCV,
+}
+_FORESTS = {ExtraTreesRegressor, RandomForestRegressor}
+_SINGLE_TREES = {DecisionTreeRegressor, ExtraTreeRegressor}
+_NODES_AT_ONCE = 1 << 15
+"""Nodes of trees that are evaluated together: what they need stays in the cache."""
+
+
+# -- what is inside a wrapper -----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Scaled:
+    """A regressor between affine maps: what it says of ``(x - x_mean) / x_scale``, times `y_scale`, plus `y_mean`."""
+
+    core: Any
+    x_mean: Float64[np.ndarray, "p"] | float = 0.0
+    x_scale: Float64[np.ndarray, "p"] | float = 1.0
+    y_mean: float = 0.0
+    y_scale: float = 1.0
+
+    def predict(self, x: Float64[np.ndarray, "n p"]) -> Float64[np.ndarray, "n"]:
+        """Prediction in the units of x and y."""
+        return np.asarray(self.core.predict((x - self.x_mean) / self.x_scale) * self.y_scale + self.y_mean, np.float64)
+
+    @property
+    def plain_inputs(self) -> bool:
+        """Whether the regressor sees the rows as they are."""
+        return np.ndim(self.x_mean) == 0 and np.ndim(self.x_scale) == 0
+
+
+def _unwrapped(model: Any) -> _Scaled:
+    """The regressor inside standardising wrappers; the model itself where a wrapper does anything else."""
+    if type(model) is TransformedTargetRegressor and type(model.transformer_) is StandardScaler:
+        inner = _unwrapped(model.regressor_)
+        mean, scale = (float(np.ravel(each)[0]) for each in _moments(model.transformer_))
+        return replace(inner, y_mean=inner.y_mean * scale + mean, y_scale=inner.y_scale * scale)
+    if type(model) is Pipeline:
+        *before, (_, last) = model.steps
+        scalers = [step for _, step in before if step is not None and step != "passthrough"]
+        inner = _unwrapped(last)
+        if not scalers:
+            return inner
+        if len(scalers) == 1 and type(scalers[0]) is StandardScaler and inner.plain_inputs:
+            mean, scale = _moments(scalers[0])
+            return replace(inner, x_mean=mean, x_scale=scale)
+    return _Scaled(model)
+
+
+def _n_inputs(model: Any) -> int | None:
+    """Number of inputs that a fitted model takes; None if it does not know."""
+    if type(model) is TransformedTargetRegressor:
+        return _n_inputs(getattr(model, "regressor_", None))
+    if type(model) is Pipeline:
+        return next((n for _, step in model.steps if (n := _n_inputs(step)) is not None), None)
+    return getattr(model, "n_features_in_", None)
+
+
+def _moments(scaler: StandardScaler) -> tuple[Any, Any]:
+    mean = scaler.mean_ if scaler.with_mean else 0.0
+    return mean, 1.0 if scaler.scale_ is None else scaler.scale_
+
+
+def _coefficients(scaled: _Scaled, n_inputs: int) -> tuple[Float64[np.ndarray, "p"], float] | None:
+    """Coefficients and intercept in the units of x and y; None if it is no linear model of one outcome."""
+    core = scaled.core
+    if type(core) not in _LINEAR or np.size(core.coef_) != n_inputs or np.size(core.intercept_) != 1:
+        return None
+    with np.errstate(all="ignore"):
+        coef = np.ravel(core.coef_) / scaled.x_scale
+        intercept = float(np.ravel(core.intercept_)[0]) - float(np.sum(coef * scaled.x_mean))
+        return coef * scaled.y_scale, intercept * scaled.y_scale + scaled.y_mean
+
+
+def as_linear(model: BaseEstimator) -> LinearRegression | None:
+    """The same linear function as a plain ``LinearRegression``; None if the model is not linear.
+
+    It holds coefficients, intercept and number of inputs and nothing else: no means or deviations of the rows it was
+    fitted on, no path of tuning. Its predictions are the model's to rounding.
+    """
+    n_inputs = _n_inputs(model)
+    found = None if n_inputs is None else _coefficients(_unwrapped(model), n_inputs)
+    if found is None:
+        return None
+    plain = LinearRegression()
+    plain.coef_, plain.intercept_ = found
+    plain.n_features_in_ = n_inputs
+    return plain
+
+
+# -- ensembles of trees -----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Forest:
+    """A model whose prediction is `offset` plus `weight` times the sum of what its trees say."""
+
+    row: int
+    trees: list[Any]
+    weight: float
+    offset: float
+
+    @property
+    def size(self) -> float:
+        """Nodes of its mean tree."""
+        return self.n_nodes / len(self.trees)
+
+    @property
+    def n_nodes(self) -> int:
+        """Nodes of all its trees."""
+        return sum(int(tree.node_count) for tree in self.trees)
+
+
+def _forest(row: int, scaled: _Scaled) -> _Forest | None:
+    """The model as a sum of trees; None if it is none."""
+    core = scaled.core
+    if not scaled.plain_inputs:
+        return None
+    if type(core) in _FORESTS and core.n_outputs_ == 1:
+        trees, weight, offset = [each.tree_ for each in core.estimators_], 1.0 / len(core.estimators_), 0.0
+    elif type(core) in _SINGLE_TREES and core.n_outputs_ == 1:
+        trees, weight, offset = [core.tree_], 1.0, 0.0
+    elif type(core) is GradientBoostingRegressor and isinstance(core.init_, DummyRegressor | str):
+        trees, weight = [each.tree_ for each in core.estimators_[:, 0]], core.learning_rate
+        offset = 0.0 if isinstance(core.init_, str) else float(np.ravel(core.init_.constant_)[0])
+    else:
+        return None
+    return _Forest(row, trees, weight * scaled.y_scale, offset * scaled.y_scale + scaled.y_mean)
+
+
+class _Grove:
+    """Forests of trees of about one size, evaluated together."""
+
+    def __init__(self, forests: Sequence[_Forest]) -> None:
+        self.rows = [forest.row for forest in forests]
+        self.weights = np.array([forest.weight for forest in forests])[:, None]
+        self.offsets = np.array([forest.offset for forest in forests])[:, None]
+        self.trees = [tree for forest in forests for tree in forest.trees]
+        counts = np.array([len(forest.trees) for forest in forests])
+        self.begins = np.cumsum(counts) - counts
+        self.n_nodes = sum(forest.n_nodes for forest in forests)
+
+    @cached_property
+    def prepared(self) -> Trees:
+        parts = [nodes_of(tree) for tree in self.trees]
+        sizes = np.array([len(nodes) for nodes, _ in parts])
+        # Joined as bytes: scikit-learn's nodes are structures, which NumPy would join a field at a time.
+        nodes: Nodes = np.frombuffer(b"".join([nodes.data for nodes, _ in parts]), parts[0][0].dtype)
+        return Trees(nodes, np.concatenate([values for _, values in parts]), np.cumsum(sizes) - sizes)
+
+    def predict(self, x: Float32[np.ndarray, "n p"]) -> Float64[np.ndarray, "models n"]:
+        if worth_it(self.n_nodes / len(self.trees), len(x)):
+            sums = self.prepared.sums(x, self.begins)
+        else:
+            each = np.stack([tree.predict(x).reshape(-1) for tree in self.trees])
+            sums = np.add.reduceat(each, self.begins, axis=0)
+        return np.asarray(sums * self.weights + self.offsets)
+
+
+def _groves(forests: Sequence[_Forest]) -> list[_Grove]:
+    """All forests, in groups of trees of about one size."""
+    groups: list[list[_Forest]] = []
+    n_nodes = _NODES_AT_ONCE
+    for forest in sorted(forests, key=lambda forest: forest.size):
+        if n_nodes >= _NODES_AT_ONCE:
+            groups.append([])
+            n_nodes = 0
+        groups[-1].append(forest)
+        n_nodes += forest.n_nodes
+    return [_Grove(group) for group in groups]
+
+
+# -- all together -----------------------------------------------------------------------------------------------------
+
+
+class Predictors:
+    """Fitted regressors, prepared to predict the same rows.
+
+    Linear models, also between standardising wrappers, become columns of one matrix; forests, boosted trees and single
+    trees are evaluated together (`numerics.sec.trees`); every other model predicts by itself, without scikit-learn's
+    checks of what is known to be in order.
+
+    Parameters
+    ----------
+    models : sequence of estimators
+        Fitted scikit-learn regressors of one outcome and the same number of inputs; may be empty.
+
+    Notes
+    -----
+    Predictions are each model's own to rounding (about 1e-15 of the outcome's size). A prediction that is not finite is
+    given as it comes. A model whose ``predict`` raises, or says anything but one number for a row, gives a row of NaN,
+    and the others do not suffer. More is not looked into: the arrays of a model are trusted, for it is the learner's
+    own or passed `protocols.models.decode_model`.
+    """
+
+    def __init__(self, models: Sequence[BaseEstimator]) -> None:
+        inputs = [_n_inputs(model) for model in models]
+        known = sorted({n for n in inputs if n is not None})
+        if len(known) > 1:
+            raise ValueError(f"the models take {known[0]} and {known[-1]} inputs; they must take the same")
+        self._n_models = len(models)
+        self._n_inputs: int | None = known[0] if known else None
+        linear: list[tuple[int, Float64[np.ndarray, "p"], float]] = []
+        forests: list[_Forest] = []
+        self._others: list[tuple[int, _Scaled]] = []
+        for row, (model, n_inputs) in enumerate(zip(models, inputs, strict=True)):
+            if n_inputs is None:  # not fitted, or of a kind that does not say: by itself it predicts, or it does not
+                self._others.append((row, _Scaled(model)))
+                continue
+            scaled = _unwrapped(model)
+            if (found := _coefficients(scaled, n_inputs)) is not None:
+                linear.append((row, *found))
+            elif (forest := _forest(row, scaled)) is not None:
+                forests.append(forest)
+            else:
+                self._others.append((row, scaled))
+        self._linear_rows = [row for row, _, _ in linear]
+        self._matrix = np.array([coef for _, coef, _ in linear])
+        self._intercepts = np.array([intercept for _, _, intercept in linear])
+        self._groves = _groves(forests)
+        self.n_nodes = sum(grove.n_nodes for grove in self._groves)
+
+    def predict(self, x: Float64[np.ndarray, "n p"]) -> Float64[np.ndarray, "models n"]:
+        """What every model says about every row.
+
+        Parameters
+        ----------
+        x : ndarray
+            ``(n, p)`` finite rows; n may be 0.
+
+        Returns
+        -------
+        ndarray
+            ``(models, n)``, in the order of the models.
+
+        Raises
+        ------
+        ValueError
+            If the models take another number of inputs than x has.
+        """
+        if self._n_inputs is not None and x.shape[1] != self._n_inputs:
+            raise ValueError(f"the models take {self._n_inputs} inputs, but the rows have {x.shape[1]}")
+        out = np.full((self._n_models, len(x)), np.nan)
+        if len(x) == 0:
+            return out
+        with np.errstate(all="ignore"), config_context(assume_finite=True, skip_parameter_validation=True):
+            if self._linear_rows:
+                # About the rows' mean: where x lies far from 0, intercept and products would cancel.
+                center = x.mean(axis=0)
+                out[self._linear_rows] = self._matrix @ (x - center).T
+                out[self._linear_rows] += (self._matrix @ center + self._intercepts)[:, None]
+            single = np.ascontiguousarray(x, np.float32)
+            if self._groves and np.isfinite(single).all():
+                for grove in self._groves:
+                    out[grove.rows] = grove.predict(single)
+            for row, scaled in self._others:
+                found = _attempt(scaled, x)
+                if found is not None and found.shape == (len(x),):
+                    out[row] = found
+        return out
+
+
+def _attempt(scaled: _Scaled, x: Float64[np.ndarray, "n p"]) -> np.ndarray | None:
+    """What the model says; None if it raises, which it may do in any way."""
+    try:
+        return scaled.predict(x)
+    except Exception:
+        return None
+
+
+# -- the same models again --------------------------------------------------------------------------------------------
+
+_MOST_SETS, _MOST_NODES = 64, 1 << 22
+"""Of what `prepared` remembers: lists of models, and nodes of their trees, each some 50 bytes."""
+
+_Remembered = tuple[tuple[BaseEstimator, ...], Predictors]
+
+
+def _weight(remembered: _Remembered) -> float:
+    return max(_MOST_NODES // _MOST_SETS, remembered[1].n_nodes)
+
+
+_recent: Recent[tuple[int, ...], _Remembered] = Recent(_MOST_NODES, _weight)
+
+
+def prepared(models: Sequence[BaseEstimator]) -> Predictors:
+    """`Predictors` of these models; of the lists that this process asked for last they are made already.
+
+    A worker of a simulation answers for many learners that are all sent the same models, which
+    `protocols.models.decode_models` gives each of them as the same objects. The last 64 lists are remembered, fewer if
+    their trees are large; safe to use from several threads.
+
+    Parameters
+    ----------
+    models : sequence of estimators
+        As for `Predictors`. The very same objects count as the same models: they must not change.
+    """
+    # What is remembered holds the models: no other object can have the id of one of them meanwhile.
+    return _recent.get(tuple(map(id, models)), lambda: (tuple(models), Predictors(models)))[1]

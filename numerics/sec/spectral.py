@@ -1,0 +1,232 @@
+"""Spectral clustering of learners (Ng, Jordan and Weiss 2002; papers/sec.txt, algorithm 1)."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from jaxtyping import Bool, Float64, Int64
+from scipy.linalg import eigh
+from sklearn.cluster import KMeans
+from sklearn.exceptions import ConvergenceWarning
+
+from numerics.sec.gap_statistic import gap_choice, gap_curve
+from numerics.sec.order import canonical_order, distinct_rows
+from numerics.shared.threads import single_threaded
+
+Method = Literal["eigengap", "gap"]
+
+_K_MAX = 10
+_RESTARTS = 10
+
+# A row of eigenvectors that is shorter than this is rounding: its direction means nothing.
+_NO_LENGTH = 1e-10
+
+
+@dataclass(frozen=True)
+class Clustering:
+    """Clusters of L learners.
+
+    Attributes
+    ----------
+    labels : ndarray
+        ``(L,)`` numbers 0..k-1, given in the order of each cluster's first learner.
+    k : int
+        Number of clusters, isolated learners' own included.
+    eigenvalues : ndarray
+        ``(L,)`` of ``D^-1/2 S D^-1/2``, descending; the first is 1, and so is one for every isolated learner.
+    gap, gap_error : ndarray
+        ``(g,)`` gap statistic and its standard error at 2, 3, ... clusters of the learners that are not isolated;
+        empty unless the method was ``"gap"``.
+    embedding : ndarray
+        ``(L, c)`` the learners' rows of the c largest eigenvectors, of unit length (a row that is 0 stays so). An
+        isolated learner is alone on an axis; these are the last. c is k, or more where more clusters were asked for
+        than the rows have different directions.
+    isolated : ndarray
+        ``(L,)`` mask of the learners that have similarity 0 to everyone else: each is a cluster of its own.
+    """
+
+    labels: Int64[np.ndarray, "L"]
+    k: int
+    eigenvalues: Float64[np.ndarray, "L"]
+    gap: Float64[np.ndarray, "g"]
+    gap_error: Float64[np.ndarray, "g"]
+    embedding: Float64[np.ndarray, "L c"]
+    isolated: Bool[np.ndarray, "L"]
+
+
+def cluster(
+    s: Float64[np.ndarray, "L L"],
+    *,
+    k: int = 0,
+    method: Method = "eigengap",
+    k_min: int = 1,
+    k_max: int = 0,
+    rng: np.random.Generator,
+) -> Clustering:
+    """Cluster learners by their similarity.
+
+    Learners that have similarity 0 to everyone else, because their model's predictions are not finite or are off
+    beyond any measure, are taken out first; `k`, `k_min` and `k_max` concern the rest. The outcome permutes with the
+    learners, exactly, as far as the similarities tell them apart, and learners with equal rows of `s` get the same
+    label: these are no more clusters than there are different learners, whatever `k` and `k_min` ask.
+
+    Parameters
+    ----------
+    s : ndarray
+        ``(L, L)``, symmetric, in [0, 1], diagonal 1, no NaN; L at least 1.
+    k : int
+        Number of clusters; 0: chosen by `method`.
+    method : {"eigengap", "gap"}
+        ``"eigengap"``: the K with the largest drop from eigenvalue K to K + 1. ``"gap"``: the gap statistic on each K's
+        embedding. That cannot tell 1 from more, so with ``k_min = 1`` the eigen-gap first says whether there is one.
+    k_min, k_max : int
+        Range of the choice; ``k_max = 0``: the smaller of 10 and L - 1. The choice exceeds L - 1 only if
+        `k_min` does: with two learners and ``k_min = 2`` each is a cluster.
+    rng : Generator
+        Starts of k-means, references of the gap statistic.
+
+    Raises
+    ------
+    ValueError
+        If `s` is empty or has NaN, or a setting is unknown or out of range.
+    """
+    _check(s, k, method, k_min, k_max)
+    n = len(s)
+    alone = ((s == 0) | np.eye(n, dtype=bool)).all(axis=1) & (n > 1)
+    rest = np.flatnonzero(~alone)
+    with single_threaded():
+        spectrum = _Spectrum(s[np.ix_(rest, rest)], max(k, k_min, k_max or _K_MAX))
+        gap = gap_error = np.empty(0)
+        low, high = _range(k_min, k_max, len(rest), spectrum.n_distinct)
+        if method == "gap" and k == 0:
+            gap, gap_error = spectrum.gap_curve(high, rng)
+        if k == 0:
+            k = _choose(spectrum.eigenvalues, gap, gap_error, low, high)
+        k = min(k, spectrum.n_distinct)
+        embedding = np.zeros((n, k + int(alone.sum())))
+        embedding[rest, :k] = spectrum.embedding(k)
+        embedding[alone, k:] = np.eye(int(alone.sum()))
+        labels = np.empty(n, np.int64)
+        labels[rest] = spectrum.labels(k, int(rng.integers(2**31 - 1)))
+        labels[alone] = k + np.arange(int(alone.sum()))
+    labels = _by_first_learner(labels)
+    return Clustering(
+        labels=labels,
+        k=int(labels.max()) + 1,
+        eigenvalues=np.sort(np.concatenate([np.ones(int(alone.sum())), spectrum.eigenvalues]))[::-1],
+        gap=gap,
+        gap_error=gap_error,
+        embedding=embedding,
+        isolated=alone,
+    )
+
+
+def eigengap(eigenvalues: Float64[np.ndarray, "L"], low: int, high: int) -> int:
+    """The K from `low` to `high` (below L) with the largest ``lambda_K - lambda_{K+1}``; the smallest if they tie."""
+    return low + int(np.argmax(eigenvalues[low - 1 : high] - eigenvalues[low : high + 1]))
+
+
+class _Spectrum:
+    """Eigenvectors of the normalised similarity of learners, found on the different ones among them.
+
+    Learners with equal rows have equal rows of every eigenvector whose eigenvalue is not 0. So each set of them is one
+    row and column here, weighted by their number c: ``c^1/2 D^-1/2 S D^-1/2 c^1/2`` has the same eigenvalues as the
+    matrix of all learners, which has zeros besides, and its eigenvectors, over ``c^1/2``, are theirs.
+    """
+
+    def __init__(self, s: Float64[np.ndarray, "n n"], top: int) -> None:
+        first, self._which, self._counts = distinct_rows(s)
+        order = canonical_order(s[np.ix_(first, first)], self._counts)
+        place = np.empty_like(order)
+        place[order] = np.arange(len(order))
+        self._which, self._counts, first = place[self._which], self._counts[order], first[order]
+        self.n_distinct = len(first)
+        matrix = s[np.ix_(first, first)]
+        weight = np.sqrt(self._counts / (matrix * self._counts).sum(axis=1))
+        matrix = matrix * np.outer(weight, weight)
+        top = min(top, self.n_distinct)
+        self._vectors = np.empty((self.n_distinct, 0))
+        values = np.empty(0)
+        if self.n_distinct:
+            values = eigh(matrix, eigvals_only=True)
+            last = self.n_distinct - 1
+            self._vectors = eigh(matrix, subset_by_index=[last - top + 1, last])[1][:, ::-1]
+            # A sign is arbitrary; this one does not hang on the version of LAPACK.
+            largest = np.abs(self._vectors).argmax(axis=0)
+            self._vectors = self._vectors * np.sign(self._vectors[largest, np.arange(top)])
+        self.eigenvalues = np.sort(np.concatenate([values, np.zeros(len(s) - self.n_distinct)]))[::-1]
+
+    def _rows(self, k: int) -> Float64[np.ndarray, "g k"]:
+        """Rows of the k largest eigenvectors, of unit length, of the learners that differ."""
+        rows = self._vectors[:, :k]
+        length = np.linalg.norm(rows, axis=1, keepdims=True)
+        return np.asarray(np.divide(rows, length, out=np.zeros_like(rows), where=length > _NO_LENGTH))
+
+    def embedding(self, k: int) -> Float64[np.ndarray, "n k"]:
+        """The same of all learners, in the order given."""
+        return np.asarray(self._rows(k)[self._which])
+
+    def gap_curve(
+        self, k_max: int, rng: np.random.Generator
+    ) -> tuple[Float64[np.ndarray, "c"], Float64[np.ndarray, "c"]]:
+        """Gap statistic of the learners, who are taken in canonical order."""
+        members = np.repeat(np.arange(self.n_distinct), self._counts)
+        return gap_curve(lambda k: self._rows(k)[members], k_max, rng)
+
+    def labels(self, k: int, seed: int) -> Int64[np.ndarray, "n"]:
+        """K-means clusters of the learners; fewer than k if their rows coincide."""
+        if k in (0, 1, self.n_distinct):
+            found = np.arange(self.n_distinct) if k == self.n_distinct else np.zeros(self.n_distinct, np.int64)
+        else:
+            with warnings.catch_warnings():
+                # Says that rows coincide; then there are fewer clusters, as documented.
+                warnings.simplefilter("ignore", ConvergenceWarning)
+                model = KMeans(k, n_init=_RESTARTS, random_state=seed)
+                found = model.fit_predict(self._rows(k), sample_weight=self._counts.astype(np.float64))
+        return np.asarray(found.astype(np.int64)[self._which])
+
+
+def _check(s: Float64[np.ndarray, "L L"], k: int, method: str, k_min: int, k_max: int) -> None:
+    if len(s) == 0:
+        raise ValueError("there are no learners to cluster")
+    if np.isnan(s).any():
+        raise ValueError(f"{int(np.isnan(np.triu(s)).sum())} similarities are unknown; complete them before clustering")
+    if method not in ("eigengap", "gap"):
+        raise ValueError(f"the number of clusters is chosen by 'eigengap' or 'gap', not {method!r}")
+    if k < 0 or k_min < 1 or k_max < 0:
+        raise ValueError(f"k and k_max must be 0 or more and k_min 1 or more, not k={k}, k_min={k_min}, k_max={k_max}")
+    if 0 < k_max < k_min:
+        raise ValueError(f"k_max={k_max} is less than k_min={k_min}")
+
+
+def _range(k_min: int, k_max: int, n: int, n_distinct: int) -> tuple[int, int]:
+    """Least and largest number of clusters that may be chosen for n learners."""
+    low = min(k_min, n_distinct)
+    return low, max(low, min(k_max or _K_MAX, n - 1, n_distinct))
+
+
+def _choose(
+    eigenvalues: Float64[np.ndarray, "n"],
+    gap: Float64[np.ndarray, "c"],
+    gap_error: Float64[np.ndarray, "c"],
+    low: int,
+    high: int,
+) -> int:
+    """The number of clusters from `low` to `high`, by the gap where there is one, else by the eigen-gap."""
+    if low == high:
+        return low
+    by_eigenvalues = eigengap(eigenvalues, low, high)
+    if len(gap) == 0 or by_eigenvalues == 1:
+        return by_eigenvalues
+    return gap_choice(gap, gap_error, max(low, 2))
+
+
+def _by_first_learner(labels: Int64[np.ndarray, "L"]) -> Int64[np.ndarray, "L"]:
+    """The same clusters, numbered in the order of their first learner."""
+    _, first, inverse = np.unique(labels, return_index=True, return_inverse=True)
+    rank = np.empty(len(first), np.int64)
+    rank[np.argsort(first)] = np.arange(len(first))
+    return np.asarray(rank[inverse])

@@ -1,0 +1,1 @@
+"""Mathematics that several protocols use: exact sums, distances, alignment, threads."""

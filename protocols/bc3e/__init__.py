@@ -1,0 +1,1 @@
+"""BC3E: payloads and settings."""

@@ -1,0 +1,1 @@
+"""Fair clustering from coresets: payloads and settings."""

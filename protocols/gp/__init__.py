@@ -1,0 +1,1 @@
+"""Gaussian process experts: payloads and settings."""

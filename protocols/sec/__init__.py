@@ -1,0 +1,1 @@
+"""Select-Exchange-Cluster: payloads and settings."""

@@ -1,0 +1,1 @@
+"""Secure aggregation: payloads and cryptography of masked sums."""

@@ -1,0 +1,1 @@
+"""The codec: typed payloads, messages, faults, and payloads as vectors that can be added."""

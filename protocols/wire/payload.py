@@ -1,0 +1,298 @@
+"""Typed payloads, their encoding into Flower records and their checks on arrival.
+
+A payload is a frozen dataclass. Its annotations are its contract: jaxtyping arrays (``Float64[np.ndarray, "k k_m"]``,
+``tuple[Int64[np.ndarray, "k _"], ...]``), ``bool``, ``int``, ``float``, ``str``, ``tuple[str, ...]``. An array of one
+of several dtypes is a union of annotations that differ in nothing else (``Float64[np.ndarray, "n"] |
+Float32[np.ndarray, "n"]``). Arrays cross as raw little-endian numbers, never as pickles; the receiver checks field
+names, dtype, shape (one size for one dimension name within a payload; ``_`` is any) and that floating-point numbers
+are finite, before any handler sees them.
+"""
+
+from __future__ import annotations
+
+import math
+import types
+import typing
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from functools import cache
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from flwr.app import Array, ArrayRecord, ConfigRecord
+
+RAW = "raw"
+"""Flower's name for how an array is serialized: C order, little-endian, without a header."""
+
+_SCALARS: dict[object, str] = {bool: "bool", int: "int", float: "float", str: "str", tuple[str, ...]: "strs"}
+_DTYPES = {
+    name: np.dtype(name).newbyteorder("<")
+    for name in ("bool", "uint8", "uint64", "int64", "float16", "float32", "float64")
+}
+_MOST_DIMENSIONS = 8  # far more than any payload has; keeps what a message shows of a foreign shape short
+
+
+class PayloadError(ValueError):
+    """A payload that breaks its contract.
+
+    Attributes
+    ----------
+    payload, field, problem : str
+        Which payload, which of its fields, and what is wrong with it; none of them holds a value.
+    """
+
+    def __init__(self, payload: str, field: str, problem: str) -> None:
+        self.payload, self.field, self.problem = payload, field, problem
+        super().__init__(f"payload {payload}, field {field!r}: {problem}")
+
+
+class Payload:
+    """Base of everything that crosses the wire.
+
+    A subclass is a frozen dataclass; an ask names its answer: ``class EStep(Payload, answer=Statistics)``. An answer of
+    which the fusion center needs no more than the sum over sites says so: ``class Statistics(Payload, summed=True)``;
+    secure aggregation masks those (protocols/secure_aggregation/payloads.py).
+    """
+
+    answer: ClassVar[type[Payload] | None] = None
+    summed: ClassVar[bool] = False
+
+    def __init_subclass__(cls, answer: type[Payload] | None = None, summed: bool = False) -> None:
+        super().__init_subclass__()
+        cls.answer = answer
+        cls.summed = summed
+
+    @classmethod
+    def title(cls) -> str:
+        """``protocol.Name``, as it is called on the wire and in the ledger; a protocol may be a module or a package."""
+        parts = cls.__module__.split(".")
+        return f"{parts[min(1, len(parts) - 1)]}.{cls.__name__}"
+
+
+@dataclass(frozen=True)
+class FieldSpec:
+    """What a field's annotation says.
+
+    Attributes
+    ----------
+    kind : str
+        ``array``, ``arrays`` (a tuple of them), or a scalar kind: ``bool``, ``int``, ``float``, ``str``, ``strs``.
+    dtypes : tuple of str
+        Of arrays, any of which may come, the usual one first; empty for scalars.
+    dims : tuple of str
+        Names, sizes or ``_`` of an array's dimensions.
+    """
+
+    kind: str
+    dtypes: tuple[str, ...] = ()
+    dims: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, annotation: Any) -> Self:
+        """Read an annotation; anything that cannot cross the wire is a TypeError."""
+        if annotation in _SCALARS:
+            return cls(_SCALARS[annotation])
+        kind = "array"
+        if typing.get_origin(annotation) is tuple and typing.get_args(annotation)[1:] == (...,):
+            kind, annotation = "arrays", typing.get_args(annotation)[0]
+        union = typing.get_origin(annotation) in (types.UnionType, typing.Union)
+        members = [_array_type(each) for each in (typing.get_args(annotation) if union else (annotation,))]
+        dims = members[0][1]
+        if any(other != dims for _, other in members):
+            raise TypeError(f"{annotation!r} cannot cross the wire: its members differ in more than their dtype")
+        return cls(kind, tuple(dtype for dtype, _ in members), dims)
+
+
+def _array_type(annotation: Any) -> tuple[str, tuple[str, ...]]:
+    """The dtype and the dimensions of one array annotation."""
+    dims = tuple(str(getattr(annotation, "dim_str", "")).split())
+    plain = all(dim.isidentifier() or dim.isdigit() for dim in dims)  # no "...", "*k" or "k+1": not checked here
+    listed = getattr(annotation, "dtypes", ())
+    dtypes = set(listed) - {"bool_"} if isinstance(listed, list | tuple) else set()  # "bool_": numpy 1's name
+    if len(dtypes) != 1 or not plain:
+        raise TypeError(f"{annotation!r} cannot cross the wire")
+    dtype = str(dtypes.pop())
+    if dtype not in _DTYPES:
+        raise TypeError(f"arrays of {dtype} cannot cross the wire; use one of {', '.join(_DTYPES)}")
+    return dtype, dims
+
+
+@cache
+def _specs(payload: Any) -> dict[str, FieldSpec]:
+    hints = typing.get_type_hints(payload)
+    return {field.name: FieldSpec.of(hints[field.name]) for field in fields(payload)}
+
+
+def specs(payload: type[Payload]) -> dict[str, FieldSpec]:
+    """The fields of a payload class and their contracts, in order."""
+    contract: Any = payload  # mypy holds the class's __hash__ against the instances'
+    return _specs(contract)
+
+
+def check(payload: Payload) -> None:
+    """Hold a payload against its annotations.
+
+    Raises
+    ------
+    PayloadError
+        Naming the payload and the field, and both the numbers that were expected and that came.
+    """
+    title = payload.title()
+    sizes: dict[str, tuple[int, str]] = {}
+    for name, spec in specs(type(payload)).items():
+        value = getattr(payload, name)
+        if spec.kind == "array":
+            _check_array(title, name, spec, value, sizes)
+        elif spec.kind == "arrays":
+            if not isinstance(value, tuple):
+                raise PayloadError(title, name, f"expected a tuple of arrays, got {type(value).__name__}")
+            for place, item in enumerate(value):
+                _check_array(title, f"{name}[{place}]", spec, item, sizes)
+        else:
+            _check_scalar(title, name, spec, value)
+
+
+def _check_scalar(title: str, name: str, spec: FieldSpec, value: Any) -> None:
+    if spec.kind == "strs":
+        good = isinstance(value, tuple) and all(isinstance(item, str) for item in value)
+    else:
+        good = _SCALARS.get(type(value)) == spec.kind
+    if not good:
+        raise PayloadError(title, name, f"expected {spec.kind}, got {type(value).__name__}")
+    if spec.kind in ("str", "strs") and not _is_text(value if spec.kind == "strs" else (value,)):
+        raise PayloadError(title, name, "holds half a character, which is no text")
+    if spec.kind == "float" and not math.isfinite(value):
+        raise PayloadError(title, name, "not finite")
+    if spec.kind == "int" and not -(2**63) <= value < 2**63:
+        raise PayloadError(title, name, "does not fit in 64 bits")
+
+
+def _is_text(values: tuple[str, ...]) -> bool:
+    """Whether it can be written as UTF-8: lone surrogates, which JSON and a party's own function may bring, cannot."""
+    try:
+        "".join(values).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _check_array(title: str, name: str, spec: FieldSpec, value: Any, sizes: dict[str, tuple[int, str]]) -> None:
+    if not isinstance(value, np.ndarray):
+        raise PayloadError(title, name, f"expected an array of {' or '.join(spec.dtypes)}, got {type(value).__name__}")
+    if value.dtype.name not in spec.dtypes:
+        raise PayloadError(title, name, f"expected dtype {' or '.join(spec.dtypes)}, got {value.dtype.name}")
+    if value.ndim != len(spec.dims):
+        raise PayloadError(title, name, f"expected {len(spec.dims)} dimensions {spec.dims}, got shape {value.shape}")
+    for dim, size in zip(spec.dims, value.shape, strict=True):
+        if dim == "_":
+            continue
+        expected, where = (int(dim), "its declaration") if dim.isdigit() else sizes.setdefault(dim, (size, name))
+        if size != expected:
+            raise PayloadError(title, name, f"dimension {dim!r} has size {size}, but {expected} in {where}")
+    if value.dtype.kind == "f" and not np.isfinite(value).all():
+        raise PayloadError(title, name, "holds NaN or infinity")
+
+
+def encode(payload: Payload) -> tuple[ConfigRecord, ArrayRecord]:
+    """A checked payload as two Flower records: scalars (and counts of tuples), and arrays."""
+    check(payload)
+    scalars = ConfigRecord()
+    arrays: dict[str, Array] = {}
+    for name, spec in specs(type(payload)).items():
+        value = getattr(payload, name)
+        if spec.kind == "array":
+            arrays[name] = encode_array(value)
+        elif spec.kind == "arrays":
+            scalars[name] = len(value)
+            arrays.update({f"{name}.{place}": encode_array(item) for place, item in enumerate(value)})
+        else:
+            scalars[name] = list(value) if spec.kind == "strs" else value
+    return scalars, ArrayRecord(arrays)
+
+
+def decode(payload: type[Payload], scalars: ConfigRecord, arrays: ArrayRecord) -> Payload:
+    """Two Flower records as a payload of this class, checked.
+
+    Raises
+    ------
+    PayloadError
+        If a field is missing, unknown, or breaks its contract.
+    """
+    title = payload.title()
+    wanted = specs(payload)
+    values: dict[str, Any] = {}
+    used: set[str] = set()
+    for name, spec in wanted.items():
+        if spec.kind == "array":
+            values[name] = _take(title, arrays, name, used)
+            continue
+        if name not in scalars:
+            raise PayloadError(title, name, "is missing")
+        value = scalars[name]
+        if spec.kind == "arrays":
+            if type(value) is not int or not 0 <= value <= len(arrays):
+                got = value if type(value) is int else type(value).__name__
+                raise PayloadError(title, name, f"expected a count of up to {len(arrays)} arrays that came, got {got}")
+            values[name] = tuple(_take(title, arrays, f"{name}.{place}", used) for place in range(value))
+        else:
+            values[name] = tuple(value) if spec.kind == "strs" and isinstance(value, list) else value
+    for name in scalars:
+        if name not in wanted or wanted[name].kind == "array":
+            raise PayloadError(title, shorten(name), "is not a field of this payload")
+    for name in arrays:
+        if name not in used:
+            raise PayloadError(title, shorten(name), "is not a field of this payload")
+    decoded = payload(**values)
+    check(decoded)
+    return decoded
+
+
+def _take(title: str, arrays: Mapping[str, Array], name: str, used: set[str]) -> np.ndarray:
+    if name not in arrays:
+        raise PayloadError(title, name, "is missing")
+    used.add(name)
+    try:
+        return decode_array(arrays[name])
+    except ValueError as problem:
+        raise PayloadError(title, name, str(problem)) from None
+
+
+def encode_array(values: np.ndarray) -> Array:
+    """Raw little-endian numbers in C order; a TypeError for an array of other things than such numbers."""
+    if values.dtype.name not in _DTYPES:
+        raise TypeError(f"arrays of {values.dtype.name} cannot be encoded; use one of {', '.join(_DTYPES)}")
+    plain = np.ascontiguousarray(values, dtype=_DTYPES[values.dtype.name]).reshape(values.shape)
+    return Array(dtype=values.dtype.name, shape=tuple(values.shape), stype=RAW, data=plain.tobytes())
+
+
+def decode_array(array: Array) -> np.ndarray:
+    """What `encode_array` encoded.
+
+    Raises
+    ------
+    ValueError
+        If it is of another serialization or dtype, or its bytes are not as many as its shape says. Nothing is
+        allocated before that is known.
+    """
+    if array.stype != RAW:
+        raise ValueError(f"expected serialization {RAW!r}, got {shorten(array.stype)!r}")
+    if array.dtype not in _DTYPES:
+        raise ValueError(f"arrays of dtype {shorten(array.dtype)!r} are not accepted")
+    if len(array.shape) > _MOST_DIMENSIONS or any(
+        type(size) is not int or not 0 <= size < 2**63 for size in array.shape
+    ):
+        raise ValueError(f"its shape is not one of up to {_MOST_DIMENSIONS} sizes")
+    dtype = _DTYPES[array.dtype]
+    expected = math.prod(array.shape) * dtype.itemsize
+    if len(array.data) != expected:
+        raise ValueError(f"shape {tuple(array.shape)} takes {expected} bytes, got {len(array.data)}")
+    if array.dtype == "bool" and not np.isin(np.frombuffer(array.data, np.uint8), (0, 1)).all():
+        raise ValueError("holds bytes that are neither 0 nor 1")
+    return np.frombuffer(array.data, dtype).reshape(array.shape).astype(array.dtype)
+
+
+def shorten(text: object, length: int = 40) -> str:
+    """A foreign text, cut, for an error message; what of it is no text is escaped."""
+    plain = str(text)
+    cut = plain if len(plain) <= length else plain[: length - 3] + "..."
+    return cut.encode(errors="backslashreplace").decode()

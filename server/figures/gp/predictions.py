@@ -1,0 +1,264 @@
+"""Figures of a run's predictions: beside what was measured, and how often their intervals hold it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from jaxtyping import Bool, Float64
+from scipy.special import ndtr, ndtri
+
+from server.figures.drawing import BLUE, GREEN, INK, VERMILION, explain, plain, png, png_panels
+from server.figures.gp.columns import output_of, points_told, sample
+from server.figures.wording import Arrays, measured, sentences, several
+from server.report.formatting import counted
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from server.results import Report
+
+_CURVE_LEVEL, _BAR_LEVEL = 0.99, 0.95
+"""Of the band about the curve of one input (Figure 9), and of the bars of predictions."""
+_LEVELS = (0.5, 0.8, 0.95, 0.99)
+"""Of the intervals whose coverage is marked, as the metrics have them."""
+_GRID = np.arange(1, 100) / 100
+"""Of the intervals whose coverage is a curve."""
+_BY_CHANCE = 0.95
+"""Probability of the band in which the coverage of calibrated predictions stays."""
+_FARTHEST = 5.0
+"""Standardised residuals farther from 0 are drawn there."""
+_MOST_BINS = 40
+_KEY = 20
+"""Area of a dot in a legend."""
+
+
+def draw_answers(report: Report, arrays: Arrays) -> dict[str, bytes]:
+    """PNG images by name; without query points there are none."""
+    if not len(arrays.get("mean", ())):
+        return {}
+    drawn, output = {}, output_of(report)
+    if arrays["queries"].shape[1] == 1:
+        drawn["curve"] = png(partial(_draw_curve, arrays=arrays, output=output), height=4.2)
+    elif "outputs" in arrays:
+        drawn["predictions"] = png(partial(_draw_predictions, arrays=arrays, output=output), height=5.4)
+    else:
+        drawn["deviations"] = png(partial(_draw_deviations, arrays=arrays, output=output), height=4.0)
+    if "outputs" in arrays:
+        panels = partial(_draw_calibration, residuals=standardised(arrays))
+        drawn["calibration"] = png_panels(panels, 2, 3.3, same_x=False, same_y=False, abreast=1)
+    return drawn
+
+
+def answers_caption(report: Report, name: str) -> str:
+    """What a figure of predictions draws; empty for one that is not ours."""
+    points, sizes = points_told(report), measured(report, n_experts="expert")
+    known = "rmse" in report.metrics
+    return {
+        "curve": sentences(
+            f"Predicted mean over the one input and the {100 * _CURVE_LEVEL:g} % interval of an observation (data's"
+            f" units) at {points}: {sizes}",
+            "Dots are what was measured there, of which the center knows" if known else "",
+            "Ticks on the axis are the centroids of the experts",
+        ),
+        "predictions": sentences(
+            f"Predicted by measured output (data's unit) at {points}: {sizes}",
+            f"Bars are {100 * _BAR_LEVEL:g} % intervals of an observation; on the line the prediction is what was"
+            " measured",
+        ),
+        "deviations": sentences(
+            f"Standard deviation of an observation by predicted mean (data's unit) at {points}: {sizes}",
+            "Nothing was measured there; the dashed line is the noise alone, the least that a deviation can be",
+        ),
+        "calibration": sentences(
+            f"Above, the share of {_outputs(report)} (%) that prediction intervals of every level hold; the grey band"
+            f" has {100 * _BY_CHANCE:g} % of calibrated predictions' shares at each level: {sizes}",
+            "Below, residuals in standard deviations of their predictions beside the normal density; those beyond"
+            f" {_FARTHEST:g} are in the outermost bars",
+        ),
+    }.get(name, "")
+
+
+def answers_told(report: Report, name: str, arrays: Arrays) -> str:
+    """Alternative text of a figure of predictions; empty for one that is not ours."""
+    if name == "calibration":
+        return _calibration_told(report, arrays)
+    if name not in ("curve", "predictions", "deviations"):
+        return ""
+    told = []
+    if len(arrays.get("mean", ())):
+        mean, std = arrays["mean"], arrays["std"]
+        told.append(
+            f"Predictions from {mean.min():.4g} to {mean.max():.4g}, with deviations from {std.min():.3g} to"
+            f" {std.max():.3g}, at {points_told(report)}"
+        )
+    told += _held(report, _BAR_LEVEL if name == "predictions" else _CURVE_LEVEL)
+    if "rmse" in report.metrics:
+        told.append(f"root mean squared error {report.metrics['rmse']:.4g} in the output's unit")
+    return sentences("; ".join(told) or f"predictions at {points_told(report)}")
+
+
+def standardised(arrays: Arrays) -> Float64[np.ndarray, "N"]:
+    """By how many of its standard deviations every prediction misses what was measured; drawn N(0, 1) if they fit."""
+    residuals: Float64[np.ndarray, "N"] = (arrays["outputs"] - arrays["mean"]) / arrays["std"]
+    return residuals
+
+
+def observed(residuals: Float64[np.ndarray, "N"], levels: Float64[np.ndarray, "l"]) -> Float64[np.ndarray, "l"]:
+    """Share of the residuals that the central interval of each level holds."""
+    needed = np.sort(2 * ndtr(np.abs(residuals)) - 1)
+    held: Float64[np.ndarray, "l"] = np.searchsorted(needed, levels, side="right") / len(residuals)
+    return held
+
+
+def _width(level: float) -> float:
+    """Half of a central interval, in standard deviations."""
+    return float(ndtri(0.5 + level / 2))
+
+
+# -- one input --------------------------------------------------------------------------------------------------------
+
+
+def _draw_curve(axes: Axes, arrays: Arrays, output: str) -> None:
+    x = arrays["queries"][:, 0]
+    order = np.argsort(x, kind="stable")
+    order = order[sample(len(order))]
+    x, mean, std = x[order], arrays["mean"][order], arrays["std"][order]
+    half = _width(_CURVE_LEVEL) * std
+    mark = "o" if len(x) == 1 else ""
+    handles: dict[str, Any] = {}
+    if "outputs" in arrays:
+        axes.scatter(x, arrays["outputs"][order], s=_dot(len(x)), c=INK, linewidths=0)
+        handles["measured"] = axes.scatter([], [], s=_KEY, c=INK, linewidths=0)
+    handles["predicted mean"] = axes.plot(x, mean, color=BLUE, linewidth=1.4, marker=mark)[0]
+    band = f"{100 * _CURVE_LEVEL:g} % interval of an observation"
+    if len(x) > 1:
+        handles[band] = axes.fill_between(x, mean - half, mean + half, color=BLUE, alpha=0.2, linewidth=0)
+    else:
+        handles[band] = axes.errorbar(x, mean, yerr=half, color=BLUE, capsize=3)
+    centroids = arrays["centroids"][:, 0] * arrays["input_scale"] + arrays["input_mean"]
+    low = np.zeros(len(centroids))
+    handles["centroid of an expert"] = axes.plot(
+        centroids, low, color=VERMILION, marker="|", markersize=10, markeredgewidth=1.6, linestyle="none",
+        transform=axes.get_xaxis_transform(), clip_on=False,
+    )[0]  # fmt: skip
+    axes.set_xlabel(f"{plain(arrays['features'][0])} (data's unit)")
+    axes.set_ylabel(f"{output} (data's unit)")
+    explain(axes, list(handles.values()), list(handles), abreast=2)
+
+
+def _dot(n: int) -> float:
+    """Area of a dot, in square points of typography, so that many do not hide each other."""
+    return float(np.clip(4000 / n, 3, 16))
+
+
+def _held(report: Report, level: float) -> list[str]:
+    """How many of the measured outputs are in their intervals, in words."""
+    name = f"coverage_{100 * level:g}"
+    if name not in report.metrics:
+        return []
+    mean = ", on average over the repetitions" if several(report) else ""
+    return [f"{100 * report.metrics[name]:.3g} % of the measured outputs are in their {100 * level:g} % interval{mean}"]
+
+
+# -- several inputs ---------------------------------------------------------------------------------------------------
+
+
+def _draw_predictions(axes: Axes, arrays: Arrays, output: str) -> None:
+    rows = sample(len(arrays["mean"]))
+    mean, std, y = (arrays[name][rows] for name in ("mean", "std", "outputs"))
+    half = _width(_BAR_LEVEL) * std
+    inside: Bool[np.ndarray, "m"] = np.abs(y - mean) <= half
+    faint = float(np.clip(60 / len(rows), 0.12, 0.6))
+    handles: dict[str, Any] = {}
+    for label, colour, marker, chosen in (
+        (f"in its {100 * _BAR_LEVEL:g} % interval (bar)", BLUE, "o", inside),
+        ("outside", VERMILION, "^", ~inside),
+    ):
+        if chosen.any():
+            axes.vlines(
+                y[chosen], (mean - half)[chosen], (mean + half)[chosen], color=colour, alpha=faint, linewidth=0.8
+            )
+            area = _dot(len(rows))
+            axes.scatter(y[chosen], mean[chosen], s=area, c=colour, marker=marker, linewidths=0)
+            handles[label] = axes.scatter([], [], s=_KEY, c=colour, marker=marker, linewidths=0)
+    ends = [min(y.min(), mean.min()), max(y.max(), mean.max())]
+    handles["predicted as measured"] = axes.plot(ends, ends, color=INK, linewidth=1.0, zorder=1)[0]
+    axes.set_xlabel(f"measured {output} (data's unit)")
+    axes.set_ylabel(f"predicted {output} (data's unit)")
+    explain(axes, list(handles.values()), list(handles))
+
+
+def _draw_deviations(axes: Axes, arrays: Arrays, output: str) -> None:
+    rows = sample(len(arrays["mean"]))
+    axes.scatter(
+        arrays["mean"][rows], arrays["std"][rows], s=_dot(len(rows)), c=BLUE, alpha=0.6, linewidths=0,
+    )  # fmt: skip
+    noise = float(np.exp(arrays["theta"][-1]) * arrays["output_scale"])
+    line = axes.axhline(noise, color=GREEN, linestyle="--", linewidth=1.2)
+    axes.set_ylim(bottom=0)
+    axes.set_xlabel(f"predicted {output} (data's unit)")
+    axes.set_ylabel(f"standard deviation of an observation\n({output}, data's unit)")
+    explain(axes, [line], ["noise alone: as sure as a prediction can be"])
+
+
+# -- calibration ------------------------------------------------------------------------------------------------------
+
+
+def _draw_calibration(panels: Sequence[Axes], residuals: Float64[np.ndarray, "N"]) -> None:
+    _draw_coverage(panels[0], residuals)
+    _draw_residuals(panels[1], residuals)
+
+
+def _draw_coverage(axes: Axes, residuals: Float64[np.ndarray, "N"]) -> None:
+    from scipy.stats import binom
+
+    n, marked = len(residuals), np.array(_LEVELS)
+    low, high = (binom.ppf(tail, n, _GRID) / n for tail in ((1 - _BY_CHANCE) / 2, (1 + _BY_CHANCE) / 2))
+    chance = axes.fill_between(100 * _GRID, 100 * low, 100 * high, color="#999999", alpha=0.3, linewidth=0)
+    ideal = axes.plot([0, 100], [0, 100], color=INK, linewidth=1.0)[0]
+    axes.plot(100 * _GRID, 100 * observed(residuals, _GRID), color=BLUE, linewidth=1.4)
+    dots = axes.plot(100 * marked, 100 * observed(residuals, marked), color=BLUE, marker="o", markersize=5)[0]
+    dots.set_linestyle("none")
+    axes.set(xlim=(0, 100), ylim=(0, 112), xlabel="level of the interval (%)")
+    axes.set_ylabel("measured outputs in it (%)")
+    for level, held in zip(_LEVELS, observed(residuals, marked).tolist(), strict=True):
+        above = level == _LEVELS[-1]  # its neighbour's label is below
+        axes.annotate(
+            f"{100 * level:g} %", (100 * level, 100 * held), (-4, 5) if above else (4, -12),
+            textcoords="offset points", ha="right" if above else "left", fontsize=9,
+        )  # fmt: skip
+    labels = ["this run", "calibrated", "calibrated, by chance"]
+    axes.legend([dots, ideal, chance], labels, frameon=False, fontsize=9, loc="upper left")
+
+
+def _draw_residuals(axes: Axes, residuals: Float64[np.ndarray, "N"]) -> None:
+    bins = int(np.clip(2 * np.sqrt(len(residuals)), 10, _MOST_BINS))
+    edges = np.linspace(-_FARTHEST, _FARTHEST, bins + 1)
+    axes.hist(np.clip(residuals, -_FARTHEST, _FARTHEST), edges.tolist(), density=True, color=BLUE, alpha=0.5)
+    z = np.linspace(-_FARTHEST, _FARTHEST, 201)
+    line = axes.plot(z, np.exp(-(z**2) / 2) / np.sqrt(2 * np.pi), color=INK, linewidth=1.2)[0]
+    axes.set_xlabel("residual (standard deviations of the prediction)")
+    axes.set_ylabel("density\n(points per standard deviation)")
+    axes.legend([line], ["calibrated: N(0, 1)"], frameon=False, fontsize=9, loc="upper left")
+
+
+def _calibration_told(report: Report, arrays: Arrays) -> str:
+    told = [
+        f"{100 * report.metrics[name]:.3g} % in the {name.removeprefix('coverage_')} % intervals"
+        for name in (f"coverage_{100 * level:g}" for level in _LEVELS)
+        if name in report.metrics
+    ]
+    mean = " on average over the repetitions" if several(report) else ""
+    held = f"of {_outputs(report)}, {', '.join(told)}{mean}" if told else f"calibration on {_outputs(report)}"
+    if "outputs" not in arrays:
+        return sentences(held)
+    residuals = standardised(arrays)
+    return sentences(held, f"residuals have mean {residuals.mean():.2g} and deviation {residuals.std():.2g}")
+
+
+def _outputs(report: Report) -> str:
+    n = report.metrics.get("n_queries", 0)
+    return counted(n, "measured output") if n else "the measured outputs"

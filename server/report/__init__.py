@@ -1,0 +1,1 @@
+"""What a run's results say: headline, overview, glossary, pages."""

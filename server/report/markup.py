@@ -1,0 +1,202 @@
+"""HTML that runs nothing, takes nothing from the network, and escapes every value."""
+
+from __future__ import annotations
+
+import base64
+import html
+import re
+from collections.abc import Iterable, Mapping, Sequence
+
+from server.report.formatting import grouped, number, printable
+from server.report.style import STYLE
+
+_MOST_ROWS = 400
+"""Rows of a table on a page, unless it says otherwise."""
+_NUMBER = r"[-+−]?\d[\d,]*(\.\d+)?(e[+-]?\d+)?"
+_NUMERIC = re.compile(rf"{_NUMBER}( ± {_NUMBER})?( ([kMGT]?B|m?s|%))?$")
+_MANY = 9
+"""Columns from which on a table is set smaller on paper."""
+_SHORT = 16
+"""Characters of a cell that is not broken over lines."""
+
+
+class Html(str):
+    """Text that is HTML already; all other text is escaped on its way into the page."""
+
+    __slots__ = ()
+
+
+def text(value: object) -> Html:
+    """`value` as a reader sees it, escaped."""
+    return value if isinstance(value, Html) else Html(html.escape(number(value)))
+
+
+def joined(parts: Iterable[Html]) -> Html:
+    """Several pieces of HTML as one."""
+    return Html("".join(parts))
+
+
+def paragraph(value: object, kind: str = "") -> Html:
+    """A paragraph."""
+    return Html(f"<p{_of_class(kind)}>{text(value)}</p>\n")
+
+
+def bullets(values: Iterable[object]) -> Html:
+    """A list; nothing of no values."""
+    items = "".join(f"<li>{text(each)}</li>\n" for each in values)
+    return Html(f"<ul>\n{items}</ul>\n" if items else "")
+
+
+def facts(values: Mapping[str, object]) -> Html:
+    """Short facts side by side: a name and a value each."""
+    pairs = "".join(f"<div><dt>{text(name)}</dt><dd>{text(value)}</dd></div>\n" for name, value in values.items())
+    return Html(f'<dl class="facts">\n{pairs}</dl>\n')
+
+
+def definitions(values: Mapping[str, object]) -> Html:
+    """Terms and what there is to say of each, below one another."""
+    pairs = "".join(f"<dt>{text(name)}</dt><dd>{text(value)}</dd>\n" for name, value in values.items() if value)
+    return Html(f'<dl class="said">\n{pairs}</dl>\n' if pairs else "")
+
+
+def code(value: str) -> Html:
+    """A block to copy from, which scrolls in a box of its own; what would disguise a line is spelled out."""
+    lines = "\n".join(printable(line) for line in value.split("\n"))
+    return Html(f'<pre tabindex="0"><code>{html.escape(lines)}</code></pre>\n')
+
+
+def small(value: object) -> Html:
+    """Said in passing."""
+    return Html(f'<span class="small">{text(value)}</span>')
+
+
+def named(words: object, name: str) -> Html:
+    """Plain words, and the name under which a file has it, in a wide cell."""
+    return Html(f'<span class="wide">{text(words)} <code class="name">{html.escape(number(name))}</code></span>')
+
+
+def folded_away(summary: str, content: Html) -> Html:
+    """What is shown when the reader asks for it, and in print."""
+    return Html(f"<details>\n<summary>{text(summary)}</summary>\n{content}</details>\n")
+
+
+def table(
+    caption: str,
+    header: Sequence[object],
+    rows: Sequence[Sequence[object]],
+    *,
+    tall: bool = False,
+    where: str = "",
+    most: int = _MOST_ROWS,
+) -> Html:
+    """A table whose first column names its rows, in a box of its own that scrolls when the page is too narrow.
+
+    Parameters
+    ----------
+    caption : str
+    header : Sequence
+        What stands above the columns.
+    rows : Sequence of Sequence
+        Their cells; numbers are set flush right.
+    tall : bool
+        Whether the box scrolls up and down as well.
+    where : str
+        The file that has all rows, if there are more than a page shows.
+    most : int
+        Rows that it shows; of more, the first and the last.
+    """
+    left_out = len(rows) - most
+    shown = list(rows) if left_out <= 0 else [*rows[: most // 2], *rows[-(most // 2) :]]
+    right = _numeric_columns(shown, len(header))
+    head = "".join(
+        f'<th scope="col"{_of_class("n" if place in right else "")}>{text(name)}</th>'
+        for place, name in enumerate(header)
+    )
+    body = [_row(row, right) for row in shown]
+    if left_out > 0:
+        note = f"{grouped(left_out)} rows between these are left out here{f': all are in {where}' if where else ''}"
+        body.insert(most // 2, f'<tr><td colspan="{len(header)}">{text(note)}</td></tr>\n')
+    # Above the box, not a <caption> in it: that would be as wide as the table, and cut off by the box on a phone.
+    name = f"t-{_identifier(caption)}"
+    return Html(
+        f'<p class="label" id="{name}">{text(caption)}</p>\n'
+        f'<div class="box{" tall" if tall else ""}" role="region" tabindex="0" aria-labelledby="{name}">\n'
+        f'<table aria-labelledby="{name}"{_of_class("many" if len(header) > _MANY else "")}>\n'
+        f"<thead><tr>{head}</tr></thead>\n"
+        f"<tbody>\n{''.join(body)}</tbody>\n</table>\n</div>\n"
+    )
+
+
+def _numeric_columns(rows: Sequence[Sequence[object]], width: int) -> set[int]:
+    """Places, behind the first, of columns that hold numbers or nothing."""
+    return {
+        place
+        for place in range(1, width)
+        if all(not (cell := _first_line(row[place])) or _NUMERIC.match(cell) for row in rows)
+    }
+
+
+def _first_line(cell: object) -> str:
+    """What is in a cell, without its HTML."""
+    return re.sub(r"<br>.*|<[^>]*>", "", text(cell))
+
+
+def _row(row: Sequence[object], right: set[int]) -> str:
+    texts = [text(cell) for cell in row]
+    kinds = [
+        "n" if place in right else "s" if 0 < len(each) <= _SHORT and " " in each else ""
+        for place, each in enumerate(texts)
+    ]
+    cells = "".join(f"<td{_of_class(kind)}>{each}</td>" for kind, each in zip(kinds[1:], texts[1:], strict=True))
+    return f'<tr><th scope="row"{_of_class(kinds[0])}>{texts[0]}</th>{cells}</tr>\n'
+
+
+def figure(image: bytes, alt: str, caption: str) -> Html:
+    """A PNG image inside the page; a caption that says what the alternative text says is not read twice."""
+    data = base64.b64encode(image).decode("ascii")
+    width, height = int.from_bytes(image[16:20], "big"), int.from_bytes(image[20:24], "big")
+    size = f' width="{width}" height="{height}"' if image.startswith(b"\x89PNG") else ""
+    return Html(
+        f'<figure><img src="data:image/png;base64,{data}"{size} alt="{text(alt)}">'
+        f"<figcaption>{text(caption)}</figcaption></figure>\n"
+    )
+
+
+def section(title: str, content: Html) -> tuple[str, Html]:
+    """Its name in the contents, and the section; nothing without content."""
+    name = _identifier(title)
+    block = (
+        f'<section id="{name}" aria-labelledby="h-{name}">\n<h2 id="h-{name}">{text(title)}</h2>\n{content}</section>\n'
+    )
+    return title, Html(block if content else "")
+
+
+def document(title: str, header: Html, sections: Sequence[tuple[str, Html]], footer: str) -> str:
+    """A whole page with its contents beside it: no script, nothing from the network."""
+    there = [(name, content) for name, content in sections if content]
+    links = "".join(f'<li><a href="#{_identifier(name)}">{text(name)}</a></li>\n' for name, _ in there)
+    return (
+        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        '<meta name="color-scheme" content="light dark">\n'
+        '<meta http-equiv="Content-Security-Policy" content="default-src \'none\'; img-src data:; '
+        f"style-src 'unsafe-inline'\">\n<title>{text(title)}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n"
+        '<a class="skip" href="#main">Skip to the report</a>\n'
+        f'<header>\n{header}</header>\n<nav aria-label="Contents">\n<ul>\n{links}</ul>\n</nav>\n'
+        f'<main id="main">\n{joined(content for _, content in there)}</main>\n'
+        f"<footer>\n<p>{text(footer)}</p>\n</footer>\n</body>\n</html>\n"
+    )
+
+
+def _identifier(title: str) -> str:
+    """A title as the name of an element."""
+    return re.sub(r"[^a-z]+", "-", title.lower()).strip("-")
+
+
+def unbroken(value: object) -> Html:
+    """Text whose numbers stay on one line with their errors and units."""
+    return Html(re.sub(r"(?<=[\d.)]) (?=[±%])|(?<=±) ", "&nbsp;", text(value)))
+
+
+def _of_class(kind: str) -> str:
+    return f' class="{kind}"' if kind else ""

@@ -1,0 +1,123 @@
+"""A run's report in words: its answer, what crossed the wire in sum, and the table for the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from server.report.formatting import columns, folded, human_bytes, human_seconds, printable
+from server.report.headline import answer, first_metrics
+
+if TYPE_CHECKING:
+    from server.results import Report
+
+__all__ = ["answer", "ledger_summary", "metric_columns", "metric_rows", "render_table"]
+
+_SHOWN_SITES = 10
+
+
+def metric_names(report: Report) -> list[str]:
+    """Names of metrics and published figures: what the answer speaks of first, the others by name."""
+    shown = {*folded(report.metrics), *folded(report.published)}
+    first = first_metrics(report)
+    return [*first, *sorted(shown.difference(first))]
+
+
+def metric_rows(report: Report) -> list[list[str]]:
+    """Name, this run's value and the published one."""
+    here, published = folded(report.metrics), folded(report.published)
+    width = len(metric_columns(report))
+    return [[name, here.get(name, ""), published.get(name, "")][:width] for name in metric_names(report)]
+
+
+def metric_columns(report: Report) -> tuple[str, ...]:
+    """Headings of `metric_rows`: the paper's figures have a column where there are any."""
+    return ("metric", "this run", "published") if report.published else ("metric", "this run")
+
+
+def ledger_summary(lines: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """Sum up what crossed the wire.
+
+    Parameters
+    ----------
+    lines : Iterable of Mapping
+        One per payload: ``round``, ``direction`` (``"to_site"`` or ``"from_site"``), ``site``, ``payload``,
+        ``fields`` {name: {``shape``, ``dtype``, ``bytes``}} and ``bytes``. A field that holds several arrays has a list
+        of their shapes.
+
+    Returns
+    -------
+    dict
+        ``messages`` (distinct round, direction and site), ``bytes_to_sites``, ``bytes_from_sites``, ``by_payload``
+        {payload: {direction, messages, bytes, fields {name: {every dtype, shape of the first, bytes in all}}}} and
+        ``by_site`` {site: {bytes_to, bytes_from, payloads {payload: bytes both ways}}}, all ordered by name. The
+        direction of a payload that crossed both ways is ``"both"``.
+    """
+    messages = set()
+    totals = {"to_site": 0, "from_site": 0}
+    payloads: dict[str, dict[str, Any]] = {}
+    sites: dict[str, dict[str, Any]] = {}
+    for line in lines:
+        direction, size = line["direction"], line["bytes"]
+        messages.add((line["round"], direction, line["site"]))
+        totals[direction] += size
+        site = sites.setdefault(line["site"], {"bytes_to": 0, "bytes_from": 0, "payloads": {}})
+        site["bytes_to" if direction == "to_site" else "bytes_from"] += size
+        site["payloads"][line["payload"]] = site["payloads"].get(line["payload"], 0) + size
+        payload = payloads.setdefault(
+            line["payload"], {"direction": direction, "messages": 0, "bytes": 0, "fields": {}}
+        )
+        payload["direction"] = direction if payload["direction"] == direction else "both"
+        payload["messages"] += 1
+        payload["bytes"] += size
+        for name, each in line["fields"].items():
+            total = payload["fields"].setdefault(
+                name, {"dtype": each["dtype"], "shape": list(each["shape"]), "bytes": 0}
+            )
+            if each["dtype"] not in total["dtype"].split(" and "):
+                total["dtype"] += f" and {each['dtype']}"
+            total["bytes"] += each["bytes"]
+    for site in sites.values():
+        site["payloads"] = dict(sorted(site["payloads"].items()))
+    return {
+        "messages": len(messages),
+        "bytes_to_sites": totals["to_site"],
+        "bytes_from_sites": totals["from_site"],
+        "by_payload": dict(sorted(payloads.items())),
+        "by_site": dict(sorted(sites.items())),
+    }
+
+
+def render_table(report: Report) -> str:
+    """The result as plain text for a terminal: the answer, metrics beside published ones, table rows, and the cost."""
+    ledger = report.ledger
+    sites = [printable(name) for name in report.sites[:_SHOWN_SITES]]
+    if len(report.sites) > _SHOWN_SITES:
+        sites.append(f"and {len(report.sites) - _SHOWN_SITES} more")
+    cost = [
+        ["sites", f"{len(report.sites)}: {', '.join(sites)}"],
+        ["rounds", str(report.rounds)],
+        ["to sites", human_bytes(ledger.get("bytes_to_sites", 0))],
+        ["from sites", human_bytes(ledger.get("bytes_from_sites", 0))],
+        ["time", human_seconds(report.seconds)],
+    ]
+    cost += [
+        [f"missing {printable(name)}", printable("; ".join(events))] for name, events in sorted(report.missing.items())
+    ]
+    cost += [[f"note {place}", printable(note)] for place, note in enumerate(report.notes, 1)]
+    title = f"{report.scenario} (protocol {report.protocol}, seed {report.seed})"
+    parts = [printable(title), printable(answer(report))]
+    if metrics := metric_rows(report):
+        parts.append(aligned([metric_columns(report), *metrics]))
+    if report.table:
+        rows = [folded(row) for row in report.table]
+        names = columns(rows)
+        parts.append(aligned([names, *([row.get(name, "") for name in names] for row in rows)]))
+    return "\n\n".join([*parts, aligned(cost)]) + "\n"
+
+
+def aligned(rows: Iterable[Iterable[str]]) -> str:
+    """Rows of equally many cells with every column as wide as its widest cell."""
+    cells = [[printable(cell) for cell in row] for row in rows]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    return "\n".join("  ".join(map(str.ljust, row, widths)).rstrip() for row in cells)

@@ -1,0 +1,408 @@
+"""One variational EM of BC3E at the fusion center: E-steps asked of the sites, M-steps here, accelerated."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float64, Int64
+
+from numerics.bc3e.anderson import DEPTH, PLAIN, Block, Weights, project_log_alpha
+from numerics.bc3e.e_step import Contribution
+from numerics.bc3e.grid import from_grid, one_to_grid
+from numerics.bc3e.m_step import (
+    expected_log_likelihood,
+    expected_log_prior,
+    initial_beta,
+    maximize_alpha,
+    maximize_beta,
+    smoothing_bound,
+)
+from protocols.bc3e.payloads import EStep, Shares, Statistics, Sweep
+from protocols.wire.payload import Payload, PayloadError
+from strategies.bc3e.layout import Plan
+from strategies.bc3e.shared import SharedInstances
+from strategies.conversation import Conversation, Tell
+from strategies.node_registry import FusionError
+from strategies.secure_aggregation import Masking, Total
+
+SWEEPS = 500
+"""Sweeps of an E-step at most where it is to run to convergence; on the paper's data it takes 5 to 60."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How BC3E is fitted; the run configuration's ``bc3e.*`` keys (server/config.py).
+
+    Attributes
+    ----------
+    tolerance : float
+        Relative change of the bound at which the fit ends.
+    gamma_tolerance : float
+        Change of gamma at which an instance's E-step ends.
+    max_rounds : int
+        E-steps at most.
+    sweeps : int
+        Sweeps an E-step takes; 0: to convergence.
+    smoothing : float
+        eta of the Dirichlet(1 + eta) prior on the rows of beta.
+    alpha : float
+        Where all alpha_i start.
+    learn_alpha : bool
+        Whether alpha is learnt, or kept where it starts.
+    accelerate : bool
+        Whether EM steps are combined (numerics/bc3e/anderson.py).
+    missing : str
+        What becomes of the statistics of a site that no longer answers: ``keep`` its last, or ``drop`` them. Where they
+        are masked nobody knows them one by one: ``drop``.
+    masked : bool
+        Whether the sites mask their statistics, so that the sum alone is seen; in the row distribution only.
+    min_sites : int
+        Sites at least that such a sum is over.
+    """
+
+    tolerance: float = 1e-6
+    gamma_tolerance: float = 1e-8
+    max_rounds: int = 200
+    sweeps: int = 0
+    smoothing: float = 0.0
+    alpha: float = 1.0
+    learn_alpha: bool = True
+    accelerate: bool = True
+    missing: str = "keep"
+    masked: bool = False
+    min_sites: int = 1
+
+
+@dataclass
+class Fit:
+    """Outcome of one EM.
+
+    Attributes
+    ----------
+    alpha : ndarray
+        ``(k,)``.
+    beta : dict[str, ndarray]
+        ``(k, k_m)`` by clustering, of those whose beta the fusion center holds.
+    bound : float
+        Evidence lower bound (eq. 3) at alpha, beta.
+    rounds : int
+        E-steps it took.
+    converged : bool
+        Whether the bound's relative change fell below the tolerance.
+    bounds : list of float
+        Bound after every E-step that was kept.
+    accepted : dict[str, bool]
+        By site, whether the newest E-step it did is the one that counts.
+    shared : SharedInstances or None
+        Gamma of the instances that several sites hold.
+    """
+
+    alpha: Float64[np.ndarray, "k"]
+    beta: dict[str, Float64[np.ndarray, "k k_m"]]
+    bound: float = -np.inf
+    rounds: int = 0
+    converged: bool = False
+    bounds: list[float] = field(default_factory=list)
+    accepted: dict[str, bool] = field(default_factory=dict)
+    shared: SharedInstances | None = None
+
+
+@dataclass(frozen=True)
+class _Sums:
+    """Sums over all instances, and the products of the own clusterings' steps."""
+
+    n: int
+    mass: dict[str, Int64[np.ndarray, "k k_m"]]
+    log_theta: Int64[np.ndarray, "k"]
+    bound: float
+    products: Int64[np.ndarray, "h"] | None
+
+
+@dataclass(frozen=True)
+class _Kept:
+    """A site's newest statistics, or the sum over sites that alone is seen, and the parameters they were made with."""
+
+    statistics: Statistics
+    names: tuple[str, ...]
+    alpha: Float64[np.ndarray, "k"]
+    beta: dict[str, Float64[np.ndarray, "k k_m"]]
+
+
+class Fitting:
+    """The state of one EM, and the conversation that carries it.
+
+    Parameters
+    ----------
+    plan : Plan
+        Who holds what.
+    settings : Settings
+        How it is fitted.
+    start : int
+        Where beta starts: 0 uniform, else the seed of random rows.
+    starts : Mapping[str, ndarray]
+        By site, where shared instances start; empty in the row distribution.
+    """
+
+    def __init__(
+        self, plan: Plan, settings: Settings, start: int, starts: Mapping[str, Int64[np.ndarray, "k s"]]
+    ) -> None:
+        self.plan, self.settings, self.start = plan, settings, start
+        self.alpha = np.full(plan.k, settings.alpha)
+        self.log_alpha = Block(np.log(self.alpha), project_log_alpha)
+        self.beta = {
+            name: Block(initial_beta(name, plan.k, plan.n_clusters[name], start)) for name in sorted(plan.common)
+        }
+        self.weights = Weights()
+        self.mix = PLAIN
+        self.shared = SharedInstances(plan, starts, self.alpha) if starts else None
+        self.statistics: dict[str, _Kept] = {}
+        self.accepted_statistics: dict[str, _Kept] = {}
+        self.fit = Fit(self.alpha, {}, shared=self.shared)
+        self.lost: set[str] = set()
+        self.answered: set[str] = set()
+        self.masking = Masking("statistics", settings.min_sites) if settings.masked else None
+
+    def run(self) -> Conversation[Fit]:
+        """E- and M-steps until the bound's relative change is small (Acharya et al. 2011, II-C)."""
+        fit, settings = self.fit, self.settings
+        contributors: frozenset[str] = frozenset()
+        measure: dict[str, float] = {}
+        kept = True
+        for step in range(settings.max_rounds):
+            sums = yield from self._e_step(step, kept, measure)
+            fit.rounds = step + 1
+            comparable = contributors == frozenset(self.statistics)
+            contributors = frozenset(self.statistics)
+            change = sums.bound - fit.bound if comparable and fit.bounds else np.inf
+            # An accelerated step may overshoot, a plain one cannot: only the former is taken back. A fall within the
+            # rounding of the grid is none.
+            kept = len(self.mix) == 1 or change >= -self._slack(sums.n)
+            measure = {"bound": sums.bound if kept else fit.bound}
+            if np.isfinite(change):
+                measure["change"] = change / max(abs(sums.bound), 1.0)
+            fit.accepted |= dict.fromkeys(self.answered - self.lost, kept)
+            if not kept:
+                self._take_back()
+                continue
+            self.accepted_statistics = dict(self.statistics)
+            fit.alpha, fit.bound = self.alpha, sums.bound
+            fit.beta = {name: block.x for name, block in self.beta.items()}
+            fit.bounds.append(sums.bound)
+            fit.converged = abs(change) <= settings.tolerance * abs(sums.bound)
+            if fit.converged:
+                break
+            if not comparable:
+                self.weights.forget()
+            self._m_step(sums)
+        return fit
+
+    # -- E-step -------------------------------------------------------------------------------------------------------
+
+    def _e_step(self, step: int, kept: bool, measure: Mapping[str, float]) -> Conversation[_Sums]:
+        """Private instances to convergence in one ask; shared ones sweep by sweep, an ask each."""
+        if self.masking:
+            return (yield from self._masked_e_step(self.masking, step, measure))
+        sweeps = self.settings.sweeps or SWEEPS
+        if self.shared:
+            self.shared.begin(accepted=kept)
+        for number in range(1, sweeps + 1):
+            moving = self.shared.asks(first=number == 1) if self.shared else {}
+            asks = self._asks(step, moving) if number == 1 else dict(moving)
+            # Where only lost sites held what still moves, no one is left to ask.
+            answers = (yield Tell(asks, check=partial(self._check, moving), measure=measure)) if asks else {}
+            self._lose(set(asks) - set(answers))
+            if number == 1:
+                self._keep_statistics(answers)
+            if self.shared:
+                shares = {site: _part(answer, Shares) for site, answer in answers.items() if site in moving}
+                self.shared.take(shares, moving, self.alpha, self.settings.gamma_tolerance, last=number == sweeps)
+            if not (self.shared and self.shared.moving):
+                break
+        return self._sums()
+
+    def _asks(self, step: int, sweeps: Mapping[str, Sweep]) -> dict[str, Payload | tuple[Payload, ...]]:
+        asks: dict[str, Payload | tuple[Payload, ...]] = {}
+        alike: dict[tuple[tuple[str, ...], bool], EStep] = {}  # one payload for sites that are asked the same
+        for site in sorted(self.plan.instances):
+            if site in self.lost:
+                continue
+            names, accepted = self._names(site), self.fit.accepted.get(site, True)
+            if (names, accepted) not in alike:
+                alike[names, accepted] = self._e_step_ask(step, names, accepted)
+            e_step = alike[names, accepted]
+            asks[site] = (e_step, sweeps[site]) if site in sweeps else e_step
+        return asks
+
+    def _names(self, site: str) -> tuple[str, ...]:
+        """The clusterings of which a site answers sums; masked ones are of all clusterings at every site."""
+        return tuple(self.beta) if self.masking else self.plan.common_of(site)
+
+    def _masked_e_step(self, masking: Masking, step: int, measure: Mapping[str, float]) -> Conversation[_Sums]:
+        """All instances are private, and what all sites say of them is seen in one sum."""
+        k, names = self.plan.k, tuple(self.beta)
+        empty = tuple(np.zeros((k, self.plan.n_clusters[name]), np.int64) for name in names)
+        zero = Statistics(0, empty, np.zeros(k, np.int64), 0)
+        asks: dict[str, Payload] = {site: ask for site, ask in self._asks(step, {}).items() if isinstance(ask, Payload)}
+        total: Total[Statistics] = yield from masking.total(asks, zero, measure=measure)
+        try:
+            self._check_numbers(total.sum, sum(self.plan.instances[site] for site in total.sites))
+        except PayloadError as error:
+            raise FusionError(f"secure-aggregation: {total.name} is none of statistics ({error})") from None
+        self.answered = set(total.sites)
+        self.statistics = {total.name: self._kept(total.sum, names)}
+        return self._sums()
+
+    def _e_step_ask(self, step: int, names: tuple[str, ...], accepted: bool) -> EStep:
+        return EStep(
+            step=step,
+            accepted=accepted,
+            start=self.start,
+            weights=self.mix,
+            alpha=self.alpha,
+            clusterings=names,
+            beta=tuple(self.beta[name].x for name in names),
+            grid_bits=self.plan.bits,
+            tolerance=self.settings.gamma_tolerance,
+            max_sweeps=self.settings.sweeps or SWEEPS,
+            smoothing=self.settings.smoothing,
+        )
+
+    def _check(self, moving: Mapping[str, Sweep], site: str, answer: Any) -> None:
+        """Hold an answer's sizes against what was agreed on."""
+        names = self.plan.common_of(site)
+        for part in answer if isinstance(answer, tuple) else (answer,):
+            shapes = [(self.plan.k, self.plan.n_clusters[name]) for name in names]
+            if [table.shape for table in part.mass] != shapes:
+                raise PayloadError(
+                    part.title(), "mass", f"expected shapes {shapes}, got {[t.shape for t in part.mass]}"
+                )
+            if isinstance(part, Statistics):
+                self._check_numbers(part, self.plan.instances[site] - len(self.plan.shared_rows[site]))
+            else:
+                _expect_not_negative(part, "mass", part.mass)
+                _expect(part, "share", part.share.shape, (self.plan.k, len(moving[site].active)))
+                _expect_not_negative(part, "share", (part.share,))
+                history = len(self.log_alpha.points[-DEPTH:]) + 1
+                _expect(part, "products", len(part.products), history if self.plan.own_of(site) else 0)
+
+    def _check_numbers(self, part: Statistics, n: int) -> None:
+        """Of one site, or of several together."""
+        _expect_not_negative(part, "mass", part.mass)
+        if (part.log_theta > 0).any():
+            raise PayloadError(part.title(), "log_theta", "is a sum of logarithms of probabilities, yet positive")
+        _expect(part, "log_theta", part.log_theta.shape, (self.plan.k,))
+        _expect(part, "n", part.n, n)
+
+    def _lose(self, sites: set[str]) -> None:
+        """Sites that did not answer. Where instances are shared they are gone; else they may come back."""
+        for site in sites:
+            if self.settings.missing == "drop":
+                self.statistics.pop(site, None)
+            if self.shared:
+                self.lost.add(site)
+                self.fit.accepted.pop(site, None)
+                self.shared.drop(site)
+        if self.lost >= set(self.plan.instances):
+            raise FusionError("no site is left")
+
+    def _keep_statistics(self, answers: Mapping[str, Any]) -> None:
+        for site, answer in answers.items():
+            self.statistics[site] = self._kept(_part(answer, Statistics), self.plan.common_of(site))
+        self.answered = set(answers)
+
+    def _kept(self, statistics: Statistics, names: tuple[str, ...]) -> _Kept:
+        return _Kept(statistics, names, self.alpha, {name: block.x for name, block in self.beta.items()})
+
+    def _sums(self) -> _Sums:
+        bits, k = self.plan.bits, self.plan.k
+        mass = {name: np.zeros((k, self.plan.n_clusters[name]), np.int64) for name in self.beta}
+        total = Contribution(0, mass, np.zeros(k, np.int64), 0)
+        products = None
+        for site, kept in self.statistics.items():
+            part = kept.statistics
+            tables = dict(zip(kept.names, part.mass, strict=True))
+            newest = self.masking is not None or site in self.answered
+            moved = 0 if newest else one_to_grid(self._moved_bound(kept), bits)
+            total += Contribution(part.n, tables, part.log_theta, part.bound + moved)
+        if self.shared:
+            part_of_shared, products = self.shared.sums(self.alpha)
+            total += part_of_shared
+        bound = total.bound + sum(
+            one_to_grid(smoothing_bound(block.x, self.settings.smoothing), bits) for block in self.beta.values()
+        )
+        return _Sums(total.n, total.mass, total.log_theta, float(np.ldexp(float(bound), -bits)), products)
+
+    def _moved_bound(self, kept: _Kept) -> float:
+        """How the bound of a site that did not answer changes with the parameters, its gamma and phi as they were.
+
+        With it the sum over all sites is the bound of incremental EM, which no M-step lowers.
+        """
+        part, bits = kept.statistics, self.plan.bits
+        change = expected_log_prior(self.alpha, part.n, from_grid(part.log_theta, bits))
+        change -= expected_log_prior(kept.alpha, part.n, from_grid(part.log_theta, bits))
+        for name, table in zip(kept.names, part.mass, strict=True):
+            mass = from_grid(table, bits)
+            change += expected_log_likelihood(self.beta[name].x, mass) - expected_log_likelihood(kept.beta[name], mass)
+        return change
+
+    # -- M-step -------------------------------------------------------------------------------------------------------
+
+    def _m_step(self, sums: _Sums) -> None:
+        """Eqs. (7) and (8), then the combination with earlier steps."""
+        log_alpha = self.log_alpha.x
+        if self.settings.learn_alpha:
+            mean = from_grid(sums.log_theta, self.plan.bits) / sums.n
+            log_alpha = np.log(maximize_alpha(self.alpha, mean))
+        images = [(self.log_alpha, log_alpha)]
+        images += [
+            (block, maximize_beta(sums.mass[name], self.plan.bits, self.settings.smoothing))
+            for name, block in self.beta.items()
+        ]
+        products = sum(block.products(image) for block, image in images)
+        if sums.products is not None:
+            products = products + sums.products
+        self.weights.accept(np.asarray(products))
+        for block, image in images:
+            block.accept(image)
+        self.mix = self.weights.solve() if self.settings.accelerate else PLAIN
+        self._move()
+
+    def _take_back(self) -> None:
+        """The bound fell: go back, and on by a plain step."""
+        self.statistics = {site: kept for site, kept in self.accepted_statistics.items() if site in self.statistics}
+        self.mix = PLAIN
+        self.weights.reject()
+        self.log_alpha.forget()
+        for block in self.beta.values():
+            block.forget()
+        self._move()
+
+    def _move(self) -> None:
+        self.log_alpha.move(self.mix)
+        if self.settings.learn_alpha:
+            self.alpha = np.exp(self.log_alpha.x)
+        for block in self.beta.values():
+            block.move(self.mix)
+
+    def _slack(self, n: int) -> float:
+        """What rounding to the grid can take from the bound: half a step for each summand, before and after."""
+        summands = n * (len(self.plan.n_clusters) + 2)
+        return float(np.ldexp(summands, -self.plan.bits))
+
+
+def _part(answer: Any, kind: type[Any]) -> Any:
+    return next(part for part in (answer if isinstance(answer, tuple) else (answer,)) if isinstance(part, kind))
+
+
+def _expect(payload: Payload, name: str, got: object, expected: object) -> None:
+    if got != expected:
+        raise PayloadError(payload.title(), name, f"expected {expected}, got {got}")
+
+
+def _expect_not_negative(payload: Payload, name: str, arrays: Iterable[Int64[np.ndarray, "..."]]) -> None:
+    if any((array < 0).any() for array in arrays):
+        raise PayloadError(payload.title(), name, "holds a negative number")

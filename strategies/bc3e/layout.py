@@ -1,0 +1,208 @@
+"""Who holds what in BC3E: sizes agreed on, private and shared instances, common and own clusterings."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+from jaxtyping import Int64
+
+from numerics.bc3e.grid import choose_bits
+from protocols.bc3e.payloads import LARGEST_TABLE, Holdings, Setup
+from strategies.node_registry import FusionError
+
+LARGEST_SUMMAND = 1100.0
+"""E[log theta] is no smaller than psi(1e-3) - psi(1e4), about -1009: alpha keeps gamma above 1e-3."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What the sites hold between them.
+
+    Attributes
+    ----------
+    k : int
+        Number of classes.
+    bits : int
+        Fineness of the grid.
+    n_clusters : dict[str, int]
+        Agreed number of clusters by clustering: a site need not have seen every one.
+    holders : dict[str, list[str]]
+        By clustering, the sites that hold labels of it.
+    common : frozenset of str
+        Clusterings whose beta the fusion center holds.
+    instances : dict[str, int]
+        Number of instances by site.
+    n_classifiers : int
+        Number of different classifiers.
+    shared_rows : dict[str, ndarray]
+        By site, the rows of its instances that other sites hold too.
+    shared_index : dict[str, ndarray]
+        By site, the place of those instances among all shared ones.
+    n_shared : int
+        Number of shared instances.
+    knowing : frozenset of str
+        Sites that know true classes.
+    """
+
+    k: int
+    bits: int
+    n_clusters: dict[str, int]
+    holders: dict[str, list[str]]
+    common: frozenset[str]
+    instances: dict[str, int]
+    n_classifiers: int
+    shared_rows: dict[str, Int64[np.ndarray, "s"]]
+    shared_index: dict[str, Int64[np.ndarray, "s"]]
+    n_shared: int
+    knowing: frozenset[str]
+
+    def common_of(self, site: str) -> tuple[str, ...]:
+        """Common clusterings that a site holds, by name."""
+        return tuple(name for name in self.clusterings_of(site) if name in self.common)
+
+    def own_of(self, site: str) -> tuple[str, ...]:
+        """Clusterings that only this site holds, and whose beta never leaves it."""
+        return tuple(name for name in self.clusterings_of(site) if name not in self.common)
+
+    def clusterings_of(self, site: str) -> tuple[str, ...]:
+        """Clusterings that a site holds, by name."""
+        return tuple(name for name, sites in sorted(self.holders.items()) if site in sites)
+
+    def distinct(self, sites: Collection[str]) -> int:
+        """How many instances these sites hold, one that several hold counted once."""
+        private = sum(self.instances[site] - len(self.shared_rows[site]) for site in sites)
+        return private + len({place for site in sites for place in self.shared_index[site].tolist()})
+
+    def restricted_to(self, sites: set[str]) -> Plan:
+        """The plan without the sites that are gone.
+
+        Which instances are shared and which clusterings common stays as the sites were told; a clustering that no one
+        holds any more leaves.
+        """
+        holders = {name: [site for site in of if site in sites] for name, of in self.holders.items()}
+        holders = {name: of for name, of in holders.items() if of}
+        return replace(
+            self,
+            n_clusters={name: self.n_clusters[name] for name in holders},
+            holders=holders,
+            common=self.common & set(holders),
+            instances={site: n for site, n in self.instances.items() if site in sites},
+        )
+
+    def setup(self, site: str) -> Setup:
+        """What a site has to know of it."""
+        names = self.clusterings_of(site)
+        return Setup(
+            n_classes=self.k,
+            grid_bits=self.bits,
+            clusterings=names,
+            n_clusters=np.array([self.n_clusters[name] for name in names], np.int64),
+            own=np.array([place for place, name in enumerate(names) if name not in self.common], np.int64),
+            shared=self.shared_rows[site],
+        )
+
+
+def make_plan(holdings: Mapping[str, Holdings], distribution: str, classes: int) -> Plan:
+    """Agree on sizes, and find out which instances and clusterings several sites hold.
+
+    Parameters
+    ----------
+    holdings : Mapping[str, Holdings]
+        By site.
+    distribution : str
+        ``row``, ``column`` or ``arbitrary``; what was announced is checked as far as it can be.
+    classes : int
+        Number of classes; 0: as many as the classifiers' labels show.
+
+    Raises
+    ------
+    FusionError
+        If the holdings do not fit together; the message names the sites.
+    """
+    k = _classes(holdings, classes)
+    n_clusters: dict[str, int] = {}
+    holders: dict[str, list[str]] = {}
+    for site, held in holdings.items():
+        for name, size in zip(held.clusterings, held.n_clusters.tolist(), strict=True):
+            n_clusters[name] = max(n_clusters.get(name, 1), size)
+            holders.setdefault(name, []).append(site)
+    for name, size in n_clusters.items():
+        if k * size > LARGEST_TABLE:
+            raise FusionError(
+                f"clustering {name} has {size} clusters at {', '.join(holders[name])}, and there are {k} classes: "
+                f"a table of more than {LARGEST_TABLE} entries"
+            )
+    classifiers = Counter(name for held in holdings.values() for name in held.classifiers)
+    rows, index, n_shared, total = _shared_instances(holdings, distribution)
+    if total == 0:
+        raise FusionError("no site holds an instance")
+    if distribution == "column":
+        _check_columns(holdings, total, {**classifiers, **{name: len(sites) for name, sites in holders.items()}})
+    common = frozenset(n for n, sites in holders.items() if distribution == "row" or len(sites) > 1)
+    return Plan(
+        k=k,
+        bits=_bits(total),
+        n_clusters=n_clusters,
+        holders=holders,
+        common=common,
+        instances={site: held.instances for site, held in holdings.items()},
+        n_classifiers=len(classifiers),
+        shared_rows=rows,
+        shared_index=index,
+        n_shared=n_shared,
+        knowing=frozenset(site for site, held in holdings.items() if held.has_truth),
+    )
+
+
+def _bits(total: int) -> int:
+    try:
+        return choose_bits(total, LARGEST_SUMMAND)
+    except ValueError as error:
+        raise FusionError(f"the sites say they hold {total} instances: {error}") from error
+
+
+def _classes(holdings: Mapping[str, Holdings], classes: int) -> int:
+    seen = {site: held.n_classes for site, held in holdings.items()}
+    if classes:
+        for site, count in seen.items():
+            if count > classes:
+                raise FusionError(f"site {site} holds labels of {count} classes, bc3e.classes is {classes}")
+        return classes
+    if not any(held.classifiers for held in holdings.values()):
+        raise FusionError("no site holds a classifier: say how many classes there are with bc3e.classes")
+    return max(2, *seen.values())
+
+
+def _shared_instances(
+    holdings: Mapping[str, Holdings], distribution: str
+) -> tuple[dict[str, Int64[np.ndarray, "s"]], dict[str, Int64[np.ndarray, "s"]], int, int]:
+    """Rows and places of shared instances by site, their number, and the number of all instances."""
+    none = np.zeros(0, np.int64)
+    if distribution == "row":
+        total = sum(held.instances for held in holdings.values())
+        return dict.fromkeys(holdings, none), dict.fromkeys(holdings, none), 0, total
+    for site, held in holdings.items():
+        if len(held.keys) != held.instances:
+            raise FusionError(f"site {site} names {len(held.keys)} of its {held.instances} instances")
+        if len(np.unique(held.keys)) != held.instances:
+            raise FusionError(f"site {site} holds an instance twice: its entity column must be unique")
+    everything, counts = np.unique(np.concatenate([held.keys for held in holdings.values()]), return_counts=True)
+    shared = everything[counts > 1]
+    rows = {site: np.flatnonzero(np.isin(held.keys, shared)) for site, held in holdings.items()}
+    index = {site: np.searchsorted(shared, held.keys[rows[site]]) for site, held in holdings.items()}
+    return rows, index, len(shared), len(everything)
+
+
+def _check_columns(holdings: Mapping[str, Holdings], total: int, holders: Mapping[str, int]) -> None:
+    for site, held in holdings.items():
+        if held.instances != total:
+            raise FusionError(
+                f"column distribution: site {site} holds {held.instances} of {total} instances; every site must hold "
+                'all (bc3e.distribution="arbitrary" does not ask for that)'
+            )
+    twice = sorted(name for name, sites in holders.items() if sites > 1)
+    if twice:
+        raise FusionError(f"column distribution: several sites hold {', '.join(twice)}; every model has one holder")

@@ -1,0 +1,304 @@
+"""Sums over sites of which the fusion center sees the total alone (docs/secure-aggregation.md).
+
+`Masking.total` is a conversation like any other: ``total = yield from masking.total(...)``. It takes two asks, and two
+more the first time and whenever a site comes back that had lost its keys. Where too few sites say their shares they are
+asked once more: to have a new sum of the same answers while theirs are only late would make two, whose difference is a
+site's answer. The fusion center keeps no secret: what it
+does follows from the sites' answers, so that a resumed run can replay them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Generic
+
+import numpy as np
+
+from protocols.secure_aggregation import masking
+from protocols.secure_aggregation.masking import MaskError, context, digest
+from protocols.secure_aggregation.payloads import Deal, Hidden, Hide, Join, Keys, Shares, Show, Shown
+from protocols.wire.packing import pack
+from protocols.wire.payload import Payload, PayloadError, shorten
+from protocols.wire.vector_encoding import Sum, Vector, from_vector, layout, minus, plus, size_of
+from strategies.conversation import Conversation, Tell
+from strategies.node_registry import FusionError
+
+_HALF = masking.DIGEST_BYTES
+
+
+@dataclass(frozen=True, eq=False)
+class Total(Generic[Sum]):
+    """A sum.
+
+    Attributes
+    ----------
+    sum : Payload
+        Of the answers' class.
+    sites : tuple of str
+        Whose answers it is the sum of, in order of name.
+    """
+
+    sum: Sum
+    sites: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        """What it is called in place of a site: sums over other sites have other names."""
+        return f"the sum over {', '.join(self.sites)}"
+
+
+@dataclass(frozen=True, eq=False)
+class _Round:
+    """One numbered sum: over whom, who holds shares of their secrets, and what they have said."""
+
+    number: int
+    sites: tuple[str, ...]
+    holders: tuple[str, ...]
+    secrets: Mapping[str, Shares]
+    hidden: Mapping[str, Hidden]
+
+    @property
+    def gone(self) -> list[str]:
+        """Those of the sites that have not answered."""
+        return [site for site in self.sites if site not in self.hidden]
+
+
+class Masking:
+    """The fusion center's side of all sums of one name in one lane.
+
+    Parameters
+    ----------
+    name : str
+        Of the sums; conversations of one lane that go in step have one each.
+    min_sites : int
+        The run ends where a sum would be over fewer.
+    """
+
+    def __init__(self, name: str, min_sites: int = 1) -> None:
+        self._name, self._min_sites = name, min_sites
+        self._number = 0
+        self._channels: dict[str, Keys] = {}
+        self._secrets: dict[str, Shares] = {}
+        self._holders: tuple[str, ...] = ()
+
+    def total(
+        self, asks: Mapping[str, Payload], zero: Sum, *, measure: Mapping[str, float] | None = None
+    ) -> Conversation[Total[Sum]]:
+        """Have the sites answer, and learn the sum.
+
+        Parameters
+        ----------
+        asks : Mapping[str, Payload]
+            By site, each with the same kind of answer.
+        zero : Payload
+            An answer of the shapes that are expected of all; its numbers do not count.
+        measure : Mapping[str, float], optional
+            As of `strategies.conversation.Tell`.
+
+        Returns
+        -------
+        Conversation
+            That returns the `Total` over the sites that answered.
+
+        Raises
+        ------
+        FusionError
+            If too few sites answer for the sum to be seen, or somebody's part in it is not what it must be.
+        """
+        if not masking.FEWEST_SITES <= len(asks) <= masking.MOST_SITES:
+            raise FusionError(
+                f"secure-aggregation: a sum needs {masking.FEWEST_SITES} to {masking.MOST_SITES} sites,"
+                f" there are {len(asks)} ({shorten(', '.join(sorted(asks)), 200)})"
+            )
+        for again in (False, True):
+            found = yield from self._attempt(asks, zero, measure or {}, again=again)
+            if found:
+                return found
+        missing = ", ".join(sorted(set(asks) - set(self._secrets))) or "nobody in the last round"
+        raise FusionError(
+            f"secure-aggregation: too few sites answered for their sum to be seen: of {len(asks)}"
+            f" {max(masking.threshold(len(asks)), self._min_sites)} are needed (no answer: {missing})"
+        )
+
+    def _attempt(
+        self, asks: Mapping[str, Payload], zero: Sum, measure: Mapping[str, float], *, again: bool
+    ) -> Conversation[Total[Sum] | None]:
+        """A sum, or nothing where too few sites answered.
+
+        The first time they may all have lost their keys, which must not end the run; those that do not answer `again`
+        are gone, and it ends where that leaves too few (`Tell.needed`).
+        """
+        if again or not self._channels:
+            yield from self._join(asks)
+        if set(self._channels) & set(asks) != set(self._secrets):
+            yield from self._deal(asks, again)
+        if not masking.enough(len(self._secrets), len(self._holders)):
+            return None
+        about = yield from self._hide(asks, zero, measure, again)
+        if len(about.hidden) < self._min_sites or not masking.enough(len(about.hidden), len(about.holders)):
+            return None
+        shown = yield from self._show(about, asks, measure, again)
+        if masking.enough(len(shown), len(about.holders)):
+            return _seen(self._name, about, shown, zero)
+        self._lose(set(about.hidden) - set(shown))
+        return None
+
+    # -- keys ---------------------------------------------------------------------------------------------------------
+
+    def _join(self, asks: Mapping[str, Payload]) -> Conversation[None]:
+        """Ask those who have no keys for new ones."""
+        wanted: dict[str, Payload] = {site: Join(self._name) for site in sorted(asks) if site not in self._channels}
+        if wanted:
+            self._channels |= yield Tell(wanted, _check_keys)
+
+    def _deal(self, asks: Mapping[str, Payload], needed: bool) -> Conversation[None]:
+        """Have all who have keys make the secrets of the next sum."""
+        sites = tuple(sorted(set(self._channels) & set(asks)))
+        self._number += 1
+        self._secrets, self._holders = {}, sites
+        if len(sites) < masking.FEWEST_SITES:
+            return
+        ask = Deal(self._name, self._number, sites, np.stack([self._channels[site].channel for site in sites]))
+
+        def check(site: str, answer: Shares) -> None:
+            _check_shares(answer, len(sites))
+
+        self._secrets = yield Tell(dict.fromkeys(sites, ask), check, needed=needed)
+        self._lose(set(sites) - set(self._secrets))
+
+    def _lose(self, sites: set[str]) -> None:
+        """Sites that did not answer: they may have lost their keys, and are to make new ones."""
+        for site in sites:
+            self._channels.pop(site, None)
+            self._secrets.pop(site, None)
+
+    # -- a sum --------------------------------------------------------------------------------------------------------
+
+    def _hide(
+        self, asks: Mapping[str, Payload], zero: Sum, measure: Mapping[str, float], needed: bool
+    ) -> Conversation[_Round]:
+        number, holders, secrets = self._number, self._holders, dict(self._secrets)
+        sites, place = tuple(secrets), {site: place for place, site in enumerate(holders)}
+        masks = np.stack([secrets[site].mask for site in sites])
+        bodies = {id(asks[site]): asks[site] for site in sites}  # sites that are asked the same are sent the same
+        packed = {key: np.frombuffer(pack(ask), np.uint8) for key, ask in bodies.items()}
+        hides = {}
+        for site in sites:
+            sealed = np.stack([secrets[owner].sealed[place[site]] for owner in sites])
+            body, title = packed[id(asks[site])], asks[site].title()
+            hides[site] = Hide(self._name, number, sites, masks, sealed, title, body)
+        wanted, size = layout(zero), size_of(zero)
+
+        def check(site: str, answer: Hidden) -> None:
+            _check_shares(answer, len(sites))
+            if answer.layout != wanted:
+                got = shorten(answer.layout, 200)
+                raise PayloadError(answer.title(), "layout", f"expected {wanted!r}, got {got!r}")
+            if len(answer.words) != size:
+                raise PayloadError(answer.title(), "words", f"expected {size} words, got {len(answer.words)}")
+
+        hidden: dict[str, Hidden] = yield Tell(hides, check, measure, needed)
+        self._number, self._holders, self._secrets = number + 1, sites, dict(hidden)
+        self._lose(set(sites) - set(hidden))
+        return _Round(number, sites, holders, secrets, hidden)
+
+    def _show(
+        self, about: _Round, wanted: Mapping[str, Payload], measure: Mapping[str, float], needed: bool
+    ) -> Conversation[dict[str, Shown]]:
+        """Ask for the shares, once more where too few come; in the same round, those who have no keys for new ones."""
+        show = Show(self._name, about.number, np.array([site in about.gone for site in about.sites]))
+        shown: dict[str, Shown] = {}
+
+        def check(site: str, answer: Any) -> None:
+            if isinstance(answer, Keys):
+                _check_keys(site, answer)
+            elif len(answer.shares) != len(about.sites):
+                raise PayloadError(answer.title(), "shares", f"expected {len(about.sites)}, got {len(answer.shares)}")
+
+        for again in (False, True):
+            asks: dict[str, Payload] = {site: show for site in about.hidden if site not in shown}
+            asks |= {site: Join(self._name) for site in sorted(wanted) if site not in self._channels}
+            answers: dict[str, Any] = yield Tell(asks, check, measure, needed and again)
+            self._channels |= {site: answer for site, answer in answers.items() if isinstance(answer, Keys)}
+            shown |= {site: answer for site, answer in answers.items() if isinstance(answer, Shown)}
+            if masking.enough(len(shown), len(about.holders)):
+                break
+        return shown
+
+
+def _seen(name: str, about: _Round, shown: Mapping[str, Shown], zero: Sum) -> Total[Sum]:
+    """Take out what masks are left in the sum of what the sites have sent."""
+    sites = tuple(about.hidden)
+    seeds = {owner: _seed(about, shown, owner) for owner in about.sites}
+    size = size_of(zero)
+    words: Vector = np.zeros(size, np.uint64)
+    for site, answer in about.hidden.items():
+        words = plus(zero, words, answer.words)
+        words = minus(zero, words, masking.own_mask(seeds[site], context(name, about.number, site), size))
+    place = {site: number for number, site in enumerate(about.sites)}
+    for gone in about.gone:
+        for site in sites:
+            first, second = sorted((gone, site), key=place.__getitem__)
+            peer = about.secrets[site].mask.tobytes()
+            mask = masking.pair_mask(seeds[gone], peer, context(name, about.number, first, second), size)
+            words = (minus if site == first else plus)(zero, words, mask)
+    count, total = from_vector(zero, words)
+    if count != len(sites):
+        raise FusionError(
+            f"secure-aggregation: the masks of {', '.join(sites)} do not cancel: one of them answered under other"
+            " keys than it was given, or somebody changes messages"
+        )
+    return Total(total, sites)
+
+
+def _seed(about: _Round, shown: Mapping[str, Shown], owner: str) -> bytes:
+    """The secret of a site that the sum needs: of one that answered its own, of one that did not the common one.
+
+    Raises
+    ------
+    FusionError
+        If it cannot be had; the line names those who said other shares than the site had made, or the site.
+    """
+    secret, gone = about.secrets[owner], owner not in about.hidden
+    row = about.sites.index(owner)
+    part = slice(0, _HALF) if gone else slice(_HALF, 2 * _HALF)
+    sound, others = [], []
+    for site, answer in shown.items():
+        share = answer.shares[row].tobytes()
+        expected = secret.digests[about.holders.index(site), part].tobytes()
+        if digest(share) == expected:
+            sound.append(share)
+        else:
+            others.append(site)
+    needed = masking.threshold(len(about.holders))
+    if len(sound) < needed:
+        raise FusionError(
+            f"secure-aggregation: {', '.join(others)} said other shares of {owner}'s secret than {owner} told of:"
+            f" {len(sound)} right ones are too few, {needed} are needed; is somebody changing messages?"
+        )
+    try:
+        seed = masking.seed_of(sound[:needed])
+        told = masking.public_of(seed) if gone else digest(seed)
+    except MaskError:
+        told = b""
+    if told != (secret.mask if gone else secret.commitment).tobytes():
+        raise FusionError(f"secure-aggregation: the shares that {owner} made are not of the secret that it uses")
+    return seed
+
+
+def _check_keys(site: str, answer: Keys) -> None:
+    if not masking.is_channel(answer.channel.tobytes()):
+        raise PayloadError(answer.title(), "channel", "is not a public key")
+
+
+def _check_shares(answer: Shares, holders: int) -> None:
+    for name, got in (("sealed", len(answer.sealed)), ("digests", len(answer.digests))):
+        if got != holders:
+            raise PayloadError(answer.title(), name, f"expected rows for {holders} sites, got {got}")
+    if answer.sealed.shape[1] != masking.SEALED_BYTES:
+        raise PayloadError(answer.title(), "sealed", f"expected {masking.SEALED_BYTES} bytes for every site")
+    try:
+        masking.check_public(answer.mask.tobytes())
+    except MaskError:
+        raise PayloadError(answer.title(), "mask", "is not a public key") from None
