@@ -25,7 +25,7 @@ test-fast: $(VENV)/installed-dev
 	$(BIN)/python -m pytest -n 2 -m "not e2e"
 
 faults: $(VENV)/installed-dev
-	CONSILIENCE_REWRITE_FAULTS=1 $(BIN)/python -m pytest tests/test_fault_table.py
+	CONSILIENCE_REWRITE_FAULTS=1 $(BIN)/python -m pytest tests/contract/test_fault_table.py
 
 screenshots: $(VENV)/installed-dev
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python docs/screenshots.py

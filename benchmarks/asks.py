@@ -202,7 +202,7 @@ def record(folder: Path, protocol: str, n: int) -> dict[str, Path]:
     """The asks of a run to its first party, the first of each kind, with what Flower hands over beside them."""
     from protocols.wire.message import read_ask
     from server import app as server_app
-    from tests import grid
+    from tests.support import grid
 
     found: dict[str, Path] = {}
 
@@ -284,7 +284,7 @@ def show_rows(protocols: Sequence[str], sizes: Sequence[int], runs: int) -> None
 def show_rounds(protocols: Sequence[str], n: int, runs: int, poll: float) -> None:
     """A line for each run between real SuperNodes; processor seconds are of the processes that answered."""
     from server.results import load
-    from tests.e2e import processes
+    from tests.process import processes
 
     print(f"\nrounds: {n} rows a party, three SuperNodes on this machine that look for messages every {poll:g} s")
     print(f"{'protocol':12}{'rounds':>8}{'s':>8}{'s a round':>11}{'processor s an ask':>20}")

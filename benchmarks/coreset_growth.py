@@ -24,7 +24,7 @@ from numerics.coreset.fairness.apportionment import Shares, distribute
 from numerics.coreset.fairness.clustering import fair_clustering
 from numerics.coreset.points import Points
 from server.results import load as load_results
-from tests.grid import config, run
+from tests.support.grid import config, run
 
 LOCATIONS = 200
 """Of a coreset, for each cluster: section 4 of the paper."""

@@ -27,7 +27,7 @@ from numerics.shared.threads import single_threaded
 from protocols.residual.payloads import Fit, Fitted
 from protocols.residual.plan import Plan
 from server.results import load
-from tests.grid import config, run
+from tests.support.grid import config, run
 
 N_SITES, N_ROWS = 16, 100_000
 N_CROSSING = 20_000

@@ -11,7 +11,7 @@ import hypothesis
 import pytest
 
 from scenarios import sources
-from tests.contract import in_no_time
+from tests.support.contract import in_no_time
 
 if TYPE_CHECKING:
     from xdist.remote import Producer
@@ -58,7 +58,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadSco
     class ByFile(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:
             file = nodeid.partition("::")[0]
-            return f"e2e, {Path(file).stem in _FIRST_HALF}" if file.startswith("tests/e2e/") else file
+            return f"e2e, {Path(file).stem in _FIRST_HALF}" if file.startswith("tests/process/") else file
 
     # xdist would begin with the files of most tests; as they are collected, tests/e2e is the first of all.
     config.option.loadscopereorder = False

@@ -16,7 +16,7 @@ from benchmarks.side import Case, Method, Metric, Ran, Side, data_setting
 from benchmarks.side.ours import played, ran
 from numerics.bc3e.ensemble import Ensemble, n_values
 from scenarios import bc3e as scenario
-from tests.reference_bc3e import fit
+from tests.support.reference_bc3e import fit
 
 N_SITES = 5
 TOLERANCE = 1e-6

@@ -1,0 +1,211 @@
+"""Between real SuperNodes: the deployment engine, a process for every message, each party beside its own file."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import skops.io
+
+from consilience.ledger_comparison import compare_all
+from consilience.settings import Value
+from protocols.models import decode_model
+from server.results import load
+from tests.process.processes import APP, BackgroundRun, Deployment, deployment, start_deployed_run
+from tests.process.test_bc3e import assert_equal, results_of
+from tests.support.contract import run, silent
+from tests.support.grid import config
+from tests.support.learners import write_parties
+
+pytestmark = pytest.mark.e2e
+
+PARTIES = {"east": 30, "north": 40, "south": 25}
+LABS = {"lab-0": 0, "lab-1": 1, "lab-2": 0}
+"""The relation that each lab measures."""
+
+
+@pytest.fixture
+def parties(tmp_path: Path) -> dict[str, dict[str, Value]]:
+    """A file and a node configuration a party."""
+    rng = np.random.default_rng(0)
+    nodes: dict[str, dict[str, Value]] = {}
+    for name, n in PARTIES.items():
+        truth = rng.integers(0, 3, n)
+        columns = {"case": [f"{name}-{i}" for i in range(n)], "cluster_x": 2 - truth, "diagnosis": truth}
+        columns |= {f"class_{i}": np.where(rng.random(n) < 0.3, rng.integers(0, 3, n), truth) for i in range(3)}
+        pd.DataFrame(columns).to_csv(tmp_path / f"{name}.csv", index=False)
+        nodes[name] = {"site": name, "data": str(tmp_path / f"{name}.csv"), "id": "case", "truth": "diagnosis"}
+        nodes[name]["site-output-dir"] = str(tmp_path / "out" / name)
+    return nodes
+
+
+@pytest.fixture
+def labs(tmp_path: Path) -> dict[str, dict[str, Value]]:
+    """Likewise; the last lab has a list of candidate methods of its own."""
+    folder = write_parties(tmp_path / "labs", list(LABS.values()), n=120)
+    nodes: dict[str, dict[str, Value]] = {
+        name: {
+            "site": name,
+            "data": str(folder / f"{name}.csv"),
+            "target": "y",
+            "site-output-dir": str(tmp_path / "out" / name),
+        }
+        for name in LABS
+    }
+    nodes["lab-2"]["candidates"] = "rf"
+    return nodes
+
+
+def in_simulation(folder: Path, nodes: Mapping[str, Mapping[str, Value]], **options: Any) -> Path:
+    """The run on the files of `labs` as a simulation does it, in this process; a node's own candidates are its own."""
+    places = [
+        {"partition-id": place, "num-partitions": len(nodes)}
+        | {key: value for key, value in node.items() if key == "candidates"}
+        for place, node in enumerate(nodes.values())
+    ]
+    data = str(Path(str(nodes["lab-0"]["data"])).parent)
+    return run(config(folder, protocol="sec", data=data, target="y"), places, **options)
+
+
+def deployed_run(center: Deployment, folder: Path, settings: Mapping[str, Value]) -> Path:
+    """A run on the SuperNodes with its results and log in a new `folder`; returns the results directory."""
+    folder.mkdir()
+    started = start_deployed_run(APP, {**settings, "output-dir": str(folder)}, center.env, folder / "log")
+    try:
+        found = results_of(started.wait(240))
+    finally:
+        started.end()
+    assert [found] == list(folder.glob("*/[0-9]*"))
+    return found
+
+
+def test_three_parties_beside_their_own_files(tmp_path: Path, parties: dict[str, dict[str, Value]]) -> None:
+    """The same numbers as in process, bit for bit; each party's class probabilities stay in its own directory.
+
+    The center sees their sums alone: in process it sees every party's. A scenario runs between them too, as in a
+    simulation, if each is told its place in it. Predicted by that run, their instances get the same classes.
+    """
+    settings: dict[str, Value] = {"protocol": "bc3e", "min-sites": 3, "bc3e.max-rounds": 2}
+    scenario: dict[str, Value] = {"scenario": "bc3e-wine", "min-sites": 3, "bc3e.max-rounds": 1}
+    for place, node in enumerate(parties.values()):
+        node |= {"partition-id": place, "num-partitions": len(parties)}
+    with deployment(tmp_path, parties) as center:
+        of_scenario = deployed_run(center, tmp_path / "of-scenario", scenario)
+        masked: dict[str, Value] = {**settings, "secure-aggregation": True}
+        found = deployed_run(center, tmp_path / "results", masked)  # both write to the parties' directories
+        told = deployed_run(center, tmp_path / "told", {"scenario": "predict", "from": str(found), "min-sites": 3})
+    assert_equal(of_scenario, run(config(tmp_path / "simulated", **scenario), len(parties)))
+    nodes = [{**node, "site-output-dir": str(tmp_path / "again" / name)} for name, node in parties.items()]
+    assert_equal(found, run(config(tmp_path / "in-process", **settings), nodes))
+    assert not (found / "sites").exists()
+    came = {line["payload"] for line in map(json.loads, (found / "ledger.jsonl").read_text().splitlines())}
+    assert "secure_aggregation.Hidden" in came
+    assert "bc3e.Statistics" not in came
+    said, agree = compare_all(found, [tmp_path / "out" / name for name in parties])
+    assert agree, said
+    for name in parties:
+        theta = tmp_path / "out" / name / "theta.csv"
+        assert theta.read_bytes() == (tmp_path / "again" / name / "theta.csv").read_bytes()
+        again = pd.read_csv(theta.with_name("predictions.csv"))
+        pd.testing.assert_frame_equal(again, pd.read_csv(theta), rtol=0, atol=1e-6)
+    assert {line["payload"] for line in map(json.loads, (told / "ledger.jsonl").read_text().splitlines())} == {
+        *("envelope", "bc3e.Predict", "bc3e.Predicted")
+    }
+
+
+def test_three_labs_beside_their_own_files(tmp_path: Path, labs: dict[str, dict[str, Value]]) -> None:
+    """The same numbers as in a simulation, bit for bit; each lab keeps the models of its cluster, ready to use."""
+    with deployment(tmp_path, labs) as center:
+        found = deployed_run(center, tmp_path / "results", {"protocol": "sec", "min-sites": 3})
+    assert_equal(found, in_simulation(tmp_path / "in-process", labs))
+    report, arrays = load(found)
+    assert report.sites == arrays["learners"].tolist() == list(LABS)
+    assert report.missing == {}
+    assert arrays["labels"].tolist() == list(LABS.values())
+    assert arrays["methods"].tolist() == ["lr", "lr", "rf"]
+    assert not (found / "sites").exists()
+    for name, cluster in LABS.items():
+        own = tmp_path / "out" / name
+        members = [other for other, label in LABS.items() if label == cluster]
+        assert pd.read_csv(own / "collaborators.csv")["learner"].tolist() == members
+        assert sorted(path.name for path in (own / "models").glob("*.skops")) == [
+            f"{member}.skops" for member in members
+        ]
+        assert not (own / "errors.log").exists()
+        for member in members:
+            assert_usable(own / "models" / f"{member}.skops", arrays[f"model_{list(LABS).index(member)}"])
+
+
+def assert_usable(path: Path, model: np.ndarray) -> None:
+    """The file is the model that its owner showed, and whoever has skops can predict with it."""
+    content = np.frombuffer(path.read_bytes(), np.uint8)
+    np.testing.assert_array_equal(content, model)
+    x = np.random.default_rng(0).normal(size=(20, 3))
+    loaded = skops.io.load(path, trusted=skops.io.get_untrusted_types(file=path))
+    np.testing.assert_array_equal(loaded.predict(x), decode_model(content).predict(x))
+
+
+LEAVING = '''
+import os
+import time
+from pathlib import Path
+
+import pandas as pd
+
+
+def rows(config):
+    """The site's rows; in the trap only the first process gets them: the next one waits, with a word to the test."""
+    folder = Path(config["folder"])
+    first = folder / "first"
+    trapped = (folder / "trap").exists()
+    if trapped and first.exists() and first.read_text() != str(os.getpid()):
+        (folder / "asked-again").touch()
+        deadline = time.monotonic() + 300
+        while not (folder / "over").exists() and time.monotonic() < deadline:
+            time.sleep(0.1)
+        os._exit(1)
+    if trapped:
+        first.write_text(str(os.getpid()))
+    return pd.read_csv(config["rows"])
+'''
+"""A site's own data function, by which its SuperNode is caught between its first ask and the next."""
+
+
+def test_a_supernode_that_ends_after_select_is_clustered_by_what_the_others_saw(
+    tmp_path: Path, labs: dict[str, dict[str, Value]]
+) -> None:
+    """Flower knows at once that it is gone, so nobody waits for the round's end, and the report says so."""
+    (tmp_path / "leaving.py").write_text(LEAVING)
+    (tmp_path / "trap").touch()
+    labs["lab-2"] |= {"data": "leaving:rows", "rows": str(labs["lab-2"]["data"]), "folder": str(tmp_path)}
+    settings: dict[str, Value] = {"protocol": "sec", "min-sites": 2, "output-dir": str(tmp_path / "results")}
+    with deployment(tmp_path, labs, {"PYTHONPATH": str(tmp_path)}) as center:
+        started = start_deployed_run(APP, settings, center.env, tmp_path / "log")
+        try:
+            await_file(tmp_path / "asked-again", started, 150)
+            center.supernodes["lab-2"].terminate()
+            center.supernodes["lab-2"].wait(30)
+            found = results_of(started.wait(150))
+        finally:
+            (tmp_path / "over").touch()
+            started.end()
+    report, arrays = load(found)
+    assert report.missing == {"lab-2": ["round 2: its node failed (Flower error code 5)"]}
+    assert report.seconds < report.config["round-timeout"]
+    assert arrays["labels"].tolist() == list(LABS.values())
+    # As if only its answer had been lost: what the others' rows said of its model is all that is known of it.
+    assert_equal(found, in_simulation(tmp_path / "in-process", labs, tamper=silent(2, [2])))
+
+
+def await_file(path: Path, deployed: BackgroundRun, timeout: float) -> None:
+    deadline = time.monotonic() + timeout
+    while not path.exists():
+        assert deployed.process.poll() is None, deployed.log()
+        assert time.monotonic() < deadline, deployed.log()
+        time.sleep(0.1)

@@ -1,0 +1,684 @@
+"""What every protocol of the framework promises, as tests: a protocol's own tests inherit `StrategyContract`.
+
+The runs are whole ones, from the run configuration to the results directory, over the in-process grid of
+`tests/support/grid.py`; only the figures are left out. Time is told by a clock that a sleeping fusion center moves on,
+so that a silent site costs no waiting.
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import os
+import random
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache, partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from flwr.app import Array, Context, Error, Message, RecordDict
+
+import clients.dispatch
+import strategies.fusion
+from protocols.wire.faults import Fault
+from protocols.wire.message import ENVELOPE, Answer, encoded_bytes, find, write_answer
+from protocols.wire.payload import RAW, FieldSpec, Payload, decode_array, encode_array, specs
+from server import app as server_app
+from server.results import Report, load
+from tests.support.grid import InProcessGrid, Tamper, simulated
+
+CANARY = "canary-7f3a: blood pressure of patient 17 is 181"
+"""What must never be seen outside the site that said it."""
+
+ENVELOPE_KEYS = {"to_site": {"session", "round", "seed"}, "from_site": {"site", "round", "fault"}}
+
+Nodes = int | list[dict[str, Any]]
+
+
+# -- a run ------------------------------------------------------------------------------------------------------------
+
+
+class Clock:
+    """Stands in for the module `time`: sleeping moves it on and takes no time."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+
+def in_no_time(patch: pytest.MonkeyPatch) -> Clock:
+    """Runs wait for nothing, not for the disk either, and draw no figures; returns their clock."""
+    clock = Clock()
+    patch.setattr(os, "fsync", lambda file: None)
+    patch.setattr(strategies.fusion, "time", clock)
+    patch.setattr(server_app, "figures", lambda report, arrays: {})
+    return clock
+
+
+class Wire(InProcessGrid):
+    """The in-process grid with a fusion center that can be stopped, and with replies that come twice.
+
+    Attributes
+    ----------
+    stop_before, stop_after : int
+        Round before whose messages are sent, or after whose replies are there, the run is interrupted; None: never.
+    stop : type of BaseException
+        How it is interrupted.
+    twice : bool
+        Whether every reply is delivered two times.
+    """
+
+    stop_before: int | None = None
+    stop_after: int | None = None
+    stop: type[BaseException] = KeyboardInterrupt
+    twice = False
+
+    def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
+        messages = list(messages)
+        rounds = {int(message.metadata.group_id) for message in messages}
+        if self.stop_before in rounds:
+            raise self.stop
+        sent = super().push_messages(messages)
+        if self.stop_after in rounds:
+            raise self.stop
+        return sent
+
+    def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
+        pulled = list(super().pull_messages(message_ids))
+        return pulled * 2 if self.twice else pulled
+
+
+_RUN_IDS = itertools.count(1000)  # of one length: the run is named in every envelope, whose bytes are counted
+
+
+def make_grid(config: Mapping[str, Any], nodes: Nodes, **options: Any) -> Wire:
+    """Nodes that have just been started: they remember what is on their disks and nothing else."""
+    return Wire(simulated(nodes) if isinstance(nodes, int) else nodes, dict(config), next(_RUN_IDS), **options)
+
+
+def run_over(grid: Wire, config: Mapping[str, Any]) -> Path:
+    """A whole run over this grid; returns the results directory."""
+    run_id = next(iter(grid.contexts.values())).run_id
+    return server_app.run(grid, Context(run_id, 0, {}, RecordDict(), dict(config)))
+
+
+def run(config: Mapping[str, Any], nodes: Nodes, **options: Any) -> Path:
+    """A whole run over nodes that have just been started."""
+    return run_over(make_grid(config, nodes, **options), config)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a disturbed run ended: with a report, or with one line that says why not."""
+
+    report: Report | None
+    refusal: str
+
+    @property
+    def text(self) -> str:
+        """All that it says about sites in trouble."""
+        missing = self.report.missing if self.report else {}
+        return self.refusal + "\n".join(f"{site}: {line}" for site, lines in missing.items() for line in lines)
+
+
+def outcome_of(config: Mapping[str, Any], nodes: Nodes, **options: Any) -> Outcome:
+    """Run; a refusal must be a line that the user can act on and leave no results, anything else is a failed test."""
+    output = Path(config["output-dir"])
+    before = complete_results(output)
+    refusal = ""
+    try:
+        return Outcome(load(run(config, nodes, **options))[0], "")
+    except server_app.REFUSALS as error:
+        refusal = str(error)
+    assert refusal
+    assert "\n" not in refusal
+    assert complete_results(output) == before
+    return Outcome(None, refusal)
+
+
+def complete_results(output: Path) -> list[Path]:
+    """Directories that look like those of a complete run; one that is half-written is a failed test."""
+    found = [path for path in output.glob("*/*") if not path.name.startswith(".")]
+    for path in found:
+        _assert_readable(path)
+    assert not list(output.glob("*/.*/report.json"))
+    return found
+
+
+@cache
+def _assert_readable(path: Path) -> None:
+    """Once for every run: many share a directory, and each looks at all of it."""
+    load(path)
+
+
+# -- replies that go astray -------------------------------------------------------------------------------------------
+
+
+def silent(place: int, rounds: Iterable[int]) -> Tamper:
+    """One site's replies of these rounds are lost."""
+    lost = set(rounds)
+    return lambda at, number, reply: None if (at, number) in {(place, each) for each in lost} else reply
+
+
+def with_content(reply: Message, content: RecordDict) -> Message:
+    """The reply with another content."""
+    changed = Message(content, reply_to=reply)
+    changed.__dict__["_metadata"] = reply.metadata
+    return changed
+
+
+def with_error(reply: Message, reason: str) -> Message:
+    """What Flower delivers instead of the reply when the node fails."""
+    failed = Message(Error(code=1, reason=reason), reply_to=reply)
+    failed.__dict__["_metadata"] = reply.metadata
+    return failed
+
+
+# -- poison -----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Field:
+    """One field of one payload in a reply, to be poisoned."""
+
+    content: RecordDict
+    place: int
+    name: str
+    spec: FieldSpec
+
+    @property
+    def scalars(self) -> Any:
+        return self.content.config_records[f"{self.place}.scalars"]
+
+    @property
+    def arrays(self) -> Any:
+        return self.content.array_records[f"{self.place}.arrays"]
+
+    @property
+    def keys(self) -> list[str]:
+        """Names of the arrays that hold it."""
+        if self.spec.kind == "array":
+            return [self.name]
+        return (
+            [f"{self.name}.{place}" for place in range(self.scalars[self.name])] if self.spec.kind == "arrays" else []
+        )
+
+
+Poison = Callable[[Field], None]
+
+
+def poisons(kind: str, field: Field) -> list[tuple[str, Poison]]:
+    """Ways to break a field's contract: what is done, and the function that does it to a reply's field."""
+    return {"name": _wrong_names, "dtype": _wrong_types, "shape": _wrong_shapes, "finite": _not_finite}[kind](field)
+
+
+def _wrong_names(field: Field) -> list[tuple[str, Poison]]:
+    home = "arrays" if field.spec.kind == "array" else "scalars"
+
+    def leave_out(each: Field) -> None:
+        del getattr(each, home)[each.name]
+
+    def rename(each: Field) -> None:
+        record = getattr(each, home)
+        record[f"{each.name}_of_another_version"] = record[each.name]
+        del record[each.name]
+
+    return [("is called otherwise", rename), ("is left out", leave_out)]
+
+
+def _wrong_types(field: Field) -> list[tuple[str, Poison]]:
+    if field.keys:
+        other = "float32" if "float32" not in field.spec.dtypes else "int64"
+        return [(f"is {other}", _changed(lambda values: values.astype(other))), ("is pickled", _pickle)]
+    if field.spec.kind in ("array", "arrays"):
+        return []
+    return [("is of another type", _set("0.5" if field.spec.kind == "float" else 0.5))]
+
+
+def _wrong_shapes(field: Field) -> list[tuple[str, Poison]]:
+    found: list[tuple[str, Poison]] = []
+    if field.keys:
+        first = decode_array(field.arrays[field.keys[0]])
+        found += [(f"is longer along axis {axis}", _changed(partial(_longer, axis=axis))) for axis in range(first.ndim)]
+        if first.size > 1:  # one number would be spread over all by broadcasting
+            found.append(("is cut to one number", _changed(lambda v: v.reshape(-1)[:1].reshape((1,) * v.ndim))))
+        found.append(("has one more dimension", _changed(lambda values: values[np.newaxis])))
+        found.append(("has fewer bytes than its shape says", _cut))
+    if field.spec.kind == "arrays":
+        found += [("holds an array more", _append), ("counts one array too many", _set(field.scalars[field.name] + 1))]
+    elif field.spec.kind not in ("array", "strs"):
+        found.append(("is a list", _set([field.scalars[field.name]] * 2)))
+    return found
+
+
+def _not_finite(field: Field) -> list[tuple[str, Poison]]:
+    if field.spec.kind == "float":
+        return [(f"is {bad}", _set(bad)) for bad in (float("nan"), float("-inf"))]
+    if field.keys and field.spec.dtypes[0].startswith("float") and decode_array(field.arrays[field.keys[0]]).size:
+        return [(f"holds {bad}", _changed(partial(np.full_like, fill_value=bad))) for bad in (np.nan, np.inf)]
+    return []
+
+
+def _set(value: Any) -> Poison:
+    def poison(field: Field) -> None:
+        field.scalars[field.name] = value
+
+    return poison
+
+
+def _changed(change: Callable[[np.ndarray], np.ndarray]) -> Poison:
+    """Change the first of the field's arrays."""
+
+    def poison(field: Field) -> None:
+        key = field.keys[0]
+        field.arrays[key] = encode_array(change(decode_array(field.arrays[key])))
+
+    return poison
+
+
+def _longer(values: np.ndarray, axis: int) -> np.ndarray:
+    return np.pad(values, [(0, int(place == axis)) for place in range(values.ndim)])
+
+
+def _pickle(field: Field) -> None:
+    key = field.keys[0]
+    array = field.arrays[key]
+    field.arrays[key] = Array(array.dtype, array.shape, "numpy.ndarray", array.data)
+
+
+def _cut(field: Field) -> None:
+    key = field.keys[0]
+    array = field.arrays[key]
+    field.arrays[key] = Array(array.dtype, tuple(size + 1 for size in array.shape) or (2,), RAW, array.data)
+
+
+def _append(field: Field) -> None:
+    count = field.scalars[field.name]
+    empty = np.zeros((1,) * len(field.spec.dims), field.spec.dtypes[0])
+    source = field.arrays[field.keys[0]] if count else encode_array(empty)
+    field.arrays[f"{field.name}.{count}"] = source
+    field.scalars[field.name] = count + 1
+
+
+def parcels_of(content: RecordDict) -> list[type[Payload]]:
+    """Payload class of every parcel in a message, in order."""
+    records: Any = content.config_records
+    return [find(records[f"{place}.scalars"]["parcel"][1]) for place in range((len(content) - 1) // 2)]
+
+
+# -- the contract -----------------------------------------------------------------------------------------------------
+
+
+class StrategyContract:
+    """Tests that every strategy passes; a subclass says what is run.
+
+    Attributes
+    ----------
+    protocol : str
+        Its name: every payload that crosses is declared in ``protocols/PROTOCOL.py``.
+    outputs : tuple of str
+        Names of the files that a site writes for itself, compared after a resumed run.
+    victim : int
+        Place of the site that falls silent, fails or sends poison.
+    """
+
+    protocol: str
+    outputs: tuple[str, ...] = ()
+    victim = 0
+
+    def run_config(self, tmp_path: Path) -> dict[str, Any]:
+        """The run configuration; its output directory lies in `tmp_path`."""
+        raise NotImplementedError
+
+    def nodes(self) -> Nodes:
+        """Number of simulated sites, or the node configurations."""
+        raise NotImplementedError
+
+    def named_nodes(self, names: list[str]) -> list[dict[str, Any]]:
+        """The same nodes with these names of their own."""
+        nodes = self.nodes()
+        configs = simulated(nodes) if isinstance(nodes, int) else nodes
+        return [{**config, "site": name} for config, name in zip(configs, names, strict=True)]
+
+    def n_sites(self) -> int:
+        nodes = self.nodes()
+        return nodes if isinstance(nodes, int) else len(nodes)
+
+    # -- fixtures ---------------------------------------------------------------------------------------------------
+
+    @pytest.fixture(scope="class", autouse=True)
+    @classmethod
+    def clock(cls) -> Iterator[Clock]:
+        with pytest.MonkeyPatch.context() as patch:
+            yield in_no_time(patch)
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def whole_grid(cls, clock: Clock, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Wire, list[RecordDict]]:
+        """An undisturbed run: its results, its grid, and the victim's replies by round, empty where it had none."""
+        replies: list[RecordDict] = []
+
+        def record(place: int, number: int, reply: Message) -> Message:
+            if place == cls.victim:
+                replies.extend(RecordDict() for _ in range(len(replies), number - 1))
+                replies.append(reply.content)
+            return reply
+
+        contract = cls()
+        config = contract.run_config(tmp_path_factory.mktemp("whole"))
+        grid = make_grid(config, contract.nodes(), tamper=record)
+        return run_over(grid, config), grid, replies
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def whole(cls, whole_grid: tuple[Path, Wire, list[RecordDict]]) -> Path:
+        """Results of an undisturbed run."""
+        return whole_grid[0]
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def asked(cls, whole_grid: tuple[Path, Wire, list[RecordDict]]) -> list[int]:
+        """The rounds in which the victim is asked anything."""
+        return [number for number, content in enumerate(whole_grid[2], 1) if content]
+
+    def assert_same(self, path: Path, expected: Path, *, ledger: bool = True) -> None:
+        """Equal metrics, table and arrays, bit for bit."""
+        (report, arrays), (wanted, wanted_arrays) = load(path), load(expected)
+        assert report.metrics == wanted.metrics
+        assert report.table == wanted.table
+        assert report.rounds == wanted.rounds
+        assert arrays.keys() == wanted_arrays.keys()
+        for name, array in wanted_arrays.items():
+            assert arrays[name].dtype == array.dtype
+            assert arrays[name].tobytes() == array.tobytes(), name
+        if ledger:
+            assert report.ledger == wanted.ledger
+            assert report.sites == wanted.sites
+            assert report.missing == wanted.missing
+
+    # -- what the result may depend on --------------------------------------------------------------------------------
+
+    def test_same_seed_same_report(self, tmp_path: Path, whole: Path) -> None:
+        self.assert_same(run(self.run_config(tmp_path), self.nodes()), whole)
+
+    @pytest.mark.parametrize("seed", [1, 2, 3])
+    def test_reply_order_does_not_matter(self, tmp_path: Path, whole: Path, seed: int) -> None:
+        self.assert_same(run(self.run_config(tmp_path), self.nodes(), order=random.Random(seed)), whole)
+
+    def test_names_of_the_sites_do_not_matter(self, tmp_path: Path, whole: Path) -> None:
+        names = [f"clinic-{letter}" for letter in "zebra-quail"[: self.n_sites()]]
+        for order in (names, names[::-1]):
+            path = run(self.run_config(tmp_path), self.named_nodes(order))
+            self.assert_same(path, whole, ledger=False)
+            assert load(path)[0].sites == sorted(names)
+
+    # -- sites in trouble ---------------------------------------------------------------------------------------------
+
+    def test_a_site_that_falls_silent(self, tmp_path: Path, whole: Path, asked: list[int]) -> None:
+        config, site = self.run_config(tmp_path), load(whole)[0].sites[self.victim]
+        for first in asked:
+            outcome = outcome_of(config, self.nodes(), tamper=silent(self.victim, range(first, 1000)))
+            name = site if first > 1 else f"node {1000 + 7 * self.victim}"
+            assert f"{name}: " in outcome.text
+            assert f"no answer within {config['round-timeout']:g} s" in outcome.text
+            if outcome.report:
+                assert outcome.report.missing[name][0].startswith(f"round {first}: ")
+
+    def test_too_few_sites_stop_the_run_with_a_line_that_names_them(
+        self, tmp_path: Path, whole: Path, asked: list[int]
+    ) -> None:
+        config = {**self.run_config(tmp_path), "min-sites": self.n_sites()}
+        site = load(whole)[0].sites[self.victim]
+        for first in (1, asked[1], asked[-1]):
+            outcome = outcome_of(config, self.nodes(), tamper=silent(self.victim, range(first, 1000)))
+            assert outcome.refusal.startswith(f"round {first}: ")
+            assert f"min-sites is {self.n_sites()}" in outcome.refusal
+            assert (site if first > 1 else "node ") in outcome.refusal
+
+    @pytest.mark.parametrize("how", ["fault code", "exception at the site", "error of its node"])
+    def test_a_site_that_fails(
+        self,
+        tmp_path: Path,
+        whole: Path,
+        asked: list[int],
+        how: str,
+        caplog: pytest.LogCaptureFixture,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        caplog.set_level(logging.DEBUG)
+        monkeypatch.setattr(logging.getLogger("flwr"), "propagate", True)
+        site = load(whole)[0].sites[self.victim]
+        for failing in asked:
+            with monkeypatch.context() as patch:
+                config = self.run_config(tmp_path / str(failing))
+                if how == "exception at the site":
+                    patch.setattr(clients.dispatch, "handler_of", _failing_handlers(site, failing))
+                    outcome = outcome_of(config, self.nodes())
+                else:
+                    outcome = outcome_of(config, self.nodes(), tamper=_failing(self.victim, failing, how))
+            name = f"node {1000 + 7 * self.victim}" if how.startswith("error") and failing == 1 else site
+            reason = "Flower error code 1" if how.startswith("error") else Fault.HANDLER_FAILED.message
+            assert f"{name}: " in outcome.text
+            assert reason in outcome.text
+            assert CANARY not in outcome.text
+        assert CANARY not in caplog.text
+        for path in tmp_path.rglob("*"):
+            own = "sites" in path.parts and path.name == "errors.log"
+            assert own or not path.is_file() or CANARY.encode() not in path.read_bytes(), path
+
+    @pytest.mark.parametrize("kind", ["name", "dtype", "shape", "finite"])
+    def test_poisoned_answers_are_refused(
+        self, tmp_path: Path, whole_grid: tuple[Path, Wire, list[RecordDict]], kind: str
+    ) -> None:
+        path, _, replies = whole_grid
+        site = load(path)[0].sites[self.victim]
+        config = self.run_config(tmp_path)
+        for number, place, payload in _first_answers(replies):
+            for name, spec in specs(payload).items():
+                for turn, (what, poison) in enumerate(poisons(kind, Field(replies[number - 1], place, name, spec))):
+
+                    def tamper(at: int, now: int, reply: Message) -> Message:
+                        if (at, now) == (self.victim, number):  # noqa: B023  (called before the loop goes on)
+                            poison(Field(reply.content, place, name, spec))  # noqa: B023
+                        return reply
+
+                    # Once per field the others go on; the other times the run may stop there, which takes less time.
+                    needed = {} if turn == 0 else {"min-sites": self.n_sites()}
+                    told = outcome_of({**config, **needed}, self.nodes(), tamper=tamper).text
+                    case = f"{payload.title()}.{name} {what}"
+                    assert f"{site}: " in told, case
+                    assert f"payload {payload.title()}, field '" in told, f"{case}: {told}"
+                    assert f"field '{name}" in told or kind == "shape", f"{case}: {told}"
+
+    def test_envelope_and_parcels_are_checked(self, tmp_path: Path, whole: Path, asked: list[int]) -> None:
+        config, site = self.run_config(tmp_path), load(whole)[0].sites[self.victim]
+        for spoil in _SPOILT:
+
+            def tamper(at: int, now: int, reply: Message) -> Message:
+                if (at, now) == (self.victim, asked[1]):
+                    spoil(reply.content)  # noqa: B023  (called before the loop goes on)
+                return reply
+
+            told = outcome_of(config, self.nodes(), tamper=tamper).text
+            assert f"{site}: " in told
+            assert "payload " in told
+
+    def test_a_late_answer_is_ignored(self, tmp_path: Path, whole: Path, asked: list[int]) -> None:
+        """An answer of an earlier round counts no more than silence."""
+        earlier: dict[int, RecordDict] = {}
+        before, late = [number for number in asked if number < load(whole)[0].rounds][-2:]
+
+        def replay(place: int, number: int, reply: Message) -> Message:
+            if place == self.victim:
+                earlier[number] = reply.content
+                if number == late:
+                    return with_content(reply, earlier[before])
+            return reply
+
+        config = self.run_config(tmp_path)
+        replayed, lost = (
+            run(config, self.nodes(), tamper=replay),
+            run(config, self.nodes(), tamper=silent(self.victim, [late])),
+        )
+        self.assert_same(replayed, lost)
+        assert load(replayed)[0].missing
+
+    def test_a_reply_that_comes_twice_counts_once(self, tmp_path: Path, whole: Path) -> None:
+        config = self.run_config(tmp_path)
+        grid = make_grid(config, self.nodes())
+        grid.twice = True
+        self.assert_same(run_over(grid, config), whole)
+
+    # -- what crosses the wire ----------------------------------------------------------------------------------------
+
+    def test_the_ledger_counts_every_byte(self, whole_grid: tuple[Path, Wire, list[RecordDict]]) -> None:
+        path, grid, _ = whole_grid
+        report = load(path)[0]
+        crossed = {
+            way: sum(encoded_bytes(content) for direction, content in grid.crossed if direction == way)
+            for way in ("to_site", "from_site")
+        }
+        assert report.ledger["bytes_to_sites"] == crossed["to_site"]
+        assert report.ledger["bytes_from_sites"] == crossed["from_site"]
+
+    def test_nothing_crosses_that_protocols_does_not_declare(
+        self, whole_grid: tuple[Path, Wire, list[RecordDict]]
+    ) -> None:
+        for direction, content in whole_grid[1].crossed:
+            parcels = parcels_of(content)
+            names = {f"{place}.{part}" for place in range(len(parcels)) for part in ("scalars", "arrays")}
+            assert set(content) == {ENVELOPE} | names
+            assert set(content.config_records[ENVELOPE]) == ENVELOPE_KEYS[direction]
+            for place, payload in enumerate(parcels):
+                assert payload.__module__.split(".")[:2] == ["protocols", self.protocol]
+                fields = specs(payload)
+                arrays = {name for name, spec in fields.items() if spec.kind == "array"}
+                scalars = content.config_records[f"{place}.scalars"]
+                several = {
+                    f"{name}.{item}"
+                    for name, spec in fields.items()
+                    if spec.kind == "arrays"
+                    for item in range(int(scalars[name]))  # type: ignore[arg-type]
+                }
+                assert set(scalars) == set(fields) - arrays | {"parcel"}
+                assert set(content.array_records[f"{place}.arrays"]) == arrays | several
+
+    def test_every_payload_of_the_ledger_is_declared(self, whole: Path) -> None:
+        payloads = set(load(whole)[0].ledger["by_payload"]) - {ENVELOPE}
+        assert payloads
+        for title in payloads:
+            assert find(title).__module__.split(".")[:2] == ["protocols", self.protocol]
+
+    # -- interruption -------------------------------------------------------------------------------------------------
+
+    def interrupt(self, config: dict[str, Any], *, before: int | None = None, after: int | None = None) -> str:
+        """A run that is interrupted; returns the path that its results would have had."""
+        grid = make_grid(config, self.nodes())
+        grid.stop_before, grid.stop_after = before, after
+        grid.stop = KeyboardInterrupt if (before or after or 0) % 2 else SystemExit
+        finished = complete_results(Path(config["output-dir"]))
+        with pytest.raises(grid.stop):
+            run_over(grid, config)
+        assert complete_results(Path(config["output-dir"])) == finished
+        run_id = next(iter(grid.contexts.values())).run_id
+        [partial] = Path(config["output-dir"]).glob(f"*/.{run_id}.partial")
+        return str(partial.parent / str(run_id))
+
+    def output_files(self, path: Path) -> dict[tuple[str, str], bytes]:
+        """The sites' own output files, by site and name."""
+        folders = [folder for folder in (path / "sites").glob("*") if folder.is_dir()]
+        return {
+            (folder.name, name): (folder / name).read_bytes()
+            for folder in folders
+            for name in self.outputs
+            if (folder / name).exists()
+        }
+
+    def assert_resumes(self, config: dict[str, Any], interrupted: str, whole: Path) -> None:
+        path = run({**config, "resume-from": interrupted}, self.nodes())
+        self.assert_same(path, whole, ledger=False)
+        assert self.output_files(path) == self.output_files(whole)
+        assert not (path / "checkpoint").exists()
+
+    def test_interrupted_between_two_rounds(self, tmp_path: Path, whole: Path) -> None:
+        config = self.run_config(tmp_path)
+        assert len(self.output_files(whole)) == self.n_sites() * len(self.outputs)
+        for number in range(2, load(whole)[0].rounds + 1):
+            self.assert_resumes(config, self.interrupt(config, before=number), whole)
+
+    def test_interrupted_when_the_sites_had_answered_and_nothing_was_saved(self, tmp_path: Path, whole: Path) -> None:
+        config = self.run_config(tmp_path)
+        for number in range(2, load(whole)[0].rounds + 1):
+            self.assert_resumes(config, self.interrupt(config, after=number), whole)
+
+    def test_interrupted_again_after_it_was_resumed(self, tmp_path: Path, whole: Path) -> None:
+        config, rounds = self.run_config(tmp_path), load(whole)[0].rounds
+        first = self.interrupt(config, after=2)
+        second = self.interrupt({**config, "resume-from": first}, after=rounds)
+        self.assert_resumes(config, second, whole)
+
+    def test_interrupted_before_the_first_round_leaves_nothing(self, tmp_path: Path) -> None:
+        config = self.run_config(tmp_path)
+        grid = make_grid(config, self.nodes())
+        grid.stop_before = 1
+        with pytest.raises(KeyboardInterrupt):
+            run_over(grid, config)
+        assert not [path for path in Path(config["output-dir"]).rglob("*") if path.is_file()]
+        assert not list(Path(config["output-dir"]).glob("*/.*"))
+
+
+_SPOILT: tuple[Callable[[Any], None], ...] = (
+    lambda content: content.__delitem__(ENVELOPE),
+    lambda content: content[ENVELOPE].__setitem__("site", 7),
+    lambda content: content[ENVELOPE].__setitem__("age", 7),
+    lambda content: content.__delitem__("0.arrays"),
+    lambda content: content.__setitem__("99.arrays", content["0.arrays"]),
+    lambda content: content["0.scalars"].__setitem__("parcel", ["0", f"{content['0.scalars']['parcel'][1]}s"]),
+    lambda content: content["0.scalars"].__setitem__("parcel", ["0", "os.system"]),
+    lambda content: content["0.scalars"].__setitem__("parcel", ["7", content["0.scalars"]["parcel"][1]]),
+)
+"""Ways to spoil a message as a whole: its envelope, its records, its lanes."""
+
+
+def _first_answers(replies: list[RecordDict]) -> list[tuple[int, int, type[Payload]]]:
+    """Round, place and class of the first payload of every class among a site's replies."""
+    found: dict[type[Payload], tuple[int, int]] = {}
+    for number, content in enumerate(replies, 1):
+        for place, payload in enumerate(parcels_of(content)):
+            found.setdefault(payload, (number, place))
+    return [(number, place, payload) for payload, (number, place) in found.items()]
+
+
+def _failing(place: int, round_number: int, how: str) -> Tamper:
+    def tamper(at: int, now: int, reply: Message) -> Message:
+        if (at, now) != (place, round_number):
+            return reply
+        if how == "error of its node":
+            return with_error(reply, CANARY)
+        site = str(reply.content.config_records[ENVELOPE]["site"])
+        return with_content(reply, write_answer(Answer(site, now, Fault.HANDLER_FAILED, ())))
+
+    return tamper
+
+
+def _failing_handlers(site: str, round_number: int) -> Callable[[type[Payload]], clients.dispatch.Handler]:
+    """Handlers that raise at one site in one round, with the canary in the exception's text."""
+    original = clients.dispatch.handler_of
+
+    def handler_of(ask: type[Payload]) -> clients.dispatch.Handler:
+        def handler(payload: Any, at: Any) -> Payload:
+            if at.name == site and at.round == round_number:
+                raise RuntimeError(CANARY)
+            return original(ask)(payload, at)
+
+        return handler
+
+    return handler_of

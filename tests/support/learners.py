@@ -1,0 +1,72 @@
+"""Small worlds for the tests of SEC: CSV files of parties that measure one of two relations, and runs on them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from flwr.app import Message
+
+from protocols.wire.payload import encode_array
+from tests.support.grid import Tamper, config
+
+SLOPES = np.array([[1.0, 2.0, -1.0], [-2.0, 0.5, 1.0]])
+"""Of the two relations."""
+
+
+def draw_rows(group: int, n: int, seed: int, noise: float = 0.3) -> pd.DataFrame:
+    """Rows of one party: inputs ``a b c`` in an order of its own, outcome ``y``, a column of text."""
+    rng = np.random.default_rng([seed, group])
+    x = rng.normal(size=(n, 3))
+    frame = pd.DataFrame(x, columns=list("abc"))
+    frame["y"] = x @ SLOPES[group] + rng.normal(scale=noise, size=n)
+    frame["remark"] = "none"
+    return frame[rng.permutation(frame.columns)]
+
+
+def write_files(folder: Path, parties: Mapping[str, pd.DataFrame]) -> Path:
+    """A folder with a file for every party, by its name; returns it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, rows in parties.items():
+        rows.to_csv(folder / f"{name}.csv", index=False)
+    return folder
+
+
+def write_parties(folder: Path, groups: Sequence[int], n: int = 40) -> Path:
+    """A folder with a file for every party, ``lab-0`` and so on; returns it."""
+    return write_files(folder, {f"lab-{i}": draw_rows(group, n + i, i) for i, group in enumerate(groups)})
+
+
+def own(tmp_path: Path, folder: Path, **changes: Any) -> dict[str, Any]:
+    """The configuration of a simulated run on the files of `folder`."""
+    settings = {"protocol": "sec", "data": str(folder), "target": "y", "sec__candidates": "lr", **changes}
+    return config(tmp_path, **settings)
+
+
+def deployed(tmp_path: Path, folder: Path, names: Sequence[str], **changes: Any) -> tuple[dict[str, Any], list[Any]]:
+    """Run configuration and nodes of a deployment: each has its file of `folder` and its directory ``home/NAME``."""
+    settings = {**own(tmp_path, folder, **changes), "data": ""}
+    nodes = [
+        {
+            "site": name,
+            "data": str(folder / f"{name}.csv"),
+            "target": "y",
+            "site-output-dir": str(tmp_path / "home" / name),
+        }
+        for name in names
+    ]
+    return settings, nodes
+
+
+def forged(place: int, number: int, field: str, value: np.ndarray) -> Tamper:
+    """A site's answer of a round with another value of a field, in the first lane."""
+
+    def tamper(at: int, now: int, reply: Message) -> Message:
+        if (at, now) == (place, number):
+            reply.content.array_records["0.arrays"][field] = encode_array(value)
+        return reply
+
+    return tamper

@@ -1,0 +1,289 @@
+"""The frame of the benchmarks: methods measured alike, growth and its exponents, the page that is written of them."""
+
+from __future__ import annotations
+
+import math
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from benchmarks import collect as collecting
+from benchmarks.collect import Collected, Row
+from benchmarks.driver import config_of, drive, sites_of, strategy_of
+from benchmarks.growth import Grown, Point, exponent, grow, sizes_of
+from benchmarks.growth_worlds import WORLDS
+from benchmarks.page import page, verdict
+from benchmarks.processes import told
+from benchmarks.side import PROTOCOLS, Case, Method, Metric, NotHereError, Ran, Side
+from benchmarks.side.measure import Found, check_installed, measured, side_of
+from benchmarks.tables import number, seconds, size
+from server.results import load
+from tests.support.grid import config, run
+
+MEGABYTE = 10**6
+
+
+def found(error: float, se: float = 0.01, rounds: float = 0.0, moved: float = 0.0) -> Found:
+    metrics = {"error": error, "error_se": se}
+    return Found(metrics, 3, 1.5, 1.5, 0.5, 0.2, rounds, moved, moved, 3e6)
+
+
+def a_side(*methods: Method, better: str = "lower") -> Side:
+    cases = [Case("small", "ten rows", lambda seed: seed, 2)]
+    return Side("gp", "Do it.", [Metric("error", "error", better)], cases, methods, small=lambda: 0)
+
+
+def a_method(name: str, ours: bool = False, **more: object) -> Method:
+    return replace(Method(name, lambda data, seed: Ran(lambda: {"error": 1.0 + seed}), "rows", ours), **more)  # type: ignore[arg-type]
+
+
+# -- how a method is measured -----------------------------------------------------------------------------------------
+
+
+def test_means_and_standard_errors_over_the_draws() -> None:
+    side = a_side(a_method("ours", ours=True))
+    result = measured(side, side.cases[0], side.methods[0])
+    assert result.metrics == {"error": 1.5, "error_se": pytest.approx(0.5)}
+    assert result.seeds == 2
+    assert 0 <= result.seconds < 1
+    assert math.isnan(result.center)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the peak of the memory is read from /proc")
+def test_the_peak_is_that_of_the_method_alone() -> None:
+    def run_it(data: np.ndarray, seed: int) -> Ran:
+        held = np.ones(30 * MEGABYTE // 8)
+        total = float(held.sum() + data[0])
+        return Ran(lambda: {"error": total + np.ones(100 * MEGABYTE // 8).sum()})
+
+    case = Case("large", "", lambda seed: np.ones(60 * MEGABYTE // 8), 1)
+    side = replace(a_side(), cases=[case], small=lambda: np.ones(1))
+    peak = measured(side, case, Method("ours", run_it, "rows")).peak
+    assert 25 * MEGABYTE < peak < 55 * MEGABYTE
+
+
+def test_a_package_that_is_absent_is_named() -> None:
+    check_installed(a_method("there", needs=("json",)))
+    absent = a_method("absent", needs=("json", "no_such_module"), package="no-such-package")
+    with pytest.raises(NotHereError, match=r"not installed: `pip install no-such-package`$"):
+        check_installed(absent)
+    with pytest.raises(NotHereError, match="make peers"):
+        check_installed(replace(absent, apart=True))
+
+
+def test_another_python_is_asked_what_it_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CONSILIENCE_PEERS", sys.executable)
+    check_installed(a_method("there", needs=("json",), apart=True))
+    with pytest.raises(NotHereError):
+        check_installed(a_method("absent", needs=("no_such_module",), apart=True))
+
+
+def test_a_process_that_does_not_end_is_ended() -> None:
+    assert told([sys.executable, "-c", "import time; time.sleep(60)"], 0.2) == "did not end within 0.2 s"
+
+
+def test_what_does_not_end_or_is_absent_has_a_row_that_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    side = a_side(a_method("slow", ours=True, limit=7.0), a_method("absent"), a_method("there"))
+    answers = {"absent": {"missing": "not installed"}, "there": {**vars(found(0.3))}}
+    monkeypatch.setattr(collecting, "side_of", lambda protocol, quick: side)
+    monkeypatch.setattr(
+        collecting, "told", lambda command, limit: answers.get(command[5], f"did not end within {limit:g} s")
+    )
+    slow, absent, there = collecting.compare("gp", False, 5.0, lambda line: None)
+    assert (slow.problem, absent.problem, there.problem) == ("did not end within 7 s", "not installed", "")
+    assert there.found == found(0.3)
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_ours_comes_first_and_names_are_unique(protocol: str) -> None:
+    for quick in (True, False):
+        side = side_of(protocol, quick)
+        assert side.methods[0].ours
+        assert side.metrics[0].better
+        for each in (side.methods, side.cases, side.metrics):
+            names = [one.name for one in each]
+            assert len(set(names)) == len(names)
+
+
+# -- the protocols in one process -------------------------------------------------------------------------------------
+
+
+def test_the_driver_counts_what_a_run_counts(tmp_path: Path) -> None:
+    """Rounds, bytes and results are those of the real server and client, which exchange real messages."""
+    settings = {"coreset__rows": 400, "coreset__k": 3}
+    path, _ = run(config(tmp_path, scenario="coreset-synthetic", **settings), 3)
+    report, _ = load(path)
+    own = config_of("coreset-synthetic", **settings)
+    driven = drive(strategy_of(own, 3), sites_of(own, 3), clock=time.perf_counter)
+    assert driven.n_rounds == report.rounds
+    assert driven.from_sites == report.ledger["bytes_from_sites"]
+    assert driven.metrics["cost"] == report.metrics["cost"]
+    # A session's name is part of every ask.
+    assert abs(driven.to_sites - report.ledger["bytes_to_sites"]) < 100 * 3 * driven.n_rounds
+    assert 0 < driven.spent.center < driven.spent.together <= driven.spent.all
+
+
+@pytest.mark.parametrize("protocol", ["gp", "coreset"])
+def test_every_method_runs_on_the_small_case(protocol: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("benchmarks.gp_peers.EPOCHS", 5)
+    monkeypatch.setattr("benchmarks.gp_peers.STEPS", 5)
+    side = side_of(protocol, True)
+    data, names = side.small(), {metric.name for metric in side.metrics}
+    for method in side.methods:
+        try:
+            check_installed(method)
+        except NotHereError:
+            continue
+        ran = method.run(data, 0)
+        metrics = ran.score()
+        assert metrics.keys() <= names
+        assert metrics
+        assert all(math.isfinite(value) for value in metrics.values())
+        if method.ours:
+            assert min(ran.rounds, ran.to_sites, ran.from_sites) > 0
+            assert 0 < ran.center < ran.seconds
+
+
+def test_fair_methods_are_fair_and_rows_cost_no_less_than_their_fair_share() -> None:
+    side = side_of("coreset", True)
+    data = side.small()
+    scores = {method.name: method.run(data, 0).score() for method in side.methods if not method.apart}
+    for name, score in scores.items():
+        if name == "scikit-learn KMeans":
+            assert score["cost"] <= score["fair_cost"]
+            continue
+        assert score["violation"] < 1
+        assert score["cost"] >= (1 - 1e-9) * score["fair_cost"]
+
+
+# -- growth -----------------------------------------------------------------------------------------------------------
+
+
+def test_the_exponent_of_a_power_law_is_exact() -> None:
+    sizes = [2, 5, 10, 100]
+    slope, error = exponent(sizes, [3.0 * each**1.7 for each in sizes])
+    assert slope == pytest.approx(1.7)
+    assert error == pytest.approx(0.0, abs=1e-6)
+    assert exponent(sizes, [4.0] * 4)[0] == pytest.approx(0.0, abs=1e-12)
+    slope, error = exponent([1, 10], [1.0, 100.0])
+    assert slope == pytest.approx(2.0)
+    assert math.isnan(error)
+    for costs in ([0.0, 1.0], [math.nan, 1.0], []):
+        assert all(map(math.isnan, exponent([1, 2][: len(costs)], costs)))
+
+
+def test_growth_stops_before_a_size_that_would_take_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+    monkeypatch.setattr("benchmarks.growth.time.perf_counter", lambda: now[0])
+
+    def quadratic(sites: int, rows: int) -> Point:
+        now[0] += 1e-6 * rows**2
+        return Point(sites, rows, 1, 1, 1, 1, 1, 1, 1)
+
+    sizes = [(5, 10**power) for power in range(2, 7)]
+    points, left_out = grow(sizes, quadratic, 200.0)
+    assert [each.rows for each in points] == [100, 1000, 10_000]
+    assert [each[:2] for each in left_out] == [(5, 100_000), (5, 1_000_000)]
+    assert left_out[0][2] == pytest.approx(10_000.0)
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_made_data_have_the_size_that_is_asked_for(protocol: str) -> None:
+    for axis in ("sites", "rows"):
+        world = WORLDS[protocol].make(3, 300, axis == "sites")
+        assert len(world.shards) == 3
+        if protocol == "coreset":
+            counts = [sum(len(block.colour) for block in shard.blocks()) for shard in world.shards]
+        elif protocol == "sec":
+            counts = [shard.n + len(shard.y_test) for shard in world.shards]
+        else:
+            counts = [shard.n for shard in world.shards]
+        assert counts == [300] * 3 if protocol == "residual" else sum(counts) == 300
+    assert sizes_of(protocol, "rows", quick=False)[-1][1] == 10**6
+    assert sizes_of(protocol, "sites", quick=False)[-1][0] == 200
+
+
+# -- the page ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def collected(monkeypatch: pytest.MonkeyPatch) -> Collected:
+    pooling, local = a_method("pooling"), a_method("local")
+    side = a_side(a_method("consilience", ours=True), pooling, local, a_method("absent"))
+    monkeypatch.setattr("benchmarks.page.side_of", lambda protocol, quick: side)
+    about = {key: key for key in ("command", "machine", "date", "versions", "load", "minutes")}
+    rows = [
+        Row("small", "consilience", found(0.2, rounds=3, moved=2e6)),
+        Row("small", "pooling", found(0.1, moved=1e6)),
+        Row("small", "local", found(0.5)),
+        Row("small", "absent", problem="not installed: `pip install absent`"),
+    ]
+    points = [Point(n, 100, 0.5, 0.2, 0.1 * n, 3, 100 * n, 200 * n, math.nan) for n in (2, 4, 8)]
+    growth = [Grown("gp", "sites", points, [(16, 100, 99.0)])]
+    return Collected(about, False, {"gp": rows}, growth, {"gp rows": "did not end within 5 s"})
+
+
+def test_the_page_has_every_method_and_says_what_is_missing(collected: Collected) -> None:
+    text = page(collected)
+    assert "$" not in text
+    assert "| **consilience** | rows | 0.2000 ± 0.010 |" in text
+    assert "| pooling | rows | **0.1000 ± 0.010** |" in text
+    assert "*not installed: `pip install absent`*" in text
+    assert "*did not end within 5 s*" in text
+    assert "*left out: 99.0 s predicted*" in text
+    exponents = next(line for line in text.splitlines() if line.startswith("| exponent"))
+    assert exponents.split(" | ")[2:8] == ["0.00 ± 0.00", "0.00 ± 0.00", *["1.00 ± 0.00"] * 3, "0.00 ± 0.00"]
+    for block in text.split("\n\n"):
+        rows = [line for line in block.splitlines() if line.startswith("|")]
+        assert len({line.count(" | ") for line in rows}) <= 1, block
+
+
+def test_the_page_survives_a_file(collected: Collected) -> None:
+    assert page(Collected.of_json(collected.to_json())) == page(collected)
+
+
+def test_sentences_follow_from_the_numbers() -> None:
+    side = a_side(a_method("consilience", ours=True), a_method("other"))
+
+    def said(ours: Found, other: Found, better: str = "lower") -> str:
+        metrics = [Metric("error", "error", better)]
+        rows = {"consilience": Row("small", "consilience", ours), "other": Row("small", "other", other)}
+        return verdict(replace(side, metrics=metrics), rows)
+
+    assert 'consilience is behind that one (error 0.2000, "other" 0.1000, 100 % more)' in said(found(0.2), found(0.1))
+    assert "ahead of that one" in said(found(0.2), found(0.3))
+    assert "behind that one" in said(found(0.2), found(0.3), "higher")
+    assert "ahead of that one" in said(found(0.94), found(0.99), "near 0.95")
+    assert "do not tell the two apart" in said(found(0.20), found(0.21))
+    assert "do not tell" not in said(found(0.20), found(0.25))
+    assert "does as well" in said(found(0.2), found(0.2))
+    assert "all rows in one place" in said(found(0.2), found(0.3, moved=10.0))
+    assert "where they are" in said(found(0.2), found(0.3))
+
+
+def test_numbers_are_short_and_plain() -> None:
+    assert [number(each, 3) for each in (0, 0.01234, 1.5, 12_345.6, math.nan)] == ["0", "0.0123", "1.50", "12,346", ""]
+    assert [seconds(each) for each in (0.00123, 0.0004, 0.0, 12.34, math.nan)] == [
+        "0.001",
+        "< 0.001",
+        "0.000",
+        "12.3",
+        "",
+    ]
+    assert [size(each) for each in (0, 12, 12_300, 4_560_000, math.nan)] == ["0", "12 B", "12.3 kB", "4.56 MB", ""]
+
+
+def test_what_a_process_has_started_ends_with_it(tmp_path: Path) -> None:
+    started = tmp_path / "started"
+    child = f"import os, pathlib, time; pathlib.Path({str(started)!r}).write_text(str(os.getpid())); time.sleep(60)"
+    parent = f"import sys; from benchmarks.processes import told; told([sys.executable, '-c', {child!r}], 60.0)"
+    assert told([sys.executable, "-c", parent], 2.0) == "did not end within 2 s"
+    status = Path(f"/proc/{started.read_text()}/status")
+    until = time.monotonic() + 10
+    while status.exists() and "zombie" not in status.read_text() and time.monotonic() < until:
+        time.sleep(0.05)
+    assert not status.exists() or "zombie" in status.read_text()

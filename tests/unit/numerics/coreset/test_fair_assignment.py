@@ -1,0 +1,453 @@
+"""Fair assignment to given centers: the best there is, certified, whole where it must be, priced from sums alone."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from jaxtyping import Float64, Int64
+from scipy.optimize import linear_sum_assignment
+
+from numerics.coreset.fairness.assignment import Assignment, fair_assignment
+from numerics.coreset.fairness.bounds import Bounds
+from numerics.coreset.fairness.dual import Priced, Pricing, duals_of, priced, prices_from, prices_of
+from numerics.coreset.fairness.flow import balanced_flow, capacitated
+from numerics.coreset.fairness.rounding import share_out, whole_targets
+from tests.support import reference_coreset as reference
+
+Squared = Float64[np.ndarray, "n k"]
+Ints = Int64[np.ndarray, "n"]
+Case = tuple[Float64[np.ndarray, "n d"], Ints, Ints, Float64[np.ndarray, "k d"]]
+
+
+def case(seed: int, n: int, k: int, H: int, *, heaviest: int = 5, balanced: bool = False) -> Case:
+    """Points, weights, colours and centers; colours lie in different places."""
+    rng = np.random.default_rng(seed)
+    colours = np.arange(n) % H if balanced else np.concatenate([np.arange(H), rng.integers(0, H, n - H)])
+    weights = rng.integers(1, heaviest + 1, n)
+    if balanced:
+        weights = np.repeat(weights[: n // H], H)
+    points = rng.normal(size=(n, 3)) + 0.8 * colours[:, None]
+    return points, weights.astype(np.int64), colours.astype(np.int64), 1.5 * rng.normal(size=(k, 3)) + 0.8
+
+
+def shares(weights: Ints, colours: Ints) -> Float64[np.ndarray, "H"]:
+    return np.asarray(np.bincount(colours, weights) / weights.sum())
+
+
+def assigned(points: Case, alpha: float, **options: object) -> tuple[Assignment, Bounds, Squared]:
+    x, weights, colours, centers = points
+    squared = reference.squares(x, centers)
+    bounds = Bounds.of(shares(weights, colours), alpha)
+    return fair_assignment(squared, weights, colours, bounds, **options), bounds, squared  # type: ignore[arg-type]
+
+
+def assert_gives_everything_away(found: Assignment, points: Case) -> None:
+    _, weights, colours, centers = points
+    H, k = int(colours.max()) + 1, len(centers)
+    assert (found.mass > 0).all()
+    assert (np.diff(found.point * k + found.center) > 0).all()
+    np.testing.assert_allclose(np.bincount(found.point, found.mass, len(weights)), weights, rtol=1e-6)
+    counts = np.zeros((k, H))
+    np.add.at(counts, (found.center, colours[found.point]), found.mass)
+    np.testing.assert_allclose(found.counts, counts, rtol=1e-9, atol=1e-9)
+
+
+# -- the optimum ------------------------------------------------------------------------------------------------------
+
+
+@settings(deadline=None, max_examples=40)
+@given(
+    seed=st.integers(0, 10_000),
+    n=st.integers(6, 60),
+    k=st.integers(1, 6),
+    H=st.integers(1, 4),
+    alpha=st.sampled_from([1.0, 0.8, 0.3]),
+)
+def test_a_fractional_assignment_is_the_linear_program_s_and_certified(
+    seed: int, n: int, k: int, H: int, alpha: float
+) -> None:
+    points = case(seed, n, k, H)
+    found, bounds, _ = assigned(points, alpha, whole=False)
+    best = reference.fair_cost(points[0], points[1], points[2], points[3], alpha)
+    assert found.cost == pytest.approx(best, rel=1e-7, abs=1e-7)
+    assert found.bound == pytest.approx(found.cost, rel=1e-8)
+    assert bounds.violation(found.counts) <= 1e-6 * points[1].sum()
+    assert_gives_everything_away(found, points)
+
+
+@settings(deadline=None, max_examples=25)
+@given(
+    seed=st.integers(0, 10_000),
+    n=st.integers(6, 60),
+    k=st.integers(1, 6),
+    H=st.integers(2, 4),
+    alpha=st.sampled_from([1.0, 0.8]),
+)
+def test_whole_masses_are_the_fractional_ones_rounded_and_no_dearer(
+    seed: int, n: int, k: int, H: int, alpha: float
+) -> None:
+    points = case(seed, n, k, H)
+    found, bounds, _ = assigned(points, alpha)
+    fractional, _, _ = assigned(points, alpha, whole=False)
+    assert found.mass.dtype == found.counts.dtype == np.int64
+    assert found.cost <= fractional.cost * (1 + 1e-9)
+    assert (np.abs(found.counts - fractional.counts) < 1 + 1e-6).all()
+    assert (np.abs((found.counts - fractional.counts).sum(axis=1)) < 1 + 1e-6).all()
+    assert bounds.violation(found.counts) < 2
+    assert_gives_everything_away(found, points)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_whole_masses_against_all_labelings(seed: int) -> None:
+    points = case(seed, 8, 3, 2, heaviest=1, balanced=True)
+    found, _, squared = assigned(points, 1.0)
+    colours = points[2]
+    costs = [
+        squared[np.arange(8), list(labels)].sum()
+        for labels in product(range(3), repeat=8)
+        if all(
+            (np.array(labels)[colours == 0] == c).sum() == (np.array(labels)[colours == 1] == c).sum() for c in range(3)
+        )
+    ]
+    assert found.cost == pytest.approx(min(costs), rel=1e-12)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_the_flow_through_centers_is_the_matching_of_algorithm_8(seed: int) -> None:
+    points = case(seed, 80, 5, 2, heaviest=1, balanced=True)
+    found, _, squared = assigned(points, 1.0)
+    blue, red = squared[points[2] == 0], squared[points[2] == 1]
+    pair = (blue[:, None] + red[None]).min(axis=2)
+    assert found.cost == pytest.approx(pair[linear_sum_assignment(pair)].sum(), rel=1e-13)
+
+
+@pytest.mark.parametrize(("seed", "k"), [(0, 1), (1, 4), (2, 12)])
+def test_two_colours_of_equal_weight_are_balanced_in_every_cluster(seed: int, k: int) -> None:
+    points = case(seed, 400, k, 2, balanced=True)
+    found, bounds, _ = assigned(points, 1.0)
+    np.testing.assert_array_equal(found.counts[:, 0], found.counts[:, 1])
+    assert bounds.violation(found.counts) == 0
+    assert found.bound == pytest.approx(found.cost, rel=1e-9)
+    x, weights, colours, centers = points
+    assert found.cost == pytest.approx(reference.fair_cost(x, weights, colours, centers), rel=1e-8)
+
+
+@pytest.mark.parametrize(("H", "alpha", "balanced"), [(2, 1.0, True), (3, 1.0, False), (3, 0.7, False)])
+def test_other_prices_to_begin_with_change_nothing(H: int, alpha: float, balanced: bool) -> None:
+    points = case(3, 240, 5, H, balanced=balanced)
+    cold, _, _ = assigned(points, alpha, whole=False)
+    rng = np.random.default_rng(0)
+    for prices in (cold.prices, np.zeros((H, 5)), 10 * rng.normal(size=(H, 5))):
+        warm, _, _ = assigned(points, alpha, whole=False, prices=prices)
+        assert warm.cost == pytest.approx(cold.cost, rel=1e-8)
+
+
+def test_the_same_points_give_the_same_assignment() -> None:
+    points = case(5, 300, 6, 3)
+    one, other = assigned(points, 0.9)[0], assigned(points, 0.9)[0]
+    for field in ("point", "center", "mass", "prices"):
+        np.testing.assert_array_equal(getattr(one, field), getattr(other, field))
+
+
+# -- edges ------------------------------------------------------------------------------------------------------------
+
+
+def test_one_colour_goes_to_the_nearest_center() -> None:
+    points = case(0, 50, 4, 1)
+    found, _, squared = assigned(points, 1.0)
+    np.testing.assert_array_equal(found.center, squared.argmin(axis=1))
+    assert found.bound == pytest.approx(found.cost, rel=1e-12)
+
+
+def test_bounds_that_nothing_breaks_cost_nothing() -> None:
+    points = case(1, 50, 4, 2)
+    squared = reference.squares(points[0], points[3])
+    found = fair_assignment(squared, points[1], points[2], Bounds(np.zeros(2), np.ones(2)))
+    assert found.cost == pytest.approx(points[1] @ squared.min(axis=1))
+
+
+def test_as_many_centers_as_points() -> None:
+    x, weights, colours, _ = case(2, 12, 1, 2, heaviest=1, balanced=True)
+    found, _, _ = assigned((x, weights, colours, x), 1.0)
+    np.testing.assert_array_equal(found.counts[:, 0], found.counts[:, 1])
+    assert found.cost == pytest.approx(reference.fair_cost(x, weights, colours, x), rel=1e-9)
+
+
+def test_points_all_in_one_place() -> None:
+    x, weights, colours, _ = case(2, 40, 1, 3)
+    same = np.zeros_like(x)
+    found, _, _ = assigned((same, weights, colours, np.vstack([same[:3], same[:1] + 1])), 1.0)
+    assert found.cost == found.bound == 0
+
+
+def test_duplicated_points_cost_what_their_weight_says() -> None:
+    x, weights, colours, centers = case(7, 30, 4, 3, heaviest=4)
+    once, _, _ = assigned((x, weights, colours, centers), 0.9, whole=False)
+    again = np.repeat(np.arange(30), weights)
+    many, _, _ = assigned((x[again], np.ones(len(again), np.int64), colours[again], centers), 0.9, whole=False)
+    assert many.cost == pytest.approx(once.cost, rel=1e-8)
+
+
+def test_a_colour_of_one_row_cannot_be_in_every_cluster_and_is_in_one_as_a_whole() -> None:
+    x, _, _, centers = case(4, 41, 5, 1)
+    colours = np.zeros(41, np.int64)
+    colours[17] = 1
+    found, bounds, _ = assigned((x, np.ones(41, np.int64), colours, centers), 1.0)
+    assert sorted(found.counts[:, 1].tolist()) == [0, 0, 0, 0, 1]
+    assert 0 < bounds.violation(found.counts) < 1
+
+
+def test_points_without_weight_go_nowhere() -> None:
+    x, weights, colours, centers = case(9, 60, 4, 3)
+    weights[::7] = 0
+    found, _, _ = assigned((x, weights, colours, centers), 0.8)
+    assert not np.isin(found.point, np.arange(0, 60, 7)).any()
+
+
+def test_a_far_cluster_of_few_rows_gets_its_share_of_every_colour() -> None:
+    """Prices there have to be larger than anywhere else by orders of magnitude."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(3000, 2))
+    x[:60] += 80
+    colours = rng.choice(4, 3000, p=[0.8, 0.15, 0.03, 0.02])
+    colours[:60] = 0
+    centers = np.vstack([x[:60].mean(axis=0), rng.normal(size=(5, 2))])
+    points = (x, np.ones(3000, np.int64), colours, centers)
+    found, bounds, _ = assigned(points, 0.8, whole=False)
+    assert found.bound == pytest.approx(found.cost, rel=1e-8)
+    assert bounds.violation(found.counts) < 1e-6
+    assert found.cost == pytest.approx(reference.fair_cost(*points, 0.8), rel=1e-7)
+
+
+def test_bounds_that_the_points_themselves_break_are_refused() -> None:
+    x, weights, colours, centers = case(0, 30, 3, 2)
+    squared = reference.squares(x, centers)
+    with pytest.raises(ValueError, match="no assignment is fair: the points' own shares"):
+        fair_assignment(squared, weights, colours, Bounds(np.array([0.9, 0.0]), np.array([1.0, 0.1])))
+
+
+def test_means_keep_the_center_of_an_empty_cluster() -> None:
+    x, weights, colours, centers = case(0, 30, 3, 1)
+    centers[2] += 1000
+    found, _, squared = assigned((x, weights, colours, centers), 1.0)
+    means = found.means(x, centers)
+    np.testing.assert_array_equal(means[2], centers[2])
+    mine = squared.argmin(axis=1) == 0
+    np.testing.assert_allclose(means[0], np.average(x[mine], axis=0, weights=weights[mine]))
+
+
+# -- bounds -----------------------------------------------------------------------------------------------------------
+
+
+@given(
+    counts=st.lists(st.lists(st.integers(0, 9), min_size=3, max_size=3), min_size=1, max_size=5),
+    alpha=st.floats(0.05, 1),
+)
+def test_balance_is_the_largest_alpha_without_violation(counts: list[list[int]], alpha: float) -> None:
+    table = np.array(counts, np.int64)
+    totals = table.sum(axis=0)
+    if not totals.all():
+        return
+    xi = totals / totals.sum()
+    reached = Bounds.balance(table, xi)
+    assert reached == pytest.approx(reference.balance(table, totals))
+    assert Bounds.of(xi, alpha).violation(table) == pytest.approx(reference.violation(table, totals, alpha))
+    if reached > 0:
+        assert Bounds.of(xi, reached * (1 - 1e-12)).violation(table) == pytest.approx(0, abs=1e-6)
+
+
+@pytest.mark.parametrize("alpha", [0.0, -1.0, 1.5])
+def test_alpha_out_of_range(alpha: float) -> None:
+    with pytest.raises(ValueError, match="alpha must be greater than 0 and at most 1"):
+        Bounds.of(np.array([0.5, 0.5]), alpha)
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "message"),
+    [
+        ([0.5, 0.6], [1, 1], "no cluster keeps the bounds"),
+        ([0, 0], [0.4, 0.4], "no cluster keeps the bounds"),
+        ([0.5, 0], [0.4, 1], "0 <= low <= high <= 1"),
+    ],
+)
+def test_bounds_that_no_cluster_keeps(low: list[float], high: list[float], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Bounds(np.array(low, float), np.array(high, float))
+
+
+# -- prices -----------------------------------------------------------------------------------------------------------
+
+
+@settings(deadline=None)
+@given(seed=st.integers(0, 10_000), H=st.integers(1, 4), alpha=st.sampled_from([1.0, 0.8, 0.3]))
+def test_normalised_prices_are_those_that_multipliers_make(seed: int, H: int, alpha: float) -> None:
+    rng = np.random.default_rng(seed)
+    bounds = Bounds.of(rng.dirichlet(np.ones(H)), alpha)
+    prices = bounds.normalised(rng.normal(size=(H, 5)))
+    duals = duals_of(prices, bounds)
+    assert (duals >= 0).all()
+    np.testing.assert_allclose(prices_from(duals, bounds), prices, atol=1e-12)
+    np.testing.assert_allclose(bounds.normalised(prices), prices, atol=1e-12)
+    if alpha == 1:
+        np.testing.assert_allclose((bounds.low @ prices), 0, atol=1e-12)
+
+
+@settings(deadline=None, max_examples=30)
+@given(seed=st.integers(0, 10_000), alpha=st.sampled_from([1.0, 0.8, 0.3]))
+def test_any_multipliers_bound_the_cost_from_below(seed: int, alpha: float) -> None:
+    points = case(seed, 40, 4, 3)
+    found, bounds, squared = assigned(points, alpha, whole=False)
+    rng = np.random.default_rng(seed)
+    duals = rng.exponential(size=(2, 3, 4)) * (rng.random((2, 3, 4)) < 0.3)
+    below = priced(squared, points[1], points[2], prices_from(duals, bounds), 0.0)
+    assert below.exact <= found.cost * (1 + 1e-9)
+    smoothed = priced(squared, points[1], points[2], prices_from(duals, bounds), 0.1)
+    assert smoothed.value <= smoothed.exact == pytest.approx(below.exact)
+
+
+def test_gradient_and_curvature_of_the_smoothed_dual() -> None:
+    x, weights, colours, centers = case(11, 50, 4, 2)
+    squared = reference.squares(x, centers)
+    shift = np.random.default_rng(0).normal(size=(2, 4))
+    here, step = priced(squared, weights, colours, shift, 0.3), 1e-5
+    for h, c in product(range(2), range(4)):
+        ahead, behind = shift.copy(), shift.copy()
+        ahead[h, c] += step
+        behind[h, c] -= step
+        up, down = (priced(squared, weights, colours, s, 0.3) for s in (ahead, behind))
+        assert (up.value - down.value) / (2 * step) == pytest.approx(here.masses[h, c], rel=1e-6, abs=1e-6)
+        bent = (up.masses - down.masses) / (2 * step)
+        np.testing.assert_allclose(bent[h], -here.curvature[h, c], rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(bent[1 - h], 0, atol=1e-9)
+
+
+@pytest.mark.parametrize("temperature", [0.0, 0.05])
+def test_sites_sums_add_up_to_those_of_all_points(temperature: float) -> None:
+    x, weights, colours, centers = case(12, 90, 4, 3)
+    squared = reference.squares(x, centers)
+    shift = np.random.default_rng(1).normal(size=(3, 4))
+    parts = [priced(squared[i::3], weights[i::3], colours[i::3], shift, temperature) for i in range(3)]
+    together, whole = parts[0] + parts[1] + parts[2], priced(squared, weights, colours, shift, temperature)
+    for field in ("exact", "value", "masses", "curvature"):
+        np.testing.assert_allclose(getattr(together, field), getattr(whole, field), rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(whole.masses.sum(axis=1), np.bincount(colours, weights))
+
+
+@pytest.mark.parametrize(("H", "alpha"), [(2, 1.0), (3, 1.0), (3, 0.8)])
+def test_a_federation_finds_the_prices_in_few_rounds(H: int, alpha: float) -> None:
+    """No points but in `priced`: start from the prices of a sample, as those of a coreset are."""
+    points = case(13, 6000, 6, H)
+    best, bounds, squared = assigned(points, alpha, whole=False)
+    x, weights, colours, centers = points
+    sample = (x[::10], weights[::10], colours[::10], centers)
+    start = assigned(sample, alpha, whole=False)[0].prices
+    totals = np.bincount(colours, weights).astype(np.int64)
+    sites = [np.arange(6000) % 3 == site for site in range(3)]
+    search = Pricing(bounds, totals, 6, best.cost / weights.sum(), start, gap=1e-5)
+    while not search.done and search.rounds < 20:
+        shifts, temperatures = search.candidates()
+        assert shifts.shape[1:] == (H, 6)
+        assert len(shifts) == len(temperatures) <= 4
+        answers = []
+        for shift, temperature in zip(shifts, temperatures, strict=True):
+            each = [priced(squared[s], weights[s], colours[s], shift, float(temperature)) for s in sites]
+            answers.append(sum(each[1:], start=each[0]))
+        before = search.bound
+        search.update(answers)
+        assert search.bound >= before
+        assert any(np.array_equal(search.shift, shift) for shift in shifts) or search.bound == before
+    assert search.done
+    assert search.bound <= best.cost * (1 + 1e-9)
+    assert search.bound >= best.cost * (1 - 1e-4)
+    np.testing.assert_allclose(search.masses.sum(axis=1), totals)
+
+
+def test_prices_of_one_center_and_of_points_at_their_centers_are_found() -> None:
+    x, weights, colours, centers = case(14, 20, 1, 2)
+    bounds = Bounds.of(shares(weights, colours), 1.0)
+    for squared in (reference.squares(x, centers), np.zeros((20, 3))):
+        assert np.isfinite(prices_of(squared, weights, colours, bounds)).all()
+
+
+def test_nothing_priced_is_nothing() -> None:
+    none = priced(np.zeros((0, 3)), np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros((2, 3)), 0.1)
+    assert isinstance(none, Priced)
+    assert none.exact == none.value == none.masses.sum() == none.curvature.sum() == 0
+
+
+# -- given numbers ----------------------------------------------------------------------------------------------------
+
+
+@settings(deadline=None, max_examples=30)
+@given(seed=st.integers(0, 10_000), n=st.integers(2, 40), k=st.integers(1, 6))
+def test_given_masses_are_met_at_least_cost(seed: int, n: int, k: int) -> None:
+    rng = np.random.default_rng(seed)
+    squared, weights = rng.exponential(size=(n, k)), np.ones(n, np.int64)
+    targets = np.bincount(rng.integers(0, k, n), minlength=k)
+    found = capacitated(squared, weights, targets)
+    np.testing.assert_array_equal(np.bincount(found.center, found.mass, k), targets)
+    place = np.repeat(np.arange(k), targets)
+    rows, columns = linear_sum_assignment(squared[:, place])
+    assert found.cost == pytest.approx(squared[rows, place[columns]].sum(), rel=1e-12)
+    assert found.bound == pytest.approx(found.cost, rel=1e-9)
+    other = capacitated(squared, weights, targets, potentials=rng.normal(size=k))
+    assert other.cost == pytest.approx(found.cost, rel=1e-12)
+
+
+def test_numbers_that_do_not_add_up_are_refused() -> None:
+    squared, ones = np.ones((3, 2)), np.ones(3, np.int64)
+    with pytest.raises(ValueError, match="must sum to the points' weight, 3, not 4"):
+        capacitated(squared, ones, np.array([2, 2]))
+    with pytest.raises(ValueError, match="same total weight"):
+        balanced_flow(squared, ones, np.array([0, 0, 1]))
+
+
+@settings(deadline=None, max_examples=30)
+@given(seed=st.integers(0, 10_000), k=st.integers(1, 6), H=st.integers(1, 4), alpha=st.sampled_from([1.0, 0.8]))
+def test_whole_targets_are_close_and_essentially_fair(seed: int, k: int, H: int, alpha: float) -> None:
+    rng = np.random.default_rng(seed)
+    totals = rng.integers(5, 400, H)
+    masses = totals[:, None] * rng.dirichlet(np.full(k, 3.0), H)
+    bounds = Bounds.of(totals / totals.sum(), alpha)
+    targets = whole_targets(masses, bounds, totals)
+    assert targets.dtype == np.int64
+    assert (targets >= 0).all()
+    np.testing.assert_array_equal(targets.sum(axis=1), totals)
+    assert bounds.violation(targets.T) < 2
+    fair = totals[:, None] * rng.dirichlet(np.full(k, 3.0))
+    assert (np.abs(whole_targets(fair, bounds, totals) - fair) < 1).all()
+
+
+def test_whole_targets_of_two_equal_colours_are_balanced() -> None:
+    rng = np.random.default_rng(0)
+    totals = np.array([1001, 1001])
+    masses = 1001 * rng.dirichlet(np.ones(7), 2)
+    targets = whole_targets(masses, Bounds.of(np.array([0.5, 0.5]), 1.0), totals)
+    np.testing.assert_array_equal(targets[0], targets[1])
+    np.testing.assert_array_equal(targets.sum(axis=1), totals)
+    assert (np.abs(targets[0] - masses.mean(axis=0)) < 1).all()
+
+
+@settings(deadline=None, max_examples=30)
+@given(seed=st.integers(0, 10_000), S=st.integers(1, 5), H=st.integers(1, 3), k=st.integers(1, 5))
+def test_sites_parts_keep_their_rows_and_sum_to_the_targets(seed: int, S: int, H: int, k: int) -> None:
+    rng = np.random.default_rng(seed)
+    rows = rng.integers(0, 60, (S, H))
+    masses = rows[..., None] * rng.dirichlet(np.ones(k), (S, H))
+    totals = rows.sum(axis=0)
+    targets = np.stack([np.bincount(rng.integers(0, k, total), minlength=k) for total in totals])
+    parts = share_out(targets, masses)
+    assert (parts >= 0).all()
+    np.testing.assert_array_equal(parts.sum(axis=0), targets)
+    np.testing.assert_array_equal(parts.sum(axis=2), rows)
+    near = np.stack([np.bincount(rng.integers(0, k, 20), minlength=k) for _ in range(S * H)]).reshape(S, H, k)
+    np.testing.assert_array_equal(share_out(near.sum(axis=0), near.astype(float)), near)
+
+
+def test_sites_of_other_rows_than_the_targets_are_refused() -> None:
+    with pytest.raises(ValueError, match="not as many as the targets ask for"):
+        share_out(np.array([[1, 2]]), np.ones((1, 1, 2)))
