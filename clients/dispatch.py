@@ -6,7 +6,6 @@ which is imported only when a message of that protocol arrives: a SuperNode may 
 
 from __future__ import annotations
 
-import importlib
 import logging
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from flwr.app import Context, Message, RecordDict
 
+from protocols import registry
 from protocols.wire.faults import Fault, SiteFault
 from protocols.wire.message import Answer, Ask, Parcel, encoded_bytes, read_ask, write_answer
 from protocols.wire.payload import Payload, PayloadError
@@ -43,7 +43,7 @@ def answers(ask: type[AskType]) -> Callable[[Callable[[AskType, Site], Payload]]
 
 def handler_of(ask: type[Payload]) -> Handler:
     """The handler of an ask; its protocol's client module is imported first."""
-    importlib.import_module(f"clients.{ask.title().partition('.')[0]}.handlers")
+    registry.room(ask.title().partition(".")[0], "handlers")
     if ask not in _HANDLERS:
         raise SiteFault(Fault.UNKNOWN_ASK, f"no handler answers {ask.title()}")
     return _HANDLERS[ask]

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Self
 
 from clients.commitments import Pledges
-from protocols import PROTOCOLS, SHARED
+from protocols.registry import SHARED, names
 from protocols.wire.faults import Fault, SiteFault
 from protocols.wire.message import Parcel
 from protocols.wire.payload import Payload
@@ -51,7 +51,7 @@ class Policy:
         Size of an ask at most, in megabytes (10^6 bytes).
     """
 
-    protocols: tuple[str, ...] = PROTOCOLS
+    protocols: tuple[str, ...] = field(default_factory=names)
     payloads: tuple[str, ...] = ("*",)
     min_rows: int = 0
     max_bytes: int = 10**10
@@ -178,15 +178,15 @@ def _names(value: Any) -> tuple[str, ...]:
 
 def _protocols(value: Any) -> tuple[str, ...]:
     for name in _names(value):
-        if name not in PROTOCOLS:
-            raise ValueError(f"must name protocols ({', '.join(PROTOCOLS)})")
+        if name not in names():
+            raise ValueError(f"must name protocols ({', '.join(names())})")
     return tuple(value)
 
 
 def _patterns(value: Any) -> tuple[str, ...]:
     for pattern in _names(value):
-        if not any(fnmatchcase(name, pattern.partition(".")[0]) for name in PROTOCOLS):
-            raise ValueError(f'must hold titles of asks, such as "gp.Predict" or "bc3e.*" ({", ".join(PROTOCOLS)})')
+        if not any(fnmatchcase(name, pattern.partition(".")[0]) for name in names()):
+            raise ValueError(f'must hold titles of asks, such as "gp.Predict" or "bc3e.*" ({", ".join(names())})')
     return tuple(value)
 
 

@@ -10,7 +10,7 @@ from flwr.app import Context
 
 from clients.shards import is_simulated
 from consilience.prediction import PREDICT, PredictionError, at_real_site, resolved
-from protocols import PROTOCOLS
+from protocols import registry
 from protocols.wire.faults import Fault, SiteFault
 from protocols.wire.message import Ask
 
@@ -41,7 +41,7 @@ def as_it_is_asked(context: Context, ask: Ask) -> Context:
         return context
     parcels = [*ask.parcels, *(parcel for _, past in ask.history for parcel in past)]
     asked = (type(parcel.payload).title().partition(".")[0] for parcel in parcels)
-    protocol = next((each for each in asked if each in PROTOCOLS), "")
+    protocol = next((each for each in asked if registry.exists(each)), "")
     return _with(context, at_real_site(config, protocol)) if protocol else context
 
 

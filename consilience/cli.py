@@ -196,7 +196,7 @@ def up(
     """Start a SuperLink and a SuperNode for every site's file on this machine; Ctrl-C ends them all."""
     from consilience.certificates import CertificateError
     from consilience.local_federation import federation, make_parties
-    from protocols import PROTOCOLS
+    from protocols.registry import names
 
     try:
         own_keys = (_OF_ALL_PROTOCOLS, *_NODE_KEYS.values())
@@ -214,7 +214,7 @@ def up(
                     outcome = launch.run(plan, started.env, show)
             else:
                 typer.echo(f"\nto start a run, type in another terminal:\n\n{started.how_to_run(settings)}\n")
-                typer.echo(f"PROTOCOL is {', '.join(PROTOCOLS)}. Ctrl-C here ends all.")
+                typer.echo(f"PROTOCOL is {', '.join(names())}. Ctrl-C here ends all.")
                 started.watch()
     except launch.Interrupted as interrupt:
         if plan:
@@ -275,11 +275,11 @@ def check(
 ) -> None:
     """Check a party's data, and say what of it would be used and what would leave the site. Nothing is sent."""
     from clients.data import DataError, load
-    from protocols import PROTOCOLS
+    from protocols.registry import names
     from server.config import ConfigError, checked
 
-    if protocol not in PROTOCOLS:
-        _fail(f"no check for protocol {protocol!r}; there is: {', '.join(PROTOCOLS)}", _USAGE)
+    if protocol not in names():
+        _fail(f"no check for protocol {protocol!r}; there is: {', '.join(names())}", _USAGE)
     try:
         keys, of_the_node = declared(), {**_OF_ALL_PROTOCOLS, **_NODE_KEYS.get(protocol, {})}
         given = parse(assignments or (), {**keys, **of_the_node})

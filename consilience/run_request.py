@@ -73,10 +73,10 @@ def federated_plan(settings: Mapping[str, Value], protocol: str, seconds: float)
     SettingError
         If there is no such protocol, or a setting names data.
     """
-    from protocols import PROTOCOLS
+    from protocols.registry import names
 
-    if protocol not in PROTOCOLS:
-        raise SettingError(f"there is no protocol {protocol!r}; there is: {', '.join(PROTOCOLS)}")
+    if protocol not in names():
+        raise SettingError(f"there is no protocol {protocol!r}; there is: {', '.join(names())}")
     if stray := [key for key in ("data", "protocol", "scenario") if key in settings]:
         raise SettingError(
             f"{stray[0]} is not for --set here: every site has its file in --sites, and --protocol says what"

@@ -9,7 +9,7 @@ from typing import Any
 
 from numerics.gp.measurements import Queries
 from numerics.residual.columns import Outcomes
-from protocols import PROTOCOLS
+from protocols.registry import names
 
 Config = Mapping[str, bool | int | float | str]
 """Run configuration, checked by `server.config`."""
@@ -169,7 +169,7 @@ def register(scenario: Scenario) -> Scenario:
 
 def scenarios() -> dict[str, Scenario]:
     """All scenarios by name, in the order of their names."""
-    for protocol in PROTOCOLS:
+    for protocol in names():
         importlib.import_module(f"scenarios.{protocol}")  # registers its scenarios
     return dict(sorted(_SCENARIOS.items()))
 

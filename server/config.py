@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from protocols import PROTOCOLS
+from protocols.registry import names
 
 Config = dict[str, bool | int | float | str]
 
@@ -79,9 +79,7 @@ KEYS: dict[str, Key] = {
     "secure-aggregation": Key(
         bool, "bc3e with bc3e.distribution=row, and gp: sites mask what is only summed, and the sum alone is seen"
     ),
-    "protocol": Key(
-        str, "protocol to run on the parties' own data; empty: run the scenario", **_one_of("", *PROTOCOLS)
-    ),
+    "protocol": Key(str, "protocol to run on the parties' own data; empty: run the scenario", **_one_of("", *names())),
     "data": Key(str, "simulation: folder with a file a site; deployment: each node's own `data`"),
     "target": Key(str, "label column"),
     "features": Key(str, "columns used, names or globs"),

@@ -11,7 +11,6 @@ rounds of the run. It answers that again, for itself, and so comes to remember w
 from __future__ import annotations
 
 import hashlib
-import importlib
 import json
 import re
 from collections.abc import Callable, Iterable, Sequence
@@ -20,7 +19,7 @@ from typing import Any, TypeGuard, cast
 
 from flwr.app import ArrayRecord, ConfigRecord, RecordDict
 
-from protocols import PROTOCOLS, SHARED
+from protocols import registry
 from protocols.wire.faults import slug_of
 from protocols.wire.payload import FieldSpec, Payload, PayloadError, decode, encode, shorten, specs
 
@@ -144,8 +143,8 @@ def read_answer(content: RecordDict, expected: Sequence[Parcel]) -> Answer:
 def find(title: str) -> type[Payload]:
     """The payload class called ``protocol.Name``; only modules of this package that hold a protocol are looked into."""
     protocol, _, name = title.partition(".")
-    if protocol in (*PROTOCOLS, *SHARED) and name.isidentifier():
-        found = getattr(importlib.import_module(f"protocols.{protocol}.payloads"), name, None)
+    if (registry.exists(protocol) or protocol in registry.SHARED) and name.isidentifier():
+        found = getattr(registry.room(protocol, "payloads"), name, None)
         if isinstance(found, type) and issubclass(found, Payload) and found.title() == title:
             return found
     raise PayloadError(shorten(title), "payload", "is not a payload of any protocol")
@@ -153,7 +152,7 @@ def find(title: str) -> type[Payload]:
 
 def asks_of(protocol: str) -> list[type[Payload]]:
     """The kinds of asks of a protocol, by title."""
-    names = vars(importlib.import_module(f"protocols.{protocol}.payloads"))
+    names = vars(registry.room(protocol, "payloads"))
     found = {each for each in names.values() if isinstance(each, type) and issubclass(each, Payload) and each.answer}
     return sorted((each for each in found if each.title().startswith(f"{protocol}.")), key=lambda each: each.title())
 

@@ -64,9 +64,8 @@ class Payload:
 
     @classmethod
     def title(cls) -> str:
-        """``protocol.Name``, as it is called on the wire and in the ledger; a protocol may be a module or a package."""
-        parts = cls.__module__.split(".")
-        return f"{parts[min(1, len(parts) - 1)]}.{cls.__name__}"
+        """``protocol.Name``, as the wire and the ledger call it; the protocol is the package that holds the module."""
+        return f"{cls.__module__.split('.')[-2:][0]}.{cls.__name__}"
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from jaxtyping import Shaped
 
-from protocols import PROTOCOLS
+from protocols.registry import names
 
 if TYPE_CHECKING:
     from server.results import Report
@@ -20,7 +20,7 @@ __all__ = ["alt_text", "caption", "figures"]
 
 _OF: dict[str, ModuleType] = {
     protocol: importlib.import_module(f"{__name__}.{protocol}")
-    for protocol in PROTOCOLS
+    for protocol in names()
     if find_spec(f"{__name__}.{protocol}")
 }
 

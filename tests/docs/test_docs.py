@@ -15,7 +15,8 @@ from clients.policy import Policy
 from clients.site import _OF_THE_SITE
 from consilience.cli import _NODE_KEYS, _OF_ALL_PROTOCOLS
 from consilience.settings import PACKAGES, declared
-from protocols import PROTOCOLS, SHARED
+from protocols.registry import SHARED
+from protocols.registry import names as protocol_names
 from protocols.wire.message import find
 from scenarios.registry import scenarios
 from tests.support.pages import ROOT, anchors, blocks, pages, prose, quoted, read, tables, unquoted
@@ -28,7 +29,7 @@ _OF_FLOWER = {
     *("num-supernodes", "client-resources-num-cpus", "client-resources-num-gpus"),
 }
 """Keys of nodes and of simulated federations."""
-_FAMILIES = "|".join(PROTOCOLS)
+_FAMILIES = "|".join(protocol_names())
 _ROOMS = "|".join((*PACKAGES, "benchmarks", "docs", "tests"))
 _LINK = re.compile(r"(?P<image>!?)\[(?P<text>[^\]]*)\]\((?P<target>[^)\s]+)(?: \"[^\"]*\")?\)")
 _TAG = re.compile(r"<(?P<tag>img|source|a)\s(?P<attributes>[^>]*)>", re.S)
@@ -166,7 +167,7 @@ def test_scenarios_payloads_and_files_that_a_page_names_are_there(page: str) -> 
     for name in quoted(page):
         if re.fullmatch(rf"(?:{_FAMILIES})-[a-z0-9-]+", name) and not name.endswith("-own-data"):
             missing += [] if name in scenarios() else [f"scenario {name}"]
-        elif re.fullmatch(rf"(?:{'|'.join((*PROTOCOLS, *SHARED))})\.[A-Z]\w+", name):
+        elif re.fullmatch(rf"(?:{'|'.join((*protocol_names(), *SHARED))})\.[A-Z]\w+", name):
             try:
                 find(name)
             except ValueError:

@@ -21,7 +21,7 @@ from clients.data import party_files
 from clients.site import _OF_THE_SITE
 from consilience import cli
 from consilience.settings import declared, parse
-from protocols import PROTOCOLS
+from protocols.registry import names as protocol_names
 from scenarios.registry import scenarios
 from tests.docs.test_docs import NEW
 from tests.docs.test_docs_commands import Command, commands, in_sentences, parsed
@@ -53,7 +53,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     with pytest.MonkeyPatch.context() as patch:
         in_no_time(patch)
         patch.chdir(folder)
-        for protocol in PROTOCOLS:
+        for protocol in protocol_names():
             make_example(protocol)
         for name, protocol in (("of-a-lab", "sec"), ("of-a-clinic", "bc3e")):
             os.symlink(min(Path("own", protocol).iterdir()), name)

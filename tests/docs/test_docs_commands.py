@@ -22,7 +22,7 @@ from flwr.common.config import parse_config_args
 from consilience import cli
 from consilience.prediction import PREDICT
 from consilience.settings import declared, parse
-from protocols import PROTOCOLS
+from protocols.registry import names as protocol_names
 from scenarios.registry import ScenarioError, chosen_cells, scenarios
 from server.config import checked
 from tests.docs.test_docs import NEW, known_keys
@@ -137,7 +137,7 @@ def test_commands_of_consilience_are_understood() -> None:
     for command in ours("consilience"):
         name, given = parsed(cli.app, command)
         protocol = given.get("protocol") or "P"
-        assert protocol.isupper() or protocol in PROTOCOLS, str(command)  # in capitals: the reader's own choice
+        assert protocol.isupper() or protocol in protocol_names(), str(command)  # in capitals: the reader's own choice
         assignments = [each.split(":", 1)[-1] if name == "up" else each for each in given.get("assignments") or ()]
         own = {key: value for keys in (cli._OF_ALL_PROTOCOLS, *cli._NODE_KEYS.values()) for key, value in keys.items()}
         settings = parse(assignments, {**own, **declared()} if name in ("check", "up") else declared())

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from protocols import PROTOCOLS
+from protocols.registry import names as protocol_names
 from server.report.compare import compare_html, open_runs
 from server.report.glossary import meaning
 from server.report.headline import answer
@@ -78,7 +78,7 @@ def browser() -> Iterator[Browser]:
         yield started
 
 
-@pytest.mark.parametrize("name", [*PROTOCOLS, "compared"])
+@pytest.mark.parametrize("name", [*protocol_names(), "compared"])
 def test_a_page_can_be_read_by_everybody(browser: Browser, pages: dict[str, Path], name: str) -> None:
     with opened(browser, pages[name]) as seen:
         assert not seen.console
@@ -113,7 +113,7 @@ def test_what_sticks_out_or_cannot_be_read_would_be_found(browser: Browser, tmp_
         assert any("<table" in each for each in seen.print_cuts())
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("protocol", protocol_names())
 def test_a_run_says_what_was_asked_and_every_metric_has_words(results: dict[str, Path], protocol: str) -> None:
     report, _ = load(results[protocol])
     assert {"question", "data", "holds", "left"} <= set(report.asked)

@@ -16,7 +16,7 @@ from flwr.supercore.task_identity import TaskIdentity
 
 from clients.app import app as client_app
 from consilience.settings import declared
-from protocols import PROTOCOLS
+from protocols.registry import names as protocol_names
 from scenarios.registry import scenarios
 from server import app as server_app
 from server.report.glossary import meaning
@@ -148,5 +148,5 @@ def undescribed(report: Report) -> list[str]:
     """Metrics that the page would have no words for, of own data and of scenarios that no test made."""
     scenario = scenarios().get(report.scenario)
     made_here = scenario is not None and scenario.baselines.__module__.startswith("tests.")
-    ours = report.protocol in PROTOCOLS and not made_here
+    ours = report.protocol in protocol_names() and not made_here
     return [name for name in report.metrics if ours and not name.endswith("_se") and meaning(name) is None]

@@ -23,11 +23,11 @@ from clients.ledger import NAME
 from clients.policy import FEWEST_ROWS, UNLIMITED, Policy, PolicyError, check_lines
 from clients.site import Site
 from consilience.cli import app
-from protocols import PROTOCOLS
 from protocols.bc3e import payloads as bc3e
 from protocols.bc3e.payloads import Holdings, Survey
 from protocols.coreset import payloads as coreset
 from protocols.gp import payloads as gp
+from protocols.registry import names as protocol_names
 from protocols.residual import payloads as residual
 from protocols.sec import payloads as sec
 from protocols.wire.faults import Fault, SiteFault
@@ -275,7 +275,8 @@ def test_the_center_reports_who_refused_and_why(tmp_path: Path, protocol: str) -
     """In whole runs: a site that takes no part in the protocol is named with its code; the run goes on or says so."""
     world = WORLDS[protocol](tmp_path)
     nodes = at_home(world.nodes, tmp_path / "homes")
-    nodes[world.victim]["policy"] = str(write(tmp_path, f"protocols = {[p for p in PROTOCOLS if p != protocol]}"))
+    others = [name for name in protocol_names() if name != protocol]
+    nodes[world.victim]["policy"] = str(write(tmp_path, f"protocols = {others}"))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("server.app.figures", lambda report, arrays: {})
         told = outcome_of(world.settings, nodes)

@@ -187,7 +187,7 @@ class Foreign:
 
 def test_only_types_of_the_three_packages_are_restored(tmp_path: Path) -> None:
     with pytest.raises(
-        ModelFileError, match=r"holds tests\.test_residual_agents\.Foreign, which is not of scikit-learn"
+        ModelFileError, match=r"holds tests\.unit\.clients\.test_residual_agents\.Foreign, which is not of scikit-learn"
     ):
         restore(skops.io.dumps({"models": [Foreign()]}))
     for data in (b"", b"no file", dump(LinearRegression())[:-30]):

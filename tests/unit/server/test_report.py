@@ -9,7 +9,8 @@ import pytest
 from typer.testing import CliRunner
 
 from consilience.cli import app
-from protocols import PROTOCOLS, SHARED
+from protocols.registry import SHARED
+from protocols.registry import names as protocol_names
 from protocols.wire.payload import Payload
 from server.figures import alt_text, figures
 from server.report.commands import broken_over_lines, consilience_command, flwr_command
@@ -309,7 +310,7 @@ def test_percent(share, error, text):
 
 
 def payloads():
-    for name in (*PROTOCOLS, *SHARED):
+    for name in (*protocol_names(), *SHARED):
         importlib.import_module(f"protocols.{name}.payloads")
     asks = [each for each in every_subclass(Payload) if each.__dict__.get("answer") is not None]
     return {each.title() for each in asks} | {each.answer.title() for each in asks}
@@ -332,7 +333,7 @@ def test_metrics_with_a_name_in_them_are_explained_too():
     assert meaning("mse_test_x") is meaning("unheard-of") is None
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("protocol", protocol_names())
 def test_every_protocol_says_what_was_asked_and_what_left(protocol):
     config = {"bc3e.distribution": "row", "coreset.min-weight": 5, "data": "/d", "target": "y", "sensitive": "sex"}
     told = asked(protocol, config, [], 3, "", (), {})
