@@ -19,8 +19,8 @@ import typer
 from flwr.cli.app import app as flwr_app
 from flwr.common.config import parse_config_args
 
+from common.results import PREDICT
 from consilience import cli
-from consilience.prediction import PREDICT
 from consilience.settings import declared, parse
 from protocols.registry import names as protocol_names
 from scenarios.registry import ScenarioError, chosen_cells, scenarios

@@ -10,7 +10,7 @@ import pytest
 from benchmarks import gp, gp_peers, gp_ways
 from benchmarks.driver import Round
 from benchmarks.gp_protocol import learn, sites_of, spent
-from numerics.gp.kernels import kernel_of
+from numerics.gp.kernel_registry import kernel_of
 from numerics.gp.metrics import smse
 from numerics.gp.rules import aggregate
 

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from clients.shards import party_name
+from clients.data.files import numbered_site
 from numerics.shared.rows import Rows
 from scenarios import registry, sources
 from scenarios.registry import Config, Scenario, ScenarioError
@@ -195,7 +195,7 @@ def test_the_globs_of_the_newcomers_name_the_sites_that_hold_rows_out(name: str,
     scenario = registry.find(name)
     config = cell_configs(scenario, {})[0]
     globs = str(config["sec.newcomers"]).split()
-    names = [party_name({}, place, scenario.sites) for place in range(scenario.sites)]
+    names = [numbered_site(place, scenario.sites) for place in range(scenario.sites)]
     newcomers = [place for place, site in enumerate(names) if any(fnmatch(site, glob) for glob in globs)]
     assert newcomers == list(range(first, scenario.sites))
     for place, rows in enumerate(scenario.shards(config, 0, scenario.sites)):
