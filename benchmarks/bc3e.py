@@ -26,10 +26,11 @@ from scipy.special import psi
 from benchmarks.processes import memory
 from clients.dispatch import handler_of
 from clients.site import Site, site_name
-from consilience.settings import Value, declared
+from common.settings import Value
 from numerics.bc3e.e_step import EStepSettings, add_alpha, cold_start, e_step, likelihood_table
 from numerics.bc3e.ensemble import Ensemble
 from numerics.bc3e.grid import MAX_BITS
+from protocols.settings import declared
 from protocols.wire.message import Ask
 from scenarios.bc3e import CLUSTERINGS
 from scenarios.registry import ScenarioError, find

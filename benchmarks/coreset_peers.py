@@ -14,13 +14,13 @@ import numpy as np
 from jaxtyping import Float64, Int64
 
 from benchmarks.processes import load, told
-from consilience.settings import declared
 from numerics.coreset import Coreset, summarise
 from numerics.coreset.fairness.assignment import fair_assignment
 from numerics.coreset.fairness.bounds import Bounds
 from numerics.coreset.fairness.clustering import fair_clustering
 from numerics.coreset.points import Points
 from numerics.shared.distances import squared_distances
+from protocols.settings import declared
 from scenarios.coreset.real_data import WORLDS, chosen
 from scenarios.registry import ScenarioError
 

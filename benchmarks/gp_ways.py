@@ -18,10 +18,10 @@ import numpy as np
 
 from benchmarks.gp_peers import PEERS, Numbers, Peer
 from benchmarks.processes import memory
-from consilience.settings import declared
 from numerics.gp.metrics import coverage, msll, smse
 from numerics.gp.moments import moments_of, pooled
 from numerics.shared.threads import single_threaded
+from protocols.settings import declared
 from scenarios.registry import find
 from strategies.gp import Outcome
 

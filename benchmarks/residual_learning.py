@@ -17,12 +17,12 @@ from clients.data import read_table
 from clients.dispatch import handler_of
 from clients.residual.learner import Learner
 from clients.site import Site
-from consilience.settings import declared
 from numerics.residual.columns import Columns
 from numerics.residual.rules import Rules
 from protocols.residual import sequential
 from protocols.residual.payloads import Fit, Fitted, Order, Show, Tried, Try
 from protocols.residual.plan import Plan
+from protocols.settings import declared
 from protocols.wire.payload import Payload
 from scenarios.registry import ScenarioError, find
 from scenarios.sources.files import find_file

@@ -17,8 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.bc3e import machine
+from common.settings import to_toml
+from consilience.app_folder import stage_app
 from consilience.flower_run import CONNECTION, environment, own_superlink
-from consilience.settings import stage_app, to_toml
 
 Timed = dict[str, list[tuple[float, float]]]
 """By fusion center: seconds of each round, and of the center's own hooks in it."""

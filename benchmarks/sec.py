@@ -23,11 +23,11 @@ from sklearn.metrics import adjusted_rand_score, mean_squared_error
 from benchmarks.bc3e import machine
 from clients.regressors import parse_candidates
 from clients.sec.selection import forget_fits, select
-from consilience.settings import declared
 from numerics.sec import choose_landmarks, cluster, complete, dissimilarity, same_partition, similarity
 from numerics.sec.mixture import mean_squared_errors
 from numerics.sec.predictors import Predictors
 from numerics.shared.threads import single_threaded
+from protocols.settings import declared
 from scenarios.sources import find_grid, read_grid
 
 MIXES = ("rf lr", "rf", "lr")

@@ -14,10 +14,11 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from common.settings import SettingError, parse, to_toml
 from consilience import __version__, progress
 from consilience import flower_run as launch
 from consilience.run_request import Plan, federated_plan, make_plan
-from consilience.settings import SettingError, Value, declared, parse, to_toml
+from protocols.settings import declared, run_keys, site_keys
 
 if TYPE_CHECKING:
     from consilience.local_federation import Federation, Party
@@ -26,21 +27,6 @@ _USAGE = 2
 _DAY = 86_400.0
 _PIPE_WIDTH = 200  # columns of a table that no terminal limits
 _KEPT_LINES = 40  # of a failed quiet run's log
-
-_NODE_KEYS: Mapping[str, Mapping[str, Value]] = {
-    "bc3e": {"allow-single-model": False},
-    "coreset": {"min-weight": 0, "allow-prices": False},
-    "gp": {
-        "allow-gate-training": False,
-        "allow-inputs": False,
-        "allow-rows": False,
-        "max-queries": 0,
-    },
-    "sec": {"candidates": "", "min-leaf": 0, "allow-row-models": False},
-    "residual": {"agent": "", "min-leaf": 0, "sealed-only": False},
-}
-"""What a site says in its node configuration only, beside the keys of a run, with values of each key's type."""
-_OF_ALL_PROTOCOLS: Mapping[str, Value] = {"cache": True, "min-rows": 0}
 
 app = typer.Typer(
     help="Parties that may not share rows learn together: five fusion protocols on Flower.",
@@ -199,9 +185,7 @@ def up(
     from protocols.registry import names
 
     try:
-        own_keys = (_OF_ALL_PROTOCOLS, *_NODE_KEYS.values())
-        node_keys = {key: value for keys in own_keys for key, value in keys.items()}
-        parties, settings = make_parties(sites, assignments or (), node_keys, run=protocol is not None)
+        parties, settings = make_parties(sites, assignments or (), run=protocol is not None)
         plan = federated_plan(settings, protocol, timeout) if protocol is not None else None
     except SettingError as error:
         _fail(str(error), _USAGE)
@@ -275,17 +259,18 @@ def check(
 ) -> None:
     """Check a party's data, and say what of it would be used and what would leave the site. Nothing is sent."""
     from clients.data import DataError, load
+    from common.settings import ConfigError
     from protocols.registry import names
-    from server.config import ConfigError, checked
+    from protocols.settings import checked
 
     if protocol not in names():
         _fail(f"no check for protocol {protocol!r}; there is: {', '.join(names())}", _USAGE)
     try:
-        keys, of_the_node = declared(), {**_OF_ALL_PROTOCOLS, **_NODE_KEYS.get(protocol, {})}
-        given = parse(assignments or (), {**keys, **of_the_node})
+        of_the_run, of_the_node = run_keys(), site_keys(protocol)
+        given = parse(assignments or (), {**of_the_run, **of_the_node})
         own = {key: value for key, value in given.items() if key in of_the_node}
-        of_the_run = {key: value for key, value in given.items() if key not in of_the_node}
-        config = checked(keys | of_the_run | {"data": file}) | own
+        changed = {key: value for key, value in given.items() if key not in of_the_node}
+        config = checked(declared() | changed | {"data": file}) | own
     except (ConfigError, SettingError) as error:
         _fail(str(error), _USAGE)
     try:
@@ -355,7 +340,7 @@ def predict(
 
     if output.expanduser().resolve() == Path(file).expanduser().resolve():
         _fail(f"{output} is the file of the rows: name another --output", _USAGE)
-    keys = declared()
+    keys = run_keys()
     try:
         given = parse(assignments or (), {key: keys[key] for key in GIVEN})
     except SettingError as error:

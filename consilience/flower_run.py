@@ -27,8 +27,9 @@ from types import FrameType
 
 import psutil
 
+from common.settings import to_toml
+from consilience.app_folder import stage_app
 from consilience.run_request import Plan
-from consilience.settings import stage_app, to_toml
 
 PORT_VARIABLE = "FLWR_LOCAL_SUPERLINK_HTTP_API_PORT"
 """Environment variable by which flwr finds its local SuperLink, and its default port."""

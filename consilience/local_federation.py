@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import shlex
 import signal
 import subprocess
@@ -21,17 +20,17 @@ from functools import partial
 from pathlib import Path
 
 from common.files import lock
+from common.settings import SettingError, Value, absolute, parse, to_toml
 from consilience import certificates
 from consilience import flower_run as launch
-from consilience.settings import SettingError, Value, declared, parse, stage_app, to_toml
-
-ROLES = ("target", "features", "id", "sensitive", "classes", "clusters", "truth", "align-key-file")
-"""Keys of a run by which a real site's own configuration says which of its columns and files are what."""
+from consilience.app_folder import stage_app
+from protocols.settings import run_keys, site_keys
 
 CENTER = "center"
 """Folder of the fusion center, beside those of the sites."""
 
-_PATHS = ("align-key-file", "policy")
+_OF_A_PARTY = ("data", "site", "site-output-dir")
+"""Keys of a node configuration that each site has its own value of."""
 _START_SECONDS = 120.0
 _LOOK_SECONDS = 0.5
 
@@ -98,9 +97,7 @@ class Federation:
         return f"export FLWR_HOME={home} FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION=1 no_proxy=127.0.0.1\n{run}"
 
 
-def make_parties(
-    folder: Path, assignments: Iterable[str], node_keys: Mapping[str, Value], *, run: bool
-) -> tuple[list[Party], dict[str, Value]]:
+def make_parties(folder: Path, assignments: Iterable[str], *, run: bool) -> tuple[list[Party], dict[str, Value]]:
     """The parties whose files are in `folder`, and what the assignments say of a run.
 
     Parameters
@@ -109,15 +106,13 @@ def make_parties(
         With a file for every site.
     assignments : iterable of str
         ``KEY=VALUE`` for all sites or for the run, ``SITE:KEY=VALUE`` for one site.
-    node_keys : Mapping
-        What a site says in its node configuration only, with values of each key's type.
     run : bool
         Whether there is a run for which keys may be set.
 
     Returns
     -------
     list of Party, dict of Value
-        The dictionary holds keys of the run configuration; one of `ROLES` is a site's and the run's.
+        The dictionary holds keys of the run configuration; which column is what is a site's and the run's.
 
     Raises
     ------
@@ -133,19 +128,23 @@ def make_parties(
     if CENTER in files:
         raise SettingError(f"{files[CENTER]}: {CENTER!r} is the fusion center's folder; rename the file")
     of_all, of_one = _by_site(assignments, files)
-    run_keys = declared()
-    own_keys = {"policy": "", **node_keys}
-    of_a_site = {**{key: run_keys[key] for key in ROLES}, **own_keys}
-    given = _absolute(parse(of_all, {**run_keys, **own_keys}))
+    of_a_run = run_keys()
+    of_a_site = {
+        key: each
+        for key, each in {**{key: each for key, each in of_a_run.items() if each.own}, **site_keys()}.items()
+        if key not in _OF_A_PARTY
+    }
+    keys = {**of_a_run, **of_a_site}
+    given = absolute(parse(of_all, keys), keys)
     if not run and (stray := [key for key in given if key not in of_a_site]):
         raise SettingError(
             f"{stray[0]} is a run's, not a site's: give --protocol too, or set it where you type flwr run"
         )
     common = {key: value for key, value in given.items() if key in of_a_site}
     parties = [
-        Party(name, path, {**common, **_absolute(parse(of_one[name], of_a_site))}) for name, path in files.items()
+        Party(name, path, {**common, **absolute(parse(of_one[name], of_a_site), keys)}) for name, path in files.items()
     ]
-    return parties, {key: value for key, value in given.items() if key in run_keys}
+    return parties, {key: value for key, value in given.items() if key in of_a_run}
 
 
 def _by_site(assignments: Iterable[str], sites: Iterable[str]) -> tuple[list[str], dict[str, list[str]]]:
@@ -164,14 +163,6 @@ def _by_site(assignments: Iterable[str], sites: Iterable[str]) -> tuple[list[str
                 f"--set {assignment!r}: there is no site {site.strip()!r}; there are: {', '.join(of_one)}"
             )
     return of_all, of_one
-
-
-def _absolute(settings: Mapping[str, Value]) -> dict[str, Value]:
-    """With absolute paths: the SuperNodes run in directories of their own."""
-    return {
-        key: os.path.abspath(os.path.expanduser(str(value))) if key in _PATHS and value else value
-        for key, value in settings.items()
-    }
 
 
 @contextlib.contextmanager

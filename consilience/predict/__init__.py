@@ -15,8 +15,8 @@ from jaxtyping import Shaped
 
 from clients.data import DataError, Table, read_table, setting, split_patterns
 from common.results import PREDICT
-from consilience.prediction import AT_THE_CENTER
-from consilience.settings import to_toml
+from common.settings import to_toml
+from protocols.prediction import Prediction, prediction_of
 
 GIVEN = ("id", "sensitive", "target")
 """Keys that may be said anew: between real sites each had its own, which the fusion center does not know."""
@@ -99,8 +99,9 @@ def use(folder: Path, file: str, given: Mapping[str, Any], wish: Wish) -> Used:
     from server.results import load
 
     report, arrays = load(folder)
-    if report.protocol not in AT_THE_CENTER:
-        raise UseError(_for_the_sites(folder, report.protocol, report.config))
+    prediction = prediction_of(report.protocol)
+    if prediction is None or not prediction.at_center:
+        raise UseError(_for_the_sites(folder, report.protocol, report.config, prediction))
     if report.protocol == "sec" and wish.rule:
         raise UseError(f"--rule is for results of coreset; {folder} are of sec")
     if report.protocol == "coreset" and (wish.cluster is not None or wish.learner):
@@ -148,28 +149,22 @@ def _entities(table: Table, config: Mapping[str, Any], given: Mapping[str, Any])
     return table.column(name)
 
 
-def _for_the_sites(folder: Path, protocol: str, config: Mapping[str, Any]) -> str:
+def _for_the_sites(folder: Path, protocol: str, config: Mapping[str, Any], prediction: Prediction | None) -> str:
     """What to type where the sites must answer."""
     if config.get("from"):
         return f"{folder} are predictions themselves; name the run that has learnt: {config['from']}"
-    if protocol not in _AT_THE_SITES:
+    if prediction is None:
         return f"{folder}: results of {protocol} are nothing to predict by"
     path = folder.expanduser().absolute()
-    new = "POINTS.csv" if protocol == "gp" else "FOLDER"
-    settings = {"scenario": PREDICT, "from": str(path), **({"data": new} if protocol == "gp" else {})}
+    new = "FOLDER" if prediction.new_rows else "POINTS.csv"
+    settings = {"scenario": PREDICT, "from": str(path), **({} if prediction.new_rows else {"data": new})}
     real = f"flwr run . FEDERATION --stream --run-config {shlex.quote(to_toml(settings))}"
+    files = ", each of whose nodes has the file of its new rows" if prediction.new_rows else ""
     return "\n".join(
         [
-            f"{protocol} predicts by its sites, {_AT_THE_SITES[protocol]}: they must answer. Type in a simulation",
+            f"{protocol} predicts by its sites, {prediction.where}: they must answer. Type in a simulation",
             f"  {shlex.join(['consilience', 'run', PREDICT, '--set', f'from={path}', '--data', new])}",
-            f"or between real sites{'' if protocol == 'gp' else ', each of whose nodes has the file of its new rows'}",
+            f"or between real sites{files}",
             f"  {real}",
         ]
     )
-
-
-_AT_THE_SITES = {
-    "bc3e": "where the new instances are",
-    "gp": "where the measurements are",
-    "residual": "where models and new rows are",
-}

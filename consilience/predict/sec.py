@@ -12,8 +12,8 @@ from jaxtyping import Float64, Shaped
 from clients.data import Table, numeric, setting
 from consilience.predict import Used, UseError, Wish
 from protocols.models import ModelError
+from protocols.sec.settings import Settings
 from strategies.column_names import listed
-from strategies.sec import Settings
 from strategies.sec.learners import learners_of
 from strategies.sec.mixtures import by_cluster
 
@@ -40,7 +40,8 @@ def predicted(
     wish : Wish
         Which clusters.
     """
-    if (config.get("sec.standardize") or Settings.standardize) == "learner":
+    settings = Settings.of(config)
+    if settings.standardize == "learner":
         raise UseError(
             f"{folder}: every learner has standardised its rows by means and scales of its own, which nobody else has"
             " (sec.standardize=learner); learn again with sec.standardize=model, where scales are inside the models"
@@ -48,9 +49,8 @@ def predicted(
     learners, labels = learners_of(arrays), arrays["labels"]
     clusters = _wished(folder, learners.names, labels, wish)
     x = np.column_stack([numeric(table, str(name), allow_missing=False) for name in arrays["features"]])
-    pooled = (config.get("sec.combine") or Settings.combine) == "pooled-linear"
     try:
-        told = by_cluster(learners, labels, x, pooled=pooled)
+        told = by_cluster(learners, labels, x, pooled=settings.pooled)
     except (ModelError, ValueError) as error:  # of a model that takes other rows than the run's
         raise UseError(f"{folder}: a model cannot be used here: {error}") from error
     single = wish.cluster is not None or bool(wish.learner)

@@ -12,9 +12,10 @@ import pytest
 from flwr.app import Message, RecordDict
 
 from common.files import write_arrays
-from consilience.prediction import PredictionError, resolved
+from common.settings import SettingError
 from consilience.run_request import make_plan
-from consilience.settings import SettingError, declared
+from protocols.prediction import PredictionError, resolved
+from protocols.settings import declared
 from protocols.wire.message import Ask, write_ask
 from server.results import load
 from tests.process.test_residual import PARTIES, customers, write_shards

@@ -12,10 +12,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from common.settings import Value, to_toml
 from consilience import flower_run as launch
 from consilience.local_federation import Party, federation
 from consilience.run_request import Plan
-from consilience.settings import Value, to_toml
 
 APP = Path(__file__).resolve().parents[2]
 """The checkout: the app that `flwr run .` runs."""

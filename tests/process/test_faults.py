@@ -14,9 +14,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from common.settings import Value
 from consilience import flower_run as launch
 from consilience.local_federation import CENTER, Federation, Party, federation
-from consilience.settings import Value
 from server.results import Report, load
 from tests.process.processes import APP, BackgroundRun, descendants, start_deployed_run
 from tests.process.test_bc3e import assert_equal, results_of

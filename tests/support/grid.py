@@ -15,8 +15,8 @@ from flwr.supercore.inflatable.inflatable_utils import inflate_object_from_conte
 from flwr.supercore.task_identity import TaskIdentity
 
 from clients.app import app as client_app
-from consilience.settings import declared
 from protocols.registry import names as protocol_names
+from protocols.settings import declared
 from scenarios.registry import scenarios
 from server import app as server_app
 from server.report.glossary import meaning

@@ -12,10 +12,12 @@ from flwr.common.config import parse_config_args
 from typer.testing import CliRunner
 
 import consilience
+from common.settings import SettingError, parse, to_toml
 from consilience import cli
 from consilience import flower_run as launch
+from consilience.app_folder import PACKAGES, stage_app
 from consilience.run_request import Plan, make_plan
-from consilience.settings import PACKAGES, SettingError, declared, parse, stage_app, to_toml
+from protocols.settings import declared
 from scenarios.registry import scenarios
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -16,15 +16,13 @@ import pytest
 from flwr.common.config import parse_config_args
 from typer.testing import CliRunner
 
-from clients.site import _OF_THE_SITE
+from common.settings import SettingError, to_toml
 from consilience import cli
 from consilience import flower_run as launch
-from consilience.local_federation import ROLES, Party, federation, make_parties
+from consilience.local_federation import Party, federation, make_parties
 from consilience.run_request import federated_plan
-from consilience.settings import SettingError, Value, to_toml
 
 RUNNER = CliRunner()
-KEYS: dict[str, Value] = {"min-weight": 0, "allow-prices": False, "agent": ""}
 
 
 @pytest.fixture
@@ -38,7 +36,7 @@ def files(tmp_path: Path) -> Path:
 
 def test_what_is_said_of_all_and_of_one(files: Path) -> None:
     said = ["id=case", "bank:target=owed", "shop: min-weight=20", "allow-prices=true", "coreset.k=3"]
-    parties, settings = make_parties(files, said, KEYS, run=True)
+    parties, settings = make_parties(files, said, run=True)
     assert parties == [
         Party("bank", files / "bank.csv", {"id": "case", "allow-prices": True, "target": "owed"}),
         Party("shop", files / "shop.npz", {"id": "case", "allow-prices": True, "min-weight": 20}),
@@ -47,22 +45,18 @@ def test_what_is_said_of_all_and_of_one(files: Path) -> None:
 
 
 def test_a_site_may_say_otherwise_than_all(files: Path) -> None:
-    parties, _ = make_parties(files, ["agent=lr", "shop:agent=rf"], KEYS, run=False)
+    parties, _ = make_parties(files, ["agent=lr", "shop:agent=rf"], run=False)
     assert [party.settings for party in parties] == [{"agent": "lr"}, {"agent": "rf"}]
 
 
 def test_paths_are_those_of_whoever_typed_them(files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The SuperNodes run elsewhere."""
     monkeypatch.chdir(files)
-    parties, _ = make_parties(Path(), ["align-key-file=secret", "bank:policy=policy.toml"], KEYS, run=False)
+    parties, _ = make_parties(Path(), ["align-key-file=secret", "bank:policy=policy.toml"], run=False)
     assert parties[0].data == files / "bank.csv"
     assert parties[0].settings == {"align-key-file": str(files / "secret"), "policy": str(files / "policy.toml")}
     plan = federated_plan({"gp.queries": "points.csv"}, "gp", 1.0)
     assert plan.settings == {"protocol": "gp", "gp.queries": str(files / "points.csv")}
-
-
-def test_what_a_site_says_of_its_columns_is_what_a_run_cannot() -> None:
-    assert set(ROLES) <= set(_OF_THE_SITE)
 
 
 @pytest.mark.parametrize(
@@ -78,7 +72,7 @@ def test_what_a_site_says_of_its_columns_is_what_a_run_cannot() -> None:
 )
 def test_what_cannot_be_used_is_refused_in_one_line(files: Path, assignment: str, words: str) -> None:
     with pytest.raises(SettingError) as refused:
-        make_parties(files, [assignment], KEYS, run=False)
+        make_parties(files, [assignment], run=False)
     assert words in str(refused.value)
     assert "\n" not in str(refused.value)
 
@@ -101,10 +95,10 @@ def test_the_command_refuses_before_anything_starts(files: Path, arguments: list
 
 def test_folders_without_a_partys_file_or_with_the_centers_name_are_refused(tmp_path: Path) -> None:
     with pytest.raises(SettingError, match="holds no file of a site"):
-        make_parties(tmp_path, [], KEYS, run=False)
+        make_parties(tmp_path, [], run=False)
     (tmp_path / "center.csv").touch()
     with pytest.raises(SettingError, match="rename the file"):
-        make_parties(tmp_path, [], KEYS, run=False)
+        make_parties(tmp_path, [], run=False)
 
 
 # -- processes that only pretend --------------------------------------------------------------------------------------

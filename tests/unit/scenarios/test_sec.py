@@ -15,12 +15,12 @@ import pandas as pd
 import pytest
 
 from clients.data.files import numbered_site
+from common.settings import ConfigError
 from numerics.shared.rows import Rows
 from scenarios import registry, sources
 from scenarios.registry import Config, Scenario, ScenarioError
 from scenarios.sec import real_data as measured
 from scenarios.sec import synthetic as drawn
-from server.config import ConfigError
 from tests.support import grid
 
 ROOT = Path(__file__).resolve().parents[3]
