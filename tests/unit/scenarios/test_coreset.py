@@ -21,6 +21,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from numerics.coreset.points import BLOCK_ROWS, Points
+from protocols.settings import run_keys
 from scenarios import registry, sources
 from scenarios.coreset import synthetic as drawn
 from scenarios.coreset.common import Pooled, derived

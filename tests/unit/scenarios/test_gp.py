@@ -18,6 +18,7 @@ import pytest
 from scipy.io import savemat
 
 from numerics.gp.measurements import Measurements
+from protocols.settings import run_keys
 from scenarios import registry, sources
 from scenarios.gp import baselines, cells
 from scenarios.gp import synthetic as drawn

@@ -14,6 +14,7 @@ import pytest
 
 from numerics.residual.boosting import l2_boosting
 from numerics.residual.columns import Columns, Outcomes
+from protocols.settings import run_keys
 from scenarios import registry, sources
 from scenarios.registry import Config, Scenario, ScenarioError
 from scenarios.residual import gaussian
