@@ -150,7 +150,7 @@ def sklearn_process(x: Rows, y: Numbers, seed: int) -> Predictor:
 def full(x: Rows, y: Numbers, seed: int) -> Predictor:
     """Ours, by L-BFGS: one expert of all rows; its hyperparameters from some of them where there are many."""
     from numerics.gp.expert import Expert
-    from numerics.gp.kernels import kernel_of
+    from numerics.gp.kernel_registry import kernel_of
     from numerics.gp.likelihood import fit_one
     from scenarios.gp.baselines import ROWS_DRAWN, ROWS_FIT
 
