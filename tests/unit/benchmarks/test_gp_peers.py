@@ -7,7 +7,7 @@ import pytest
 
 from benchmarks.side import gp, gp_peers
 from benchmarks.side.protocol import played
-from numerics.gp.kernels import kernel_of
+from numerics.gp.kernel_registry import kernel_of
 from numerics.gp.metrics import smse
 
 PEERS = {
