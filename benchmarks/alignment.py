@@ -19,7 +19,8 @@ from jaxtyping import Int64, Shaped, UInt64
 from benchmarks.bc3e import machine
 from benchmarks.sec import timed
 from clients.data import make_table
-from clients.entities import entity_names, keyed_hashes
+from clients.data.entities import entity_names
+from common.entity_keys import keyed_hashes
 from numerics.shared.alignment import Alignment, align
 from numerics.shared.threads import single_threaded
 from protocols.wire.payload import encode_array

@@ -14,9 +14,10 @@ from clients.bc3e.consent import FEWEST_PRIVATE, agree_on, check_places, hold_to
 from clients.bc3e.results import count, threads, write_theta
 from clients.bc3e.saved_tables import keep_tables
 from clients.dispatch import answers
-from clients.entities import keyed_hashes, shared_secret
+from clients.keys import shared_secret
 from clients.memory import Memory
 from clients.site import Site
+from common.entity_keys import keyed_hashes
 from common.files import write_arrays
 from numerics.bc3e.anderson import Block
 from numerics.bc3e.e_step import EStepSettings, add_alpha, cold_start, e_step, likelihood_table, shares
@@ -92,7 +93,7 @@ def survey(ask: Survey, site: Site) -> Holdings:
 
 
 def instance_keys(shard: Ensemble, salt: str, secret: bytes = b"") -> UInt64[np.ndarray, "n"]:
-    """Keyed 64-bit hashes of the instances' names; without names, of their row numbers (`clients.entities`)."""
+    """Keyed 64-bit hashes of the instances' names; without names, of their row numbers (`common.entity_keys`)."""
     names = np.arange(shard.n) if shard.entity is None else shard.entity
     return keyed_hashes(names, secret, salt)[:, 0].copy()
 

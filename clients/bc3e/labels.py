@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Float64, Int64
 
 from clients.data import DataError, Table, cell_name, match_columns, numeric, quoted, setting, split_patterns
-from clients.entities import entity_names
+from clients.data.entities import entity_names
 from numerics.bc3e.ensemble import Ensemble, Labels, n_values, present
 
 DEFAULT_CLASSES = "class_*"

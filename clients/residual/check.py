@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from clients.data import DataError, Table, setting
+from clients.data.entities import configured_secret
 from clients.data.table import own_number
-from clients.entities import read_secret
 from clients.residual.agents import Agent, AgentError, parse_agent
 from numerics.residual.columns import Columns
 
@@ -37,7 +37,7 @@ def describe(columns: Columns, table: Table, config: Mapping[str, object]) -> li
     DataError
         If the agent's method cannot be read, or the file of the sites' secret, or `min-leaf` is no number of rows.
     """
-    agent, secret = _agent(config), bool(read_secret(config))
+    agent, secret = _agent(config), bool(configured_secret(config))
     return [
         f"{table.source}: {columns.n} rows",
         "",

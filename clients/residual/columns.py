@@ -22,8 +22,8 @@ from clients.data import (
     setting,
     split_patterns,
 )
+from clients.data.entities import entity_names
 from clients.data.table import GLOB, NUMBER, UNKNOWN
-from clients.entities import entity_names
 from clients.shards import is_simulated
 from numerics.residual.columns import Columns
 

@@ -7,12 +7,13 @@ from collections.abc import Mapping
 import numpy as np
 from jaxtyping import Float64, UInt8, UInt64
 
-from clients.entities import keyed_hashes, secret_check, shared_secret
+from clients.keys import shared_secret
 from clients.residual.agents import AgentError
 from clients.residual.columns import columns_like
 from clients.residual.model_store import recall
 from clients.shards import own_log
 from clients.site import Site
+from common.entity_keys import keyed_hashes, secret_check
 from numerics.residual.columns import Columns
 from protocols.wire.faults import Fault, SiteFault
 
