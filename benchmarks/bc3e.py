@@ -81,7 +81,7 @@ def draw_beta(rng: np.random.Generator) -> Float64[np.ndarray, "k k_m"]:
 def draw_labels(
     n: int, alpha: Float64[np.ndarray, "k"], betas: Betas, rng: np.random.Generator
 ) -> dict[str, Int64[np.ndarray, "n"]]:
-    """Labels drawn from the model (Acharya et al. 2011, II-A); ``int64``, as `clients.bc3e.labels` makes them."""
+    """Labels drawn from the model (Acharya et al. 2011, II-A); ``int64``, as `clients.bc3e.shard` makes them."""
 
     def draw(cumulated: Float64[np.ndarray, "n j"]) -> Int64[np.ndarray, "n"]:
         above = (rng.random((n, 1)) > cumulated).sum(axis=1)

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from jaxtyping import Float64, Int64, Shaped, UInt64
 
 from clients.bc3e import prediction
-from clients.bc3e.consent import FEWEST_PRIVATE, agree_on, check_places, hold_to, keeps_to, refuse_single_model
+from clients.bc3e.consent import agree_on, check_places, hold_to, keeps_to, refuse_single_model
 from clients.bc3e.results import count, threads, write_theta
 from clients.bc3e.saved_tables import keep_tables
 from clients.dispatch import answers
@@ -41,34 +39,6 @@ from protocols.bc3e.payloads import (
     Tally,
 )
 from protocols.wire.faults import Fault, SiteFault
-
-__all__ = ["FEWEST_PRIVATE", "check_lines", "own_shard", "prediction"]
-
-_RESERVED = {"bc3e", "vote", "majority", "best_component"}
-"""Names that the report gives to other things than a classifier's accuracy."""
-
-
-def own_shard(loaded: Any, config: Mapping[str, Any]) -> Ensemble:
-    """A party's own data as an ensemble of labels."""
-    from clients.bc3e.labels import ensemble_from_table
-    from clients.data import DataError
-
-    shard = loaded if isinstance(loaded, Ensemble) else ensemble_from_table(loaded, config)
-    for name in shard.classifiers:
-        if name in _RESERVED or name.endswith("_se"):
-            raise DataError(
-                f"a classifier cannot be called {name!r} in the report; rename its column", "bad-configuration"
-            )
-    return shard
-
-
-def check_lines(loaded: Any, config: Mapping[str, Any]) -> list[str]:
-    """What of a party's own data would be used, and what would leave the site."""
-    from clients.bc3e.labels import describe
-    from clients.data import Table
-
-    return describe(own_shard(loaded, config), loaded if isinstance(loaded, Table) else None, config)
-
 
 # -- what the site holds ----------------------------------------------------------------------------------------------
 
