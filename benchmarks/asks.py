@@ -1,6 +1,6 @@
 """Seconds per ask in deployment, where Flower starts a process for every message: where they go.
 
-Run it with ``python -m benchmarks.asks``; docs/measurements.md has a run's figures. Three parts:
+Run it with ``python -m benchmarks.asks``. docs/measurements.md has the figures of one run. It has three parts:
 
 - ``asks``: every kind of ask of every protocol, answered by a fresh Python each time, by what it spends its time on.
   The asks are those of a run on the parties' own data, recorded in this process.
@@ -343,7 +343,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         return answer(Path(options.answer), options.folder, float(options.started))
     if options.read:
         return read(json.loads(options.read), float(options.started))
-    from benchmarks.bc3e import machine
+    from benchmarks.processes import machine
 
     print(machine())
     if "asks" in options.parts:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from clients.data.cache import Heard, ShardCache, forget_shards
+from clients.data.files import numbered_site
 from protocols import registry
 from protocols.wire.faults import Fault, SiteFault
 
@@ -31,7 +32,7 @@ def party_name(config: Mapping[str, Any], partition: int, partitions: int) -> st
     """Name of a simulated site: its file's stem, or ``site-NUMBER`` with as many digits as all need."""
     if config.get("protocol") and config.get("data"):
         return _party_file(str(config["data"]), partition, partitions)[1]
-    return f"site-{partition:0{len(str(partitions - 1))}d}"
+    return numbered_site(partition, partitions)
 
 
 def _party_file(folder: str, partition: int, partitions: int) -> tuple[Path, str]:

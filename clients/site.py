@@ -21,7 +21,7 @@ from clients.memory import Arrays, Memory, MemoryStore
 from clients.policy import FEWEST_ROWS, Policy, policy_of
 from clients.shards import cell_settings, is_simulated, own_table, party_name, shard
 from common.files import replacing
-from consilience.prediction import PREDICT
+from common.results import partial_results
 from protocols.wire.faults import Fault, SiteFault, usable_name
 from protocols.wire.message import Ask
 
@@ -98,18 +98,6 @@ def model_file(run: str, ending: str) -> str:
 
 def _partition(node_config: Mapping[str, Any]) -> tuple[int, int]:
     return int(node_config.get("partition-id", 0)), int(node_config.get("num-partitions", 1))
-
-
-def results_name(config: Mapping[str, Any]) -> str:
-    """Name of a run's results: its scenario, the protocol that runs on the parties' own data, or that it predicts."""
-    if config.get("from"):
-        return PREDICT
-    return f"{config['protocol']}-own-data" if config.get("protocol") else str(config["scenario"])
-
-
-def partial_results(config: Mapping[str, Any], run_id: int) -> Path:
-    """Directory of a run that has not ended, under the center's output directory."""
-    return Path(str(config["output-dir"])).expanduser().absolute() / results_name(config) / f".{run_id}.partial"
 
 
 def _directory(name: str, context: Context) -> Path | None:

@@ -139,7 +139,7 @@ def _launch(plan: Plan, quiet: bool, own: bool) -> launch.Outcome:
 
 def _how_to_go_on(plan: Plan, run_id: str) -> str:
     """Where an interrupted run can be resumed from, if it got so far as to leave anything, or where its results are."""
-    from clients.site import results_name
+    from common.results import results_name
 
     config = {**declared(), **plan.settings}
     results = Path(str(config["output-dir"])).absolute() / results_name(config) / run_id

@@ -12,7 +12,8 @@ from jaxtyping import Float64, Int64
 from clients.gp.shard import MIN_ROWS
 from clients.site import Site, digest_of
 from numerics.gp.expert import Expert
-from numerics.gp.kernels import Kernel, kernel_of
+from numerics.gp.kernel_registry import kernel_of
+from numerics.gp.kernels import Kernel
 from numerics.gp.likelihood import Evaluation, evaluate
 from numerics.gp.measurements import Measurements
 from numerics.gp.moments import Units

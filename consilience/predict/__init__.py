@@ -14,7 +14,8 @@ import numpy as np
 from jaxtyping import Shaped
 
 from clients.data import DataError, Table, read_table, setting, split_patterns
-from consilience.prediction import AT_THE_CENTER, PREDICT
+from common.results import PREDICT
+from consilience.prediction import AT_THE_CENTER
 from consilience.settings import to_toml
 
 GIVEN = ("id", "sensitive", "target")
