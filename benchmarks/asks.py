@@ -77,14 +77,13 @@ def answer(recorded: Path, folder: str, started: float) -> None:
     protocol, message, context = pickle.loads(recorded.read_bytes())
     context.node_config["site-output-dir"] = folder
     with watch.timing("ours"):
-        import importlib
-
         import clients.site
         from clients.app import app
+        from protocols import registry
 
-        importlib.import_module(f"clients.{protocol}.handlers")
+        registry.room(protocol, "handlers")
     site: Any = clients.site
-    for name in ("shard", "own_data"):
+    for name in ("shard", "own_table"):
         setattr(site, name, watch.wrapped("shard", getattr(site, name)))
     with watch.timing("rest"):
         reply = app(message, context)
@@ -99,12 +98,11 @@ def read(config: Mapping[str, Any], started: float) -> None:
     watch = Watch(started)
     _import_flower(watch)
     with watch.timing("ours"):
-        import importlib
-
         from clients.shards import shard
         from clients.site import digest_of
+        from protocols import registry
 
-        importlib.import_module(f"clients.{config['protocol']}.handlers")
+        registry.room(config["protocol"], "shard")
     with watch.timing("shard"):
         found = shard(config, 0, 1, 0, simulated=False)
     with watch.timing("rest"):
