@@ -1,6 +1,5 @@
 """The command ``consilience``: sugar for Flower's commands; all that it does can be typed with ``flwr``."""
 
-import importlib
 import shlex
 import sys
 from collections import deque
@@ -258,9 +257,9 @@ def check(
     policy: Annotated[Path | None, typer.Option(help="The site's policy file: say what it refuses, too.")] = None,
 ) -> None:
     """Check a party's data, and say what of it would be used and what would leave the site. Nothing is sent."""
-    from clients.data import DataError, load
+    from clients.data import DataError
     from common.settings import ConfigError
-    from protocols.registry import names
+    from protocols.registry import names, room
     from protocols.settings import checked
 
     if protocol not in names():
@@ -274,27 +273,21 @@ def check(
     except (ConfigError, SettingError) as error:
         _fail(str(error), _USAGE)
     try:
-        client = importlib.import_module(f"clients.{protocol}.handlers")
-        # One that opens its shard reads its data itself, as `clients.shards` knows too.
-        given_data = () if hasattr(client, "open_shard") else (load(config),)
-        lines = client.check_lines(*given_data, config)
+        lines = room(protocol, "check").check_lines(config)
         if policy is not None:
-            lines += [
-                "",
-                *_policy_lines(policy, protocol, client.own_shard(*given_data, config) if given_data else None, config),
-            ]
+            lines += ["", *_policy_lines(policy, protocol, room(protocol, "shard").open_shard(config), config)]
         typer.echo("\n".join(lines))
     except DataError as error:
         _fail(str(error), 1)
 
 
 def _policy_lines(file: Path, protocol: str, shard: Any, config: Mapping[str, Any]) -> list[str]:
-    """What the policy refuses of the protocol; `shard`: the party's own, None where it is read in blocks."""
+    """What the policy refuses of the protocol, given the site's shard."""
     from clients.policy import Policy, PolicyError, check_lines
     from protocols.wire.message import asks_of
 
     try:
-        n_rows = None if shard is None else shard.n
+        n_rows = getattr(shard, "n", None)  # None: the shard is read in blocks
         return check_lines(Policy.read(file.expanduser()), asks_of(protocol), n_rows, int(config.get("min-rows", 0)))
     except PolicyError as error:
         _fail(str(error), 1)

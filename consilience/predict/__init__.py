@@ -132,10 +132,10 @@ def _as_run(folder: Path, scenario: str, config: Mapping[str, Any], metrics: Map
         )
     if not n_cells:
         return dict(config)
-    from scenarios.registry import ScenarioError, chosen_cells, find
+    from scenarios.registry import ScenarioError, find, select_cells
 
     try:
-        [cell] = chosen_cells(find(scenario), config)
+        [cell] = select_cells(find(scenario), config)
     except (ScenarioError, ValueError) as error:
         raise UseError(f"{folder}: the row of {scenario} that was run is not there in this version: {error}") from error
     return {**config, **cell.settings}
