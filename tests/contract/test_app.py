@@ -66,7 +66,7 @@ def test_the_declared_defaults_pass_and_every_key_is_declared() -> None:
         ("output-dir", 3, "output-dir must be text in quotes, got 3"),
         ("min-sites", 0, "min-sites must be 1 or greater, got 0"),
         ("min-sites", 1.5, "min-sites must be a whole number, got 1.5"),
-        ("round-timeout", 0, "round-timeout must be greater than 0, got 0"),
+        ("round-timeout", 0, "round-timeout must be greater than 0, got 0.0"),
         ("round-timeout", float("nan"), "round-timeout must be a finite number, got nan"),
         ("round-timeout", float("inf"), "round-timeout must be a finite number, got inf"),
         ("protocol", "fedavg", "protocol must be one of '', 'bc3e', 'coreset', 'gp', 'residual', 'sec', got 'fedavg'"),
