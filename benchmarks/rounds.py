@@ -17,8 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.bc3e import machine
-from consilience.flower_run import CONNECTION, environment, own_superlink
+from consilience.flower_programs import CONNECTION, environment
 from consilience.settings import stage_app, to_toml
+from consilience.superlink import own_superlink
 
 Timed = dict[str, list[tuple[float, float]]]
 """By fusion center: seconds of each round, and of the center's own hooks in it."""
