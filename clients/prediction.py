@@ -9,7 +9,8 @@ from typing import Any
 from flwr.app import Context
 
 from clients.shards import is_simulated
-from consilience.prediction import PREDICT, PredictionError, at_real_site, resolved
+from common.results import PREDICT
+from consilience.prediction import PredictionError, at_real_site, resolved
 from protocols import registry
 from protocols.wire.faults import Fault, SiteFault
 from protocols.wire.message import Ask

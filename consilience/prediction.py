@@ -5,10 +5,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from common.results import PREDICT
 from consilience.settings import SettingError, Value, declared
-
-PREDICT = "predict"
-"""What such a run has in the place of a scenario, and what its results are called."""
 
 AT_THE_CENTER = ("coreset", "sec")
 """Protocols whose result is the fusion center's: nobody has to be asked."""

@@ -5,7 +5,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from consilience.prediction import PREDICT, read_report, resolved
+from common.results import PREDICT
+from consilience.prediction import read_report, resolved
 from consilience.settings import SettingError, Value, declared, parse
 
 _PATHS = (

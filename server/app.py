@@ -14,10 +14,10 @@ from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 
 from clients.data import DataError, party_files
+from clients.data.files import numbered_site
 from clients.data.outcomes import center_outcomes
 from clients.data.testset import center_columns, center_queries
-from clients.shards import party_name
-from clients.site import results_name
+from common.results import results_name
 from consilience.prediction import PredictionError, resolved
 from consilience.settings import declared
 from numerics.gp.measurements import Queries
@@ -200,7 +200,7 @@ def _truth(config: Config, scenario: Scenario, n_sites: int) -> Callable[[int], 
     truth = scenario.truth
     if truth is None:
         return None
-    names = [party_name(config, place, n_sites) for place in range(n_sites)]
+    names = [numbered_site(place, n_sites) for place in range(n_sites)]
 
     def by_name(repetition: int) -> Mapping[str, int]:
         known = truth(config, int(config["seed"]) + repetition, n_sites)

@@ -78,7 +78,7 @@ def evaluate(
     values = _values(config, scenario, strategy, outcomes, crossed)
     metrics = summarise(values)
     arrays = {f"repetitions_{name}": value for name, value in values.items()} if len(outcomes) > 1 else {}
-    arrays |= strategy.arrays(outcomes[0])
+    arrays |= strategy.arrays(outcomes[0]) | strategy.diagnostics(outcomes[0])
     first = outcomes[0]
     return Evaluation(
         metrics, strategy.table(metrics, first), arrays, excluded, strategy.notes(first), strategy.files(first)
@@ -152,7 +152,8 @@ def _of_cells(
     table = [_row(cell, summarise(each), scenario.shown) for cell, each in zip(cells, values, strict=True)]
     arrays = {f"cells_{name}": value for name, value in stacked.items()}
     arrays |= _curves(strategy, outcomes)
-    return metrics, table, arrays | strategy.members[0].arrays(outcomes[0][0])
+    member, first = strategy.members[0], outcomes[0][0]
+    return metrics, table, arrays | member.arrays(first) | member.diagnostics(first)
 
 
 def _curves(strategy: Table, outcomes: Sequence[Any]) -> dict[str, np.ndarray]:

@@ -139,6 +139,13 @@ class FusionStrategy(Strategy):
         """Arrays of `arrays.npz` by name, of the first repetition's outcome; never a site's private rows."""
         return {}
 
+    def diagnostics(self, outcome: Any) -> dict[str, np.ndarray]:
+        """Compute optional arrays of `arrays.npz` by name, for figures, from the first repetition's outcome.
+
+        Called once, after the run. It may take a few seconds; `arrays` only hands over what the run has.
+        """
+        return {}
+
     def curves(self, outcome: Any) -> dict[str, np.ndarray]:
         """Arrays ``(t,)`` by name, of one outcome, that a scenario's table has of every cell and repetition."""
         return {}

@@ -96,6 +96,17 @@ def site_name(path: str | Path) -> str:
     return name[: len(name) - len(ending)]
 
 
+def numbered_site(place: int, n_sites: int) -> str:
+    """Return the name of a simulated site without a file: ``site-NUMBER``, with as many digits as the largest needs.
+
+    Examples
+    --------
+    >>> numbered_site(7, 20)
+    'site-07'
+    """
+    return f"site-{place:0{len(str(n_sites - 1))}d}"
+
+
 def party_files(folder: str | Path) -> list[Path]:
     """The parties' files of a simulation, sorted by name; names that start with ``_`` or ``.`` are no party's.
 

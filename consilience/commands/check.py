@@ -21,7 +21,7 @@ def check(
     policy: Annotated[Path | None, typer.Option(help="The site's policy file: show what it refuses, too.")] = None,
 ) -> None:
     """Check a site's data: print what of it would be used and what would leave the site. Nothing is sent."""
-    from clients.data import DataError, load
+    from clients.data import DataError
     from protocols import registry
     from server.config import ConfigError, checked
 
@@ -36,12 +36,9 @@ def check(
     except (ConfigError, SettingError) as error:
         terminal.fail(str(error), terminal.USAGE)
     try:
-        client = registry.room(protocol, "handlers")
-        # A protocol with `open_shard` reads its data in blocks, itself.
-        data = () if hasattr(client, "open_shard") else (load(config),)
-        lines = client.check_lines(*data, config)
+        lines = registry.room(protocol, "check").check_lines(config)
         if policy is not None:
-            shard = client.own_shard(*data, config) if data else None
+            shard = registry.room(protocol, "shard").open_shard(config)
             lines += ["", *_policy_lines(policy, protocol, shard, config)]
         typer.echo("\n".join(lines))
     except DataError as error:
@@ -49,12 +46,12 @@ def check(
 
 
 def _policy_lines(file: Path, protocol: str, shard: Any, config: Mapping[str, Any]) -> list[str]:
-    """Return what the policy refuses of the protocol; `shard`: the site's own, None where it is read in blocks."""
+    """Return what the policy refuses of the protocol, given the site's shard."""
     from clients.policy import Policy, PolicyError, check_lines
     from protocols.wire.message import asks_of
 
     try:
-        n_rows = None if shard is None else shard.n
+        n_rows = getattr(shard, "n", None)  # None: the shard is read in blocks
         return check_lines(Policy.read(file.expanduser()), asks_of(protocol), n_rows, int(config.get("min-rows", 0)))
     except PolicyError as error:
         terminal.fail(str(error))

@@ -78,7 +78,7 @@ def launch(plan: Plan, quiet: bool, own: bool) -> flower_run.Outcome:
 
 def how_to_resume(plan: Plan, run_id: str) -> str:
     """Say how an interrupted run is resumed, or where its results are; nothing if it has left neither."""
-    from clients.site import results_name
+    from common.results import results_name
 
     config = {**declared(), **plan.settings}
     directory = Path(str(config["output-dir"])).absolute() / results_name(config) / run_id

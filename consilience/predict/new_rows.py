@@ -11,8 +11,8 @@ import numpy as np
 from jaxtyping import Shaped
 
 from clients.data import DataError, Table, read_table, setting, split_patterns
+from common.results import PREDICT
 from consilience.predict.interface import LearnedRun, Predictions, RequestError, SitePredictions
-from consilience.prediction import PREDICT
 from consilience.settings import Value, declared, parse, to_toml
 from protocols import registry
 

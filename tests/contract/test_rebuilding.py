@@ -22,9 +22,9 @@ from strategies.node_registry import FusionError
 from strategies.replay import Histories
 from tests.support.contract import silent
 from tests.support.grid import InProcessGrid, config, run
-from tests.support.learners import write_parties
-from tests.support.parties_residual import COSTS, deployed, write_world
-from tests.unit.protocols.test_message import asked
+from tests.support.residual_sites import COSTS, deployed, write_world
+from tests.support.sec_sites import write_parties
+from tests.unit.protocols.wire.test_message import asked
 
 pytestmark = pytest.mark.usefixtures("quick")
 

@@ -17,8 +17,8 @@ from tests.process.processes import APP, Deployment, FlowerHome, deployment, flw
 from tests.process.test_bc3e import assert_equal, results_of
 from tests.process.test_deployment import LEAVING, await_file, deployed_run
 from tests.support.contract import run, silent
+from tests.support.coreset_sites import FEATURES, SITES, Clustered, dealt, patients, write_files
 from tests.support.grid import config
-from tests.support.parties_coreset import FEATURES, SITES, Clustered, dealt, patients, write_files
 
 pytestmark = [pytest.mark.e2e, pytest.mark.usefixtures("quick")]
 

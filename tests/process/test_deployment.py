@@ -21,7 +21,7 @@ from tests.process.processes import APP, BackgroundRun, Deployment, deployment, 
 from tests.process.test_bc3e import assert_equal, results_of
 from tests.support.contract import run, silent
 from tests.support.grid import config
-from tests.support.learners import write_parties
+from tests.support.sec_sites import write_parties
 
 pytestmark = pytest.mark.e2e
 

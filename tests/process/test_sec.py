@@ -16,7 +16,7 @@ from server.results import load
 from tests.process.processes import APP, FlowerHome, flwr_run
 from tests.process.test_bc3e import assert_equal, results_of
 from tests.support.grid import config, run
-from tests.support.learners import draw_rows, write_parties
+from tests.support.sec_sites import draw_rows, write_parties
 
 pytestmark = pytest.mark.e2e
 

@@ -43,7 +43,7 @@ from protocols.wire.payload import Payload, decode, encode, encode_array
 from server.results import load
 from tests.support.contract import make_grid, run_over
 from tests.support.grid import Tamper, config, over_the_wire
-from tests.support.learners import deployed, draw_rows, write_files, write_parties
+from tests.support.sec_sites import deployed, draw_rows, write_files, write_parties
 
 pytestmark = pytest.mark.usefixtures("quick")
 

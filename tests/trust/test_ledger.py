@@ -36,7 +36,7 @@ from protocols.wire.message import (
 )
 from protocols.wire.payload import Payload, encode_array
 from tests.support.contract import make_grid, run_over
-from tests.support.fault_worlds import WORLDS, World, at_home
+from tests.support.fault_federations import WORLDS, World, at_home
 from tests.support.grid import config, over_the_wire
 from tests.support.payloads import example, through_bytes
 

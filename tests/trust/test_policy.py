@@ -34,7 +34,7 @@ from protocols.wire.faults import Fault, SiteFault
 from protocols.wire.message import Answer, Ask, Parcel, asks_of, encoded_bytes, read_answer, write_ask
 from protocols.wire.payload import Payload
 from tests.support.contract import outcome_of
-from tests.support.fault_worlds import WORLDS, at_home
+from tests.support.fault_federations import WORLDS, at_home
 from tests.support.grid import config, over_the_wire
 from tests.support.payloads import example, through_bytes
 

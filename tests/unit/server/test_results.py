@@ -15,7 +15,7 @@ from server.report.html import report_html
 from server.report.overview import QUESTIONS
 from server.results import Report, ResultsDirectory, ResultsError, load, render_table
 from server.versions import versions
-from tests.support.reports import LINES, make
+from tests.support.sample_report import LINES, make
 
 
 def finish(directory, report=None, arrays=None):
