@@ -180,7 +180,7 @@ def cell_settings(config: Mapping[str, Any], lane: str) -> Mapping[str, Any]:
 
 @lru_cache(maxsize=8)
 def _cells(settings: tuple[tuple[str, Any], ...]) -> Sequence[Any]:
-    from scenarios.registry import ScenarioError, chosen_cells, find
+    from scenarios.registry import ScenarioError, find, select_cells
 
     config = dict(settings)
     try:
@@ -188,7 +188,7 @@ def _cells(settings: tuple[tuple[str, Any], ...]) -> Sequence[Any]:
     except ScenarioError:
         return ()  # who asks for the shard is told
     try:
-        return chosen_cells(scenario, config)
+        return select_cells(scenario, config)
     except ScenarioError as error:
         logger.error("%s", error)
         raise SiteFault(Fault.SCENARIO_UNAVAILABLE, str(error)) from error

@@ -81,10 +81,10 @@ def _learned_config(
         )
     if not n_cells:
         return dict(config)
-    from scenarios.registry import ScenarioError, chosen_cells, find
+    from scenarios.registry import ScenarioError, find, select_cells
 
     try:
-        [cell] = chosen_cells(find(scenario), config)
+        [cell] = select_cells(find(scenario), config)
     except (ScenarioError, ValueError) as error:
         raise RequestError(
             f"{folder}: this version does not have the row of {scenario} that was run: {error}"

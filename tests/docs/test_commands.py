@@ -25,7 +25,7 @@ from consilience.node_keys import NODE_KEYS, OF_ALL_PROTOCOLS
 from consilience.settings import declared, parse
 from protocols import registry
 from protocols.registry import names as protocol_names
-from scenarios.registry import ScenarioError, chosen_cells, scenarios
+from scenarios.registry import ScenarioError, scenarios, select_cells
 from server.config import checked
 from tests.docs.test_pages import NEW, known_keys
 from tests.support.documentation import ROOT, Block, blocks, pages, quoted
@@ -164,11 +164,11 @@ def assert_scenario_exists(settings: Mapping[str, Any], command: Command) -> Non
     assert name in scenarios(), f"{command}: there is no scenario {name}"
     told = ""
     try:
-        chosen_cells(scenarios()[name], {**declared(), **settings})
+        select_cells(scenarios()[name], {**declared(), **settings})
     except ScenarioError as error:
         told = str(error)
     assert "no row of" not in told, f"{command}: {told}"
-    assert "is no table" not in told, f"{command}: {told}"
+    assert "has no table" not in told, f"{command}: {told}"
 
 
 def test_commands_of_flwr_are_understood() -> None:
