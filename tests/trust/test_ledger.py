@@ -304,7 +304,7 @@ def test_what_a_site_said_it_could_not_write_down_is_no_contradiction(pair: tupl
     text = said(pair)
     assert "north: no contradiction, " in text
     assert "round 4711: " in text
-    assert "the site could not write this down, and said so" in text
+    assert "the site could not write this down, and reported it" in text
     rewrite(pair[0], [*lines, {**line, "fault": "stale-memory"}])
     assert "the fusion center has it, the site's ledger does not" in said(pair, 1)
 
