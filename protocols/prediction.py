@@ -43,8 +43,6 @@ class Prediction:
     ----------
     at_center : bool
         Whether the fusion center holds all that is needed, so that nobody has to be asked (``consilience predict``).
-    where : str
-        In words, where what predicts is, if sites hold it.
     new_rows : bool
         Whether `data` names the sites' files of new rows; if not, the sites answer from the rows that they had then.
     forgotten : tuple of str
@@ -52,7 +50,6 @@ class Prediction:
     """
 
     at_center: bool = False
-    where: str = "where the models are"
     new_rows: bool = True
     forgotten: tuple[str, ...] = ()
 

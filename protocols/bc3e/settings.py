@@ -87,4 +87,4 @@ class _Prediction(Prediction):
         return super().configure(config, given, learnt) | {"secure-aggregation": False}
 
 
-PREDICTION = _Prediction(where="where the new instances are")
+PREDICTION = _Prediction()

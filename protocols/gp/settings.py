@@ -153,7 +153,6 @@ class _Prediction(Prediction):
 
 
 PREDICTION = _Prediction(
-    where="where the measurements are",
     new_rows=False,
     forgotten=(
         *("gp.candidates", "gp.fit-rounds", "gp.gate-rounds", "gp.kernel", "gp.max-expert-rows"),

@@ -113,5 +113,5 @@ class Consents(settings.Settings):
     )
 
 
-PREDICTION = Prediction(where="where models and new rows are")
+PREDICTION = Prediction()
 """Sites predict their new rows by the models that they have kept, each from its own file."""
