@@ -22,7 +22,7 @@ from consilience.prediction import PredictionError, resolved
 from consilience.settings import declared
 from numerics.gp.measurements import Queries
 from numerics.residual.columns import Outcomes
-from scenarios.registry import Cell, Scenario, ScenarioError, chosen_cells, find
+from scenarios.registry import Cell, Scenario, ScenarioError, find, select_cells
 from server.config import Config, ConfigError, check_sums, checked
 from server.evaluation import Evaluation, evaluate
 from server.figures import figures
@@ -142,7 +142,7 @@ def _strategy(
         return strategy
     common["at_once"] = scenario.at_once
     members = []
-    cells = chosen_cells(scenario, config)
+    cells = select_cells(scenario, config)
     _refuse_what_rows_set(scenario, cells, config)
     test = center_queries(config) if protocol == "gp" and config["gp.queries"] else {}
     for each in [cell.settings for cell in cells] or [{}]:
@@ -254,7 +254,7 @@ def _report(
     missing = {site: list(events) for site, events in result.missing.items()}
     for site, reason in evaluation.excluded.items():
         missing.setdefault(site, []).append(reason)
-    cells = chosen_cells(scenario, config) if scenario else []
+    cells = select_cells(scenario, config) if scenario else []
     published = cells[0].published if len(cells) == 1 else scenario.published if scenario else {}
     return Report(
         scenario=results_name(config),

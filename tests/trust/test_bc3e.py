@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from clients.bc3e.handlers import FEWEST_PRIVATE
+from clients.bc3e.consent import FEWEST_PRIVATE
 from protocols.bc3e.payloads import EStep, Setup, Statistics
 from protocols.wire.faults import Fault
 from server.results import load

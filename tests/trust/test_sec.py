@@ -14,7 +14,8 @@ import pytest
 from flwr.app import Context, RecordDict
 from sklearn.linear_model import LinearRegression
 
-from clients.sec.handlers import FEWEST_HELD_OUT, evaluate_models, select_model, try_combinations
+from clients.sec.handlers import evaluate_models, select_model, try_combinations
+from clients.sec.shard import FEWEST_HELD_OUT
 from clients.site import Site
 from protocols.models import decode_model, encode_model
 from protocols.sec.payloads import Errors, Exchange, Fitted, Losses, Predict, Select

@@ -82,8 +82,11 @@ def test_another_python_is_asked_what_it_has(monkeypatch: pytest.MonkeyPatch) ->
         check_installed(a_method("absent", needs=("no_such_module",), apart=True))
 
 
-def test_a_process_that_does_not_end_is_ended() -> None:
+def test_a_process_answers_in_json_or_says_why_not() -> None:
+    assert told([sys.executable, "-c", "import json; print(1); print(json.dumps({'a': 2}))"], 60) == {"a": 2}
+    assert "no such thing" in told([sys.executable, "-c", "raise SystemExit('no such thing')"], 60)
     assert told([sys.executable, "-c", "import time; time.sleep(60)"], 0.2) == "did not end within 0.2 s"
+    assert "does-not-exist" in told(["/does-not-exist"], 60)
 
 
 def test_what_does_not_end_or_is_absent_has_a_row_that_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -129,8 +132,8 @@ def test_the_driver_counts_what_a_run_counts(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("protocol", ["gp", "coreset"])
 def test_every_method_runs_on_the_small_case(protocol: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("benchmarks.gp_peers.EPOCHS", 5)
-    monkeypatch.setattr("benchmarks.gp_peers.STEPS", 5)
+    monkeypatch.setattr("benchmarks.side.gp_peers.EPOCHS", 5)
+    monkeypatch.setattr("benchmarks.side.gp_peers.STEPS", 5)
     side = side_of(protocol, True)
     data, names = side.small(), {metric.name for metric in side.metrics}
     for method in side.methods:

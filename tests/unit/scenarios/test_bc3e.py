@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from numerics.bc3e.ensemble import Ensemble, n_values, present
 from scenarios import bc3e, registry, sources
+from scenarios.bc3e.split import PRIVATE_SHARE, split_arbitrary, split_columns, split_rows
 from scenarios.registry import ScenarioError
-from scenarios.split import PRIVATE_SHARE, split_arbitrary, split_columns, split_rows
 
 ROOT = Path(__file__).resolve().parents[3]
 SHARED = Path(os.environ.get(sources.DATA_VARIABLE) or ROOT.parent / "shared" / "data")

@@ -81,7 +81,7 @@ def test_registered_with_a_table_that_the_run_configuration_can_take(name: str, 
     assert len(cells) == {"sec-simulation1": 24, "sec-simulation2": 5, "sec-fairness": 8, "sec-grid": 12}.get(name, 1)
     assert len({tuple(cell.labels.items()) for cell in cells}) == len(cells)
     for cell in cells:
-        assert set(cell.published) <= set(scenario.shown)
+        assert set(cell.published) <= set(scenario.columns)
         for key, value in cell.settings.items():
             assert type(value) is type(declared[key.removeprefix("sec.")]), key
 

@@ -1,4 +1,4 @@
-"""Gaussian processes of all rows in one place, by GPyTorch, by scikit-learn and by our own code, for benchmarks/gp.py.
+"""Gaussian processes of all rows in one place, by GPyTorch, by scikit-learn and by our own code.
 
 Every peer learns from standardised rows and then says mean and variance of an observation. All calculate in double
 precision, with the squared exponential and a length for every input, as the experts do by default.
@@ -7,7 +7,6 @@ precision, with the squared exponential and a length for every input, as the exp
 from __future__ import annotations
 
 from collections.abc import Callable
-from types import MappingProxyType
 
 import numpy as np
 from jaxtyping import Float64
@@ -165,21 +164,3 @@ def full(x: Rows, y: Numbers, seed: int) -> Predictor:
         return mean, kernel.diagonal(theta[:-1], points) - explained + np.exp(2 * theta[-1])
 
     return predict
-
-
-PEERS: MappingProxyType[str, Peer] = MappingProxyType(
-    {
-        "full": full,
-        "ExactGP": exact,
-        "ExactGP-Cholesky": exact_cholesky,
-        "SVGP": svgp,
-        "scikit-learn": sklearn_process,
-    }
-)
-
-
-def bytes_held(way: str, n: int, d: int) -> int:
-    """About how much memory a way takes with n rows of d inputs, if it holds the covariances of all rows; else 0."""
-    # scikit-learn's gradient is an array (n, n, d), of which it makes copies.
-    matrices = {"full": 5, "ExactGP": 8, "ExactGP-Cholesky": 8, "scikit-learn": 3 * (d + 2)}
-    return 8 * n * n * matrices.get(way, 0)

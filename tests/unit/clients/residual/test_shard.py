@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from clients.data import DataError, Table, make_table, read_table
 from clients.residual.check import describe
-from clients.residual.columns import MOST_CATEGORIES, columns_like, columns_of
+from clients.residual.shard import MOST_CATEGORIES, columns_like, columns_of
 
 CONFIG = {"id": "customer", "target": "y"}
 TEXT = st.lists(st.sampled_from(["red", "green", "blue", "", "4A", "12"]), min_size=2, max_size=40)

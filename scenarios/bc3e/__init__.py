@@ -41,8 +41,8 @@ from sklearn.tree import DecisionTreeClassifier
 from numerics.bc3e.ensemble import Ensemble
 from numerics.shared.threads import single_threaded
 from scenarios import sources
+from scenarios.bc3e.split import split_arbitrary, split_columns, split_rows
 from scenarios.registry import Config, Scenario, ScenarioError, register
-from scenarios.split import split_arbitrary, split_columns, split_rows
 
 CLUSTERINGS: Mapping[str, tuple[tuple[int, ...], tuple[int, ...]]] = {
     "k": ((1,), (1,)),

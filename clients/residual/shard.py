@@ -1,4 +1,4 @@
-"""From a party's table to the columns that its agent learns from."""
+"""A site's data in attribute-distributed regression: the columns that its agent learns from."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from jaxtyping import Float64, Int64, Shaped
 from clients.data import (
     DataError,
     Table,
+    load,
     match_columns,
     numeric,
     party_files,
@@ -22,8 +23,8 @@ from clients.data import (
     setting,
     split_patterns,
 )
+from clients.data.entities import entity_names
 from clients.data.table import GLOB, NUMBER, UNKNOWN
-from clients.entities import entity_names
 from clients.shards import is_simulated
 from numerics.residual.columns import Columns
 
@@ -33,6 +34,22 @@ MOST_CATEGORIES = 50
 _ROLES = ("target", "id", "truth")
 
 Categories = Mapping[str, tuple[str, ...]]
+
+
+def open_shard(config: Mapping[str, object]) -> Columns:
+    """Return a site's own columns.
+
+    Parameters
+    ----------
+    config : Mapping
+        Run configuration overridden by the node configuration: ``data``, and as for `columns_of`.
+
+    Raises
+    ------
+    DataError
+        As `clients.data.load` and `columns_of`.
+    """
+    return columns_of(load(config), config)
 
 
 def columns_of(table: Table, config: Mapping[str, object], categories: Categories | None = None) -> Columns:
