@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
@@ -23,6 +23,7 @@ from consilience import cli
 from numerics.coreset import points as points_module
 from numerics.coreset.points import Block, Points
 from protocols.wire.faults import Fault, SiteFault
+from tests.support.examples import examples
 
 WARD = """key,y,weight,age,sex,race,note
 7,1,60.5,41,Female,White,x
@@ -242,7 +243,7 @@ CELLS = st.tuples(
 )
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(st.lists(CELLS, min_size=2, max_size=30), st.integers(1, 8))
 def test_where_blocks_end_changes_nothing(
     tmp_path_factory: pytest.TempPathFactory, rows: list[tuple[object, ...]], most: int

@@ -14,7 +14,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from clients.data import DataError, Table, read_table
@@ -22,6 +22,7 @@ from clients.data import blocks as blocks_module
 from clients.data.blocks import Blocks, open_blocks
 from clients.data.table import cell_name
 from numerics.coreset import points
+from tests.support.examples import examples
 
 ENDINGS = (".csv", ".csv.gz", ".parquet", ".npz")
 FRAME = pd.DataFrame(
@@ -146,7 +147,7 @@ def test_codes_are_text_where_columns_are_looked_at_first(tmp_path: Path) -> Non
     assert [table.columns["code"].tolist() for table in blocks.tables([], ["code"])] == [["0012", "0100"]]
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(
     st.lists(
         st.tuples(st.floats(allow_nan=False, allow_infinity=False), st.text("ab,\"'\n\r é1", max_size=6)),

@@ -12,7 +12,7 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
@@ -25,6 +25,7 @@ from numerics.bc3e.ensemble import Ensemble
 from numerics.coreset.points import Block, Points
 from numerics.residual.columns import Columns
 from protocols.wire.faults import Fault, SiteFault
+from tests.support.examples import examples
 
 N = 60
 FRAME = pd.DataFrame(
@@ -293,7 +294,7 @@ TEXTS = st.lists(CELLS, max_size=4).map(lambda cells: np.array([*cells, None], o
 LABELS = st.dictionaries(st.text(max_size=3), NUMBERS, max_size=3)
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(x=NUMBERS, entity=st.one_of(st.none(), NUMBERS, TEXTS), classifiers=LABELS, order=st.sampled_from("CF"))
 def test_any_shard_is_read_as_it_was_written(
     tmp_path_factory: pytest.TempPathFactory, x: Any, entity: Any, classifiers: Any, order: Literal["C", "F"]

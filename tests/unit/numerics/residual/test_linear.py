@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.polynomial.hermite_e import hermegauss, hermevander
 
@@ -18,8 +18,9 @@ from protocols.residual.plan import Plan
 from protocols.residual.sequential import MOST_MISSES, Greedy, Sip
 from protocols.wire.payload import Payload, PayloadError
 from tests.support import reference_residual as reference
+from tests.support.examples import examples
 
-DRAWS = settings(max_examples=60, deadline=None, derandomize=True)
+DRAWS = examples(60, derandomize=True)
 POWERS = st.sampled_from([1.0, 1.5, 2.0, 3.0, 5.0])
 
 
