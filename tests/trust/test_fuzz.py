@@ -36,9 +36,9 @@ from protocols.wire.packing import pack, unpack
 from protocols.wire.payload import Payload, PayloadError, decode_array, encode_array
 from server import app as server_app
 from tests.support import coreset_sites, gp_sites, residual_sites
-from tests.support.contract import Clock, make_grid, run_over
-from tests.support.grid import config
+from tests.support.grid import Clock, config
 from tests.support.payloads import CLASSES, example, same
+from tests.support.runs import make_grid, run_over
 from tests.support.sec_sites import deployed, write_parties
 
 ASKS = [cls for cls in CLASSES if cls.answer is not None]
