@@ -35,10 +35,10 @@ from protocols.wire.message import (
     write_ask,
 )
 from protocols.wire.payload import Payload, encode_array
-from tests.support.contract import make_grid, run_over
 from tests.support.fault_federations import WORLDS, World, at_home
 from tests.support.grid import config, over_the_wire
 from tests.support.payloads import example, through_bytes
+from tests.support.runs import make_grid, run_over
 
 SESSION = "77"
 ANSWER = example(EStep.answer or EStep)
