@@ -26,8 +26,8 @@ from consilience.predict.new_rows import predict_file
 from consilience.settings import SettingError
 from numerics.coreset.fairness.bounds import Bounds
 from server.results import ResultsError, load
-from tests.support.contract import in_no_time, run
 from tests.support.grid import config
+from tests.support.runs import in_no_time, run
 
 LEARNERS = {"ames": 1.0, "bonn": 1.0, "cork": -1.0, "deft": 1.0, "eger": -1.0}
 """By what each multiplies the relation: two clusters."""

@@ -25,9 +25,10 @@ from server.results import load
 from strategies.cells import Table
 from strategies.conversation import Broadcast, Conversation
 from strategies.fusion import FusionStrategy
-from tests.support.contract import Nodes, StrategyContract
-from tests.support.contract import run as run_whole
-from tests.support.grid import config, run
+from tests.support.contract import StrategyContract
+from tests.support.grid import config
+from tests.support.runs import Nodes, run_with_grid
+from tests.support.runs import run as run_whole
 
 NAME = "test-table"
 N_SITES, REPETITIONS = 3, 3
@@ -141,9 +142,9 @@ class TestContract(StrategyContract):
 def test_how_many_repetitions_share_their_rounds_does_not_matter(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at_once: int
 ) -> None:
-    one, expected = load(run(table_config(tmp_path), N_SITES)[0])
+    one, expected = load(run_with_grid(table_config(tmp_path), N_SITES)[0])
     monkeypatch.setitem(registry._SCENARIOS, NAME, replace(WORLD, at_once=at_once))
-    report, arrays = load(run(table_config(tmp_path), N_SITES, run_id=2)[0])
+    report, arrays = load(run_with_grid(table_config(tmp_path), N_SITES, run_id=2)[0])
     assert report.table == one.table
     assert report.metrics == one.metrics
     for name, array in expected.items():
@@ -153,7 +154,7 @@ def test_how_many_repetitions_share_their_rounds_does_not_matter(
 
 def test_a_row_that_is_not_there_is_one_line_and_no_results(tmp_path: Path) -> None:
     with pytest.raises(ScenarioError, match=r"cells='effect=9': no row of test-table has these labels; there are: "):
-        run(table_config(tmp_path, cells="effect=9"), N_SITES)
+        run_with_grid(table_config(tmp_path, cells="effect=9"), N_SITES)
     assert not list(tmp_path.rglob("report.json"))
 
 

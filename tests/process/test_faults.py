@@ -21,9 +21,9 @@ from consilience.superlink import is_up
 from server.results import Report, load
 from tests.process.processes import APP, BackgroundRun, descendants, start_deployed_run
 from tests.process.test_bc3e import assert_equal, results_of
-from tests.support.contract import run_over
 from tests.support.faults import FaultyGrid, no_ask, once
 from tests.support.grid import config
+from tests.support.runs import run_over
 
 pytestmark = pytest.mark.e2e
 
