@@ -93,7 +93,7 @@ def test_a_file_s_keys_are_the_policy_s(tmp_path: Path) -> None:
         ('protocols = "bc3e"', 'protocols must be a list of texts, such as ["bc3e"]'),
         ('protocols = ["bc4e"]', "protocols must name protocols (bc3e, coreset, gp, residual, sec)"),
         ("payloads = [3]", "payloads must be a list of texts"),
-        ('payloads = ["EStep"]', 'payloads must hold titles of asks, such as "gp.Predict"'),
+        ('payloads = ["EStep"]', 'payloads must hold titles of asks, such as "bc3e.*"'),
         ("min-rows = ", "is not TOML: "),
         ("min-rows = 1\nmin-rows = 2", "is not TOML: "),
     ],

@@ -202,6 +202,8 @@ def test_a_signal_ends_all_and_is_no_failure(
 ) -> None:
     monkeypatch.setattr("consilience.local_federation._LOOK_SECONDS", 0.05)
     folder = files / "fed"
+    # Under nohup the tests ignore SIGHUP, and so would the command.
+    before = signal.signal(number, signal.SIG_DFL)
 
     def interrupt() -> None:
         log = folder / "shop" / "supernode.log"
@@ -212,7 +214,10 @@ def test_a_signal_ends_all_and_is_no_failure(
 
     thread = threading.Thread(target=interrupt)
     thread.start()
-    done = RUNNER.invoke(cli.app, ["up", "--sites", str(files), "--folder", str(folder)])
+    try:
+        done = RUNNER.invoke(cli.app, ["up", "--sites", str(files), "--folder", str(folder)])
+    finally:
+        signal.signal(number, before)
     thread.join(10)
     assert done.exit_code == 0, done.output
     assert "all processes have ended" in done.stderr

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from numerics.coreset.points import BLOCK_ROWS, Points
@@ -28,6 +28,7 @@ from scenarios.coreset.common import Pooled, derived_metrics
 from scenarios.coreset.split import SPLITS, colour_edges
 from scenarios.registry import ScenarioError
 from server.evaluation import evaluate
+from tests.support.examples import examples
 
 ROOT = Path(__file__).resolve().parents[3]
 SHARED = Path(os.environ.get(sources.DATA_VARIABLE) or ROOT.parent / "shared" / "data")
@@ -210,7 +211,7 @@ def test_shards_are_read_again_as_often_as_one_likes(name: str, folder: Path) ->
 
 
 @given(st.lists(st.integers(1, 40), min_size=1, max_size=8), st.data())
-@settings(max_examples=200, deadline=None)
+@examples(200)
 def test_sites_have_one_colour_as_far_as_possible(counts: list[int], data: st.DataObject) -> None:
     n_sites = data.draw(st.integers(1, sum(counts)))
     order, edges = colour_edges(np.array(counts), n_sites)
