@@ -20,7 +20,7 @@ from benchmarks.bc3e import machine
 from benchmarks.sec import timed
 from clients.data import make_table
 from clients.entities import entity_names, keyed_hashes
-from numerics.shared.alignment import Alignment, align
+from numerics.shared.alignment import CommonEntities, align
 from numerics.shared.threads import single_threaded
 from protocols.wire.payload import encode_array
 
@@ -105,7 +105,7 @@ def _bytes(array: np.ndarray) -> int:
     return len(encode_array(array).data)
 
 
-def _check(held: Mapping[str, Names], found: Alignment, joined: Mapping[str, Int64[np.ndarray, "n"]]) -> None:
+def _check(held: Mapping[str, Names], found: CommonEntities, joined: Mapping[str, Int64[np.ndarray, "n"]]) -> None:
     """Both ways find the same rows, and these are the same entities at all sites."""
     reference = next(iter(held))
     for site, names in held.items():

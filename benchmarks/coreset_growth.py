@@ -20,9 +20,9 @@ from flwr.app import Message
 from benchmarks.coreset_peers import EQUAL, Centers, Colours, Rows, people
 from benchmarks.processes import load
 from numerics.coreset import summarise
-from numerics.coreset.fairness.apportionment import Shares, distribute
+from numerics.coreset.fairness.apportionment import PointMasses, distribute
 from numerics.coreset.fairness.clustering import fair_clustering
-from numerics.coreset.points import Points
+from numerics.coreset.grouped_rows import GroupedRows
 from server.results import load as load_results
 from tests.support.grid import config, run
 
@@ -61,7 +61,7 @@ class Run:
 
 def synthetic(rows: int, sites: int, colours: int, k: int) -> Run:
     """One run, the server's and the sites' code in this process, every message through its bytes."""
-    settings: dict[str, Any] = {"coreset.rows": rows, "coreset.colours": colours, "coreset.k": k}
+    settings: dict[str, Any] = {"coreset.rows": rows, "coreset.groups": colours, "coreset.k": k}
     summed_up = [0.0]
 
     def watch(_: int, number: int, reply: Message) -> Message:
@@ -147,21 +147,21 @@ def without(x: Rows, colour: Colours, k: int, restarts: int) -> Found:
 def with_coreset(x: Rows, colour: Colours, k: int, restarts: int) -> Found:
     """Fair k-means++ of a one-pass coreset, and every row to a center, as fairly as its coreset's point."""
     rng, marks = np.random.default_rng(0), [time.process_time()]
-    summary = summarise(Points.of(x, colour, ("0", "1")), LOCATIONS * k, scale=False, rng=rng)
+    summary = summarise(GroupedRows.of(x, colour, ("0", "1")), LOCATIONS * k, scale=False, rng=rng)
     coreset = summary.coreset
     marks.append(time.process_time())
-    found = fair_clustering(coreset.points, coreset.weights, coreset.colours, EQUAL, k, restarts=restarts, rng=rng)
+    found = fair_clustering(coreset.points, coreset.weights, coreset.groups, EQUAL, k, restarts=restarts, rng=rng)
     marks.append(time.process_time())
     given = found.assignment
-    shares = Shares(given.point, given.center, given.mass.astype(np.int64))
-    rows = distribute(x, np.ones(len(x), np.int64), summary.group.astype(np.int64), shares, found.centers)
+    shares = PointMasses(given.point, given.center, given.mass.astype(np.int64))
+    rows = distribute(x, np.ones(len(x), np.int64), summary.point.astype(np.int64), shares, found.centers)
     marks.append(time.process_time())
     summing, clustering, giving = np.diff(marks).tolist()
     bound = found.cost + float(coreset.movement.sum())
     return Found(summing, clustering, giving, _cost(x, rows, found.centers), bound)
 
 
-def _cost(x: Rows, rows: Shares, centers: Centers) -> float:
+def _cost(x: Rows, rows: PointMasses, centers: Centers) -> float:
     apart = x[rows.point] - centers[rows.center]
     return float(rows.mass @ np.einsum("ij,ij->i", apart, apart))
 

@@ -19,7 +19,7 @@ import numpy as np
 from jaxtyping import Float64
 
 from benchmarks.processes import load, memory, told
-from numerics.coreset.points import BLOCK_ROWS, Block, Points
+from numerics.coreset.grouped_rows import BLOCK_ROWS, GroupedRows, RowBlock
 
 DIMENSION, COLOURS, PLANTED = 10, 2, 20
 SIZE = 4000
@@ -77,16 +77,16 @@ def read_rows(path: Path, first: int = 0, count: int = -1) -> Rows:
     return np.fromfile(path, count=count * DIMENSION if count >= 0 else -1, offset=offset).reshape(-1, DIMENSION)
 
 
-def points_of(path: Path, n_rows: int, colours: int) -> Points:
+def points_of(path: Path, n_rows: int, colours: int) -> GroupedRows:
     """The rows as a site reads them: a block at a time, each colour in turn."""
     names = tuple(f"colour-{h + 1}" for h in range(colours))
 
-    def blocks() -> Iterator[Block]:
+    def blocks() -> Iterator[RowBlock]:
         for first in range(0, n_rows, BLOCK_ROWS):
             x = read_rows(path, first, min(BLOCK_ROWS, n_rows - first))
-            yield Block(x, np.arange(first, first + len(x)) % colours, names)
+            yield RowBlock(x, np.arange(first, first + len(x)) % colours, names)
 
-    return Points(tuple(f"x_{j}" for j in range(DIMENSION)), blocks)
+    return GroupedRows(tuple(f"x_{j}" for j in range(DIMENSION)), blocks)
 
 
 def ours(path: Path, n_rows: int, size: int, colours: int) -> Summary:
@@ -132,7 +132,7 @@ def run_way(way: str, path: Path, n_rows: int, size: int, threshold: float) -> P
     representatives, movement = summary()
     seconds, peak = time.process_time() - started, memory("VmHWM")
 
-    from numerics.coreset.nearest import nearest
+    from numerics.coreset.nearest_neighbours import nearest
 
     x, centers = read_rows(path), np.ascontiguousarray(representatives, np.float64)
     apart = x - centers[nearest(x, centers)]

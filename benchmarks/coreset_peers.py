@@ -15,11 +15,11 @@ from jaxtyping import Float64, Int64
 
 from benchmarks.processes import load, told
 from consilience.settings import declared
-from numerics.coreset import Coreset, summarise
+from numerics.coreset import WeightedPoints, summarise
 from numerics.coreset.fairness.assignment import fair_assignment
 from numerics.coreset.fairness.bounds import Bounds
 from numerics.coreset.fairness.clustering import fair_clustering
-from numerics.coreset.points import Points
+from numerics.coreset.grouped_rows import GroupedRows
 from numerics.shared.distances import squared_distances
 from scenarios.coreset.real_data import WORLDS, chosen
 from scenarios.registry import ScenarioError
@@ -71,7 +71,7 @@ class Runs:
     seconds: Sequence[float]
     points: Sequence[int]
     centers: Sequence[Centers]
-    coresets: Sequence[Coreset] = ()
+    coresets: Sequence[WeightedPoints] = ()
 
 
 def rival(python: str, way: str, x: Rows, colour: Colours, k: int, size: int, seeds: range, limit: float) -> Runs | str:
@@ -87,7 +87,7 @@ def rival(python: str, way: str, x: Rows, colour: Colours, k: int, size: int, se
     centers, points = list(arrays.pop("centers")), answer["points"]
     parts = zip(*(np.split(array, np.cumsum(points)[:-1]) for array in arrays.values()), strict=True)
     coresets = [
-        Coreset(place, weights, colours.astype(np.int64), np.zeros(x.shape[1])) for place, weights, colours in parts
+        WeightedPoints(place, weights, group.astype(np.int64), np.zeros(x.shape[1])) for place, weights, group in parts
     ]
     return Runs(answer["seconds"], points, centers, coresets)
 
@@ -100,14 +100,14 @@ def clustered(x: Rows, colour: Colours, k: int, restarts: int, seed: int) -> tup
     return found.centers, len(x)
 
 
-def summarised(x: Rows, colour: Colours, locations: int, rng: np.random.Generator) -> Coreset:
+def summarised(x: Rows, colour: Colours, locations: int, rng: np.random.Generator) -> WeightedPoints:
     """The one-pass coreset of rows that are in standard deviations."""
-    return summarise(Points.of(x, colour, ("0", "1")), locations, scale=False, rng=rng).coreset
+    return summarise(GroupedRows.of(x, colour, ("0", "1")), locations, scale=False, rng=rng).coreset
 
 
-def coreset_clustered(coreset: Coreset, k: int, restarts: int, rng: np.random.Generator) -> tuple[Centers, int]:
+def coreset_clustered(coreset: WeightedPoints, k: int, restarts: int, rng: np.random.Generator) -> tuple[Centers, int]:
     """Fair k-means++ of a coreset."""
-    found = fair_clustering(coreset.points, coreset.weights, coreset.colours, EQUAL, k, restarts=restarts, rng=rng)
+    found = fair_clustering(coreset.points, coreset.weights, coreset.groups, EQUAL, k, restarts=restarts, rng=rng)
     return found.centers, len(coreset.points)
 
 
@@ -174,7 +174,7 @@ def _measure_coreset(python: str, data: str, limit: float) -> None:
     _print_runs("all rows, 5 starts", ours(partial(clustered, x, colour, CORESET_K, RESTARTS), range(3)), x, colour)
 
 
-def _of_theirs(coresets: Sequence[Coreset], k: int, seed: int) -> tuple[Centers, int]:
+def _of_theirs(coresets: Sequence[WeightedPoints], k: int, seed: int) -> tuple[Centers, int]:
     return coreset_clustered(coresets[seed], k, RESTARTS, np.random.default_rng(seed))
 
 

@@ -23,7 +23,7 @@ from benchmarks.bc3e import machine
 from benchmarks.gp_peers import PEERS, bytes_held
 from benchmarks.gp_ways import OURS, Found, World
 from benchmarks.processes import load, told
-from numerics.gp.rules import Fused, Predictions, aggregate
+from numerics.gp.aggregation import ExpertPredictions, FusedPrediction, aggregate
 from numerics.shared.threads import single_threaded
 
 PARTS = ("peers", "center")
@@ -143,21 +143,21 @@ def measure_center(runs: int) -> None:
             _print_center(rule, K, "", partial(_fused, rule, said), runs)
 
 
-def answers(n: int, K: int, D: int, rng: np.random.Generator) -> Predictions:
+def answers(n: int, K: int, D: int, rng: np.random.Generator) -> ExpertPredictions:
     """What experts might say: some know a point well, most little, and their predictions depend on one another."""
     explained = rng.beta(0.5, 1.0, (n, K))
     directions = rng.normal(size=(n, 1, D)) + rng.normal(size=(n, K, D))
     directions *= rng.uniform(0.5, 1.0, (n, K, 1)) / np.linalg.norm(directions, axis=2, keepdims=True)
     mean = np.sqrt(explained) * rng.normal(size=(n, K))
     common = rng.normal(size=n), 0.5 * explained.min(axis=1)
-    return Predictions(mean, explained, np.ones((n, K), bool), directions.astype(np.float16), common=common)
+    return ExpertPredictions(mean, explained, np.ones((n, K), bool), directions.astype(np.float16), common=common)
 
 
-def _fused(rule: str, said: Predictions) -> Fused:
+def _fused(rule: str, said: ExpertPredictions) -> FusedPrediction:
     return aggregate(rule, said, np.ones(len(said.mean)), _NOISE)
 
 
-def _print_center(rule: str, K: int, D: str, work: Callable[[], Fused], runs: int) -> None:
+def _print_center(rule: str, K: int, D: str, work: Callable[[], FusedPrediction], runs: int) -> None:
     seconds = []
     for _ in range(runs):
         started = time.process_time()

@@ -18,7 +18,7 @@ from clients.dispatch import handler_of
 from clients.residual.learner import Learner
 from clients.site import Site
 from consilience.settings import declared
-from numerics.residual.columns import Columns
+from numerics.residual.columns_and_outcomes import Columns
 from numerics.residual.rules import Rules
 from protocols.residual import sequential
 from protocols.residual.payloads import Fit, Fitted, Order, Show, Tried, Try

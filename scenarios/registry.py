@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from numerics.gp.measurements import Queries
-from numerics.residual.columns import Outcomes
+from numerics.residual.columns_and_outcomes import Outcomes
 from protocols.registry import names
 
 Config = Mapping[str, bool | int | float | str]

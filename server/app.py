@@ -21,7 +21,7 @@ from common.results import results_name
 from consilience.prediction import PredictionError, resolved
 from consilience.settings import declared
 from numerics.gp.measurements import Queries
-from numerics.residual.columns import Outcomes
+from numerics.residual.columns_and_outcomes import Outcomes
 from scenarios.registry import Cell, Scenario, ScenarioError, chosen_cells, find
 from server.config import Config, ConfigError, check_sums, checked
 from server.evaluation import Evaluation, evaluate

@@ -24,7 +24,7 @@ from benchmarks.side.made import coloured
 from benchmarks.side.ours import played, ran
 from numerics.coreset.fairness.assignment import Assignment, fair_assignment
 from numerics.coreset.fairness.clustering import fair_clustering
-from numerics.coreset.points import Points
+from numerics.coreset.grouped_rows import GroupedRows
 from numerics.shared.distances import squared_distances
 from scenarios.registry import find
 from strategies.coreset import Outcome
@@ -43,7 +43,7 @@ _DOUBLE, _COLOUR = 8, 1
 class Split:
     """The sites' rows, equally many of two colours, and how many clusters are wanted."""
 
-    shards: Sequence[Points]
+    shards: Sequence[GroupedRows]
     k: int
 
     @cached_property
@@ -51,7 +51,7 @@ class Split:
         """All rows, each column in standard deviations from its mean, and their colours."""
         blocks = list(chain.from_iterable(each.blocks() for each in self.shards))
         x = np.concatenate([each.x for each in blocks])
-        return np.ascontiguousarray((x - x.mean(axis=0)) / x.std(axis=0)), np.concatenate([b.colour for b in blocks])
+        return np.ascontiguousarray((x - x.mean(axis=0)) / x.std(axis=0)), np.concatenate([b.group for b in blocks])
 
     @property
     def bytes_moved(self) -> float:

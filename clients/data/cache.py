@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from clients.data.stored import BlockWriter, StoredError, Writer, read_about, read_shard
-from numerics.coreset.points import Block, Points
+from numerics.coreset.grouped_rows import GroupedRows, RowBlock
 
 logger = logging.getLogger("flwr")
 
@@ -130,17 +130,17 @@ class ShardCache:
             "heard": {key: value for key, value in config.heard.items() if key != "data"},
             "absent": sorted(config.absent),
         }
-        if isinstance(shard, Points):
-            return Points(shard.features, partial(self._kept_blocks, shard, about))
+        if isinstance(shard, GroupedRows):
+            return GroupedRows(shard.features, partial(self._kept_blocks, shard, about))
         attempt = _Attempt(self._folder)
         attempt.to(lambda: attempt.writer.finish(about, attempt.writer.describe(shard)))
         self._conclude(attempt, about)
         return shard
 
-    def _kept_blocks(self, points: Points, about: Mapping[str, Any]) -> Iterator[Block]:
+    def _kept_blocks(self, points: GroupedRows, about: Mapping[str, Any]) -> Iterator[RowBlock]:
         """One pass over the rows, from the source as long as no pass over it has come to its end."""
         kept = self.load({**about["heard"]})
-        if isinstance(kept, Points):
+        if isinstance(kept, GroupedRows):
             yield from kept.blocks()
             return
         attempt = _Attempt(self._folder)
@@ -230,7 +230,7 @@ class _Attempt:
         """For points."""
         return BlockWriter(self.writer)
 
-    def add(self, block: Block) -> None:
+    def add(self, block: RowBlock) -> None:
         """Write a block."""
         self.blocks.add(block)
 

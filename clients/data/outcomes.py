@@ -12,7 +12,7 @@ from clients.data.files import read_table
 from clients.data.table import DataError, Table, cell_name, numeric, quoted, setting
 from clients.data.testset import center_file
 from clients.entities import entity_names
-from numerics.residual.columns import Outcomes
+from numerics.residual.columns_and_outcomes import Outcomes
 
 
 def center_outcomes(config: Mapping[str, object]) -> Outcomes | None:

@@ -18,15 +18,15 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from numerics.coreset.points import Block, Points
+from numerics.coreset.grouped_rows import GroupedRows, RowBlock
 
 ABOUT = "shard.json"
 
 _CLASSES = {
-    "Columns": "numerics.residual.columns",
+    "Columns": "numerics.residual.columns_and_outcomes",
     "Ensemble": "numerics.bc3e.ensemble",
     "Measurements": "numerics.gp.measurements",
-    "Rows": "numerics.shared.rows",
+    "RegressionRows": "numerics.shared.regression_rows",
 }
 """What a shard may be, and where it is from."""
 _PLAIN = (bool, int, float, str, type(None))
@@ -145,7 +145,7 @@ class BlockWriter:
         self._ends: list[list[int]] = []
         self._names: tuple[str, ...] = ()
 
-    def add(self, block: Block) -> None:
+    def add(self, block: RowBlock) -> None:
         """Append a block.
 
         Raises
@@ -154,15 +154,15 @@ class BlockWriter:
             If it is not made as those of a party's own file are.
         """
         x, colour, entity = self._files.values()
-        if block.x.dtype != np.float64 or block.colour.dtype != np.int64 or not block.x.flags.c_contiguous:
+        if block.x.dtype != np.float64 or block.group.dtype != np.int64 or not block.x.flags.c_contiguous:
             raise StoredError("a block of other numbers is not stored")
         x.write(block.x.tobytes())
-        colour.write(block.colour.tobytes())
+        colour.write(block.group.tobytes())
         if block.entity is not None:
             entity.write(encoded(block.entity.tolist()))
         n = self._ends[-1][0] if self._ends else 0
-        self._ends.append([n + len(block.x), len(block.names), entity.tell() if block.entity is not None else -1])
-        self._names = block.names
+        self._ends.append([n + len(block.x), len(block.group_names), entity.tell() if block.entity is not None else -1])
+        self._names = block.group_names
 
     def finish(self, about: Mapping[str, Any], features: tuple[str, ...]) -> None:
         """Write the rest; then the shard is whole."""
@@ -257,22 +257,22 @@ def _read_texts(folder: Path, value: Mapping[str, Any]) -> np.ndarray:
     return cells
 
 
-def _points(folder: Path, value: Mapping[str, Any]) -> Points:
+def _points(folder: Path, value: Mapping[str, Any]) -> GroupedRows:
     features, names, ends = tuple(value["features"]), tuple(value["names"]), value["ends"]
     n = ends[-1][0]
     x = np.memmap(folder / "x", np.float64, "r", shape=(n, len(features)))
     colour = np.memmap(folder / "colour", np.int64, "r", shape=(n,))
     entity = np.memmap(folder / "entity", np.uint8, "r") if ends[-1][2] > 0 else None
 
-    def blocks() -> Iterator[Block]:
+    def blocks() -> Iterator[RowBlock]:
         start, first = 0, 0
         for end, n_names, last in ends:
             # Copies: what is in memory is a block at a time, and compiled code knows arrays that may be changed only.
             texts = None if entity is None else np.array(entity[first:last].tobytes().decode().split(_END))
-            yield Block(np.array(x[start:end]), np.array(colour[start:end]), names[:n_names], texts)
+            yield RowBlock(np.array(x[start:end]), np.array(colour[start:end]), names[:n_names], texts)
             start, first = end, last
 
-    return Points(features, blocks)
+    return GroupedRows(features, blocks)
 
 
 def _checksum(path: Path) -> int:

@@ -8,7 +8,7 @@ from clients.data import DataError, Table, setting
 from clients.data.table import own_number
 from clients.entities import read_secret
 from clients.residual.agents import Agent, AgentError, parse_agent
-from numerics.residual.columns import Columns
+from numerics.residual.columns_and_outcomes import Columns
 
 _KINDS = {
     "tree": ("tree", "sklearn.tree."),

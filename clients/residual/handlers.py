@@ -20,7 +20,7 @@ from clients.residual.columns import columns_of
 from clients.residual.learner import ROWS, Learner, forget, is_over
 from clients.residual.prediction import keyed_names, predictions, predicts, present_rows
 from clients.site import Site
-from numerics.residual.columns import Columns
+from numerics.residual.columns_and_outcomes import Columns
 from protocols.residual.payloads import (
     Conclude,
     Concluded,

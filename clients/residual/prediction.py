@@ -13,7 +13,7 @@ from clients.residual.columns import columns_like
 from clients.residual.model_store import recall
 from clients.shards import own_log
 from clients.site import Site
-from numerics.residual.columns import Columns
+from numerics.residual.columns_and_outcomes import Columns
 from protocols.wire.faults import Fault, SiteFault
 
 

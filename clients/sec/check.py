@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from clients.data import Table, setting
 from clients.data.table import DataError
 from clients.regressors import ROW_MODELS, Candidate, CandidateError, parse_candidates
-from numerics.shared.rows import Rows
+from numerics.shared.regression_rows import RegressionRows
 from protocols.sec.payloads import Select
 
 _TOLD = {
@@ -26,12 +26,12 @@ _TOLD = {
 }
 
 
-def describe(rows: Rows, table: Table, config: Mapping[str, object], held_out: int) -> list[str]:
+def describe(rows: RegressionRows, table: Table, config: Mapping[str, object], held_out: int) -> list[str]:
     """Lines to print for `consilience check`.
 
     Parameters
     ----------
-    rows : Rows
+    rows : RegressionRows
         As they were read from `table`.
     table : Table
         The party's own.

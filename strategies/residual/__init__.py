@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Float64, Int64, Shaped
 
 from clients.entities import keyed_hashes, read_secret, secret_check
-from numerics.residual.columns import Outcomes
+from numerics.residual.columns_and_outcomes import Outcomes
 from numerics.residual.rules import FEWEST_ROWS, LARGEST_OUTCOME, Rules
 from protocols.residual.payloads import Enrol, Enrolled
 from protocols.residual.plan import Plan

@@ -10,9 +10,9 @@ import pytest
 from benchmarks import gp, gp_peers, gp_ways
 from benchmarks.driver import Round
 from benchmarks.gp_protocol import learn, sites_of, spent
+from numerics.gp.aggregation import aggregate
 from numerics.gp.kernel_registry import kernel_of
 from numerics.gp.metrics import smse
-from numerics.gp.rules import aggregate
 
 WORLD = replace(gp_ways.SMALL, rows=80, parts=4, experts=2)
 
