@@ -22,7 +22,7 @@ from consilience.prediction import PredictionError, resolved
 from consilience.settings import declared
 from numerics.gp.measurements import Queries
 from numerics.residual.columns_and_outcomes import Outcomes
-from scenarios.registry import Cell, Scenario, ScenarioError, chosen_cells, find
+from scenarios.registry import Cell, Scenario, ScenarioError, find, select_cells
 from server.config import Config, ConfigError, check_sums, checked
 from server.evaluation import Evaluation, evaluate
 from server.figures import figures
@@ -142,9 +142,9 @@ def _strategy(
         return strategy
     common["at_once"] = scenario.at_once
     members = []
-    cells = chosen_cells(scenario, config)
+    cells = select_cells(scenario, config)
     _refuse_what_rows_set(scenario, cells, config)
-    test = center_queries(config) if protocol == "gp" and config["gp.queries"] else {}
+    test = center_queries(config, str(config["gp.queries"])) if protocol == "gp" and config["gp.queries"] else {}
     for each in [cell.settings for cell in cells] or [{}]:
         settings = {**config, **each}
         if scenario.queries is not None:
@@ -176,11 +176,14 @@ def _refuse_what_rows_set(scenario: Scenario, cells: Sequence[Cell], config: Con
 def _own_reference(protocol: str, config: Config) -> dict[str, Any]:
     """What the center's own files say."""
     if protocol == "gp":
-        return {"test": center_queries(config)}
+        return {"test": center_queries(config, str(config["gp.queries"]))}
     if protocol != "residual":
         return {"test": center_columns(config)}
-    outcomes = center_outcomes(config)
-    return {} if outcomes is None else {"outcome": lambda repetition: outcomes}
+    read = center_outcomes(config, by_row=config["residual.align"] == "row-order")
+    if read is None:
+        return {}
+    outcomes = Outcomes(*read)
+    return {"outcome": lambda repetition: outcomes}
 
 
 def _outcome(config: Config, scenario: Scenario) -> Callable[[int], Outcomes] | None:
@@ -254,7 +257,7 @@ def _report(
     missing = {site: list(events) for site, events in result.missing.items()}
     for site, reason in evaluation.excluded.items():
         missing.setdefault(site, []).append(reason)
-    cells = chosen_cells(scenario, config) if scenario else []
+    cells = select_cells(scenario, config) if scenario else []
     published = cells[0].published if len(cells) == 1 else scenario.published if scenario else {}
     return Report(
         scenario=results_name(config),

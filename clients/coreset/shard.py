@@ -9,12 +9,17 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float64, Int64, Shaped
 
+from clients.coreset.storage import keep_shard, read_shard
 from clients.data import DataError, Table, cell_name, match_columns, numeric, quoted, setting, split_patterns
 from clients.data.blocks import Blocks, open_blocks
 from clients.shards import own_log
 from numerics.coreset.grouped_rows import GroupedRows, RowBlock
 from protocols.coreset.payloads import LARGEST
 
+__all__ = ["keep_shard", "open_shard", "read_shard"]
+
+MIN_WEIGHT = 5
+"""Fewest rows behind a point that leaves a real site whose own configuration does not say otherwise."""
 MOST_VALUES = 50
 """Different values that a sensitive column may have: of more, clusters cannot each have their share."""
 

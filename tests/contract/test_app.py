@@ -23,8 +23,8 @@ from server.evaluation import summarise
 from server.results import ResultsError, load
 from strategies.checkpoint import CheckpointError
 from strategies.node_registry import FusionError
-from tests.support.contract import Clock, complete_results, make_grid, run, run_over
-from tests.support.grid import config
+from tests.support.grid import Clock, config
+from tests.support.runs import complete_results, make_grid, run, run_over
 
 PARTIES = ("north", "south", "west")
 

@@ -25,8 +25,8 @@ from protocols.registry import names as protocol_names
 from scenarios.registry import scenarios
 from tests.docs.test_commands import Command, commands, in_sentences, parsed
 from tests.docs.test_pages import NEW
-from tests.support.contract import in_no_time, run
 from tests.support.documentation import blocks, pages
+from tests.support.runs import in_no_time, run
 
 RUN_HERE = {"certificates", "check", "compare", "ledger", "list", "predict", "show"}
 """Commands of consilience that start no Flower process."""

@@ -21,9 +21,11 @@ from flwr.common.config import parse_config_args
 
 from common.results import PREDICT
 from consilience import cli
+from consilience.node_keys import NODE_KEYS, OF_ALL_PROTOCOLS
 from consilience.settings import declared, parse
+from protocols import registry
 from protocols.registry import names as protocol_names
-from scenarios.registry import ScenarioError, chosen_cells, scenarios
+from scenarios.registry import ScenarioError, scenarios, select_cells
 from server.config import checked
 from tests.docs.test_pages import NEW, known_keys
 from tests.support.documentation import ROOT, Block, blocks, pages, quoted
@@ -139,12 +141,19 @@ def test_commands_of_consilience_are_understood() -> None:
         protocol = given.get("protocol") or "P"
         assert protocol.isupper() or protocol in protocol_names(), str(command)  # in capitals: the reader's own choice
         assignments = [each.split(":", 1)[-1] if name == "up" else each for each in given.get("assignments") or ()]
-        own = {key: value for keys in (cli._OF_ALL_PROTOCOLS, *cli._NODE_KEYS.values()) for key, value in keys.items()}
-        settings = parse(assignments, {**own, **declared()} if name in ("check", "up") else declared())
+        extra = {key: value for keys in (OF_ALL_PROTOCOLS, *NODE_KEYS.values()) for key, value in keys.items()}
+        if name == "predict":
+            extra = {key: value for each in protocol_names() for key, value in predict_options(each).items()}
+        settings = parse(assignments, {**extra, **declared()} if name in ("check", "predict", "up") else declared())
         of_the_run = {key: value for key, value in settings.items() if key in declared()}
         checked({**declared(), **of_the_run})
         if name == "run" and given["scenario"]:
             assert_scenario_exists({**of_the_run, "scenario": given["scenario"]}, command)
+
+
+def predict_options(protocol: str) -> Mapping[str, Any]:
+    """Options of ``consilience predict`` for results of a protocol."""
+    return getattr(registry.room(protocol, "predict"), "OPTIONS", {})
 
 
 def assert_scenario_exists(settings: Mapping[str, Any], command: Command) -> None:
@@ -155,11 +164,11 @@ def assert_scenario_exists(settings: Mapping[str, Any], command: Command) -> Non
     assert name in scenarios(), f"{command}: there is no scenario {name}"
     told = ""
     try:
-        chosen_cells(scenarios()[name], {**declared(), **settings})
+        select_cells(scenarios()[name], {**declared(), **settings})
     except ScenarioError as error:
         told = str(error)
     assert "no row of" not in told, f"{command}: {told}"
-    assert "is no table" not in told, f"{command}: {told}"
+    assert "has no table" not in told, f"{command}: {told}"
 
 
 def test_commands_of_flwr_are_understood() -> None:

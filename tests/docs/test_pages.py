@@ -13,7 +13,7 @@ import pytest
 
 from clients.policy import Policy
 from clients.site import _OF_THE_SITE
-from consilience.cli import _NODE_KEYS, _OF_ALL_PROTOCOLS
+from consilience.node_keys import NODE_KEYS, OF_ALL_PROTOCOLS
 from consilience.settings import PACKAGES, declared
 from protocols.registry import SHARED
 from protocols.registry import names as protocol_names
@@ -81,7 +81,7 @@ def test_every_page_is_in_the_site() -> None:
 
 def known_keys() -> set[str]:
     """Keys of runs, of nodes and of policies."""
-    own = [key for keys in (_OF_ALL_PROTOCOLS, *_NODE_KEYS.values()) for key in keys]
+    own = [key for keys in (OF_ALL_PROTOCOLS, *NODE_KEYS.values()) for key in keys]
     policy = [each.name.replace("_", "-") for each in fields(Policy)]
     return {*declared(), *_OF_THE_SITE, *own, *policy, *_OF_FLOWER}
 

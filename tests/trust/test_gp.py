@@ -36,7 +36,6 @@ from protocols.gp.payloads import (
 from protocols.wire.faults import Fault
 from protocols.wire.payload import Payload, decode_array
 from server.results import load
-from tests.support.contract import outcome_of
 from tests.support.gp_sites import (
     FEATURES,
     SITES,
@@ -60,6 +59,7 @@ from tests.support.gp_sites import (
     write_files,
     write_world,
 )
+from tests.support.runs import outcome_of
 
 DELTA = 1
 CANARY = {"east": 12_345.678901234567, "depth": 2.3456789012345678, TARGET: 333.44455566677788}

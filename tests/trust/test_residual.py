@@ -37,8 +37,8 @@ from protocols.wire.packing import pack
 from strategies.conversation import Tell
 from strategies.node_registry import FusionError
 from strategies.residual.execution import relayed
-from tests.support.contract import outcome_of
 from tests.support.residual_sites import COLUMNS, N, ask, begun, customers, deployed, learn, refused, write_world
+from tests.support.runs import outcome_of
 from tests.support.site_client import RealSite
 
 NOTHING = np.zeros(0, np.uint8)

@@ -14,14 +14,15 @@ import pytest
 from flwr.app import Context, RecordDict
 from sklearn.linear_model import LinearRegression
 
-from clients.sec.handlers import FEWEST_HELD_OUT, evaluate_models, select_model, try_combinations
+from clients.sec.handlers import evaluate_models, select_model, try_combinations
+from clients.sec.shard import FEWEST_HELD_OUT
 from clients.site import Site
 from protocols.models import decode_model, encode_model
 from protocols.sec.payloads import Errors, Exchange, Fitted, Losses, Predict, Select
 from protocols.wire.faults import Fault, SiteFault
 from protocols.wire.message import Ask, Parcel
 from server.results import load
-from tests.support.contract import outcome_of, run
+from tests.support.runs import outcome_of, run
 from tests.support.sec_sites import deployed, draw_rows, own, write_files, write_parties
 
 LABS = ["lab-0", "lab-1", "lab-2"]

@@ -15,7 +15,6 @@ from flwr.app import RecordDict
 from server.results import load
 from strategies.node_registry import FusionError
 from tests.support import reference_coreset as reference
-from tests.support.contract import Wire, make_grid, outcome_of, run_over, silent
 from tests.support.coreset_sites import (
     FEATURES,
     SITES,
@@ -30,6 +29,8 @@ from tests.support.coreset_sites import (
     write_world,
 )
 from tests.support.grid import Tamper
+from tests.support.runs import Wire, make_grid, outcome_of, run_over
+from tests.support.tampering import silent
 
 CLINIC, HOSPITAL, PRACTICE = range(3)
 EXACT = {"coreset__assignment": "exact"}

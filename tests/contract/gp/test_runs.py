@@ -31,7 +31,6 @@ from protocols.wire.payload import Payload
 from server.results import ResultsError
 from strategies.node_registry import FusionError
 from tests.support import reference_gp as reference
-from tests.support.contract import outcome_of
 from tests.support.gp_sites import (
     FEATURES,
     SITES,
@@ -49,6 +48,7 @@ from tests.support.gp_sites import (
     write_world,
 )
 from tests.support.grid import config
+from tests.support.runs import outcome_of
 
 EXACT = {"gp__covariance": "inputs"}
 ONE = ("everybody",)

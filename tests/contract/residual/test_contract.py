@@ -10,8 +10,10 @@ import pandas as pd
 import pytest
 
 from server.results import load
-from tests.support.contract import Nodes, StrategyContract, make_grid, outcome_of, run, run_over, silent
+from tests.support.contract import StrategyContract
 from tests.support.residual_sites import COLUMNS, customers, own, write_world
+from tests.support.runs import Nodes, make_grid, outcome_of, run, run_over
+from tests.support.tampering import silent
 
 
 class Contract(StrategyContract):

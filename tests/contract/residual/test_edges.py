@@ -12,7 +12,6 @@ import pytest
 
 from server.results import Report, render_table
 from strategies.node_registry import FusionError
-from tests.support.contract import outcome_of, silent
 from tests.support.reference_residual import agreed_order
 from tests.support.residual_sites import (
     COLUMNS,
@@ -25,6 +24,8 @@ from tests.support.residual_sites import (
     same_learning,
     write_world,
 )
+from tests.support.runs import outcome_of
+from tests.support.tampering import silent
 
 ALGORITHMS = ("parallel", "greedy", "sip", "average", "meta-linear", "meta-boosting")
 BANK, SHOP, TELECOM = range(3)

@@ -22,7 +22,6 @@ from protocols.wire.faults import usable_name
 from protocols.wire.payload import Payload
 from strategies.conversation import Broadcast
 from strategies.residual import Residual, from_config
-from tests.support.contract import outcome_of, silent
 from tests.support.grid import Tamper, config
 from tests.support.residual_sites import (
     COLUMNS,
@@ -34,6 +33,8 @@ from tests.support.residual_sites import (
     same_learning,
     write_world,
 )
+from tests.support.runs import outcome_of
+from tests.support.tampering import silent
 
 BANK, SHOP, TELECOM = range(3)
 UNKEPT = "did not say that their model is kept"

@@ -16,7 +16,6 @@ from protocols.wire.message import find
 from protocols.wire.payload import Payload
 from scenarios import registry
 from tests.support import reference_residual as reference
-from tests.support.contract import outcome_of
 from tests.support.grid import config
 from tests.support.residual_sites import (
     COLUMNS,
@@ -29,6 +28,7 @@ from tests.support.residual_sites import (
     same_learning,
     write_world,
 )
+from tests.support.runs import outcome_of
 
 LEAF, HOLDOUT = 8, 0.2
 
@@ -347,3 +347,10 @@ def test_all_payloads_are_found_by_their_titles() -> None:
     assert len(declared) > 20
     for payload in declared:
         assert find(payload.title()) is payload
+
+
+def test_theorem_2_is_seen_in_a_run(tmp_path: Path) -> None:
+    report, _, _ = learn(config(tmp_path, scenario="residual-theorem2", cells="rho=0.5"), 2)
+    [row] = report.table
+    # What is left of the next polynomial and the lattice's error are below a hundredth.
+    assert row["contraction"] == pytest.approx(0.5**4, rel=0.01)

@@ -115,7 +115,7 @@ def test_names_with_and_without_settings() -> None:
         ("rf(random_state=3)", r"random_state is not a candidate's to set \(a run's seed sets it\)"),
         ("rf(n_jobs=4)", "n_jobs is not a candidate's to set"),
         ("nn(warm_start=True)", "warm_start is not a candidate's to set"),
-        ("rf(min_samples_leaf=1)", "sec.min-leaf sets it"),
+        ("rf(min_samples_leaf=1)", "min-leaf of the run or of the site sets it"),
         ("knn(algorithm=kd_tree)", "algorithm is not a candidate's to set"),
         ("gb(loss=huber)", "loss is not a candidate's to set"),
         ("rf(criterion=absolute_error)", "criterion is not a candidate's to set"),

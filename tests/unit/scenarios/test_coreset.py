@@ -17,17 +17,18 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from numerics.coreset.grouped_rows import BLOCK_ROWS, GroupedRows
 from scenarios import registry, sources
 from scenarios.coreset import synthetic as drawn
-from scenarios.coreset.common import Pooled, derived
+from scenarios.coreset.common import Pooled, derived_metrics
 from scenarios.coreset.split import SPLITS, colour_edges
 from scenarios.registry import ScenarioError
 from server.config import KEYS
 from server.evaluation import evaluate
+from tests.support.examples import examples
 
 ROOT = Path(__file__).resolve().parents[3]
 SHARED = Path(os.environ.get(sources.DATA_VARIABLE) or ROOT.parent / "shared" / "data")
@@ -137,14 +138,14 @@ def test_registered_with_a_table_that_the_run_configuration_can_take(name: str, 
     assert len({tuple(cell.labels.items()) for cell in cells}) == len(cells)
     assert {cell.labels["part"] for cell in cells} == {"error", "weight", "split", "quality", "colours"}
     for cell in cells:
-        assert set(cell.published) <= set(scenario.shown)
+        assert set(cell.published) <= set(scenario.columns)
         for key, value in (*cell.settings.items(), *cell.defaults.items()):
             section, _, short = key.rpartition(".")
             assert type(value) is type((declared[section] if section else declared)[short]), key
             assert KEYS[key].test(value), key
         for label, value in cell.labels.items():  # each row can be asked for by what the table calls it
             asked = f"{label}={value}" if " " not in str(value) else f"part={cell.labels['part']}"
-            assert cell.labels in [c.labels for c in registry.chosen_cells(scenario, {**config, "cells": asked})]
+            assert cell.labels in [c.labels for c in registry.select_cells(scenario, {**config, "cells": asked})]
 
 
 def test_published_are_the_two_figures_that_the_paper_states(folder: Path) -> None:
@@ -210,7 +211,7 @@ def test_shards_are_read_again_as_often_as_one_likes(name: str, folder: Path) ->
 
 
 @given(st.lists(st.integers(1, 40), min_size=1, max_size=8), st.data())
-@settings(max_examples=200, deadline=None)
+@examples(200)
 def test_sites_have_one_colour_as_far_as_possible(counts: list[int], data: st.DataObject) -> None:
     n_sites = data.draw(st.integers(1, sum(counts)))
     order, edges = colour_edges(np.array(counts), n_sites)
@@ -554,7 +555,7 @@ def test_fair_kmeans_gains_over_the_fairlets_on_diabetes() -> None:
 def test_derived_metrics_are_what_follows_from_the_costs() -> None:
     metrics = {"cost": 110.0, "cost_full": 100.0, "cost_full_unfair": 80.0, "cost_cklv": 125.0, "cost_fairlets": 50.0}
     metrics |= {"cost_reassigned": 120.0, "cost_planted": 88.0}
-    assert derived(metrics) == pytest.approx(
+    assert derived_metrics(metrics) == pytest.approx(
         {
             "error": 0.1,
             "relative": 0.88,
@@ -564,8 +565,8 @@ def test_derived_metrics_are_what_follows_from_the_costs() -> None:
             "excess": 0.25,
         }
     )
-    assert derived({"cost": 1.0}) == {}
-    assert derived({"cost": 1.0, "cost_full": 0.0}) == {}
+    assert derived_metrics({"cost": 1.0}) == {}
+    assert derived_metrics({"cost": 1.0, "cost_full": 0.0}) == {}
 
 
 def test_evaluation_derives_from_each_repetitions_metrics_and_baselines() -> None:
@@ -580,7 +581,7 @@ def test_evaluation_derives_from_each_repetitions_metrics_and_baselines() -> Non
         summary="",
         shards=lambda config, seed, n_sites: [],
         baselines=lambda config, seed: {"cost_full": base[seed]},
-        derived=derived,
+        derived_metrics=derived_metrics,
     )
 
     class Strategy:

@@ -255,14 +255,14 @@ def test_registered_with_a_table_that_the_run_configuration_can_take(name: str, 
     assert main == every[: len(main)]
     assert len({tuple(cell.labels.items()) for cell in every}) == len(every)
     for cell in every:
-        assert set(cell.published) <= set(scenario.shown)
+        assert set(cell.published) <= set(scenario.columns)
         assert int(cell.labels["M"]) >= scenario.sites
         for key, value in (*cell.settings.items(), *cell.defaults.items()):
             section, _, short = key.rpartition(".")
             assert type(value) is type((declared[section] if section else declared)[short]), key
             assert KEYS[key].test(value), key
         asked = " ".join(f"{label}={value}" for label, value in cell.labels.items())
-        (chosen,) = registry.chosen_cells(scenario, {**config, "cells": asked})
+        (chosen,) = registry.select_cells(scenario, {**config, "cells": asked})
         assert chosen.labels == cell.labels
 
 
@@ -281,7 +281,7 @@ def test_parts_of_the_tables(folder: Path) -> None:
 
 def test_what_a_table_does_not_vary_is_the_users(folder: Path) -> None:
     scenario = registry.find("gp-concrete")
-    changed = registry.chosen_cells(scenario, {"data": str(folder), "gp.parts": 8, "gp.experts": "0.3"})
+    changed = registry.select_cells(scenario, {"data": str(folder), "gp.parts": 8, "gp.experts": "0.3"})
     assert {(cell.labels["M"], cell.labels["K"]) for cell in changed} == {(8, "0.3"), (8, "all")}
     assert not any({"gp.parts", "gp.experts"} & set(cell.settings) for cell in changed)
     assert not any(cell.published for cell in changed)

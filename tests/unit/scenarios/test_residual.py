@@ -114,13 +114,13 @@ def test_registered_with_a_table_that_the_run_configuration_can_take(name: str, 
     cells = scenario.cells(config)
     assert len({tuple(cell.labels.items()) for cell in cells}) == len(cells) >= 3
     for cell in cells:
-        assert set(cell.published) <= set(scenario.shown)
+        assert set(cell.published) <= set(scenario.columns)
         for key, value in (*cell.settings.items(), *cell.defaults.items()):
             assert type(value) is type(declared[key.removeprefix("residual.")]), key
             assert KEYS[key].test(value), key
         for label, value in cell.labels.items():  # each row can be asked for by what the table calls it
             assert cell.labels in [
-                c.labels for c in registry.chosen_cells(scenario, {**config, "cells": f"{label}={value}"})
+                c.labels for c in registry.select_cells(scenario, {**config, "cells": f"{label}={value}"})
             ]
 
 
@@ -251,7 +251,7 @@ def test_table_2_is_published_in_numbers_for_2000_rows_and_10_agents() -> None:
 
 def test_a_user_may_try_another_leaf_on_all_rows() -> None:
     scenario = registry.find("residual-friedman1")
-    plain, other = (registry.chosen_cells(scenario, {"residual.min-leaf": leaf}) for leaf in (0, 5))
+    plain, other = (registry.select_cells(scenario, {"residual.min-leaf": leaf}) for leaf in (0, 5))
     assert {cell.settings["residual.min-leaf"] for cell in plain} == {40}
     assert not any("residual.min-leaf" in cell.settings for cell in other)
 

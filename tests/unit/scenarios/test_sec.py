@@ -8,7 +8,6 @@ import sys
 import tomllib
 from fnmatch import fnmatch
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -20,8 +19,6 @@ from scenarios import registry, sources
 from scenarios.registry import Config, Scenario, ScenarioError
 from scenarios.sec import real_data as measured
 from scenarios.sec import synthetic as drawn
-from server.config import ConfigError
-from tests.support import grid
 
 ROOT = Path(__file__).resolve().parents[3]
 SHARED = Path(os.environ.get(sources.DATA_VARIABLE) or ROOT.parent / "shared" / "data")
@@ -81,7 +78,7 @@ def test_registered_with_a_table_that_the_run_configuration_can_take(name: str, 
     assert len(cells) == {"sec-simulation1": 24, "sec-simulation2": 5, "sec-fairness": 8, "sec-grid": 12}.get(name, 1)
     assert len({tuple(cell.labels.items()) for cell in cells}) == len(cells)
     for cell in cells:
-        assert set(cell.published) <= set(scenario.shown)
+        assert set(cell.published) <= set(scenario.columns)
         for key, value in cell.settings.items():
             assert type(value) is type(declared[key.removeprefix("sec.")]), key
 
@@ -164,30 +161,6 @@ def test_wrong_settings_are_one_clear_line(
         registry.find(name).shards({**config_of(name, grid_file), **settings}, 0, SITES[name])
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    ("name", "settings", "advice"),
-    [
-        ("sec-grid", {"sec__attacked": 25}, r"sec\.attacked is set .* as in cells='attacked=0'"),
-        ("sec-simulation1", {"sec__p": 10}, r"sec\.p is set .* as in cells='p=5'"),
-        ("sec-simulation1", {"sec__snr": 2.0, "cells": "SNR=4"}, r"sec\.snr is set .* as in cells='p=5'"),
-        ("sec-simulation2", {"sec__candidates": "lr"}, r"sec\.candidates is set .* as in cells='"),
-    ],
-)
-def test_what_the_rows_of_a_table_set_cannot_be_set_in_vain(
-    tmp_path: Path, name: str, settings: dict[str, Any], advice: str
-) -> None:
-    with pytest.raises(ScenarioError, match=advice) as refused:
-        grid.run(grid.config(tmp_path, scenario=name, **settings), SITES[name])
-    assert f"by the rows of {name}; choose among them" in str(refused.value)
-    assert not list(tmp_path.rglob("report.json"))
-
-
-def test_own_data_have_no_rows_to_choose(tmp_path: Path) -> None:
-    settings = grid.config(tmp_path, protocol="sec", data=str(tmp_path), target="y", cells="attacked=25")
-    with pytest.raises(ConfigError, match="cells are rows of a scenario's table, and own data have none: leave it out"):
-        grid.run(settings, 2)
 
 
 @pytest.mark.parametrize(("name", "first"), [("sec-fairness", 30), ("sec-ct", 64)])

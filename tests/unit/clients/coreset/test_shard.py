@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
@@ -19,10 +19,11 @@ from clients import shards
 from clients.coreset.check import check_lines
 from clients.coreset.shard import MOST_VALUES, open_points, open_shard
 from clients.data import DataError
+from clients.data import blocks as blocks_module
 from consilience import cli
-from numerics.coreset import grouped_rows
 from numerics.coreset.grouped_rows import GroupedRows, RowBlock
 from protocols.wire.faults import Fault, SiteFault
+from tests.support.examples import examples
 
 WARD = """key,y,weight,age,sex,race,note
 7,1,60.5,41,Female,White,x
@@ -206,7 +207,7 @@ def test_a_colour_is_the_text_of_the_cell_whatever_the_block(
 ) -> None:
     rows = "".join(f'{i},"{cell}"\n' for i, cell in enumerate(cells))
     for most in (1, 2, 100):
-        monkeypatch.setattr(grouped_rows, "BLOCK_ROWS", most)
+        monkeypatch.setattr(blocks_module, "BLOCK_ROWS", most)
         block = read(ward(f"age,sex\n{rows}", id="", target=""))
         assert block.group_names == names
         expected = [name[:-2] if name.endswith(".0") else name.replace("2.00", "2") for name in cells]
@@ -242,7 +243,7 @@ CELLS = st.tuples(
 )
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(st.lists(CELLS, min_size=2, max_size=30), st.integers(1, 8))
 def test_where_blocks_end_changes_nothing(
     tmp_path_factory: pytest.TempPathFactory, rows: list[tuple[object, ...]], most: int
@@ -252,7 +253,7 @@ def test_where_blocks_end_changes_nothing(
     config = {"data": str(path), "sensitive": "sex race", "features": "u v", "id": "key"}
     whole = read(config)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(grouped_rows, "BLOCK_ROWS", most)
+        patch.setattr(blocks_module, "BLOCK_ROWS", most)
         blocks = list(open_points(config).blocks())
         assert max(len(block.x) for block in blocks) <= most
         parts = read(config)
@@ -295,7 +296,7 @@ def test_a_bad_row_is_named_in_any_block(
     code: str,
 ) -> None:
     config = ward(f"n,age,sex,key\n1,5,Male,a\n2,6,Female,b\n3,7,Male,c\n{row}\n5,6,Male,d\n", features="age n")
-    monkeypatch.setattr(grouped_rows, "BLOCK_ROWS", most)
+    monkeypatch.setattr(blocks_module, "BLOCK_ROWS", most)
     found = refusal(lambda: read(config))
     assert found[0].startswith(f"{config['data']}{message}")
     assert found[1] == code
@@ -304,7 +305,7 @@ def test_a_bad_row_is_named_in_any_block(
 def test_a_sensitive_column_of_too_many_values(
     ward: Callable[..., dict[str, object]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(grouped_rows, "BLOCK_ROWS", 7)
+    monkeypatch.setattr(blocks_module, "BLOCK_ROWS", 7)
 
     def aged(n: int) -> dict[str, object]:
         rows = "".join(f"{i},{i % n}\n" for i in range(2 * n))
@@ -322,7 +323,7 @@ def test_a_sensitive_column_of_too_many_values(
 def test_truth_values_are_coordinates_where_the_whole_column_holds_them(
     ward: Callable[..., dict[str, object]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(grouped_rows, "BLOCK_ROWS", 2)
+    monkeypatch.setattr(blocks_module, "BLOCK_ROWS", 2)
     config = {"features": "flag", "id": "", "target": ""}
     block = read(ward("flag,sex\nTrue,f\nFalse,f\nTrue,m\n", **config))
     assert block.x.tolist() == [[1], [0], [1]]
@@ -340,7 +341,7 @@ def test_truth_values_are_coordinates_where_the_whole_column_holds_them(
 def test_what_a_shard_s_blocks_raise_is_a_fault_with_its_line_in_the_site_s_log(
     ward: Callable[..., dict[str, object]], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(grouped_rows, "BLOCK_ROWS", 2)
+    monkeypatch.setattr(blocks_module, "BLOCK_ROWS", 2)
     monkeypatch.setattr(shards.logger, "propagate", True)
     config = ward("age,sex\n1,f\n2,m\n3,\n", id="", target="")
     blocks = open_shard(config).blocks()
@@ -381,7 +382,7 @@ def census(ward: Callable[..., dict[str, object]]) -> Callable[..., dict[str, ob
 def test_check_says_what_is_used_and_what_leaves(
     census: Callable[..., dict[str, object]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(grouped_rows, "BLOCK_ROWS", 9)
+    monkeypatch.setattr(blocks_module, "BLOCK_ROWS", 9)
     config = census(features="age income")
     text = told(config)
     assert text.startswith(f"{config['data']}: 100 rows\n")

@@ -12,14 +12,16 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from clients.bc3e.labels import describe, ensemble_from_table
+from clients.bc3e.check import describe
+from clients.bc3e.shard import ensemble_from_table, open_shard
 from clients.data import DataError, Table, load, match_columns, numeric, party_files, read_table, site_name
 from clients.data.regression import regression_rows
 from clients.data.testset import center_columns
 from numerics.bc3e.ensemble import Ensemble
+from tests.support.examples import examples
 
 CSV = "id,age,grade,smoker,class_tree\na,41,?,True,0\nb,,None,False,\nc,7.5,NA,True,2\n"
 
@@ -123,7 +125,7 @@ def test_lines_are_the_files_own_after_a_quoted_line_break(csv: Callable[[str], 
 def test_reading_npz_imports_neither_pandas_nor_flower(tmp_path: Path) -> None:
     np.savez(tmp_path / "site.npz", class_a=np.array([0, 1]))
     code = (
-        f"from clients.data import read_table; from clients.bc3e.labels import ensemble_from_table; import sys\n"
+        f"from clients.data import read_table; from clients.bc3e.shard import ensemble_from_table; import sys\n"
         f"ensemble_from_table(read_table({str(tmp_path / 'site.npz')!r}), {{}})\n"
         "print([m for m in ('pandas', 'pyarrow', 'flwr') if m in sys.modules])"
     )
@@ -321,7 +323,7 @@ def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Tabl
     monkeypatch.syspath_prepend(tmp_path)
     for name in [name for name in sys.modules if name.partition(".")[0] == "hospital"]:
         monkeypatch.delitem(sys.modules, name)
-    return lambda reference: load({"data": f"hospital.{reference}", "seen": [True, False, None]})
+    return lambda reference: load({"data": f"hospital.{reference}", "seen": [True, False, None]}, Ensemble)
 
 
 def test_function_returns_columns(own: Callable[[str], Table]) -> None:
@@ -339,9 +341,14 @@ def test_function_returns_columns(own: Callable[[str], Table]) -> None:
     assert own("records:Reader.read").n == 2
 
 
-def test_function_returns_an_ensemble_as_it_is(own: Callable[[str], Ensemble]) -> None:
+def test_function_returns_an_ensemble_as_it_is_where_the_protocol_takes_one(own: Callable[[str], Ensemble]) -> None:
+    config = {"data": "hospital.records:ensemble"}
     ensemble = own("records:ensemble")
     assert isinstance(ensemble, Ensemble)
+    assert open_shard(config).n == ensemble.n
+    message, code = refusal(lambda: load(config))
+    assert "the function returned Ensemble; it must return a Table" in message
+    assert code == "bad-shape"
     lines = "\n".join(describe(ensemble, None, {"data": "hospital.records:ensemble"}))
     assert "hospital.records:ensemble: 2 rows" in lines
     assert "columns not used" not in lines
@@ -509,14 +516,14 @@ def test_number_of_classes_fixed_by_the_run(csv: Callable[[str], Table]) -> None
     assert "3 classes; the run has 2" in message
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=2, max_size=20))
 def test_numbers_survive_csv_to_the_last_bit(tmp_path_factory: pytest.TempPathFactory, values: list[float]) -> None:
     path = write(tmp_path_factory.mktemp("csv") / "site.csv", "x\n" + "\n".join(map(repr, values)) + "\n")
     assert numeric(read_table(path), "x", allow_missing=False).tolist() == values
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(
     st.integers(2, 12).flatmap(
         lambda n: st.dictionaries(

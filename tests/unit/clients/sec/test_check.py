@@ -11,9 +11,9 @@ from typer.testing import CliRunner
 
 from clients.data import DataError, read_table
 from clients.regressors import ROW_MODELS
-from clients.sec.handlers import check_lines
+from clients.sec.check import describe
+from clients.sec.shard import rows_of
 from consilience import cli
-from numerics.bc3e.ensemble import Ensemble
 from tests.support.sec_sites import draw_rows
 
 RUNNER = CliRunner()
@@ -102,9 +102,10 @@ def test_a_node_says_itself_what_its_models_may_hold(lab: Path) -> None:
     """The node's key comes before the run's, as it does in a run."""
     table = read_table(lab)
     config = {"target": "y", "candidates": "knn", "sec.candidates": "lr", "sec.allow-row-models": True}
-    assert "ALL YOUR ROWS" in "\n".join(check_lines(table, {**config, "allow-row-models": True}))
+    rows = rows_of(table, config)
+    assert "ALL YOUR ROWS" in "\n".join(describe(rows, table, {**config, "allow-row-models": True}))
     with pytest.raises(DataError, match=r"all candidate methods \(knn, svr\) make models that hold rows"):
-        check_lines(table, {**config, "allow-row-models": False})
+        describe(rows, table, {**config, "allow-row-models": False})
 
 
 @pytest.mark.parametrize(("method", "trees"), [("rf", True), ("gb", True), ("hgb", True), ("lr", False), ("nn", False)])
@@ -208,11 +209,3 @@ def test_without_a_target_its_candidates_are_named(lab: Path) -> None:
     [line] = result.stderr.splitlines()
     assert line.startswith("configuration: target is not set; name the outcome's column, one of ")
     assert all(f"'{name}'" in line for name in ("a", "b", "c", "y", "remark"))
-
-
-def test_another_protocols_data_are_refused() -> None:
-    ensemble = Ensemble(2, {"tree": np.array([0, 1])})
-    with pytest.raises(DataError) as caught:
-        check_lines(ensemble, {"target": "y"})
-    assert str(caught.value) == "the data function returned an Ensemble; protocol sec needs a table of columns"
-    assert caught.value.code == "bad-shape"

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from numerics.bc3e.anderson import (
@@ -20,6 +20,7 @@ from numerics.bc3e.anderson import (
     project_rows,
 )
 from numerics.bc3e.m_step import ALPHA_MAX, ALPHA_MIN
+from tests.support.examples import examples
 
 SEEDS = st.integers(0, 2**32 - 1)
 Map = Callable[[Array], Array]
@@ -91,7 +92,7 @@ def test_more_dimensions_than_depth_are_still_accelerated(seed: int) -> None:
 # -- blocks at their holders ------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(SEEDS, st.lists(st.integers(1, 4), min_size=2, max_size=4))
 def test_blocks_held_apart_move_as_those_held_together(seed: int, sizes: list[int]) -> None:
     """Bit for bit: inner products are on a grid, so their sums do not depend on who adds them."""
@@ -165,7 +166,7 @@ def test_a_center_that_forgot_more_than_the_blocks_uses_the_newest_products() ->
 # -- weights ----------------------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=80)
+@examples(80)
 @given(SEEDS, st.integers(1, DEPTH + 1), st.floats(-6, 3))
 def test_weights_sum_to_one(seed: int, size: int, magnitude: float) -> None:
     """Also those of a forward step, and for residuals that depend on each other."""
@@ -259,7 +260,7 @@ def test_a_failed_combination_leaves_the_reach() -> None:
 # -- domains ----------------------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=100)
+@examples(100)
 @given(SEEDS, st.integers(1, 5), st.integers(1, 6), st.floats(0, 100))
 def test_combined_rows_stay_probabilities(seed: int, k: int, k_m: int, reach: float) -> None:
     """However far the extrapolation went, no entry falls below a tenth of the plain one, up to the normalisation."""
@@ -283,7 +284,7 @@ def test_a_probability_of_zero_may_stay_zero() -> None:
     np.testing.assert_array_equal(project_rows(np.array([[0.0, 1.0]]), plain), plain)
 
 
-@settings(max_examples=100)
+@examples(100)
 @given(
     st.lists(st.floats(-1e3, 1e3), min_size=2, max_size=5).map(np.array),
     st.floats(np.log(ALPHA_MIN), np.log(ALPHA_MAX)),

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.cluster import KMeans
 
@@ -16,6 +16,7 @@ from numerics.coreset import CONSTRUCTIONS, Features, WeightedPoints, merge_ligh
 from numerics.coreset.grouped_rows import GroupedRows, RowBlock
 from numerics.coreset.nearest_neighbours import nearest
 from numerics.coreset.summary import ShardCoreset
+from tests.support.examples import examples
 
 SHARED = Path(os.environ.get("CONSILIENCE_DATA") or Path(__file__).resolve().parents[5] / "shared" / "data")
 ADULT = SHARED / "adult.csv.gz"
@@ -80,7 +81,7 @@ def test_sums_are_exact_however_locations_are_found(construction, projection):
         np.testing.assert_allclose(found.movement_by_group[h], moved, rtol=1e-9)
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(data=st.data())
 def test_any_blocks_and_any_order_give_a_valid_coreset(data):
     n = data.draw(st.integers(1, 400))

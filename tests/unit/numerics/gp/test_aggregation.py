@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from numerics.gp.aggregation import RULES, ExpertPredictions, aggregate
@@ -13,6 +13,7 @@ from numerics.gp.landmarks import offsets
 from numerics.gp.metrics import coverage, msll, smse
 from numerics.gp.npae import npae
 from numerics.gp.sketch import covariance_of, features
+from tests.support.examples import examples
 
 NOISE = 0.1
 THETA = np.log([0.8, 1.3, 1.2, np.sqrt(NOISE)])
@@ -319,7 +320,7 @@ def test_half_precision_loses_nothing_that_matters():
     np.testing.assert_allclose(half[1], full[1], atol=2e-3)
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(st.integers(0, 10**6), st.sampled_from([1e-3, 1.0, 1e6]), st.integers(1, 6))
 def test_whatever_a_site_sends_the_covariance_is_one(seed, size, n_experts):
     rng = generator(seed)

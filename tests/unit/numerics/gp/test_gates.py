@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from jaxtyping import Float64, Int64
 from scipy.stats import multivariate_normal
@@ -19,6 +19,7 @@ from numerics.gp.gates.ranking import chosen, ranking
 from numerics.gp.moments import ExpertMoments, in_units, joined, moments_of, pooled
 from numerics.gp.split import kmeans_parts, split
 from scenarios import sources
+from tests.support.examples import examples
 
 ROOT = Path(__file__).resolve().parents[4]
 SHARED = Path(os.environ.get(sources.DATA_VARIABLE) or ROOT.parent / "shared" / "data")
@@ -123,7 +124,7 @@ def test_every_expert_needs_a_row(part: list[int]) -> None:
 # -- parts ------------------------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(st.integers(0, 99), st.integers(1, 120), st.integers(1, 60), st.sampled_from(["drawn", "grid", "equal"]))
 def test_a_split_has_as_few_experts_as_can_be_and_none_is_small(seed: int, n: int, most: int, kind: str) -> None:
     rng = np.random.default_rng(seed)

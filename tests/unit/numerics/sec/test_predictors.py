@@ -32,8 +32,9 @@ from sklearn.tree import DecisionTreeRegressor
 from numerics.sec import predictors as module
 from numerics.sec.cache import Cache
 from numerics.sec.mixture import mean_squared_errors
-from numerics.sec.predictors import Predictors, as_linear, prepared
+from numerics.sec.predictors import Predictors, prepared
 from numerics.sec.trees import Trees, nodes_of, worth_it
+from numerics.shared.linear_models import as_linear
 
 P = 5
 METHODS: dict[str, Callable[[], BaseEstimator]] = {
