@@ -21,7 +21,7 @@ from protocols.wire.faults import Fault, SiteFault
 
 def predicts(site: Site) -> bool:
     """Whether the run is one that predicts, by the models of an earlier run."""
-    return bool(site.config.get("protocol")) and bool(str(site.config.get("residual.model", "")).strip())
+    return bool(site.config.get("protocol")) and bool(str(site.config.get("from", "")).strip())
 
 
 def present_rows(site: Site) -> Columns:

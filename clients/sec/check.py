@@ -10,6 +10,7 @@ from clients.regressors import ROW_MODELS, Candidate, CandidateError, parse_cand
 from clients.sec.shard import n_held_out, rows_of
 from numerics.shared.regression_rows import RegressionRows
 from protocols.sec.payloads import Select
+from protocols.sec.settings import Settings
 
 _TOLD = {
     "lr": "its coefficients",
@@ -100,7 +101,7 @@ def _candidate_lines(candidates: tuple[Candidate, ...], config: Mapping[str, obj
         if each.method in ("rf", "gb", "hgb", "tree"):
             least = max(int(str(config.get(key) or 0)) for key in ("sec.min-leaf", "min-leaf")) or Select.min_leaf
             told += f" ({least} rows or more in a leaf)"
-        if each.method in ("nn", *ROW_MODELS) and (config.get("sec.standardize") or Select.standardize) == "model":
+        if each.method in ("nn", *ROW_MODELS) and Settings.of(config).standardize == "model":
             told += "; and the mean and deviation of every column used"
         lines.append(f"    {each.text}: {told}")
     return lines

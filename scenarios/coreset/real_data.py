@@ -308,9 +308,9 @@ def _cell(
         "rows": used["coreset.rows"] or "all",
         "sensitive": " ".join(_sensitive(world, used)),
         "split": split_of(used),
-        "min_weight": used.get("coreset.min-weight", MIN_WEIGHT),
+        "min_weight": used.get("coreset.min-weight") or MIN_WEIGHT,
         "scale": used.get("coreset.scale") or "variance",
-        "balance": used.get("coreset.balance", 1.0),
+        "balance": used.get("coreset.balance") or 1.0,
         "algorithm": algorithm,
         "k": used["coreset.k"],
     }

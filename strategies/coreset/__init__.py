@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -11,8 +11,7 @@ from jaxtyping import Int64, Shaped
 
 from numerics.coreset import WeightedPoints, reduce
 from numerics.coreset.fairness.apportionment import PointMasses, distribute
-from numerics.coreset.fairness.clustering import Algorithm, Clustering, fair_clustering, plain_clustering
-from numerics.coreset.grouped_rows import CLUSTERS, LOCATIONS
+from numerics.coreset.fairness.clustering import Clustering, fair_clustering, plain_clustering
 from numerics.shared.threads import single_threaded
 from protocols.coreset.payloads import (
     LARGEST,
@@ -20,11 +19,11 @@ from protocols.coreset.payloads import (
     MOST_PRICED,
     MOST_ROWS,
     Assign,
-    Construction,
     Counted,
     Summarise,
     Summary,
 )
+from protocols.coreset.settings import Settings
 from protocols.wire.payload import PayloadError
 from strategies.column_names import check_names
 from strategies.conversation import Broadcast, Conversation, Tell
@@ -38,34 +37,6 @@ from strategies.node_registry import FusionError
 __all__ = ["Coreset", "Outcome", "Settings"]
 
 _MOST_COLOURS = 1000
-
-
-@dataclass(frozen=True)
-class Settings:
-    """What the run configuration sets under ``coreset.`` (server/config.py has each key's meaning and range).
-
-    A key that is empty (``""`` or 0) there has the value here; `size` 0 is 200 k.
-    """
-
-    k: int = CLUSTERS
-    size: int = 0
-    construction: str = "bico"
-    projection: int = 0
-    min_weight: int = 5
-    scale: str = "variance"
-    algorithm: Algorithm = "fair-kmeans++"
-    balance: float = 1.0
-    restarts: int = 5
-    center_size: int = 20_000
-    assignment: str = "coreset"
-    gap: float = 1e-4
-    price_rounds: int = 60
-
-    @property
-    def how(self) -> Construction:
-        """How a site sums up its rows."""
-        size = self.size or LOCATIONS * self.k
-        return Construction(size, self.construction, self.projection, self.min_weight, self.scale == "variance")
 
 
 class Coreset(FusionStrategy):
@@ -176,9 +147,8 @@ class Coreset(FusionStrategy):
 
 
 def from_config(config: Mapping[str, Any], **common: Any) -> Coreset:
-    """The strategy that a run configuration asks for (server/config.py); `common` goes to `FusionStrategy`."""
-    given = {field.name: config[f"coreset.{field.name.replace('_', '-')}"] for field in fields(Settings)}
-    settings = replace(Settings(), **{name: value for name, value in given.items() if value not in ("", 0)})
+    """Return the strategy for a run configuration; `common` goes to `FusionStrategy`."""
+    settings = Settings.of(config)
     if settings.algorithm.endswith("cklv") and settings.balance < 1:
         raise FusionError(
             f"coreset.algorithm={settings.algorithm} makes pairs of one row of each of two colours, which are balanced"

@@ -21,7 +21,7 @@ from strategies.gp.model import Model
 from strategies.gp.prediction import Answers, Asking
 
 if TYPE_CHECKING:
-    from strategies.gp import Settings
+    from protocols.gp.settings import Settings
 
 _LANDMARK_SEED = 5
 

@@ -21,7 +21,7 @@ from strategies.gp.model import Model
 from strategies.gp.prediction import Answers
 
 if TYPE_CHECKING:
-    from strategies.gp import Settings
+    from protocols.gp.settings import Settings
 
 LEVELS = (0.5, 0.8, 0.95, 0.99)
 """Of the prediction intervals whose coverage is reported."""
@@ -179,7 +179,7 @@ def _notes_on_fit(model: Model) -> list[str]:
 def _notes_on_answers(outcome: Outcome) -> list[str]:
     answers, federation = outcome.answers, outcome.model.federation
     if answers is None or outcome.fused is None:
-        return ["there were no query points: gp.model names these results in a later run, with gp.queries"]
+        return ["there were no query points: a later run predicts with from, and the points as data"]
     notes = []
     dropped = sorted({federation.site_of[expert] for expert in np.flatnonzero(~answers.there)})
     if outcome.settings.disclosed:

@@ -145,8 +145,8 @@ def test_another_number_of_sites_is_refused(name: str, grid_file: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "settings", "message"),
     [
-        ("sec-simulation1", {"sec.p": 0}, "sec.p must be a finite number, 1 or greater, not 0"),
-        ("sec-simulation1", {"sec.snr": 0.0}, "sec.snr must be"),
+        ("sec-simulation1", {"sec.p": -1}, "sec.p must be a finite number, 1 or greater, not -1"),
+        ("sec-simulation1", {"sec.snr": -1.0}, "sec.snr must be"),
         ("sec-simulation1", {"sec.snr": float("nan")}, "sec.snr must be"),
         ("sec-fairness", {"sec.effect": -1.0}, "sec.effect must be a finite number, 0 or greater, not -1.0"),
         ("sec-fairness", {"sec.effect": float("inf")}, "sec.effect must be"),

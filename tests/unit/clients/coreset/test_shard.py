@@ -402,13 +402,16 @@ def test_check_says_what_is_used_and_what_leaves(
     assert "rows as they are, their names; the names of rarer colours; columns not used" in never
 
 
+ONE_ROW = {"min-weight": 1, "coreset.min-weight": 1}
+
+
 @pytest.mark.parametrize(
     ("config", "says"),
     [
         ({"min-weight": 10}, "at most 9 points, up to 2000"),
         ({"coreset.min-weight": 10}, "the mean of 10 or more rows"),
-        ({"min-weight": 1}, "at most 100 points, up to 2000 for each of these colours: the mean of 1 or more"),
-        ({"min-weight": 1}, "and their colour\n    A point of 1 row IS THAT ROW: set min-weight"),
+        (ONE_ROW, "at most 100 points, up to 2000 for each of these colours: the mean of 1 or more"),
+        (ONE_ROW, "and their colour\n    A point of 1 row IS THAT ROW: set min-weight"),
         ({"min-weight": 2, "coreset.min-weight": 3}, "of the 3 colours that have 3 rows or more"),
         ({"coreset.size": 4}, "at most 8 points, up to 4 for"),
         ({"coreset.k": 3}, "up to 600 for"),
