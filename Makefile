@@ -14,7 +14,7 @@ PEERS := $(VENV)/peers
 # The run keeps its Flower state here, apart from the user's own ~/.flwr.
 export FLWR_HOME := $(CURDIR)/.flwr
 
-.PHONY: run test test-unit test-all faults screenshots docs bench peers lint clean
+.PHONY: run test test-unit test-all keys faults screenshots docs bench peers lint clean
 
 run: $(VENV)/installed
 	$(BIN)/consilience run bc3e-wine --stop-superlink
@@ -27,6 +27,9 @@ test-unit: $(VENV)/installed-dev
 
 test-all: $(VENV)/installed-dev
 	$(BIN)/python -m pytest -n 3 tests -m "" --hypothesis-profile slow
+
+keys: $(VENV)/installed-dev
+	$(BIN)/python -m consilience.app_folder
 
 faults: $(VENV)/installed-dev
 	CONSILIENCE_REWRITE_FAULTS=1 $(BIN)/python -m pytest tests/contract/test_fault_table.py
