@@ -51,14 +51,17 @@ class TestRow(Contract):
         return config(tmp_path, bc3e__max_rounds=3)
 
 
+@pytest.mark.slow
 class TestColumn(Contract):
     distribution = "column"
 
 
+@pytest.mark.slow
 class TestArbitrary(Contract):
     distribution = "arbitrary"
 
 
+@pytest.mark.slow
 class TestRowRepeatedAndRestarted(Contract):
     """Lanes within lanes, at real sites: two repetitions of two fits each, and memory in the sites' own directories."""
 

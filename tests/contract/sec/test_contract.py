@@ -62,6 +62,7 @@ class TestAverage(Contract):
     pass
 
 
+@pytest.mark.slow
 class TestPooled(Contract):
     combine = "pooled-linear"
 
