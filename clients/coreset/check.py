@@ -12,7 +12,7 @@ from clients.coreset.shard import MIN_WEIGHT, Roles, coloured_blocks, roles_of
 from clients.data import setting
 from clients.data.blocks import Blocks, open_blocks
 from clients.data.table import own_number
-from numerics.coreset.points import Block
+from numerics.coreset.grouped_rows import RowBlock
 from protocols.coreset.settings import Settings
 
 _UNEQUAL = 100.0  # one column's standard deviation over another's, from which on the other hardly counts
@@ -66,13 +66,13 @@ class _Seen:
         return int(self.counts.sum())
 
     @classmethod
-    def of(cls, blocks: Iterator[Block]) -> _Seen:
+    def of(cls, blocks: Iterator[RowBlock]) -> _Seen:
         names: tuple[str, ...] = ()
         counts = np.zeros(0, np.int64)
         origin = total = squares = None
         for block in blocks:
-            names = block.names
-            counts = np.bincount(block.colour, minlength=len(names)) + np.pad(counts, (0, len(names) - len(counts)))
+            names = block.group_names
+            counts = np.bincount(block.group, minlength=len(names)) + np.pad(counts, (0, len(names) - len(counts)))
             # About the first row, so that a column far from zero does not lose its digits, and a constant one has 0.
             origin = block.x[0] if origin is None else origin
             x = block.x - origin

@@ -9,7 +9,7 @@ from clients.data.entities import configured_secret
 from clients.data.table import own_number
 from clients.residual.agents import Agent, AgentError, parse_agent
 from clients.residual.shard import columns_of
-from numerics.residual.columns import Columns
+from numerics.residual.columns_and_outcomes import Columns
 
 _KINDS = {
     "tree": ("tree", "sklearn.tree."),

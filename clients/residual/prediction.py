@@ -15,7 +15,7 @@ from clients.residual.shard import columns_like
 from clients.shards import own_log
 from clients.site import Site
 from common.entity_keys import keyed_hashes, secret_check
-from numerics.residual.columns import Columns
+from numerics.residual.columns_and_outcomes import Columns
 from protocols.wire.faults import Fault, SiteFault
 
 

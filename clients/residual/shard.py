@@ -26,7 +26,7 @@ from clients.data import (
 from clients.data.entities import entity_names
 from clients.data.table import GLOB, NUMBER, UNKNOWN
 from clients.shards import is_simulated
-from numerics.residual.columns import Columns
+from numerics.residual.columns_and_outcomes import Columns
 
 MOST_CATEGORIES = 50
 """Of a column of text, so many of its values become columns: those that most rows have."""

@@ -8,7 +8,7 @@ from clients.data import Table, load, setting
 from clients.data.table import DataError
 from clients.regressors import ROW_MODELS, Candidate, CandidateError, parse_candidates
 from clients.sec.shard import n_held_out, rows_of
-from numerics.shared.rows import Rows
+from numerics.shared.regression_rows import RegressionRows
 from protocols.sec.payloads import Select
 from protocols.sec.settings import Settings
 
@@ -40,7 +40,7 @@ def check_lines(config: Mapping[str, object]) -> list[str]:
     return describe(rows_of(table, config), table, config)
 
 
-def describe(rows: Rows, table: Table, config: Mapping[str, object]) -> list[str]:
+def describe(rows: RegressionRows, table: Table, config: Mapping[str, object]) -> list[str]:
     """Return the lines of `check_lines`, given the site's table and its rows."""
     try:
         own_list = setting(config, "candidates") or setting(config, "sec.candidates")

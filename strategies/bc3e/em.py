@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float64, Int64
 
-from numerics.bc3e.anderson import DEPTH, PLAIN, Block, Weights, project_log_alpha
+from numerics.bc3e.anderson import DEPTH, PLAIN, ParameterBlock, Weights, project_log_alpha
 from numerics.bc3e.e_step import Contribution
 from numerics.bc3e.grid import from_grid, one_to_grid
 from numerics.bc3e.m_step import (
@@ -27,7 +27,7 @@ from protocols.wire.payload import Payload, PayloadError
 from strategies.bc3e.layout import Plan
 from strategies.bc3e.shared import SharedInstances
 from strategies.conversation import Conversation, Tell
-from strategies.node_registry import FusionError
+from strategies.errors import FusionError
 from strategies.secure_aggregation import Masking, Total
 
 SWEEPS = 500
@@ -109,9 +109,10 @@ class Fitting:
     ) -> None:
         self.plan, self.settings, self.start = plan, settings, start
         self.alpha = np.full(plan.k, settings.alpha)
-        self.log_alpha = Block(np.log(self.alpha), project_log_alpha)
+        self.log_alpha = ParameterBlock(np.log(self.alpha), project_log_alpha)
         self.beta = {
-            name: Block(initial_beta(name, plan.k, plan.n_clusters[name], start)) for name in sorted(plan.common)
+            name: ParameterBlock(initial_beta(name, plan.k, plan.n_clusters[name], start))
+            for name in sorted(plan.common)
         }
         self.weights = Weights()
         self.mix = PLAIN

@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 from jaxtyping import Int64, Shaped
 
-from numerics.coreset import Coreset as Points
-from numerics.coreset import reduce
-from numerics.coreset.fairness.apportionment import Shares, distribute
+from numerics.coreset import WeightedPoints, reduce
+from numerics.coreset.fairness.apportionment import PointMasses, distribute
 from numerics.coreset.fairness.clustering import Clustering, fair_clustering, plain_clustering
 from numerics.shared.threads import single_threaded
 from protocols.coreset.payloads import (
@@ -32,8 +31,8 @@ from strategies.coreset.exact_assignment import check_counted, settled
 from strategies.coreset.federation import Federation
 from strategies.coreset.price_of_fairness import price_over_k
 from strategies.coreset.report import Outcome, Plan, metrics_of, notes_on, table_of
+from strategies.errors import FusionError
 from strategies.fusion import FusionStrategy
-from strategies.node_registry import FusionError
 
 __all__ = ["Coreset", "Outcome", "Settings"]
 
@@ -162,7 +161,9 @@ def from_config(config: Mapping[str, Any], **common: Any) -> Coreset:
     return Coreset(settings=settings, **common)
 
 
-def _within(federation: Federation, most: int, rng: np.random.Generator) -> tuple[Points, Int64[np.ndarray, "n"]]:
+def _within(
+    federation: Federation, most: int, rng: np.random.Generator
+) -> tuple[WeightedPoints, Int64[np.ndarray, "n"]]:
     """The union of the sites' points, summed up once more where they are more than `most`; which stands for which."""
     union = federation.union
     if len(union.weights) <= most:
@@ -171,7 +172,9 @@ def _within(federation: Federation, most: int, rng: np.random.Generator) -> tupl
     return reduce(union, locations, rng, federation.units[1])
 
 
-def _cluster(federation: Federation, points: Points, settings: Settings, rng: np.random.Generator) -> Clustering:
+def _cluster(
+    federation: Federation, points: WeightedPoints, settings: Settings, rng: np.random.Generator
+) -> Clustering:
     distinct = len(np.unique(points.points, axis=0))
     if settings.k > distinct:
         raise FusionError(
@@ -182,7 +185,7 @@ def _cluster(federation: Federation, points: Points, settings: Settings, rng: np
         return fair_clustering(
             federation.in_units(points),
             points.weights,
-            points.colours,
+            points.groups,
             federation.bounds(settings.balance),
             settings.k,
             algorithm=settings.algorithm,
@@ -194,25 +197,25 @@ def _cluster(federation: Federation, points: Points, settings: Settings, rng: np
 
 
 def _shares(
-    federation: Federation, points: Points, index: Int64[np.ndarray, "n"], clustering: Clustering
-) -> dict[str, Shares]:
+    federation: Federation, points: WeightedPoints, index: Int64[np.ndarray, "n"], clustering: Clustering
+) -> dict[str, PointMasses]:
     """How many rows of each of its points every site puts where.
 
     Where a point that was clustered stands for several of the sites' points, its share is dealt out among these.
     """
     assigned = clustering.assignment
     union = federation.union
-    shares = Shares(assigned.point, assigned.center, assigned.mass.astype(np.int64))
+    shares = PointMasses(assigned.point, assigned.center, assigned.mass.astype(np.int64))
     if points is not union:
         shares = distribute(federation.in_units(union), union.weights, index, shares, clustering.centers)
     found = {}
     for site, place in federation.slices().items():
         own = slice(*np.searchsorted(shares.point, [place.start, place.stop]).tolist())
-        found[site] = Shares(shares.point[own] - place.start, shares.center[own], shares.mass[own])
+        found[site] = PointMasses(shares.point[own] - place.start, shares.center[own], shares.mass[own])
     return found
 
 
-def _ask(plan: Plan, shown: Summary, shares: Shares) -> Assign:
+def _ask(plan: Plan, shown: Summary, shares: PointMasses) -> Assign:
     return Assign(
         **asdict(plan.how),
         colours=shown.colours,

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from jaxtyping import Float64, Shaped
 
+from numerics.gp.aggregation import FusedPrediction
 from numerics.gp.kernel_registry import kernel_of
 from numerics.gp.measurements import Queries
 from numerics.gp.metrics import coverage, msll, smse
-from numerics.gp.rules import Fused
-from strategies.column_names import listed
+from strategies.column_names import list_names
 from strategies.gp.expert_count_curve import Sample
 from strategies.gp.model import Model
 from strategies.gp.prediction import Answers
@@ -46,7 +46,7 @@ class Outcome:
         The points, in the data's own units.
     answers : Answers or None
         What the experts said of them, in the agreed units.
-    fused : Fused or None
+    fused : FusedPrediction or None
         The predictions, in the agreed units, of an observation.
     sample : Sample or None
         What some of these were made of.
@@ -58,7 +58,7 @@ class Outcome:
     settings: Settings
     queries: Queries | None = None
     answers: Answers | None = None
-    fused: Fused | None = None
+    fused: FusedPrediction | None = None
     sample: Sample | None = None
     shared: tuple[str, ...] = ()
 
@@ -217,7 +217,7 @@ def _notes_on_answers(outcome: Outcome) -> list[str]:
 
 
 def _told(names: Sequence[str]) -> str:
-    return listed(names, _SHOWN)
+    return list_names(names, _SHOWN)
 
 
 def answers_csv(outcome: Outcome) -> bytes:

@@ -12,15 +12,15 @@ import numpy as np
 from jaxtyping import Float64, Int64, Shaped
 
 from common.entity_keys import SecretError, keyed_hashes, read_secret, secret_check
-from numerics.residual.columns import Outcomes
+from numerics.residual.columns_and_outcomes import Outcomes
 from numerics.residual.rules import FEWEST_ROWS, LARGEST_OUTCOME, MOST_ROUNDS, Rules
 from protocols.residual.payloads import Enrol, Enrolled
 from protocols.residual.plan import Plan
 from protocols.residual.settings import Settings
 from protocols.wire.payload import Payload
 from strategies.conversation import Broadcast, Conversation, carrying
+from strategies.errors import FusionError
 from strategies.fusion import FusionStrategy
-from strategies.node_registry import FusionError
 from strategies.residual import report
 from strategies.residual.enrolment import CENTER, Names, Roll, center_names, check_enrolled
 from strategies.residual.execution import Learnt, centered, relayed, ring

@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 
 from numerics.residual.boosting import l2_boosting
-from numerics.residual.columns import Columns, Outcomes
+from numerics.residual.columns_and_outcomes import Columns, Outcomes
 from protocols.settings import run_keys
 from scenarios import registry, sources
 from scenarios.registry import Config, Scenario, ScenarioError
