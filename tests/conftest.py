@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import hypothesis
 import pytest
 
-from scenarios import sources
+from scenarios import datasets
 from tests.support.contract import in_no_time
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def no_data_variable(monkeypatch: pytest.MonkeyPatch) -> None:
     """No directory of data files is named in the environment."""
-    monkeypatch.delenv(sources.DATA_VARIABLE, raising=False)
+    monkeypatch.delenv(datasets.DATA_VARIABLE, raising=False)
 
 
 @pytest.hookimpl(optionalhook=True)

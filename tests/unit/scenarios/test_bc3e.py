@@ -14,12 +14,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from numerics.bc3e.ensemble import Ensemble, n_values, present
-from scenarios import bc3e, registry, sources
+from scenarios import bc3e, datasets, registry
+from scenarios.datasets import DATA_SETS
+from scenarios.synthetic import halfmoon
 from scenarios.bc3e.split import PRIVATE_SHARE, split_arbitrary, split_columns, split_rows
 from scenarios.registry import ScenarioError
 
 ROOT = Path(__file__).resolve().parents[3]
-SHARED = Path(os.environ.get(sources.DATA_VARIABLE) or ROOT.parent / "shared" / "data")
+SHARED = Path(os.environ.get(datasets.DATA_VARIABLE) or ROOT.parent / "shared" / "data")
 HEART = next((SHARED / name for name in ("heart.csv", "heart.csv.gz") if (SHARED / name).is_file()), None)
 needs_heart = pytest.mark.skipif(HEART is None, reason="the shared heart.csv.gz is absent")
 
@@ -54,7 +56,7 @@ def test_wine_is_scikit_learns() -> None:
 
 
 def test_halfmoon_without_noise_lies_on_two_half_circles() -> None:
-    inputs, classes = sources.halfmoon(101, 0.0, np.random.default_rng(0))
+    inputs, classes = halfmoon(101, 0.0, np.random.default_rng(0))
     centers = np.array([[0.0, 0.0], [1.0, 0.5]])
     np.testing.assert_allclose(np.linalg.norm(inputs - centers[classes], axis=1), 1)
     assert np.all(inputs[classes == 0, 1] >= -1e-12)
@@ -63,8 +65,8 @@ def test_halfmoon_without_noise_lies_on_two_half_circles() -> None:
 
 
 def test_halfmoon_noise_has_the_asked_deviation() -> None:
-    exact, _ = sources.halfmoon(20_000, 0.0, np.random.default_rng(0))
-    noisy, _ = sources.halfmoon(20_000, 0.05, np.random.default_rng(0))
+    exact, _ = halfmoon(20_000, 0.0, np.random.default_rng(0))
+    noisy, _ = halfmoon(20_000, 0.05, np.random.default_rng(0))
     # The standard error of a standard deviation of 40,000 draws is 0.05 / sqrt(80,000) = 0.0002.
     assert np.std(noisy - exact) == pytest.approx(0.05, abs=0.001)
 
@@ -76,7 +78,7 @@ def test_heart_by_file_directory_and_environment(monkeypatch: pytest.MonkeyPatch
     assert inputs.dtype == np.float64
     assert np.bincount(classes).tolist() == [150, 120]
     np.testing.assert_array_equal(sources.heart({"data": str(SHARED)})[0], inputs)
-    monkeypatch.setenv(sources.DATA_VARIABLE, str(SHARED))
+    monkeypatch.setenv(datasets.DATA_VARIABLE, str(SHARED))
     np.testing.assert_array_equal(sources.heart({"data": ""})[0], inputs)
 
 
@@ -84,9 +86,9 @@ def test_heart_configuration_comes_before_the_environment(tmp_path: Path, monkey
     for folder in ("configured", "environment"):
         (tmp_path / folder).mkdir()
         (tmp_path / folder / "heart.csv").write_text("age,class\n1,1\n2,2\n")
-    monkeypatch.setenv(sources.DATA_VARIABLE, str(tmp_path / "environment"))
-    assert sources.find_heart({"data": str(tmp_path / "configured")}) == tmp_path / "configured" / "heart.csv"
-    assert sources.find_heart({}) == tmp_path / "environment" / "heart.csv"
+    monkeypatch.setenv(datasets.DATA_VARIABLE, str(tmp_path / "environment"))
+    assert datasets.locate("heart", {"data": str(tmp_path / "configured")}) == tmp_path / "configured" / "heart.csv"
+    assert datasets.locate("heart", {}) == tmp_path / "environment" / "heart.csv"
 
 
 def test_heart_from_openml_numbers_its_classes(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -94,8 +96,8 @@ def test_heart_from_openml_numbers_its_classes(monkeypatch: pytest.MonkeyPatch) 
         data = np.ones((3, 13))
         target = np.array(["present", "absent", "present"], dtype=object)
 
-    monkeypatch.delenv(sources.DATA_VARIABLE, raising=False)
-    monkeypatch.setattr("scenarios.sources.files.fetch_openml", lambda *args, **kwargs: Bunch)
+    monkeypatch.delenv(datasets.DATA_VARIABLE, raising=False)
+    monkeypatch.setattr("sklearn.datasets.fetch_openml", lambda *args, **kwargs: Bunch)
     assert sources.heart({})[1].tolist() == [1, 0, 1]
 
 
@@ -108,7 +110,7 @@ def test_heart_without_file_and_network_says_what_to_set(monkeypatch: pytest.Mon
     for variable in ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"):
         monkeypatch.delenv(variable, raising=False)
     monkeypatch.setenv("SCIKIT_LEARN_DATA", str(tmp_path / "cache"))
-    monkeypatch.setenv(sources.DATA_VARIABLE, str(tmp_path))
+    monkeypatch.setenv(datasets.DATA_VARIABLE, str(tmp_path))
     with (
         pytest.warns(UserWarning, match="network error"),
         pytest.raises(

@@ -21,7 +21,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from numerics.coreset.points import BLOCK_ROWS, Points
-from scenarios import registry, sources
+from scenarios import datasets, registry
+from scenarios.datasets import DATA_SETS
 from scenarios.coreset import synthetic as drawn
 from scenarios.coreset.common import Pooled, derived_metrics
 from scenarios.coreset.split import SPLITS, colour_edges
@@ -30,7 +31,7 @@ from server.config import KEYS
 from server.evaluation import evaluate
 
 ROOT = Path(__file__).resolve().parents[3]
-SHARED = Path(os.environ.get(sources.DATA_VARIABLE) or ROOT.parent / "shared" / "data")
+SHARED = Path(os.environ.get(datasets.DATA_VARIABLE) or ROOT.parent / "shared" / "data")
 needs_shared = pytest.mark.skipif(
     not all((SHARED / f"{name}.csv.gz").is_file() for name in ("adult", "diabetes130")),
     reason="the shared adult.csv.gz and diabetes130.csv.gz are absent",
@@ -185,7 +186,7 @@ from tests.unit.scenarios.test_coreset import digest
 found = digest(registry.find({name!r}).shards({config!r}, 5, 4))
 print(json.dumps([found, sorted({{"numba", "ortools"}} & set(sys.modules))]))
 """
-    environment = {key: value for key, value in os.environ.items() if key != sources.DATA_VARIABLE}
+    environment = {key: value for key, value in os.environ.items() if key != datasets.DATA_VARIABLE}
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=ROOT, env=environment, capture_output=True, text=True, timeout=120, check=True
     )
@@ -297,23 +298,23 @@ def test_columns_are_quantities_alone_and_unknown_classes_are_left_out(folder: P
     assert (len(part.features), len(part.x)) == (8, N_FILE - 2)
     assert part.names == ("Female", "Male")
     assert not [name for name in part.features if "id" in name.split("_") or "nbr" in name]
-    bank = sources.read_bank(folder / "bank.csv")
+    bank = DATA_SETS["bank"].load(folder / "bank.csv")
     assert len(bank.features) == 7
-    assert set(bank.classes["married"][bank.classes["marital"] == "married"]) == {"yes"}
-    assert set(bank.classes["married"][bank.classes["marital"] != "married"]) == {"no"}
+    assert set(bank.categories["married"][bank.categories["marital"] == "married"]) == {"yes"}
+    assert set(bank.categories["married"][bank.categories["marital"] != "married"]) == {"no"}
 
 
 def test_bank_with_commas_gzipped_and_in_its_additional_layout(tmp_path: Path, folder: Path) -> None:
     table = made_tables()["bank.csv"]
     with gzip.open(tmp_path / "bank-full.csv.gz", "wt") as file:
         table.to_csv(file, index=False)
-    data = sources.read_bank(sources.find_bank({"data": str(tmp_path)}))
-    np.testing.assert_array_equal(data.x, sources.read_bank(folder / "bank.csv").x)
+    data = DATA_SETS["bank"].load(datasets.locate("bank", {"data": str(tmp_path)}))
+    np.testing.assert_array_equal(data.x, DATA_SETS["bank"].load(folder / "bank.csv").x)
     names = ["emp.var.rate", "cons.price.idx", "cons.conf.idx", "euribor3m", "nr.employed"]
     additional = table.drop(columns=["balance", "day"]).assign(**dict.fromkeys(names, 1.5))
     additional.loc[4, "marital"] = "unknown"
     additional.to_csv(tmp_path / "bank-additional.csv", sep=";", index=False)
-    data = sources.read_bank(tmp_path / "bank-additional.csv")
+    data = DATA_SETS["bank"].load(tmp_path / "bank-additional.csv")
     assert data.x.shape == (N_FILE - 1, 10)
 
 
@@ -329,19 +330,19 @@ def test_data_from_openml(monkeypatch: pytest.MonkeyPatch, no_data_variable: Non
         frame = frames[data_id].replace("?", np.nan)
         return SimpleNamespace(frame=frame.astype({"race": "category"}))
 
-    monkeypatch.setattr("scenarios.sources.files.fetch_openml", fetched)
-    adult, diabetes = sources.read_adult(sources.find_adult({})), sources.read_diabetes(sources.find_diabetes({}))
+    monkeypatch.setattr("sklearn.datasets.fetch_openml", fetched)
+    adult, diabetes = DATA_SETS["adult"].load(datasets.locate("adult", {})), DATA_SETS["diabetes"].load(datasets.locate("diabetes", {}))
     assert asked == [1590, 4541]
     np.testing.assert_array_equal(adult.x, tables["adult.csv"][list(adult.features)].to_numpy(float))
-    assert adult.classes["workclass"].tolist() == tables["adult.csv"]["workclass"].tolist()
-    assert set(diabetes.classes["race"]) == {"Caucasian", "?", "Asian"}
+    assert adult.categories["workclass"].tolist() == tables["adult.csv"]["workclass"].tolist()
+    assert set(diabetes.categories["race"]) == {"Caucasian", "?", "Asian"}
     assert len(diabetes.x) == N_FILE - 2
 
     def unreachable(*args: Any, **kwargs: Any) -> None:
         raise OSError("no network")
 
-    monkeypatch.setattr("scenarios.sources.files.fetch_openml", unreachable)
-    for read_data, file in ((sources.read_adult, "adult.csv"), (sources.read_diabetes, "diabetic_data.csv")):
+    monkeypatch.setattr("sklearn.datasets.fetch_openml", unreachable)
+    for read_data, file in (("adult", "adult.csv"), ("diabetes", "diabetic_data.csv")):
         with pytest.raises(ScenarioError, match=rf"OpenML \(OSError: no network\).*{file}"):
             read_data(None)
 

@@ -18,7 +18,8 @@ import pytest
 from scipy.io import savemat
 
 from numerics.gp.measurements import Measurements
-from scenarios import registry, sources
+from scenarios import datasets, registry
+from scenarios.datasets import DATA_SETS
 from scenarios.gp import baselines, cells
 from scenarios.gp import synthetic as drawn
 from scenarios.gp.common import Pooled
@@ -27,7 +28,7 @@ from scenarios.sources import regressions
 from server.config import KEYS
 
 ROOT = Path(__file__).resolve().parents[3]
-SHARED = Path(os.environ.get(sources.DATA_VARIABLE) or ROOT.parent / "shared" / "data")
+SHARED = Path(os.environ.get(datasets.DATA_VARIABLE) or ROOT.parent / "shared" / "data")
 PAPER = ROOT.parent / "shared" / "papers" / "gp_experts.txt"
 SIZES = {"concrete": (927, 103), "airfoil": (1203, 300), "pumadyn": (7168, 1024), "protein": (40_000, 5730)}
 FILES = {"concrete": "concrete", "airfoil": "airfoil", "pumadyn": "pumadyn32nm", "protein": "protein"}
@@ -94,7 +95,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def few_songs(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in (("SONG_LEARNT", 160), ("SONG_TEST", 190), ("SONG_TESTED", TEST_SONGS)):
         monkeypatch.setattr(regressions, name, value)
-    monkeypatch.delenv(sources.DATA_VARIABLE, raising=False)
+    monkeypatch.delenv(datasets.DATA_VARIABLE, raising=False)
 
 
 def config_of(folder: Path, **chosen: Any) -> dict[str, Any]:
@@ -346,7 +347,7 @@ def test_airfoil_with_a_header_and_as_at_the_repository(tmp_path: Path) -> None:
     table.to_csv(tmp_path / "airfoil.csv.gz", index=False)
     table.to_csv(tmp_path / "airfoil_self_noise.dat", sep="\t", index=False, header=False)
     for name in ("airfoil.csv.gz", "airfoil_self_noise.dat"):
-        data, tested = sources.read_airfoil(sources.find_airfoil({"data": str(tmp_path / name)}))
+        data, tested = DATA_SETS["airfoil"].load(datasets.locate("airfoil", {"data": str(tmp_path / name)}))
         np.testing.assert_array_equal(np.column_stack([data.x, data.y]), table.to_numpy())
         assert data.features == tuple(table.columns[:-1])
         assert tested is None
@@ -354,24 +355,24 @@ def test_airfoil_with_a_header_and_as_at_the_repository(tmp_path: Path) -> None:
 
 def test_what_is_no_input_is_left_out(folder: Path) -> None:
     tables = made_tables()
-    parkinsons, _ = sources.read_parkinsons(sources.find_parkinsons({"data": str(folder)}))
+    parkinsons, _ = DATA_SETS["parkinsons"].load(datasets.locate("parkinsons", {"data": str(folder)}))
     np.testing.assert_array_equal(parkinsons.y, tables["parkinsons_updrs.data"]["total_UPDRS"])
     assert parkinsons.features[:4] == ("age", "sex", "test_time", "motor_UPDRS")
-    pole, _ = sources.read_pole(sources.find_pole({"data": str(folder)}))
+    pole, _ = DATA_SETS["pole"].load(datasets.locate("pole", {"data": str(folder)}))
     np.testing.assert_array_equal(pole.x, tables["pole.csv"].iloc[:, :26])
-    protein, _ = sources.read_protein(sources.find_protein({"data": str(folder)}))
+    protein, _ = DATA_SETS["protein"].load(datasets.locate("protein", {"data": str(folder)}))
     np.testing.assert_array_equal(protein.y, tables["CASP.csv"]["RMSD"])
 
 
 def test_rows_that_the_makers_test_with(folder: Path, tmp_path: Path) -> None:
     tables = made_tables()
-    data, tested = sources.read_pumadyn(sources.find_pumadyn({"data": str(folder)}))
+    data, tested = DATA_SETS["pumadyn"].load(datasets.locate("pumadyn", {"data": str(folder)}))
     np.testing.assert_array_equal(tested, tables["pumadyn32nm.csv"]["split"] == "test")
     assert len(data.features) == 32
     tables["pumadyn32nm.csv"].drop(columns="split").to_csv(tmp_path / "pumadyn32nm.csv", index=False)
-    assert sources.read_pumadyn(tmp_path / "pumadyn32nm.csv")[1] is None
+    assert DATA_SETS["pumadyn"].load(tmp_path / "pumadyn32nm.csv")[1] is None
 
-    songs, tested = sources.read_song(sources.find_song({"data": str(folder)}))
+    songs, tested = DATA_SETS["song"].load(datasets.locate("song", {"data": str(folder)}))
     numbers = tables["YearPredictionMSD.txt"].to_numpy()[[*range(160), *range(190, 230)]]
     np.testing.assert_array_equal(np.column_stack([songs.y, songs.x]), numbers)
     np.testing.assert_array_equal(tested, np.arange(200) >= 160)
@@ -379,11 +380,11 @@ def test_rows_that_the_makers_test_with(folder: Path, tmp_path: Path) -> None:
 
 def test_sarcos_of_matlab_and_of_csv(folder: Path, tmp_path: Path) -> None:
     table = made_tables()["sarcos"]
-    data, tested = sources.read_sarcos(sources.find_sarcos({"data": str(folder)}))
+    data, tested = DATA_SETS["sarcos"].load(datasets.locate("sarcos", {"data": str(folder)}))
     np.testing.assert_array_equal(np.column_stack([data.x, data.y]), table.iloc[:, :22])
     np.testing.assert_array_equal(tested, np.arange(N_FILE) >= N_FILE - 30)
     table.assign(split="train").to_csv(tmp_path / "sarcos.csv", index=False)
-    same, tested = sources.read_sarcos(sources.find_sarcos({"data": str(tmp_path)}))
+    same, tested = DATA_SETS["sarcos"].load(datasets.locate("sarcos", {"data": str(tmp_path)}))
     np.testing.assert_array_equal(same.x, data.x)
     np.testing.assert_array_equal(same.y, data.y)
     assert same.features == data.features
@@ -414,19 +415,19 @@ def test_data_from_openml_are_those_of_the_file(number: int, folder: Path, monke
         assert data_id == number
         return bunch(frame)
 
-    monkeypatch.setattr("scenarios.sources.files.fetch_openml", fetched)
+    monkeypatch.setattr("sklearn.datasets.fetch_openml", fetched)
     (data, _), (same, _) = read(None), read(folder / ("sarcos_inv.mat" if name == "sarcos" else name))  # type: ignore[arg-type]
     np.testing.assert_array_equal(data.x, same.x)
     np.testing.assert_array_equal(data.y, same.y)
 
-    monkeypatch.setattr("scenarios.sources.files.fetch_openml", lambda **_: bunch(frame.assign(more=1.0)))
+    monkeypatch.setattr("sklearn.datasets.fetch_openml", lambda **_: bunch(frame.assign(more=1.0)))
     with pytest.raises(ScenarioError, match=rf"OpenML's data set {number} has \d+ inputs, and .* should have.*{file}"):
         read(None)
 
     def unreachable(*args: Any, **kwargs: Any) -> None:
         raise OSError("no network")
 
-    monkeypatch.setattr("scenarios.sources.files.fetch_openml", unreachable)
+    monkeypatch.setattr("sklearn.datasets.fetch_openml", unreachable)
     with pytest.raises(ScenarioError, match=rf"OpenML \(OSError: no network\).*{file}"):
         read(None)
 
@@ -468,7 +469,7 @@ def test_files_that_are_none(
 def test_sarcos_without_its_test_rows(tmp_path: Path) -> None:
     savemat(tmp_path / "sarcos_inv.mat", {"sarcos_inv": np.ones((3, 28))})
     with pytest.raises(ScenarioError, match=r"there is no .*/sarcos_inv_test\.mat"):
-        sources.read_sarcos(tmp_path / "sarcos_inv.mat")
+        DATA_SETS["sarcos"].load(tmp_path / "sarcos_inv.mat")
 
 
 # --- what there is to compare with --------------------------------------------------------------------------------

@@ -14,7 +14,9 @@ import pytest
 
 from numerics.residual.boosting import l2_boosting
 from numerics.residual.columns import Columns, Outcomes
-from scenarios import registry, sources
+from scenarios import datasets, registry
+from scenarios.datasets import DATA_SETS
+from scenarios.synthetic import friedman1, friedman2, friedman3
 from scenarios.registry import Config, Scenario, ScenarioError
 from scenarios.residual import gaussian
 from scenarios.residual import real_data as measured
@@ -23,7 +25,7 @@ from scenarios.residual.common import pooled_errors, with_nuisance
 from server.config import KEYS
 
 ROOT = Path(__file__).resolve().parents[3]
-SHARED = Path(os.environ.get(sources.DATA_VARIABLE) or ROOT.parent / "shared" / "data")
+SHARED = Path(os.environ.get(datasets.DATA_VARIABLE) or ROOT.parent / "shared" / "data")
 CONCRETE = next((path for n in ("", ".gz") if (path := SHARED / f"concrete.csv{n}").is_file()), None)
 needs_concrete = pytest.mark.skipif(CONCRETE is None, reason="the shared concrete.csv.gz is absent")
 
@@ -154,7 +156,7 @@ scenario, config = registry.find({name!r}), {config!r}
 shards = scenario.shards(config, 5, scenario.sites)
 print(json.dumps([digest(shards, scenario.outcome(config, 5)), scenario.truth(config, 5, scenario.sites)]))
 """
-    environment = {key: value for key, value in os.environ.items() if key != sources.DATA_VARIABLE}
+    environment = {key: value for key, value in os.environ.items() if key != datasets.DATA_VARIABLE}
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=ROOT, env=environment, capture_output=True, text=True, timeout=120, check=True
     )
@@ -209,7 +211,7 @@ def test_irrelevant_attributes_are_standard_normal_and_their_number_changes_none
 
 def test_friedman1_by_hand() -> None:
     x = np.array([[0.5, 1.0, 0.5, 0.1, 0.2], [1.0, 1.0, 1.0, 0.0, 0.0]])
-    np.testing.assert_allclose(sources.friedman1(x), [10 + 0 + 1 + 1, 5], atol=1e-12)
+    np.testing.assert_allclose(friedman1(x), [10 + 0 + 1 + 1, 5], atol=1e-12)
 
 
 @pytest.mark.parametrize("function", [1, 2, 3])
@@ -222,7 +224,7 @@ def test_friedman_worlds_have_the_stated_ranges_variance_and_noise(function: int
         width = high - low
         assert low <= column.min() < low + 0.01 * width
         assert high - 0.01 * width < column.max() <= high
-    signal = (sources.friedman1, sources.friedman2, sources.friedman3)[function - 1](x)
+    signal = (friedman1, friedman2, friedman3)[function - 1](x)
     noise = y - signal / signal[:2000].std()
     # The standard error of the deviation of 4000 draws is 1.1 %.
     assert noise.std() == pytest.approx(0.05, rel=0.05)
@@ -353,22 +355,22 @@ def test_concrete_by_directory_environment_and_openml(concrete_file: Path, monke
         asked.update(options)
         return Bunch
 
-    monkeypatch.setattr("scenarios.sources.files.fetch_openml", fetched)
-    expected = sources.read_concrete(sources.find_concrete({"data": str(concrete_file.parent)}))
-    found = sources.read_concrete(sources.find_concrete({}))
+    monkeypatch.setattr("sklearn.datasets.fetch_openml", fetched)
+    expected = DATA_SETS["concrete"].load(datasets.locate("concrete", {"data": str(concrete_file.parent)}))
+    found = DATA_SETS["concrete"].load(datasets.locate("concrete", {}))
     assert asked["data_id"] == 44959
     np.testing.assert_allclose(found.x, expected.x, rtol=1e-15)
     np.testing.assert_allclose(found.y, expected.y, rtol=1e-15)
     assert found.features == expected.features
-    monkeypatch.setenv(sources.DATA_VARIABLE, str(concrete_file.parent))
-    assert sources.find_concrete({}) == concrete_file
+    monkeypatch.setenv(datasets.DATA_VARIABLE, str(concrete_file.parent))
+    assert datasets.locate("concrete", {}) == concrete_file
 
 
 def test_concrete_without_file_and_network_says_what_to_set(monkeypatch: pytest.MonkeyPatch) -> None:
     def unreachable(*args: object, **kwargs: object) -> None:
         raise OSError("network is cut")
 
-    monkeypatch.setattr("scenarios.sources.files.fetch_openml", unreachable)
+    monkeypatch.setattr("sklearn.datasets.fetch_openml", unreachable)
     with pytest.raises(
         ScenarioError, match=r"network is cut.*data to a concrete\.csv.*CONSILIENCE_DATA to a d"
     ) as caught:

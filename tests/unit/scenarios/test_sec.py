@@ -16,7 +16,9 @@ import pytest
 
 from clients.data.files import numbered_site
 from numerics.shared.rows import Rows
-from scenarios import registry, sources
+from scenarios import datasets, registry
+from scenarios.datasets import DATA_SETS
+from scenarios.synthetic import friedman2, friedman3
 from scenarios.registry import Config, Scenario, ScenarioError
 from scenarios.sec import real_data as measured
 from scenarios.sec import synthetic as drawn
@@ -24,7 +26,7 @@ from server.config import ConfigError
 from tests.support import grid
 
 ROOT = Path(__file__).resolve().parents[3]
-SHARED = Path(os.environ.get(sources.DATA_VARIABLE) or ROOT.parent / "shared" / "data")
+SHARED = Path(os.environ.get(datasets.DATA_VARIABLE) or ROOT.parent / "shared" / "data")
 GRID = next((path for n in ("", ".gz") if (path := SHARED / f"grid_stability.csv{n}").is_file()), None)
 needs_grid = pytest.mark.skipif(GRID is None, reason="the shared grid_stability.csv.gz is absent")
 
@@ -117,7 +119,7 @@ scenario, config = registry.find({name!r}), {config!r}
 truth = scenario.truth and scenario.truth(config, 5, scenario.sites)
 print(json.dumps([digest(scenario.shards(config, 5, scenario.sites)), truth]))
 """
-    environment = {key: value for key, value in os.environ.items() if key != sources.DATA_VARIABLE}
+    environment = {key: value for key, value in os.environ.items() if key != datasets.DATA_VARIABLE}
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=ROOT, env=environment, capture_output=True, text=True, timeout=120, check=True
     )
@@ -242,9 +244,9 @@ def test_simulation2_has_friedmans_functions_in_four_of_500_inputs() -> None:
         assert [len(rows.y_test) for rows in shards] == [100] + [0] * 19
         for label, rows in zip(drawn.two_groups({}, seed, 20), shards, strict=True):
             assert rows.x.shape == (100, 500)
-            errors.append(rows.y - (sources.friedman3 if label else sources.friedman2)(rows.x))
+            errors.append(rows.y - (friedman3 if label else friedman2)(rows.x))
         first = shards[0]
-        assert (first.y_test - sources.friedman2(first.x_test)).var() == pytest.approx(0.01, rel=0.6)
+        assert (first.y_test - friedman2(first.x_test)).var() == pytest.approx(0.01, rel=0.6)
     assert np.var(errors) == pytest.approx(0.01, rel=0.1)
     assert abs(np.mean(errors)) < 0.01
     x = np.vstack([rows.x for rows in shards])
@@ -257,8 +259,8 @@ def test_simulation2_has_friedmans_functions_in_four_of_500_inputs() -> None:
 
 def test_friedmans_functions_by_hand() -> None:
     x = np.array([[3.0, 2.0, 2.25, 1.0], [1.0, 1.0, 2.0, 1.0]])  # u = 4 and 1
-    np.testing.assert_allclose(sources.friedman2(x), [5.0, np.sqrt(2)])
-    np.testing.assert_allclose(sources.friedman3(x), [np.arctan(4 / 3), np.pi / 4])
+    np.testing.assert_allclose(friedman2(x), [5.0, np.sqrt(2)])
+    np.testing.assert_allclose(friedman3(x), [np.arctan(4 / 3), np.pi / 4])
 
 
 def test_table_2_is_published_for_five_sets_of_candidates() -> None:
@@ -382,11 +384,11 @@ def test_grid_errors_are_those_of_the_measured_reference() -> None:
 def test_grid_from_a_directory_gzipped_or_by_the_environment(
     grid_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    x = sources.read_grid(sources.find_grid({"data": str(grid_file.parent)})).x
+    x = DATA_SETS["grid"].load(datasets.locate("grid", {"data": str(grid_file.parent)})).x
     pd.read_csv(grid_file).to_csv(tmp_path / "grid_stability.csv.gz", index=False)
-    monkeypatch.setenv(sources.DATA_VARIABLE, str(tmp_path))
-    assert sources.find_grid({}) == tmp_path / "grid_stability.csv.gz"
-    np.testing.assert_array_equal(sources.read_grid(sources.find_grid({})).x, x)
+    monkeypatch.setenv(datasets.DATA_VARIABLE, str(tmp_path))
+    assert datasets.locate("grid", {}) == tmp_path / "grid_stability.csv.gz"
+    np.testing.assert_array_equal(DATA_SETS["grid"].load(datasets.locate("grid", {})).x, x)
     with pytest.raises(
         ScenarioError, match=r"neither a CSV file nor a directory that holds grid_stability\.csv\[\.gz\] or"
     ):
@@ -400,8 +402,8 @@ def test_grid_from_openml_leaves_the_label_out(grid_file: Path, monkeypatch: pyt
         data = table.drop(columns="stab")
         target = table["stab"]
 
-    monkeypatch.setattr("scenarios.sources.files.fetch_openml", lambda *args, **kwargs: Bunch)
-    found, expected = sources.read_grid(None), sources.read_grid(grid_file)
+    monkeypatch.setattr("sklearn.datasets.fetch_openml", lambda *args, **kwargs: Bunch)
+    found, expected = DATA_SETS["grid"].load(None), DATA_SETS["grid"].load(grid_file)
     assert found.features == expected.features
     np.testing.assert_array_equal(found.x, expected.x)
     np.testing.assert_array_equal(found.y, expected.y)
@@ -411,7 +413,7 @@ def test_grid_without_file_and_network_says_where_to_get_it(monkeypatch: pytest.
     def unreachable(*args: object, **kwargs: object) -> None:
         raise OSError("network is cut")
 
-    monkeypatch.setattr("scenarios.sources.files.fetch_openml", unreachable)
+    monkeypatch.setattr("sklearn.datasets.fetch_openml", unreachable)
     with pytest.raises(ScenarioError, match=r"network is cut.*dataset/471, or CONSILIENCE_DATA to a directory"):
         measured.grid({}, 0, 50)
 
@@ -446,7 +448,7 @@ def test_grid_refuses_a_bad_file_by_line_and_column(tmp_path: Path, text: str, m
 def test_a_blank_line_above_the_header_is_no_row(grid_file: Path, tmp_path: Path) -> None:
     file = tmp_path / "grid_stability.csv"
     file.write_text("\n" + grid_file.read_text())
-    np.testing.assert_allclose(sources.read_grid(file).x, sources.read_grid(grid_file).x, rtol=1e-15)
+    np.testing.assert_allclose(DATA_SETS["grid"].load(file).x, DATA_SETS["grid"].load(grid_file).x, rtol=1e-15)
 
 
 # --- CT slices ----------------------------------------------------------------------------------------------------
@@ -495,7 +497,7 @@ def test_ct_refuses_another_number_of_scans_and_scans_of_few_slices(tmp_path: Pa
         measured.ct({"data": str(short)}, 0, 97)
     file.write_text("value0,reference\n1,2\n")
     with pytest.raises(ScenarioError, match=r"few\.csv has no column 'patientId'"):
-        sources.read_ct(file)
+        DATA_SETS["ct"].load(file)
 
 
 def test_made_ct_says_that_it_is_made_and_hides_three_groups() -> None:
