@@ -172,7 +172,7 @@ def policy_of(node_config: Mapping[str, Any], *, simulated: bool) -> Policy:
 
 def _names(value: Any) -> tuple[str, ...]:
     if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
-        raise ValueError('must be a list of texts, such as ["bc3e"]')
+        raise ValueError(f'must be a list of texts, such as ["{names()[0]}"]')
     return tuple(value)
 
 
@@ -186,7 +186,7 @@ def _protocols(value: Any) -> tuple[str, ...]:
 def _patterns(value: Any) -> tuple[str, ...]:
     for pattern in _names(value):
         if not any(fnmatchcase(name, pattern.partition(".")[0]) for name in names()):
-            raise ValueError(f'must hold titles of asks, such as "gp.Predict" or "bc3e.*" ({", ".join(names())})')
+            raise ValueError(f'must hold titles of asks, such as "{names()[0]}.*" ({", ".join(names())})')
     return tuple(value)
 
 

@@ -13,7 +13,7 @@ Baselines = Callable[[Config, int], Mapping[str, float]]
 
 
 def number(config: Config, key: str, default: float, low: float, high: float = np.inf) -> float:
-    """Return a number of the run configuration.
+    """Return a number of the run configuration, `default` where it is not set (0).
 
     Raises
     ------
@@ -25,7 +25,7 @@ def number(config: Config, key: str, default: float, low: float, high: float = n
     >>> number({"gp.rows": 50}, "gp.rows", 100, 1)
     50
     """
-    value = config.get(key, default)
+    value = config.get(key) or default
     if isinstance(value, bool | str) or not low <= value <= high or not np.isfinite(value):
         allowed = f"{low:g} or greater" if np.isinf(high) else f"from {low:g} to {high:g}"
         raise ScenarioError(f"{key} must be a finite number, {allowed}, not {value!r}")

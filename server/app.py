@@ -18,12 +18,12 @@ from clients.data.files import numbered_site
 from clients.data.outcomes import center_outcomes
 from clients.data.testset import center_columns, center_queries
 from common.results import results_name
-from consilience.prediction import PredictionError, resolved
-from consilience.settings import declared
+from common.settings import Config, ConfigError
 from numerics.gp.measurements import Queries
-from numerics.residual.columns import Outcomes
+from numerics.residual.columns_and_outcomes import Outcomes
+from protocols.prediction import PredictionError, resolved
+from protocols.settings import check_sums, checked, declared
 from scenarios.registry import Cell, Scenario, ScenarioError, find, select_cells
-from server.config import Config, ConfigError, check_sums, checked
 from server.evaluation import Evaluation, evaluate
 from server.figures import figures
 from server.report.commands import consilience_command, flwr_command
@@ -144,7 +144,7 @@ def _strategy(
     members = []
     cells = select_cells(scenario, config)
     _refuse_what_rows_set(scenario, cells, config)
-    test = center_queries(config) if protocol == "gp" and config["gp.queries"] else {}
+    test = center_queries(config, str(config["gp.queries"])) if protocol == "gp" and config["gp.queries"] else {}
     for each in [cell.settings for cell in cells] or [{}]:
         settings = {**config, **each}
         if scenario.queries is not None:
@@ -176,11 +176,14 @@ def _refuse_what_rows_set(scenario: Scenario, cells: Sequence[Cell], config: Con
 def _own_reference(protocol: str, config: Config) -> dict[str, Any]:
     """What the center's own files say."""
     if protocol == "gp":
-        return {"test": center_queries(config)}
+        return {"test": center_queries(config, str(config["gp.queries"]))}
     if protocol != "residual":
         return {"test": center_columns(config)}
-    outcomes = center_outcomes(config)
-    return {} if outcomes is None else {"outcome": lambda repetition: outcomes}
+    read = center_outcomes(config, by_row=config["residual.align"] == "row-order")
+    if read is None:
+        return {}
+    outcomes = Outcomes(*read)
+    return {"outcome": lambda repetition: outcomes}
 
 
 def _outcome(config: Config, scenario: Scenario) -> Callable[[int], Outcomes] | None:

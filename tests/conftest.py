@@ -7,19 +7,16 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import hypothesis
 import pytest
 
 from scenarios import datasets
-from tests.support.contract import in_no_time
+from tests.support.examples import register_profiles
 
 if TYPE_CHECKING:
     from xdist.remote import Producer
     from xdist.scheduler import LoadScopeScheduling
 
-# How long an example takes says how busy the machine is.
-hypothesis.settings.register_profile("consilience", deadline=None)
-hypothesis.settings.load_profile("consilience")
+register_profiles()
 
 
 _FIRST_HALF = {"test_coreset", "test_deploy_networks", "test_gp", "test_residual", "test_sec", "test_up"}
@@ -36,7 +33,10 @@ def umask() -> Iterator[None]:
 
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No figures, and no waiting, for the disk neither."""
+    """Draw no figures and wait for nothing, not for the disk either."""
+    # Imports the ServerApp, which tests of tests/unit do without.
+    from tests.support.runs import in_no_time
+
     in_no_time(monkeypatch)
 
 

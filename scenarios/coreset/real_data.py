@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Int64, Shaped
 
-from numerics.coreset.points import Points
+from numerics.coreset.grouped_rows import GroupedRows
 from scenarios import datasets
 from scenarios.common import frozen, number
 from scenarios.coreset.baselines import pooled_costs
@@ -191,7 +191,7 @@ def _selection(world: World, data: Table, labels: Shaped[np.ndarray, "n"], rows:
 # -- sites ------------------------------------------------------------------------------------------------------------
 
 
-def shards(world: World, config: Config, seed: int, n_sites: int) -> list[Points]:
+def shards(world: World, config: Config, seed: int, n_sites: int) -> list[GroupedRows]:
     """Return the selected rows, split as `coreset.split` says; a row's entity is its number in the data set.
 
     Rows keep the order of the file within a site.
@@ -207,7 +207,7 @@ def shards(world: World, config: Config, seed: int, n_sites: int) -> list[Points
 
 
 @lru_cache(maxsize=32)  # as large as the rows
-def _split(selection: Selection, split: str, stream: int, seed: int, n_sites: int) -> tuple[Points, ...]:
+def _split(selection: Selection, split: str, stream: int, seed: int, n_sites: int) -> tuple[GroupedRows, ...]:
     pooled, n = selection.pooled, len(selection.rows)
     shuffled, edges = np.random.default_rng([seed, stream, SPLIT]).permutation(n), even_edges(n, n_sites)
     order = shuffled
@@ -220,7 +220,7 @@ def _split(selection: Selection, split: str, stream: int, seed: int, n_sites: in
     for part in map(np.sort, np.split(order, edges[1:-1])):
         x, group, rows = pooled.x[part], pooled.group[part], selection.rows[part]
         frozen(x, group, rows)
-        parts.append(Points.of(x, group, pooled.names, pooled.features, rows))
+        parts.append(GroupedRows.of(x, group, pooled.names, pooled.features, rows))
     return tuple(parts)
 
 
@@ -310,9 +310,9 @@ def _cell(
         "rows": used["coreset.rows"] or "all",
         "sensitive": " ".join(_sensitive(world, used)),
         "split": split_of(used),
-        "min_weight": used.get("coreset.min-weight", MIN_WEIGHT),
+        "min_weight": used.get("coreset.min-weight") or MIN_WEIGHT,
         "scale": used.get("coreset.scale") or "variance",
-        "balance": used.get("coreset.balance", 1.0),
+        "balance": used.get("coreset.balance") or 1.0,
         "algorithm": algorithm,
         "k": used["coreset.k"],
     }

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from protocols.gp.settings import Settings
 from scenarios.gp.common import settings
 from scenarios.registry import Cell, Config
 
@@ -17,7 +18,7 @@ GATES = ("knn", "dnn", "gaussian", "ggm")
 RULES = ("npae", "poe", "gpoe", "bcm", "rbcm", "grbcm")
 
 _DATA_KEYS = ("gp.rows", "gp.split", "gp.kernel")
-"""With one of these set, the row is not the paper's."""
+"""With another value of one of these, the row is not the paper's."""
 
 
 class _Score(NamedTuple):
@@ -185,5 +186,7 @@ def _row(
         "gate": gate,
         "rule": rule,
     }
-    as_published = all(used[key] == own[key] for key in own) and not any(config.get(key) for key in _DATA_KEYS)
+    keys = Settings.keys()
+    other_data = any(config.get(key, keys[key].declared) != keys[key].declared for key in _DATA_KEYS)
+    as_published = all(used[key] == own[key] for key in own) and not other_data
     return Cell(labels, row, published._asdict() if published and as_published else {}, defaults)

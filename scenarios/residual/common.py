@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float64
 
-from numerics.residual.columns import Columns, Outcomes
+from numerics.residual.columns_and_outcomes import Columns, Outcomes
 from numerics.shared.threads import single_threaded
 from scenarios.common import Baselines, check_sites, frozen, no_baselines, settings_of
 from scenarios.registry import Cell, Config, Scenario, register

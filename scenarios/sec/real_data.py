@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Int64
 
-from numerics.shared.rows import Rows
+from numerics.shared.regression_rows import RegressionRows
 from scenarios import datasets
 from scenarios.common import check_sites, frozen, number
 from scenarios.registry import Cell, Config, ScenarioError
@@ -25,7 +25,7 @@ ATTACKED = (0, 5, 10, 15, 20, 25, 30, 35, 40, 45, 47, 49)
 """Numbers of attacked learners in the table; the paper's curve is steep from 45 on."""
 
 
-def grid(config: Config, seed: int, n_sites: int) -> list[Rows]:
+def grid(config: Config, seed: int, n_sites: int) -> list[RegressionRows]:
     """Split Electrical Grid Stability over 50 learners, of whom `sec.attacked` report ``-y`` instead of y.
 
     Section VI-B: of the 10,000 rows a random 8,000 go to the learners, 160 to each. The other 2,000 are the test rows
@@ -53,7 +53,7 @@ def grid(config: Config, seed: int, n_sites: int) -> list[Rows]:
 
     Returns
     -------
-    list of Rows
+    list of RegressionRows
         Read-only.
 
     Raises
@@ -75,7 +75,7 @@ def grid_truth(config: Config, seed: int, n_sites: int) -> list[int]:
 
 
 @lru_cache(maxsize=8)  # 1 MB each
-def _grid_split(path: Path | None, seed: int) -> tuple[tuple[Rows, Rows], ...]:
+def _grid_split(path: Path | None, seed: int) -> tuple[tuple[RegressionRows, RegressionRows], ...]:
     """Return every learner's rows, intact and attacked."""
     data = datasets.load("grid", path)
     n_own = int(_TRAINING_SHARE * len(data.x)) // N_GRID
@@ -92,7 +92,9 @@ def _grid_split(path: Path | None, seed: int) -> tuple[tuple[Rows, Rows], ...]:
     for site in range(N_GRID):
         own = slice(site * n_own, (site + 1) * n_own)
         held = test if site == N_GRID - 1 else slice(0)
-        intact, attacked = (Rows(x[own], outcome[own], x[held], y[held], data.features) for outcome in (y, negative))
+        intact, attacked = (
+            RegressionRows(x[own], outcome[own], x[held], y[held], data.features) for outcome in (y, negative)
+        )
         learners.append((intact, attacked))
     return tuple(learners)
 
@@ -111,7 +113,7 @@ _SYNTHETIC_SLICES = 40
 _LEAST_SLICES = 4
 
 
-def ct(config: Config, seed: int, n_sites: int) -> list[Rows]:
+def ct(config: Config, seed: int, n_sites: int) -> list[RegressionRows]:
     """Split the CT slices by scan, a scan a learner: 64 learners and 33 newcomers, drawn anew for each seed.
 
     Section VI-A. The sites 0 to 63 hold all slices of their scans. The sites 64 to 96 are newcomers: a random half of
@@ -135,7 +137,7 @@ def ct(config: Config, seed: int, n_sites: int) -> list[Rows]:
 
     Returns
     -------
-    list of Rows
+    list of RegressionRows
         Read-only.
 
     Raises
@@ -160,7 +162,7 @@ def _ct_order(seed: int) -> Int64[np.ndarray, "scan"]:
 
 
 @lru_cache(maxsize=1)  # 165 MB
-def _scans(path: Path | None) -> tuple[Rows, ...]:
+def _scans(path: Path | None) -> tuple[RegressionRows, ...]:
     """Return all rows of every scan, in the order of the scans' numbers."""
     data = synthetic_ct(N_CT, _SYNTHETIC_SLICES) if path is None else datasets.load("ct", path)
     assert data.unit is not None
@@ -179,22 +181,22 @@ def _scans(path: Path | None) -> tuple[Rows, ...]:
         x, y, first = x[by_scan], y[by_scan], np.cumsum(counts) - counts
     frozen(x, y)
     ranges = [slice(start, start + n) for start, n in zip(first, counts, strict=True)]
-    return tuple(Rows(x[own], y[own], x[:0], y[:0], data.features) for own in ranges)
+    return tuple(RegressionRows(x[own], y[own], x[:0], y[:0], data.features) for own in ranges)
 
 
 @lru_cache(maxsize=2)  # a third of the data each
-def _ct_split(path: Path | None, seed: int) -> tuple[Rows, ...]:
+def _ct_split(path: Path | None, seed: int) -> tuple[RegressionRows, ...]:
     scans, order = _scans(path), _ct_order(seed)
     learners = [scans[scan] for scan in order[:_N_LEARNERS]]
     return (*learners, *(_halved(scans[scan], seed, int(scan)) for scan in order[_N_LEARNERS:]))
 
 
-def _halved(rows: Rows, seed: int, scan: int) -> Rows:
+def _halved(rows: RegressionRows, seed: int, scan: int) -> RegressionRows:
     """Split the slices of a scan at random, half as training rows and half as test rows."""
     half, rest = np.split(np.random.default_rng([seed, CT, 1 + scan]).permutation(rows.n), [rows.n // 2])
     x, y, x_test, y_test = rows.x[half], rows.y[half], rows.x[rest], rows.y[rest]
     frozen(x, y, x_test, y_test)
-    return Rows(x, y, x_test, y_test, rows.features)
+    return RegressionRows(x, y, x_test, y_test, rows.features)
 
 
 def _cells_ct(config: Config) -> Sequence[Cell]:

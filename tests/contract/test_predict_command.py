@@ -20,12 +20,14 @@ from typer.testing import CliRunner
 
 from clients.data import DataError
 from common.files import write_arrays
+from common.settings import SettingError
 from consilience import cli
-from consilience.predict import Used, UseError, Wish, use
+from consilience.predict.interface import Predictions, RequestError
+from consilience.predict.new_rows import predict_file
 from numerics.coreset.fairness.bounds import Bounds
 from server.results import ResultsError, load
-from tests.support.contract import in_no_time, run
 from tests.support.grid import config
+from tests.support.runs import in_no_time, run
 
 LEARNERS = {"ames": 1.0, "bonn": 1.0, "cork": -1.0, "deft": 1.0, "eger": -1.0}
 """By what each multiplies the relation: two clusters."""
@@ -82,9 +84,9 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
     return make
 
 
-def used(folder: Path, frame: pd.DataFrame, file: Path, wish: Wish | None = None, **given: Any) -> Used:
+def predicted(folder: Path, frame: pd.DataFrame, file: Path, *assignments: str) -> Predictions:
     frame.to_csv(file, index=False)
-    return use(folder, str(file), given, wish or Wish())
+    return predict_file(folder, str(file), assignments)
 
 
 # -- sec --------------------------------------------------------------------------------------------------------------
@@ -93,7 +95,7 @@ def used(folder: Path, frame: pd.DataFrame, file: Path, wish: Wish | None = None
 def test_clusters_predict_as_ten_lines_of_numpy_do(results: Callable[..., Path], tmp_path: Path) -> None:
     folder = results("sec", **{"sec.candidates": "rf(n_estimators=5) lr"})
     new = labs(20, 1.0, 99)
-    told = used(folder, new, tmp_path / "new.csv")
+    told = predicted(folder, new, tmp_path / "new.csv")
     arrays = load(folder)[1]
     assert list(told.columns) == ["entity", "cluster_0", "cluster_1"]
     for cluster in (0, 1):
@@ -108,7 +110,7 @@ def test_clusters_predict_as_ten_lines_of_numpy_do(results: Callable[..., Path],
 def test_a_pooled_cluster_predicts_by_the_regression_of_its_rows(results: Callable[..., Path], tmp_path: Path) -> None:
     folder = results("sec", **{"sec.combine": "pooled-linear"})
     new = labs(20, 1.0, 99)
-    told = used(folder, new, tmp_path / "new.csv", Wish(learner="cork"))
+    told = predicted(folder, new, tmp_path / "new.csv", "learner=cork")
     rows = pd.concat(labs(40, sign, seed) for seed, sign in enumerate(LEARNERS.values()) if sign < 0)
     design = np.column_stack([np.ones(len(rows)), rows[INPUTS]])
     coefficients = np.linalg.lstsq(design, rows["y"].to_numpy())[0]
@@ -118,52 +120,68 @@ def test_a_pooled_cluster_predicts_by_the_regression_of_its_rows(results: Callab
 
 def test_columns_go_by_name_and_files_by_ending(results: Callable[..., Path], tmp_path: Path) -> None:
     folder, new = results("sec"), labs(6, 1.0, 7)
-    told = used(folder, new, tmp_path / "new.csv").columns
+    told = predicted(folder, new, tmp_path / "new.csv").columns
     shuffled = new.assign(note="x")[["note", "y", *INPUTS[::-1]]]
     shuffled.to_parquet(tmp_path / "new.parquet")
     np.savez(tmp_path / "new.npz", **{name: new[name].to_numpy() for name in INPUTS})  # type: ignore[arg-type]
     for ending in ("parquet", "npz"):
-        again = use(folder, str(tmp_path / f"new.{ending}"), {}, Wish()).columns
+        again = predict_file(folder, str(tmp_path / f"new.{ending}")).columns
         for name, values in told.items():
             np.testing.assert_allclose(again[name], values, rtol=1e-15)
 
 
 def test_one_row_one_cluster_and_its_error(results: Callable[..., Path], tmp_path: Path) -> None:
     folder, new = results("sec"), labs(5, 1.0, 3)
-    whole = used(folder, new, tmp_path / "new.csv", target="y")
+    whole = predicted(folder, new, tmp_path / "new.csv", "target=y")
     cluster = int(load(folder)[1]["labels"][0])
-    one = used(folder, new[:1], tmp_path / "one.csv", Wish(cluster=cluster))
+    one = predicted(folder, new[:1], tmp_path / "one.csv", f"cluster={cluster}")
     np.testing.assert_allclose(one.columns["prediction"], whole.columns[f"cluster_{cluster}"][:1], rtol=1e-15)
     error = np.mean((whole.columns[f"cluster_{cluster}"] - new["y"]) ** 2)
     assert f"cluster_{cluster} {error:.6g}" in whole.lines[-1]
     assert "on 5 rows" in whole.lines[-1]
-    unknown = used(folder, new.assign(y=[*new["y"][:2], np.nan, np.nan, np.nan]), tmp_path / "some.csv")
+    unknown = predicted(folder, new.assign(y=[*new["y"][:2], np.nan, np.nan, np.nan]), tmp_path / "some.csv")
     assert "on 2 rows" in unknown.lines[-1]
 
 
 @pytest.mark.parametrize(
-    ("wish", "message"),
+    ("assignments", "message"),
     [
-        (Wish(cluster=2), "there is no cluster 2; they are numbered from 0 to 1"),
-        (Wish(learner="anna"), "no learner is called 'anna'; there are: ames, bonn, cork, deft, eger"),
-        (Wish(cluster=0, learner="ames"), "give one"),
-        (Wish(rule="fair"), "--rule is for results of coreset"),
+        (["cluster=2"], "there is no cluster 2; they are numbered from 0 to 1"),
+        (["learner=anna"], "no learner is called 'anna'; there are: ames, bonn, cork, deft, eger"),
+        (["cluster=0", "learner=ames"], "both choose a cluster; set one"),
     ],
 )
-def test_wishes_that_sec_cannot_meet(results: Callable[..., Path], tmp_path: Path, wish: Wish, message: str) -> None:
-    with pytest.raises(UseError, match=message):
-        used(results("sec"), labs(3, 1.0, 3), tmp_path / "new.csv", wish)
+def test_requests_that_sec_cannot_meet(
+    results: Callable[..., Path], tmp_path: Path, assignments: list[str], message: str
+) -> None:
+    with pytest.raises(RequestError, match=message):
+        predicted(results("sec"), labs(3, 1.0, 3), tmp_path / "new.csv", *assignments)
+
+
+@pytest.mark.parametrize(
+    ("protocol", "assignment", "message"),
+    [
+        ("sec", "rule=fair", "unknown key 'rule'; there are: id, sensitive, target, cluster, learner"),
+        ("sec", "cluster=first", "cluster takes a whole number, not 'first'"),
+        ("coreset", "learner=ames", "unknown key 'learner'"),
+    ],
+)
+def test_options_are_those_of_the_runs_protocol(
+    results: Callable[..., Path], tmp_path: Path, protocol: str, assignment: str, message: str
+) -> None:
+    with pytest.raises(SettingError, match=message):
+        predicted(results(protocol), labs(3, 1.0, 3), tmp_path / "new.csv", assignment)
 
 
 def test_models_in_units_of_their_learners_are_refused(results: Callable[..., Path], tmp_path: Path) -> None:
-    with pytest.raises(UseError, match=r"learn again with sec\.standardize=model"):
-        used(results("sec", **{"sec.standardize": "learner"}), labs(3, 1.0, 3), tmp_path / "new.csv")
+    with pytest.raises(RequestError, match=r"learn again with sec\.standardize=model"):
+        predicted(results("sec", **{"sec.standardize": "learner"}), labs(3, 1.0, 3), tmp_path / "new.csv")
 
 
 # -- coreset ----------------------------------------------------------------------------------------------------------
 
 
-def counts_of(told: Used, colours: pd.Series[str]) -> np.ndarray:
+def counts_of(told: Predictions, colours: pd.Series[str]) -> np.ndarray:
     table = pd.crosstab(told.columns["cluster"], colours.to_numpy())
     return table.to_numpy()
 
@@ -172,7 +190,7 @@ def test_a_batch_is_dealt_out_fairly_and_at_no_needless_cost(results: Callable[.
     folder, new = results("coreset"), ward(300, 0.3, 9)
     arrays = load(folder)[1]
     fair, nearest, points = (
-        used(folder, new, tmp_path / "new.csv", Wish(rule=rule)) for rule in ("", "nearest", "points")
+        predicted(folder, new, tmp_path / "new.csv", f"rule={rule}") for rule in ("", "nearest", "points")
     )
     assert fair.columns["entity"].tolist() == new["case"].tolist()
     bounds = Bounds.of(np.array([(new["sex"] == sex).mean() for sex in ("f", "m")]), 0.9)
@@ -196,12 +214,12 @@ def test_a_batch_is_dealt_out_fairly_and_at_no_needless_cost(results: Callable[.
 def test_rows_go_with_the_nearest_point_of_their_colour(results: Callable[..., Path], tmp_path: Path) -> None:
     folder, new = results("coreset"), ward(50, 0.5, 11)
     arrays = load(folder)[1]
-    told = used(folder, new, tmp_path / "new.csv", Wish(rule="points")).columns["cluster"]
+    told = predicted(folder, new, tmp_path / "new.csv", "rule=points").columns["cluster"]
     x = new[arrays["features"].tolist()].to_numpy() / arrays["scale"]
     away = ((x[:, np.newaxis] - arrays["points"] / arrays["scale"]) ** 2).sum(axis=2)
     away[new["sex"].to_numpy()[:, np.newaxis] != arrays["colours"][arrays["point_colours"]]] = np.inf
     assert told.tolist() == arrays["point_clusters"][away.argmin(axis=1)].tolist()
-    one = used(folder, new[7:8], tmp_path / "one.csv", Wish(rule="points")).columns["cluster"]
+    one = predicted(folder, new[7:8], tmp_path / "one.csv", "rule=points").columns["cluster"]
     assert one.tolist() == [told[7]]
 
 
@@ -209,24 +227,24 @@ def test_without_colours_or_with_one_row_everybody_goes_to_the_nearest(
     results: Callable[..., Path], tmp_path: Path
 ) -> None:
     folder, new = results("coreset"), ward(20, 0.5, 12)
-    nearest = used(folder, new, tmp_path / "new.csv", Wish(rule="nearest")).columns["cluster"]
-    blind = used(folder, new.drop(columns=["sex", "case"]), tmp_path / "blind.csv")
+    nearest = predicted(folder, new, tmp_path / "new.csv", "rule=nearest").columns["cluster"]
+    blind = predicted(folder, new.drop(columns=["sex", "case"]), tmp_path / "blind.csv")
     assert blind.columns["cluster"].tolist() == nearest.tolist()
     assert blind.columns["entity"].tolist() == list(range(20))
     assert "has no column 'sex'" in blind.lines[0]
-    one = used(folder, new[3:4], tmp_path / "one.csv")
+    one = predicted(folder, new[3:4], tmp_path / "one.csv")
     assert one.columns["cluster"].tolist() == [nearest[3]]
-    with pytest.raises(UseError, match="has no column 'sex'"):
-        used(folder, new.drop(columns="sex"), tmp_path / "blind.csv", Wish(rule="fair"))
+    with pytest.raises(RequestError, match="has no column 'sex'"):
+        predicted(folder, new.drop(columns="sex"), tmp_path / "blind.csv", "rule=fair")
 
 
 def test_a_colour_of_now_is_dealt_out_and_has_no_points(results: Callable[..., Path], tmp_path: Path) -> None:
     folder, new = results("coreset"), ward(60, 0.5, 13)
     new.loc[40:, "sex"] = "x"
-    told = used(folder, new, tmp_path / "new.csv")
+    told = predicted(folder, new, tmp_path / "new.csv")
     assert "x 0." in "\n".join(told.lines)
-    with pytest.raises(DataError, match="line 42, column 'sex': the run has seen no row of colour 'x'"):
-        used(folder, new, tmp_path / "new.csv", Wish(rule="points"))
+    with pytest.raises(DataError, match="line 42, column 'sex': the run had no row of group 'x'"):
+        predicted(folder, new, tmp_path / "new.csv", "rule=points")
 
 
 # -- what cannot be used ----------------------------------------------------------------------------------------------
@@ -255,7 +273,9 @@ def test_arrays_that_were_changed_are_told_by_name(
     changed = {} if change is None else {name: change(arrays[name])}
     write_arrays(tmp_path / "changed" / "arrays.npz", {k: v for k, v in arrays.items() if k != name} | changed)
     with pytest.raises(ResultsError, match=f"{name} in arrays.npz is not what this version of {protocol} writes there"):
-        used(tmp_path / "changed", ward(8, 0.5, 3) if protocol == "coreset" else labs(8, 1.0, 3), tmp_path / "new.csv")
+        predicted(
+            tmp_path / "changed", ward(8, 0.5, 3) if protocol == "coreset" else labs(8, 1.0, 3), tmp_path / "new.csv"
+        )
 
 
 def test_a_model_of_another_kind_is_not_loaded(results: Callable[..., Path], tmp_path: Path) -> None:
@@ -264,18 +284,18 @@ def test_a_model_of_another_kind_is_not_loaded(results: Callable[..., Path], tmp
     harm = make_pipeline(FunctionTransformer(os.system), LinearRegression())
     model = np.frombuffer(skops.io.dumps(harm), np.uint8)
     write_arrays(tmp_path / "changed" / "arrays.npz", {**load(tmp_path / "changed")[1], "model_0": model})
-    with pytest.raises(UseError, match="a model cannot be used here"):
-        used(tmp_path / "changed", labs(8, 1.0, 3), tmp_path / "new.csv")
+    with pytest.raises(RequestError, match="a model cannot be used here"):
+        predicted(tmp_path / "changed", labs(8, 1.0, 3), tmp_path / "new.csv")
 
 
 def test_the_first_bad_cell_is_named(results: Callable[..., Path], tmp_path: Path) -> None:
     folder, new = results("sec"), labs(4, 1.0, 3)
     with pytest.raises(DataError, match=r"line 4, column 'dose': is empty; every row needs a number"):
-        used(folder, new.assign(dose=[1.0, 2.0, np.nan, 4.0]), tmp_path / "new.csv")
+        predicted(folder, new.assign(dose=[1.0, 2.0, np.nan, 4.0]), tmp_path / "new.csv")
     with pytest.raises(DataError, match="there is no column 'dose'"):
-        used(folder, new.drop(columns="dose"), tmp_path / "new.csv")
+        predicted(folder, new.drop(columns="dose"), tmp_path / "new.csv")
     with pytest.raises(DataError, match="has no rows to predict"):
-        used(folder, new[:0], tmp_path / "new.csv")
+        predicted(folder, new[:0], tmp_path / "new.csv")
 
 
 def changed(folder: Path, place: Path, **changes: Any) -> Path:
@@ -303,8 +323,8 @@ def test_of_other_protocols_the_command_that_asks_the_sites_is_told(
 
 def test_a_table_of_many_results_is_refused(results: Callable[..., Path], tmp_path: Path) -> None:
     place = changed(results("sec"), tmp_path / "table", metrics={"n_cells": 3})
-    with pytest.raises(UseError, match=r"is a scenario's table of 3 results; run the row that is wanted alone"):
-        used(place, labs(3, 1.0, 3), tmp_path / "new.csv")
+    with pytest.raises(RequestError, match=r"is a scenario's table of 3 results; run one row alone"):
+        predicted(place, labs(3, 1.0, 3), tmp_path / "new.csv")
 
 
 def test_the_command_writes_the_file_and_says_where(results: Callable[..., Path], tmp_path: Path) -> None:
@@ -317,4 +337,4 @@ def test_the_command_writes_the_file_and_says_where(results: Callable[..., Path]
     done = CliRunner().invoke(cli.app, [*words, str(tmp_path / "nowhere" / "out.csv")])
     assert (done.exit_code, "cannot be written" in done.output) == (1, True)
     done = CliRunner().invoke(cli.app, [*words, str(tmp_path / "out.csv"), "--set", "coreset.k=3"])
-    assert (done.exit_code, "there are: id, sensitive, target" in done.output) == (2, True)
+    assert (done.exit_code, "there are: id, sensitive, target, rule" in done.output) == (2, True)

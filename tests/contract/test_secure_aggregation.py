@@ -15,16 +15,17 @@ import clients.dispatch
 import clients.gp.handlers
 import strategies.fusion
 from clients.site import Site
+from common.settings import ConfigError
 from numerics.gp.likelihood import Evaluation
 from protocols.gp.payloads import Evaluate, Likelihood
 from protocols.wire.faults import Fault
 from server import app as server_app
-from server.config import ConfigError
 from server.results import Report, load
 from strategies.node_registry import FusionError
-from tests.support.contract import Clock, make_grid, run, run_over, silent
 from tests.support.gp_sites import TARGET, own, write_world
-from tests.support.grid import config, simulated
+from tests.support.grid import Clock, config, simulated
+from tests.support.runs import make_grid, run, run_over
+from tests.support.tampering import silent
 
 
 @pytest.fixture(autouse=True)

@@ -14,7 +14,7 @@ from flwr.app import Context, RecordDict
 import clients.site
 from clients.shards import cell_settings
 from clients.site import Site
-from numerics.shared.rows import Rows
+from numerics.shared.regression_rows import RegressionRows
 from protocols.bc3e.payloads import Survey
 from protocols.wire.faults import Fault, SiteFault
 from protocols.wire.message import ENVELOPE, Ask
@@ -25,9 +25,10 @@ from server.results import load
 from strategies.cells import Table
 from strategies.conversation import Broadcast, Conversation
 from strategies.fusion import FusionStrategy
-from tests.support.contract import Nodes, StrategyContract
-from tests.support.contract import run as run_whole
-from tests.support.grid import config, run
+from tests.support.contract import StrategyContract
+from tests.support.grid import config
+from tests.support.runs import Nodes, run_with_grid
+from tests.support.runs import run as run_whole
 
 NAME = "test-table"
 N_SITES, REPETITIONS = 3, 3
@@ -36,7 +37,7 @@ N_SITES, REPETITIONS = 3, 3
 # -- a small world of three learners, the last of which differs by the cell's effect ----------------------------------
 
 
-def _shards(config: Config, seed: int, n_sites: int) -> list[Rows]:
+def _shards(config: Config, seed: int, n_sites: int) -> list[RegressionRows]:
     """Fifteen rows each of two inputs, and eight to measure errors with."""
     found = []
     for site in range(n_sites):
@@ -44,7 +45,7 @@ def _shards(config: Config, seed: int, n_sites: int) -> list[Rows]:
         x = rng.normal(size=(23, 2))
         slope = 1.0 + float(config["sec.effect"]) * (site == n_sites - 1)
         y = slope * x[:, 0] - x[:, 1] + 0.1 * rng.normal(size=23)
-        found.append(Rows(x[:15], y[:15], x[15:], y[15:], ("a", "b")))
+        found.append(RegressionRows(x[:15], y[:15], x[15:], y[15:], ("a", "b")))
     return found
 
 
@@ -141,9 +142,9 @@ class TestContract(StrategyContract):
 def test_how_many_repetitions_share_their_rounds_does_not_matter(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at_once: int
 ) -> None:
-    one, expected = load(run(table_config(tmp_path), N_SITES)[0])
+    one, expected = load(run_with_grid(table_config(tmp_path), N_SITES)[0])
     monkeypatch.setitem(registry._SCENARIOS, NAME, replace(WORLD, at_once=at_once))
-    report, arrays = load(run(table_config(tmp_path), N_SITES, run_id=2)[0])
+    report, arrays = load(run_with_grid(table_config(tmp_path), N_SITES, run_id=2)[0])
     assert report.table == one.table
     assert report.metrics == one.metrics
     for name, array in expected.items():
@@ -153,7 +154,7 @@ def test_how_many_repetitions_share_their_rounds_does_not_matter(
 
 def test_a_row_that_is_not_there_is_one_line_and_no_results(tmp_path: Path) -> None:
     with pytest.raises(ScenarioError, match=r"cells='effect=9': no row of test-table has these labels; there are: "):
-        run(table_config(tmp_path, cells="effect=9"), N_SITES)
+        run_with_grid(table_config(tmp_path, cells="effect=9"), N_SITES)
     assert not list(tmp_path.rglob("report.json"))
 
 

@@ -13,15 +13,16 @@ import pandas as pd
 import pytest
 import skops.io
 
+from common.settings import Value
 from consilience.ledger_comparison import compare_all
-from consilience.settings import Value
 from protocols.models import decode_model
 from server.results import load
 from tests.process.processes import APP, BackgroundRun, Deployment, deployment, start_deployed_run
 from tests.process.test_bc3e import assert_equal, results_of
-from tests.support.contract import run, silent
 from tests.support.grid import config
+from tests.support.runs import run
 from tests.support.sec_sites import write_parties
+from tests.support.tampering import silent
 
 pytestmark = pytest.mark.e2e
 

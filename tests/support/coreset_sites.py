@@ -20,8 +20,9 @@ from protocols.wire.faults import Fault, SiteFault
 from protocols.wire.message import Answer, Ask, Parcel, write_answer
 from protocols.wire.payload import Payload, decode
 from server.results import Report, load
-from tests.support.contract import Nodes, parcels_of, run
 from tests.support.grid import Tamper, config
+from tests.support.runs import Nodes, run
+from tests.support.tampering import parcels_of
 
 SITES = ("clinic", "hospital", "practice")
 FEATURES = ("age", "income", "score")

@@ -21,8 +21,9 @@ from protocols.wire.message import ENVELOPE, Answer, Ask, Parcel, write_answer
 from protocols.wire.payload import Payload, decode
 from server.results import Report, load
 from tests.support import reference_gp as reference
-from tests.support.contract import Nodes, make_grid, parcels_of, run_over
 from tests.support.grid import Tamper, config
+from tests.support.runs import Nodes, make_grid, run_over
+from tests.support.tampering import parcels_of
 
 SITES = ("coast", "delta", "hills", "plain")
 FEATURES = ("depth", "east")

@@ -19,8 +19,8 @@ from protocols.wire.faults import Fault, SiteFault
 from protocols.wire.message import Ask, Parcel
 from protocols.wire.payload import Payload
 from server.results import Report, load
-from tests.support.contract import Nodes, run
 from tests.support.grid import config
+from tests.support.runs import Nodes, run
 
 Arrays = Mapping[str, np.ndarray]
 

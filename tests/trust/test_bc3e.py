@@ -15,8 +15,9 @@ from clients.bc3e.consent import FEWEST_PRIVATE
 from protocols.bc3e.payloads import EStep, Setup, Statistics
 from protocols.wire.faults import Fault
 from server.results import load
-from tests.support.grid import config, run
+from tests.support.grid import config
 from tests.support.payloads import same
+from tests.support.runs import run_with_grid
 from tests.support.site_client import RealSite
 
 N = 30
@@ -102,7 +103,7 @@ def test_an_honest_run_keeps_to_one_setup_in_all_repetitions(tmp_path: Path) -> 
         home = str(tmp_path / "homes" / name)
         nodes.append({"site": name, "data": str(path), "id": "case", "site-output-dir": home})
     changes: dict[str, Any] = {"bc3e__distribution": "arbitrary", "bc3e__max_rounds": 2, "repetitions": 3}
-    path, _ = run(config(tmp_path, protocol="bc3e", **changes), nodes)
+    path, _ = run_with_grid(config(tmp_path, protocol="bc3e", **changes), nodes)
     assert load(path)[0].missing == {}
     assert "bc3e.Shares" in (path / "ledger.jsonl").read_text()
 

@@ -19,7 +19,6 @@ from protocols.coreset.payloads import LARGEST, Assign, Counted, Masses, Price, 
 from protocols.wire.faults import Fault
 from protocols.wire.payload import decode_array
 from server.results import load
-from tests.support.contract import make_grid, outcome_of, run_over
 from tests.support.coreset_sites import (
     FEATURES,
     SITES,
@@ -37,6 +36,7 @@ from tests.support.coreset_sites import (
     write_files,
     write_world,
 )
+from tests.support.runs import make_grid, outcome_of, run_over
 
 EXACT = {"coreset__assignment": "exact"}
 HOSPITAL = 1

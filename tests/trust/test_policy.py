@@ -33,10 +33,10 @@ from protocols.sec import payloads as sec
 from protocols.wire.faults import Fault, SiteFault
 from protocols.wire.message import Answer, Ask, Parcel, asks_of, encoded_bytes, read_answer, write_ask
 from protocols.wire.payload import Payload
-from tests.support.contract import outcome_of
 from tests.support.fault_federations import WORLDS, at_home
 from tests.support.grid import config, over_the_wire
 from tests.support.payloads import example, through_bytes
+from tests.support.runs import outcome_of
 
 SURVEY = Survey("row", "salt")
 DOCS = Path(__file__).parents[2] / "docs" / "privacy.md"
@@ -93,7 +93,7 @@ def test_a_file_s_keys_are_the_policy_s(tmp_path: Path) -> None:
         ('protocols = "bc3e"', 'protocols must be a list of texts, such as ["bc3e"]'),
         ('protocols = ["bc4e"]', "protocols must name protocols (bc3e, coreset, gp, residual, sec)"),
         ("payloads = [3]", "payloads must be a list of texts"),
-        ('payloads = ["EStep"]', 'payloads must hold titles of asks, such as "gp.Predict"'),
+        ('payloads = ["EStep"]', 'payloads must hold titles of asks, such as "bc3e.*"'),
         ("min-rows = ", "is not TOML: "),
         ("min-rows = 1\nmin-rows = 2", "is not TOML: "),
     ],

@@ -22,7 +22,7 @@ from protocols.sec.payloads import Errors, Exchange, Fitted, Losses, Predict, Se
 from protocols.wire.faults import Fault, SiteFault
 from protocols.wire.message import Ask, Parcel
 from server.results import load
-from tests.support.contract import outcome_of, run
+from tests.support.runs import outcome_of, run
 from tests.support.sec_sites import deployed, draw_rows, own, write_files, write_parties
 
 LABS = ["lab-0", "lab-1", "lab-2"]

@@ -26,8 +26,8 @@ from scenarios.registry import Scenario
 from server import app as server_app
 from tests.support import reference_bc3e as reference
 from tests.support.bc3e_ensembles import draw_ensemble
-from tests.support.contract import Clock
-from tests.support.grid import config, run
+from tests.support.grid import Clock, config
+from tests.support.runs import run_with_grid
 
 BITS = 30
 SHORT = {"bc3e__max_rounds": 5, "bc3e__sweeps": 6, "bc3e__allow_single_model": True}
@@ -91,7 +91,7 @@ def fuse(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Runner:
 
 
 def fused(tmp_path: Path, n_sites: int, **settings: Any) -> Outcome:
-    path, _ = run(config(tmp_path, **settings), n_sites, run_id=next(_RUN_IDS))
+    path, _ = run_with_grid(config(tmp_path, **settings), n_sites, run_id=next(_RUN_IDS))
     report = json.loads((path / "report.json").read_text())
     assert not report["missing"]
     with np.load(path / "arrays.npz") as file:

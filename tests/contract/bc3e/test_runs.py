@@ -23,8 +23,10 @@ from server import app as server_app
 from server.results import load
 from strategies.bc3e import from_config
 from strategies.node_registry import FusionError
-from tests.support.contract import Clock, Nodes, StrategyContract, make_grid, run, silent
-from tests.support.grid import config, simulated
+from tests.support.contract import StrategyContract
+from tests.support.grid import Clock, config, simulated
+from tests.support.runs import Nodes, make_grid, run
+from tests.support.tampering import silent
 
 QUICK: dict[str, Any] = {"bc3e__max_rounds": 2, "bc3e__sweeps": 2}
 """A fit cut short: what is compared holds at every step of it."""

@@ -9,8 +9,10 @@ import numpy as np
 from flwr.app import Message, RecordDict
 
 from server.results import load
-from tests.support.contract import Nodes, StrategyContract, run, silent, with_content
+from tests.support.contract import StrategyContract
 from tests.support.coreset_sites import SITES, own, patients, write_world
+from tests.support.runs import Nodes, run
+from tests.support.tampering import silent, with_content
 
 
 class Contract(StrategyContract):

@@ -15,7 +15,6 @@ from protocols.coreset.payloads import Assign, Summarise
 from protocols.wire.message import find
 from protocols.wire.payload import Payload
 from tests.support import reference_coreset as reference
-from tests.support.contract import outcome_of, parcels_of
 from tests.support.coreset_sites import (
     FEATURES,
     SITES,
@@ -28,7 +27,8 @@ from tests.support.coreset_sites import (
     write_files,
     write_world,
 )
-from tests.support.grid import run as run_with_grid
+from tests.support.runs import outcome_of, run_with_grid
+from tests.support.tampering import parcels_of
 
 ALGORITHMS = ("fair-kmeans++", "fair-lloyd", "cklv", "reassigned-cklv")
 ONE = ("everyone",)

@@ -11,8 +11,9 @@ import pytest
 
 from numerics.gp.gates import network
 from server.results import load
-from tests.support.contract import Nodes, StrategyContract, run
+from tests.support.contract import StrategyContract
 from tests.support.gp_sites import SITES, dealt, own, points, soundings, write_files
+from tests.support.runs import Nodes, run
 
 NAMES = SITES[:3]
 

@@ -12,7 +12,6 @@ import pytest
 
 from protocols.gp.payloads import Evaluate, Inputs, Predict, Predictions, Train
 from tests.support import reference_gp as reference
-from tests.support.contract import outcome_of, silent
 from tests.support.gp_sites import (
     SITES,
     TARGET,
@@ -29,6 +28,8 @@ from tests.support.gp_sites import (
     write_files,
     write_world,
 )
+from tests.support.runs import outcome_of
+from tests.support.tampering import silent
 
 COAST, DELTA, HILLS, PLAIN = range(4)
 EXACT = {"gp__covariance": "inputs"}

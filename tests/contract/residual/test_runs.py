@@ -16,8 +16,7 @@ from protocols.wire.message import find
 from protocols.wire.payload import Payload
 from scenarios import registry
 from tests.support import reference_residual as reference
-from tests.support.contract import outcome_of
-from tests.support.grid import config
+from tests.support.grid import config, predicting
 from tests.support.residual_sites import (
     COLUMNS,
     Arrays,
@@ -29,6 +28,7 @@ from tests.support.residual_sites import (
     same_learning,
     write_world,
 )
+from tests.support.runs import outcome_of
 
 LEAF, HOLDOUT = 8, 0.2
 
@@ -335,7 +335,7 @@ def test_a_file_of_test_rows_is_tested_on(tmp_path: Path) -> None:
     folder = write_world(tmp_path / "parties", n_test=40)
     report, _, path = learn(own(tmp_path, folder))
     assert report.metrics["n_test"] == 40
-    again = learn({**own(tmp_path, folder), "residual.model": str(path)})[1]
+    again = learn(predicting(own(tmp_path, folder), path))[1]
     rows = dict(zip(again["entity"].tolist(), again["prediction"].tolist(), strict=True))
     people = customers()[-40:]
     mse = np.mean([(rows[name] - y) ** 2 for name, y in zip(people["customer"], people["y"], strict=True)])
@@ -347,3 +347,10 @@ def test_all_payloads_are_found_by_their_titles() -> None:
     assert len(declared) > 20
     for payload in declared:
         assert find(payload.title()) is payload
+
+
+def test_theorem_2_is_seen_in_a_run(tmp_path: Path) -> None:
+    report, _, _ = learn(config(tmp_path, scenario="residual-theorem2", cells="rho=0.5"), 2)
+    [row] = report.table
+    # What is left of the next polynomial and the lattice's error are below a hundredth.
+    assert row["contraction"] == pytest.approx(0.5**4, rel=0.01)

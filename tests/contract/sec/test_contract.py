@@ -17,9 +17,10 @@ from protocols.sec.payloads import Errors, Exchange, Fitted, Losses, Predict, Se
 from protocols.wire.message import find
 from server.results import load
 from strategies.node_registry import FusionError
-from tests.support.contract import Nodes, StrategyContract, outcome_of, parcels_of, silent
-from tests.support.grid import run
+from tests.support.contract import StrategyContract
+from tests.support.runs import Nodes, outcome_of, run_with_grid
 from tests.support.sec_sites import draw_rows, forged, own, write_parties
+from tests.support.tampering import parcels_of, silent
 
 GROUPS = [0, 1, 0, 1, 0]
 
@@ -47,7 +48,7 @@ class Contract(StrategyContract):
         settings = self.run_config(tmp_path)
         for place, name in enumerate(names):
             (Path(settings["data"]) / f"lab-{place}.csv").rename(Path(settings["data"]) / f"{name}.csv")
-        report, arrays = load(run(settings, self.nodes())[0])
+        report, arrays = load(run_with_grid(settings, self.nodes())[0])
         order = np.argsort(names)
         assert arrays["learners"].tolist() == sorted(names)
         assert report.metrics == pytest.approx(expected.metrics, rel=1e-12)
@@ -71,7 +72,9 @@ class TestPooled(Contract):
 @pytest.mark.parametrize("candidates", ["lr", "rf lr", "ridge lasso"])
 @pytest.mark.parametrize("standardize", ["model", "learner", "none"])
 def test_two_planted_groups_are_found(tmp_path: Path, folder: Path, candidates: str, standardize: str) -> None:
-    path, _ = run(own(tmp_path, folder, sec__candidates=candidates, sec__standardize=standardize), len(GROUPS))
+    path, _ = run_with_grid(
+        own(tmp_path, folder, sec__candidates=candidates, sec__standardize=standardize), len(GROUPS)
+    )
     report, arrays = load(path)
     assert arrays["labels"].tolist() == GROUPS
     assert arrays["learners"].tolist() == [f"lab-{place}" for place in range(len(GROUPS))]
@@ -82,7 +85,7 @@ def test_two_planted_groups_are_found(tmp_path: Path, folder: Path, candidates: 
 
 
 def test_every_site_learns_whom_it_belongs_with(tmp_path: Path, folder: Path) -> None:
-    path, _ = run(own(tmp_path, folder), len(GROUPS))
+    path, _ = run_with_grid(own(tmp_path, folder), len(GROUPS))
     told = pd.read_csv(path / "sites" / "lab-3" / "collaborators.csv")
     assert told["learner"].tolist() == ["lab-1", "lab-3"]
     assert told["cluster"].tolist() == [1, 1]
@@ -95,7 +98,7 @@ def test_a_pooled_regression_is_the_one_of_all_rows(tmp_path: Path, folder: Path
     rows = [pd.read_csv(folder / f"lab-{place}.csv") for place in range(len(GROUPS))]
     test = pd.concat([draw_rows(0, 50, 99), draw_rows(1, 50, 99)])
     test.to_csv(folder / "_test.csv", index=False)
-    report, _ = load(run(settings, len(GROUPS))[0])
+    report, _ = load(run_with_grid(settings, len(GROUPS))[0])
 
     def error(of: list[int]) -> float:
         pooled = pd.concat([rows[place] for place in of])
@@ -118,7 +121,7 @@ def test_the_mean_of_eq_5_is_weighted_by_rows(tmp_path: Path) -> None:
     test = draw_rows(0, 60, 7)
     test.to_csv(folder / "_test.csv", index=False)
     settings = own(tmp_path, folder, sec__holdout=0.0, sec__k=1)
-    report, _ = load(run(settings, 2)[0])
+    report, _ = load(run_with_grid(settings, 2)[0])
     models = [LinearRegression().fit(each[list("abc")].to_numpy(), each["y"]) for each in rows]
     predictions = [model.predict(test[list("abc")].to_numpy()) for model in models]
     mixed = (10 * predictions[0] + 200 * predictions[1]) / 210
@@ -127,7 +130,7 @@ def test_the_mean_of_eq_5_is_weighted_by_rows(tmp_path: Path) -> None:
 
 def test_dissimilarity_is_that_of_the_learners_rows(tmp_path: Path, folder: Path) -> None:
     """Eq. (3), from models fitted here on the same rows."""
-    _, arrays = load(run(own(tmp_path, folder, sec__holdout=0.0), len(GROUPS))[0])
+    _, arrays = load(run_with_grid(own(tmp_path, folder, sec__holdout=0.0), len(GROUPS))[0])
     rows = [pd.read_csv(folder / f"lab-{place}.csv") for place in range(len(GROUPS))]
     models = [LinearRegression().fit(each[list("abc")].to_numpy(), each["y"]) for each in rows]
     losses = np.array(
@@ -142,7 +145,7 @@ def test_landmarks_find_the_same_groups_with_fewer_models(tmp_path: Path) -> Non
     groups = [0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1]
     folder = write_parties(tmp_path / "labs", groups)
     settings = own(tmp_path, folder, sec__exchange="landmarks", sec__landmarks=5)
-    path, grid = run(settings, len(groups))
+    path, grid = run_with_grid(settings, len(groups))
     asked = [ask for direction, content in grid.crossed if direction == "to_site" for ask in parcels_of(content)]
     assert asked.count(Exchange) == len(groups)
     lines = [json.loads(line) for line in (path / "ledger.jsonl").read_text().splitlines()]
@@ -157,11 +160,11 @@ def test_landmarks_find_the_same_groups_with_fewer_models(tmp_path: Path) -> Non
 
 def test_newcomers_are_assigned_and_change_nothing(tmp_path: Path, folder: Path) -> None:
     new = write_parties(tmp_path / "more", [*GROUPS, 1, 0])
-    path, _ = run(own(tmp_path, new, sec__newcomers="lab-5 lab-6"), len(GROUPS) + 2)
+    path, _ = run_with_grid(own(tmp_path, new, sec__newcomers="lab-5 lab-6"), len(GROUPS) + 2)
     _, arrays = load(path)
     assert arrays["labels"].tolist() == [*GROUPS, 1, 0]
     assert arrays["newcomer"].tolist() == [False] * 5 + [True] * 2
-    _, alone = load(run(own(tmp_path, folder), len(GROUPS), run_id=2)[0])
+    _, alone = load(run_with_grid(own(tmp_path, folder), len(GROUPS), run_id=2)[0])
     np.testing.assert_array_equal(arrays["eigenvalues"], alone["eigenvalues"])
     np.testing.assert_array_equal(arrays["similarity"][:5, :5], alone["similarity"])
 
@@ -175,7 +178,7 @@ def test_a_poisoned_model_is_refused_by_learner_and_type(tmp_path: Path, folder:
     rows = draw_rows(0, 40, 0)
     poison = dumps(NuSVR().fit(rows[list("abc")].to_numpy(), rows["y"]))
     tamper = forged(2, 1, "model", np.frombuffer(poison, np.uint8))
-    report, arrays = load(run(own(tmp_path, folder), len(GROUPS), tamper=tamper)[0])
+    report, arrays = load(run_with_grid(own(tmp_path, folder), len(GROUPS), tamper=tamper)[0])
     [line] = report.missing["lab-2"]
     assert line.startswith("round 1: refused: payload sec.Fitted, field 'model': ")
     assert "NuSVR" in line
@@ -187,14 +190,14 @@ def test_a_pickle_is_refused(tmp_path: Path, folder: Path) -> None:
     import pickle
 
     poison = np.frombuffer(pickle.dumps(LinearRegression()), np.uint8)
-    report, _ = load(run(own(tmp_path, folder), len(GROUPS), tamper=forged(0, 1, "model", poison))[0])
+    report, _ = load(run_with_grid(own(tmp_path, folder), len(GROUPS), tamper=forged(0, 1, "model", poison))[0])
     assert "field 'model': " in report.missing["lab-0"][0]
 
 
 def test_a_learner_that_did_not_exchange_keeps_a_one_sided_dissimilarity(tmp_path: Path, folder: Path) -> None:
-    whole = load(run(own(tmp_path, folder), len(GROUPS))[0])[1]
+    whole = load(run_with_grid(own(tmp_path, folder), len(GROUPS))[0])[1]
     settings = own(tmp_path, folder, round_timeout=0.5)
-    report, arrays = load(run(settings, len(GROUPS), run_id=2, tamper=silent(1, [2]))[0])
+    report, arrays = load(run_with_grid(settings, len(GROUPS), run_id=2, tamper=silent(1, [2]))[0])
     assert report.missing["lab-1"] == ["round 2: no answer within 0.5 s"]
     assert arrays["labels"].tolist() == GROUPS
     v, full = arrays["dissimilarity"], whole["dissimilarity"]
@@ -206,7 +209,7 @@ def test_a_learner_that_did_not_exchange_keeps_a_one_sided_dissimilarity(tmp_pat
 
 def test_other_columns_are_named_and_left_out(tmp_path: Path, folder: Path) -> None:
     pd.read_csv(folder / "lab-4.csv").rename(columns={"c": "colour"}).to_csv(folder / "lab-4.csv", index=False)
-    report, arrays = load(run(own(tmp_path, folder), len(GROUPS))[0])
+    report, arrays = load(run_with_grid(own(tmp_path, folder), len(GROUPS))[0])
     assert report.missing["lab-4"] == [
         "left out: it lacks the input 'c' and it has the input 'colour', unlike most learners"
     ]
@@ -215,7 +218,7 @@ def test_other_columns_are_named_and_left_out(tmp_path: Path, folder: Path) -> N
 
 def test_nobody_to_cluster_is_one_line(tmp_path: Path, folder: Path) -> None:
     with pytest.raises(FusionError, match="there is no learner to cluster: all are newcomers"):
-        run(own(tmp_path, folder, sec__newcomers="*"), len(GROUPS))
+        run_with_grid(own(tmp_path, folder, sec__newcomers="*"), len(GROUPS))
 
 
 @pytest.mark.parametrize(
@@ -233,7 +236,7 @@ def test_what_is_wrong_with_a_site_is_told_by_its_code(
     tmp_path: Path, folder: Path, changes: dict[str, Any], told: str
 ) -> None:
     with pytest.raises(FusionError, match=told):
-        run(own(tmp_path, folder, **changes), len(GROUPS))
+        run_with_grid(own(tmp_path, folder, **changes), len(GROUPS))
 
 
 def test_a_node_chooses_its_own_candidates_and_what_its_models_hold(tmp_path: Path, folder: Path) -> None:
@@ -244,7 +247,7 @@ def test_a_node_chooses_its_own_candidates_and_what_its_models_hold(tmp_path: Pa
     ]
     nodes[1] |= {"candidates": "ridge"}
     nodes[2] |= {"candidates": "knn", "allow-row-models": True, "site-output-dir": str(tmp_path / "out")}
-    _, arrays = load(run(settings, nodes)[0])
+    _, arrays = load(run_with_grid(settings, nodes)[0])
     assert arrays["methods"].tolist() == ["lr", "ridge", "knn"]
     kept = {path.stem for path in (tmp_path / "out" / "models").glob("*.skops")}
     assert kept == set(pd.read_csv(tmp_path / "out" / "collaborators.csv")["learner"])

@@ -12,12 +12,14 @@ import pytest
 from flwr.app import Message
 from sklearn.linear_model import LinearRegression
 
+from common.settings import ConfigError
 from protocols.models import encode_model
 from protocols.sec.payloads import MOST_ROWS
+from scenarios.registry import ScenarioError, find
 from server.report.summary import render_table
 from server.results import Report, load
-from tests.support.contract import run
-from tests.support.grid import Tamper
+from tests.support.grid import Tamper, config
+from tests.support.runs import run
 from tests.support.sec_sites import draw_rows, forged, own, write_files
 
 GROUPS = [0, 1, 0, 1, 0]
@@ -322,3 +324,27 @@ def test_one_learner_in_other_units_is_pointed_at(tmp_path: Path) -> None:
     assert any(
         note.startswith("lab-4: alone in a cluster; one learner that is far off can hide") for note in report.notes
     )
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "advice"),
+    [
+        ("sec-grid", {"sec__attacked": 25}, r"sec\.attacked is set .* as in cells='attacked=0'"),
+        ("sec-simulation1", {"sec__p": 10}, r"sec\.p is set .* as in cells='p=5'"),
+        ("sec-simulation1", {"sec__snr": 2.0, "cells": "SNR=4"}, r"sec\.snr is set .* as in cells='p=5'"),
+        ("sec-simulation2", {"sec__candidates": "lr"}, r"sec\.candidates is set .* as in cells='"),
+    ],
+)
+def test_what_the_rows_of_a_table_set_cannot_be_set_in_vain(
+    tmp_path: Path, name: str, settings: dict[str, Any], advice: str
+) -> None:
+    with pytest.raises(ScenarioError, match=advice) as refused:
+        run(config(tmp_path, scenario=name, **settings), find(name).sites)
+    assert f"by the rows of {name}; choose among them" in str(refused.value)
+    assert not list(tmp_path.rglob("report.json"))
+
+
+def test_own_data_have_no_rows_to_choose(tmp_path: Path) -> None:
+    settings = config(tmp_path, protocol="sec", data=str(tmp_path), target="y", cells="attacked=25")
+    with pytest.raises(ConfigError, match="cells are rows of a scenario's table, and own data have none: leave it out"):
+        run(settings, 2)

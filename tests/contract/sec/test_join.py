@@ -13,7 +13,7 @@ import pytest
 from server.report.previous_run import clustering_to_join
 from server.results import Report, ResultsError, load
 from strategies.node_registry import FusionError
-from tests.support.contract import run
+from tests.support.runs import run
 from tests.support.sec_sites import draw_rows, own, write_files, write_parties
 
 GROUPS = [0, 1, 0, 1, 0]

@@ -13,7 +13,6 @@ import pytest
 
 from benchmarks import collect as collecting
 from benchmarks.collect import Collected, Row
-from benchmarks.driver import config_of, drive, sites_of, strategy_of
 from benchmarks.growth import Grown, Point, exponent, grow, sizes_of
 from benchmarks.growth_worlds import WORLDS
 from benchmarks.page import page, verdict
@@ -21,8 +20,6 @@ from benchmarks.processes import told
 from benchmarks.side import PROTOCOLS, Case, Method, Metric, NotHereError, Ran, Side
 from benchmarks.side.measure import Found, check_installed, measured, side_of
 from benchmarks.tables import number, seconds, size
-from server.results import load
-from tests.support.grid import config, run
 
 MEGABYTE = 10**6
 
@@ -115,21 +112,6 @@ def test_ours_comes_first_and_names_are_unique(protocol: str) -> None:
 # -- the protocols in one process -------------------------------------------------------------------------------------
 
 
-def test_the_driver_counts_what_a_run_counts(tmp_path: Path) -> None:
-    """Rounds, bytes and results are those of the real server and client, which exchange real messages."""
-    settings = {"coreset__rows": 400, "coreset__k": 3}
-    path, _ = run(config(tmp_path, scenario="coreset-synthetic", **settings), 3)
-    report, _ = load(path)
-    own = config_of("coreset-synthetic", **settings)
-    driven = drive(strategy_of(own, 3), sites_of(own, 3), clock=time.perf_counter)
-    assert driven.n_rounds == report.rounds
-    assert driven.from_sites == report.ledger["bytes_from_sites"]
-    assert driven.metrics["cost"] == report.metrics["cost"]
-    # A session's name is part of every ask.
-    assert abs(driven.to_sites - report.ledger["bytes_to_sites"]) < 100 * 3 * driven.n_rounds
-    assert 0 < driven.spent.center < driven.spent.together <= driven.spent.all
-
-
 @pytest.mark.parametrize("protocol", ["gp", "coreset"])
 def test_every_method_runs_on_the_small_case(protocol: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("benchmarks.side.gp_peers.EPOCHS", 5)
@@ -200,7 +182,7 @@ def test_made_data_have_the_size_that_is_asked_for(protocol: str) -> None:
         world = WORLDS[protocol].make(3, 300, axis == "sites")
         assert len(world.shards) == 3
         if protocol == "coreset":
-            counts = [sum(len(block.colour) for block in shard.blocks()) for shard in world.shards]
+            counts = [sum(len(block.group) for block in shard.blocks()) for shard in world.shards]
         elif protocol == "sec":
             counts = [shard.n + len(shard.y_test) for shard in world.shards]
         else:

@@ -3,31 +3,24 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.polynomial.hermite_e import hermegauss, hermevander
 
-from numerics.residual.linear import ALPHA, Combination, combine, direction, solve, step_length
+from numerics.residual.linear import ALPHA, LinearCombination, combine, direction, solve, step_length
 from numerics.residual.rules import MOST_POWERS, MOST_ROUNDS, Rules, falls
 from protocols.residual.payloads import Conclude, Concluded, Fit, Fitted, Show, Tried, Try
 from protocols.residual.plan import Plan
 from protocols.residual.sequential import MOST_MISSES, Greedy, Sip
 from protocols.wire.payload import Payload, PayloadError
-from scenarios import registry
-from scenarios.registry import find
-from scenarios.residual.synthetic import TABLE_1
-from server import app as server_app
 from tests.support import reference_residual as reference
-from tests.support.grid import config
-from tests.support.residual_sites import learn
+from tests.support.examples import examples
 
-DRAWS = settings(max_examples=60, deadline=None, derandomize=True)
+DRAWS = examples(60, derandomize=True)
 POWERS = st.sampled_from([1.0, 1.5, 2.0, 3.0, 5.0])
 
 
@@ -39,7 +32,7 @@ def drawn(seed: int, D: int, n: int, twins: int = 0) -> tuple[np.ndarray, np.nda
     return np.vstack([F, F[:twins]]), y
 
 
-def by_formula(combination: Combination, shares: np.ndarray, y: np.ndarray, r: np.ndarray, delta: float) -> float:
+def by_formula(combination: LinearCombination, shares: np.ndarray, y: np.ndarray, r: np.ndarray, delta: float) -> float:
     """``E(F + delta r W')`` as `step_length` has it, without a row."""
     slope, spread = shares @ combination.beta, (r @ r) * (shares @ solve(combination.gram, shares))
     return float(y @ y - (r @ r) * (1 - delta * slope) ** 2 / (1 + delta**2 * spread))
@@ -116,7 +109,7 @@ def test_the_full_step_explains_everything(seed: int, D: int, p: float) -> None:
 def test_where_nothing_can_be_gained_there_is_no_step(search: bool) -> None:
     F, y = drawn(0, 3, 40)
     combination = combine(F, y, 0.0)
-    across = Combination(np.array([2.0, 1.0, 0.0]), combination.gram, combination.power)
+    across = LinearCombination(np.array([2.0, 1.0, 0.0]), combination.gram, combination.power)
     assert step_length(combination, np.zeros(3), 1.0, search=search) == 0
     assert step_length(combination, -combination.beta, 1.0, search=search) == 0
     assert step_length(combination, combination.beta, 0.0, search=search) == 0
@@ -154,10 +147,18 @@ def test_coefficients_are_those_of_eq_35(seed: int, D: int, ridge: float) -> Non
 def test_agents_that_predict_the_same_share_and_one_that_predicts_nothing_has_none(ridge: float) -> None:
     F, y = drawn(1, 2, 40)
     alone = combine(F, y, ridge).beta
-    shared = combine(np.vstack([F[:1], F, np.zeros(40)]), y, ridge).beta
-    np.testing.assert_allclose(shared, [alone[0] / 2, alone[0] / 2, alone[1], 0], rtol=1e-4)
-    assert shared[0] == pytest.approx(shared[1], rel=1e-9)
-    assert shared[3] == 0
+    combination = combine(np.vstack([F[:1], F, np.zeros(40)]), y, ridge)
+    first, second, other, nothing = combination.beta
+    assert nothing == 0
+    np.testing.assert_allclose([first + second, other], alone, rtol=100 * ridge + 1e-12)
+    # The sum is well conditioned. The difference is not: it lies along the eigenvector of the least eigenvalue, which
+    # is 0 (the solution of minimum norm leaves it out) or the ridge, and a rounding error comes out as many times
+    # larger as the condition number is. How large the error is depends on the processor's kernels.
+    scale = np.sqrt(np.diag(combination.gram)[:3])
+    eigenvalues = np.linalg.eigvalsh(combination.gram[:3, :3] / np.outer(scale, scale))
+    kept = eigenvalues[eigenvalues > 1e-12]
+    error = 8 * np.finfo(np.float64).eps * kept.max() / kept.min() * np.linalg.norm(scale * [first, second, other])
+    assert abs(first - second) * scale[0] <= error
 
 
 def test_the_error_is_never_below_the_least_squares_optimum() -> None:
@@ -326,35 +327,4 @@ def test_theorem_2_holds_exactly_on_polynomials(rho: float) -> None:
     assert np.linalg.norm(scaled, 2) ** 2 == pytest.approx(rho**4, abs=1e-9)
 
 
-@pytest.fixture
-def no_figures(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server_app, "figures", lambda report, arrays: {})
-
-
-def test_theorem_2_is_seen_in_a_run(tmp_path: Path, no_figures: None) -> None:
-    report, _, _ = learn(config(tmp_path, scenario="residual-theorem2", cells="rho=0.5"), 2)
-    [row] = report.table
-    # What is left of the next polynomial and the lattice's error are below a hundredth.
-    assert row["contraction"] == pytest.approx(0.5**4, rel=0.01)
-
-
 # -- what is published ------------------------------------------------------------------------------------------------
-
-
-def test_table_1_has_the_published_shape(tmp_path: Path, no_figures: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two repetitions of p = 1, 3 and 7.
-
-    A repetition's errors lie .02 apart (one standard deviation), those of its p all on the same side: the mean of two
-    may be off by .03 from the published mean of an unknown number, and the order of the p is far more certain.
-    """
-    scenario = find("residual-irrelevant")
-    cells = [cell for cell in scenario.cells({}) if cell.labels.get("p") in (1, 3, 7)]
-    monkeypatch.setitem(registry._SCENARIOS, scenario.name, replace(scenario, cells=lambda config: cells))
-    rows = learn(config(tmp_path, scenario=scenario.name, repetitions=2), 30)[0].table
-    found = {}
-    for row in rows:
-        p = row["p"]
-        found[p] = row["test_mse_last"]
-        assert row["test_mse_last published"] == TABLE_1[p]
-        assert found[p] == pytest.approx(TABLE_1[p], abs=0.03)
-    assert found[3] < min(found[1], found[7])

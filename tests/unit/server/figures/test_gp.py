@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,7 +17,6 @@ from server.figures.gp.model import lengths_of
 from server.figures.gp.predictions import observed, standardised
 from server.results import Report
 from tests.support.figure_checks import PNG, assert_drawn
-from tests.support.gp_sites import own, points, predict, write_files, write_world
 
 RUN = ["predictions", "calibration", "experts", "fit", "inputs"]
 FIT: list[dict[str, Any]] = [
@@ -323,23 +321,6 @@ def test_fewer_experts_are_drawn_where_they_were_tried() -> None:
     )
     assert "aggregation is rbcm" in caption(make(config={"gp.aggregation": "rbcm"}), "fewer")
     assert figures(make(convergence=[]), {"tried_K": np.array([1])}) == {}
-
-
-@pytest.mark.parametrize("rule", ["npae", "rbcm"])
-def test_fewer_experts_score_what_a_run_with_so_many_does(tmp_path: Path, rule: str) -> None:
-    queries = points(20)
-    settings = {
-        "gp__queries": str(write_files(tmp_path / "center", {"queries": queries}) / "queries.csv"),
-        "gp__aggregation": rule,
-    }
-    folder = write_world(tmp_path / "world")
-    three, two = (predict(own(tmp_path / k, folder, gp__experts=k, **settings)) for k in ("3", "2"))
-    assert three.arrays["tried_K"].tolist() == [1, 2, 3]
-    assert three.arrays["tried_points"] == len(queries)
-    for metric in ("smse", "msll"):
-        for run in (three, two):
-            assert run.arrays[f"tried_{metric}"][-1] == pytest.approx(run.metrics[metric])
-        assert three.arrays[f"tried_{metric}"][:2] == pytest.approx(two.arrays[f"tried_{metric}"])
 
 
 def test_a_figure_of_another_name_is_not_ours() -> None:
