@@ -2,8 +2,6 @@
 
 import hashlib
 import os
-import subprocess
-import sys
 import tomllib
 from collections import Counter
 from pathlib import Path
@@ -17,6 +15,7 @@ from numerics.bc3e.ensemble import Ensemble, n_values, present
 from scenarios import bc3e, registry, sources
 from scenarios.bc3e.split import PRIVATE_SHARE, split_arbitrary, split_columns, split_rows
 from scenarios.registry import ScenarioError
+from tests.support.other_process import in_other_process
 
 ROOT = Path(__file__).resolve().parents[3]
 SHARED = Path(os.environ.get(sources.DATA_VARIABLE) or ROOT.parent / "shared" / "data")
@@ -250,20 +249,13 @@ def test_another_seed_is_another_world(name: str) -> None:
 
 def test_shards_are_the_same_in_another_process() -> None:
     cases = [(name, how) for name in ("bc3e-wine", "bc3e-halfmoon") for how in bc3e.DISTRIBUTIONS]
-    code = "\n".join(
-        [
-            "from tests.unit.scenarios.test_bc3e import bc3e, config, digest",
-            f"for name, how in {cases!r}:",
-            "    print(digest(bc3e.shards(name, config(distribution=how), 5, 3)))",
-        ]
-    )
-    # Neither the hash seed nor the number of threads of a process may show.
-    environment = {**os.environ, "PYTHONHASHSEED": "1", "OMP_NUM_THREADS": "2"}
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=ROOT, env=environment, capture_output=True, text=True, timeout=120, check=True
-    )
+    printed = in_other_process(f"""
+import json
+from tests.unit.scenarios.test_bc3e import bc3e, config, digest
+print(json.dumps([digest(bc3e.shards(name, config(distribution=how), 5, 3)) for name, how in {cases!r}]))
+""")
     bc3e._build.cache_clear()
-    assert done.stdout.split() == [digest(bc3e.shards(name, config(distribution=how), 5, 3)) for name, how in cases]
+    assert printed == [digest(bc3e.shards(name, config(distribution=how), 5, 3)) for name, how in cases]
 
 
 @pytest.mark.parametrize(

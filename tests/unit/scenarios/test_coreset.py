@@ -2,10 +2,7 @@
 
 import gzip
 import hashlib
-import json
 import os
-import subprocess
-import sys
 import tomllib
 import tracemalloc
 from collections.abc import Mapping
@@ -29,6 +26,7 @@ from scenarios.coreset.split import SPLITS, colour_edges
 from scenarios.registry import ScenarioError
 from server.evaluation import evaluate
 from tests.support.examples import examples
+from tests.support.other_process import in_other_process
 
 ROOT = Path(__file__).resolve().parents[3]
 SHARED = Path(os.environ.get(sources.DATA_VARIABLE) or ROOT.parent / "shared" / "data")
@@ -176,23 +174,30 @@ def test_every_split_over_any_number_of_sites_holds_every_row_once(name: str, sp
             assert max(sizes) - min(sizes) <= 1
 
 
-@pytest.mark.parametrize("name", [*MEASURED, "coreset-synthetic"])
-def test_the_same_in_another_process_and_others_for_another_seed(name: str, folder: Path) -> None:
-    config = config_of(name, folder, coreset__split="colour")
-    code = f"""
+@pytest.fixture(scope="module")
+def other_process(folder: Path) -> Any:
+    """Digest of every world with the seed 5 as another process has it, and which heavy libraries it has loaded."""
+    configs = {name: config_of(name, folder, coreset__split="colour") for name in (*MEASURED, "coreset-synthetic")}
+    return in_other_process(f"""
 import json, sys
 from scenarios import registry
 from tests.unit.scenarios.test_coreset import digest
-found = digest(registry.find({name!r}).shards({config!r}, 5, 4))
-print(json.dumps([found, sorted({{"numba", "ortools"}} & set(sys.modules))]))
-"""
-    environment = {key: value for key, value in os.environ.items() if key != sources.DATA_VARIABLE}
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=ROOT, env=environment, capture_output=True, text=True, timeout=120, check=True
-    )
-    # A site of another protocol imports this package too, and must not wait for a compiler.
-    assert json.loads(done.stdout) == [digest(shards_of(name, config, 5, 4)), []]
-    assert digest(shards_of(name, config, 6, 4)) != digest(shards_of(name, config, 5, 4))
+digests = {{name: digest(registry.find(name).shards(config, 5, 4)) for name, config in {configs!r}.items()}}
+print(json.dumps([digests, sorted({{"numba", "ortools"}} & set(sys.modules))]))
+""")
+
+
+@pytest.mark.parametrize("name", [*MEASURED, "coreset-synthetic"])
+def test_the_same_in_another_process_and_others_for_another_seed(name: str, folder: Path, other_process: Any) -> None:
+    config = config_of(name, folder, coreset__split="colour")
+    same = digest(shards_of(name, config, 5, 4))
+    assert other_process[0][name] == same
+    assert digest(shards_of(name, config, 6, 4)) != same
+
+
+def test_no_compiler_is_loaded(other_process: Any) -> None:
+    """A site of another protocol imports this package too."""
+    assert other_process[1] == []
 
 
 @pytest.mark.parametrize("name", [*MEASURED, "coreset-synthetic"])

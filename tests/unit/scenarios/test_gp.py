@@ -1,11 +1,8 @@
 """The worlds of Gaussian process experts: splits that lose no row, published figures, loaders, and clear messages."""
 
 import hashlib
-import json
 import os
 import re
-import subprocess
-import sys
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
@@ -25,6 +22,7 @@ from scenarios.gp import synthetic as drawn
 from scenarios.gp.common import Pooled
 from scenarios.registry import ScenarioError
 from scenarios.sources import regressions
+from tests.support.other_process import in_other_process
 
 ROOT = Path(__file__).resolve().parents[3]
 SHARED = Path(os.environ.get(sources.DATA_VARIABLE) or ROOT.parent / "shared" / "data")
@@ -174,14 +172,12 @@ def test_another_seed_is_another_world(name: str, folder: Path) -> None:
 def test_the_same_in_another_process_without_heavy_libraries(folder: Path) -> None:
     named = [name for name in NAMES if name != "gp-song"]  # whose constants are this process's
     config = config_of(folder)
-    code = f"""
+    printed = in_other_process(f"""
 import json, sys
 from tests.unit.scenarios.test_gp import digest
 print(json.dumps([{{name: digest(name, {config!r}, 5) for name in {named!r}}}, "torch" in sys.modules]))
-"""
-    environment = {**os.environ, "OMP_NUM_THREADS": "2", "PYTHONHASHSEED": "7"}
-    printed = subprocess.run([sys.executable, "-c", code], cwd=ROOT, env=environment, capture_output=True, check=True)
-    assert json.loads(printed.stdout) == [{name: digest(name, config, 5) for name in named}, False]
+""")
+    assert printed == [{name: digest(name, config, 5) for name in named}, False]
 
 
 @pytest.mark.parametrize("name", NAMES)

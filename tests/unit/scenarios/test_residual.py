@@ -1,12 +1,10 @@
 """The worlds of attribute-distributed regression: stated distributions, all columns dealt out, published figures."""
 
 import hashlib
-import json
 import os
-import subprocess
-import sys
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -21,6 +19,7 @@ from scenarios.residual import gaussian
 from scenarios.residual import real_data as measured
 from scenarios.residual import synthetic as drawn
 from scenarios.residual.common import pooled_errors, with_nuisance
+from tests.support.other_process import in_other_process
 
 ROOT = Path(__file__).resolve().parents[3]
 SHARED = Path(os.environ.get(sources.DATA_VARIABLE) or ROOT.parent / "shared" / "data")
@@ -143,24 +142,30 @@ def test_shards_are_read_only_columns_of_the_same_rows(name: str, concrete_file:
     assert len(pooled(shards)) == sum(shard.x.shape[1] for shard in shards)
 
 
-@pytest.mark.parametrize("name", SITES)
-def test_the_same_in_another_process_and_others_for_another_seed(name: str, concrete_file: Path) -> None:
-    scenario, config = registry.find(name), config_of(name, concrete_file)
-    code = f"""
+@pytest.fixture(scope="module")
+def other_process(concrete_file: Path) -> Any:
+    """Digest and truth of every world with the seed 5, as another process has them."""
+    return in_other_process(f"""
 import json
-from scenarios import registry
-from tests.unit.scenarios.test_residual import digest
-scenario, config = registry.find({name!r}), {config!r}
-shards = scenario.shards(config, 5, scenario.sites)
-print(json.dumps([digest(shards, scenario.outcome(config, 5)), scenario.truth(config, 5, scenario.sites)]))
-"""
-    environment = {key: value for key, value in os.environ.items() if key != sources.DATA_VARIABLE}
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=ROOT, env=environment, capture_output=True, text=True, timeout=120, check=True
-    )
-    mine, others = (digest(scenario.shards(config, s, SITES[name]), outcome(scenario, config, s)) for s in (5, 6))
-    assert json.loads(done.stdout) == [mine, truth(scenario, config, 5, SITES[name])]
-    assert others != mine
+from tests.unit.scenarios.test_residual import SITES, config_of, digest_and_truth
+print(json.dumps({{name: digest_and_truth(name, config_of(name, {str(concrete_file)!r}), 5) for name in SITES}}))
+""")
+
+
+def digest_and_truth(name: str, config: Config, seed: int) -> list[Any]:
+    scenario = registry.find(name)
+    shards = scenario.shards(config, seed, SITES[name])
+    return [digest(shards, outcome(scenario, config, seed)), truth(scenario, config, seed, SITES[name])]
+
+
+@pytest.mark.parametrize("name", SITES)
+def test_the_same_in_another_process_and_others_for_another_seed(
+    name: str, concrete_file: Path, other_process: Any
+) -> None:
+    config = config_of(name, concrete_file)
+    same = digest_and_truth(name, config, 5)
+    assert other_process[name] == same
+    assert digest_and_truth(name, config, 6)[0] != same[0]
 
 
 def test_worlds_draw_from_streams_of_their_own(concrete_file: Path) -> None:
@@ -273,6 +278,7 @@ def test_boosting_takes_small_steps_of_trees_with_the_asked_leaf() -> None:
     np.testing.assert_allclose(l2_boosting(x[:9], y[:9], min_leaf=40, seed=0).predict(x), y[:9].mean())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "centralized", "pooled"),
     [

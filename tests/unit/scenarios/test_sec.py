@@ -1,13 +1,11 @@
 """The worlds of SEC: the stated distributions, shared draws, the same in every process, and files that are refused."""
 
 import hashlib
-import json
 import os
-import subprocess
-import sys
 import tomllib
 from fnmatch import fnmatch
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -19,6 +17,7 @@ from scenarios import registry, sources
 from scenarios.registry import Config, Scenario, ScenarioError
 from scenarios.sec import real_data as measured
 from scenarios.sec import synthetic as drawn
+from tests.support.other_process import in_other_process
 
 ROOT = Path(__file__).resolve().parents[3]
 SHARED = Path(os.environ.get(sources.DATA_VARIABLE) or ROOT.parent / "shared" / "data")
@@ -102,26 +101,30 @@ def test_shards_are_finite_read_only_rows_of_the_same_features(name: str, grid_f
         assert any(len(rows.y_test) for rows in shards)
 
 
-@pytest.mark.parametrize("name", SITES)
-def test_shards_are_the_same_in_another_process_and_others_for_another_seed(name: str, grid_file: Path) -> None:
+@pytest.fixture(scope="module")
+def other_process(grid_file: Path) -> Any:
+    """Digest and truth of every world with the seed 5, as another process has them."""
+    return in_other_process(f"""
+import json
+from tests.unit.scenarios.test_sec import SITES, digest_and_truth
+print(json.dumps({{name: digest_and_truth(name, {str(grid_file)!r}, 5) for name in SITES}}))
+""")
+
+
+def digest_and_truth(name: str, grid_file: Path, seed: int) -> list[Any]:
     scenario = registry.find(name)
     config = cell_configs(scenario, config_of(name, grid_file))[-1]
-    code = f"""
-import json
-from scenarios import registry
-from tests.unit.scenarios.test_sec import digest
-scenario, config = registry.find({name!r}), {config!r}
-truth = scenario.truth and scenario.truth(config, 5, scenario.sites)
-print(json.dumps([digest(scenario.shards(config, 5, scenario.sites)), truth]))
-"""
-    environment = {key: value for key, value in os.environ.items() if key != sources.DATA_VARIABLE}
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=ROOT, env=environment, capture_output=True, text=True, timeout=120, check=True
-    )
-    truth = scenario.truth(config, 5, scenario.sites) if scenario.truth else None
-    mine = digest(scenario.shards(config, 5, scenario.sites))
-    assert json.loads(done.stdout) == [mine, truth]
-    assert digest(scenario.shards(config, 6, scenario.sites)) != mine
+    truth = scenario.truth(config, seed, scenario.sites) if scenario.truth else None
+    return [digest(scenario.shards(config, seed, scenario.sites)), truth]
+
+
+@pytest.mark.parametrize("name", SITES)
+def test_shards_are_the_same_in_another_process_and_others_for_another_seed(
+    name: str, grid_file: Path, other_process: Any
+) -> None:
+    same = digest_and_truth(name, grid_file, 5)
+    assert other_process[name] == same
+    assert digest_and_truth(name, grid_file, 6)[0] != same[0]
 
 
 @pytest.mark.parametrize("name", SITES)
