@@ -18,7 +18,7 @@ def in_other_process(code: str) -> Any:
     done = subprocess.run(
         [sys.executable, "-c", code],
         cwd=ROOT,
-        env={**kept, "PYTHONHASHSEED": "1", "OMP_NUM_THREADS": "2"},
+        env={**kept, "PYTHONHASHSEED": "1", "OMP_NUM_THREADS": "2", "OPENBLAS_NUM_THREADS": "2"},
         capture_output=True,
         text=True,
         timeout=120,
