@@ -12,7 +12,7 @@ from jaxtyping import Float64, Int64, Shaped
 from numerics.sec.cluster_assignment import assign
 from numerics.sec.similarity import complete, dissimilarity, nothing_known, similarity, similarity_to
 from numerics.sec.spectral import cluster
-from strategies.node_registry import FusionError
+from strategies.errors import FusionError
 from strategies.sec.learners import Learners
 
 if TYPE_CHECKING:
