@@ -351,7 +351,7 @@ def predict(
     from clients.data import DataError
     from common.files import encoded, replacing
     from consilience.predict import GIVEN, UseError, Wish, use
-    from server.results import ResultsError
+    from server.report.data import ResultsError
 
     if output.expanduser().resolve() == Path(file).expanduser().resolve():
         _fail(f"{output} is the file of the rows: name another --output", _USAGE)
@@ -377,7 +377,9 @@ def show(
     results_dir: Annotated[Path, typer.Argument(help="OUTPUT-DIR/NAME/RUN-ID, the path that a run printed last.")],
 ) -> None:
     """Print the result table of a finished run, and the absolute paths of its page and of its results."""
-    from server.results import ResultsError, load, render_table
+    from server.report.data import ResultsError
+    from server.report.summary import render_table
+    from server.results import load
 
     try:
         report, _ = load(results_dir)
@@ -400,7 +402,7 @@ def compare_runs(
     """Put several runs side by side: a table here, and one page with their answers, metrics, cost and figures."""
     from common.files import encoded, replacing, write_file
     from server.report.compare import compare_html, open_runs, render_comparison
-    from server.results import ResultsError
+    from server.report.data import ResultsError
 
     try:
         found = open_runs(runs)

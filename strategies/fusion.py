@@ -139,6 +139,10 @@ class FusionStrategy(Strategy):
         """Arrays of `arrays.npz` by name, of the first repetition's outcome; never a site's private rows."""
         return {}
 
+    def diagnostics(self, outcome: Any) -> dict[str, np.ndarray]:
+        """Return further arrays of `arrays.npz`, computed once after the run to evaluate its first outcome."""
+        return {}
+
     def curves(self, outcome: Any) -> dict[str, np.ndarray]:
         """Arrays ``(t,)`` by name, of one outcome, that a scenario's table has of every cell and repetition."""
         return {}
