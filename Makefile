@@ -5,7 +5,6 @@
 # make docs    the pages of docs/ as a site, site/index.html
 # make bench   writes docs/benchmarks.md anew: peers side by side, cost against growth (about 20 minutes)
 # make peers   what it compares coreset with and cannot share an environment with consilience (needs a C++ compiler)
-# make measurements  the benchmarks of docs/measurements.md (about 25 minutes)
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -13,7 +12,7 @@ PEERS := $(VENV)/peers
 # The run keeps its Flower state here, apart from the user's own ~/.flwr.
 export FLWR_HOME := $(CURDIR)/.flwr
 
-.PHONY: run test test-fast faults screenshots docs bench peers measurements lint clean
+.PHONY: run test test-fast faults screenshots docs bench peers lint clean
 
 run: $(VENV)/installed
 	$(BIN)/consilience run bc3e-wine --stop-superlink
@@ -37,16 +36,6 @@ bench: $(VENV)/installed-bench
 	$(BIN)/python -m benchmarks $(if $(wildcard $(PEERS)/installed),--peers $(PEERS)/bin/python)
 
 peers: $(PEERS)/installed
-
-measurements: $(VENV)/installed
-	$(BIN)/python -m benchmarks.bc3e
-	$(BIN)/python -m benchmarks.rounds
-	$(BIN)/python -m benchmarks.sec
-	$(BIN)/python -m benchmarks.residual
-	$(BIN)/python -m benchmarks.alignment
-	$(BIN)/python -m benchmarks.coreset
-	$(BIN)/python -m benchmarks.gp
-	$(BIN)/python -m benchmarks.asks
 
 lint: $(VENV)/installed-dev
 	$(BIN)/ruff check .

@@ -1,1 +1,1 @@
-"""Peers side by side and growth (docs/benchmarks.md), and what claims of speed rest on (docs/measurements.md)."""
+"""Protocols beside their alternatives, cost against growth (docs/benchmarks.md), and seconds per ask."""

@@ -1,6 +1,6 @@
 """Seconds per ask in deployment, where Flower starts a process for every message: where they go.
 
-Run it with ``python -m benchmarks.asks``; docs/measurements.md has a run's figures. Three parts:
+Run it with ``python -m benchmarks.asks``. docs/measurements.md has the figures of one run. It has three parts:
 
 - ``asks``: every kind of ask of every protocol, answered by a fresh Python each time, by what it spends its time on.
   The asks are those of a run on the parties' own data, recorded in this process.
@@ -77,14 +77,13 @@ def answer(recorded: Path, folder: str, started: float) -> None:
     protocol, message, context = pickle.loads(recorded.read_bytes())
     context.node_config["site-output-dir"] = folder
     with watch.timing("ours"):
-        import importlib
-
         import clients.site
         from clients.app import app
+        from protocols import registry
 
-        importlib.import_module(f"clients.{protocol}.handlers")
+        registry.room(protocol, "handlers")
     site: Any = clients.site
-    for name in ("shard", "own_data"):
+    for name in ("shard", "own_table"):
         setattr(site, name, watch.wrapped("shard", getattr(site, name)))
     with watch.timing("rest"):
         reply = app(message, context)
@@ -99,12 +98,11 @@ def read(config: Mapping[str, Any], started: float) -> None:
     watch = Watch(started)
     _import_flower(watch)
     with watch.timing("ours"):
-        import importlib
-
         from clients.shards import shard
         from clients.site import digest_of
+        from protocols import registry
 
-        importlib.import_module(f"clients.{config['protocol']}.handlers")
+        registry.room(config["protocol"], "shard")
     with watch.timing("shard"):
         found = shard(config, 0, 1, 0, simulated=False)
     with watch.timing("rest"):
@@ -345,7 +343,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         return answer(Path(options.answer), options.folder, float(options.started))
     if options.read:
         return read(json.loads(options.read), float(options.started))
-    from benchmarks.bc3e import machine
+    from benchmarks.processes import machine
 
     print(machine())
     if "asks" in options.parts:

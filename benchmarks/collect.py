@@ -17,9 +17,8 @@ from typing import TypeVar
 
 import psutil
 
-from benchmarks.bc3e import machine
 from benchmarks.growth import AXES, Grown
-from benchmarks.processes import load, told
+from benchmarks.processes import load, machine, told
 from benchmarks.side import PEERS, Case, Method
 from benchmarks.side.measure import Found, side_of
 

@@ -20,7 +20,7 @@ import numpy as np
 from benchmarks.growth_worlds import WORLDS
 from benchmarks.side import PROTOCOLS
 from benchmarks.side.measure import memory_above, settle_memory
-from benchmarks.side.ours import played
+from benchmarks.side.protocol import played
 from numerics.shared.threads import single_threaded
 
 SITES, ROWS = (2, 5, 10, 20, 50, 100, 200), (1_000, 10_000, 100_000, 1_000_000)

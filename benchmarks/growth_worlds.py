@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.side.made import CLUSTER_COLUMNS, SURFACE_INPUTS, coloured, neighbours, stream, surface
+from benchmarks.side.synthetic import CLUSTER_COLUMNS, SURFACE_INPUTS, coloured, neighbours, stream, surface
 from numerics.bc3e.ensemble import Ensemble
 from numerics.residual.columns import Columns, Outcomes
 from numerics.shared.rows import Rows

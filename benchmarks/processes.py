@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import platform
 import subprocess
 from collections.abc import Sequence
 from contextlib import suppress
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -74,3 +76,15 @@ def memory(key: str) -> int:
 def load() -> str:
     """Processes that wanted to run at the same time in the last 1, 5 and 15 minutes; these are among them."""
     return "load " + " ".join(f"{value:.1f}" for value in os.getloadavg())
+
+
+def machine() -> str:
+    """Return processor, cores and versions in one line."""
+    cpuinfo = Path("/proc/cpuinfo")
+    lines = cpuinfo.read_text().splitlines() if cpuinfo.exists() else []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return (
+        f"{names[0] if names else platform.processor() or platform.machine()}, {cores} cores;"
+        f" Python {platform.python_version()}, NumPy {version('numpy')}"
+    )

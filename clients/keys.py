@@ -14,12 +14,15 @@ import json
 import os
 import tempfile
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from secrets import token_hex
 from typing import Any
 
 from flwr.app import ConfigRecord, RecordDict
 
+from clients.data.entities import configured_secret
+from clients.data.table import DataError
 from clients.run_state import record_of
 from protocols.wire.faults import Fault, SiteFault
 
@@ -99,6 +102,20 @@ class Secrets:
         except OSError as error:
             raise SiteFault(Fault.OUTPUT_NOT_WRITTEN, f"{turns} cannot be written to: {error}") from error
         return after
+
+
+def shared_secret(config: Mapping[str, object]) -> bytes:
+    """Return the secret that the site shares with others (``align-key-file``); nothing without one.
+
+    Raises
+    ------
+    SiteFault
+        ``BAD_CONFIGURATION``; the detail stays in the site's own log.
+    """
+    try:
+        return configured_secret(config)
+    except DataError as error:
+        raise SiteFault(Fault.BAD_CONFIGURATION, str(error)) from error
 
 
 def _prune(turns: Path) -> None:

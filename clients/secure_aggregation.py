@@ -15,7 +15,7 @@ import numpy as np
 from jaxtyping import UInt8
 
 from clients.dispatch import answers, handler_of
-from clients.entities import shared_secret
+from clients.keys import shared_secret
 from clients.site import Site
 from protocols.secure_aggregation import masking
 from protocols.secure_aggregation.masking import MaskError

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import logging
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
@@ -11,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from clients.data.cache import Heard, ShardCache, forget_shards
 from clients.data.files import numbered_site
+from protocols import registry
 from protocols.wire.faults import Fault, SiteFault
 
 if TYPE_CHECKING:
-    from clients.data import DataError
+    from clients.data import DataError, Table
 
 logger = logging.getLogger("flwr")
 
@@ -78,9 +78,9 @@ def shard(config: Mapping[str, Any], partition: int, partitions: int, seed: int,
     return _own_shard(*_own_source(config, partition, partitions, simulated=simulated), kept=not simulated)
 
 
-def own_data(config: Mapping[str, Any], partition: int, partitions: int, *, simulated: bool) -> Any:
-    """A party's own data as they are read, before a protocol takes what it needs of them. Parameters as of `shard`."""
-    return _own_data(*_own_source(config, partition, partitions, simulated=simulated))
+def own_table(config: Mapping[str, Any], partition: int, partitions: int, *, simulated: bool) -> Table:
+    """Return a site's own table, of which a protocol has taken nothing yet; parameters as of `shard`."""
+    return _own_table(*_own_source(config, partition, partitions, simulated=simulated))
 
 
 def _own_source(
@@ -98,8 +98,7 @@ def _own_source(
 
 
 @lru_cache(maxsize=1)  # a message's asks are answered one after the other
-def _own_data(source: str, _changed: int, settings: tuple[tuple[str, Any], ...]) -> Any:
-    """As they are read, once for all asks of a message."""
+def _own_table(source: str, _changed: int, settings: tuple[tuple[str, Any], ...]) -> Table:
     from clients.data import DataError, load
 
     try:
@@ -149,12 +148,7 @@ def _cache(config: Mapping[str, Any]) -> ShardCache | None:
 
 
 def _read_shard(config: Mapping[str, Any]) -> Any:
-    from clients.data import load
-
-    client = importlib.import_module(f"clients.{config['protocol']}.handlers")
-    if hasattr(client, "open_shard"):  # it reads its data itself, which need not fit in memory
-        return client.open_shard(config)
-    return client.own_shard(load(config), config)
+    return registry.room(str(config["protocol"]), "shard").open_shard(config)
 
 
 def _of_all_sites(config: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
@@ -186,7 +180,7 @@ def cell_settings(config: Mapping[str, Any], lane: str) -> Mapping[str, Any]:
 
 @lru_cache(maxsize=8)
 def _cells(settings: tuple[tuple[str, Any], ...]) -> Sequence[Any]:
-    from scenarios.registry import ScenarioError, chosen_cells, find
+    from scenarios.registry import ScenarioError, find, select_cells
 
     config = dict(settings)
     try:
@@ -194,7 +188,7 @@ def _cells(settings: tuple[tuple[str, Any], ...]) -> Sequence[Any]:
     except ScenarioError:
         return ()  # who asks for the shard is told
     try:
-        return chosen_cells(scenario, config)
+        return select_cells(scenario, config)
     except ScenarioError as error:
         logger.error("%s", error)
         raise SiteFault(Fault.SCENARIO_UNAVAILABLE, str(error)) from error

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from flwr.app import Context
@@ -19,11 +19,14 @@ from clients.keys import Secrets, turns_in
 from clients.ledger import Ledger
 from clients.memory import Arrays, Memory, MemoryStore
 from clients.policy import FEWEST_ROWS, Policy, policy_of
-from clients.shards import cell_settings, is_simulated, own_data, party_name, shard
+from clients.shards import cell_settings, is_simulated, own_table, party_name, shard
 from common.files import replacing
 from common.results import partial_results
 from protocols.wire.faults import Fault, SiteFault, usable_name
 from protocols.wire.message import Ask
+
+if TYPE_CHECKING:
+    from clients.data import Table
 
 _OF_THE_SITE = {
     *(
@@ -234,9 +237,9 @@ class Site:
         return found
 
     @property
-    def own_data(self) -> Any:
-        """The party's own data as they are read now."""
-        return own_data(self.config, *_partition(self.config), simulated=self.simulated)
+    def table(self) -> Table:
+        """The site's own table as it is read now."""
+        return own_table(self.config, *_partition(self.config), simulated=self.simulated)
 
     @property
     def rng(self) -> np.random.Generator:

@@ -1,3 +1,3 @@
-"""Parties that may not share rows learn together: the command line of the Flower app."""
+"""Sites that may not share rows learn together: the command line of the Flower app."""
 
 __version__ = "0.1.0"

@@ -1,7 +1,7 @@
 """Keys and certificates of a federation: a CA and the SuperLink's certificate, and the keys of SuperNodes.
 
-What OpenSSL and ssh-keygen can do too; here in one form that Flower takes, and no private key is ever readable by
-others, written half, or written over.
+OpenSSL and ssh-keygen make them, too. Here they have the one form that Flower takes; a private key is never readable by
+others, never half written, and never replaced.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ CA_CERTIFICATE, CA_KEY = "ca.pem", "ca.key"
 SERVER_CERTIFICATE, SERVER_KEY = "server.pem", "server.key"
 
 DAYS = 825
-"""How long a server certificate is valid if nothing else is said: what browsers and operating systems still accept."""
+"""Default validity of a server certificate: the longest that browsers and operating systems accept."""
 
 _PURPOSES = {
     CA_KEY: "signs server certificates; keep it off line, show it to nobody",
@@ -48,14 +48,14 @@ _NAME_LENGTH = 64  # of a certificate's common name (RFC 5280, ub-common-name)
 
 
 class CertificateError(ValueError):
-    """Nothing was made; the message is one line that says why, and what to do."""
+    """Keys or certificates that cannot be made; the message is one line that says why, and what to do."""
 
 
 def make_server(folder: Path, hosts: Sequence[str], days: int = DAYS) -> list[Path]:
-    """A server certificate for the SuperLink, signed by the CA in `folder`, which is made if there is none.
+    """Make a server certificate for the SuperLink, signed by the CA in `folder`, which is made if there is none.
 
-    The certificate also names the SuperLink's own machine (``localhost``, ``127.0.0.1``, ``::1``): by that name the
-    processes that the SuperLink starts speak to it.
+    The certificate also names the SuperLink's own machine (``localhost``, ``127.0.0.1``, ``::1``): the processes that
+    the SuperLink starts reach it by that name.
 
     Parameters
     ----------
@@ -64,12 +64,12 @@ def make_server(folder: Path, hosts: Sequence[str], days: int = DAYS) -> list[Pa
     hosts : sequence of str
         Host names and IP addresses by which sites and users reach the SuperLink; one at least.
     days : int
-        For which it is valid, 1 at least; never longer than its CA.
+        Validity, 1 at least; never longer than the CA's.
 
     Returns
     -------
     list of Path
-        The files that were made.
+        The new files.
 
     Raises
     ------
@@ -78,7 +78,7 @@ def make_server(folder: Path, hosts: Sequence[str], days: int = DAYS) -> list[Pa
     """
     names = [_host(host) for host in dict.fromkeys([*hosts, *_OWN_HOSTS])]
     if not hosts or days < 1:
-        raise CertificateError("a server certificate is for one host at least (--host), and a day at least (--days)")
+        raise CertificateError("a server certificate needs one host at least (--host), and one day at least (--days)")
     _refuse_existing(folder, (SERVER_KEY, SERVER_CERTIFICATE), "to renew it, move the old one away")
     files: dict[str, bytes] = {}
     if (folder / CA_KEY).exists() or (folder / CA_CERTIFICATE).exists():
@@ -93,17 +93,17 @@ def make_server(folder: Path, hosts: Sequence[str], days: int = DAYS) -> list[Pa
 
 
 def make_site_key(folder: Path, name: str) -> list[Path]:
-    """A SuperNode's key pair: ``NAME`` stays at the site, ``NAME.pub`` is what the fusion center registers.
+    """Make a SuperNode's key pair: ``NAME`` stays at the site, the fusion center registers ``NAME.pub``.
 
     Returns
     -------
     list of Path
-        The files that were made.
+        The new files.
 
     Raises
     ------
     CertificateError
-        If `name` is no site's name, or the key is there already.
+        If `name` cannot be a site's name, or the key exists already.
     """
     check_name(name)
     _refuse_existing(folder, (name, f"{name}.pub"), "use it, or move it away and have the new one registered")
@@ -114,12 +114,11 @@ def make_site_key(folder: Path, name: str) -> list[Path]:
 
 
 def check_name(name: str) -> None:
-    """Refuse what is no site's name.
+    """Raise `CertificateError` unless `name` can be a site's name.
 
-    Raises
-    ------
-    CertificateError
-        If it is none.
+    Examples
+    --------
+    >>> check_name("hospital-a")
     """
     if not usable_name(name):
         raise CertificateError(
@@ -128,13 +127,19 @@ def check_name(name: str) -> None:
 
 
 def purpose(path: Path) -> str:
-    """What a file that was made here is for, in a few words."""
+    """Return what a file of this module is for, in a few words.
+
+    Examples
+    --------
+    >>> purpose(Path("keys/hospital-a.pub"))
+    'for the fusion center to register'
+    """
     of_a_site = "for the fusion center to register" if path.suffix == ".pub" else "of the SuperNode; show it to nobody"
     return _PURPOSES.get(path.name, of_a_site)
 
 
 def _host(host: str) -> x509.GeneralName:
-    """A host as a certificate names it."""
+    """Return a host as a certificate names it."""
     with contextlib.suppress(ValueError):
         return x509.IPAddress(ipaddress.ip_address(host))
     labels = host.split(".")
@@ -142,7 +147,7 @@ def _host(host: str) -> x509.GeneralName:
         label and len(label) < 64 and label.isascii() and label.replace("-", "").isalnum() and label.strip("-") == label
         for label in labels
     )
-    # What ends in a number would be read as an address, and a wrong one.
+    # A name that ends in a number would be read as an address, and a wrong one.
     if not good or len(host) > 253 or labels[-1].isdecimal():
         raise CertificateError(
             f"--host {host!r} is neither a host name nor an IP address; give it without port and without https://"
@@ -165,8 +170,8 @@ def _authority_in(folder: Path) -> tuple[ec.EllipticCurvePrivateKey, x509.Certif
         certificate = x509.load_pem_x509_certificate((folder / CA_CERTIFICATE).read_bytes())
     except (OSError, ValueError, TypeError) as error:
         raise CertificateError(
-            f"{folder}: holds part of a CA, or one that cannot be read ({type(error).__name__}); it takes {CA_KEY} and "
-            f"{CA_CERTIFICATE} of one CA, or neither"
+            f"{folder}: holds part of a CA, or one that cannot be read ({type(error).__name__}); put both {CA_KEY} and "
+            f"{CA_CERTIFICATE} of one CA there, or neither"
         ) from error
     if not isinstance(key, ec.EllipticCurvePrivateKey) or key.public_key() != certificate.public_key():
         raise CertificateError(f"{folder}: {CA_KEY} is not the key of {CA_CERTIFICATE}; put those of one CA there")
@@ -188,7 +193,7 @@ def _server_certificate(
     builder = builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
     builder = builder.add_extension(_usage(signs_certificates=False), critical=True)
     builder = builder.add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
-    # Python 3.13 and later refuse a certificate that does not say by which key it was signed.
+    # Python 3.13 and later refuse a certificate that does not name the key that signed it.
     issuer = x509.AuthorityKeyIdentifier.from_issuer_public_key(ca_key.public_key())
     return builder.add_extension(issuer, critical=False).sign(ca_key, hashes.SHA384())
 
@@ -234,18 +239,18 @@ def _pem(key: ec.EllipticCurvePrivateKey) -> bytes:
 
 
 def _refuse_existing(folder: Path, names: Sequence[str], advice: str) -> None:
-    if found := next((path for name in names if os.path.lexists(path := folder / name)), None):
-        raise CertificateError(f"{found} is there already and is not written over; {advice}")
+    if existing := next((path for name in names if os.path.lexists(path := folder / name)), None):
+        raise CertificateError(f"{existing} exists already and is not replaced; {advice}")
 
 
 def _write(folder: Path, files: Mapping[str, bytes], secret: Collection[str]) -> list[Path]:
-    """All of these new files or none; the secret ones are for their owner's eyes only."""
+    """Write all of these new files or none; only their owner can read the secret ones."""
     written: list[Path] = []
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         for name, content in files.items():
             mode = 0o600 if name in secret else 0o644
-            # The mode is the file's from its first moment, and a file that somebody else has just made is left alone.
+            # The file has its mode from the start, and one that somebody else has just made is left alone.
             descriptor = os.open(folder / name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
             written.append(folder / name)
             with os.fdopen(descriptor, "wb") as file:

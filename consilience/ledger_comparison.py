@@ -1,4 +1,4 @@
-"""Whether the fusion center's ledger of a run and a site's own say the same of what left the site."""
+"""Comparison of the fusion center's ledger of a run with a site's own: what left the site."""
 
 from __future__ import annotations
 
@@ -10,30 +10,30 @@ from pathlib import Path
 from typing import Any
 
 LEDGER = "ledger.jsonl"
-_OF_THE_SITE = ("run", "session", "time")
+_SITE_FIELDS = ("run", "session", "time")
 _ENVELOPE, _REFUSED = "envelope", "refused"
 
 Line = Mapping[str, Any]
 
 
 class LedgerError(ValueError):
-    """A ledger that cannot be compared; one line that says which, and why."""
+    """A ledger that cannot be compared; the message is one line that names it, and says why."""
 
 
 @dataclass
 class Comparison:
-    """What a comparison of two ledgers came to.
+    """Result of a comparison of two ledgers.
 
     Attributes
     ----------
     site : str
-        Whose messages were compared.
+        The site whose messages were compared.
     agreed : int
-        Messages that both have, the same.
+        Number of messages that are the same in both.
     notes : list of str
-        What explains itself: messages that left the site and that the fusion center did not use, or refused.
+        Differences with an explanation: messages that left the site and that the fusion center did not use, or refused.
     differences : list of str
-        What does not: one of the two has left something out, or says something else.
+        Contradictions: one of the two has left something out, or has something else.
     """
 
     site: str
@@ -44,25 +44,25 @@ class Comparison:
 
 @dataclass(frozen=True)
 class _Message:
-    """What left a site at once: an envelope and what was in it."""
+    """One message of a site: its envelope, and the payloads in it."""
 
     round: int
     lines: tuple[Line, ...]
 
     @property
     def key(self) -> str:
-        """Equal for messages of which both ledgers say the same."""
-        shared = [{name: value for name, value in line.items() if name not in _OF_THE_SITE} for line in self.lines]
+        """Text that is equal for messages that both ledgers have the same."""
+        shared = [{name: value for name, value in line.items() if name not in _SITE_FIELDS} for line in self.lines]
         return json.dumps(shared, sort_keys=True)
 
     @property
     def refused(self) -> bool:
-        """Whether the center could make nothing of it, and counted its bytes only."""
+        """Whether the center could not read it, and counted its bytes only."""
         return bool(self.lines[0]["payload"] == _REFUSED)
 
     @property
     def unwritten(self) -> bool:
-        """Whether all that it says is that the site's ledger could not be written: then it has no line there."""
+        """Whether it only reports that the site's ledger could not be written: then it has no line there."""
         return [line.get("fault") for line in self.lines] == ["output-not-written"]
 
     @property
@@ -77,7 +77,7 @@ class _Message:
 
 
 def read_center(results: Path) -> tuple[str, dict[str, list[_Message]]]:
-    """Session of a run, and by site what the fusion center wrote down of its messages.
+    """Return the session of a run, and by site the messages in the fusion center's ledger.
 
     Raises
     ------
@@ -94,23 +94,21 @@ def read_center(results: Path) -> tuple[str, dict[str, list[_Message]]]:
     except OSError as error:
         raise LedgerError(f"{results} holds no results of a finished run: {error.filename} cannot be read") from None
     except (ValueError, KeyError, TypeError):
-        raise LedgerError(
-            f"{results} holds no results of this version's: its report or ledger cannot be read"
-        ) from None
+        raise LedgerError(f"{results} holds no results of this version: its report or ledger cannot be read") from None
     if any("sha256" not in line for each in by_site.values() for line in each if line["payload"] != _REFUSED):
-        raise LedgerError(f"{results / LEDGER} has no sha256 of what came: it is of an earlier version")
+        raise LedgerError(f"{results / LEDGER} has no sha256 of the payloads: an earlier version wrote it")
     return session, {site: _messages(each) for site, each in by_site.items()}
 
 
 def read_site(path: Path, session: str) -> tuple[dict[str, list[_Message]], int]:
-    """By site (there is one, as a rule) the messages of a session, and the number of lines that cannot be read.
+    """Return by site (one, as a rule) the messages of a session, and the number of lines that cannot be read.
 
     Parameters
     ----------
     path : Path
-        The file, or the directory that it is in.
+        The file, or its directory.
     session : str
-        Of the run.
+        Session of the run.
 
     Raises
     ------
@@ -134,7 +132,7 @@ def read_site(path: Path, session: str) -> tuple[dict[str, list[_Message]], int]
 
 
 def _parsed(text: bytes) -> dict[str, Any] | None:
-    """A line of a site's ledger; None for one that a process did not get to the end of."""
+    """Return a line of a site's ledger; None for one that a process did not finish."""
     try:
         line = json.loads(text)
     except ValueError:
@@ -144,7 +142,7 @@ def _parsed(text: bytes) -> dict[str, Any] | None:
 
 
 def _messages(lines: Iterable[Line]) -> list[_Message]:
-    """Lines stand as they were written: those of a message one behind the other, its envelope first."""
+    """Group lines by message: those of one stand together, its envelope first."""
     groups: list[list[Line]] = []
     for line in lines:
         if line["payload"] in (_ENVELOPE, _REFUSED) or not groups:
@@ -154,8 +152,8 @@ def _messages(lines: Iterable[Line]) -> list[_Message]:
 
 
 def compare(site: str, center: Sequence[_Message], own: Sequence[_Message]) -> Comparison:
-    """Message by message; what has no counterpart is told by its round."""
-    found = Comparison(site)
+    """Compare the messages of a site; one without a counterpart is named by its round."""
+    comparison = Comparison(site)
     waiting: dict[str, list[_Message]] = defaultdict(list)
     for message in own:
         waiting[message.key].append(message)
@@ -167,27 +165,27 @@ def compare(site: str, center: Sequence[_Message], own: Sequence[_Message]) -> C
             matched.add(message.key)
         else:
             rest.append(message)
-    found.agreed = len(center) - len(rest)
+    comparison.agreed = len(center) - len(rest)
     left = {id(message): message for messages in waiting.values() for message in messages}
     for message in rest:
         if message.unwritten:
-            found.notes.append(f"{message}: the site could not write this down, and said so")
+            comparison.notes.append(f"{message}: the site could not write this down, and reported it")
             continue
         other = _counterpart(message, left.values())
         if other is None:
-            found.differences.append(f"{message}: the fusion center has it, the site's ledger does not")
+            comparison.differences.append(f"{message}: the fusion center has it, the site's ledger does not")
             continue
         del left[id(other)]
         if message.refused:
-            found.notes.append(f"{other}: refused by the fusion center, {message.bytes} bytes as they left")
+            comparison.notes.append(f"{other}: refused by the fusion center, {message.bytes} bytes as they left")
         else:
-            found.differences += _differing(message, other)
-    found.notes += [_why_alone(message, again=message.key in matched) for message in own if id(message) in left]
-    return found
+            comparison.differences += _differing(message, other)
+    comparison.notes += [_reason_alone(message, again=message.key in matched) for message in own if id(message) in left]
+    return comparison
 
 
 def _counterpart(message: _Message, others: Iterable[_Message]) -> _Message | None:
-    """What left the site in the round that the center has otherwise, or refused."""
+    """Return what left the site in the round of a message that the center has otherwise, or refused."""
     for other in others:
         if other.round == message.round and (not message.refused or other.bytes == message.bytes):
             return other
@@ -196,18 +194,18 @@ def _counterpart(message: _Message, others: Iterable[_Message]) -> _Message | No
 
 def _differing(center: _Message, own: _Message) -> list[str]:
     if len(center.lines) != len(own.lines):
-        return [f"{own}: left the site so; the fusion center has {center}"]
+        return [f"{own}: at the site; the fusion center has {center}"]
     lines = []
-    for there, here in zip(center.lines, own.lines, strict=True):
-        names = [name for name in there if there[name] != here.get(name)]
+    for received, sent in zip(center.lines, own.lines, strict=True):
+        names = [name for name in received if received[name] != sent.get(name)]
         if names:
-            what = f"round {own.round}, lane {here.get('lane') or '-'}, {here['payload']}"
-            said = "; ".join(f"{name} {here.get(name)} at the site, {there[name]} at the center" for name in names)
-            lines.append(f"{what}: {said}")
-    return lines or [f"{own}: the site's ledger says more of it than the fusion center's"]
+            payload = f"round {own.round}, lane {sent.get('lane') or '-'}, {sent['payload']}"
+            values = "; ".join(f"{name} {sent.get(name)} at the site, {received[name]} at the center" for name in names)
+            lines.append(f"{payload}: {values}")
+    return lines or [f"{own}: the site's ledger has more of it than the fusion center's"]
 
 
-def _why_alone(message: _Message, *, again: bool) -> str:
+def _reason_alone(message: _Message, *, again: bool) -> str:
     if again:
         return f"{message}: left the site more than once, the same each time; the fusion center used one"
     if "fault" in message.lines[0]:
@@ -216,19 +214,19 @@ def _why_alone(message: _Message, *, again: bool) -> str:
 
 
 def compare_all(results: Path, ledgers: Sequence[Path]) -> tuple[list[str], bool]:
-    """The lines to print, and whether nothing contradicts: what explains itself is said, and is no contradiction.
+    """Return the lines to print, and whether the ledgers agree: an explained difference is no contradiction.
 
     Parameters
     ----------
     results : Path
         Results directory of a finished run.
     ledgers : Sequence of Path
-        Sites' own ledgers, or the directories they are in.
+        Sites' own ledgers, or their directories.
 
     Raises
     ------
     LedgerError
-        As `read_center` and `read_site`; or if a ledger knows nothing of the run.
+        As `read_center` and `read_site`; or if a ledger has no line of the run.
     """
     session, center = read_center(results)
     lines: list[str] = []
@@ -239,15 +237,15 @@ def compare_all(results: Path, ledgers: Sequence[Path]) -> tuple[list[str], bool
         if not own:
             raise LedgerError(f"{path} has no line of this run (session {session!r})")
         for site, messages in sorted(own.items()):
-            found = compare(site, center.get(site, []), messages)
+            comparison = compare(site, center.get(site, []), messages)
             compared.add(site)
-            agree = agree and not found.differences
-            verdict = "DIFFERS in" if found.differences else "no contradiction," if found.notes else "agrees,"
-            count = f"{len(found.differences)}, " if found.differences else ""
-            lines.append(f"{site}: {verdict} {count}{found.agreed} messages are the same in both")
-            lines += [f"  differs: {each}" for each in found.differences]
-            lines += [f"  {each}" for each in found.notes]
+            agree = agree and not comparison.differences
+            verdict = "DIFFERS in" if comparison.differences else "no contradiction," if comparison.notes else "agrees,"
+            count = f"{len(comparison.differences)}, " if comparison.differences else ""
+            lines.append(f"{site}: {verdict} {count}{comparison.agreed} messages are the same in both")
+            lines += [f"  differs: {each}" for each in comparison.differences]
+            lines += [f"  {each}" for each in comparison.notes]
         if unreadable:
-            lines.append(f"  {unreadable} lines of {path} cannot be read: a process ended in the midst of them")
+            lines.append(f"  {unreadable} lines of {path} cannot be read: a process ended while it wrote them")
     others = sorted(set(center) - compared)
     return lines + ([f"not compared: {', '.join(others)}"] if others else []), agree

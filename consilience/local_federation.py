@@ -1,7 +1,7 @@
-"""A federation for trying out: a SuperLink and a SuperNode for every party's file, all on this machine.
+"""A federation to try out: a SuperLink and a SuperNode for every site's file, all on this machine.
 
-The processes are those of a real deployment (docs/deploy.md), with every party's own directory as its machine would
-have it; they end when whoever started them does, unless that is killed without a word (SIGKILL).
+The processes are those of a real deployment (docs/deploy.md). Each site has a directory of its own, as it would have a
+machine. The processes end with the one that started them, unless that is killed by SIGKILL.
 """
 
 from __future__ import annotations
@@ -21,12 +21,14 @@ from functools import partial
 from pathlib import Path
 
 from common.files import lock
-from consilience import certificates
-from consilience import flower_run as launch
+from consilience import certificates, flower_programs
+from consilience.flower_programs import CONNECTION, PORT_VARIABLE, ROOT_VARIABLE, LaunchError
+from consilience.processes import end_families, free_ports, is_free
 from consilience.settings import SettingError, Value, declared, parse, stage_app, to_toml
+from consilience.superlink import is_up
 
 ROLES = ("target", "features", "id", "sensitive", "classes", "clusters", "truth", "align-key-file")
-"""Keys of a run by which a real site's own configuration says which of its columns and files are what."""
+"""Keys of a run that a real site sets in its own configuration: which of its columns and files are what."""
 
 CENTER = "center"
 """Folder of the fusion center, beside those of the sites."""
@@ -37,7 +39,7 @@ _LOOK_SECONDS = 0.5
 
 
 @dataclass(frozen=True)
-class Party:
+class LocalSite:
     """A site of the federation.
 
     Attributes
@@ -56,17 +58,17 @@ class Party:
 
 
 @dataclass(frozen=True)
-class Federation:
-    """Processes under way.
+class LocalFederation:
+    """A federation whose processes run.
 
     Attributes
     ----------
     env : dict of str
-        Environment in which `flwr` and `launch.run` reach its SuperLink.
+        Environment in which `flwr` and `flower_run.run` reach its SuperLink.
     app : Path
         The app that `flwr run` runs.
     logs : dict of Path
-        Log file of each process, by the name of its party; the SuperLink's is that of `CENTER`.
+        Log file of each process, by the name of its site; the SuperLink's is that of `CENTER`.
     processes : dict of Popen
         The processes themselves, by the same names.
     """
@@ -77,52 +79,52 @@ class Federation:
     processes: dict[str, subprocess.Popen[bytes]] = field(repr=False)
 
     def check(self) -> None:
-        """Raise a `LaunchError` that names the process, and its log, if one has ended."""
+        """Raise a `LaunchError` that names the process and its log if one has ended."""
         for name, process in self.processes.items():
             if process.poll() is not None:
                 who = "the SuperLink" if name == CENTER else f"the SuperNode of {name}"
-                raise launch.LaunchError(f"{who} ended with {process.returncode}; its log is {self.logs[name]}")
+                raise LaunchError(f"{who} ended with {process.returncode}; its log is {self.logs[name]}")
 
     def watch(self) -> None:
-        """Wait until one of the processes ends, which is a `LaunchError`, or until interrupted."""
+        """Wait until interrupted, or until one of the processes ends, which raises `LaunchError`."""
         while True:
             self.check()
             time.sleep(_LOOK_SECONDS)
 
     def how_to_run(self, settings: Mapping[str, Value]) -> str:
-        """What to type in another terminal to start a run."""
+        """Return what to type in another terminal to start a run."""
         config = to_toml({"protocol": "PROTOCOL", **settings})
-        run = shlex.join(["flwr", "run", str(self.app), launch.CONNECTION, "--stream", "--run-config", config])
+        run = shlex.join(["flwr", "run", str(self.app), CONNECTION, "--stream", "--run-config", config])
         home = shlex.quote(self.env["FLWR_HOME"])
         # Flower would ask a company's proxy for its own loopback address.
         return f"export FLWR_HOME={home} FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION=1 no_proxy=127.0.0.1\n{run}"
 
 
-def make_parties(
+def read_sites(
     folder: Path, assignments: Iterable[str], node_keys: Mapping[str, Value], *, run: bool
-) -> tuple[list[Party], dict[str, Value]]:
-    """The parties whose files are in `folder`, and what the assignments say of a run.
+) -> tuple[list[LocalSite], dict[str, Value]]:
+    """Return the sites whose files are in `folder`, and the settings of a run.
 
     Parameters
     ----------
     folder : Path
-        With a file for every site.
+        A file for every site.
     assignments : iterable of str
         ``KEY=VALUE`` for all sites or for the run, ``SITE:KEY=VALUE`` for one site.
     node_keys : Mapping
-        What a site says in its node configuration only, with values of each key's type.
+        Keys that a site sets in its node configuration only, with values of each key's type.
     run : bool
         Whether there is a run for which keys may be set.
 
     Returns
     -------
-    list of Party, dict of Value
-        The dictionary holds keys of the run configuration; one of `ROLES` is a site's and the run's.
+    list of LocalSite, dict of Value
+        The dictionary holds keys of the run configuration; a key of `ROLES` belongs to the sites and to the run.
 
     Raises
     ------
     SettingError
-        If a key, a value or a site cannot be used, or the folder holds no party's files.
+        If a key, a value or a site cannot be used, or the folder holds no site's files.
     """
     from clients.data import DataError, party_files, site_name  # not for `--help`
 
@@ -135,21 +137,21 @@ def make_parties(
     of_all, of_one = _by_site(assignments, files)
     run_keys = declared()
     own_keys = {"policy": "", **node_keys}
-    of_a_site = {**{key: run_keys[key] for key in ROLES}, **own_keys}
-    given = _absolute(parse(of_all, {**run_keys, **own_keys}))
-    if not run and (stray := [key for key in given if key not in of_a_site]):
+    site_keys = {**{key: run_keys[key] for key in ROLES}, **own_keys}
+    settings = _absolute(parse(of_all, {**run_keys, **own_keys}))
+    if not run and (stray := [key for key in settings if key not in site_keys]):
         raise SettingError(
             f"{stray[0]} is a run's, not a site's: give --protocol too, or set it where you type flwr run"
         )
-    common = {key: value for key, value in given.items() if key in of_a_site}
-    parties = [
-        Party(name, path, {**common, **_absolute(parse(of_one[name], of_a_site))}) for name, path in files.items()
+    common = {key: value for key, value in settings.items() if key in site_keys}
+    sites = [
+        LocalSite(name, path, {**common, **_absolute(parse(of_one[name], site_keys))}) for name, path in files.items()
     ]
-    return parties, {key: value for key, value in given.items() if key in run_keys}
+    return sites, {key: value for key, value in settings.items() if key in run_keys}
 
 
 def _by_site(assignments: Iterable[str], sites: Iterable[str]) -> tuple[list[str], dict[str, list[str]]]:
-    """The assignments for all, and those for one site by its name."""
+    """Return the assignments for all sites, and by site name those for one."""
     of_all: list[str] = []
     of_one: dict[str, list[str]] = {name: [] for name in sites}
     for assignment in assignments:
@@ -167,7 +169,7 @@ def _by_site(assignments: Iterable[str], sites: Iterable[str]) -> tuple[list[str
 
 
 def _absolute(settings: Mapping[str, Value]) -> dict[str, Value]:
-    """With absolute paths: the SuperNodes run in directories of their own."""
+    """Make paths absolute: the SuperNodes run in directories of their own."""
     return {
         key: os.path.abspath(os.path.expanduser(str(value))) if key in _PATHS and value else value
         for key, value in settings.items()
@@ -176,27 +178,27 @@ def _absolute(settings: Mapping[str, Value]) -> dict[str, Value]:
 
 @contextlib.contextmanager
 def federation(
-    parties: Sequence[Party],
+    sites: Sequence[LocalSite],
     folder: Path,
     port: int = 0,
     *,
     tls: bool = False,
     node_env: Mapping[str, str] | None = None,
     link_options: Sequence[str] = (),
-) -> Iterator[Federation]:
-    """A SuperLink with a connected SuperNode for every party, ended by process id on leaving.
+) -> Iterator[LocalFederation]:
+    """Start a SuperLink with a connected SuperNode for every site; end them by process id on leaving.
 
     Parameters
     ----------
-    parties : list of Party
+    sites : list of LocalSite
         One SuperNode each.
     folder : Path
         Made if need be. ``center/`` holds the SuperLink's log, configuration and results, ``NAME/`` a site's log and
-        in ``NAME/out`` what it keeps for itself.
+        in ``NAME/out`` what it keeps.
     port : int
         The SuperLink's; 0: a free one.
     tls : bool
-        Whether it speaks TLS and takes only SuperNodes with registered keys. What keys there are in `folder` are used.
+        Whether it speaks TLS and takes only SuperNodes with registered keys. Keys that are in `folder` are used.
     node_env : Mapping of str or None
         Added to the environment of every SuperNode.
     link_options : Sequence of str
@@ -209,65 +211,63 @@ def federation(
     CertificateError
         If keys cannot be made.
     """
-    if port and not launch.is_free(port):
-        raise launch.LaunchError(f"somebody listens at port {port} already; leave out --port, or give another")
+    if port and not is_free(port):
+        raise LaunchError(f"somebody listens at port {port} already; leave out --port, or give another")
     folder = folder.expanduser().absolute()
-    link_port, *own_ports = launch.free_ports(1 + len(parties))
+    link_port, *own_ports = free_ports(1 + len(sites))
     address = f"127.0.0.1:{port or link_port}"
     home = folder / CENTER
-    secured = _Secured(home / "certificates", folder) if tls else None
-    if secured and not secured.certificate.exists():
-        certificates.make_server(secured.center, ["127.0.0.1"])
+    tls_keys = _TlsKeys(home / "certificates", folder) if tls else None
+    if tls_keys and not tls_keys.certificate.exists():
+        certificates.make_server(tls_keys.center, ["127.0.0.1"])
     commands = {
-        party.name: _supernode(party, folder / party.name, address, own_port, secured)
-        for party, own_port in zip(parties, own_ports, strict=True)
+        site.name: _supernode(site, folder / site.name, address, own_port, tls_keys)
+        for site, own_port in zip(sites, own_ports, strict=True)
     }
     with contextlib.ExitStack() as stack:
         stack.enter_context(_alone_in(folder))
-        env = _center(home, address, secured)
+        env = _center(home, address, tls_keys)
         app = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="consilience-app-")))
         stage_app(app)
         processes: dict[str, subprocess.Popen[bytes]] = {}
-        stack.callback(_end_undisturbed, processes)
-        logs = {CENTER: home / "superlink.log"} | {each.name: folder / each.name / "supernode.log" for each in parties}
-        started = Federation(env, app, logs, processes)
-        link = [*_superlink(address, secured), *link_options]
+        stack.callback(_end_all, processes)
+        logs = {CENTER: home / "superlink.log"} | {each.name: folder / each.name / "supernode.log" for each in sites}
+        started = LocalFederation(env, app, logs, processes)
+        link = [*_superlink(address, tls_keys), *link_options]
         processes[CENTER] = _start(link, home, env, logs[CENTER])
         started_by = time.monotonic() + _START_SECONDS
-        _await(partial(launch.is_up, env), started, CENTER, started_by)
-        if secured:
-            # Each takes Flower a second, nearly all of it to start.
+        _await(partial(is_up, env), started, CENTER, started_by)
+        if tls_keys:
+            # Each registration takes a second, nearly all of it for flwr to start.
             with ThreadPoolExecutor() as threads:
                 try:
-                    list(threads.map(partial(secured.register, env=env), commands))
+                    list(threads.map(partial(tls_keys.register, env=env), commands))
                 finally:
                     threads.shutdown(cancel_futures=True)
         for name, command in commands.items():
             own = folder / name
-            own_env = {**launch.environment(), **(node_env or {}), "FLWR_HOME": str(own / "flower")}
+            own_env = {**flower_programs.environment(), **(node_env or {}), "FLWR_HOME": str(own / "flower")}
             processes[name] = _start(command, own, own_env, logs[name])
-        for party in parties:
-            _await(partial(_is_connected, logs[party.name]), started, party.name, started_by)
+        for site in sites:
+            _await(partial(_is_connected, logs[site.name]), started, site.name, started_by)
         yield started
 
 
 @contextlib.contextmanager
 def _alone_in(folder: Path) -> Iterator[None]:
-    """Refuse a folder in which another federation is up: its processes would be written over."""
+    """Refuse a folder in which another federation is up: its files would be written over."""
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / ".lock").open("ab") as file:
         try:
             lock(file, wait=False)
         except BlockingIOError:
-            raise launch.LaunchError(
-                f"another federation is up in {folder}; end it, or give another --folder"
-            ) from None
+            raise LaunchError(f"another federation is up in {folder}; end it, or give another --folder") from None
         yield
 
 
 @dataclass(frozen=True)
-class _Secured:
-    """Where the keys of a federation with TLS are: the SuperLink's, and in the sites' folders theirs."""
+class _TlsKeys:
+    """Keys of a federation with TLS: the SuperLink's folder, and the folder of the sites' folders."""
 
     center: Path
     sites: Path
@@ -284,56 +284,57 @@ class _Secured:
         return self.sites / site / "keys" / site
 
     def register(self, site: str, env: Mapping[str, str]) -> None:
-        """Have the SuperLink let the site's SuperNode in, by a key that is made if there is none."""
+        """Register the site's key, made if there is none, so that the SuperLink admits its SuperNode."""
         key = self.key(site)
         if not key.exists():
             certificates.make_site_key(key.parent, site)
         public = str(key.with_name(f"{site}.pub"))
-        answer = launch.flwr(["supernode", "register", public, launch.CONNECTION, "--format", "json"], env)
+        answer = flower_programs.flwr(["supernode", "register", public, CONNECTION, "--format", "json"], env)
         if '"success": true' not in answer:
-            raise launch.LaunchError(f"the SuperLink did not register {public}: {answer.strip() or 'no answer'}")
+            raise LaunchError(f"the SuperLink did not register {public}: {answer.strip() or 'no answer'}")
 
 
-def _center(home: Path, address: str, secured: _Secured | None) -> dict[str, str]:
-    """Flower's directory of the fusion center and of whoever starts runs; returns the environment to use it in."""
+def _center(home: Path, address: str, tls_keys: _TlsKeys | None) -> dict[str, str]:
+    """Write Flower's directory of the fusion center and of whoever starts runs; return the environment for it."""
     home.mkdir(parents=True, exist_ok=True)
-    trust = f"root-certificates = {json.dumps(str(secured.root), ensure_ascii=False)}" if secured else "insecure = true"
+    trust = (
+        f"root-certificates = {json.dumps(str(tls_keys.root), ensure_ascii=False)}" if tls_keys else "insecure = true"
+    )
     # A connection with an address is the user's own SuperLink: `flwr` starts none in its place.
     (home / "config.toml").write_text(
-        f'[superlink]\ndefault = "{launch.CONNECTION}"\n\n'
-        f'[superlink.{launch.CONNECTION}]\naddress = "{address}"\n{trust}\n',
+        f'[superlink]\ndefault = "{CONNECTION}"\n\n[superlink.{CONNECTION}]\naddress = "{address}"\n{trust}\n',
         encoding="utf-8",
     )
-    env = {**launch.environment(), "FLWR_HOME": str(home), launch.PORT_VARIABLE: address.rpartition(":")[2]}
-    env.pop(launch.ROOT_VARIABLE, None)
-    return env | ({launch.ROOT_VARIABLE: str(secured.root)} if secured else {})
+    env = {**flower_programs.environment(), "FLWR_HOME": str(home), PORT_VARIABLE: address.rpartition(":")[2]}
+    env.pop(ROOT_VARIABLE, None)
+    return env | ({ROOT_VARIABLE: str(tls_keys.root)} if tls_keys else {})
 
 
-def _superlink(address: str, secured: _Secured | None) -> list[str]:
+def _superlink(address: str, tls_keys: _TlsKeys | None) -> list[str]:
     host, _, port = address.rpartition(":")
     command = ["flower-superlink", "--host", host, "--port", port, "--disable-runtime-dependency-installation"]
-    if secured is None:
+    if tls_keys is None:
         return [*command, "--insecure"]
-    command += ["--enable-supernode-auth", "--ssl-ca-certfile", str(secured.root)]
-    command += ["--ssl-certfile", str(secured.certificate)]
-    return [*command, "--ssl-keyfile", str(secured.center / certificates.SERVER_KEY)]
+    command += ["--enable-supernode-auth", "--ssl-ca-certfile", str(tls_keys.root)]
+    command += ["--ssl-certfile", str(tls_keys.certificate)]
+    return [*command, "--ssl-keyfile", str(tls_keys.center / certificates.SERVER_KEY)]
 
 
-def _supernode(party: Party, own: Path, address: str, port: int, secured: _Secured | None) -> list[str]:
-    node = {"site": party.name, "data": str(party.data), "site-output-dir": str(own / "out"), **party.settings}
+def _supernode(site: LocalSite, own: Path, address: str, port: int, tls_keys: _TlsKeys | None) -> list[str]:
+    node = {"site": site.name, "data": str(site.data), "site-output-dir": str(own / "out"), **site.settings}
     command = ["flower-supernode", "--superlink", address, "--port", str(port), "--node-config", to_toml(node)]
-    if secured is None:
+    if tls_keys is None:
         return [*command, "--insecure"]
-    key = str(secured.key(party.name))
-    return [*command, "--root-certificates", str(secured.root), "--auth-supernode-private-key", key]
+    key = str(tls_keys.key(site.name))
+    return [*command, "--root-certificates", str(tls_keys.root), "--auth-supernode-private-key", key]
 
 
 def _start(command: list[str], folder: Path, env: Mapping[str, str], log: Path) -> subprocess.Popen[bytes]:
-    """One of Flower's programs in `folder`, in a session of its own: Ctrl-C at the terminal is for this process."""
+    """Start one of Flower's programs in `folder`, in a session of its own: Ctrl-C is for this process."""
     folder.mkdir(parents=True, exist_ok=True)
     with log.open("wb") as file:
         return subprocess.Popen(
-            [launch.program(command[0], env), *command[1:]],
+            [flower_programs.program(command[0], env), *command[1:]],
             cwd=folder,
             env=dict(env),
             stdin=subprocess.DEVNULL,
@@ -343,13 +344,11 @@ def _start(command: list[str], folder: Path, env: Mapping[str, str], log: Path) 
         )
 
 
-def _await(ready: Callable[[], bool], started: Federation, name: str, deadline: float) -> None:
+def _await(ready: Callable[[], bool], started: LocalFederation, name: str, deadline: float) -> None:
     while not ready():
         started.check()
         if time.monotonic() > deadline:
-            raise launch.LaunchError(
-                f"{name} was not ready after {_START_SECONDS:g} s; its log is {started.logs[name]}"
-            )
+            raise LaunchError(f"{name} was not ready after {_START_SECONDS:g} s; its log is {started.logs[name]}")
         time.sleep(0.1)
 
 
@@ -357,13 +356,13 @@ def _is_connected(supernode_log: Path) -> bool:
     return "SuperNode ID" in supernode_log.read_text(encoding="utf-8", errors="replace")
 
 
-def _end_undisturbed(processes: Mapping[str, subprocess.Popen[bytes]]) -> None:
-    """End them, the SuperLink last; a second Ctrl-C must not leave any behind."""
+def _end_all(processes: Mapping[str, subprocess.Popen[bytes]]) -> None:
+    """End all processes, the SuperLink last; a second Ctrl-C must not leave any behind."""
     numbers = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
     before = {number: signal.signal(number, signal.SIG_IGN) for number in numbers}
     try:
-        launch.end_families([process for name, process in processes.items() if name != CENTER])
-        launch.end_families([process for name, process in processes.items() if name == CENTER])
+        end_families([process for name, process in processes.items() if name != CENTER])
+        end_families([process for name, process in processes.items() if name == CENTER])
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

@@ -1,4 +1,4 @@
-"""Shows a run's log: passed through, folded into one moving line at a terminal, or kept for the case of failure."""
+"""The log of a run on the terminal: passed through, folded into one moving line, or kept for the case of failure."""
 
 import contextlib
 from collections import deque
@@ -8,16 +8,16 @@ from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
-from consilience.flower_run import message, round_of
+from consilience.run_log import message, round_of
 
 Show = Callable[[str], None]
 
 
 @contextlib.contextmanager
 def followed(console: Console) -> Iterator[Show]:
-    """Lines to the console; at a terminal the rounds become one line with round, measure and time elapsed."""
+    """Print lines to the console; at a terminal the rounds become one line with round, measure and time elapsed."""
     if not console.is_terminal:
-        # Each line at once, so that who reads a pipe sees the rounds as they happen.
+        # Each line at once, so that the reader of a pipe sees the rounds as they happen.
         yield lambda line: print(message(line), file=console.file, flush=True)
         return
     columns = (
@@ -30,8 +30,8 @@ def followed(console: Console) -> Iterator[Show]:
         task = progress.add_task("starting Flower", total=None, measure="")
 
         def show(line: str) -> None:
-            if found := round_of(line):
-                progress.update(task, description=f"round {found[0]}", measure=found[1])
+            if current := round_of(line):
+                progress.update(task, description=f"round {current[0]}", measure=current[1])
             else:
                 console.print(Text.from_ansi(line), soft_wrap=True)
 
@@ -40,5 +40,5 @@ def followed(console: Console) -> Iterator[Show]:
 
 @contextlib.contextmanager
 def kept(lines: deque[str]) -> Iterator[Show]:
-    """Lines to `lines` only, without colours."""
+    """Append lines to `lines` only, without colours."""
     yield lambda line: lines.append(message(line))

@@ -9,7 +9,7 @@ room         of a built-in protocol      what shared code finds there
 payloads     ``protocols.NAME``          payload classes: everything that can cross the wire
 settings     ``protocols.NAME``          ``Settings`` and ``Consents``: defaults, ranges, help
 handlers     ``clients.NAME``            functions decorated with `clients.dispatch.answers`
-shard        ``clients.NAME``            ``own_shard`` or ``open_shard``: a site's private data
+shard        ``clients.NAME``            ``open_shard``: a site's private data
 check        ``clients.NAME``            ``check_lines``: what would be used and what would leave
 strategy     ``strategies.NAME``         ``from_config``: the fusion center
 scenarios    ``scenarios.NAME``          scenarios, registered on import

@@ -1,22 +1,23 @@
-"""Named, reproducible worlds: where the data come from, how they are split over sites, what the paper reports."""
+"""Scenarios by name: where the data come from, how they are split over sites, which results the paper reports.
+
+A protocol's scenarios register when its module of the room ``scenarios`` is imported. `find` imports the module of one
+protocol, `scenarios` those of all.
+"""
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from numerics.gp.measurements import Queries
-from numerics.residual.columns import Outcomes
-from protocols.registry import names
+from protocols.registry import exists, has_room, names, room
 
 Config = Mapping[str, bool | int | float | str]
-"""Run configuration, checked by `server.config`."""
+"""A checked run configuration."""
 
 
 class ScenarioError(ValueError):
-    """A scenario that cannot be built here; the message says what to do."""
+    """A scenario that cannot be built here; the message is one line and says what to do."""
 
 
 @dataclass(frozen=True)
@@ -26,14 +27,20 @@ class Cell:
     Attributes
     ----------
     labels : Mapping
-        What sets this row apart, by the heading it is shown under, e.g. ``{"p": 5, "SNR": 16}``.
+        What distinguishes the row, by column heading, e.g. ``{"p": 5, "SNR": 16}``.
     settings : Mapping
         Keys of the run configuration that have another value in this row.
     published : Mapping[str, float]
-        The paper's figures for this row, by metric name.
+        The paper's results for this row, by metric name.
     defaults : Mapping
-        Keys that have this value where the run configuration leaves them empty (``""`` or 0): what makes the row the
-        paper's, and a user may try otherwise.
+        Values of keys that the run configuration leaves empty (``""`` or 0): the paper's settings, which a user may
+        replace.
+
+    Examples
+    --------
+    >>> cell = Cell({"noise": "high"}, {"seed": 7}, published={"accuracy": 0.9})
+    >>> cell.labels["noise"], dict(cell.defaults)
+    ('high', {})
     """
 
     labels: Mapping[str, int | float | str]
@@ -43,22 +50,24 @@ class Cell:
 
 
 def no_cells(config: Config) -> Sequence[Cell]:
-    """The cells of a scenario that is no table."""
+    """Return the cells of a scenario without a table: none."""
     return ()
 
 
 @dataclass(frozen=True)
 class Scenario:
-    """One world.
+    """A named, reproducible world: data, their split over sites, and the results to compare with.
+
+    Functions of a seed return the same in every process.
 
     Attributes
     ----------
     name : str
-        As typed after ``scenario=``.
+        As typed after ``scenario=``. It begins with the protocol's name and a hyphen.
     protocol : str
-        Which of the protocols it runs.
+        The protocol that it runs.
     sites : int
-        Number of sites it has when the user names none.
+        Number of sites by default.
     any_number : bool
         Whether it can be split over another number of sites.
     source : str
@@ -66,31 +75,38 @@ class Scenario:
     summary : str
         One line for `consilience list`.
     shards : Callable[[Config, int, int], list]
-        ``shards(config, seed, n_sites)``: the private shards, one a site, in the order of the sites' names. The same
-        arguments give the same shards in every process.
+        ``shards(config, seed, n_sites)``: the private shards, one a site, in the order of the sites' names.
     baselines : Callable[[Config, int], Mapping[str, float]]
-        ``baselines(config, seed)``: metrics of what a user would do instead, computed on the pooled data.
+        ``baselines(config, seed)``: metrics of the alternatives, computed on the pooled data.
     published : Mapping[str, float]
-        The paper's figures by metric name.
+        The paper's results by metric name.
     truth : Callable[[Config, int, int], list] or None
-        ``truth(config, seed, n_sites)``: for every site, in the order of the sites' names, what only the maker of the
-        world knows (of `sec`, a learner's true cluster); used to judge the result, never to reach it. It gives None
-        where nobody knows: with the user's own file in place of a made sample.
-    outcome : Callable[[Config, int], Outcomes] or None
-        ``outcome(config, seed)``: the outcomes that the fusion center holds (of `residual`); its rows are those of
+        ``truth(config, seed, n_sites)``: one integer a site, in the order of the sites' names, known only because the
+        world is synthetic, e.g. a site's true cluster. Results are evaluated with it, never computed. It returns None
+        where a user's file replaces the synthetic data.
+    outcome : Callable[[Config, int], Any] or None
+        ``outcome(config, seed)``: the outcomes that the fusion center holds, if it holds them. Their rows are those of
         every shard.
-    queries : Callable[[Config, int], Queries] or None
-        ``queries(config, seed)``: the points at which the fusion center wants to know the output (of `gp`), and what
-        was measured there.
+    queries : Callable[[Config, int], Any] or None
+        ``queries(config, seed)``: the points at which the fusion center predicts, if it predicts, and the test
+        outputs there.
     cells : Callable[[Config], Sequence[Cell]]
-        The rows of its table, worked on side by side in one run; none: the run has one result and no table.
+        The rows of its table, which one run computes side by side. Without any, the run has one result and no table.
     at_once : int
-        Repetitions that share their rounds (0: all of them): as many as a site can answer for within a round.
-    shown : tuple of str
-        Metrics that the table shows, in this order; empty: all.
-    derived : Callable[[Mapping[str, float]], Mapping[str, float]] or None
-        ``derived(metrics)``: further metrics of a repetition, from its own metrics, costs and baselines, e.g. its cost
-        relative to a baseline's; leaves out what those at hand do not give.
+        Repetitions that share their rounds (0: all): as many as a site can answer for within a round.
+    columns : tuple of str
+        Metrics in the table, in this order; empty: all.
+    derived_metrics : Callable[[Mapping[str, float]], Mapping[str, float]] or None
+        ``derived_metrics(metrics)``: further metrics of a repetition, from its own metrics, costs and baselines, e.g.
+        its cost relative to a baseline's. Metrics whose parts are missing are left out.
+
+    Examples
+    --------
+    >>> scenario = find("bc3e-halfmoon")
+    >>> scenario.protocol, scenario.sites
+    ('bc3e', 2)
+    >>> [shard.n for shard in scenario.shards({}, 0, 3)]
+    [131, 131, 130]
     """
 
     name: str
@@ -103,41 +119,53 @@ class Scenario:
     baselines: Callable[[Config, int], Mapping[str, float]]
     published: Mapping[str, float] = field(default_factory=dict)
     truth: Callable[[Config, int, int], list[int] | None] | None = None
-    outcome: Callable[[Config, int], Outcomes] | None = None
-    queries: Callable[[Config, int], Queries] | None = None
+    outcome: Callable[[Config, int], Any] | None = None
+    queries: Callable[[Config, int], Any] | None = None
     cells: Callable[[Config], Sequence[Cell]] = no_cells
     at_once: int = 0
-    shown: tuple[str, ...] = ()
-    derived: Callable[[Mapping[str, float]], Mapping[str, float]] | None = None
+    columns: tuple[str, ...] = ()
+    derived_metrics: Callable[[Mapping[str, float]], Mapping[str, float]] | None = None
 
 
-def chosen_cells(scenario: Scenario, config: Config) -> list[Cell]:
-    """The rows of a scenario's table that the run configuration's `cells` names: all, or those with these labels.
+def select_cells(scenario: Scenario, config: Config) -> list[Cell]:
+    """Return the rows of a scenario's table that have the labels in the run configuration's `cells`; all by default.
 
-    Their `defaults` are among their `settings` where they hold; where one does not, their published figures, which are
-    of other settings, are left out.
+    A cell's `defaults` become `settings` where the run configuration leaves the key empty. If a user sets another
+    value, the cell has no published results, because these are of other settings.
+
+    Parameters
+    ----------
+    scenario : Scenario
+        A scenario.
+    config : Config
+        Run configuration; used is `cells`, e.g. ``"p=5 SNR=16"``.
 
     Raises
     ------
     ScenarioError
-        If no row has them; the message says what labels there are.
+        If no row has these labels; the message lists the labels there are.
+
+    Examples
+    --------
+    >>> [cell.labels for cell in select_cells(find("residual-theorem2"), {"cells": "rho=0.5"})]
+    [{'rho': 0.5}]
     """
     pairs = (each.partition("=") for each in str(config.get("cells", "")).replace(",", " ").split())
-    wanted = {name: _spelled(value) for name, _, value in pairs}
+    wanted = {name: _spell(value) for name, _, value in pairs}
     cells = [_with_defaults(cell, config) for cell in scenario.cells(config)]
     if not wanted:
         return cells
-    told = [{name: _spelled(value) for name, value in cell.labels.items()} for cell in cells]
-    chosen = [cell for cell, labels in zip(cells, told, strict=True) if wanted.items() <= labels.items()]
-    if not chosen:
+    spellings = [{name: _spell(value) for name, value in cell.labels.items()} for cell in cells]
+    matching = [cell for cell, labels in zip(cells, spellings, strict=True) if wanted.items() <= labels.items()]
+    if not matching:
         choices: dict[str, list[str]] = {}
-        for labels in told:
+        for labels in spellings:
             for name, value in labels.items():
                 choices.setdefault(name, []).append(value)
         listed = "; ".join(f"{name}={', '.join(dict.fromkeys(values))}" for name, values in choices.items())
-        problem = f"no row of {scenario.name} is called so; there are: {listed}"
-        raise ScenarioError(f"cells={config['cells']!r}: {problem if cells else f'{scenario.name} is no table'}")
-    return chosen
+        problem = f"no row of {scenario.name} has these labels; there are: {listed}"
+        raise ScenarioError(f"cells={config['cells']!r}: {problem if cells else f'{scenario.name} has no table'}")
+    return matching
 
 
 def _with_defaults(cell: Cell, config: Config) -> Cell:
@@ -147,8 +175,8 @@ def _with_defaults(cell: Cell, config: Config) -> Cell:
     return replace(cell, settings={**defaults, **cell.settings}, published=cell.published if as_published else {})
 
 
-def _spelled(label: int | float | str) -> str:
-    """A label as the table shows it: whole numbers without a fraction, however they are typed."""
+def _spell(label: int | float | str) -> str:
+    """Return a label as the table has it: whole numbers without a fraction, however they are typed."""
     try:
         number = float(label)
     except ValueError:
@@ -160,7 +188,13 @@ _SCENARIOS: dict[str, Scenario] = {}
 
 
 def register(scenario: Scenario) -> Scenario:
-    """Add a scenario; two of one name are refused."""
+    """Add a scenario and return it.
+
+    Raises
+    ------
+    ValueError
+        If another scenario has its name.
+    """
     if scenario.name in _SCENARIOS:
         raise ValueError(f"scenario {scenario.name!r} is registered twice")
     _SCENARIOS[scenario.name] = scenario
@@ -168,21 +202,42 @@ def register(scenario: Scenario) -> Scenario:
 
 
 def scenarios() -> dict[str, Scenario]:
-    """All scenarios by name, in the order of their names."""
+    """Return all scenarios by name, in alphabetical order.
+
+    Examples
+    --------
+    >>> "gp-concrete" in scenarios()
+    True
+    """
     for protocol in names():
-        importlib.import_module(f"scenarios.{protocol}")  # registers its scenarios
+        _load(protocol)
     return dict(sorted(_SCENARIOS.items()))
 
 
 def find(name: str) -> Scenario:
-    """The scenario of that name.
+    """Return the scenario of that name; only the scenarios of the protocol that its name begins with are imported.
 
     Raises
     ------
     ScenarioError
         If there is none; the message lists the names.
+
+    Examples
+    --------
+    >>> find("sec-grid").sites
+    50
     """
-    known = scenarios()
+    protocol = name.partition("-")[0]
+    if name not in _SCENARIOS and exists(protocol):
+        _load(protocol)
+    # A scenario of another package may have a name of another form.
+    known = _SCENARIOS if name in _SCENARIOS else scenarios()
     if name not in known:
         raise ScenarioError(f"unknown scenario {name!r}; there are: {', '.join(known)}")
     return known[name]
+
+
+def _load(protocol: str) -> None:
+    """Import a protocol's scenarios, which register."""
+    if has_room(protocol, "scenarios"):
+        room(protocol, "scenarios")

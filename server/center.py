@@ -6,8 +6,6 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from clients.data.files import numbered_site
-from numerics.gp.measurements import Queries
-from numerics.residual.columns import Outcomes
 from protocols import registry
 from scenarios.registry import Scenario
 from server.config import Config
@@ -74,13 +72,13 @@ def _reference(
     )
 
 
-def _outcome(scenario: Scenario, config: Config) -> Callable[[int], Outcomes] | None:
+def _outcome(scenario: Scenario, config: Config) -> Callable[[int], Any] | None:
     """Return by repetition the outcomes that the fusion center of a scenario holds."""
     outcome = scenario.outcome
     return None if outcome is None else lambda repetition: outcome(config, int(config["seed"]) + repetition)
 
 
-def _queries(scenario: Scenario, config: Config) -> Callable[[int], Queries] | None:
+def _queries(scenario: Scenario, config: Config) -> Callable[[int], Any] | None:
     """Return by repetition the query points of a scenario."""
     queries = scenario.queries
     return None if queries is None else lambda repetition: queries(config, int(config["seed"]) + repetition)

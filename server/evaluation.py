@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float64
 
-from scenarios.registry import Cell, Config, Scenario, chosen_cells
+from scenarios.registry import Cell, Config, Scenario, select_cells
 from strategies.cells import Table
 from strategies.fusion import FusionStrategy
 
@@ -121,8 +121,8 @@ def _values(
         }
         for r, (outcome, each) in enumerate(zip(outcomes, lines, strict=True))
     ]
-    if scenario is not None and scenario.derived is not None:
-        every = [{**each, **scenario.derived(each)} for each in every]
+    if scenario is not None and scenario.derived_metrics is not None:
+        every = [{**each, **scenario.derived_metrics(each)} for each in every]
     names = [name for name in every[0] if all(name in each for each in every)]
     return {name: np.array([each[name] for each in every], float) for name in names}
 
@@ -142,7 +142,7 @@ def _of_cells(
     config: Config, scenario: Scenario, strategy: Table, outcomes: Sequence[Any], ledger: Lines
 ) -> tuple[dict[str, float], list[dict[str, Any]], dict[str, np.ndarray]]:
     """Return metrics (means over the cells), a row for every cell, and arrays."""
-    cells = chosen_cells(scenario, config)
+    cells = select_cells(scenario, config)
     lanes = _by_lane(ledger, depth=2)
     values = [
         _values(
@@ -158,7 +158,7 @@ def _of_cells(
     stacked = {name: np.stack([each[name] for each in values]) for name in names}
     metrics = summarise({name: value.mean(axis=0) for name, value in stacked.items()})
     metrics["n_cells"] = float(len(cells))
-    table = [_row(cell, summarise(each), scenario.shown) for cell, each in zip(cells, values, strict=True)]
+    table = [_row(cell, summarise(each), scenario.columns) for cell, each in zip(cells, values, strict=True)]
     arrays = {f"cells_{name}": value for name, value in stacked.items()}
     arrays |= _curves(strategy, outcomes)
     return metrics, table, arrays | _arrays(strategy.members[0], outcomes[0][0])

@@ -13,7 +13,7 @@ from clients.data import party_files
 from common.results import results_name
 from consilience.prediction import resolved
 from consilience.settings import declared
-from scenarios.registry import Cell, Scenario, ScenarioError, chosen_cells, find
+from scenarios.registry import Cell, Scenario, ScenarioError, find, select_cells
 from server.config import Config, ConfigError, check_sums, checked
 from server.report.commands import flwr_command
 from server.versions import versions
@@ -91,7 +91,7 @@ def resolve(grid: Grid, run_config: Mapping[str, Any]) -> RunPlan:
         raise ConfigError("cells are rows of a scenario's table, and own data have none: leave it out")
     protocol = str(config["protocol"]) if scenario is None else scenario.protocol
     check_sums(config, protocol)
-    cells = [] if scenario is None else chosen_cells(scenario, config)
+    cells = [] if scenario is None else select_cells(scenario, config)
     if scenario is not None:
         _check_cells(scenario, cells, config)
     return RunPlan(typed, config, scenario, protocol, cells, _number_of_sites(grid, typed, config, scenario))

@@ -140,7 +140,10 @@ class FusionStrategy(Strategy):
         return {}
 
     def diagnostics(self, outcome: Any) -> dict[str, np.ndarray]:
-        """Return further arrays of `arrays.npz`, computed once after the run to evaluate its first outcome."""
+        """Compute optional arrays of `arrays.npz` by name, for figures, from the first repetition's outcome.
+
+        Called once, after the run. It may take a few seconds; `arrays` only hands over what the run has.
+        """
         return {}
 
     def curves(self, outcome: Any) -> dict[str, np.ndarray]:

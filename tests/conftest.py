@@ -11,7 +11,6 @@ import hypothesis
 import pytest
 
 from scenarios import sources
-from tests.support.contract import in_no_time
 
 if TYPE_CHECKING:
     from xdist.remote import Producer
@@ -36,7 +35,10 @@ def umask() -> Iterator[None]:
 
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No figures, and no waiting, for the disk neither."""
+    """Draw no figures and wait for nothing, not for the disk either."""
+    # Imports the ServerApp, which tests of tests/unit do without.
+    from tests.support.runs import in_no_time
+
     in_no_time(monkeypatch)
 
 

@@ -13,7 +13,7 @@ from jaxtyping import Int64
 
 from benchmarks.driver import config_of
 from benchmarks.side import Case, Method, Metric, Ran, Side, data_setting
-from benchmarks.side.ours import played, ran
+from benchmarks.side.protocol import played, ran
 from numerics.bc3e.ensemble import Ensemble, n_values
 from scenarios import bc3e as scenario
 from tests.support.reference_bc3e import fit

@@ -16,19 +16,22 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float64, Int64
 
-from benchmarks.coreset_peers import EQUAL, RIVAL, Centers, fair_cost
 from benchmarks.driver import Driven, config_of
 from benchmarks.processes import told
 from benchmarks.side import PEERS, Case, Method, Metric, NotHereError, Ran, Side, data_setting
-from benchmarks.side.made import coloured
-from benchmarks.side.ours import played, ran
+from benchmarks.side.protocol import played, ran
+from benchmarks.side.synthetic import coloured
 from numerics.coreset.fairness.assignment import Assignment, fair_assignment
+from numerics.coreset.fairness.bounds import Bounds
 from numerics.coreset.fairness.clustering import fair_clustering
 from numerics.coreset.points import Points
 from numerics.shared.distances import squared_distances
 from scenarios.registry import find
 from strategies.coreset import Outcome
 
+PACKAGES = Path(__file__).with_name("coreset_packages.py")
+EQUAL = Bounds.of(np.array([0.5, 0.5]), 1.0)
+"""As many rows of one group as of the other in every cluster."""
 RESTARTS = 5
 """Starts of every method that takes a number of them, as ours has by default."""
 PER_COLOUR = 300
@@ -37,6 +40,13 @@ MOST_PAIRED = 1000
 """Rows up to which `fair-kmeans` is run on all of them."""
 _PROCESS_LIMIT = 120.0
 _DOUBLE, _COLOUR = 8, 1
+
+Centers = Float64[np.ndarray, "k d"]
+
+
+def fair_cost(x: Float64[np.ndarray, "n d"], colour: Int64[np.ndarray, "n"], centers: Centers) -> float:
+    """Return the cost of the cheapest exactly balanced assignment of all rows to the centers, whoever found them."""
+    return fair_assignment(squared_distances(x, centers), np.ones(len(x), np.int64), colour, EQUAL).cost
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,7 +155,7 @@ def package(way: str, data: Split, seed: int) -> Ran:
         source, target = Path(folder) / "in.npz", Path(folder) / "out.npz"
         np.savez(source, x=x, colour=colour, k=data.k, size=PER_COLOUR, seeds=np.array([seed]))
         python = os.environ.get(PEERS) or sys.executable
-        answer = told([python, str(RIVAL), way, str(source), str(target)], _PROCESS_LIMIT)
+        answer = told([python, str(PACKAGES), way, str(source), str(target)], _PROCESS_LIMIT)
         if isinstance(answer, str):
             raise NotHereError(answer)
         with np.load(target) as file:

@@ -11,10 +11,10 @@ import numpy as np
 from jaxtyping import Float64
 
 from benchmarks.driver import Driven, config_of
-from benchmarks.gp_peers import EPOCHS, INDUCING, STEPS, Peer, exact, exact_cholesky, full, sklearn_process, svgp
 from benchmarks.side import Case, Method, Metric, Ran, Side, data_setting
-from benchmarks.side.made import neighbours, surface
-from benchmarks.side.ours import played, ran
+from benchmarks.side.gp_peers import EPOCHS, INDUCING, STEPS, Peer, exact, exact_cholesky, full, sklearn_process, svgp
+from benchmarks.side.protocol import played, ran
+from benchmarks.side.synthetic import neighbours, surface
 from numerics.gp.measurements import Measurements, Queries
 from numerics.gp.metrics import coverage, msll, smse
 from numerics.gp.moments import Units, moments_of, pooled

@@ -14,7 +14,7 @@ from sklearn.ensemble import HistGradientBoostingRegressor
 
 from benchmarks.driver import config_of
 from benchmarks.side import Case, Method, Metric, Ran, Side, data_setting
-from benchmarks.side.ours import played, ran
+from benchmarks.side.protocol import played, ran
 from numerics.residual.columns import Columns, Outcomes
 from scenarios.residual.common import World
 from scenarios.residual.real_data import concrete

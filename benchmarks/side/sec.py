@@ -12,7 +12,7 @@ import numpy as np
 
 from benchmarks.driver import config_of
 from benchmarks.side import Case, Method, Metric, Ran, Side, data_setting
-from benchmarks.side.ours import played, ran
+from benchmarks.side.protocol import played, ran
 from benchmarks.side.sec_peers import (
     LOCAL_STEPS,
     NUMBER,

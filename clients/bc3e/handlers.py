@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from jaxtyping import Float64, Int64, Shaped, UInt64
 
 from clients.bc3e import prediction
-from clients.bc3e.consent import FEWEST_PRIVATE, agree_on, check_places, hold_to, keeps_to, refuse_single_model
+from clients.bc3e.consent import agree_on, check_places, hold_to, keeps_to, refuse_single_model
 from clients.bc3e.results import count, threads, write_theta
 from clients.bc3e.saved_tables import keep_tables
 from clients.dispatch import answers
-from clients.entities import keyed_hashes, shared_secret
+from clients.keys import shared_secret
 from clients.memory import Memory
 from clients.site import Site
+from common.entity_keys import keyed_hashes
 from common.files import write_arrays
 from numerics.bc3e.anderson import Block
 from numerics.bc3e.e_step import EStepSettings, add_alpha, cold_start, e_step, likelihood_table, shares
@@ -41,34 +40,6 @@ from protocols.bc3e.payloads import (
 )
 from protocols.wire.faults import Fault, SiteFault
 
-__all__ = ["FEWEST_PRIVATE", "check_lines", "own_shard", "prediction"]
-
-_RESERVED = {"bc3e", "vote", "majority", "best_component"}
-"""Names that the report gives to other things than a classifier's accuracy."""
-
-
-def own_shard(loaded: Any, config: Mapping[str, Any]) -> Ensemble:
-    """A party's own data as an ensemble of labels."""
-    from clients.bc3e.labels import ensemble_from_table
-    from clients.data import DataError
-
-    shard = loaded if isinstance(loaded, Ensemble) else ensemble_from_table(loaded, config)
-    for name in shard.classifiers:
-        if name in _RESERVED or name.endswith("_se"):
-            raise DataError(
-                f"a classifier cannot be called {name!r} in the report; rename its column", "bad-configuration"
-            )
-    return shard
-
-
-def check_lines(loaded: Any, config: Mapping[str, Any]) -> list[str]:
-    """What of a party's own data would be used, and what would leave the site."""
-    from clients.bc3e.labels import describe
-    from clients.data import Table
-
-    return describe(own_shard(loaded, config), loaded if isinstance(loaded, Table) else None, config)
-
-
 # -- what the site holds ----------------------------------------------------------------------------------------------
 
 
@@ -92,7 +63,7 @@ def survey(ask: Survey, site: Site) -> Holdings:
 
 
 def instance_keys(shard: Ensemble, salt: str, secret: bytes = b"") -> UInt64[np.ndarray, "n"]:
-    """Keyed 64-bit hashes of the instances' names; without names, of their row numbers (`clients.entities`)."""
+    """Keyed 64-bit hashes of the instances' names; without names, of their row numbers (`common.entity_keys`)."""
     names = np.arange(shard.n) if shard.entity is None else shard.entity
     return keyed_hashes(names, secret, salt)[:, 0].copy()
 

@@ -8,14 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float64, Int64
 
-from clients.coreset.shard import Roles, coloured_blocks, roles_of
+from clients.coreset.shard import MIN_WEIGHT, Roles, coloured_blocks, roles_of
 from clients.data import setting
 from clients.data.blocks import Blocks, open_blocks
 from clients.data.table import own_number
 from numerics.coreset.points import CLUSTERS, LOCATIONS, Block
-
-MIN_WEIGHT = 5
-"""Fewest rows behind a point that leaves a real site whose own configuration does not say otherwise."""
 
 _UNEQUAL = 100.0  # one column's standard deviation over another's, from which on the other hardly counts
 _SHOWN = 20  # colours that are listed

@@ -11,9 +11,8 @@ from functools import partial
 import numpy as np
 from jaxtyping import Float64, Int, Int64, UInt8
 
-from clients.coreset.check import MIN_WEIGHT, check_lines
 from clients.coreset.rows import Rows, count, follow_points, meet_targets, price_rows, write_clusters
-from clients.coreset.shard import open_shard
+from clients.coreset.shard import MIN_WEIGHT
 from clients.dispatch import answers
 from clients.site import Site, digest_of
 from numerics.coreset.fairness.apportionment import Shares
@@ -35,8 +34,6 @@ from protocols.coreset.payloads import (
     Summary,
 )
 from protocols.wire.faults import Fault, SiteFault
-
-__all__ = ["check_lines", "open_shard"]
 
 MOST_TABLES, MOST_TABLES_OF_A_RUN = 8, 2000
 """Tables of prices that a real site answers in one ask, and in all."""

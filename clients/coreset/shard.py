@@ -15,6 +15,8 @@ from clients.shards import own_log
 from numerics.coreset.points import Block, Points
 from protocols.coreset.payloads import LARGEST
 
+MIN_WEIGHT = 5
+"""Fewest rows behind a point that leaves a real site whose own configuration does not say otherwise."""
 MOST_VALUES = 50
 """Different values that a sensitive column may have: of more, clusters cannot each have their share."""
 

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float64, Shaped
 
+from clients.data.entities import entity_names
 from clients.data.files import read_table
 from clients.data.table import DataError, Table, cell_name, numeric, quoted, setting
 from clients.data.testset import center_file
-from clients.entities import entity_names
 from numerics.residual.columns import Outcomes
 
 

@@ -7,45 +7,58 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar, overload
 
 from clients.data.files import read_table
 from clients.data.table import Code, DataError, Table, frame_columns, make_table, setting
-from numerics.bc3e.ensemble import Ensemble
+
+T = TypeVar("T")
 
 _FUNCTION = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*")
 
 
-def load(config: Mapping[str, object]) -> Table | Ensemble:
-    """What a party configured as its data.
+@overload
+def load(config: Mapping[str, object]) -> Table: ...
+
+
+@overload
+def load(config: Mapping[str, object], other: type[T]) -> Table | T: ...
+
+
+def load(config: Mapping[str, object], other: type[Any] | None = None) -> Any:
+    """Return what a site configured as its data.
 
     Parameters
     ----------
     config : Mapping
-        Node or run configuration. ``data`` is a path, or ``package.module:function``: a function that takes `config`
-        and returns a `Table`, a mapping of column names to arrays, a pandas DataFrame, or an `Ensemble`.
-
-    Returns
-    -------
-    Table or Ensemble
-        An Ensemble is passed on as the function returned it.
+        Run configuration overridden by the node configuration. ``data`` is a path, or ``package.module:function``: a
+        function that takes `config` and returns a `Table`, a mapping of column names to arrays, or a pandas DataFrame.
+    other : type, optional
+        A class that the function may return as well; its instance is returned as it is.
 
     Raises
     ------
     DataError
-        If there is nothing usable; an error inside the party's function is its ``__cause__``.
+        If there is nothing usable; an error inside the site's function is its ``__cause__``.
+
+    Examples
+    --------
+    >>> load({"data": "records.csv"})
+    Traceback (most recent call last):
+    clients.data.table.DataError: records.csv: there is no such file
     """
     data = configured(config)
     if not is_function(data):
         return read_table(data)
     answer = call(data, config)
-    if isinstance(answer, Ensemble):
+    if other is not None and isinstance(answer, other):
         return answer
     table = table_of(data, answer)
     if table is None:
+        last = f"a pandas DataFrame or an {other.__name__}" if other is not None else "or a pandas DataFrame"
         raise DataError(
             f"{data}: the function returned {type(answer).__name__}; it must return a Table, a mapping of column "
-            "names to one-dimensional arrays, a pandas DataFrame or an Ensemble",
+            f"names to one-dimensional arrays, {last}",
             "bad-shape",
         )
     return table

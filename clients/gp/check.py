@@ -6,8 +6,9 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from clients.data import DataError, Table, setting
+from clients.data import DataError, Table, load, setting
 from clients.data.table import own_number
+from clients.gp.shard import MIN_ROWS, MOST_QUERIES, measurements_of
 from numerics.gp.measurements import Measurements
 
 _CONSENTS = {
@@ -19,29 +20,22 @@ _CONSENTS = {
 }
 
 
-def describe(
-    rows: Measurements, table: Table, config: Mapping[str, object], min_rows: int, most_queries: int
-) -> list[str]:
-    """Lines to print for `consilience check`.
-
-    Parameters
-    ----------
-    rows : Measurements
-        As they were read from `table`.
-    table : Table
-        The party's own.
-    config : Mapping
-        Run or node configuration.
-    min_rows, most_queries : int
-        What holds where the site's own configuration says nothing.
+def check_lines(config: Mapping[str, object]) -> list[str]:
+    """Return the lines of `consilience check`.
 
     Raises
     ------
     DataError
-        If a key of the site's own configuration is unusable.
+        As `clients.gp.shard.open_shard`; or if a key of the site's own configuration is unusable.
     """
+    table = load(config)
+    return describe(measurements_of(table, config), table, config)
+
+
+def describe(rows: Measurements, table: Table, config: Mapping[str, object]) -> list[str]:
+    """Return the lines of `check_lines`, given the site's table and its rows."""
     target, d = setting(config, "target"), len(rows.features)
-    least, queries = own_number(config, "min-rows", min_rows), own_number(config, "max-queries", most_queries)
+    least, queries = own_number(config, "min-rows", MIN_ROWS), own_number(config, "max-queries", MOST_QUERIES)
     most = int(str(config.get("gp.max-expert-rows") or 0)) or 2000
     experts = -(-rows.n // most)
     unused = [name for name in table.columns if name not in {*rows.features, target}]

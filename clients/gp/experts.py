@@ -9,17 +9,16 @@ from functools import lru_cache
 import numpy as np
 from jaxtyping import Float64, Int64
 
+from clients.gp.shard import MIN_ROWS
 from clients.site import Site, digest_of
 from numerics.gp.expert import Expert
-from numerics.gp.kernels import Kernel, kernel_of
+from numerics.gp.kernel_registry import kernel_of
+from numerics.gp.kernels import Kernel
 from numerics.gp.likelihood import Evaluation, evaluate
 from numerics.gp.measurements import Measurements
 from numerics.gp.moments import Units
 from protocols.gp.payloads import Agreed
 from protocols.wire.faults import Fault, SiteFault
-
-MIN_ROWS = 10
-"""Fewest rows behind an expert of a real site whose own configuration does not say otherwise."""
 
 
 @dataclass(frozen=True)

@@ -10,12 +10,8 @@ from functools import lru_cache
 import numpy as np
 from jaxtyping import Float64
 
-from clients.data import DataError, Table, cell_name, setting
-from clients.data.regression import regression_rows
 from clients.dispatch import answers
-from clients.gp.check import describe
 from clients.gp.experts import (
-    MIN_ROWS,
     Part,
     drawn_rows,
     expert_of,
@@ -24,8 +20,8 @@ from clients.gp.experts import (
     likelihood_of,
     parts_of,
 )
+from clients.gp.shard import MOST_QUERIES
 from clients.site import Site
-from numerics.bc3e.ensemble import Ensemble
 from numerics.gp.gates.network import Network
 from numerics.gp.likelihood import START_LOG_SIGMA, fit_one, theta_bounds
 from numerics.gp.likelihood import evaluate as likelihood
@@ -59,52 +55,10 @@ from protocols.gp.payloads import (
 )
 from protocols.wire.faults import Fault, SiteFault
 
-__all__ = ["check_lines", "own_shard"]
-
-MOST_QUERIES = 100_000
-"""Points that a real site's experts answer in one run, where its own configuration does not say otherwise."""
 _OWN_FIT_ROWS = 500
 """Rows from which a site finds the hyperparameters that it would choose for itself: they only start the search."""
 _SLACK = 1e-9
 """Hyperparameters may lie outside their bounds by a rounding error."""
-
-
-# -- the party's own data ---------------------------------------------------------------------------------------------
-
-
-def own_shard(loaded: Table | Ensemble, config: dict[str, object]) -> Measurements:
-    """A party's own table as an expert's rows.
-
-    Raises
-    ------
-    DataError
-        As `clients.data.regression.regression_rows`; if a party's function returned an Ensemble, or a number is too
-        large to calculate with.
-    """
-    if not isinstance(loaded, Table):
-        raise DataError("the data function returned an Ensemble; protocol gp needs a table of columns", "bad-shape")
-    rows = regression_rows(loaded, config)
-    for name, values in zip((*rows.features, setting(config, "target")), (*rows.x.T, rows.y), strict=True):
-        large = np.flatnonzero(np.abs(values) > LARGEST)
-        if len(large):
-            raise DataError(
-                f"{cell_name(loaded, name, int(large[0]))}: is beyond {LARGEST:g}, too large to calculate with",
-                "not-finite",
-            )
-    return Measurements(rows.x, rows.y, rows.features)
-
-
-def check_lines(loaded: Table | Ensemble, config: dict[str, object]) -> list[str]:
-    """Lines to print for `consilience check`.
-
-    Raises
-    ------
-    DataError
-        As `own_shard`, or if a key of the site's own configuration is unusable.
-    """
-    rows = own_shard(loaded, config)
-    assert isinstance(loaded, Table)
-    return describe(rows, loaded, config, MIN_ROWS, MOST_QUERIES)
 
 
 # -- taking stock -----------------------------------------------------------------------------------------------------

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from clients.data import DataError, Table, setting
+from clients.data import DataError, Table, load, setting
+from clients.data.entities import configured_secret
 from clients.data.table import own_number
-from clients.entities import read_secret
 from clients.residual.agents import Agent, AgentError, parse_agent
+from clients.residual.shard import columns_of
 from numerics.residual.columns import Columns
 
 _KINDS = {
@@ -18,6 +19,12 @@ _KINDS = {
 """Methods, or the modules of those named in full, by what their predictions tell of the columns."""
 _CIPHER = "X25519, ChaCha20-Poly1305"
 _SHOWN = 8  # categories that are named: enough to see whether the column is one of categories
+
+
+def check_lines(config: Mapping[str, object]) -> list[str]:
+    """Return the lines of `consilience check`; raises as `clients.residual.shard.open_shard` and `describe`."""
+    table = load(config)
+    return describe(columns_of(table, config), table, config)
 
 
 def describe(columns: Columns, table: Table, config: Mapping[str, object]) -> list[str]:
@@ -37,7 +44,7 @@ def describe(columns: Columns, table: Table, config: Mapping[str, object]) -> li
     DataError
         If the agent's method cannot be read, or the file of the sites' secret, or `min-leaf` is no number of rows.
     """
-    agent, secret = _agent(config), bool(read_secret(config))
+    agent, secret = _agent(config), bool(configured_secret(config))
     return [
         f"{table.source}: {columns.n} rows",
         "",

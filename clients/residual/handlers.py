@@ -6,21 +6,16 @@ What is sealed comes to `clients.residual.sealed_handlers`, which opens it and a
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import numpy as np
 
 from clients.dispatch import answers
 from clients.memory import CONCLUDED
-from clients.residual import ring
+from clients.residual import ring  # noqa: F401 (its handlers)
 from clients.residual import sealed_handlers as sealed
 from clients.residual.answers import fit_target, keep_model, show_attempt, try_to_fit
-from clients.residual.columns import columns_of
 from clients.residual.learner import ROWS, Learner, forget, is_over
 from clients.residual.prediction import keyed_names, predictions, predicts, present_rows
 from clients.site import Site
-from numerics.residual.columns import Columns
 from protocols.residual.payloads import (
     Conclude,
     Concluded,
@@ -37,25 +32,6 @@ from protocols.residual.payloads import (
     Try,
 )
 from protocols.wire.faults import Fault, SiteFault
-
-__all__ = ["check_lines", "own_shard", "ring", "sealed"]
-
-
-def own_shard(loaded: Any, config: Mapping[str, Any]) -> Columns:
-    """A party's own table as an agent's columns."""
-    from clients.data import DataError, Table
-
-    if not isinstance(loaded, Table):
-        raise DataError("the data function returned an Ensemble; residual needs a table of columns", "bad-shape")
-    return columns_of(loaded, config)
-
-
-def check_lines(loaded: Any, config: Mapping[str, Any]) -> list[str]:
-    """What of a party's own data would be used, and what would leave the site; raises as `own_shard`."""
-    from clients.residual.check import describe
-
-    return describe(own_shard(loaded, config), loaded, config)
-
 
 # -- who is there -----------------------------------------------------------------------------------------------------
 

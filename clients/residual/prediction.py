@@ -7,12 +7,14 @@ from collections.abc import Mapping
 import numpy as np
 from jaxtyping import Float64, UInt8, UInt64
 
-from clients.entities import keyed_hashes, secret_check, shared_secret
+from clients.data import DataError
+from clients.keys import shared_secret
 from clients.residual.agents import AgentError
-from clients.residual.columns import columns_like
 from clients.residual.model_store import recall
+from clients.residual.shard import columns_like
 from clients.shards import own_log
 from clients.site import Site
+from common.entity_keys import keyed_hashes, secret_check
 from numerics.residual.columns import Columns
 from protocols.wire.faults import Fault, SiteFault
 
@@ -64,12 +66,7 @@ def predictions(site: Site, run: str, *, reader: str) -> tuple[Columns, Float64[
 
 
 def _columns_like(site: Site, features: tuple[str, ...], categories: Mapping[str, tuple[str, ...]]) -> Columns:
-    from clients.data import DataError, Table
-
-    table = site.own_data
-    if not isinstance(table, Table):
-        raise SiteFault(Fault.BAD_SHAPE, "the data function returned an Ensemble; rows to predict are a table")
     try:
-        return columns_like(table, site.config, features, categories)
+        return columns_like(site.table, site.config, features, categories)
     except DataError as error:
         raise own_log(error) from error

@@ -17,7 +17,7 @@ import numpy as np
 from jaxtyping import Float64, Int64, UInt8
 
 from clients.dispatch import answers
-from clients.entities import shared_secret
+from clients.keys import shared_secret
 from clients.memory import CONCLUDED
 from clients.residual.agent_state import freeze, thaw
 from clients.residual.answers import answer_sealed

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from clients.data import Table, setting
+from clients.data import Table, load, setting
 from clients.data.table import DataError
 from clients.regressors import ROW_MODELS, Candidate, CandidateError, parse_candidates
+from clients.sec.shard import n_held_out, rows_of
 from numerics.shared.rows import Rows
 from protocols.sec.payloads import Select
 
@@ -26,25 +27,20 @@ _TOLD = {
 }
 
 
-def describe(rows: Rows, table: Table, config: Mapping[str, object], held_out: int) -> list[str]:
-    """Lines to print for `consilience check`.
-
-    Parameters
-    ----------
-    rows : Rows
-        As they were read from `table`.
-    table : Table
-        The party's own.
-    config : Mapping
-        Run or node configuration.
-    held_out : int
-        Rows that are not learnt from.
+def check_lines(config: Mapping[str, object]) -> list[str]:
+    """Return the lines of `consilience check`.
 
     Raises
     ------
     DataError
-        If the list of candidate methods cannot be read.
+        As `clients.sec.shard.open_shard`; or if the list of candidate methods cannot be read.
     """
+    table = load(config)
+    return describe(rows_of(table, config), table, config)
+
+
+def describe(rows: Rows, table: Table, config: Mapping[str, object]) -> list[str]:
+    """Return the lines of `check_lines`, given the site's table and its rows."""
     try:
         own_list = setting(config, "candidates") or setting(config, "sec.candidates")
         candidates = parse_candidates(own_list or Select.candidates)
@@ -58,6 +54,7 @@ def describe(rows: Rows, table: Table, config: Mapping[str, object], held_out: i
         )
     target = setting(config, "target")
     unused = [name for name in table.columns if name not in {*rows.features, target}]
+    held_out = n_held_out(rows.n, config)
     learnt = rows.n - held_out
     return [
         f"{table.source}: {rows.n} rows",

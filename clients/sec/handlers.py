@@ -6,21 +6,18 @@ What it remembers between asks: predictions of its held-out rows, never another'
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 from jaxtyping import Float64, UInt8
 
-from clients.data import DataError, Table, cell_name
-from clients.data.regression import regression_rows
 from clients.dispatch import answers
 from clients.regressors import ROW_MODELS, Candidate, CandidateError, parse_candidates
-from clients.sec.check import describe
 from clients.sec.model_store import keep_models, keep_result, start_anew
+from clients.sec.shard import FEWEST_HELD_OUT, n_held_out
 from clients.site import Site
-from numerics.bc3e.ensemble import Ensemble
 from numerics.sec.mixture import combine, mean_squared_errors
 from numerics.shared.rows import Rows
 from numerics.shared.threads import single_threaded
@@ -34,50 +31,13 @@ if TYPE_CHECKING:  # scikit-learn takes a second to import, and not every ask ne
 
 logger = logging.getLogger("flwr")
 
-FEWEST_HELD_OUT = 5
-"""Rows held out below which their errors are not told: the mean over one row is that row's."""
 _COMBINATIONS = {"alone", "cluster", "all", "oracle"}
-
-
-def own_shard(loaded: Table | Ensemble, config: Mapping[str, object]) -> Rows:
-    """A party's own table as a learner's rows.
-
-    Raises
-    ------
-    DataError
-        As `clients.data.regression.regression_rows`; if a party's function returned an Ensemble; or if the rows are
-        too few to hold some out and select on the rest.
-    """
-    if not isinstance(loaded, Table):
-        raise DataError("the data function returned an Ensemble; protocol sec needs a table of columns", "bad-shape")
-    rows = regression_rows(loaded, config)
-    held = _n_held_out(rows.n, config)
-    if rows.n - held < 2:
-        raise DataError(
-            f"{cell_name(loaded, str(config['target']), rows.n - 1)}: is the last of {rows.n} rows, of which"
-            f" sec.holdout takes {held}; at least two must remain to select a model on",
-            "too-few-rows",
-        )
-    return rows
-
-
-def check_lines(loaded: Table | Ensemble, config: Mapping[str, object]) -> list[str]:
-    """What of a party's own data would be used, and what would leave the site; raises as `own_shard`."""
-    rows = own_shard(loaded, config)
-    assert isinstance(loaded, Table)
-    return describe(rows, loaded, config, _n_held_out(rows.n, config))
-
-
-def _n_held_out(n: int, config: Mapping[str, object]) -> int:
-    """How many rows are held out: the share that is set, or none where an error on so few would tell of single rows."""
-    held = round(float(str(config.get("sec.holdout", 0.0))) * n)
-    return held if held >= FEWEST_HELD_OUT else 0
 
 
 def _rows(site: Site, standardize: str) -> Rows:
     """The learner's rows as models see them; of own data a share is held out, the same in every ask."""
     rows: Rows = site.shard
-    held = _n_held_out(rows.n, site.config) if site.config.get("protocol") else 0
+    held = n_held_out(rows.n, site.config) if site.config.get("protocol") else 0
     if held:
         # Given by the number of rows, not by what is in them: another choice of inputs is compared on the same rows.
         order = np.random.default_rng([site.seed, site.repetition, rows.n]).permutation(rows.n)

@@ -3,74 +3,68 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 from jaxtyping import Float64, Int64, Shaped
 
 from clients.coreset.shard import colours_of
 from clients.data import DataError, Table, cell_name, numeric, sensitive_columns
-from consilience.predict import RULES, Used, UseError
+from consilience.predict.interface import LearnedRun, Predictions, RequestError
+from consilience.settings import Value
 from numerics.coreset.fairness.assignment import fair_assignment
 from numerics.coreset.fairness.bounds import Bounds
 from numerics.shared.distances import squared_distances
 from numerics.shared.threads import single_threaded
 from protocols.coreset.payloads import LARGEST
 
-_SHOWN = 8
-"""Colours whose shares are shown."""
+RULES = ("fair", "nearest", "points")
+OPTIONS: Mapping[str, Value] = {"rule": ""}
+"""How rows go to clusters, one of `RULES`.
+
+``fair``: every cluster gets, of each group, its share in these rows, within the run's balance. ``nearest``: each row
+goes to its nearest center. ``points``: each row goes where the nearest clustered point of its group went. Empty:
+``fair`` where the rows have groups, else ``nearest``.
+"""
+
+_PRINTED = 8
+"""Groups whose shares are printed."""
 _BLOCK = 2**22
-"""Distances to points that are looked at together."""
+"""Distances to points that are computed at a time."""
 
 
-def assigned(
-    config: Mapping[str, Any], arrays: Mapping[str, Shaped[np.ndarray, "..."]], table: Table, rule: str
-) -> Used:
-    """Each row's cluster, and its distance from the center; errors as of `consilience.predict.use`.
-
-    Parameters
-    ----------
-    config : Mapping
-        Settings of the run; ``sensitive`` names the columns of colours.
-    arrays : Mapping[str, ndarray]
-        Its ``arrays.npz`` (docs/coreset.md).
-    table : Table
-        New rows.
-    rule : str
-        ``fair``: every cluster gets, of each colour, its share in these rows, within the run's balance.
-        ``nearest``: each row to its nearest center. ``points``: each row to where the nearest point of its colour that
-        was clustered went. Empty: ``fair`` where the rows have colours.
-    """
+def predict(run: LearnedRun, table: Table, options: Mapping[str, Value]) -> Predictions:
+    """Return each row's cluster, and its distance from the center (`consilience.predict.interface`)."""
+    config, arrays, rule = run.config, run.arrays, str(options["rule"])
     if rule and rule not in RULES:
-        raise UseError(f"--rule is one of {', '.join(RULES)}, not {rule!r}")
+        raise RequestError(f"rule is one of {', '.join(RULES)}, not {rule!r}")
     sensitive = sorted(sensitive_columns(table, config))
     if rule in ("fair", "points") and not sensitive:
-        raise UseError(
-            f"--rule {rule} needs the rows' colours: name their column with --set sensitive=COLUMN"
+        raise RequestError(
+            f"rule={rule} needs the rows' groups: name their column with --set sensitive=COLUMN"
             if not config.get("sensitive")
-            else f"--rule {rule} needs the rows' colours, and {table.source} has no column {config['sensitive']!r}"
+            else f"rule={rule} needs the rows' groups, and {table.source} has no column {config['sensitive']!r}"
         )
     x = _coordinates(table, [str(name) for name in arrays["features"]])
-    colour, names = colours_of(table, sensitive) if sensitive else (np.zeros(table.n, np.int64), ())
+    group, names = colours_of(table, sensitive) if sensitive else (np.zeros(table.n, np.int64), ())
     with single_threaded():
         squared = squared_distances(x / arrays["scale"], arrays["centers"] / arrays["scale"])
         rule = rule or ("fair" if sensitive else "nearest")
         if rule == "points":
-            cluster = _with_their_points(x, _known(colour, names, arrays, table, sensitive), arrays)
+            cluster = _of_nearest_points(x, _groups_of_run(group, names, arrays, table, sensitive), arrays)
         else:
             cluster = squared.argmin(axis=1)
         bounds = None
         if sensitive:
-            bounds = Bounds.of(np.bincount(colour) / table.n, float(arrays["balance"]))
+            bounds = Bounds.of(np.bincount(group) / table.n, float(arrays["balance"]))
         if rule == "fair" and bounds is not None:
-            cluster = fair_assignment(squared, np.ones(table.n, np.int64), colour, bounds).center
+            cluster = fair_assignment(squared, np.ones(table.n, np.int64), group, bounds).center
     distance = np.sqrt(squared[np.arange(table.n), cluster])
     counts = np.zeros((len(arrays["centers"]), max(len(names), 1)), np.int64)
-    np.add.at(counts, (cluster, colour), 1)
+    np.add.at(counts, (cluster, group), 1)
     lines = _lines(rule, counts, names, bounds)
     if config.get("sensitive") and not sensitive:
-        lines.insert(0, f"{table.source} has no column {config['sensitive']!r}: nothing is said of colours")
-    return Used({"cluster": cluster, "distance": distance}, lines)
+        lines.insert(0, f"{table.source} has no column {config['sensitive']!r}: nothing is said of groups")
+    return Predictions({"cluster": cluster, "distance": distance}, lines)
 
 
 def _coordinates(table: Table, features: Sequence[str]) -> Float64[np.ndarray, "n d"]:
@@ -81,35 +75,35 @@ def _coordinates(table: Table, features: Sequence[str]) -> Float64[np.ndarray, "
     return x
 
 
-def _known(
-    colour: Int64[np.ndarray, "n"],
+def _groups_of_run(
+    group: Int64[np.ndarray, "n"],
     names: Sequence[str],
     arrays: Mapping[str, Shaped[np.ndarray, "..."]],
     table: Table,
     sensitive: Sequence[str],
 ) -> Int64[np.ndarray, "n"]:
-    """Each row's colour as a place among those of the run."""
-    place = {str(name): number for number, name in enumerate(arrays["colours"])}
-    there: Int64[np.ndarray, "n"] = np.array([place.get(name, -1) for name in names], np.int64)[colour]
-    for row in np.flatnonzero(there < 0)[:1]:
+    """Return each row's group as an index among those of the run."""
+    index = {str(name): number for number, name in enumerate(arrays["colours"])}
+    indices: Int64[np.ndarray, "n"] = np.array([index.get(name, -1) for name in names], np.int64)[group]
+    for row in np.flatnonzero(indices < 0)[:1]:
         cell = cell_name(table, sensitive[0], int(row))
         raise DataError(
-            f"{cell}: the run has seen no row of colour {names[colour[row]]!r}, so none of its points is of that; leave"
-            " the row out, or take --rule fair",
+            f"{cell}: the run had no row of group {names[group[row]]!r}, and so has no point of it; leave the row out,"
+            " or set rule=fair",
             "label-out-of-range",
         )
-    return there
+    return indices
 
 
-def _with_their_points(
+def _of_nearest_points(
     x: Float64[np.ndarray, "n d"],
-    colour: Int64[np.ndarray, "n"],
+    group: Int64[np.ndarray, "n"],
     arrays: Mapping[str, Shaped[np.ndarray, "..."]],
 ) -> Int64[np.ndarray, "n"]:
-    """Where the nearest point of a row's colour went; of several as near, the first."""
+    """Return the cluster of the nearest point of each row's group; of several as near, of the first."""
     cluster = np.zeros(len(x), np.int64)
-    for own in np.unique(colour):
-        rows, points = np.flatnonzero(colour == own), np.flatnonzero(arrays["point_colours"] == own)
+    for own in np.unique(group):
+        rows, points = np.flatnonzero(group == own), np.flatnonzero(arrays["point_colours"] == own)
         places = arrays["points"][points] / arrays["scale"]
         for part in np.array_split(rows, -(-len(rows) * len(points) // _BLOCK)):
             nearest = squared_distances(x[part] / arrays["scale"], places).argmin(axis=1)
@@ -118,20 +112,20 @@ def _with_their_points(
 
 
 def _lines(rule: str, counts: Int64[np.ndarray, "k H"], names: Sequence[str], bounds: Bounds | None) -> list[str]:
-    """Rows of each cluster, and each colour's share of them beside what it may be."""
-    told = {
-        "fair": "rule fair: to the centers at least cost, with every colour's share within its bounds (whole rows)",
-        "nearest": "rule nearest: each row to its nearest center, whatever its colour",
-        "points": "rule points: each row to where the nearest point of its colour went",
+    """Return the rows of each cluster, and each group's share of them beside its bounds."""
+    rules = {
+        "fair": "rule fair: to the centers at least cost, with every group's share within its bounds (whole rows)",
+        "nearest": "rule nearest: each row to its nearest center, whatever its group",
+        "points": "rule points: each row to where the nearest point of its group went",
     }
-    lines, sizes = [told[rule]], counts.sum(axis=1)
-    shown = [] if bounds is None else list(enumerate(names))[:_SHOWN]
+    lines, sizes = [rules[rule]], counts.sum(axis=1)
+    printed = [] if bounds is None else list(enumerate(names))[:_PRINTED]
     for cluster, size in enumerate(sizes.tolist()):
-        shares = [f"{name} {counts[cluster, h] / size:.3f}" for h, name in shown] if size else []
+        shares = [f"{name} {counts[cluster, h] / size:.3f}" for h, name in printed] if size else []
         lines.append(f"cluster {cluster}: {size} rows" + (f"; {', '.join(shares)}" if shares else ""))
     if bounds is not None:
-        allowed = [f"{name} {bounds.low[h]:.3f} to {bounds.high[h]:.3f}" for h, name in shown]
-        rest = f", and {len(names) - _SHOWN} more colours" if len(names) > _SHOWN else ""
+        allowed = [f"{name} {bounds.low[h]:.3f} to {bounds.high[h]:.3f}" for h, name in printed]
+        rest = f", and {len(names) - _PRINTED} more groups" if len(names) > _PRINTED else ""
         lines.append(f"bounds of these {sizes.sum()} rows: {', '.join(allowed)}{rest}")
         lines.append(f"furthest from its bounds: {bounds.violation(counts):.2f} rows")
     return lines

@@ -1,4 +1,4 @@
-"""New rows by the models of SEC's clusters."""
+"""New rows by the models of the clusters."""
 
 from __future__ import annotations
 
@@ -10,78 +10,66 @@ import numpy as np
 from jaxtyping import Float64, Shaped
 
 from clients.data import Table, numeric, setting
-from consilience.predict import Used, UseError, Wish
+from consilience.predict.interface import LearnedRun, Predictions, RequestError
+from consilience.settings import Value
 from protocols.models import ModelError
 from strategies.column_names import listed
 from strategies.sec import Settings
 from strategies.sec.learners import learners_of
 from strategies.sec.mixtures import by_cluster
 
+OPTIONS: Mapping[str, Value] = {"cluster": -1, "learner": ""}
+"""``cluster``: predict by this cluster; -1: by all. ``learner``: predict by this learner's cluster; empty: by all."""
 
-def predicted(
-    folder: Path,
-    config: Mapping[str, Any],
-    arrays: Mapping[str, Shaped[np.ndarray, "..."]],
-    table: Table,
-    wish: Wish,
-) -> Used:
-    """What every cluster predicts, or the one that is wished for; errors as of `consilience.predict.use`.
 
-    Parameters
-    ----------
-    folder : Path
-        What messages call the results.
-    config : Mapping
-        Settings of the run.
-    arrays : Mapping[str, ndarray]
-        Its ``arrays.npz`` (docs/sec.md).
-    table : Table
-        New rows.
-    wish : Wish
-        Which clusters.
-    """
+def predict(run: LearnedRun, table: Table, options: Mapping[str, Value]) -> Predictions:
+    """Predict by every cluster, or by the one that the options name (`consilience.predict.interface`)."""
+    folder, config, arrays = run.folder, run.config, run.arrays
     if (config.get("sec.standardize") or Settings.standardize) == "learner":
-        raise UseError(
+        raise RequestError(
             f"{folder}: every learner has standardised its rows by means and scales of its own, which nobody else has"
             " (sec.standardize=learner); learn again with sec.standardize=model, where scales are inside the models"
         )
     learners, labels = learners_of(arrays), arrays["labels"]
-    clusters = _wished(folder, learners.names, labels, wish)
+    cluster, learner = int(options["cluster"]), str(options["learner"])
+    clusters = _chosen(folder, learners.names, labels, cluster, learner)
     x = np.column_stack([numeric(table, str(name), allow_missing=False) for name in arrays["features"]])
     pooled = (config.get("sec.combine") or Settings.combine) == "pooled-linear"
     try:
-        told = by_cluster(learners, labels, x, pooled=pooled)
+        predictions = by_cluster(learners, labels, x, pooled=pooled)
     except (ModelError, ValueError) as error:  # of a model that takes other rows than the run's
-        raise UseError(f"{folder}: a model cannot be used here: {error}") from error
-    single = wish.cluster is not None or bool(wish.learner)
-    columns = {"prediction" if single else f"cluster_{cluster}": told[cluster] for cluster in clusters}
+        raise RequestError(f"{folder}: a model cannot be used here: {error}") from error
+    single = cluster >= 0 or bool(learner)
+    columns = {"prediction" if single else f"cluster_{each}": predictions[each] for each in clusters}
     members = ~learners.newcomer
     lines = []
-    for cluster, values in zip(clusters, columns.values(), strict=True):
-        names = [name for name, own in zip(learners.names, members & (labels == cluster), strict=True) if own]
-        lines.append(f"cluster_{cluster}: {listed(names)}{_not_finite(values)}")
-    return Used(columns, [*lines, *_errors(config, table, clusters, list(columns.values()))])
+    for each, values in zip(clusters, columns.values(), strict=True):
+        names = [name for name, own in zip(learners.names, members & (labels == each), strict=True) if own]
+        lines.append(f"cluster_{each}: {listed(names)}{_not_finite(values)}")
+    return Predictions(columns, [*lines, *_errors(config, table, clusters, list(columns.values()))])
 
 
-def _wished(folder: Path, names: Sequence[str], labels: Shaped[np.ndarray, "L"], wish: Wish) -> list[int]:
-    """The clusters to tell of."""
+def _chosen(
+    folder: Path, names: Sequence[str], labels: Shaped[np.ndarray, "L"], cluster: int, learner: str
+) -> list[int]:
+    """Return the clusters to predict by."""
     n_clusters = int(labels.max(initial=-1)) + 1
     if not n_clusters:
-        raise UseError(f"{folder}: no learner belongs to a cluster")
-    if wish.learner and wish.cluster is not None:
-        raise UseError("--cluster and --learner both say whose prediction is wanted; give one")
-    if wish.learner:
-        if wish.learner not in names:
-            raise UseError(f"{folder}: no learner is called {wish.learner!r}; there are: {listed(names)}")
-        cluster = int(labels[names.index(wish.learner)])
+        raise RequestError(f"{folder}: no learner belongs to a cluster")
+    if learner and cluster >= 0:
+        raise RequestError("cluster and learner both choose a cluster; set one")
+    if learner:
+        if learner not in names:
+            raise RequestError(f"{folder}: no learner is called {learner!r}; there are: {listed(names)}")
+        cluster = int(labels[names.index(learner)])
         if cluster < 0:
-            raise UseError(f"{folder}: {wish.learner} belongs to no cluster")
+            raise RequestError(f"{folder}: {learner} belongs to no cluster")
         return [cluster]
-    if wish.cluster is None:
+    if cluster < 0:
         return list(range(n_clusters))
-    if not 0 <= wish.cluster < n_clusters:
-        raise UseError(f"{folder}: there is no cluster {wish.cluster}; they are numbered from 0 to {n_clusters - 1}")
-    return [wish.cluster]
+    if cluster >= n_clusters:
+        raise RequestError(f"{folder}: there is no cluster {cluster}; they are numbered from 0 to {n_clusters - 1}")
+    return [cluster]
 
 
 def _not_finite(values: Float64[np.ndarray, "n"]) -> str:
@@ -92,7 +80,7 @@ def _not_finite(values: Float64[np.ndarray, "n"]) -> str:
 def _errors(
     config: Mapping[str, Any], table: Table, clusters: Sequence[int], predictions: Sequence[Float64[np.ndarray, "n"]]
 ) -> list[str]:
-    """Mean squared errors, where the file has the outcome; rows without one do not count."""
+    """Return mean squared errors, where the file has the outcome; rows without one do not count."""
     target = setting(config, "target")
     if not target or target not in table.columns:
         return []
@@ -100,7 +88,7 @@ def _errors(
     known = ~np.isnan(y)
     if not known.any():
         return []
-    with np.errstate(over="ignore"):  # then it is told to be infinite
+    with np.errstate(over="ignore"):  # the error is then infinite
         losses = [float(np.mean((values[known] - y[known]) ** 2)) for values in predictions]
-    told = [f"cluster_{cluster} {loss:.6g}" for cluster, loss in zip(clusters, losses, strict=True)]
-    return [f"mean squared error of {target} on {known.sum()} rows: {', '.join(told)}"]
+    errors = [f"cluster_{cluster} {loss:.6g}" for cluster, loss in zip(clusters, losses, strict=True)]
+    return [f"mean squared error of {target} on {known.sum()} rows: {', '.join(errors)}"]

@@ -1,34 +1,25 @@
-"""Covariance functions of the experts, with what the likelihood needs of their derivatives.
+"""The interface of a covariance function: its values, and the derivatives that the likelihood needs.
 
-Parameters are logarithms, so that a step is a factor and bounds are the only constraint. The squared exponential and
-the Matern family, each with one length an input (ARD), are in closed form here; an expression of other kernels goes to
-GPyTorch (`numerics.gp.expressions`).
+Parameters are logarithms, so that a step is a factor and bounds are the only constraint. `numerics.gp.radial_kernels`
+has the squared exponential and the Matern family in closed form; sums and products of other kernels use GPyTorch
+(`numerics.gp.kernel_expressions`). `numerics.gp.kernel_registry` finds a kernel by its text.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float64
-from scipy.spatial.distance import cdist, pdist, squareform
 
 LENGTH_BOUNDS = (1e-3, 1e4)
 """Of a length, in standardised units; an input that does not matter runs to the upper one."""
 SCALE_BOUNDS = (1e-3, 1e3)
 """Of s, the deviation of the latent function."""
 
-_NEAR = 1e-8
-"""Distance under which rounding in a Matern 1/2 derivative exceeds the derivative itself."""
-
 _Params = Float64[np.ndarray, "p"]
 _Rows = Float64[np.ndarray, "n d"]
 _Square = Float64[np.ndarray, "n n"]
-_Array = Float64[np.ndarray, "..."]
-_Profile = Callable[[_Array], tuple[_Array, _Array]]
-"""k and g of squared distances, which may be overwritten; g may be k itself."""
 
 
 class Gram(ABC):
@@ -103,191 +94,3 @@ class Kernel(ABC):
         None where a kernel of this form has none, or nobody has worked them out.
         """
         return None
-
-
-class _Radial(Kernel):
-    """``s^2 k(r)`` with ``r^2 = sum_j (x_j - x'_j)^2 / ell_j^2``; parameters (log ell_1..log ell_d, log s).
-
-    The derivative by ``log ell_j`` is ``s^2 g(r) (x_j - x'_j)^2 / ell_j^2`` with ``g(r) = -k'(r) / r``.
-    """
-
-    def __init__(self, d: int, profile: _Profile) -> None:
-        self.d = d
-        self.names = (*(f"log ell_{j + 1}" for j in range(d)), "log s")
-        self._profile = profile
-
-    def start(self) -> _Params:
-        # At length 1 rows of many inputs are all unrelated, and the likelihood is flat: distances grow with sqrt(d).
-        return np.append(np.full(self.d, 0.5 * np.log(self.d)), 0.0)
-
-    def starts(self) -> Float64[np.ndarray, "s p"]:
-        # With few inputs lengths of 1 lead to the higher of two maxima now and then.
-        return self.start()[np.newaxis] if self.d == 1 else np.stack([self.start(), np.zeros(self.d + 1)])
-
-    def bounds(self) -> Float64[np.ndarray, "p 2"]:
-        return np.log([LENGTH_BOUNDS] * self.d + [SCALE_BOUNDS])
-
-    def matrix(self, params: _Params, x: _Rows, z: Float64[np.ndarray, "m d"]) -> Float64[np.ndarray, "n m"]:
-        ell, variance = _split(params)
-        values, _ = self._profile(cdist(x / ell, z / ell, "sqeuclidean"))
-        values *= variance
-        return values
-
-    def diagonal(self, params: _Params, x: _Rows) -> Float64[np.ndarray, "n"]:
-        return np.full(len(x), _split(params)[1])
-
-    def gram(self, params: _Params, x: _Rows) -> Gram:
-        ell, variance = _split(params)
-        u = (x - x.mean(axis=0)) / ell
-        values, slopes = self._profile(squareform(pdist(u, "sqeuclidean")))
-        values *= variance
-        if slopes is not values:
-            slopes *= variance
-        return _RadialGram(values, slopes, u)
-
-    def lengths(self, params: _Params) -> Float64[np.ndarray, "d"]:
-        return _split(params)[0]
-
-    def rescaled(self, params: _Params, inputs: Float64[np.ndarray, "d"], output: float) -> _Params:
-        moved: _Params = params + np.log(np.append(inputs, output))
-        return moved
-
-    def batch(self, params: _Params, z: Float64[np.ndarray, "B D d"]) -> Float64[np.ndarray, "B D D"]:
-        ell, variance = _split(params)
-        # Distances by products, as a matrix of differences would be d times as large; what that costs in precision is
-        # least about the set's own middle.
-        u = (z - z.mean(axis=1, keepdims=True)) / ell
-        squared = -2.0 * (u @ u.transpose(0, 2, 1))
-        lengths = np.einsum("bij,bij->bi", u, u)
-        squared += lengths[:, :, None]
-        squared += lengths[:, None, :]
-        np.maximum(squared, 0.0, out=squared)
-        itself = np.arange(z.shape[1])
-        squared[:, itself, itself] = 0.0
-        values, _ = self._profile(squared)
-        values *= variance
-        return values
-
-
-@dataclass(frozen=True, eq=False)
-class _RadialGram(Gram):
-    """`matrix` and ``slopes = s^2 g`` ``(n, n)`` of the rows `u` ``(n, d)``, centred and over their lengths.
-
-    ``(u_ij - u_kj)^2`` is multiplied out, so that sums over it are matrix products of n x n and n x d.
-    """
-
-    matrix: _Square
-    slopes: _Square
-    u: _Rows
-
-    def contract(self, weights: _Square) -> _Params:
-        inner = weights * self.slopes
-        by_length = 2.0 * (inner.sum(axis=1) @ self.u**2 - np.einsum("ij,ij->j", self.u, inner @ self.u))
-        return np.append(by_length, 2.0 * np.einsum("ij,ij->", weights, self.matrix))
-
-    def tangent(self, v: Float64[np.ndarray, "n"]) -> Float64[np.ndarray, "n p"]:
-        u, d = self.u, self.u.shape[1]
-        products = self.slopes @ np.column_stack([v, u * v[:, None], u**2 * v[:, None]])
-        alone, once, twice = products[:, :1], products[:, 1 : d + 1], products[:, d + 1 :]
-        return np.column_stack([u**2 * alone - 2.0 * u * once + twice, 2.0 * (self.matrix @ v)])
-
-
-class SquaredExponential(_Radial):
-    """``s^2 exp(-1/2 sum_j (x_j - x'_j)^2 / ell_j^2)``: the paper's kernel, whose T_j is ell_j^2.
-
-    Parameters
-    ----------
-    d : int
-        Number of inputs.
-    """
-
-    def __init__(self, d: int) -> None:
-        super().__init__(d, _squared_exponential)
-
-
-class Matern(_Radial):
-    """The Matern kernel with nu = 1/2, 3/2 or 5/2: of functions with no, one or two derivatives.
-
-    Parameters
-    ----------
-    d : int
-        Number of inputs.
-    nu : float
-        0.5, 1.5 or 2.5.
-
-    Raises
-    ------
-    ValueError
-        If nu is another number.
-    """
-
-    def __init__(self, d: int, nu: float) -> None:
-        if nu not in _MATERN:
-            raise ValueError(f"a Matern kernel has nu 0.5, 1.5 or 2.5, not {nu}")
-        super().__init__(d, _MATERN[nu])
-
-
-def _squared_exponential(squared: _Array) -> tuple[_Array, _Array]:
-    squared *= -0.5
-    values = np.exp(squared, out=squared)
-    return values, values
-
-
-def _matern12(squared: _Array) -> tuple[_Array, _Array]:
-    r = np.sqrt(squared, out=squared)
-    values = np.exp(-r)
-    return values, np.divide(values, r, out=np.zeros_like(r), where=r > _NEAR)
-
-
-def _matern32(squared: _Array) -> tuple[_Array, _Array]:
-    t = np.sqrt(3.0 * squared)
-    decay = np.exp(-t)
-    return (1.0 + t) * decay, 3.0 * decay
-
-
-def _matern52(squared: _Array) -> tuple[_Array, _Array]:
-    t = np.sqrt(5.0 * squared)
-    decay = np.exp(-t)
-    return (1.0 + t + t**2 / 3.0) * decay, 5.0 / 3.0 * (1.0 + t) * decay
-
-
-_MATERN: dict[float, _Profile] = {0.5: _matern12, 1.5: _matern32, 2.5: _matern52}
-
-_CLOSED: dict[str, Callable[[int], Kernel]] = {
-    "se": SquaredExponential,
-    "rbf": SquaredExponential,
-    "matern12": lambda d: Matern(d, 0.5),
-    "matern32": lambda d: Matern(d, 1.5),
-    "matern52": lambda d: Matern(d, 2.5),
-}
-
-
-def kernel_of(text: str, d: int) -> Kernel:
-    """The kernel that a configuration names.
-
-    Parameters
-    ----------
-    text : str
-        ``se`` (also ``rbf``, or nothing), ``matern12``, ``matern32``, ``matern52``, or an expression of GPyTorch
-        kernels such as ``se + linear`` or ``(matern52 + rq) * periodic``.
-    d : int
-        Number of inputs.
-
-    Raises
-    ------
-    ValueError
-        If the text is no such expression, or GPyTorch is needed and absent.
-    """
-    name = text.strip() or "se"
-    if name in _CLOSED:
-        return _CLOSED[name](d)
-    try:
-        from numerics.gp.expressions import expression
-    except ImportError as error:
-        raise ValueError(f"the kernel {name} needs GPyTorch, which is not installed") from error
-    return expression(name, d)
-
-
-def _split(params: _Params) -> tuple[Float64[np.ndarray, "d"], float]:
-    """Lengths and variance of a radial kernel's parameters."""
-    return np.exp(params[:-1]), float(np.exp(2.0 * params[-1]))

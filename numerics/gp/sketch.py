@@ -24,7 +24,8 @@ from jaxtyping import Float, Float64
 from scipy.linalg import solve_triangular
 
 from numerics.gp.expert import Answer, Expert, blocks
-from numerics.gp.kernels import Kernel, Matern, SquaredExponential
+from numerics.gp.kernels import Kernel
+from numerics.gp.radial_kernels import Matern, SquaredExponential
 
 _JITTER = 1e-9
 """Added to the variances of what is left at the landmarks, as a share of the prior's."""

@@ -90,7 +90,7 @@ class Survey(Payload, answer=Moments):
     max_rows : int
         A site with more rows than this splits itself into several experts.
     kernel : str
-        Which the experts will have (numerics/gp/kernels.py).
+        Which the experts will have (numerics/gp/kernel_registry.py).
     fit : bool
         Whether the site is to say which hyperparameters it would choose for itself.
     """

@@ -54,7 +54,7 @@ class Pooled:
         return np.bincount(self.colour, minlength=len(self.names))
 
 
-def derived(metrics: Mapping[str, float]) -> dict[str, float]:
+def derived_metrics(metrics: Mapping[str, float]) -> dict[str, float]:
     """What a run's cost is beside what could be had with all rows in one place.
 
     Nothing where some rows are in no cluster of the run.
@@ -90,4 +90,6 @@ def derived(metrics: Mapping[str, float]) -> dict[str, float]:
 
 def add(**world: Any) -> Scenario:
     """Register a world of fair clustering; `world`: the other fields of `Scenario`."""
-    return register(Scenario(protocol="coreset", sites=N_SITES, any_number=True, derived=derived, **world))
+    return register(
+        Scenario(protocol="coreset", sites=N_SITES, any_number=True, derived_metrics=derived_metrics, **world)
+    )

@@ -337,5 +337,5 @@ for _world in WORLDS:
         baselines=partial(baselines, _world),
         cells=partial(cells, _world),
         at_once=1,
-        shown=_SHOWN,
+        columns=_SHOWN,
     )

@@ -20,7 +20,7 @@ of such draws can be expected. The rows to learn from are split into experts by 
 dealt out in turn to the sites. The fusion center holds the rows to test with (`Scenario.queries`).
 
 Not reproduced are Figure 8, which compares softmax with a sigmoid, and mini-batches with each other, in training the
-network (here it is softmax and all rows), and the paper's times: `benchmarks/gp.py` has our own.
+network (here it is softmax and all rows), and the paper's times.
 """
 
 from scenarios.gp import real_data as measured

@@ -39,7 +39,7 @@ def full_process(pooled: Pooled, kernel: str) -> tuple[tuple[str, float], ...]:
         return ()
     # A site looks for its shard in this package, and needs no Gaussian process for that.
     from numerics.gp.expert import Expert
-    from numerics.gp.kernels import kernel_of
+    from numerics.gp.kernel_registry import kernel_of
     from numerics.gp.likelihood import fit_one
     from numerics.gp.metrics import msll, smse
     from numerics.gp.moments import moments_of

@@ -90,7 +90,7 @@ def add(*, name: str, draw: Draw, n_parts: int, sites: int, **world: Any) -> Sce
             queries=queries,
             baselines=baselines,
             at_once=1,
-            shown=SHOWN,
+            columns=SHOWN,
             **world,
         )
     )

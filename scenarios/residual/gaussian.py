@@ -102,5 +102,5 @@ add(
     compared=False,
     cells=_cells,
     at_once=5,
-    shown=("contraction", "iterations", "train_mse"),
+    columns=("contraction", "iterations", "train_mse"),
 )

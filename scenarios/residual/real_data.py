@@ -98,5 +98,5 @@ for _name, _sites, _what, _draw in _WORLDS:
         compared=True,
         cells=_cells,
         at_once=5,
-        shown=SHOWN,
+        columns=SHOWN,
     )

@@ -180,7 +180,7 @@ for _function, _stream in ((1, FRIEDMAN1), (2, FRIEDMAN2), (3, FRIEDMAN3)):
         compared=True,
         cells=all_algorithms,
         at_once=5,
-        shown=SHOWN,
+        columns=SHOWN,
     )
 add(
     name="residual-curves",
@@ -192,7 +192,7 @@ add(
     compared=True,
     cells=_cells_curves,
     at_once=5,
-    shown=("train_mse_last", *SHOWN),
+    columns=("train_mse_last", *SHOWN),
 )
 add(
     name="residual-irrelevant",
@@ -204,7 +204,7 @@ add(
     compared=True,
     cells=_cells_irrelevant,
     at_once=5,
-    shown=("test_mse_last", "test_mse", "test_mse_best", "train_mse", "power_relevant", "power_irrelevant"),
+    columns=("test_mse_last", "test_mse", "test_mse_best", "train_mse", "power_relevant", "power_irrelevant"),
 )
 add(
     name="residual-cost",
@@ -216,5 +216,5 @@ add(
     compared=False,
     cells=_cells_cost,
     at_once=5,
-    shown=("numbers_down", "numbers_up", "iterations", "train_mse"),
+    columns=("numbers_down", "numbers_up", "iterations", "train_mse"),
 )

@@ -220,7 +220,7 @@ add(
     truth=grid_truth,
     cells=_cells_grid,
     at_once=5,
-    shown=("mse_all", "mse_alone", "mse_cluster", "mse_oracle", "clusters_correct"),
+    columns=("mse_all", "mse_alone", "mse_cluster", "mse_oracle", "clusters_correct"),
 )
 add(
     name="sec-ct",
@@ -231,5 +231,5 @@ add(
     truth=ct_truth,
     cells=_cells_ct,
     at_once=1,
-    shown=("mse_cluster", "mse_all", "n_clusters"),
+    columns=("mse_cluster", "mse_all", "n_clusters"),
 )

@@ -336,7 +336,7 @@ add(
     truth=two_groups,
     cells=_cells1,
     at_once=2,
-    shown=("clusters_correct", "n_clusters", "mse_alone", "mse_cluster", "mse_all"),
+    columns=("clusters_correct", "n_clusters", "mse_alone", "mse_cluster", "mse_all"),
 )
 add(
     name="sec-simulation2",
@@ -347,7 +347,7 @@ add(
     truth=two_groups,
     cells=_cells2,
     at_once=1,
-    shown=("clusters_correct", "n_clusters", "mse_cluster", "mse_alone"),
+    columns=("clusters_correct", "n_clusters", "mse_cluster", "mse_alone"),
 )
 add(
     name="sec-fairness",
@@ -358,5 +358,5 @@ add(
     baselines=fairness_oracle,
     cells=_cells_fairness,
     at_once=5,
-    shown=("mse_cluster", "n_clusters", "mse_all", "mse_oracle", "mse_alone"),
+    columns=("mse_cluster", "n_clusters", "mse_all", "mse_oracle", "mse_alone"),
 )

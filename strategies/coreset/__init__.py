@@ -31,6 +31,7 @@ from strategies.column_names import check_names
 from strategies.conversation import Broadcast, Conversation, Tell
 from strategies.coreset.exact_assignment import check_counted, settled
 from strategies.coreset.federation import Federation
+from strategies.coreset.price_of_fairness import price_over_k
 from strategies.coreset.report import Outcome, Plan, metrics_of, notes_on, table_of
 from strategies.fusion import FusionStrategy
 from strategies.node_registry import FusionError
@@ -157,6 +158,10 @@ class Coreset(FusionStrategy):
     def arrays(self, outcome: Outcome) -> dict[str, Shaped[np.ndarray, "..."]]:
         """Names and arrays of `arrays.npz` (docs/coreset.md)."""
         return outcome.arrays()
+
+    def diagnostics(self, outcome: Outcome) -> dict[str, Shaped[np.ndarray, "..."]]:
+        """Cost of fair and of plain clusters at other numbers of clusters (docs/coreset.md)."""
+        return price_over_k(outcome)
 
     def table(self, metrics: Mapping[str, float], outcome: Outcome) -> list[dict[str, Any]]:
         """A row for every cluster: its rows, and the share of every colour."""

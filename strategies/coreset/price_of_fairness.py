@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 from jaxtyping import Shaped
 
 from numerics.coreset import reduce
 from numerics.coreset.fairness.clustering import fair_clustering, plain_clustering
 from numerics.shared.threads import single_threaded
-
-if TYPE_CHECKING:
-    from strategies.coreset.report import Outcome
+from strategies.coreset.report import Outcome
 
 MOST_POINTS = 500
 """Points that are clustered again and again; more are summed up first."""

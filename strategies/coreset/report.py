@@ -16,7 +16,6 @@ from numerics.coreset.fairness.bounds import Bounds
 from numerics.coreset.fairness.clustering import Clustering
 from protocols.coreset.payloads import Construction, Counted
 from strategies.coreset.federation import Federation
-from strategies.coreset.price_of_fairness import price_over_k
 
 _MANY_WITHHELD = 0.01
 """Share of the rows that no point stands for from which on the reader is told."""
@@ -163,7 +162,6 @@ class Outcome:
             "point_colours": self.points.colours,
             "point_clusters": _largest(self.clustering.assignment, len(self.points.weights)),
             "centers_unfair": self.plan.plain,
-            **price_over_k(self),
         }
 
 

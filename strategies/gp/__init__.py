@@ -14,7 +14,7 @@ from jaxtyping import Float64, Shaped
 
 from numerics.gp.gates.network import Network
 from numerics.gp.hyperparameter_search import CANDIDATES, MOST_ASKS
-from numerics.gp.kernels import kernel_of
+from numerics.gp.kernel_registry import kernel_of
 from numerics.gp.landmarks import DEFAULT
 from numerics.gp.measurements import Queries
 from numerics.shared.threads import single_threaded
@@ -24,11 +24,12 @@ from strategies.fusion import FusionStrategy
 from strategies.gp.aggregation import asking_of, fused, most_important, ranked, told
 from strategies.gp.checks import check_moments
 from strategies.gp.disclosure import disclosed_inputs, shared_rows
-from strategies.gp.expert_count_curve import Sample
+from strategies.gp.expert_count_curve import Sample, scores_by_expert_count
 from strategies.gp.federation import Federation
 from strategies.gp.hyperparameters import fit, starts, train
+from strategies.gp.model import Model
 from strategies.gp.prediction import Answers, gather
-from strategies.gp.report import Model, Outcome, answers_csv, metrics_of, notes_on, table_of
+from strategies.gp.report import Outcome, answers_csv, metrics_of, notes_on, table_of
 from strategies.node_registry import FusionError
 from strategies.secure_aggregation import Masking
 
@@ -240,6 +241,19 @@ class GP(FusionStrategy):
     def arrays(self, outcome: Outcome) -> dict[str, Shaped[np.ndarray, "..."]]:
         """Names and arrays of `arrays.npz` (docs/gp.md)."""
         return outcome.arrays()
+
+    def diagnostics(self, outcome: Outcome) -> dict[str, Shaped[np.ndarray, "..."]]:
+        """Scores of predictions by fewer experts a point, where the outputs at the query points are known."""
+        sample, queries, model = outcome.sample, outcome.queries, outcome.model
+        if sample is None or queries is None or queries.y is None:
+            return {}
+        return scores_by_expert_count(
+            sample,
+            y=model.federation.units.outputs(queries.y)[sample.rows],
+            prior=outcome.prior[sample.rows],
+            noise=float(np.exp(2 * model.fit.theta[-1])),
+            aggregation=outcome.settings.aggregation,
+        )
 
     def table(self, metrics: Mapping[str, float], outcome: Outcome) -> list[dict[str, Any]]:
         """A row for every expert: its rows, and how many points it answered."""

@@ -17,8 +17,8 @@ from numerics.gp.rules import Fused, Predictions, aggregate
 from protocols.gp.payloads import Inputs, Rows
 from strategies.gp.disclosure import rows_wanted
 from strategies.gp.federation import Federation
+from strategies.gp.model import Model
 from strategies.gp.prediction import Answers, Asking
-from strategies.gp.report import Model
 
 if TYPE_CHECKING:
     from strategies.gp import Settings

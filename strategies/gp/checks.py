@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from jaxtyping import Float64
 
-from numerics.gp.kernels import kernel_of
+from numerics.gp.kernel_registry import kernel_of
 from protocols.gp.payloads import CONSENTS, LARGEST, MOST_EXPERTS, MOST_ROWS, Inputs, Moments, Rows
 from protocols.wire.payload import PayloadError
 from strategies.column_names import check_names

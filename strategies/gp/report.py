@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from jaxtyping import Float64, Shaped
 
-from numerics.gp.kernels import kernel_of
+from numerics.gp.kernel_registry import kernel_of
 from numerics.gp.measurements import Queries
 from numerics.gp.metrics import coverage, msll, smse
 from numerics.gp.rules import Fused
 from strategies.column_names import listed
-from strategies.gp.expert_count_curve import Sample, scores_over_experts
-from strategies.gp.federation import Federation
-from strategies.gp.hyperparameters import Fit
+from strategies.gp.expert_count_curve import Sample
+from strategies.gp.model import Model
 from strategies.gp.prediction import Answers
 
 if TYPE_CHECKING:
@@ -31,55 +30,6 @@ _UNKNOWN_SHARE = 0.9
 _HARDLY = 100.0
 """Length of an input, in its standard deviations, from which on it hardly matters."""
 _SHOWN = 20
-
-
-@dataclass(frozen=True, eq=False)
-class Model:
-    """All that is learnt: what a later run needs to predict.
-
-    Attributes
-    ----------
-    federation : Federation
-        Whose experts.
-    kernel : str
-        As the run configuration names it.
-    max_rows : int
-        Of an expert.
-    fit : Fit
-        The hyperparameters.
-    network : ndarray
-        ``(w,)`` weights of the gate's network; none: the gate is no network.
-    """
-
-    federation: Federation
-    kernel: str
-    max_rows: int
-    fit: Fit
-    network: Float64[np.ndarray, "w"]
-
-    def arrays(self) -> dict[str, Shaped[np.ndarray, "..."]]:
-        """All of it, for `arrays.npz`."""
-        names = kernel_of(self.kernel, len(self.federation.features)).names
-        return {
-            "theta": self.fit.theta,
-            "theta_names": np.array([*names, "log sigma"]),
-            "log_likelihood": np.array(self.fit.log_likelihood),
-            "kernel": np.array(self.kernel),
-            "max_expert_rows": np.array(self.max_rows),
-            "network": self.network,
-            **self.federation.arrays(),
-        }
-
-    @classmethod
-    def saved(cls, arrays: Mapping[str, Shaped[np.ndarray, "..."]]) -> Model:
-        """What `arrays` wrote."""
-        return cls(
-            Federation.saved(arrays),
-            str(arrays["kernel"]),
-            int(arrays["max_expert_rows"]),
-            Fit(arrays["theta"], float(arrays["log_likelihood"]), 0, True),
-            arrays["network"],
-        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,9 +94,7 @@ class Outcome:
             "selected": self.answers.selected,
             "queries": self.queries.x,
         }
-        if self.queries.y is None:
-            return arrays
-        return {**arrays, "outputs": self.queries.y, **scores_over_experts(self)}
+        return arrays if self.queries.y is None else {**arrays, "outputs": self.queries.y}
 
 
 def metrics_of(outcome: Outcome) -> dict[str, float]:

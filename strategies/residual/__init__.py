@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float64, Int64, Shaped
 
-from clients.entities import keyed_hashes, read_secret, secret_check
+from common.entity_keys import SecretError, keyed_hashes, read_secret, secret_check
 from numerics.residual.columns import Outcomes
 from numerics.residual.rules import FEWEST_ROWS, LARGEST_OUTCOME, Rules
 from protocols.residual.payloads import Enrol, Enrolled
@@ -236,4 +236,8 @@ def from_config(config: Mapping[str, Any], **common: Any) -> Residual:
         topology=topology,
         precision=given["precision"],
     )
-    return Residual(rules=rules, settings=settings, secret=read_secret(config), **common)
+    try:
+        secret = read_secret(str(config.get("align-key-file", "")).strip())
+    except SecretError as error:
+        raise FusionError(str(error)) from error
+    return Residual(rules=rules, settings=settings, secret=secret, **common)

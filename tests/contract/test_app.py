@@ -20,11 +20,12 @@ from server import app as server_app
 from server.app import NO_FIGURES, RefusedError, main
 from server.config import KEYS, ConfigError, checked
 from server.evaluation import summarise
-from server.results import ResultsError, load
+from server.report.data import ResultsError
+from server.results import load
 from strategies.checkpoint import CheckpointError
 from strategies.node_registry import FusionError
-from tests.support.contract import Clock, complete_results, make_grid, run, run_over
-from tests.support.grid import config
+from tests.support.grid import Clock, config
+from tests.support.runs import complete_results, make_grid, run, run_over
 
 PARTIES = ("north", "south", "west")
 

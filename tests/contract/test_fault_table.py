@@ -21,11 +21,13 @@ import pytest
 from server import app as server_app
 from server.results import load
 from tests.support import faults
-from tests.support.contract import CANARY, Clock, in_no_time, run_over, with_error
+from tests.support.fault_federations import WORLDS, Node, at_home
 from tests.support.fault_results import Ended, right
-from tests.support.fault_worlds import WORLDS, Node, at_home
 from tests.support.faults import At, FaultyGrid, after, ever, once
-from tests.support.parties_residual import COSTS
+from tests.support.grid import Clock
+from tests.support.residual_sites import COSTS
+from tests.support.runs import in_no_time, run_over
+from tests.support.tampering import CANARY, with_error
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "faults.md"
 REWRITE = "CONSILIENCE_REWRITE_FAULTS"

@@ -18,9 +18,9 @@ from consilience.settings import SettingError, declared
 from protocols.wire.message import Ask, write_ask
 from server.results import load
 from tests.process.test_residual import PARTIES, customers, write_shards
-from tests.support.contract import make_grid, outcome_of, run, run_over
+from tests.support.gp_sites import TARGET, dealt, own, soundings, write_files
 from tests.support.grid import config
-from tests.support.parties_gp import TARGET, dealt, own, soundings, write_files
+from tests.support.runs import make_grid, outcome_of, run, run_over
 
 pytestmark = pytest.mark.usefixtures("quick")
 

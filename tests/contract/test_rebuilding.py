@@ -20,11 +20,12 @@ from server.results import load
 from strategies import replay as history
 from strategies.node_registry import FusionError
 from strategies.replay import Histories
-from tests.support.contract import silent
-from tests.support.grid import InProcessGrid, config, run
-from tests.support.learners import write_parties
-from tests.support.parties_residual import COSTS, deployed, write_world
-from tests.unit.protocols.test_message import asked
+from tests.support.grid import InProcessGrid, config
+from tests.support.residual_sites import COSTS, deployed, write_world
+from tests.support.runs import run_with_grid
+from tests.support.sec_sites import write_parties
+from tests.support.tampering import silent
+from tests.unit.protocols.wire.test_message import asked
 
 pytestmark = pytest.mark.usefixtures("quick")
 
@@ -97,10 +98,10 @@ def test_a_site_that_lost_its_memory_rebuilds_it(
     settings, nodes = worlds(protocol, tmp_path)
     if protocol != "residual":
         settings = config(tmp_path, **settings)
-    undisturbed, _ = run(settings, nodes, 1)
+    undisturbed, _ = run_with_grid(settings, nodes, 1)
     places = {place: sorted(rounds) for place, rounds in at.items()}
     Forgetting(monkeypatch, at)
-    disturbed, grid = run(settings, nodes, 2)
+    disturbed, grid = run_with_grid(settings, nodes, 2)
     (report, arrays), (other, others) = load(disturbed), load(undisturbed)
     assert learnt(report.metrics) == learnt(other.metrics)
     assert arrays.keys() == others.keys()
@@ -131,9 +132,9 @@ def test_a_site_that_lost_its_keys_is_as_one_that_falls_silent(
     settings, nodes = deployed(tmp_path, folder, holder="bank", residual__rounds=4, **SEALED[way])
     victim = nodes[place]["site"]
     lost = second_ask_to(victim, sent_in(settings, nodes))
-    quiet, _ = run(settings, nodes, 2, tamper=silent(place, range(lost, 99)))
+    quiet, _ = run_with_grid(settings, nodes, 2, tamper=silent(place, range(lost, 99)))
     Forgetting(monkeypatch, {place: {lost}})
-    forgot, _ = run(settings, nodes, 3)
+    forgot, _ = run_with_grid(settings, nodes, 3)
     (report, arrays), (other, others) = load(forgot), load(quiet)
     assert learnt(report.metrics) == learnt(other.metrics)
     assert arrays.keys() == others.keys()
@@ -153,17 +154,17 @@ def test_without_the_keys_of_who_leads_a_run_stops(tmp_path: Path, monkeypatch: 
     settings, nodes = deployed(tmp_path, folder, holder="bank", residual__rounds=4, **SEALED["plan"])
     lost = second_ask_to("bank", sent_in(settings, nodes))
     with pytest.raises(FusionError) as quiet:
-        run(settings, nodes, 2, tamper=silent(0, range(lost, 99)))
+        run_with_grid(settings, nodes, 2, tamper=silent(0, range(lost, 99)))
     Forgetting(monkeypatch, {0: {lost}})
     with pytest.raises(FusionError) as forgot:
-        run(settings, nodes, 3)
+        run_with_grid(settings, nodes, 3)
     assert str(forgot.value) == str(quiet.value)
     assert "bank" in str(forgot.value)
 
 
 def sent_in(settings: dict[str, Any], nodes: list[dict[str, Any]]) -> list[tuple[str, int]]:
     """What a run sends: to whom, in which round."""
-    lines = lines_of(run(settings, nodes, 1)[0])
+    lines = lines_of(run_with_grid(settings, nodes, 1)[0])
     return [(line["site"], line["round"]) for line in lines if line["direction"] == "to_site"]
 
 
@@ -191,7 +192,7 @@ def test_a_site_that_forgets_at_once_again_has_failed(tmp_path: Path) -> None:
             reply.content = write_answer(Answer("north", number, Fault.STALE_MEMORY, ()))
         return reply
 
-    found, _ = run(config(tmp_path / "results", **settings), nodes, tamper=forgets)
+    found, _ = run_with_grid(config(tmp_path / "results", **settings), nodes, tamper=forgets)
     report, _ = load(found)
     assert asked_of.count(3) == len(nodes) + 1
     assert [said for said in report.missing["north"] if "[stale-memory]" in said] == report.missing["north"]
@@ -250,7 +251,7 @@ def test_a_parcel_of_the_past_behind_one_of_now_is_refused() -> None:
 
 def test_an_answer_larger_than_allowed_is_refused_and_the_run_goes_on(tmp_path: Path) -> None:
     settings, nodes = worlds("sec", tmp_path)
-    sizes = [line["bytes"] for line in lines_of(run(config(tmp_path / "a", **settings), nodes)[0])]
+    sizes = [line["bytes"] for line in lines_of(run_with_grid(config(tmp_path / "a", **settings), nodes)[0])]
     limit = 2 * max(sizes) / 1e6
 
     def swells(place: int, number: int, reply: Message) -> Message:
@@ -259,7 +260,7 @@ def test_an_answer_larger_than_allowed_is_refused_and_the_run_goes_on(tmp_path: 
             reply.content = write_answer(Answer("lab-0", number, 0, [parcel]))
         return reply
 
-    found, _ = run(config(tmp_path / "b", **settings, max_payload_mb=limit), nodes, tamper=swells)
+    found, _ = run_with_grid(config(tmp_path / "b", **settings, max_payload_mb=limit), nodes, tamper=swells)
     report, _ = load(found)
     (said,) = report.missing["lab-0"]
     assert said.startswith("round 2: refused: its answer has ")

@@ -19,15 +19,16 @@ from protocols.bc3e.payloads import Survey
 from protocols.wire.faults import Fault, SiteFault
 from protocols.wire.message import ENVELOPE, Ask
 from scenarios import registry
-from scenarios.registry import Cell, Config, Scenario, ScenarioError, chosen_cells
+from scenarios.registry import Cell, Config, Scenario, ScenarioError, select_cells
 from server.evaluation import evaluate
 from server.results import load
 from strategies.cells import Table
 from strategies.conversation import Broadcast, Conversation
 from strategies.fusion import FusionStrategy
-from tests.support.contract import Nodes, StrategyContract
-from tests.support.contract import run as run_whole
-from tests.support.grid import config, run
+from tests.support.contract import StrategyContract
+from tests.support.grid import config
+from tests.support.runs import Nodes, run_with_grid
+from tests.support.runs import run as run_whole
 
 NAME = "test-table"
 N_SITES, REPETITIONS = 3, 3
@@ -62,7 +63,7 @@ def _cells(config: Config) -> list[Cell]:
 
 WORLD = Scenario(
     name=NAME, protocol="sec", sites=N_SITES, any_number=False, source="drawn", summary="a test",
-    shards=_shards, baselines=_baselines, cells=_cells, at_once=1, shown=("n_clusters", "mse_all"),
+    shards=_shards, baselines=_baselines, cells=_cells, at_once=1, columns=("n_clusters", "mse_all"),
 )  # fmt: skip
 
 
@@ -141,9 +142,9 @@ class TestContract(StrategyContract):
 def test_how_many_repetitions_share_their_rounds_does_not_matter(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at_once: int
 ) -> None:
-    one, expected = load(run(table_config(tmp_path), N_SITES)[0])
+    one, expected = load(run_with_grid(table_config(tmp_path), N_SITES)[0])
     monkeypatch.setitem(registry._SCENARIOS, NAME, replace(WORLD, at_once=at_once))
-    report, arrays = load(run(table_config(tmp_path), N_SITES, run_id=2)[0])
+    report, arrays = load(run_with_grid(table_config(tmp_path), N_SITES, run_id=2)[0])
     assert report.table == one.table
     assert report.metrics == one.metrics
     for name, array in expected.items():
@@ -152,8 +153,8 @@ def test_how_many_repetitions_share_their_rounds_does_not_matter(
 
 
 def test_a_row_that_is_not_there_is_one_line_and_no_results(tmp_path: Path) -> None:
-    with pytest.raises(ScenarioError, match=r"cells='effect=9': no row of test-table is called so; there are: "):
-        run(table_config(tmp_path, cells="effect=9"), N_SITES)
+    with pytest.raises(ScenarioError, match=r"cells='effect=9': no row of test-table has these labels; there are: "):
+        run_with_grid(table_config(tmp_path, cells="effect=9"), N_SITES)
     assert not list(tmp_path.rglob("report.json"))
 
 
@@ -180,7 +181,7 @@ GRID = replace(WORLD, name="grid", cells=_grid_of_cells)
     ],
 )
 def test_rows_are_chosen_by_their_labels(cells: str, labels: list[tuple[int, float]]) -> None:
-    chosen = chosen_cells(GRID, {"cells": cells})
+    chosen = select_cells(GRID, {"cells": cells})
     assert [(cell.labels["p"], cell.labels["c"]) for cell in chosen] == labels
 
 
@@ -188,7 +189,7 @@ def test_a_published_figure_is_of_the_papers_settings() -> None:
     paper = Cell({"p": 5}, {"sec.effect": 1.0}, {"mse_all": 0.25}, {"sec.k-min": 2})
     world = replace(GRID, cells=lambda config: [paper])
     for typed, published in ((0, paper.published), (2, paper.published), (3, {})):
-        (cell,) = chosen_cells(world, {"sec.k-min": typed})
+        (cell,) = select_cells(world, {"sec.k-min": typed})
         assert cell.published == published
         assert ("sec.k-min" in cell.settings) == (typed == 0)
 
@@ -196,17 +197,17 @@ def test_a_published_figure_is_of_the_papers_settings() -> None:
 @pytest.mark.parametrize("cells", ["p=7", "q=5", "p", "p=5 c=2", "5"])
 def test_labels_that_no_row_has_are_answered_by_those_there_are(cells: str) -> None:
     with pytest.raises(ScenarioError) as caught:
-        chosen_cells(GRID, {"cells": cells})
+        select_cells(GRID, {"cells": cells})
     there_are = "p=5, 10; c=0.5, 1; scans=made"
-    assert str(caught.value) == f"cells={cells!r}: no row of grid is called so; there are: {there_are}"
+    assert str(caught.value) == f"cells={cells!r}: no row of grid has these labels; there are: {there_are}"
 
 
 def test_a_scenario_that_is_no_table_has_no_rows_to_choose() -> None:
     plain = replace(WORLD, name="plain", cells=registry.no_cells)
-    assert chosen_cells(plain, {}) == []
+    assert select_cells(plain, {}) == []
     with pytest.raises(ScenarioError) as caught:
-        chosen_cells(plain, {"cells": "p=5"})
-    assert str(caught.value) == "cells='p=5': plain is no table"
+        select_cells(plain, {"cells": "p=5"})
+    assert str(caught.value) == "cells='p=5': plain has no table"
 
 
 @pytest.mark.parametrize(
@@ -222,7 +223,7 @@ def test_a_row_s_defaults_hold_where_the_run_says_nothing(config: Config, expect
     """And its settings whatever the run says."""
     cell = Cell({"p": 5}, {"sec.k": 2}, defaults={"sec.combine": "pooled-linear"})
     for cells in ("", "p=5"):
-        [chosen] = chosen_cells(replace(WORLD, cells=lambda _: [cell]), {**config, "cells": cells})
+        [chosen] = select_cells(replace(WORLD, cells=lambda _: [cell]), {**config, "cells": cells})
         assert chosen.settings == expected
 
 
@@ -322,8 +323,8 @@ class Told(FusionStrategy):
 def evaluated(
     outcomes: Sequence[Any], shown: tuple[str, ...] = (), cells: str = "", ledger: Sequence[Mapping[str, Any]] = ()
 ) -> Any:
-    scenario = replace(WORLD, shown=shown)
-    members = [Told(seed=5) for _ in chosen_cells(scenario, {"cells": cells})]
+    scenario = replace(WORLD, columns=shown)
+    members = [Told(seed=5) for _ in select_cells(scenario, {"cells": cells})]
     return evaluate({"cells": cells, "sec.effect": 1.0}, scenario, Table(members, seed=5), outcomes, ledger)
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from consilience.settings import PACKAGES
-from tests.support.pages import ROOT, blocks
+from tests.support.documentation import ROOT, blocks
 
 PAGE = "docs/extend.md"
 FROM_TESTS = ("__init__", "asking", "conftest", "contract", "grid")

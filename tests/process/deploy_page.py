@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from consilience import flower_run as launch
+from consilience.flower_programs import environment
 from tests.process.processes import APP, BRISK
 
 PAGE = APP / "docs" / "deploy.md"
@@ -151,5 +151,5 @@ class Machine:
     def env(self) -> dict[str, str]:
         """Nothing of Flower's that the page does not set, but for what saves a test time and looks for no updates."""
         kept = {key: value for key, value in os.environ.items() if not key.startswith("FLWR_")}
-        own = {"PATH": launch.environment()["PATH"], "HOME": str(self.home), "FLWR_DISABLE_UPDATE_CHECK": "1"}
+        own = {"PATH": environment()["PATH"], "HOME": str(self.home), "FLWR_DISABLE_UPDATE_CHECK": "1"}
         return {**kept, **own, **BRISK}

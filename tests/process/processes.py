@@ -12,10 +12,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from consilience import flower_run as launch
-from consilience.local_federation import Party, federation
+from consilience import flower_run
+from consilience.flower_programs import CONNECTION, environment
+from consilience.local_federation import LocalSite, federation
+from consilience.run_log import Transcript, message
 from consilience.run_request import Plan
 from consilience.settings import Value, to_toml
+from consilience.superlink import own_superlink
 
 APP = Path(__file__).resolve().parents[2]
 """The checkout: the app that `flwr run .` runs."""
@@ -75,8 +78,8 @@ class RunOutcome:
 @contextlib.contextmanager
 def flower_home(path: Path) -> Iterator[FlowerHome]:
     """A SuperLink with `path` as its FLWR_HOME, on a free port: it neither meets nor disturbs the developer's own."""
-    env = {**launch.environment(), "FLWR_HOME": str(path)}
-    with launch.own_superlink(env) as superlink:
+    env = {**environment(), "FLWR_HOME": str(path)}
+    with own_superlink(env) as superlink:
         yield FlowerHome(path, superlink.env, superlink.pid)
 
 
@@ -93,7 +96,7 @@ class BackgroundRun:
 
     def log(self) -> str:
         text = self.log_path.read_text(encoding="utf-8", errors="replace")
-        return "\n".join(launch.message(line) for line in text.splitlines())
+        return "\n".join(message(line) for line in text.splitlines())
 
     def wait_for(self, text: str, timeout: float) -> None:
         """Return as soon as the log holds `text`; fail if the run ends or time runs out before."""
@@ -114,19 +117,19 @@ class BackgroundRun:
             self.end()
             raise AssertionError(f"the run took longer than {timeout:g} s:\n{self.log()}") from None
         transcript = self._transcript()
-        status = launch.await_finish(transcript.run_id, self.env)[0] if transcript.run_id else ""
+        status = flower_run.await_finish(transcript.run_id, self.env)[0] if transcript.run_id else ""
         return RunOutcome(transcript.run_id, status, self.log(), transcript.results, transcript.refused)
 
     def end(self) -> None:
         """Stop the run if there is one, and the process that streams its log."""
         if self.process.poll() is None:
             if run_id := self._transcript().run_id:
-                launch.stop(run_id, self.env)
+                flower_run.stop(run_id, self.env)
             self.process.kill()
             self.process.wait(10)
 
-    def _transcript(self) -> launch.Transcript:
-        transcript = launch.Transcript()
+    def _transcript(self) -> Transcript:
+        transcript = Transcript()
         for line in self.log().splitlines():
             transcript.read(line)
         return transcript
@@ -136,16 +139,14 @@ def start_run(
     app_dir: Path, run_config: Mapping[str, Value], sites: int, env: Mapping[str, str], log_path: Path
 ) -> BackgroundRun:
     """``flwr run APP local --stream`` in the background, in `app_dir`; paths in `run_config` must be absolute."""
-    return _start(launch.flwr_arguments(".", Plan(dict(run_config), sites, 0.0)), app_dir, env, log_path)
+    return _start(flower_run.flwr_arguments(".", Plan(dict(run_config), sites, 0.0)), app_dir, env, log_path)
 
 
 def start_deployed_run(
     app_dir: Path, run_config: Mapping[str, Value], env: Mapping[str, str], log_path: Path
 ) -> BackgroundRun:
     """The same on the SuperNodes of a `deployment`, however many there are; `env` is the deployment's."""
-    return _start(
-        ["run", ".", launch.CONNECTION, "--stream", "--run-config", to_toml(run_config)], app_dir, env, log_path
-    )
+    return _start(["run", ".", CONNECTION, "--stream", "--run-config", to_toml(run_config)], app_dir, env, log_path)
 
 
 def _start(arguments: list[str], app_dir: Path, env: Mapping[str, str], log_path: Path) -> BackgroundRun:
@@ -208,7 +209,7 @@ def deployment(
     node_env : Mapping of str or None
         Added to the environment of every SuperNode.
     """
-    parties = [Party(name, Path(str(node["data"])), node) for name, node in nodes.items()]
+    parties = [LocalSite(name, Path(str(node["data"])), node) for name, node in nodes.items()]
     with federation(parties, folder / "federation", tls=True, node_env={**BRISK, **(node_env or {})}) as started:
         yield Deployment(started.env, {name: started.processes[name] for name in nodes})
 

@@ -16,9 +16,10 @@ from server.results import load
 from tests.process.processes import APP, Deployment, FlowerHome, deployment, flwr_run, start_deployed_run
 from tests.process.test_bc3e import assert_equal, results_of
 from tests.process.test_deployment import LEAVING, await_file, deployed_run
-from tests.support.contract import run, silent
+from tests.support.coreset_sites import FEATURES, SITES, Clustered, dealt, patients, write_files
 from tests.support.grid import config
-from tests.support.parties_coreset import FEATURES, SITES, Clustered, dealt, patients, write_files
+from tests.support.runs import run
+from tests.support.tampering import silent
 
 pytestmark = [pytest.mark.e2e, pytest.mark.usefixtures("quick")]
 

@@ -14,8 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from consilience import flower_run as launch
 from consilience.certificates import make_server, make_site_key
+from consilience.flower_programs import environment
+from consilience.processes import end_families
 from server.results import load
 from tests.process.deploy_page import block
 from tests.process.processes import APP, BRISK
@@ -38,7 +39,7 @@ class Network:
 
     def start(self, command: list[str], folder: Path, log: str) -> subprocess.Popen[bytes]:
         folder.mkdir(exist_ok=True)
-        env = {**launch.environment(), **BRISK, "FLWR_HOME": str(folder / "flower")}
+        env = {**environment(), **BRISK, "FLWR_HOME": str(folder / "flower")}
         with (folder / log).open("wb") as output:
             return subprocess.Popen(
                 self._inside(command), cwd=folder, env=env, stdin=subprocess.DEVNULL, stdout=output, stderr=output
@@ -98,7 +99,7 @@ def test_a_run_between_networks(tmp_path: Path, networks: Mapping[str, Network])
     )
     with ExitStack() as stack:
         processes: list[subprocess.Popen[bytes]] = []
-        stack.callback(launch.end_families, processes)
+        stack.callback(end_families, processes)
         processes.append(
             networks["center"].start([*link, "--disable-runtime-dependency-installation"], center, "superlink.log")
         )

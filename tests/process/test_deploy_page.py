@@ -18,8 +18,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from consilience import flower_run as launch
 from consilience.certificates import make_server, make_site_key
+from consilience.processes import end_families, free_ports
 from server.results import load
 from tests.process.deploy_page import CENTER, PAGE, SITES, USER, Block, Machine, block, blocks, commands_in_sentences
 from tests.process.processes import APP
@@ -57,7 +57,7 @@ class Page:
 
 
 def machines_in(folder: Path) -> dict[str, Machine]:
-    port, *own = launch.free_ports(1 + len(SITES))
+    port, *own = free_ports(1 + len(SITES))
     first = block("mkdir -p ~/federation").text
     made = {}
     for place, name in enumerate((CENTER, USER, *SITES)):
@@ -74,8 +74,8 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
     with ExitStack() as stack:
         page = Page(machines_in(tmp_path_factory.mktemp("deploy")), {}, {}, {})
         # The SuperLink last: SuperNodes say goodbye to it, and would try so for a while.
-        stack.callback(lambda: launch.end_families([page.processes[CENTER]]))
-        stack.callback(lambda: launch.end_families([p for name, p in page.processes.items() if name != CENTER]))
+        stack.callback(lambda: end_families([page.processes[CENTER]]))
+        stack.callback(lambda: end_families([p for name, p in page.processes.items() if name != CENTER]))
         for each in blocks():
             if each.language == "ini" or each.text.startswith((SETUP, *ELSEWHERE)):
                 continue
@@ -142,7 +142,7 @@ def try_to_get_in(page: Page) -> None:
     make_site_key(site.folder / "keys", "unregistered")
     make_server(site.folder / "other", ["127.0.0.1"])
     address = f"127.0.0.1:{site.substitutions['8443']}"
-    for (name, options), port in zip(INTRUDERS.items(), launch.free_ports(len(INTRUDERS)), strict=True):
+    for (name, options), port in zip(INTRUDERS.items(), free_ports(len(INTRUDERS)), strict=True):
         command = ["flower-supernode", "--superlink", address, "--port", str(port), "--node-config", f'site="{name}"']
         page.processes[name], page.logs[name] = site.start_text(shlex.join([*command, *options]), name)
 

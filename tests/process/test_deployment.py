@@ -19,9 +19,10 @@ from protocols.models import decode_model
 from server.results import load
 from tests.process.processes import APP, BackgroundRun, Deployment, deployment, start_deployed_run
 from tests.process.test_bc3e import assert_equal, results_of
-from tests.support.contract import run, silent
 from tests.support.grid import config
-from tests.support.learners import write_parties
+from tests.support.runs import run
+from tests.support.sec_sites import write_parties
+from tests.support.tampering import silent
 
 pytestmark = pytest.mark.e2e
 

@@ -14,15 +14,17 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from consilience import flower_run as launch
-from consilience.local_federation import CENTER, Federation, Party, federation
+from consilience.local_federation import CENTER, LocalFederation, LocalSite, federation
+from consilience.run_log import round_of
 from consilience.settings import Value
-from server.results import Report, load
+from consilience.superlink import is_up
+from server.report.data import Report
+from server.results import load
 from tests.process.processes import APP, BackgroundRun, descendants, start_deployed_run
 from tests.process.test_bc3e import assert_equal, results_of
-from tests.support.contract import run_over
 from tests.support.faults import FaultyGrid, no_ask, once
 from tests.support.grid import config
+from tests.support.runs import run_over
 
 pytestmark = pytest.mark.e2e
 
@@ -62,7 +64,7 @@ if any("flower-supernode" in word for word in sys.orig_argv):
 
 
 @pytest.fixture
-def wards(tmp_path: Path) -> list[Party]:
+def wards(tmp_path: Path) -> list[LocalSite]:
     """A file and a node configuration each."""
     rng = np.random.default_rng(0)
     (tmp_path / "trapped.py").write_text(TRAPPED)
@@ -78,11 +80,11 @@ def wards(tmp_path: Path) -> list[Party]:
         path = tmp_path / f"{name}.csv"
         frame.to_csv(path, index=False)
         settings = {"data": "trapped:rows", "rows": str(path), "folder": str(tmp_path), "id": "case"}
-        parties.append(Party(name, path, settings))
+        parties.append(LocalSite(name, path, settings))
     return parties
 
 
-def test_a_supernode_and_the_superlink_are_killed_and_started_again(tmp_path: Path, wards: list[Party]) -> None:
+def test_a_supernode_and_the_superlink_are_killed_and_started_again(tmp_path: Path, wards: list[LocalSite]) -> None:
     """One answer is lost, and nothing else, though the run breaks off, and a site forgets all of it."""
     env = {"FLWR_SUPEREXEC_TASK_POLL_INTERVAL": "0.1", "PYTHONPATH": str(tmp_path)}
     database = ("--database", str(tmp_path / "superlink.db"))
@@ -111,7 +113,7 @@ def test_a_supernode_and_the_superlink_are_killed_and_started_again(tmp_path: Pa
     assert_equal(found, in_process(tmp_path, wards, lost))
 
 
-def lose_an_answer(run: BackgroundRun, started: Federation, folder: Path) -> int:
+def lose_an_answer(run: BackgroundRun, started: LocalFederation, folder: Path) -> int:
     """Kill a SuperNode while it works, and start it again; returns the round that ends without it."""
     run.wait_for("round   1", 120)
     (folder / "trap").touch()
@@ -127,19 +129,19 @@ def lose_an_answer(run: BackgroundRun, started: Federation, folder: Path) -> int
         return log.exists() and "SuperNode ID" in log.read_text(encoding="utf-8", errors="replace")
 
     await_true(is_back, run, 150)
-    rounds = [line for line in run.log().splitlines() if launch.round_of(line)]
+    rounds = [line for line in run.log().splitlines() if round_of(line)]
     (folder / "trap").unlink()
     lost = len(rounds) + 1
     run.wait_for(f"round {lost:3d}", 60)
     return lost
 
 
-def restart_superlink(run: BackgroundRun, started: Federation) -> None:
+def restart_superlink(run: BackgroundRun, started: LocalFederation) -> None:
     """Kill the SuperLink, and with it the run; with its database, it has the SuperNodes back by themselves."""
     again = killed(started.processes[CENTER])
     assert run.process.wait(60) != 0
     started.processes[CENTER] = again(started.logs[CENTER].with_name("again.log"))
-    await_true(lambda: launch.is_up(started.env), None, 60)
+    await_true(lambda: is_up(started.env), None, 60)
 
 
 def killed(process: subprocess.Popen[bytes]) -> Callable[[Path], subprocess.Popen[bytes]]:
@@ -171,7 +173,7 @@ def await_true(condition: Callable[[], bool], run: BackgroundRun | None, timeout
         time.sleep(0.2)
 
 
-def in_process(folder: Path, wards: list[Party], lost: int) -> Path:
+def in_process(folder: Path, wards: list[LocalSite], lost: int) -> Path:
     """The same run over the in-process grid, where one ask does not reach its site."""
     settings = config(folder / "in-process", **SETTINGS)
     nodes = [

@@ -14,9 +14,9 @@ from server.results import load
 from tests.process.processes import APP, FlowerHome, deployment, flwr_run
 from tests.process.test_bc3e import assert_equal, results_of
 from tests.process.test_deployment import deployed_run
-from tests.support.contract import run
+from tests.support.gp_sites import TARGET, dealt, points, soundings, write_files
 from tests.support.grid import config
-from tests.support.parties_gp import TARGET, dealt, points, soundings, write_files
+from tests.support.runs import run
 
 pytestmark = [pytest.mark.e2e, pytest.mark.usefixtures("quick")]
 

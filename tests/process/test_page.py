@@ -15,7 +15,8 @@ from server.report.glossary import meaning
 from server.report.headline import answer
 from server.results import load
 from tests.support.browser import chromium, opened
-from tests.support.grid import config, run
+from tests.support.grid import config
+from tests.support.runs import run_with_grid
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -52,9 +53,9 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     def made_run(protocol: str, **more: object) -> Path:
         sites, settings = RUNS[protocol]
         own = {"data": data} if "protocol" in settings else {}
-        return run({**config(folder), "round-timeout": 120.0, **settings, **own, **more}, sites, run_id=len(found) + 1)[
-            0
-        ]
+        return run_with_grid(
+            {**config(folder), "round-timeout": 120.0, **settings, **own, **more}, sites, run_id=len(found) + 1
+        )[0]
 
     found: dict[str, Path] = {}
     for protocol in RUNS:

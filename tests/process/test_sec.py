@@ -15,8 +15,9 @@ from scenarios.sources import DATA_VARIABLE
 from server.results import load
 from tests.process.processes import APP, FlowerHome, flwr_run
 from tests.process.test_bc3e import assert_equal, results_of
-from tests.support.grid import config, run
-from tests.support.learners import draw_rows, write_parties
+from tests.support.grid import config
+from tests.support.runs import run_with_grid
+from tests.support.sec_sites import draw_rows, write_parties
 
 pytestmark = pytest.mark.e2e
 
@@ -32,7 +33,7 @@ def test_a_scenario_is_the_same_in_the_simulation_engine_and_in_process(flower: 
     if GRID is not None:
         settings, sites = {"scenario": "sec-grid", "cells": "attacked=25", "data": str(GRID)}, 50
     found = results_of(flwr_run(APP, {**settings, "output-dir": str(tmp_path / "results")}, sites, flower.env, 300))
-    assert_equal(found, run(config(tmp_path / "in-process", **settings), sites)[0])
+    assert_equal(found, run_with_grid(config(tmp_path / "in-process", **settings), sites)[0])
     report, _ = load(found)
     assert (len(report.sites), report.rounds, report.missing) == (sites, 3, {})
     assert report.metrics["n_clusters"] == clusters
@@ -46,7 +47,7 @@ def test_own_data_of_five_labs(flower: FlowerHome, tmp_path: Path) -> None:
     settings = {"protocol": "sec", "data": str(folder), "target": "y"}
     config_of_run = {**settings, "output-dir": str(tmp_path / "results")}
     found = results_of(flwr_run(APP, config_of_run, len(GROUPS), flower.env, 300))
-    assert_equal(found, run(config(tmp_path / "in-process", **settings), len(GROUPS))[0])
+    assert_equal(found, run_with_grid(config(tmp_path / "in-process", **settings), len(GROUPS))[0])
 
     report, arrays = load(found)
     assert report.sites == [f"lab-{place}" for place in range(len(GROUPS))]

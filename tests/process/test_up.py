@@ -12,7 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from consilience import flower_run as launch
+from consilience.flower_programs import environment
 from server.results import load
 from tests.process.deploy_page import SITES, block
 from tests.process.processes import descendants
@@ -31,7 +31,7 @@ def test_the_pages_federation_on_one_machine(tmp_path: Path) -> None:
     command = shlex.split(block("consilience up").text)
     with (tmp_path / "log").open("wb") as output:
         process = subprocess.Popen(
-            command, cwd=tmp_path, env=launch.environment(), stdin=subprocess.DEVNULL, stdout=output, stderr=output
+            command, cwd=tmp_path, env=environment(), stdin=subprocess.DEVNULL, stdout=output, stderr=output
         )
     below: dict[int, str] = {}
     try:
@@ -40,7 +40,7 @@ def test_the_pages_federation_on_one_machine(tmp_path: Path) -> None:
         [exported] = [line for line in said.splitlines() if line.startswith("export")]
         typed = f"{exported}\n{typed.replace('PROTOCOL', 'coreset')} --run-config 'coreset.k=3 min-sites=2'"
         streamed = subprocess.run(
-            ["bash", "-euc", typed], cwd="/", env=launch.environment(), capture_output=True, text=True, timeout=240
+            ["bash", "-euc", typed], cwd="/", env=environment(), capture_output=True, text=True, timeout=240
         )
         [found] = (tmp_path / "federation" / "center" / "results").glob("*/[0-9]*")
         assert load(found)[0].sites == list(sites), streamed.stdout + streamed.stderr

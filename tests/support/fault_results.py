@@ -16,12 +16,12 @@ from numerics.bc3e.ensemble import Ensemble
 from protocols.sec import payloads as sec
 from protocols.wire.message import ENVELOPE
 from protocols.wire.payload import Payload
-from server.results import Report
+from server.report.data import Report
 from tests.support import reference_bc3e, reference_coreset, reference_gp, reference_residual, reference_sec
-from tests.support.fault_worlds import CUSTOMERS, LABS, World
-from tests.support.parties_coreset import Clustered
-from tests.support.parties_gp import Predicted, payloads
-from tests.support.parties_residual import COLUMNS, customers
+from tests.support.coreset_sites import Clustered
+from tests.support.fault_federations import CUSTOMERS, LABS, World
+from tests.support.gp_sites import Predicted, payloads
+from tests.support.residual_sites import COLUMNS, customers
 
 Kind = TypeVar("Kind", bound=Payload)
 

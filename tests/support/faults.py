@@ -26,8 +26,9 @@ from protocols.bc3e.payloads import Tally
 from protocols.sec.payloads import Losses
 from protocols.wire.message import ENVELOPE, Answer, Parcel, write_answer
 from protocols.wire.payload import Payload, encode_array
-from tests.support.contract import CANARY, Wire, parcels_of, with_content
 from tests.support.payloads import example
+from tests.support.runs import Wire
+from tests.support.tampering import CANARY, parcels_of, with_content
 
 MEGABYTE = 10**6
 LOST_NODE = 5

@@ -16,11 +16,6 @@ from flwr.supercore.task_identity import TaskIdentity
 
 from clients.app import app as client_app
 from consilience.settings import declared
-from protocols.registry import names as protocol_names
-from scenarios.registry import scenarios
-from server import app as server_app
-from server.report.glossary import meaning
-from server.results import Report, load
 
 Tamper = Callable[[int, int, Message], Message | None]
 """``tamper(place, round, reply)``: what arrives of a site's reply; None: nothing does."""
@@ -127,26 +122,14 @@ def simulated(n_sites: int) -> list[dict[str, Any]]:
     return [{"partition-id": place, "num-partitions": n_sites} for place in range(n_sites)]
 
 
-def run(
-    run_config: dict[str, Any],
-    nodes: int | list[dict[str, Any]] = 2,
-    run_id: int = 1,
-    **options: Any,
-) -> tuple[Path, InProcessGrid]:
-    """A whole run; returns the results directory and the grid."""
-    configs = simulated(nodes) if isinstance(nodes, int) else nodes
-    grid = InProcessGrid(configs, run_config, run_id, **options)
-    context = Context(run_id, 0, {}, RecordDict(), run_config)
-    path = server_app.run(grid, context)
-    report, _ = load(path)
-    assert not (unknown := undescribed(report)), f"server/report/glossary.py has no words for {unknown}"
-    assert server_app.NO_FIGURES not in report.notes
-    return path, grid
+class Clock:
+    """Stands in for the module `time`: sleeping moves it on and takes no time."""
 
+    def __init__(self) -> None:
+        self.now = 0.0
 
-def undescribed(report: Report) -> list[str]:
-    """Metrics that the page would have no words for, of own data and of scenarios that no test made."""
-    scenario = scenarios().get(report.scenario)
-    made_here = scenario is not None and scenario.baselines.__module__.startswith("tests.")
-    ours = report.protocol in protocol_names() and not made_here
-    return [name for name in report.metrics if ours and not name.endswith("_se") and meaning(name) is None]
+    def monotonic(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds

@@ -41,9 +41,9 @@ from protocols.wire.faults import Fault
 from protocols.wire.message import Answer, Ask, Parcel, read_answer, write_ask
 from protocols.wire.payload import Payload, decode, encode, encode_array
 from server.results import load
-from tests.support.contract import make_grid, run_over
 from tests.support.grid import Tamper, config, over_the_wire
-from tests.support.learners import deployed, draw_rows, write_files, write_parties
+from tests.support.runs import make_grid, run_over
+from tests.support.sec_sites import deployed, draw_rows, write_files, write_parties
 
 pytestmark = pytest.mark.usefixtures("quick")
 

@@ -27,8 +27,8 @@ from protocols.wire.message import Answer, Ask, Parcel, read_answer, write_ask
 from protocols.wire.payload import Payload, decode_array
 from server import app as server_app
 from server.results import load
-from tests.support.contract import make_grid, outcome_of, run_over
 from tests.support.grid import Tamper, config, over_the_wire
+from tests.support.runs import make_grid, outcome_of, run_over
 
 pytestmark = pytest.mark.usefixtures("quick")
 

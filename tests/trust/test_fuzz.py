@@ -35,11 +35,11 @@ from protocols.wire.message import Answer, Ask, Parcel, read_answer, read_ask, r
 from protocols.wire.packing import pack, unpack
 from protocols.wire.payload import Payload, PayloadError, decode_array, encode_array
 from server import app as server_app
-from tests.support import parties_coreset, parties_gp, parties_residual
-from tests.support.contract import Clock, make_grid, run_over
-from tests.support.grid import config
-from tests.support.learners import deployed, write_parties
+from tests.support import coreset_sites, gp_sites, residual_sites
+from tests.support.grid import Clock, config
 from tests.support.payloads import CLASSES, example, same
+from tests.support.runs import make_grid, run_over
+from tests.support.sec_sites import deployed, write_parties
 
 ASKS = [cls for cls in CLASSES if cls.answer is not None]
 MiB = 2**20
@@ -266,18 +266,18 @@ def _sec(tmp_path: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
 
 
 def _residual(tmp_path: Path, holder: str) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    folder = parties_residual.write_world(tmp_path / "parties", holder=holder, people=parties_residual.customers(60))
-    return parties_residual.deployed(tmp_path, folder, holder=holder, residual__rounds=2)
+    folder = residual_sites.write_world(tmp_path / "parties", holder=holder, people=residual_sites.customers(60))
+    return residual_sites.deployed(tmp_path, folder, holder=holder, residual__rounds=2)
 
 
 def _coreset(tmp_path: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    folder = parties_coreset.write_world(tmp_path / "parties", parties_coreset.patients(90))
-    return parties_coreset.deployed(tmp_path, folder, coreset__assignment="exact", coreset__size=6)
+    folder = coreset_sites.write_world(tmp_path / "parties", coreset_sites.patients(90))
+    return coreset_sites.deployed(tmp_path, folder, coreset__assignment="exact", coreset__size=6)
 
 
 def _gp(tmp_path: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    folder = parties_gp.write_world(tmp_path / "parties", parties_gp.soundings(60))
-    return parties_gp.deployed(tmp_path, folder, gp__gate="dnn", gp__gate_rounds=2)
+    folder = gp_sites.write_world(tmp_path / "parties", gp_sites.soundings(60))
+    return gp_sites.deployed(tmp_path, folder, gp__gate="dnn", gp__gate_rounds=2)
 
 
 WORLDS: dict[str, Callable[[Path], tuple[dict[str, Any], list[dict[str, Any]]]]] = {

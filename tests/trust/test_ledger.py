@@ -35,10 +35,10 @@ from protocols.wire.message import (
     write_ask,
 )
 from protocols.wire.payload import Payload, encode_array
-from tests.support.contract import make_grid, run_over
-from tests.support.fault_worlds import WORLDS, World, at_home
+from tests.support.fault_federations import WORLDS, World, at_home
 from tests.support.grid import config, over_the_wire
 from tests.support.payloads import example, through_bytes
+from tests.support.runs import make_grid, run_over
 
 SESSION = "77"
 ANSWER = example(EStep.answer or EStep)
@@ -304,7 +304,7 @@ def test_what_a_site_said_it_could_not_write_down_is_no_contradiction(pair: tupl
     text = said(pair)
     assert "north: no contradiction, " in text
     assert "round 4711: " in text
-    assert "the site could not write this down, and said so" in text
+    assert "the site could not write this down, and reported it" in text
     rewrite(pair[0], [*lines, {**line, "fault": "stale-memory"}])
     assert "the fusion center has it, the site's ledger does not" in said(pair, 1)
 

@@ -33,10 +33,10 @@ from protocols.sec import payloads as sec
 from protocols.wire.faults import Fault, SiteFault
 from protocols.wire.message import Answer, Ask, Parcel, asks_of, encoded_bytes, read_answer, write_ask
 from protocols.wire.payload import Payload
-from tests.support.contract import outcome_of
-from tests.support.fault_worlds import WORLDS, at_home
+from tests.support.fault_federations import WORLDS, at_home
 from tests.support.grid import config, over_the_wire
 from tests.support.payloads import example, through_bytes
+from tests.support.runs import outcome_of
 
 SURVEY = Survey("row", "salt")
 DOCS = Path(__file__).parents[2] / "docs" / "privacy.md"

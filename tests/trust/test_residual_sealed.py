@@ -43,8 +43,8 @@ from protocols.wire.faults import Fault, SiteFault
 from protocols.wire.message import Ask, Parcel
 from protocols.wire.packing import pack
 from protocols.wire.payload import Payload, encode_array
-from tests.support.contract import make_grid, outcome_of, run_over
-from tests.support.parties_residual import COLUMNS, N, ask, begun, deployed, learn, own, refused, write_world
+from tests.support.residual_sites import COLUMNS, N, ask, begun, deployed, learn, own, refused, write_world
+from tests.support.runs import make_grid, outcome_of, run_over
 
 pytestmark = pytest.mark.usefixtures("quick")
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from protocols.registry import BUILT_IN
-from tests.support.pages import ROOT
+from tests.support.documentation import ROOT
 
 ARROWS: dict[str, tuple[str, ...]] = {
     "common": (),

@@ -13,7 +13,6 @@ import pytest
 
 from benchmarks import collect as collecting
 from benchmarks.collect import Collected, Row
-from benchmarks.driver import config_of, drive, sites_of, strategy_of
 from benchmarks.growth import Grown, Point, exponent, grow, sizes_of
 from benchmarks.growth_worlds import WORLDS
 from benchmarks.page import page, verdict
@@ -21,8 +20,6 @@ from benchmarks.processes import told
 from benchmarks.side import PROTOCOLS, Case, Method, Metric, NotHereError, Ran, Side
 from benchmarks.side.measure import Found, check_installed, measured, side_of
 from benchmarks.tables import number, seconds, size
-from server.results import load
-from tests.support.grid import config, run
 
 MEGABYTE = 10**6
 
@@ -82,8 +79,11 @@ def test_another_python_is_asked_what_it_has(monkeypatch: pytest.MonkeyPatch) ->
         check_installed(a_method("absent", needs=("no_such_module",), apart=True))
 
 
-def test_a_process_that_does_not_end_is_ended() -> None:
+def test_a_process_answers_in_json_or_says_why_not() -> None:
+    assert told([sys.executable, "-c", "import json; print(1); print(json.dumps({'a': 2}))"], 60) == {"a": 2}
+    assert "no such thing" in told([sys.executable, "-c", "raise SystemExit('no such thing')"], 60)
     assert told([sys.executable, "-c", "import time; time.sleep(60)"], 0.2) == "did not end within 0.2 s"
+    assert "does-not-exist" in told(["/does-not-exist"], 60)
 
 
 def test_what_does_not_end_or_is_absent_has_a_row_that_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -112,25 +112,10 @@ def test_ours_comes_first_and_names_are_unique(protocol: str) -> None:
 # -- the protocols in one process -------------------------------------------------------------------------------------
 
 
-def test_the_driver_counts_what_a_run_counts(tmp_path: Path) -> None:
-    """Rounds, bytes and results are those of the real server and client, which exchange real messages."""
-    settings = {"coreset__rows": 400, "coreset__k": 3}
-    path, _ = run(config(tmp_path, scenario="coreset-synthetic", **settings), 3)
-    report, _ = load(path)
-    own = config_of("coreset-synthetic", **settings)
-    driven = drive(strategy_of(own, 3), sites_of(own, 3), clock=time.perf_counter)
-    assert driven.n_rounds == report.rounds
-    assert driven.from_sites == report.ledger["bytes_from_sites"]
-    assert driven.metrics["cost"] == report.metrics["cost"]
-    # A session's name is part of every ask.
-    assert abs(driven.to_sites - report.ledger["bytes_to_sites"]) < 100 * 3 * driven.n_rounds
-    assert 0 < driven.spent.center < driven.spent.together <= driven.spent.all
-
-
 @pytest.mark.parametrize("protocol", ["gp", "coreset"])
 def test_every_method_runs_on_the_small_case(protocol: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("benchmarks.gp_peers.EPOCHS", 5)
-    monkeypatch.setattr("benchmarks.gp_peers.STEPS", 5)
+    monkeypatch.setattr("benchmarks.side.gp_peers.EPOCHS", 5)
+    monkeypatch.setattr("benchmarks.side.gp_peers.STEPS", 5)
     side = side_of(protocol, True)
     data, names = side.small(), {metric.name for metric in side.metrics}
     for method in side.methods:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from benchmarks.side import Method, Side, bc3e, residual, sec
-from benchmarks.side.ours import played
+from benchmarks.side.protocol import played
 from benchmarks.side.sec_peers import (
     NUMBER,
     STARTS,

@@ -130,15 +130,15 @@ def test_nothing_is_written_over(tmp_path: Path) -> None:
     make_server(tmp_path, ["center"])
     make_site_key(tmp_path, "a")
     before = {path: path.read_bytes() for path in tmp_path.iterdir()}
-    with pytest.raises(CertificateError, match="is there already and is not written over"):
+    with pytest.raises(CertificateError, match="exists already and is not replaced"):
         make_server(tmp_path, ["center"])
-    with pytest.raises(CertificateError, match="is there already and is not written over"):
+    with pytest.raises(CertificateError, match="exists already and is not replaced"):
         make_site_key(tmp_path, "a")
     (tmp_path / "a.pub").unlink()
-    with pytest.raises(CertificateError, match="is there already"):
+    with pytest.raises(CertificateError, match="exists already"):
         make_site_key(tmp_path, "a")
     (tmp_path / "b").symlink_to(tmp_path / "nowhere")
-    with pytest.raises(CertificateError, match="is there already"):
+    with pytest.raises(CertificateError, match="exists already"):
         make_site_key(tmp_path, "b")
     assert {path: path.read_bytes() for path in before if path.exists()}.items() <= before.items()
 

@@ -13,7 +13,12 @@ from typer.testing import CliRunner
 
 import consilience
 from consilience import cli
-from consilience import flower_run as launch
+from consilience.commands import run as command
+from consilience.commands.run import how_to_resume
+from consilience.flower_programs import LaunchError, environment
+from consilience.flower_run import Outcome, flwr_arguments, parse_status
+from consilience.processes import Interrupted
+from consilience.run_log import Transcript, round_of
 from consilience.run_request import Plan, make_plan
 from consilience.settings import PACKAGES, SettingError, declared, parse, stage_app, to_toml
 from scenarios.registry import scenarios
@@ -29,7 +34,7 @@ def no_launch(monkeypatch):
     def start(*_args):
         raise AssertionError("a run was started")
 
-    monkeypatch.setattr(cli, "_launch", start)
+    monkeypatch.setattr(command, "launch", start)
 
 
 def ended(monkeypatch, **transcript):
@@ -39,9 +44,9 @@ def ended(monkeypatch, **transcript):
 
     def run(plan, _quiet, _own):
         plans.append(plan)
-        return launch.Outcome(launch.Transcript(**transcript), status, details)
+        return Outcome(Transcript(**transcript), status, details)
 
-    monkeypatch.setattr(cli, "_launch", run)
+    monkeypatch.setattr(command, "launch", run)
     return plans
 
 
@@ -149,7 +154,7 @@ def test_own_data_have_as_many_sites_as_files(tmp_path):
 
 def test_the_flwr_command_is_the_one_a_user_would_type():
     plan = Plan({"scenario": "bc3e-wine", "bc3e.max-rounds": 5}, 20, 60.0)
-    assert launch.flwr_arguments(".", plan) == [
+    assert flwr_arguments(".", plan) == [
         *("run", ".", "local", "--stream"),
         *("--run-config", 'scenario="bc3e-wine" bc3e.max-rounds=5'),
         *("--federation-config", "num-supernodes=20 client-resources-num-cpus=1"),
@@ -158,7 +163,7 @@ def test_the_flwr_command_is_the_one_a_user_would_type():
 
 def test_the_environment_installs_and_sends_nothing(monkeypatch):
     monkeypatch.setenv("no_proxy", "intranet")
-    env = launch.environment()
+    env = environment()
     assert env["FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION"] == "1"
     assert env["FLWR_TELEMETRY_ENABLED"] == "0"
     assert env["no_proxy"] == "intranet,127.0.0.1"
@@ -178,30 +183,30 @@ def test_the_status_is_read_from_what_flwr_list_prints(status):
         {"run-id": "12", "status": status, "status-details": "because"},
     ]
     answer = json.dumps({"success": True, "runs": runs})
-    assert launch.parse_status(answer, "12") == (status, "because")
-    assert launch.parse_status(answer, "11") == ("finished:stopped", "")
-    assert launch.parse_status(answer, "13") == ("", "")
+    assert parse_status(answer, "12") == (status, "because")
+    assert parse_status(answer, "11") == ("finished:stopped", "")
+    assert parse_status(answer, "13") == ("", "")
 
 
 @pytest.mark.parametrize("answer", ["", "no JSON", "[]", '{"success": false, "error-message": "gone"}'])
 def test_no_status_in_any_other_answer(answer):
-    assert launch.parse_status(answer, "12") == ("", "")
+    assert parse_status(answer, "12") == ("", "")
 
 
 def test_a_transcript_takes_note_of_number_results_and_refusal():
-    transcript = launch.Transcript()
+    transcript = Transcript()
     transcript.read("Successfully started run 1676")
     transcript.read("\x1b[92mINFO \x1b[0m:      round   3  sites 2/2  bound=-1")
     transcript.read("\x1b[92mINFO \x1b[0m:      results: /a b/c/1676")
     transcript.read("\x1b[91mERROR \x1b[0m:     refused: unknown scenario 'x'")
-    assert transcript == launch.Transcript("1676", Path("/a b/c/1676"), "unknown scenario 'x'")
+    assert transcript == Transcript("1676", Path("/a b/c/1676"), "unknown scenario 'x'")
 
 
 def test_a_round_is_known_by_its_line():
     line = "\x1b[92mINFO \x1b[0m:      round  13  sites 2/2  bound=-434.6 change=1.2e-04  down=1.2 kB  up=3 B  0.13 s"
-    assert launch.round_of(line) == (13, "bound=-434.6 change=1.2e-04 down=1.2 kB up=3 B")
-    assert launch.round_of("INFO :      round 4: site-1: no answer") is None
-    assert launch.round_of("INFO :      resumed after round 4") is None
+    assert round_of(line) == (13, "bound=-434.6 change=1.2e-04 down=1.2 kB up=3 B")
+    assert round_of("INFO :      round 4: site-1: no answer") is None
+    assert round_of("INFO :      resumed after round 4") is None
 
 
 def test_run_passes_the_plan_on_and_fails_with_the_status_of_the_run(monkeypatch, tmp_path):
@@ -226,14 +231,12 @@ def test_a_run_that_flower_did_not_start_fails_with_flowers_words(monkeypatch):
     assert "Connection refused" in result.stderr
 
 
-@pytest.mark.parametrize(
-    ("error", "code"), [(launch.Interrupted(2), 130), (launch.Interrupted(15), 143), (launch.LaunchError("no"), 1)]
-)
+@pytest.mark.parametrize(("error", "code"), [(Interrupted(2), 130), (Interrupted(15), 143), (LaunchError("no"), 1)])
 def test_the_exit_code_says_what_ended_the_run(monkeypatch, error, code):
     def run(*_args):
         raise error
 
-    monkeypatch.setattr(cli, "_launch", run)
+    monkeypatch.setattr(command, "launch", run)
     assert RUNNER.invoke(cli.app, ["run"]).exit_code == code
 
 
@@ -315,13 +318,13 @@ def test_show_refuses_what_is_no_results_directory(tmp_path):
     assert "Traceback" not in result.output
 
 
-def test_an_interrupted_run_says_how_to_go_on(tmp_path: Path) -> None:
-    """Only a run that left something to go on with does."""
+def test_an_interrupted_run_says_how_to_resume_it(tmp_path: Path) -> None:
+    """Only a run that left a checkpoint does."""
     plan = Plan({"scenario": "bc3e-wine", "output-dir": str(tmp_path)}, 2, 60.0)
-    assert cli._how_to_go_on(plan, "") == ""
-    assert cli._how_to_go_on(plan, "7") == ""
+    assert how_to_resume(plan, "") == ""
+    assert how_to_resume(plan, "7") == ""
     (tmp_path / "bc3e-wine" / ".7.partial").mkdir(parents=True)
-    assert cli._how_to_go_on(plan, "7").endswith(f"--set resume-from={tmp_path / 'bc3e-wine' / '7'}")
+    assert how_to_resume(plan, "7").endswith(f"--set resume-from={tmp_path / 'bc3e-wine' / '7'}")
     (tmp_path / "bc3e-wine" / ".7.partial").rename(tmp_path / "bc3e-wine" / "7")
     (tmp_path / "bc3e-wine" / "7" / "report.json").touch()
-    assert cli._how_to_go_on(plan, "7") == f", but had completed: {tmp_path / 'bc3e-wine' / '7'}"
+    assert how_to_resume(plan, "7") == f", but had completed: {tmp_path / 'bc3e-wine' / '7'}"

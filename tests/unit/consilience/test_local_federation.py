@@ -17,9 +17,10 @@ from flwr.common.config import parse_config_args
 from typer.testing import CliRunner
 
 from clients.site import _OF_THE_SITE
-from consilience import cli
-from consilience import flower_run as launch
-from consilience.local_federation import ROLES, Party, federation, make_parties
+from consilience import cli, flower_programs
+from consilience.flower_programs import LaunchError
+from consilience.local_federation import ROLES, LocalSite, federation, read_sites
+from consilience.processes import is_free
 from consilience.run_request import federated_plan
 from consilience.settings import SettingError, Value, to_toml
 
@@ -38,23 +39,23 @@ def files(tmp_path: Path) -> Path:
 
 def test_what_is_said_of_all_and_of_one(files: Path) -> None:
     said = ["id=case", "bank:target=owed", "shop: min-weight=20", "allow-prices=true", "coreset.k=3"]
-    parties, settings = make_parties(files, said, KEYS, run=True)
+    parties, settings = read_sites(files, said, KEYS, run=True)
     assert parties == [
-        Party("bank", files / "bank.csv", {"id": "case", "allow-prices": True, "target": "owed"}),
-        Party("shop", files / "shop.npz", {"id": "case", "allow-prices": True, "min-weight": 20}),
+        LocalSite("bank", files / "bank.csv", {"id": "case", "allow-prices": True, "target": "owed"}),
+        LocalSite("shop", files / "shop.npz", {"id": "case", "allow-prices": True, "min-weight": 20}),
     ]
     assert settings == {"id": "case", "coreset.k": 3}
 
 
 def test_a_site_may_say_otherwise_than_all(files: Path) -> None:
-    parties, _ = make_parties(files, ["agent=lr", "shop:agent=rf"], KEYS, run=False)
+    parties, _ = read_sites(files, ["agent=lr", "shop:agent=rf"], KEYS, run=False)
     assert [party.settings for party in parties] == [{"agent": "lr"}, {"agent": "rf"}]
 
 
 def test_paths_are_those_of_whoever_typed_them(files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The SuperNodes run elsewhere."""
     monkeypatch.chdir(files)
-    parties, _ = make_parties(Path(), ["align-key-file=secret", "bank:policy=policy.toml"], KEYS, run=False)
+    parties, _ = read_sites(Path(), ["align-key-file=secret", "bank:policy=policy.toml"], KEYS, run=False)
     assert parties[0].data == files / "bank.csv"
     assert parties[0].settings == {"align-key-file": str(files / "secret"), "policy": str(files / "policy.toml")}
     plan = federated_plan({"gp.queries": "points.csv"}, "gp", 1.0)
@@ -78,7 +79,7 @@ def test_what_a_site_says_of_its_columns_is_what_a_run_cannot() -> None:
 )
 def test_what_cannot_be_used_is_refused_in_one_line(files: Path, assignment: str, words: str) -> None:
     with pytest.raises(SettingError) as refused:
-        make_parties(files, [assignment], KEYS, run=False)
+        read_sites(files, [assignment], KEYS, run=False)
     assert words in str(refused.value)
     assert "\n" not in str(refused.value)
 
@@ -101,10 +102,10 @@ def test_the_command_refuses_before_anything_starts(files: Path, arguments: list
 
 def test_folders_without_a_partys_file_or_with_the_centers_name_are_refused(tmp_path: Path) -> None:
     with pytest.raises(SettingError, match="holds no file of a site"):
-        make_parties(tmp_path, [], KEYS, run=False)
+        read_sites(tmp_path, [], KEYS, run=False)
     (tmp_path / "center.csv").touch()
     with pytest.raises(SettingError, match="rename the file"):
-        make_parties(tmp_path, [], KEYS, run=False)
+        read_sites(tmp_path, [], KEYS, run=False)
 
 
 # -- processes that only pretend --------------------------------------------------------------------------------------
@@ -132,8 +133,8 @@ def pretend(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     programs.mkdir()
     for name, code in {"flower-superlink": SUPERLINK, "flower-supernode": SUPERNODE}.items():
         write_program(programs / name, code)
-    real = launch.environment
-    monkeypatch.setattr(launch, "environment", lambda: {**real(), "PATH": str(programs)})
+    real = flower_programs.environment
+    monkeypatch.setattr(flower_programs, "environment", lambda: {**real(), "PATH": str(programs)})
     return programs
 
 
@@ -142,8 +143,8 @@ def write_program(path: Path, code: str) -> None:
     path.chmod(path.stat().st_mode | stat.S_IXUSR)
 
 
-def parties_of(*names: str) -> list[Party]:
-    return [Party(name, Path(f"/data/{name}.csv"), {"target": "y"}) for name in names]
+def parties_of(*names: str) -> list[LocalSite]:
+    return [LocalSite(name, Path(f"/data/{name}.csv"), {"target": "y"}) for name in names]
 
 
 def test_every_process_is_there_and_then_none(tmp_path: Path, pretend: Path) -> None:
@@ -171,7 +172,7 @@ def test_every_process_is_there_and_then_none(tmp_path: Path, pretend: Path) -> 
 def test_who_ended_is_named_with_its_log(tmp_path: Path, pretend: Path) -> None:
     with federation(parties_of("a", "b"), tmp_path / "fed") as started:
         threading.Timer(0.3, started.processes["b"].terminate).start()
-        with pytest.raises(launch.LaunchError, match=r"the SuperNode of b ended with -15; its log is .*supernode\.log"):
+        with pytest.raises(LaunchError, match=r"the SuperNode of b ended with -15; its log is .*supernode\.log"):
             started.watch()
     assert all(process.poll() is not None for process in started.processes.values())
 
@@ -179,7 +180,7 @@ def test_who_ended_is_named_with_its_log(tmp_path: Path, pretend: Path) -> None:
 def test_a_process_that_does_not_start_is_named_at_once(tmp_path: Path, pretend: Path) -> None:
     write_program(pretend / "flower-supernode", REFUSED)
     with (
-        pytest.raises(launch.LaunchError, match="the SuperNode of a ended with 3; its log is"),
+        pytest.raises(LaunchError, match="the SuperNode of a ended with 3; its log is"),
         federation(parties_of("a"), tmp_path / "fed"),
     ):
         pytest.fail("it is not up")
@@ -193,11 +194,11 @@ def test_a_port_in_use_is_refused(tmp_path: Path) -> None:
         taken.listen()
         port = taken.getsockname()[1]
         with (
-            pytest.raises(launch.LaunchError, match=f"somebody listens at port {port} already"),
+            pytest.raises(LaunchError, match=f"somebody listens at port {port} already"),
             federation(parties_of("a"), tmp_path / "fed", port),
         ):
             pytest.fail("it is not up")
-    assert launch.is_free(port)
+    assert is_free(port)
     assert not (tmp_path / "fed").exists()
 
 

@@ -11,11 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import server.results as results_module
+from server.report.data import Report, ResultsError
 from server.report.html import report_html
 from server.report.overview import QUESTIONS
-from server.results import Report, ResultsDirectory, ResultsError, load, render_table
+from server.report.summary import render_table
+from server.results import ResultsDirectory, load
 from server.versions import versions
-from tests.support.reports import LINES, make
+from tests.support.sample_report import LINES, make
 
 
 def finish(directory, report=None, arrays=None):

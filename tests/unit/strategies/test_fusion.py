@@ -17,8 +17,8 @@ from protocols.wire.message import ENVELOPE, Answer, Ask, encoded_bytes, read_as
 from strategies.conversation import Broadcast, Conversation, Tell
 from strategies.fusion import FusionStrategy, connected_nodes
 from strategies.node_registry import FusionError
-from tests.support.contract import Clock, silent, with_content, with_error
-from tests.support.grid import InProcessGrid, Tamper, config, simulated
+from tests.support.grid import Clock, InProcessGrid, Tamper, config, simulated
+from tests.support.tampering import silent, with_content, with_error
 
 
 class Asker(FusionStrategy):

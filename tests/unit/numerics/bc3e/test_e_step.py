@@ -29,7 +29,7 @@ from numerics.bc3e.ensemble import Ensemble, Labels, n_values
 from numerics.bc3e.grid import from_grid
 from numerics.bc3e.m_step import maximize_alpha, maximize_beta, smoothing_bound
 from tests.support import reference_bc3e as reference
-from tests.support.worlds import draw_beta, draw_ensemble
+from tests.support.bc3e_ensembles import draw_beta, draw_ensemble
 
 BITS = 30
 FINE = EStepSettings(bits=44, tolerance=1e-13)

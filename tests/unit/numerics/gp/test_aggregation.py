@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from numerics.gp.covariances import covariances
 from numerics.gp.expert import Expert
-from numerics.gp.kernels import kernel_of
+from numerics.gp.kernel_registry import kernel_of
 from numerics.gp.landmarks import offsets
 from numerics.gp.metrics import coverage, msll, smse
 from numerics.gp.npae import npae

@@ -7,8 +7,8 @@ import pytest
 from scipy.optimize import lsq_linear, minimize
 
 from numerics.gp.hyperparameter_search import MOST_ASKS, TOLERANCE, Evaluations, Scoring, pooled_starts
-from numerics.gp.kernels import SquaredExponential
 from numerics.gp.likelihood import evaluate, start_theta, theta_bounds
+from numerics.gp.radial_kernels import SquaredExponential
 
 Site = Callable[[np.ndarray], tuple[float, np.ndarray, np.ndarray]]
 """Value, gradient and information at a theta."""

@@ -11,8 +11,10 @@ import pytest
 from jaxtyping import Float64
 from scipy.stats import multivariate_normal
 
-from numerics.gp.kernels import LENGTH_BOUNDS, Kernel, Matern, SquaredExponential, kernel_of
+from numerics.gp.kernel_registry import kernel_of
+from numerics.gp.kernels import LENGTH_BOUNDS, Kernel
 from numerics.gp.likelihood import evaluate, factor, fit_one, start_theta, theta_bounds
+from numerics.gp.radial_kernels import Matern, SquaredExponential
 
 SHARED = Path(os.environ.get("CONSILIENCE_DATA") or Path(__file__).resolve().parents[5] / "shared" / "data")
 CLOSED = ["se", "matern12", "matern32", "matern52"]
@@ -123,7 +125,7 @@ def test_the_squared_exponential_is_the_papers() -> None:
 @pytest.mark.parametrize("text", CLOSED)
 @pytest.mark.parametrize("d", [1, 4])
 def test_closed_forms_are_gpytorchs(text: str, d: int) -> None:
-    expression = pytest.importorskip("numerics.gp.expressions").expression
+    expression = pytest.importorskip("numerics.gp.kernel_expressions").expression
     ours, theirs, x = kernel_of(text, d), expression(text, d), rows(40, d)
     # Equal rows too: the distance 0 has no slope of its own.
     x[7] = x[8]

@@ -1,0 +1,208 @@
+"""A site's data in BC3E: class and cluster labels, from its table or from its own function."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from jaxtyping import Float64, Int64
+
+from clients.data import (
+    DataError,
+    Table,
+    cell_name,
+    load,
+    match_columns,
+    numeric,
+    quoted,
+    setting,
+    split_patterns,
+)
+from clients.data.entities import entity_names
+from numerics.bc3e.ensemble import Ensemble, Labels
+
+DEFAULT_CLASSES = "class_*"
+DEFAULT_CLUSTERS = "cluster_*"
+
+SOFT_COLUMN = re.compile(r"(.+):(0|[1-9][0-9]*)")
+"""Name of a column of probabilities: model and class."""
+_TOLERANCE = 1e-6  # a row of probabilities may miss 1 by what rounding to seven digits loses
+_MOST_LABELS = 10_000
+"""A label may be so large, or ten times the number of rows: tables have a column for every label up to the largest, and
+identifiers of clusters in the place of their numbers would make them huge."""
+
+
+_RESERVED = {"bc3e", "vote", "majority", "best_component"}
+"""Names that the report gives to other things than a classifier's accuracy."""
+
+
+def open_shard(config: Mapping[str, object]) -> Ensemble:
+    """Return a site's own labels.
+
+    Parameters
+    ----------
+    config : Mapping
+        Run configuration overridden by the node configuration: ``data``, whose function may return an `Ensemble`; else
+        as for `ensemble_from_table`.
+
+    Raises
+    ------
+    DataError
+        As `clients.data.load` and `ensemble_from_table`; or if a classifier has a name that the report uses.
+    """
+    return labels_of(load(config, Ensemble), config)
+
+
+def labels_of(loaded: Table | Ensemble, config: Mapping[str, object]) -> Ensemble:
+    """Return the labels in what was loaded; errors as of `open_shard`."""
+    ensemble = loaded if isinstance(loaded, Ensemble) else ensemble_from_table(loaded, config)
+    for name in ensemble.classifiers:
+        if name in _RESERVED or name.endswith("_se"):
+            raise DataError(
+                f"a classifier cannot be called {name!r} in the report; rename its column", "bad-configuration"
+            )
+    return ensemble
+
+
+def ensemble_from_table(table: Table, config: Mapping[str, object], n_classes: int | None = None) -> Ensemble:
+    """The labels that a party's classifiers and clusterings gave to its instances.
+
+    A column of integers from 0 is a model of hard labels; an empty cell means that the model gave none. Columns
+    ``NAME:0``, ``NAME:1``, ... are one model ``NAME`` of soft labels: probabilities that sum to 1, all of a row empty
+    where the model gave none. Models come in the order of their names.
+
+    Parameters
+    ----------
+    table : Table
+        One row an instance.
+    config : Mapping
+        ``classes`` and ``clusters``: names and globs (default ``class_*`` and ``cluster_*``; empty for none);
+        ``truth``: the column of known classes, empty cells where unknown; ``id``: the column that names the
+        instances. The last two are no models, whatever the globs say. ``from``: the run predicts, and `truth` need not
+        be there.
+    n_classes : int or None
+        Number of classes where the run fixes it; None or 0: not fixed.
+
+    Returns
+    -------
+    Ensemble
+        `entity` as text, so that ``12`` of one file and ``"12"`` of another are the same instance.
+
+    Raises
+    ------
+    DataError
+        If there is no model, a column is no labels, or two rows are named alike.
+    """
+    truth, entity = setting(config, "truth"), setting(config, "id")
+    if setting(config, "from") and truth not in table.columns:
+        truth = ""  # what the run has learnt with was known; of new instances it seldom is
+    roles = {name for name in (truth, entity) if name}
+    patterns = setting(config, "classes", DEFAULT_CLASSES), setting(config, "clusters", DEFAULT_CLUSTERS)
+    classes, clusters = (_model_columns(table, pattern, roles) for pattern in patterns)
+    for name in classes:
+        if name in clusters:
+            raise DataError(
+                f"{table.source}: column {name!r} is chosen by both classes={patterns[0]!r} and "
+                f"clusters={patterns[1]!r}; change one",
+                "bad-configuration",
+            )
+    if not classes and not clusters:
+        raise DataError(
+            f"{table.source}: no column of class labels ({patterns[0] or 'none asked for'}) and none of cluster "
+            f"labels ({patterns[1] or 'none asked for'}); it has {quoted(table.columns)}",
+            "missing-column",
+        )
+    return Ensemble(
+        n=table.n,
+        classifiers=_models(table, classes, n_classes or None),
+        clusterings=_models(table, clusters, None),
+        truth=_hard(table, truth, n_classes or None) if truth else None,
+        entity=entity_names(table, entity)[0] if entity else None,
+    )
+
+
+def _model_columns(table: Table, patterns: str, roles: set[str]) -> list[str]:
+    """The columns that hold labels by models: what `patterns` chooses, less the columns that have another role."""
+    for name in split_patterns(patterns):
+        if name in roles:
+            raise DataError(
+                f"configuration: column {name!r} is named as a model and as truth or id; it can be one only",
+                "bad-configuration",
+            )
+    return [name for name in match_columns(table, patterns) if name not in roles]
+
+
+def _models(table: Table, columns: Sequence[str], n_classes: int | None) -> dict[str, Labels]:
+    """Labels by model, in the order of the models' names."""
+    groups: dict[str, dict[int, str]] = {}
+    for column in columns:
+        soft = SOFT_COLUMN.fullmatch(column)
+        if soft:
+            groups.setdefault(soft[1], {})[int(soft[2])] = column
+    models: dict[str, Labels] = {name: _soft(table, name, group, n_classes) for name, group in groups.items()}
+    for column in columns:
+        if column in groups:
+            raise DataError(
+                f"{table.source}: {column!r} holds hard labels and {column + ':0'!r} and the like soft ones; keep "
+                "one kind of a model, or rename one",
+                "bad-shape",
+            )
+        if not SOFT_COLUMN.fullmatch(column):
+            models[column] = _hard(table, column, n_classes)
+    return dict(sorted(models.items()))
+
+
+def _hard(table: Table, name: str, n_classes: int | None) -> Int64[np.ndarray, "n"]:
+    """Integers from 0 on, -1 where the cell is empty."""
+    labels = numeric(table, name, allow_missing=True)
+    known = ~np.isnan(labels)
+    limit = n_classes or max(_MOST_LABELS, 10 * table.n)
+    bad = known & ((labels < 0) | (labels >= limit) | (labels != np.floor(labels)))
+    for row in np.flatnonzero(bad)[:1]:
+        raise DataError(
+            f"{cell_name(table, name, int(row))}: {labels[row]:.15g} is not a label; labels are whole numbers from 0 "
+            f"to {limit - 1} (number them from 0), an empty cell where there is none",
+            "label-out-of-range",
+        )
+    return np.where(known, labels, -1).astype(np.int64)
+
+
+def _soft(table: Table, name: str, group: Mapping[int, str], n_classes: int | None) -> Float64[np.ndarray, "n k"]:
+    """Rows of probabilities, a row of zeros where all cells are empty."""
+    for j in range(len(group)):
+        if j not in group:
+            raise DataError(
+                f"{table.source}: there is {f'{name}:{max(group)}'!r} but no column {f'{name}:{j}'!r}; number the "
+                "probabilities of a model from 0 without a gap",
+                "missing-column",
+            )
+    if n_classes is not None and len(group) > n_classes:
+        raise DataError(
+            f"{table.source}: {name!r} has probabilities of {len(group)} classes; the run has {n_classes}",
+            "label-out-of-range",
+        )
+    columns = [group[j] for j in range(len(group))]
+    values = np.stack([numeric(table, column, allow_missing=True) for column in columns], axis=1)
+    empty = np.isnan(values)
+    none = empty.all(axis=1)
+    for row, j in np.argwhere(empty & ~none[:, np.newaxis])[:1]:
+        raise DataError(
+            f"{cell_name(table, columns[j], int(row))}: is empty; give all probabilities of {name!r} in a row, or none",
+            "missing-value",
+        )
+    for row, j in np.argwhere(values < 0)[:1]:
+        raise DataError(
+            f"{cell_name(table, columns[j], int(row))}: {values[row, j]:.15g} is negative; it must be a probability",
+            "label-out-of-range",
+        )
+    values[none] = 0.0
+    total = values.sum(axis=1)
+    for row in np.flatnonzero(~none & (np.abs(total - 1) > _TOLERANCE))[:1]:
+        raise DataError(
+            f"{table.source}, {table.where(int(row))}: the probabilities of {name!r} sum to {total[row]:.9g}; they "
+            "must sum to 1, or all be empty",
+            "label-out-of-range",
+        )
+    normalised: Float64[np.ndarray, "n k"] = values / np.where(none, 1.0, total)[:, np.newaxis]
+    return normalised

@@ -1,0 +1,47 @@
+"""A site's data in Gaussian process regression: the rows of its experts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from clients.data import DataError, Table, cell_name, load, setting
+from clients.data.regression import regression_rows
+from numerics.gp.measurements import Measurements
+from protocols.gp.payloads import LARGEST
+
+MIN_ROWS = 10
+"""Fewest rows behind an expert of a real site whose own configuration does not say otherwise."""
+MOST_QUERIES = 100_000
+"""Points that a real site's experts answer in one run, where its own configuration does not say otherwise."""
+
+
+def open_shard(config: Mapping[str, object]) -> Measurements:
+    """Return a site's own rows.
+
+    Parameters
+    ----------
+    config : Mapping
+        Run configuration overridden by the node configuration: ``data``, and as for
+        `clients.data.regression.regression_rows`.
+
+    Raises
+    ------
+    DataError
+        As `clients.data.load` and `regression_rows`; or if a number is too large to calculate with.
+    """
+    return measurements_of(load(config), config)
+
+
+def measurements_of(table: Table, config: Mapping[str, object]) -> Measurements:
+    """Return the rows of a site's table; errors as of `open_shard`."""
+    rows = regression_rows(table, config)
+    for name, values in zip((*rows.features, setting(config, "target")), (*rows.x.T, rows.y), strict=True):
+        large = np.flatnonzero(np.abs(values) > LARGEST)
+        if len(large):
+            raise DataError(
+                f"{cell_name(table, name, int(large[0]))}: is beyond {LARGEST:g}, too large to calculate with",
+                "not-finite",
+            )
+    return Measurements(rows.x, rows.y, rows.features)

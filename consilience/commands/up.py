@@ -1,0 +1,77 @@
+"""``consilience up``: a whole federation on this machine."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from consilience import flower_run, progress
+from consilience.commands import terminal
+from consilience.commands.run import conclude
+from consilience.flower_programs import LaunchError
+from consilience.node_keys import NODE_KEYS, OF_ALL_PROTOCOLS
+from consilience.processes import Interrupted, interruptible
+from consilience.run_request import federated_plan
+from consilience.settings import SettingError
+
+if TYPE_CHECKING:
+    from consilience.local_federation import LocalFederation, LocalSite
+
+
+def up(
+    sites: Annotated[Path, typer.Option("--sites", metavar="DIR", help="A folder with one file for every site.")],
+    assignments: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="[SITE:]KEY=VALUE",
+            help="A key of every node's own configuration, of SITE's only, or, with --protocol, of the run.",
+        ),
+    ] = None,
+    protocol: Annotated[str | None, typer.Option(help="Run this protocol once, show the result, and end.")] = None,
+    tls: Annotated[bool, typer.Option("--tls", help="With TLS, and only for SuperNodes whose key is known.")] = False,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="The SuperLink's; default: a free one.")] = 0,
+    folder: Annotated[Path, typer.Option(help="Where logs, results and the sites' own directories go.")] = Path(
+        "federation"
+    ),
+    timeout: terminal.Timeout = terminal.DAY,
+) -> None:
+    """Start a SuperLink and a SuperNode for every site's file on this machine; Ctrl-C ends them all."""
+    from consilience.certificates import CertificateError
+    from consilience.local_federation import federation, read_sites
+    from protocols.registry import names
+
+    try:
+        node_keys = {key: value for keys in (OF_ALL_PROTOCOLS, *NODE_KEYS.values()) for key, value in keys.items()}
+        local_sites, settings = read_sites(sites, assignments or (), node_keys, run=protocol is not None)
+        plan = federated_plan(settings, protocol, timeout) if protocol is not None else None
+    except SettingError as error:
+        terminal.fail(str(error), terminal.USAGE)
+    outcome = None
+    try:
+        with interruptible(), federation(local_sites, folder, port, tls=tls) as started:
+            _print_federation(local_sites, started)
+            if plan:
+                with progress.followed(terminal.console()) as show:
+                    outcome = flower_run.run(plan, started.env, show)
+            else:
+                typer.echo(f"\nto start a run, type in another terminal:\n\n{started.how_to_run(settings)}\n")
+                typer.echo(f"PROTOCOL is {', '.join(names())}. Ctrl-C here ends all.")
+                started.watch()
+    except Interrupted as interrupt:
+        if plan:
+            terminal.fail("interrupted; the run was stopped, and all processes have ended", interrupt.exit_code)
+        typer.echo("all processes have ended", err=True)
+    except (CertificateError, LaunchError, OSError, SettingError) as error:
+        terminal.fail(str(error))
+    if outcome:
+        conclude(outcome)
+
+
+def _print_federation(sites: "Sequence[LocalSite]", started: "LocalFederation") -> None:
+    log = started.logs["center"]
+    typer.echo(f"center  results {log.parent / 'results'}\n        log {log}")
+    for site in sites:
+        log = started.logs[site.name]
+        typer.echo(f"site {site.name}  data {site.data}\n        keeps {log.parent / 'out'}\n        log {log}")

@@ -1,0 +1,76 @@
+"""Flower's own programs: where they are, in which environment and directory they run, what a short one prints."""
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+PORT_VARIABLE = "FLWR_LOCAL_SUPERLINK_HTTP_API_PORT"
+"""Environment variable by which flwr finds its local SuperLink."""
+DEFAULT_PORT = "39091"
+"""Its port where that variable is not set."""
+ROOT_VARIABLE = "CONSILIENCE_ROOT_CERTIFICATES"
+"""Environment variable that names the CA certificate of a local SuperLink that speaks TLS."""
+CONNECTION = "local"
+"""Name that Flower's configuration gives to the local SuperLink: a simulation never goes elsewhere."""
+
+_COMMAND_SECONDS = 60.0
+
+
+class LaunchError(RuntimeError):
+    """Flower's programs failed; the message says what to do."""
+
+
+def environment() -> dict[str, str]:
+    """Return the environment of Flower's programs: those of this Python first, nothing installed or sent.
+
+    Flower would otherwise build a new environment for every app, send usage statistics, look for updates, and ask
+    the proxy of a company network for its own loopback address.
+    """
+    env = dict(os.environ)
+    env["PATH"] = os.pathsep.join((str(Path(sys.executable).parent), env.get("PATH", os.defpath)))
+    env["FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION"] = "1"
+    env["FLWR_DISABLE_UPDATE_CHECK"] = "1"
+    env.setdefault("FLWR_TELEMETRY_ENABLED", "0")
+    env["PYTHONUNBUFFERED"] = "1"
+    env.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # what Ray will do by default, without its warning
+    env["no_proxy"] = ",".join(filter(None, (env.get("no_proxy") or env.get("NO_PROXY"), "127.0.0.1")))
+    return env
+
+
+def program(name: str, env: Mapping[str, str]) -> str:
+    """Return the path of one of Flower's programs; raise `LaunchError` if it is not installed."""
+    path = shutil.which(name, path=env.get("PATH"))
+    if path is None:
+        raise LaunchError(f"there is no program {name!r} beside {sys.executable}; install Flower: pip install flwr")
+    return path
+
+
+def flwr(arguments: list[str], env: Mapping[str, str]) -> str:
+    """Return what a short `flwr` command printed; nothing if it did not end in time."""
+    try:
+        done = subprocess.run(
+            [program("flwr", env), *arguments],
+            env=dict(env),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=_COMMAND_SECONDS,
+            start_new_session=True,
+        )
+    except subprocess.TimeoutExpired:
+        return ""
+    return done.stdout
+
+
+def flower_home(env: Mapping[str, str]) -> Path:
+    """Return Flower's own directory, made if need be.
+
+    Flower's processes start in it. Simulated sites import modules from the directory in which their SuperLink
+    started before those of the app's bundle: a checkout there would run in place of the app.
+    """
+    home = Path(env.get("FLWR_HOME") or Path.home() / ".flwr").expanduser().absolute()
+    home.mkdir(parents=True, exist_ok=True)
+    return home

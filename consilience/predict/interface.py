@@ -1,0 +1,100 @@
+"""What a protocol's ``predict`` module has, and what it takes and returns.
+
+Some protocols leave at the fusion center all that a prediction takes. Their module has
+
+``OPTIONS : Mapping[str, bool | int | float | str]``
+    Options of ``--set`` with their defaults, in the type that a value must have. It may be missing.
+``predict(run, table, options) -> Predictions``
+    The predictions of new rows; `run` is a `LearnedRun`, `table` a `clients.data.Table`, `options` has a value for
+    every one of ``OPTIONS``.
+
+Of other protocols the sites must answer. Their module has
+
+``SITES : SitePredictions``
+    What the command prints in place of predictions.
+
+A protocol without a ``predict`` module predicts nothing.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jaxtyping import Shaped
+
+
+class RequestError(ValueError):
+    """A prediction that these results do not allow; the message says what to type instead."""
+
+
+@dataclass(frozen=True)
+class LearnedRun:
+    """A finished run.
+
+    Attributes
+    ----------
+    folder : Path
+        Its results directory: what messages name.
+    config : Mapping
+        The settings that its arrays were computed with; ``id``, ``target`` and ``sensitive`` as the user sets them.
+    arrays : Mapping[str, ndarray]
+        Its ``arrays.npz``.
+    """
+
+    folder: Path
+    config: Mapping[str, Any]
+    arrays: Mapping[str, Shaped[np.ndarray, "..."]]
+
+
+@dataclass(frozen=True)
+class Predictions:
+    """Predictions of new rows.
+
+    Attributes
+    ----------
+    columns : Mapping[str, ndarray]
+        By name, in the order of the file's columns.
+    lines : list of str
+        What the command prints beside them.
+
+    Examples
+    --------
+    >>> print(Predictions({"entity": np.arange(2), "cluster": np.array([1, 0])}).csv())
+    entity,cluster
+    0,1
+    1,0
+    <BLANKLINE>
+    """
+
+    columns: Mapping[str, Shaped[np.ndarray, "n"]]
+    lines: list[str] = field(default_factory=list)
+
+    def csv(self) -> str:
+        """Return the text of a CSV file, a line for every row; every number is read back exactly."""
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(self.columns)
+        writer.writerows(zip(*(values.tolist() for values in self.columns.values()), strict=True))
+        return text.getvalue()
+
+
+@dataclass(frozen=True)
+class SitePredictions:
+    """A protocol by which the sites predict, in a run with ``scenario="predict"``.
+
+    Attributes
+    ----------
+    reason : str
+        What is at the sites: "where the measurements are".
+    points_at_center : bool
+        Whether the fusion center has a file of points to predict; else every site has a file of its new rows.
+    """
+
+    reason: str
+    points_at_center: bool = False

@@ -1,0 +1,125 @@
+"""Predict the rows of a file by the results of a run."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jaxtyping import Shaped
+
+from clients.data import DataError, Table, read_table, setting, split_patterns
+from common.results import PREDICT
+from consilience.predict.interface import LearnedRun, Predictions, RequestError, SitePredictions
+from consilience.settings import Value, declared, parse, to_toml
+from protocols import registry
+
+COLUMN_KEYS = ("id", "sensitive", "target")
+"""Keys that may be set again: each real site has set its own, which the fusion center does not know."""
+
+
+def predict_file(folder: Path, file: str, assignments: Iterable[str] = ()) -> Predictions:
+    """Predict the rows of a file by what a run has learned.
+
+    Parameters
+    ----------
+    folder : Path
+        Results directory of a run whose fusion center holds the result.
+    file : str
+        CSV, Parquet or NPZ file with the columns that the run has learned from, in any order. Other columns are
+        ignored.
+    assignments : iterable of str
+        ``KEY=VALUE``: one of `COLUMN_KEYS` that differs from the run's, or an option of the protocol.
+
+    Raises
+    ------
+    RequestError
+        If the sites must answer, the results are a scenario's table with several rows, or do not hold what is asked.
+    SettingError
+        If an assignment cannot be used.
+    DataError
+        If the file cannot be read, lacks a column, or has a cell that cannot be used; the first such row is named.
+    ResultsError
+        If the folder is no results directory, or its arrays were changed.
+    """
+    from server.report.saved_arrays import check_saved
+    from server.results import load
+
+    report, arrays = load(folder)
+    module = registry.room(report.protocol, "predict") if _can_predict(report.protocol) else None
+    if module is None or not hasattr(module, "predict"):
+        raise RequestError(_sites_must_answer(folder, report.protocol, report.config, getattr(module, "SITES", None)))
+    options: Mapping[str, Value] = getattr(module, "OPTIONS", {})
+    keys = declared()
+    settings = parse(assignments, {**{key: keys[key] for key in COLUMN_KEYS}, **options})
+    columns = {key: value for key, value in settings.items() if key not in options}
+    config = {**_learned_config(folder, report.scenario, report.config, report.metrics), **columns}
+    check_saved(folder, report.protocol, arrays)
+    table = read_table(file, own=False, text=split_patterns(setting(config, "sensitive")))
+    if not table.n:
+        raise DataError(f"{file}: has no rows to predict", "too-few-rows")
+    predictions: Predictions = module.predict(
+        LearnedRun(folder, config, arrays), table, {name: settings.get(name, value) for name, value in options.items()}
+    )
+    return Predictions({"entity": _entities(table, config, columns), **predictions.columns}, predictions.lines)
+
+
+def _can_predict(protocol: str) -> bool:
+    return registry.exists(protocol) and registry.has_room(protocol, "predict")
+
+
+def _learned_config(
+    folder: Path, scenario: str, config: Mapping[str, Any], metrics: Mapping[str, float]
+) -> dict[str, Any]:
+    """Return the settings that the arrays were computed with; of a scenario's table with one row, that row's."""
+    n_cells = int(metrics.get("n_cells", 0))
+    if n_cells > 1:
+        raise RequestError(
+            f"{folder} is a scenario's table of {n_cells} results; run one row alone (cells=...), and predict by that"
+        )
+    if not n_cells:
+        return dict(config)
+    from scenarios.registry import ScenarioError, find, select_cells
+
+    try:
+        [cell] = select_cells(find(scenario), config)
+    except (ScenarioError, ValueError) as error:
+        raise RequestError(
+            f"{folder}: this version does not have the row of {scenario} that was run: {error}"
+        ) from error
+    return {**config, **cell.settings}
+
+
+def _entities(table: Table, config: Mapping[str, Any], columns: Mapping[str, Value]) -> Shaped[np.ndarray, "n"]:
+    """Return the rows' names, from the column that `id` names, or else their numbers, from 0."""
+    name = setting(config, "id")
+    if not name or (name not in table.columns and "id" not in columns):
+        return np.arange(table.n)
+    return table.column(name)
+
+
+def _sites_must_answer(folder: Path, protocol: str, config: Mapping[str, Any], sites: SitePredictions | None) -> str:
+    """Return what to type where the sites must answer."""
+    if config.get("from"):
+        return f"{folder} are predictions themselves; name the run that has learned: {config['from']}"
+    if sites is None:
+        return f"{folder}: results of {protocol} predict nothing"
+    path = str(folder.expanduser().absolute())
+    settings = {"scenario": PREDICT, "from": path}
+    simulated = ["consilience", "run", PREDICT, "--set", f"from={path}", "--data"]
+    if sites.points_at_center:
+        simulated, whose = [*simulated, "POINTS.csv"], ""
+        settings["data"] = "POINTS.csv"
+    else:
+        simulated, whose = [*simulated, "FOLDER"], ", each of whose nodes has the file of its new rows"
+    real = f"flwr run . FEDERATION --stream --run-config {shlex.quote(to_toml(settings))}"
+    return "\n".join(
+        [
+            f"{protocol} predicts by its sites, {sites.reason}: they must answer. Type in a simulation",
+            f"  {shlex.join(simulated)}",
+            f"or between real sites{whose}",
+            f"  {real}",
+        ]
+    )

@@ -1,0 +1,62 @@
+"""What a run of Gaussian process experts learns, and a later run predicts by."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float64, Shaped
+
+from numerics.gp.kernel_registry import kernel_of
+from strategies.gp.federation import Federation
+from strategies.gp.hyperparameters import Fit
+
+
+@dataclass(frozen=True, eq=False)
+class Model:
+    """All that is learnt: what a later run needs to predict.
+
+    Attributes
+    ----------
+    federation : Federation
+        Whose experts.
+    kernel : str
+        As the run configuration names it.
+    max_rows : int
+        Of an expert.
+    fit : Fit
+        The hyperparameters.
+    network : ndarray
+        ``(w,)`` weights of the gate's network; none: the gate is no network.
+    """
+
+    federation: Federation
+    kernel: str
+    max_rows: int
+    fit: Fit
+    network: Float64[np.ndarray, "w"]
+
+    def arrays(self) -> dict[str, Shaped[np.ndarray, "..."]]:
+        """All of it, for `arrays.npz`."""
+        names = kernel_of(self.kernel, len(self.federation.features)).names
+        return {
+            "theta": self.fit.theta,
+            "theta_names": np.array([*names, "log sigma"]),
+            "log_likelihood": np.array(self.fit.log_likelihood),
+            "kernel": np.array(self.kernel),
+            "max_expert_rows": np.array(self.max_rows),
+            "network": self.network,
+            **self.federation.arrays(),
+        }
+
+    @classmethod
+    def saved(cls, arrays: Mapping[str, Shaped[np.ndarray, "..."]]) -> Model:
+        """What `arrays` wrote."""
+        return cls(
+            Federation.saved(arrays),
+            str(arrays["kernel"]),
+            int(arrays["max_expert_rows"]),
+            Fit(arrays["theta"], float(arrays["log_likelihood"]), 0, True),
+            arrays["network"],
+        )

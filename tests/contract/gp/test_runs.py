@@ -1,0 +1,530 @@
+"""Gaussian process experts as a whole: what a center with all rows would say, said without them."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.special import ndtri
+
+import protocols.gp.payloads as wire
+from protocols.gp.payloads import (
+    MOST_TRIED,
+    Disclose,
+    Evaluate,
+    Inputs,
+    Likelihood,
+    Moments,
+    Predict,
+    Predictions,
+    Rows,
+    Slope,
+    Survey,
+    Train,
+)
+from protocols.wire.message import find
+from protocols.wire.payload import Payload
+from server.report.data import ResultsError
+from strategies.node_registry import FusionError
+from tests.support import reference_gp as reference
+from tests.support.gp_sites import (
+    FEATURES,
+    SITES,
+    TARGET,
+    Predicted,
+    dealt,
+    deployed,
+    gated,
+    own,
+    points,
+    predict,
+    rows_of,
+    soundings,
+    write_files,
+    write_world,
+)
+from tests.support.grid import config
+from tests.support.runs import outcome_of
+
+EXACT = {"gp__covariance": "inputs"}
+ONE = ("everybody",)
+
+pytestmark = pytest.mark.usefixtures("quick")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return write_world(tmp_path / "parties")
+
+
+def assert_close(found: Predicted, expected: tuple[np.ndarray, np.ndarray], error: float = 1e-8) -> None:
+    """Mean and variance, in standardised units."""
+    for told, true in zip(found.predictions, expected, strict=True):
+        np.testing.assert_allclose(told, true, rtol=0, atol=error)
+
+
+def shared_rows(found: Predicted) -> reference.Rows:
+    """All that sites gave to the communication expert."""
+    [asked, *_] = found.said(Predict)
+    return asked.shared_x, asked.shared_y
+
+
+def with_shared(found: Predicted) -> list[reference.Rows]:
+    """Experts with the shared rows beside their own, each row once."""
+    x, y = shared_rows(found)
+    shared = np.column_stack([x, y])
+    experts = []
+    for rows in found.experts():
+        every = np.unique(np.round(np.concatenate([shared, np.column_stack(rows)]), 12), axis=0)
+        experts.append((every[:, :-1], every[:, -1]))
+    return experts
+
+
+def expected_of(found: Predicted, rule: str) -> tuple[np.ndarray, np.ndarray]:
+    """What the reference says at the hyperparameters found, of the experts that were chosen."""
+    selected = found.arrays["selected"]
+    if rule == "grbcm":
+        return reference.grbcm(found.theta, shared_rows(found), with_shared(found), found.queries, selected)
+    if rule == "npae":
+        return reference.npae(found.theta, found.experts(), found.queries, selected)
+    return reference.independent(rule, found.theta, found.experts(), found.queries, selected)
+
+
+# -- one expert is the full process -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{}, EXACT, *({"gp__aggregation": rule} for rule in ("poe", "gpoe", "bcm", "grbcm")), {"gp__landmarks": 5}],
+)
+def test_one_expert_is_the_process_of_all_rows(tmp_path: Path, changes: dict[str, Any]) -> None:
+    folder = write_files(tmp_path / "parties", dealt(soundings(), names=ONE))
+    found = predict(own(tmp_path, folder, **changes), 1)
+    [rows] = found.experts()
+    assert_close(found, reference.full(found.theta, rows, found.queries))
+    # And in the data's own units, from the rows as they are in the files.
+    raw = reference.units([rows_of(soundings())])
+    np.testing.assert_allclose(found.arrays["input_mean"], raw.mean, rtol=1e-12)
+    np.testing.assert_allclose(found.arrays["input_scale"], raw.scale, rtol=1e-12)
+    assert float(found.arrays["output_scale"]) == pytest.approx(raw.y_scale, rel=1e-12)
+    mean, _ = reference.full(found.theta, raw.of(rows_of(soundings())), found.queries)
+    np.testing.assert_allclose(found.arrays["mean"], mean * raw.y_scale + raw.y_mean, rtol=1e-9)
+
+
+def test_it_predicts(tmp_path: Path, folder: Path) -> None:
+    """Not only in the same way: the function is found again."""
+    found = predict(own(tmp_path, folder, gp__gate="gaussian"))
+    assert found.metrics["smse"] < 0.05
+    assert found.metrics["msll"] < -1.4
+    assert np.exp(found.theta[-1]) * float(found.arrays["output_scale"]) == pytest.approx(3, rel=0.35)
+
+
+# -- hyperparameters --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("how", ["place", "random"])
+def test_sums_over_sites_are_those_of_one_place(tmp_path: Path, how: str) -> None:
+    """Log likelihood, gradient and average information of every candidate in every ask."""
+    found = predict(own(tmp_path, write_world(tmp_path / "parties", how=how)))
+    experts = found.experts()
+    asked, told = found.said(Evaluate), found.said(Likelihood)
+    assert len(asked) == len(told) == len(SITES) * found.metrics["fit_rounds"]
+    upper = np.triu_indices(len(found.theta))
+    for first in range(0, len(asked), len(SITES)):
+        answers = told[first : first + len(SITES)]
+        for c, theta in enumerate(asked[first].thetas):
+            value = sum(reference.log_likelihood(theta, *rows) for rows in experts)
+            assert sum(answer.values[c] for answer in answers) == pytest.approx(value, rel=1e-8)
+            slopes = [reference.derivatives(theta, *rows) for rows in experts]
+            gradient, information = (np.sum(each, axis=0) for each in zip(*slopes, strict=True))
+            size = np.abs(information).max()
+            np.testing.assert_allclose(sum(answer.gradients[c] for answer in answers), gradient, atol=1e-8 * size)
+            np.testing.assert_allclose(
+                sum(answer.informations[c] for answer in answers), information[upper], atol=1e-8 * size
+            )
+
+
+@pytest.mark.parametrize("how", ["place", "random"])
+def test_the_likeliest_hyperparameters_are_found(tmp_path: Path, how: str) -> None:
+    """Within a thousandth per row of what a search with all rows in one place finds, and in 15 asks."""
+    found = predict(own(tmp_path, write_world(tmp_path / "parties", how=how)))
+    experts = found.experts()
+    told = float(found.arrays["log_likelihood"])
+    n = sum(len(y) for _, y in experts)
+    assert told == pytest.approx(sum(reference.log_likelihood(found.theta, *rows) for rows in experts) / n, abs=1e-9)
+    starts = [found.theta, np.array([0.0, 0, 0, np.log(0.1) / 2])]
+    assert told >= max(reference.best(experts, start) for start in starts) - 1e-3
+    assert found.metrics["fit_rounds"] <= 15
+    assert found.metrics["log_likelihood"] == told
+    assert found.report.rounds == found.metrics["fit_rounds"] + 2
+    assert not found.report.notes
+
+
+def test_a_search_that_is_cut_short_is_told(tmp_path: Path, folder: Path) -> None:
+    found = predict(own(tmp_path, folder, gp__fit_rounds=1, gp__candidates=1))
+    assert found.metrics["fit_rounds"] == 1
+    assert all(len(ask.thetas) == 1 for ask in found.said(Evaluate))
+    [note] = found.report.notes
+    assert note.startswith("the search for the hyperparameters was still gaining after 1 asks")
+
+
+@pytest.mark.parametrize("kernel", ["matern52", "se + linear"])
+def test_other_kernels_are_carried_to_every_site(tmp_path: Path, folder: Path, kernel: str) -> None:
+    found = predict(own(tmp_path, folder, gp__kernel=kernel))
+    kinds: list[type[Any]] = [Survey, Evaluate, Predict]
+    assert {ask.kernel for kind in kinds for ask in found.said(kind)} == {kernel}
+    assert str(found.arrays["kernel"]) == kernel
+    assert len(found.arrays["theta_names"]) == len(found.theta)
+    assert found.metrics["smse"] < 0.06
+
+
+# -- gates and aggregation --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("gate", ["knn", "all"])
+@pytest.mark.parametrize("rule", ["npae", "poe", "gpoe", "bcm", "rbcm", "grbcm"])
+def test_predictions_are_those_of_one_place(tmp_path: Path, folder: Path, rule: str, gate: str) -> None:
+    exact = EXACT if rule == "npae" else {}
+    found = predict(own(tmp_path, folder, gp__aggregation=rule, gp__gate=gate, **exact))
+    order = reference.nearest(found.queries, found.experts())
+    if gate == "all":
+        assert (np.sort(found.arrays["selected"]) == np.arange(len(SITES))).all()
+    else:
+        np.testing.assert_array_equal(found.arrays["selected"], order[:, : len(SITES) // 2])
+    assert_close(found, expected_of(found, rule))
+
+
+@pytest.mark.parametrize("rule", ["npae", "rbcm", "grbcm"])
+@pytest.mark.parametrize("gate", ["gaussian", "dnn", "ggm"])
+def test_so_they_are_of_the_experts_that_other_gates_choose(tmp_path: Path, folder: Path, rule: str, gate: str) -> None:
+    exact = EXACT if rule == "npae" else {}
+    found = predict(own(tmp_path, folder, gp__aggregation=rule, gp__fit_rounds=3, **gated(gate, 3), **exact))
+    selected = found.arrays["selected"]
+    assert selected.shape == (len(points()), len(SITES) // 2)
+    assert_close(found, expected_of(found, rule))
+    if gate == "ggm":
+        assert (selected == selected[0]).all()
+    else:
+        # A point among a site's rows goes to that site.
+        west = dealt(soundings())
+        inside = [
+            np.searchsorted([west[s]["east"].max() for s in SITES], east) for east in found.arrays["queries"][:, 1]
+        ]
+        first = found.arrays["expert_site"][selected[:, 0]]
+        assert (first == np.array(SITES)[np.minimum(inside, len(SITES) - 1)]).mean() >= 0.8
+
+
+@pytest.mark.parametrize("how", ["place", "random"])
+def test_features_over_landmarks_stand_for_the_inputs(tmp_path: Path, how: str) -> None:
+    """Close at the default, closer with more of them; the inputs never cross."""
+    folder = write_world(tmp_path / "parties", how=how)
+    settings = {"gp__gate": "all"}
+    exact = predict(own(tmp_path / "exact", folder, **settings, **EXACT))
+    mean, variance = exact.predictions
+    errors = []
+    for landmarks in (0, 256):
+        found = predict(own(tmp_path / str(landmarks), folder, gp__landmarks=landmarks, **settings))
+        assert not found.said(Disclose)
+        assert not found.said(Inputs)
+        np.testing.assert_array_equal(found.theta, exact.theta)
+        errors.append(float(np.sqrt(((found.predictions[0] - mean) ** 2).mean())))
+        np.testing.assert_allclose(found.predictions[1], variance, rtol=0.2)
+        assert found.metrics["smse"] == pytest.approx(exact.metrics["smse"], rel=0.1)
+    assert errors[0] < 0.3 * np.sqrt(variance.mean())
+    assert errors[1] <= errors[0]
+
+
+@pytest.mark.parametrize(
+    ("experts", "K"), [("", 2), ("1", 1), ("3", 3), ("4", 4), ("50", 4), ("0.25", 1), ("0.6", 3), ("0.01", 1)]
+)
+def test_k_is_a_number_or_a_share(tmp_path: Path, folder: Path, experts: str, K: int) -> None:
+    found = predict(own(tmp_path, folder, gp__experts=experts, gp__fit_rounds=1))
+    assert found.arrays["selected"].shape[1] == found.metrics["n_selected"] == K
+    assert sum(row["queries"] for row in found.report.table) == K * len(points())
+
+
+def test_each_expert_is_sent_only_the_points_it_was_chosen_for(tmp_path: Path, folder: Path) -> None:
+    found = predict(own(tmp_path, folder))
+    n_bytes = 0
+    for heard, ask in zip(found.heard(Predictions), found.said(Predict), strict=True):
+        expert = found.arrays["expert_site"].tolist().index(heard.site)
+        wanted = (found.arrays["selected"] == expert).any(axis=1)
+        np.testing.assert_array_equal(ask.points[0], found.queries[wanted])
+        assert found.report.table[expert] == {
+            "expert": expert,
+            "site": heard.site,
+            "rows": len(soundings()) // len(SITES),
+            "queries": wanted.sum(),
+        }
+        for payload in (ask, heard.payload):
+            for value in vars(payload).values():
+                n_bytes += sum(each.nbytes for each in (value if isinstance(value, tuple) else (value,)) if
+                               isinstance(each, np.ndarray))  # fmt: skip
+    assert found.metrics["bytes_per_query"] == pytest.approx(n_bytes / len(points()))
+
+
+def test_grbcm_shares_as_many_rows_as_an_expert_has(tmp_path: Path, folder: Path) -> None:
+    """Or the share that is set; those of every site are among its own rows, inputs with their outputs."""
+    for communication, rows in [(0.0, 24), (0.5, 60)]:
+        found = predict(own(tmp_path, folder, gp__aggregation="grbcm", gp__communication=communication))
+        assert len(shared_rows(found)[1]) == rows
+        experts = dict(zip(found.arrays["expert_site"].tolist(), found.experts(), strict=True))
+        for heard in found.heard(Rows):
+            every = np.column_stack(experts[heard.site])
+            for row in np.column_stack([heard.payload.x, heard.payload.y]):
+                assert np.abs(every - row).max(axis=1).min() < 1e-9
+
+
+# -- the gate's network -----------------------------------------------------------------------------------------------
+
+
+def test_the_network_learns_as_it_would_from_all_rows(tmp_path: Path, folder: Path) -> None:
+    """Every ask's loss and gradient, summed over the sites, are those of all rows, and the best weights are kept."""
+    found = predict(own(tmp_path, folder, gp__gate="dnn", gp__gate_rounds=8))
+    x, _ = reference.together(found.experts())
+    label = np.repeat(np.arange(len(SITES)), [len(y) for _, y in found.experts()])
+    asked, told = found.said(Train), found.said(Slope)
+    losses, weights = [], []
+    for first in range(0, len(asked), len(SITES)):
+        now = asked[first : first + len(SITES)]
+        assert all((each.weights == now[0].weights).all() for each in now)
+        loss, gradient = reference.cross_entropy(now[0].weights, x, label, now[0].hidden, len(SITES))
+        answers = told[first : first + len(SITES)]
+        assert sum(answer.loss for answer in answers) == pytest.approx(loss, rel=1e-9)
+        np.testing.assert_allclose(sum(answer.gradient for answer in answers), gradient, atol=1e-8)
+        losses.append(loss)
+        weights.append(now[0].weights)
+    assert len(losses) == 8
+    assert min(losses) < 0.1 * len(x) * np.log(len(SITES))
+    np.testing.assert_array_equal(found.arrays["network"], weights[int(np.argmin(losses))])
+    # It takes no round of its own while hyperparameters are searched.
+    assert found.report.rounds == max(8, found.metrics["fit_rounds"]) + 2
+
+
+# -- a site of many rows ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n_sites", [1, 2])
+def test_a_site_of_many_rows_is_several_experts(tmp_path: Path, n_sites: int) -> None:
+    parts = dealt(soundings(), names=SITES[:n_sites])
+    settings = own(tmp_path, write_files(tmp_path / "parties", parts), gp__max_expert_rows=25, **EXACT)
+    found = predict(settings, n_sites)
+    counts = found.arrays["expert_rows"]
+    assert counts.max() <= 25
+    assert counts.sum() == len(soundings())
+    assert found.metrics["n_experts"] == len(counts) == {1: 5, 2: 6}[n_sites]
+    # The experts' rows are all rows, each once; with them the predictions follow.
+    raw = np.column_stack(reference.units([rows_of(soundings())]).of(rows_of(soundings())))
+    outputs = {tuple(np.round(row[:-1], 9)): row[-1] for row in raw}
+    by_site = {heard.site: heard.payload.x for heard in found.heard(Inputs)}
+    experts = [x for site in dict.fromkeys(found.arrays["expert_site"].tolist()) for x in by_site[site]]
+    rows = [(x, np.array([outputs.pop(tuple(np.round(row, 9))) for row in x])) for x in experts]
+    assert not outputs
+    np.testing.assert_allclose(found.arrays["centroids"], [x.mean(axis=0) for x, _ in rows], atol=1e-9)
+    np.testing.assert_array_equal(found.arrays["selected"], reference.nearest(found.queries, rows)[:, :3])
+    assert_close(found, reference.npae(found.theta, rows, found.queries, found.arrays["selected"]))
+    names = {line["experts"] for line in pd.read_csv(found.path / "predictions.csv").to_dict("records")}
+    assert all(set(name.split()) <= {f"{s}/{e}" for e, s in enumerate(found.arrays["expert_site"])} for name in names)
+
+
+# -- a saved model ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{}, EXACT, {"gp__gate": "dnn", "gp__gate_rounds": 5}, {"gp__gate": "ggm"}, {"gp__aggregation": "grbcm"},
+     {"gp__max_expert_rows": 20}],
+)  # fmt: skip
+def test_a_saved_model_predicts_again_without_learning(tmp_path: Path, folder: Path, changes: dict[str, Any]) -> None:
+    learning = {"gp__gate_rounds", "gp__max_expert_rows"}
+    again = {key: value for key, value in changes.items() if key not in learning}
+    before = predict(own(tmp_path / "before", folder, **changes))
+    found = predict(own(tmp_path / "after", folder, gp__model=str(before.path), **again))
+    assert not [*found.said(Survey), *found.said(Evaluate), *found.said(Train)]
+    assert found.report.rounds == 1 + bool(found.said(Disclose) or found.said(Rows))
+    assert found.arrays.keys() == before.arrays.keys()
+    for name, array in before.arrays.items():
+        np.testing.assert_array_equal(found.arrays[name], array, err_msg=name)
+    assert found.report.table == before.report.table
+    assert found.metrics == {**before.metrics, "fit_rounds": 0}
+    assert (found.path / "predictions.csv").read_bytes() == (before.path / "predictions.csv").read_bytes()
+
+
+def test_a_saved_model_predicts_elsewhere_by_another_rule(tmp_path: Path, folder: Path) -> None:
+    """With the split that it was learnt with, whatever the new run would split."""
+    before = predict(own(tmp_path / "before", folder, gp__max_expert_rows=40))
+    other = tmp_path / "other.csv"
+    soundings(7, seed=3).to_csv(other, index=False)
+    found = predict(
+        own(
+            tmp_path, folder, gp__model=str(before.path), gp__queries=str(other), gp__aggregation="rbcm", gp__gate="all"
+        )
+    )
+    np.testing.assert_allclose(found.arrays["queries"], rows_of(soundings(7, seed=3))[0], rtol=1e-12)
+    assert found.report.rounds == 1
+    assert_close(found, expected_of(found, "rbcm"))
+
+
+def test_models_that_cannot_predict_are_one_line(tmp_path: Path, folder: Path) -> None:
+    before = predict(own(tmp_path / "before", folder))
+    told = outcome_of(own(tmp_path, folder, gp__model=str(before.path), gp__gate="dnn"), len(SITES)).refusal
+    assert told.startswith("gp.gate=dnn: the run that gp.model names has trained no network")
+    with pytest.raises(ResultsError):
+        predict(own(tmp_path, folder, gp__model=str(tmp_path / "nothing")))
+    # Of other data: the points have other inputs than the experts.
+    elsewhere = config(
+        tmp_path, scenario="gp-synthetic", cells="part=rules rule=poe gate=knn", gp__rows=300,
+        gp__model=str(before.path),
+    )  # fmt: skip
+    told = outcome_of(elsewhere, 5).refusal
+    assert told.endswith("the experts depth, east: they are not of the same data")
+
+
+def test_without_points_a_model_is_learnt_for_later(tmp_path: Path, folder: Path) -> None:
+    whole = predict(own(tmp_path / "whole", folder))
+    (folder / "_test.csv").rename(tmp_path / "later.csv")
+    found = predict(own(tmp_path / "none", folder))
+    assert not found.said(Predict)
+    assert not (found.path / "predictions.csv").exists()
+    assert "smse" not in found.metrics
+    np.testing.assert_array_equal(found.theta, whole.theta)
+    assert found.report.notes == [
+        "there were no query points: gp.model names these results in a later run, with gp.queries"
+    ]
+    later = predict(own(tmp_path / "later", folder, gp__model=str(found.path), gp__queries=str(tmp_path / "later.csv")))
+    np.testing.assert_array_equal(later.arrays["mean"], whole.arrays["mean"])
+
+
+# -- questions and answers as files -----------------------------------------------------------------------------------
+
+
+def table_of(found: Predicted) -> list[dict[str, str]]:
+    """Lines of ``predictions.csv`` as text."""
+    with (found.path / "predictions.csv").open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def test_answers_are_a_file(tmp_path: Path, folder: Path) -> None:
+    found = predict(own(tmp_path, folder))
+    lines = table_of(found)
+    assert list(lines[0]) == ["query", "mean", "std", "experts", "measured"]
+    assert [line["query"] for line in lines] == points()["well"].tolist()
+    for column, name in (("mean", "mean"), ("std", "std"), ("measured", "outputs")):
+        np.testing.assert_array_equal([float(line[column]) for line in lines], found.arrays[name])
+    np.testing.assert_array_equal(found.arrays["outputs"], points()[TARGET])
+    names = found.arrays["expert_site"]
+    for line, chosen in zip(lines, found.arrays["selected"], strict=True):
+        assert line["experts"].split() == names[chosen].tolist()
+
+
+def test_points_without_names_are_numbered(tmp_path: Path, folder: Path) -> None:
+    lines = table_of(predict(own(tmp_path, folder, id="")))
+    assert [line["query"] for line in lines] == [str(number) for number in range(1, len(points()) + 1)]
+
+
+def test_odd_names_are_written_as_they_are(tmp_path: Path) -> None:
+    odd = ['o\'hara, "jo"', "line\nbreak", "=1+2", "Zoë"]
+    queries = points(4).assign(well=odd)
+    lines = table_of(predict(own(tmp_path, write_world(tmp_path / "parties", queries=queries))))
+    assert [line["query"] for line in lines] == odd
+
+
+def test_the_center_s_own_file_takes_the_place_of_the_folder_s(tmp_path: Path, folder: Path) -> None:
+    path = tmp_path / "asked.csv"
+    soundings(5, seed=9).drop(columns=TARGET).to_csv(path, index=False)
+    found = predict(own(tmp_path, folder, gp__queries=str(path)))
+    lines = table_of(found)
+    assert list(lines[0]) == ["query", "mean", "std", "experts"]
+    assert [line["query"] for line in lines] == soundings(5, seed=9)["well"].tolist()
+    assert "outputs" not in found.arrays
+    assert "smse" not in found.metrics
+
+
+def test_errors_are_those_of_the_file(tmp_path: Path, folder: Path) -> None:
+    found = predict(own(tmp_path, folder))
+    y, (mean, variance) = points()[TARGET].to_numpy(), (found.arrays["mean"], found.arrays["std"] ** 2)
+    assert found.metrics["smse"] == pytest.approx(reference.smse(y, mean))
+    training = soundings()[TARGET].to_numpy()
+    assert found.metrics["msll"] == pytest.approx(reference.msll(y, mean, variance, training))
+    assert found.metrics["rmse"] == pytest.approx(np.sqrt(((y - mean) ** 2).mean()))
+    for level in (50, 80, 95, 99):
+        inside = np.abs(y - mean) <= ndtri(0.5 + level / 200) * np.sqrt(variance)
+        assert found.metrics[f"coverage_{level}"] == pytest.approx(inside.mean())
+
+
+# -- real sites -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "changes", [{}, {**EXACT, "gp__gate": "dnn", "gp__gate_rounds": 3}, {"gp__aggregation": "grbcm"}]
+)
+def test_real_sites_say_what_simulated_ones_do(tmp_path: Path, folder: Path, changes: dict[str, Any]) -> None:
+    real = predict(*deployed(tmp_path / "real", folder, **changes))
+    simulated = predict(own(tmp_path / "simulated", folder, **changes))
+    assert real.metrics == simulated.metrics
+    assert not real.report.missing
+    for name, array in simulated.arrays.items():
+        np.testing.assert_array_equal(real.arrays[name], array, err_msg=name)
+
+
+# -- what is refused before a site is asked ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("changes", "line"),
+    [
+        ({"repetitions": 3}, "a party's own rows are learnt from once; leave repetitions out"),
+        ({"gp__kernel": "banana"}, "gp.kernel: "),
+        ({"gp__kernel": "se + "}, "gp.kernel: "),
+        ({"gp__kernel": "__import__('os')"}, "gp.kernel: "),
+        ({**EXACT, "gp__aggregation": "poe"}, "gp.covariance is for gp.aggregation=npae: leave it out"),
+        (
+            {**EXACT, "gp__landmarks": 8},
+            "gp.landmarks is for gp.aggregation=npae with gp.covariance=sketch: leave it out",
+        ),
+        ({"gp__communication": 0.1}, "gp.communication is for gp.aggregation=grbcm: leave it out"),
+        ({"gp__gate": "all", "gp__experts": "2"}, "gp.experts is for a gate that chooses: leave it out"),
+        ({"gp__gate_rounds": 2}, "gp.gate-rounds is for gp.gate=dnn: leave it out"),
+        (
+            {"gp__fit_rounds": 1000, "gp__candidates": 6},
+            f"gp.fit-rounds times gp.candidates is more than the {MOST_TRIED} that a site tries",
+        ),
+    ],
+)
+def test_settings_that_cannot_be_met_are_one_line(
+    tmp_path: Path, folder: Path, changes: dict[str, Any], line: str
+) -> None:
+    with pytest.raises(FusionError) as told:
+        predict(own(tmp_path, folder, **changes))
+    assert str(told.value).startswith(line)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"gp__kernel": "matern52"}, {"gp__max_expert_rows": 9}, {"gp__fit_rounds": 2}, {"gp__candidates": 2},
+     {"gp__gate": "dnn", "gp__gate_rounds": 2}],
+)  # fmt: skip
+def test_a_saved_model_is_learnt_no_further(tmp_path: Path, folder: Path, changes: dict[str, Any]) -> None:
+    """What only a run that learns could heed is refused, rather than passed over."""
+    before = predict(own(tmp_path / "before", folder, gp__fit_rounds=1, gp__candidates=1))
+    key = list(changes)[-1].replace("__", ".").replace("_", "-")
+    with pytest.raises(FusionError) as told:
+        predict(own(tmp_path, folder, gp__model=str(before.path), **changes))
+    assert str(told.value) == f"{key} is for a run that learns, not for gp.model: leave it out"
+
+
+def test_all_payloads_are_found_by_their_titles() -> None:
+    declared = [each for each in vars(wire).values() if isinstance(each, type) and issubclass(each, Payload)]
+    assert {Survey, Moments, Evaluate, Likelihood} <= set(declared)
+    for payload in set(declared) - {Payload}:
+        assert find(payload.title()) is payload
+
+
+def test_inputs_are_told_in_the_order_of_their_names(tmp_path: Path, folder: Path) -> None:
+    found = predict(own(tmp_path, folder))
+    assert found.arrays["features"].tolist() == sorted(FEATURES)
+    assert found.arrays["theta_names"].tolist() == ["log ell_1", "log ell_2", "log s", "log sigma"]

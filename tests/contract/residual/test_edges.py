@@ -1,0 +1,391 @@
+"""Residual at its edges: few agents, odd columns, names that do not match, parties in trouble, predictions later."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from server.report.data import Report
+from server.report.summary import render_table
+from strategies.node_registry import FusionError
+from tests.support.reference_residual import agreed_order
+from tests.support.residual_sites import (
+    COLUMNS,
+    Arrays,
+    N,
+    customers,
+    deployed,
+    learn,
+    own,
+    same_learning,
+    write_world,
+)
+from tests.support.runs import outcome_of
+from tests.support.tampering import silent
+
+ALGORITHMS = ("parallel", "greedy", "sip", "average", "meta-linear", "meta-boosting")
+BANK, SHOP, TELECOM = range(3)
+
+
+pytestmark = pytest.mark.usefixtures("quick")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return write_world(tmp_path / "parties")
+
+
+def changed(folder: Path, party: str, change: Any) -> Path:
+    """The party's file after `change` of its frame."""
+    path = folder / f"{party}.csv"
+    change(pd.read_csv(path, dtype={"customer": str})).to_csv(path, index=False)
+    return folder
+
+
+# -- agents and columns -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+@pytest.mark.parametrize("holder", ["", "bank"])
+def test_one_agent_alone(tmp_path: Path, algorithm: str, holder: str) -> None:
+    folder = write_world(tmp_path / "parties", columns={"bank": ("a", "c")}, holder=holder)
+    report, arrays, _ = learn(own(tmp_path, folder, residual__algorithm=algorithm, residual__power="3"), 1)
+    assert report.metrics["n_agents"] == 1
+    assert report.metrics["train_mse"] < customers()["y"].var()
+    assert np.isfinite(arrays["curve_test"]).all()
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_two_agents_with_the_same_column(tmp_path: Path, algorithm: str) -> None:
+    folder = write_world(tmp_path / "parties", columns={"bank": ("c",), "shop": ("c",), "telecom": ("d",)})
+    chosen = {"residual__algorithm": algorithm, "residual__power": "2", "residual__ridge": 0.0}
+    report, arrays, _ = learn(own(tmp_path, folder, **chosen))
+    assert np.isfinite(report.metrics["test_mse"])
+    assert report.metrics["train_mse"] < 0.7 * customers()["y"].var()
+    if algorithm in ("parallel", "meta-linear"):
+        np.testing.assert_allclose(arrays["beta"][0], arrays["beta"][1], rtol=1e-6)
+    if algorithm == "greedy":
+        assert arrays["beta"][1] == 0 or arrays["power"][-1, 0] >= arrays["power"][-1, 1]
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_an_agent_whose_column_is_constant_has_no_part(tmp_path: Path, algorithm: str) -> None:
+    people = customers().assign(e=7.0)
+    folder = write_world(
+        tmp_path / "parties", columns={"bank": ("a",), "shop": ("c",), "telecom": ("e",)}, people=people
+    )
+    report, arrays, _ = learn(own(tmp_path, folder, residual__algorithm=algorithm, residual__power="2"))
+    assert arrays["power"][-1, TELECOM] == pytest.approx(0, abs=1e-20)
+    assert np.isfinite(report.metrics["test_mse"])
+    without = write_world(tmp_path / "fewer", columns={"bank": ("a",), "shop": ("c",)}, people=people)
+    if algorithm in ("meta-linear", "greedy"):
+        fewer = learn(own(tmp_path, without, residual__algorithm=algorithm), 2)[0]
+        assert report.metrics["test_mse"] == pytest.approx(fewer.metrics["test_mse"], rel=1e-3)
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+@pytest.mark.parametrize("holder", ["", "bank"])
+def test_an_outcome_that_never_varies(tmp_path: Path, algorithm: str, holder: str) -> None:
+    folder = write_world(tmp_path / "parties", people=customers().assign(y=4.0), holder=holder)
+    for stop in ("rounds", "held-out"):
+        chosen = {"residual__algorithm": algorithm, "residual__stop": stop}
+        report, arrays, _ = learn(own(tmp_path, folder, **chosen))
+        assert report.metrics["train_mse"] == pytest.approx(0, abs=1e-25)
+        assert report.metrics["test_mse"] == pytest.approx(0, abs=1e-25)
+        assert np.isfinite(arrays["power"]).all()
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_fewer_rows_than_a_leaf(tmp_path: Path, folder: Path, algorithm: str) -> None:
+    report, _, _ = learn(own(tmp_path, folder, residual__algorithm=algorithm, residual__min_leaf=1000))
+    y = customers()["y"]
+    assert report.metrics["train_mse"] == pytest.approx(y.var(), rel=0.3)
+    assert any("no tree can split (residual.min-leaf)" in note for note in report.notes)
+    assert "no tree can split" in render_table(report)
+
+
+def test_few_rows(tmp_path: Path) -> None:
+    folder = write_world(tmp_path / "parties", people=customers(5))
+    report, _, _ = learn(own(tmp_path, folder))
+    assert report.metrics["n_test"] == 1
+    two = write_world(tmp_path / "two", people=customers(2))
+    told = outcome_of(own(tmp_path, two, residual__holdout=0.5), 3).refusal
+    assert told.startswith("1 of the 2 common entities are left to learn from: too few (residual.holdout, residual.va")
+    chosen = {"residual__stop": "held-out", "residual__validation": 0.75}
+    told = outcome_of(own(tmp_path, folder, **chosen), 3).refusal
+    assert told.startswith("4 of the 5 common entities are left to learn from, of which 3 are held out: too few")
+
+
+# -- names that do not match ------------------------------------------------------------------------------------------
+
+
+def test_an_entity_twice_is_told_by_code(tmp_path: Path, folder: Path) -> None:
+    changed(folder, "shop", lambda frame: pd.concat([frame, frame[:1]]))
+    assert "[duplicate-entity]" in outcome_of(own(tmp_path, folder), 3).text
+
+
+def test_no_id_column_is_told_by_code(tmp_path: Path, folder: Path) -> None:
+    changed(folder, "shop", lambda frame: frame.drop(columns="customer"))
+    told = outcome_of(own(tmp_path, folder), 3).text
+    assert "shop: " in told
+    assert "[missing-column]" in told
+
+
+def secrets(tmp_path: Path, *texts: str) -> list[str]:
+    found = []
+    for place, text in enumerate(texts):
+        path = tmp_path / f"secret-{place}"
+        path.write_text(text)
+        found.append(str(path))
+    return found
+
+
+def test_different_secrets_are_told_with_who_has_the_same(tmp_path: Path, folder: Path) -> None:
+    settings, nodes = deployed(tmp_path, folder)
+    one, other = secrets(tmp_path, "a secret of the sites", "another one of a site")
+    settings["align-key-file"] = nodes[BANK]["align-key-file"] = nodes[SHOP]["align-key-file"] = one
+    nodes[TELECOM]["align-key-file"] = other
+    with pytest.raises(FusionError, match="the parties do not have the same align-key-file: ") as told:
+        learn(settings, nodes)
+    assert set(str(told.value).partition(": ")[2].split("; ")) == {"the fusion center, bank, shop", "telecom"}
+    del nodes[TELECOM]["align-key-file"]
+    with pytest.raises(FusionError, match=r"telecom \(none\)"):
+        learn(settings, nodes)
+    nodes[TELECOM]["align-key-file"] = one
+    same_learning(learn(settings, nodes)[:2], learn(*deployed(tmp_path, folder))[:2])
+
+
+def test_nothing_in_common(tmp_path: Path, folder: Path) -> None:
+    changed(folder, "shop", lambda frame: frame.assign(customer="x" + frame["customer"]))
+    told = outcome_of(own(tmp_path, folder), 3).refusal
+    assert told.startswith("no entity is common to all parties (the fusion center 150 rows; bank 150 rows; shop 150")
+    assert "is it the same id column, and the same align-key-file, everywhere?" in told
+
+
+def test_names_that_are_numbers_at_some_and_text_at_others(tmp_path: Path) -> None:
+    people = customers().assign(customer=np.arange(N))
+    folder = write_world(tmp_path / "parties", people=people)
+    changed(folder, "shop", lambda frame: frame.assign(customer=frame["customer"].replace("149", "X149")))
+    report, _, _ = learn(own(tmp_path, folder))
+    assert report.metrics["n_aligned"] == N - 1
+    assert report.metrics["n_lost"] == 2
+    assert any("numbers at some and by text at others" in note and "shop: text" in note for note in report.notes)
+    changed(folder, "shop", lambda frame: frame.assign(customer="0000" + frame["customer"]).astype({"customer": str}))
+    changed(folder, "shop", lambda frame: frame.assign(customer="c" + frame["customer"].str[4:]))
+    assert "write them alike everywhere" in outcome_of(own(tmp_path, folder), 3).refusal
+
+
+def test_rows_that_somebody_lacks_are_left_out_and_counted(tmp_path: Path) -> None:
+    folder = write_world(tmp_path / "parties", lose=7)
+    report, _, _ = learn(own(tmp_path, folder))
+    files = {party: set(pd.read_csv(folder / f"{party}.csv")["customer"]) for party in COLUMNS}
+    common = set.intersection(*files.values())
+    assert report.metrics["n_aligned"] == len(common)
+    assert report.metrics["n_lost"] == N - len(common)
+    assert {row["party"]: row["lost"] for row in report.table} == {
+        "(center)": N - len(common),
+        **{party: len(names) - len(common) for party, names in files.items()},
+    }
+    few = customers()[customers()["customer"].isin(common)]
+    same = learn(own(tmp_path, write_world(tmp_path / "few", people=few)))
+    assert same[0].metrics["train_mse"] == report.metrics["train_mse"]
+
+
+def test_without_names_the_rows_are_those_of_the_files(tmp_path: Path) -> None:
+    in_order = write_world(tmp_path / "in-order", shuffle=None)
+    named = learn(own(tmp_path, in_order))
+    by_row = learn(own(tmp_path, in_order, residual__align="row-order"))
+    same_learning(named[:2], by_row[:2])
+    changed(in_order, "shop", lambda frame: frame[:-3])
+    told = outcome_of(own(tmp_path, in_order, residual__align="row-order"), 3).refusal
+    assert "different numbers of them (the fusion center 150, bank 150, shop 147, telecom 150): set id" in told
+
+
+def test_some_by_name_and_some_by_row(tmp_path: Path, folder: Path) -> None:
+    settings, nodes = deployed(tmp_path, folder)
+    del nodes[SHOP]["id"]
+    told = outcome_of(settings, nodes).refusal
+    assert "entities go by name at " in told
+    assert "and by row at shop: set id at all of them, or residual.align=row-order" in told
+    assert "[no-entities]" in outcome_of({**settings, "residual.align": "id"}, nodes).text
+
+
+def test_nobody_or_two_hold_the_outcome(tmp_path: Path) -> None:
+    folder = write_world(tmp_path / "parties", holder="bank")
+    settings, nodes = deployed(tmp_path, folder, holder="bank")
+    del nodes[BANK]["target"]
+    nodes[BANK]["features"] = "a b"
+    told = outcome_of(settings, nodes).refusal
+    assert told == "nobody holds the outcome: set labels to the fusion center's file of it, or target at one site"
+    changed(folder, "shop", lambda frame: frame.assign(y=1.0))
+    nodes[BANK]["target"] = nodes[SHOP]["target"] = "y"
+    told = outcome_of(settings, nodes).refusal
+    assert told == "2 sites hold the outcome (bank, shop): one may; take target away at the others"
+
+
+# -- parties that do not answer ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("algorithm", ["parallel", "greedy", "sip", "meta-linear"])
+@pytest.mark.parametrize("holder", ["", "bank"])
+def test_an_agent_that_is_not_there_from_the_beginning(tmp_path: Path, algorithm: str, holder: str) -> None:
+    folder = write_world(tmp_path / "parties", holder=holder)
+    chosen: Mapping[str, Any] = {"residual__algorithm": algorithm, "residual__power": "2"}
+    report, arrays, _ = learn(own(tmp_path, folder, **chosen), tamper=silent(TELECOM, range(1, 1000)))
+    assert "no answer" in report.missing["node 1014"][0]
+    (folder / "telecom.csv").unlink()
+    two = learn(own(tmp_path, folder, **chosen), 2)
+    same_learning((report, arrays), two[:2])
+
+
+def frozen(report: Report, arrays: Arrays, place: int) -> None:
+    assert arrays["agents"][place] in report.missing
+    assert np.isfinite(arrays["curve_test"]).all()
+
+
+def test_of_an_agent_that_falls_silent_the_last_prediction_stays_and_its_coefficient_may_change(
+    tmp_path: Path, folder: Path
+) -> None:
+    chosen = {"residual__algorithm": "parallel", "residual__power": "1"}
+    whole = learn(own(tmp_path, folder, **chosen))[1]
+    report, arrays, _ = learn(own(tmp_path, folder, **chosen), tamper=silent(TELECOM, range(4, 1000)))
+    frozen(report, arrays, TELECOM)
+    np.testing.assert_array_equal(arrays["curve_train"][:2], whole["curve_train"][:2])
+    assert arrays["curve_train"][2] != whole["curve_train"][2]
+    assert arrays["curve_train"][-1] < arrays["curve_train"][1]
+    # Of a prediction that stays, only the coefficient moves its power.
+    power = arrays["power"][1:, TELECOM]
+    assert len(np.unique(power)) > 1
+    assert [line.split(":")[0] for line in report.missing["telecom"][:3]] == ["round 4", "round 5", "round 6"]
+
+
+def test_a_silent_agent_is_asked_no_more_after_three_rounds(tmp_path: Path, folder: Path) -> None:
+    for topology in ("center", "ring"):
+        chosen = {"residual__topology": topology, "residual__rounds": 24}
+        report, arrays, _ = learn(own(tmp_path, folder, **chosen), tamper=silent(TELECOM, range(4, 1000)))
+        assert arrays["power"][-1, BANK] > 0
+        assert len(arrays["curve_train"]) == 25
+        asked = [int(line.split(":")[0].removeprefix("round ")) for line in report.missing["telecom"]]
+        while_learning = [number for number in asked if number <= report.rounds - 2]
+        assert len(while_learning) in (3, 4)  # an order that was not confirmed is one more
+        assert asked[len(while_learning) :] == [report.rounds - 1, report.rounds]  # to keep its model, and once more
+
+
+def test_an_agent_that_comes_back_goes_on(tmp_path: Path, folder: Path) -> None:
+    for algorithm in ("parallel", "greedy", "sip"):
+        chosen = {"residual__algorithm": algorithm, "residual__power": "1", "residual__agent": "lr"}
+        whole = learn(own(tmp_path, folder, **chosen))[0]
+        report, arrays, path = learn(own(tmp_path, folder, **chosen), tamper=silent(SHOP, [3, 4]))
+        assert arrays["beta"][SHOP] != 0
+        assert report.metrics["train_mse"] == pytest.approx(whole.metrics["train_mse"], rel=0.2)
+        again = learn({**own(tmp_path, folder), "residual.model": str(path)})[0]
+        assert again.metrics["n_predicted"] == N
+
+
+def test_an_agent_that_never_predicted_has_no_part_and_is_named(tmp_path: Path, folder: Path) -> None:
+    for algorithm in ALGORITHMS:
+        chosen = {"residual__algorithm": algorithm, "residual__power": "1"}
+        report, arrays, _ = learn(own(tmp_path, folder, **chosen), tamper=silent(SHOP, range(2, 1000)))
+        assert arrays["beta"][SHOP] == 0
+        assert "shop: have no part in the result; they gave no prediction, or had nothing to add" in report.notes
+
+
+def test_the_ring_goes_round_a_silent_agent(tmp_path: Path) -> None:
+    for holder in ("", "bank"):
+        folder = write_world(tmp_path / f"parties-{holder}", holder=holder)
+        chosen = {"residual__topology": "ring", "residual__rounds": 12}
+        report, arrays, _ = learn(own(tmp_path, folder, **chosen), tamper=silent(SHOP, range(2, 1000)))
+        assert arrays["beta"].tolist() == [1, 0, 1]
+        assert "shop" in report.missing
+        (folder / "shop.csv").unlink()
+        two = learn(own(tmp_path, folder, **chosen), 2)[1]
+        np.testing.assert_array_equal(arrays["curve_train"], two["curve_train"])
+        np.testing.assert_array_equal(arrays["curve_test"], two["curve_test"])
+
+
+def test_who_has_the_residual_and_falls_silent_ends_the_ring(tmp_path: Path, folder: Path) -> None:
+    """The agent whose turn is next is silent too: nobody else has what is left."""
+
+    def tamper(place: int, number: int, reply: Any) -> Any:
+        return None if (place == SHOP and number >= 3) or (place == BANK and number >= 4) else reply
+
+    told = outcome_of(own(tmp_path, folder, residual__topology="ring"), 3, tamper=tamper).refusal
+    assert "bank does not answer, and the residual is with it: the run cannot go on (resume-from)" in told
+
+
+# -- predictions later ------------------------------------------------------------------------------------------------
+
+
+def predictions_of(path: Path, arrays: Any, holder: str) -> dict[str, float]:
+    if not holder:
+        return dict(zip(arrays["entity"].tolist(), arrays["prediction"].tolist(), strict=True))
+    told = pd.read_csv(path / "sites" / holder / "predictions.csv")
+    return dict(zip(told["entity"].tolist(), told["prediction"].tolist(), strict=True))
+
+
+@pytest.mark.parametrize("algorithm", [*ALGORITHMS, "ring"])
+@pytest.mark.parametrize("holder", ["", "bank"])
+def test_predictions_later_are_those_of_the_training_run(tmp_path: Path, algorithm: str, holder: str) -> None:
+    """Of the run's own rows: their errors are the run's own, on the rows learnt from and on test rows."""
+    kind = {"residual__algorithm": "sip", "residual__topology": "ring"} if algorithm == "ring" else {
+        "residual__algorithm": algorithm
+    }  # fmt: skip
+    chosen: dict[str, Any] = {
+        **kind, "residual__power": "2", "residual__steps": 2, "residual__shrinkage": 0.5,
+        "residual__stop": "held-out", "residual__rounds": 6,
+    }  # fmt: skip
+    folder = write_world(tmp_path / "parties", holder=holder)
+    report, _, path = learn(own(tmp_path, folder, **chosen))
+    again, arrays, where = learn({**own(tmp_path, folder, **chosen), "residual.model": str(path)})
+    said = predictions_of(where, arrays, holder)
+    assert len(said) == again.metrics["n_predicted"] == N
+    people = customers()
+    order, n_learn = agreed_order(N, 0.2)
+    left = (people["y"] - people["customer"].map(said)).to_numpy()[order]
+    assert report.metrics["train_mse"] == pytest.approx(np.mean(left[:n_learn] ** 2), rel=1e-9)
+    assert report.metrics["test_mse"] == pytest.approx(np.mean(left[n_learn:] ** 2), rel=1e-9)
+
+
+@pytest.mark.parametrize("holder", ["", "bank"])
+def test_new_rows_in_another_order_with_unknown_categories_and_fewer_entities(tmp_path: Path, holder: str) -> None:
+    people = customers().assign(city=np.where(customers()["c"] > 0, "Paris", "Rome"))
+    columns = {"bank": ("a", "b"), "shop": ("city",), "telecom": ("d", "e")}
+    folder = write_world(tmp_path / "parties", columns=columns, people=people, holder=holder)
+    settings, nodes = deployed(tmp_path, folder, holder=holder, residual__algorithm="greedy")
+    nodes[1]["features"] = "city"
+    path = learn(settings, nodes)[2]
+    before = {**settings, "residual.model": str(path)}
+    _, arrays, _ = learn(before, nodes)
+
+    def said(arrays: Any) -> dict[str, float]:
+        if not holder:
+            return dict(zip(arrays["entity"].tolist(), arrays["prediction"].tolist(), strict=True))
+        told = pd.read_csv(tmp_path / "home" / holder / "predictions.csv")
+        return dict(zip(told["entity"].tolist(), told["prediction"].tolist(), strict=True))
+
+    first = said(arrays)
+    few = people[::-3].copy()
+    few.loc[few.index[:4], "city"] = "Oslo"
+    write_world(tmp_path / "parties", columns=columns, people=few, holder=holder, shuffle=9)
+    report, arrays, _ = learn(before, nodes)
+    second = said(arrays)
+    assert set(second) == set(few["customer"])
+    assert report.metrics["n_predicted"] == len(few)
+    for name in few["customer"].iloc[4:]:
+        assert second[name] == first[name]
+    assert all(np.isfinite(second[name]) for name in few["customer"].iloc[:4])
+
+
+@pytest.mark.parametrize("holder", ["", "bank"])
+def test_an_agent_that_is_missing_at_prediction_is_named(tmp_path: Path, holder: str) -> None:
+    folder = write_world(tmp_path / "parties", holder=holder)
+    settings = own(tmp_path, folder)
+    path = learn(settings)[2]
+    report, _, _ = learn({**settings, "residual.model": str(path)}, tamper=silent(2, range(1, 100)))
+    assert any(note.startswith("telecom: gave no part of the prediction") for note in report.notes)
+    assert report.metrics["n_predicted"] == N

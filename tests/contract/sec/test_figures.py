@@ -1,0 +1,53 @@
+"""Figures of whole runs of sec: those of the results directory, with their texts on the page."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from server.figures import alt_text, caption
+from server.results import load
+from tests.support.figure_checks import assert_drawn
+from tests.support.grid import config
+from tests.support.runs import run_with_grid
+from tests.support.sec_sites import write_parties
+
+
+@pytest.fixture(autouse=True)
+def _no_warnings() -> Iterator[None]:
+    """A font that lacks a letter, labels that do not fit: matplotlib warns of them."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        yield
+
+
+@pytest.mark.parametrize(("method", "names"), [("eigengap", []), ("gap", ["gap"])])
+def test_figures_of_a_run_on_own_data(tmp_path: Path, method: str, names: list[str]) -> None:
+    folder = write_parties(tmp_path / "labs", [0, 1, 0, 1, 0])
+    settings = config(
+        tmp_path, protocol="sec", data=str(folder), target="y", sec__candidates="lr", sec__k_method=method, sec__k_min=2
+    )
+    path, _ = run_with_grid(settings, 5)
+    report, arrays = load(path)
+    drawn = assert_drawn(report, arrays, ["similarity", "embedding", "errors", *names, "eigenvalues"])
+    assert {file.stem: file.read_bytes() for file in (path / "figures").iterdir()} == drawn
+    metrics = report.metrics
+    assert (
+        f"all clusters: alone {metrics['mse_alone']:.3g}, with its cluster {metrics['mse_cluster']:.3g}, "
+        f"with all {metrics['mse_all']:.3g}; cluster 0: alone {report.table[0]['mse_alone']:.3g}, "
+    ) in alt_text(report, "errors")
+    page = (path / "report.html").read_text()
+    assert all(caption(report, name).replace("'", "&#x27;") in page for name in drawn)
+    assert page.count("<img ") == len(drawn)
+
+
+def test_figures_and_page_of_a_table(tmp_path: Path) -> None:
+    report, arrays = load(
+        run_with_grid(config(tmp_path, scenario="sec-fairness", cells="c=1", sec__candidates="lr"), 50)[0]
+    )
+    assert_drawn(report, arrays, ["similarity", "embedding", "errors", "gap", "eigenvalues"])
+    assert np.isnan(arrays["similarity"]).any(), "newcomers are not compared with each other"

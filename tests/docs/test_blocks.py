@@ -1,0 +1,143 @@
+"""The pages' code blocks do what the pages say: Python in order, and the commands that start no Flower process.
+
+All pages share one folder. In it are the data and the results that the protocols' own pages make: each page's first
+run of its protocol on the example's files is made in this process, with fewer iterations than the page has.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from clients.data import party_files
+from clients.site import _OF_THE_SITE
+from consilience import cli
+from consilience.settings import declared, parse
+from protocols.registry import names as protocol_names
+from scenarios.registry import scenarios
+from tests.docs.test_commands import Command, commands, in_sentences, parsed
+from tests.docs.test_pages import NEW
+from tests.support.documentation import blocks, pages
+from tests.support.runs import in_no_time, run
+
+RUN_HERE = {"certificates", "check", "compare", "ledger", "list", "predict", "show"}
+"""Commands of consilience that start no Flower process."""
+QUICK: dict[str, dict[str, Any]] = {
+    "bc3e": {},
+    "coreset": {"coreset.restarts": 1, "coreset.size": 50},
+    "gp": {"gp.fit-rounds": 2},
+    "residual": {"residual.rounds": 3, "residual.agent": "lr"},
+    "sec": {},
+}
+"""What makes the examples short."""
+ELSEWHERE = {"docs/deploy.md": "typed on the machines that it speaks of by tests/process/test_deploy_page.py"}
+"""Pages whose commands other tests type."""
+STANDS_FOR = {"/data/out": "of-a-lab", "/data/consilience": "of-a-clinic"}
+"""Places on a user's machine, and what is in their stead here: what a real site keeps."""
+
+PAGES = [page for page in pages() if any(block.language in ("python", "sh") for block in blocks(page))]
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A folder with the examples' data and results; the tests of this file work in it."""
+    folder = tmp_path_factory.mktemp("world")
+    with pytest.MonkeyPatch.context() as patch:
+        in_no_time(patch)
+        patch.chdir(folder)
+        for protocol in protocol_names():
+            make_example(protocol)
+        for name, protocol in (("of-a-lab", "sec"), ("of-a-clinic", "bc3e")):
+            os.symlink(min(Path("own", protocol).iterdir()), name)
+        yield folder
+
+
+def make_example(protocol: str) -> None:
+    """Run a protocol's page up to its first run on files, and that."""
+    page, names = f"docs/{protocol}.md", {"__name__": "__main__"}
+    todo = [block for block in blocks(page) if block.language in ("python", "sh") and not block.not_run]
+    for block in sorted(todo, key=lambda each: each.language == "sh"):  # an example's data may stand below the command
+        if block.language == "python":
+            if Path("results", f"{protocol}-own-data").exists() or "results/" in block.text or "/data/" in block.text:
+                continue
+            exec(compile(block.text, str(block), "exec"), names)
+            continue
+        for command in commands(block):
+            if command.words[:2] != ("consilience", "run") or "--data" not in command.words:
+                continue
+            _, given = parsed(cli.app, command)
+            settings = {**parse(given["assignments"] or (), declared()), **QUICK[protocol]}
+            run_example(protocol, Path(given["data"]), settings)
+            return
+    raise AssertionError(f"{page} runs its protocol on no files")
+
+
+def run_example(protocol: str, data: Path, settings: dict[str, Any]) -> None:
+    """Simulated; of the protocols whose sites keep what a page uses, between real sites."""
+    config = {**declared(), "protocol": protocol, "output-dir": "results", **settings}
+    if protocol in ("bc3e", "sec"):
+        own = {key: value for key, value in settings.items() if key in _OF_THE_SITE}
+        nodes: Any = [
+            {**own, "site": path.stem, "data": str(path), "site-output-dir": f"own/{protocol}/{path.stem}"}
+            for path in party_files(data)
+        ]
+    else:
+        config["data"], nodes = str(data), len(party_files(data))
+    path = run(config, nodes)
+    path.rename(path.with_name("RUN-ID"))
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_blocks_run(page: str, world: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the order of the page, in one namespace."""
+    monkeypatch.chdir(world)
+    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.setattr(sys, "argv", ["block.py", "hospital-a"])
+    names: dict[str, Any] = {"__name__": "__main__"}
+    for block in blocks(page):
+        if block.not_run or page == "docs/extend.md":
+            continue
+        if block.language == "python":
+            exec(compile(here(block.text), str(block), "exec"), names)
+        elif block.language == "sh" and page not in ELSEWHERE:
+            for command in commands(block):
+                type_here(command)
+    for command in in_sentences(page):
+        if command.words[:2] == ("consilience", "check") and Path(command.words[2]).exists():
+            type_here(command)
+
+
+def type_here(command: Command) -> None:
+    """Run a command of consilience that starts no Flower process."""
+    words = [here(word) for word in command.words]
+    if words[0] != "consilience" or words[1] not in RUN_HERE or NEW in words:
+        return
+    for word in words[2:]:
+        have_results(word)
+    done = CliRunner().invoke(cli.app, words[1:])
+    assert done.exit_code == 0, f"{command}: {done.output}{done.exception or ''}"
+
+
+def here(text: str) -> str:
+    """A page's text with the places of this machine."""
+    for place, stead in STANDS_FOR.items():
+        text = text.replace(place, stead)
+    return text
+
+
+def have_results(word: str) -> None:
+    """A scenario's results: those of the example of its protocol, which are as good to be shown."""
+    found = re.search(r"results/([a-z0-9-]+)/([A-Z0-9-]+)", word)
+    if found is None or Path(found[0]).exists():
+        return
+    known = scenarios().get(found[1])
+    protocol = known.protocol if known else found[1].removesuffix("-own-data")
+    shutil.copytree(Path("results", f"{protocol}-own-data", "RUN-ID"), found[0])

@@ -1,0 +1,158 @@
+"""Whole runs over the in-process grid, from the run configuration to the results directory.
+
+Time is told by a clock that a sleeping fusion center moves on, so that a silent site costs no waiting.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+from flwr.app import Context, Message, RecordDict
+
+import strategies.fusion
+from protocols.registry import names as protocol_names
+from scenarios.registry import scenarios
+from server import app as server_app
+from server.report.data import Report
+from server.report.glossary import meaning
+from server.results import load
+from tests.support.grid import Clock, InProcessGrid, simulated
+
+Nodes = int | list[dict[str, Any]]
+
+
+def in_no_time(patch: pytest.MonkeyPatch) -> Clock:
+    """Runs wait for nothing, not for the disk either, and draw no figures; returns their clock."""
+    clock = Clock()
+    patch.setattr(os, "fsync", lambda file: None)
+    patch.setattr(strategies.fusion, "time", clock)
+    patch.setattr(server_app, "figures", lambda report, arrays: {})
+    return clock
+
+
+class Wire(InProcessGrid):
+    """The in-process grid with a fusion center that can be stopped, and with replies that come twice.
+
+    Attributes
+    ----------
+    stop_before, stop_after : int
+        Round before whose messages are sent, or after whose replies are there, the run is interrupted; None: never.
+    stop : type of BaseException
+        How it is interrupted.
+    twice : bool
+        Whether every reply is delivered two times.
+    """
+
+    stop_before: int | None = None
+    stop_after: int | None = None
+    stop: type[BaseException] = KeyboardInterrupt
+    twice = False
+
+    def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
+        messages = list(messages)
+        rounds = {int(message.metadata.group_id) for message in messages}
+        if self.stop_before in rounds:
+            raise self.stop
+        sent = super().push_messages(messages)
+        if self.stop_after in rounds:
+            raise self.stop
+        return sent
+
+    def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
+        pulled = list(super().pull_messages(message_ids))
+        return pulled * 2 if self.twice else pulled
+
+
+_RUN_IDS = itertools.count(1000)  # of one length: the run is named in every envelope, whose bytes are counted
+
+
+def make_grid(config: Mapping[str, Any], nodes: Nodes, **options: Any) -> Wire:
+    """Nodes that have just been started: they remember what is on their disks and nothing else."""
+    return Wire(simulated(nodes) if isinstance(nodes, int) else nodes, dict(config), next(_RUN_IDS), **options)
+
+
+def run_over(grid: Wire, config: Mapping[str, Any]) -> Path:
+    """A whole run over this grid; returns the results directory."""
+    run_id = next(iter(grid.contexts.values())).run_id
+    return server_app.run(grid, Context(run_id, 0, {}, RecordDict(), dict(config)))
+
+
+def run(config: Mapping[str, Any], nodes: Nodes, **options: Any) -> Path:
+    """A whole run over nodes that have just been started."""
+    return run_over(make_grid(config, nodes, **options), config)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a disturbed run ended: with a report, or with one line that says why not."""
+
+    report: Report | None
+    refusal: str
+
+    @property
+    def text(self) -> str:
+        """All that it says about sites in trouble."""
+        missing = self.report.missing if self.report else {}
+        return self.refusal + "\n".join(f"{site}: {line}" for site, lines in missing.items() for line in lines)
+
+
+def outcome_of(config: Mapping[str, Any], nodes: Nodes, **options: Any) -> Outcome:
+    """Run; a refusal must be a line that the user can act on and leave no results, anything else is a failed test."""
+    output = Path(config["output-dir"])
+    before = complete_results(output)
+    refusal = ""
+    try:
+        return Outcome(load(run(config, nodes, **options))[0], "")
+    except server_app.REFUSALS as error:
+        refusal = str(error)
+    assert refusal
+    assert "\n" not in refusal
+    assert complete_results(output) == before
+    return Outcome(None, refusal)
+
+
+def complete_results(output: Path) -> list[Path]:
+    """Directories that look like those of a complete run; one that is half-written is a failed test."""
+    found = [path for path in output.glob("*/*") if not path.name.startswith(".")]
+    for path in found:
+        _assert_readable(path)
+    assert not list(output.glob("*/.*/report.json"))
+    return found
+
+
+@cache
+def _assert_readable(path: Path) -> None:
+    """Once for every run: many share a directory, and each looks at all of it."""
+    load(path)
+
+
+def run_with_grid(
+    run_config: dict[str, Any],
+    nodes: int | list[dict[str, Any]] = 2,
+    run_id: int = 1,
+    **options: Any,
+) -> tuple[Path, InProcessGrid]:
+    """A whole run; returns the results directory and the grid."""
+    configs = simulated(nodes) if isinstance(nodes, int) else nodes
+    grid = InProcessGrid(configs, run_config, run_id, **options)
+    context = Context(run_id, 0, {}, RecordDict(), run_config)
+    path = server_app.run(grid, context)
+    report, _ = load(path)
+    assert not (unknown := undescribed(report)), f"server/report/glossary.py has no words for {unknown}"
+    assert server_app.NO_FIGURES not in report.notes
+    return path, grid
+
+
+def undescribed(report: Report) -> list[str]:
+    """Metrics that the page would have no words for, of own data and of scenarios that no test made."""
+    scenario = scenarios().get(report.scenario)
+    made_here = scenario is not None and scenario.baselines.__module__.startswith("tests.")
+    ours = report.protocol in protocol_names() and not made_here
+    return [name for name in report.metrics if ours and not name.endswith("_se") and meaning(name) is None]

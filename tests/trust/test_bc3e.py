@@ -1,0 +1,119 @@
+"""What a fusion center learns of bc3e's sums if it departs from the protocol: nothing of a single instance."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from clients.bc3e.consent import FEWEST_PRIVATE
+from protocols.bc3e.payloads import EStep, Setup, Statistics
+from protocols.wire.faults import Fault
+from server.results import load
+from tests.support.grid import config
+from tests.support.payloads import same
+from tests.support.runs import run_with_grid
+from tests.support.site_client import RealSite
+
+N = 30
+E_STEP = EStep(
+    step=0, accepted=True, start=0, weights=np.zeros(0), alpha=np.ones(3), clusterings=("cluster_x",),
+    beta=(np.full((3, 3), 1 / 3),), grid_bits=30, tolerance=1e-6, max_sweeps=5, smoothing=0.0,
+)  # fmt: skip
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> RealSite:
+    return real_site(tmp_path)
+
+
+def real_site(tmp_path: Path, **node: Any) -> RealSite:
+    labels = np.random.default_rng(0).integers(0, 3, (N, 3))
+    np.savetxt(tmp_path / "own.csv", labels, "%d", ",", header="class_a,class_b,cluster_x", comments="")
+    about = {"site": "a", "data": str(tmp_path / "own.csv"), "site-output-dir": str(tmp_path / "home"), **node}
+    return RealSite(about, config(tmp_path, protocol="bc3e"))
+
+
+def setup(shared: Sequence[int]) -> Setup:
+    """The agreement that these of the site's instances are other sites' too: it sums over all others."""
+    none = np.zeros(0, np.int64)
+    return Setup(3, 30, ("cluster_x",), np.array([3]), none, np.array(shared, np.int64))
+
+
+def test_sums_with_an_instance_and_without_it_are_not_told(site: RealSite) -> None:
+    """Their difference is what the one instance holds."""
+    assert site.fault(1, setup([])) == site.fault(2, E_STEP) == 0
+    for shared in ([7], range(5), range(N)):
+        assert site.fault(3, setup(shared), E_STEP) == Fault.MALFORMED_ASK
+    site.restart()
+    assert site.fault(3, setup([7]), E_STEP) == Fault.MALFORMED_ASK
+    assert site.fault(3, setup([]), E_STEP) == 0, "the same again"
+
+
+@pytest.mark.parametrize(
+    "how",
+    [{"session": "another"}, {"lane": "1"}, {"past": [(1, setup([7]))]}, {"past": [(1, setup([]))], "session": "y"}],
+    ids=str,
+)
+def test_nor_in_another_session_or_repetition_or_behind_a_history(site: RealSite, how: dict[str, Any]) -> None:
+    assert site.fault(1, setup([]), E_STEP) == 0
+    assert site.fault(2, setup([7]), E_STEP, **how) == Fault.MALFORMED_ASK
+
+
+def test_nor_where_the_setup_is_left_out(tmp_path: Path) -> None:
+    """Then all instances count as the site's own."""
+    first = real_site(tmp_path)
+    told = first.told(1, E_STEP).parcels[0].payload
+    assert isinstance(told, Statistics)
+    assert told.n == N
+    assert first.fault(2, setup([7]), E_STEP) == Fault.MALFORMED_ASK
+    second = real_site(tmp_path, **{"site-output-dir": str(tmp_path / "second")})
+    assert second.fault(1, setup([7]), E_STEP) == 0
+    for how in ({"session": "another"}, {"lane": "1"}):
+        assert second.fault(2, E_STEP, **how) == Fault.STALE_MEMORY
+
+
+@pytest.mark.parametrize("lost", ["memory-x", "."])
+def test_a_site_that_lost_its_memory_is_told_the_same_setup(site: RealSite, tmp_path: Path, lost: str) -> None:
+    """With or without what it was held to; and what it answers before does not keep it from that."""
+    before = site.told(1, setup([7, 9]), E_STEP).parcels[1].payload
+    site.restart()
+    shutil.rmtree(tmp_path / "home" / lost)
+    assert site.fault(2, replace(E_STEP, step=1)) == Fault.STALE_MEMORY
+    after = site.told(2, E_STEP, past=[(1, setup([7, 9]))]).parcels[0].payload
+    assert isinstance(before, Statistics)
+    assert before.n == N - 2
+    assert same(before, after)
+
+
+@pytest.mark.usefixtures("quick")
+def test_an_honest_run_keeps_to_one_setup_in_all_repetitions(tmp_path: Path) -> None:
+    nodes = []
+    for place, name in enumerate(("east", "north", "west")):
+        case = np.arange(20) + 7 * place
+        labels = np.random.default_rng(place).integers(0, 3, (20, 2))
+        path = tmp_path / f"{name}.csv"
+        columns = f"case,class_{name},cluster_{name}"
+        np.savetxt(path, np.column_stack([case, labels]), "%d", ",", header=columns, comments="")
+        home = str(tmp_path / "homes" / name)
+        nodes.append({"site": name, "data": str(path), "id": "case", "site-output-dir": home})
+    changes: dict[str, Any] = {"bc3e__distribution": "arbitrary", "bc3e__max_rounds": 2, "repetitions": 3}
+    path, _ = run_with_grid(config(tmp_path, protocol="bc3e", **changes), nodes)
+    assert load(path)[0].missing == {}
+    assert "bc3e.Shares" in (path / "ledger.jsonl").read_text()
+
+
+@pytest.mark.parametrize(("policy", "fewest"), [("", FEWEST_PRIVATE), ("min-rows = 20", 20)])
+def test_sums_over_few_instances_are_not_told(tmp_path: Path, policy: str, fewest: int) -> None:
+    (tmp_path / "policy.toml").write_text(policy)
+    site = real_site(tmp_path, policy=str(tmp_path / "policy.toml"))
+    assert site.fault(1, setup(range(N - fewest + 1))) == Fault.TOO_FEW_ROWS
+    assert site.fault(1, setup(range(N - 1))) == Fault.TOO_FEW_ROWS
+    assert site.fault(1, setup(range(N - fewest))) == 0, "what was refused is not agreed on"
+    every = real_site(tmp_path, **{"site-output-dir": str(tmp_path / "every"), "policy": str(tmp_path / "policy.toml")})
+    assert every.fault(1, setup(range(N))) == 0, "there is nothing to sum over"

@@ -1,0 +1,521 @@
+"""What leaves a site in fair clustering and what does not, whatever the center asks; what the center takes from it."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from flwr.app import RecordDict
+from flwr.supercore.inflatable.inflatable_object import get_all_nested_objects
+
+from clients.coreset.handlers import MOST_TABLES, MOST_TABLES_OF_A_RUN
+from clients.site import Site
+from protocols.coreset.payloads import LARGEST, Assign, Counted, Masses, Price, Settle, Summarise, Summary
+from protocols.wire.faults import Fault
+from protocols.wire.payload import decode_array
+from server.results import load
+from tests.support.coreset_sites import (
+    FEATURES,
+    SITES,
+    ask,
+    cluster,
+    context_of,
+    dealt,
+    deployed,
+    forged,
+    own,
+    patients,
+    refused,
+    site_at,
+    site_of,
+    write_files,
+    write_world,
+)
+from tests.support.runs import make_grid, outcome_of, run_over
+
+EXACT = {"coreset__assignment": "exact"}
+HOSPITAL = 1
+CANARY_COLOUR = "canary-colour-5c1"
+CANARY = [41.062509765625, 86_420.9753125, 0.7310585786300049]
+"""Coordinates of a row that nobody else has."""
+
+pytestmark = pytest.mark.usefixtures("quick")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return write_world(tmp_path / "parties")
+
+
+# -- every byte that crosses ------------------------------------------------------------------------------------------
+
+
+def bytes_of(contents: Iterable[RecordDict]) -> bytes:
+    """What crossed, as Flower sends it."""
+    return b"".join(each.deflate() for content in contents for each in get_all_nested_objects(content).values())
+
+
+def numbers_of(contents: Iterable[RecordDict]) -> np.ndarray:
+    """Every floating-point number that crossed."""
+    found = [
+        np.ravel(decode_array(array))
+        for content in contents
+        for records in content.array_records.values()
+        for array in records.values()
+    ]
+    return np.unique(np.concatenate([each.astype(np.float64) for each in found if each.dtype.kind == "f"]))
+
+
+@pytest.mark.parametrize("changes", [{}, EXACT, {"coreset__construction": "kmeans"}, {"coreset__projection": 2}])
+@pytest.mark.parametrize("least", [5, 2])
+def test_no_row_and_no_rare_colour_crosses_or_is_kept_at_the_center(
+    tmp_path: Path, changes: dict[str, Any], least: int
+) -> None:
+    """Not one coordinate of any of the rows, in whatever message: every point is the mean of several."""
+    frame = patients().copy()
+    frame.loc[3, list(FEATURES)] = CANARY
+    frame.loc[4, "sex"] = CANARY_COLOUR
+    folder = write_world(tmp_path / "parties", frame)
+    settings, nodes = deployed(tmp_path, folder, coreset__size=200, coreset__min_weight=1, **changes)
+    grid = make_grid(settings, [{**node, "min-weight": least} for node in nodes])
+    path = run_over(grid, settings)
+    contents = [content for _, content in grid.crossed]
+    crossed = bytes_of(contents)
+    assert b"practice" in crossed
+    assert b"income" in crossed
+    for text in (CANARY_COLOUR, *frame["patient"][:20]):
+        assert text.encode() not in crossed
+    for value in CANARY:
+        for kind in ("<f8", "<f4", ">f8"):
+            assert np.array(value, kind).tobytes() not in crossed
+        assert repr(value).encode() not in crossed
+    rows = frame[list(FEATURES)].to_numpy()
+    assert not np.isin(rows, numbers_of(contents)).any()
+    kept = b"".join(each.read_bytes() for each in path.rglob("*") if each.is_file())
+    for text in (CANARY_COLOUR, frame["patient"][7], repr(CANARY[0])):
+        assert text.encode() not in kept
+    arrays = load(path)[1]
+    assert arrays["weights"].min() >= least
+    assert not np.isin(
+        rows, np.concatenate([np.ravel(each) for each in arrays.values() if each.dtype.kind == "f"])
+    ).any()
+
+
+def test_where_every_row_may_be_sent_it_is_seen(tmp_path: Path) -> None:
+    """The search above finds what is there."""
+    frame = patients(30)
+    settings, nodes = deployed(tmp_path, write_world(tmp_path / "parties", frame), coreset__min_weight=1)
+    grid = make_grid({**settings, "coreset.size": 100}, [{**node, "min-weight": 1} for node in nodes])
+    run_over(grid, {**settings, "coreset.size": 100})
+    assert np.isin(frame[list(FEATURES)].to_numpy(), numbers_of(content for _, content in grid.crossed)).all()
+
+
+def test_the_larger_of_two_least_weights_holds(tmp_path: Path, folder: Path) -> None:
+    """Five where a real site says nothing, more where the run or the site does."""
+    for asked, own_least, expected in [(1, None, 5), (5, 12, 12), (9, 2, 9), (1, 1, 1)]:
+        settings, nodes = deployed(tmp_path / f"{asked} {own_least}", folder, coreset__min_weight=asked)
+        settings["coreset.size"] = 60
+        nodes = [{**node, **({} if own_least is None else {"min-weight": own_least})} for node in nodes]
+        found = cluster(settings, nodes)
+        assert found.arrays["weights"].min() >= expected
+        assert found.arrays["weights"].min() < expected + 5
+
+
+@pytest.mark.parametrize("bad", [0, -3, 2.5, "many"])
+def test_a_least_weight_that_is_none_costs_its_site(tmp_path: Path, folder: Path, bad: Any) -> None:
+    settings, nodes = deployed(tmp_path, folder)
+    nodes[0]["min-weight"] = bad
+    told = outcome_of(settings, nodes).text
+    assert "clinic: " in told
+    assert "[bad-configuration]" in told
+
+
+def test_clusters_stay_in_the_site_s_own_directory(tmp_path: Path, folder: Path) -> None:
+    settings, nodes = deployed(tmp_path, folder)
+    del nodes[0]["site-output-dir"]
+    found = cluster(settings, nodes)
+    assert not list(found.path.rglob("clusters.csv"))
+    assert not (tmp_path / "home" / "clinic").exists()
+    assert (tmp_path / "home" / "practice" / "clusters.csv").exists()
+
+
+def test_names_of_rows_are_written_as_they_are(tmp_path: Path) -> None:
+    frame = patients().copy()
+    odd = ['o\'hara, "jo"', "line\nbreak", "=1+2", "Zoë"]
+    frame.loc[:3, "patient"] = odd
+    found = cluster(own(tmp_path, write_world(tmp_path / "parties", frame)))
+    with (found.path / "sites" / SITES[0] / "clusters.csv").open(encoding="utf-8", newline="") as file:
+        assert [row[0] for row in csv.reader(file)][1:5] == odd
+
+
+# -- asks that an honest center does not make -------------------------------------------------------------------------
+
+HOW = (12, "bico", 0, 5, True)
+PRICES: dict[str, Any] = {"allow-prices": True}
+CENTERS = np.array([[30.0, 2e4, 0.2], [60.0, 5e4, 0.5]])
+UNIT = np.ones(3)
+COLD = 1e-3
+
+
+def follow(summary: Summary, **changes: Any) -> Assign:
+    """An honest ask: every point to the first center."""
+    n = len(summary.weights)
+    place = np.arange(n)
+    honest = Assign(*HOW, summary.colours, CENTERS, CENTERS, UNIT, place, np.zeros(n, np.int64), summary.weights)
+    return replace(honest, **changes)
+
+
+def priced(colours: tuple[str, ...], **changes: Any) -> Price:
+    honest = Price(*HOW, colours, CENTERS, UNIT, np.zeros((1, len(colours), 2)), COLD * np.ones(1))
+    return replace(honest, **changes)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"size": 0}, {"size": -4}, {"size": 10**9}, {"construction": "rows"}, {"projection": -1}, {"min_weight": 0}],
+)
+def test_constructions_that_are_none_are_refused(tmp_path: Path, changes: dict[str, Any]) -> None:
+    refused(site_of(tmp_path), replace(Summarise(*HOW), **changes))
+
+
+def test_a_point_of_fewer_rows_than_the_site_allows_is_never_sent(tmp_path: Path) -> None:
+    for size, least in [(500, 1), (40, 1), (12, 3)]:
+        summary = ask(site_of(tmp_path), replace(Summarise(*HOW), size=size, min_weight=least))
+        assert summary.weights.min() >= 5
+
+
+def begun(tmp_path: Path, **node: Any) -> tuple[Site, Summary]:
+    """A site that has been asked for its coreset, and this."""
+    site = site_of(tmp_path, **node)
+    return site, ask(site, Summarise(*HOW))
+
+
+def test_shares_that_are_not_those_of_the_points_are_refused(tmp_path: Path) -> None:
+    site, summary = begun(tmp_path)
+    weights, n = summary.weights, len(summary.weights)
+    assert ask(site, follow(summary), 2).counts.sum() == 120
+    changed: list[dict[str, Any]] = [
+        {"mass": weights + 1},
+        {"mass": weights * 2},
+        {"point": np.zeros(n, np.int64)},
+        {"mass": np.r_[weights[:1] + weights[1:2], np.zeros(1, np.int64), weights[2:]]},
+        {"point": np.zeros(0, np.int64), "center": np.zeros(0, np.int64), "mass": np.zeros(0, np.int64)},
+    ]
+    for changes in changed:
+        refused(begun(tmp_path)[0], follow(summary, **changes), Fault.DATA_CHANGED)
+    changed = [
+        {"point": np.r_[-1, np.arange(n - 1)]},
+        {"point": np.arange(n) + 1},
+        {"plain": CENTERS[:0]},
+        {"plain": 1e60 * CENTERS},
+        {"centers": 1e60 * CENTERS},
+        {"colours": ()},
+        {"center": np.full(n, 2)},
+        {"center": np.full(n, -1)},
+        {"centers": CENTERS[:, :2]},
+        {"centers": CENTERS[:0]},
+        {"scale": np.array([1.0, 0.0, 1.0])},
+        {"scale": -UNIT},
+    ]
+    for changes in changed:
+        refused(begun(tmp_path)[0], follow(summary, **changes))
+
+
+def test_colours_that_were_not_told_are_refused(tmp_path: Path) -> None:
+    site, summary = begun(tmp_path, **PRICES)
+    refused(site, follow(summary, colours=("F", "X")), Fault.DATA_CHANGED)
+    refused(site, priced(("X", "Y")), Fault.DATA_CHANGED)
+
+
+def settle(colours: tuple[str, ...], **changes: Any) -> Settle:
+    """An honest ask: every row of the clinic to the first center."""
+    rows = dealt(patients())["clinic"]["sex"].value_counts()[list(colours)].to_numpy()
+    targets = np.stack([rows, np.zeros(len(rows), np.int64)], axis=1)
+    return replace(Settle(*HOW, colours, CENTERS, CENTERS, UNIT, np.zeros((len(rows), 2)), targets), **changes)
+
+
+def test_prices_and_targets_of_other_shapes_are_refused(tmp_path: Path) -> None:
+    site, summary = begun(tmp_path, **PRICES)
+    colours = summary.colours
+    assert ask(site, priced(colours)).masses.sum() == 120
+    changed: list[dict[str, Any]] = [
+        {"shifts": np.zeros((1, 3, 2))},
+        {"shifts": np.zeros((1, 2, 3))},
+        {"shifts": np.zeros((0, 2, 2)), "temperatures": np.zeros(0)},
+        {"shifts": np.full((1, 2, 2), 1e150)},
+        {"temperatures": -np.ones(1)},
+        {"temperatures": np.zeros(1)},
+        {"shifts": np.zeros((1000, 2, 2)), "temperatures": COLD * np.ones(1000)},
+    ]
+    for changes in changed:
+        refused(site, priced(colours, **changes))
+    honest = settle(colours)
+    np.testing.assert_array_equal(ask(site, honest).counts, honest.targets.T)
+    changed = [
+        {"targets": honest.targets[:, :1]},
+        {"shift": np.zeros((2, 3))},
+        {"targets": honest.targets + np.array([[1, -1]])},
+    ]
+    for changes in changed:
+        refused(begun(tmp_path, **PRICES)[0], replace(honest, **changes))
+    one_more = honest.targets + np.array([[1, 0], [0, 0]])
+    refused(begun(tmp_path, **PRICES)[0], replace(honest, targets=one_more), Fault.DATA_CHANGED)
+
+
+# -- a center that goes back on its word ------------------------------------------------------------------------------
+
+
+def test_a_real_site_answers_no_prices_unless_it_says_so(tmp_path: Path, folder: Path) -> None:
+    site, summary = begun(tmp_path)
+    refused(site, priced(summary.colours), Fault.PRICES_NOT_ALLOWED)
+    settings, nodes = deployed(tmp_path, folder, **EXACT)
+    del nodes[HOSPITAL]["allow-prices"]
+    found = outcome_of(settings, nodes)
+    assert found.report is not None
+    assert "[prices-not-allowed]" in found.text
+    assert found.report.metrics["n_rows"] == 240
+    # The run's configuration is the center's, and consents to nothing.
+    assert "unknown key 'allow-prices'" in outcome_of({**settings, "allow-prices": True}, nodes).refusal
+
+
+@pytest.mark.parametrize("changes", [{"size": 13}, {"construction": "kmeans"}, {"projection": 2}, {"min_weight": 6},
+                                     {"scaled": False}])  # fmt: skip
+def test_a_second_way_to_group_the_rows_is_refused(tmp_path: Path, changes: dict[str, Any]) -> None:
+    """What two groupings of the same rows differ by can be one row; so it is in every lane and session of a run."""
+    context = context_of(tmp_path)
+    other = replace(Summarise(*HOW), **changes)
+    expected = ask(site_at(context), Summarise(*HOW))
+    for site in (site_at(context), site_at(context, session="another")):
+        refused(site, other)
+        again = ask(site, Summarise(*HOW))
+        np.testing.assert_array_equal(again.points, expected.points)
+    refused(site_at(context, lane="1"), Summarise(*HOW))
+    refused(site_at(context, lane="0.1"), Summarise(*HOW))
+    np.testing.assert_array_equal(ask(site_at(context, seed=5), Summarise(*HOW)).points, expected.points)
+
+
+def test_sums_around_other_centers_are_refused(tmp_path: Path) -> None:
+    context = context_of(tmp_path, **PRICES)
+    summary = ask(site_at(context), Summarise(*HOW))
+    colours, moved = summary.colours, CENTERS.copy()
+    moved[0, 1] += 1
+    ask(site_at(context), priced(colours))
+    ask(site_at(context), priced(colours, shifts=np.ones((2, 2, 2)), temperatures=COLD * np.ones(2)))
+    for site in (site_at(context), site_at(context, session="another")):
+        for changes in ({"centers": moved}, {"scale": 2 * UNIT}, {"centers": CENTERS[::-1].copy()}):
+            refused(site, priced(colours, **changes))
+            refused(site, settle(colours, **changes))
+            refused(site, follow(summary, **changes))
+
+
+def test_rows_are_assigned_once(tmp_path: Path) -> None:
+    """Costs around one set of centers, and around one other of the center's choice."""
+    context = context_of(tmp_path)
+    summary = ask(site_at(context), Summarise(*HOW))
+    first = ask(site_at(context), follow(summary))
+    assert ask(site_at(context), follow(summary)).cost == first.cost  # the same again, since its answer was lost
+    for changes in (
+        {"plain": CENTERS + 1},
+        {"plain": CENTERS[:1]},
+        {"center": np.ones(len(summary.weights), np.int64)},
+    ):
+        refused(site_at(context), follow(summary, **changes))
+    refused(site_at(context), settle(summary.colours))
+
+
+def test_a_run_has_so_many_tables_of_prices_and_centers(tmp_path: Path) -> None:
+    colours = begun(tmp_path)[1].colours
+    context = context_of(tmp_path, **PRICES)
+    tables = {"shifts": np.zeros((MOST_TABLES, 2, 2)), "temperatures": COLD * np.ones(MOST_TABLES)}
+    for _ in range(MOST_TABLES_OF_A_RUN // MOST_TABLES):
+        ask(site_at(context), priced(colours, **tables))
+    refused(site_at(context), priced(colours, **tables))
+    many = np.repeat(CENTERS, 13, axis=0)
+    shifts = np.zeros((1, 2, len(many)))
+    refused(site_of(tmp_path, **PRICES), priced(colours, centers=many, shifts=shifts))
+
+
+# -- answers that no honest site gives --------------------------------------------------------------------------------
+
+
+def lighter(summary: Summary, weight: int) -> dict[str, Any]:
+    """One point less heavy, another heavier: the sums agree."""
+    weights = summary.weights.copy()
+    weights[1] += weights[0] - weight
+    weights[0] = weight
+    return {"weights": weights}
+
+
+def with_points(summary: Summary, value: float) -> dict[str, Any]:
+    points = summary.points.copy()
+    points[0, 0] = value
+    return {"points": points}
+
+
+def more_points(summary: Summary) -> dict[str, Any]:
+    times = 24
+    return {
+        "points": np.repeat(summary.points, times, axis=0),
+        "weights": np.repeat(summary.weights, times),
+        "colour": np.repeat(summary.colour, times),
+        "n_rows": summary.n_rows * times,
+    }
+
+
+SUMMARIES: dict[str, tuple[str, Callable[[Summary], dict[str, Any]]]] = {
+    "a weight is negative": ("weights", lambda s: lighter(s, -3)),
+    "a weight is none": ("weights", lambda s: lighter(s, 0)),
+    "a point of one row": ("weights", lambda s: lighter(s, 1)),
+    "a point of less rows than asked": ("weights", lambda s: lighter(s, 4)),
+    "weights that overflow": ("n_rows", lambda s: {"weights": np.full(len(s.weights), 2**62)}),
+    "more rows than there can be": (
+        "n_rows",
+        lambda s: {"weights": s.weights * 10**9, "n_rows": s.n_rows * 10**9},
+    ),
+    "rows that are not those of the points": ("n_rows", lambda s: {"n_rows": s.n_rows + 1}),
+    "rows withheld that make up for it": ("n_rows", lambda s: {"withheld": -5, "n_rows": s.n_rows - 5}),
+    "a negative number of points merged": ("n_rows", lambda s: {"merged": -1}),
+    "a colour that is not named": ("colour", lambda s: {"colour": s.colour + 1}),
+    "a colour before the first": ("colour", lambda s: {"colour": s.colour - 1}),
+    "a name without points": ("colour", lambda s: {"colours": (*s.colours, "X")}),
+    "a coordinate beyond all measure": ("points", lambda s: with_points(s, 1e200)),
+    "another, below zero": ("points", lambda s: with_points(s, -2 * LARGEST)),
+    "a negative movement": ("movement", lambda s: {"movement": s.movement * [1, -1, 1]}),
+    "a movement beyond all measure": ("movement", lambda s: {"movement": s.movement + 1e200}),
+    "more points than asked": ("points", more_points),
+    "no points": (
+        "points",
+        lambda s: {
+            "points": s.points[:0], "weights": s.weights[:0], "colour": s.colour[:0],
+            "n_rows": 0, "withheld": 0, "colours": ("F",),
+        },
+    ),
+    "columns that are not named": ("points", lambda s: {"features": s.features[:2]}),
+    "a column named twice": ("features", lambda s: {"features": ("age", "age", "score")}),
+    "no names": ("colours", lambda s: {"colours": ()}),
+    "a name of control characters": ("colours", lambda s: {"colours": ("F", "M\x1b[2J")}),
+    "a name of two lines": ("features", lambda s: {"features": ("age", "in\ncome", "score")}),
+    "a name that turns the writing round": ("colours", lambda s: {"colours": ("F", "\u202eM")}),
+    "an empty name": ("colours", lambda s: {"colours": ("", "M")}),
+    "a name without end": ("colours", lambda s: {"colours": ("F", "M" * 10_000)}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", SUMMARIES)
+def test_a_coreset_that_is_none_is_refused(tmp_path: Path, folder: Path, what: str) -> None:
+    """Its site is named with the payload and the field, and the others go on."""
+    field, change = SUMMARIES[what]
+    tamper = forged(HOSPITAL, [1], lambda answer: replace(answer, **change(answer)))
+    found = cluster(own(tmp_path, folder), tamper=tamper)
+    [line] = found.report.missing["hospital"]
+    assert line.startswith(f"round 1: refused: payload coreset.Summary, field '{field}': ")
+    assert line.isprintable()
+    assert found.metrics["n_rows"] == 240
+    rows = found.rows("clinic", "practice")
+    np.testing.assert_array_equal(found.counts(rows), found.arrays["counts"])
+
+
+def test_a_coreset_far_from_all_others_is_survived(tmp_path: Path, folder: Path) -> None:
+    """What could be true is taken: it ruins the centers of its run, and nothing else."""
+    tamper = forged(HOSPITAL, [1], lambda answer: replace(answer, points=answer.points + 1e40))
+    for changes in ({}, EXACT):
+        found = cluster(own(tmp_path, folder, **changes), tamper=tamper)
+        assert not found.report.missing
+        assert np.isfinite(list(found.metrics.values())).all()
+        rows = found.rows()
+        np.testing.assert_array_equal(found.counts(rows), found.arrays["counts"])
+
+
+def shifted(counts: np.ndarray) -> np.ndarray:
+    """A row moved from one cluster to another."""
+    moved = counts.copy()
+    moved[0, 0] += 1
+    moved[1, 0] -= 1
+    return moved
+
+
+COUNTS: dict[str, tuple[str, Callable[[Counted], dict[str, Any]]]] = {
+    "a row elsewhere": ("counts", lambda c: {"counts": shifted(c.counts)}),
+    "a colour less": ("counts", lambda c: {"counts": c.counts[:, :1]}),
+    "a cluster more": ("counts", lambda c: {"counts": np.pad(c.counts, [(0, 1), (0, 0)])}),
+    "negative numbers": ("counts", lambda c: {"counts": -c.counts}),
+    "a negative cost": ("cost", lambda c: {"cost": -1.0}),
+    "a cost beyond all measure": ("cost", lambda c: {"cost": 1e150}),
+    "a plain cost below zero": ("cost", lambda c: {"plain_cost": -1e-3}),
+}
+
+
+@pytest.mark.parametrize("changes", [{}, EXACT])
+@pytest.mark.parametrize("what", COUNTS)
+def test_counts_that_were_not_told_are_refused(
+    tmp_path: Path, folder: Path, what: str, changes: dict[str, Any]
+) -> None:
+    settings = own(tmp_path, folder, **changes)
+    last = cluster(settings).report.rounds
+    field, change = COUNTS[what]
+    found = cluster(settings, tamper=forged(HOSPITAL, [last], lambda answer: replace(answer, **change(answer))))
+    [line] = found.report.missing["hospital"]
+    assert line.startswith(f"round {last}: refused: payload coreset.Counted, field '{field}': ")
+    assert any(note.startswith("hospital: sent a coreset and did not confirm") for note in found.report.notes)
+    rows = found.rows("clinic", "practice")
+    np.testing.assert_array_equal(found.counts(rows), found.arrays["counts"])
+
+
+def moved(masses: np.ndarray) -> np.ndarray:
+    """The rows of one colour, as many as before, some below nothing."""
+    changed = masses.copy()
+    changed[..., 0] += 1000
+    changed[..., 1] -= 1000
+    return changed
+
+
+MASSES: dict[str, tuple[str, Callable[[Masses], dict[str, Any]]]] = {
+    "rows that are not there": ("masses", lambda m: {"masses": m.masses * 1.1}),
+    "negative rows": ("masses", lambda m: {"masses": moved(m.masses)}),
+    "another number of tables": (
+        "masses",
+        lambda m: {name: np.repeat(getattr(m, name), 2, axis=0) for name in ("exact", "value", "masses", "curvature")},
+    ),
+    "a sum beyond all measure": ("value", lambda m: {"exact": m.exact + 1e150}),
+    "a curvature beyond all measure": ("value", lambda m: {"curvature": m.curvature - 1e150}),
+}
+
+
+@pytest.mark.parametrize("number", [2, 3])
+@pytest.mark.parametrize("what", MASSES)
+def test_masses_that_cannot_be_are_refused(tmp_path: Path, folder: Path, what: str, number: int) -> None:
+    field, change = MASSES[what]
+    tamper = forged(HOSPITAL, range(number, 1000), lambda answer: replace(answer, **change(answer)))
+    found = cluster(own(tmp_path, folder, **EXACT), tamper=tamper)
+    lines = found.report.missing["hospital"]
+    assert lines[0].startswith(f"round {number}: refused: payload coreset.Masses, field '{field}': ")
+    assert any("while all rows were priced" in line for line in lines)
+    rows = found.rows("clinic", "practice")
+    np.testing.assert_array_equal(found.counts(rows), found.arrays["counts"])
+    assert found.metrics["max_violation"] < 2
+
+
+@pytest.mark.parametrize("what", MASSES)
+def test_masses_that_cannot_be_are_asked_for_once_more(tmp_path: Path, folder: Path, what: str) -> None:
+    """They leave no trace in what is found."""
+    _, change = MASSES[what]
+    expected = cluster(own(tmp_path / "whole", folder, **EXACT))
+    tamper = forged(HOSPITAL, [3], lambda answer: replace(answer, **change(answer)))
+    found = cluster(own(tmp_path / "forged", folder, **EXACT), tamper=tamper)
+    assert found.metrics == expected.metrics
+    assert [line.split(":")[0] for line in found.report.missing["hospital"]] == ["round 3"]
+
+
+def test_a_name_is_shown_as_text(tmp_path: Path) -> None:
+    """Colours come from sites, and stand in a page that is read elsewhere."""
+    parts = dealt(patients())
+    parts["clinic"] = parts["clinic"].assign(sex=parts["clinic"]["sex"].replace("F", "<script>alert(1)</script>"))
+    found = cluster(own(tmp_path, write_files(tmp_path / "parties", parts)))
+    page = (found.path / "report.html").read_text(encoding="utf-8")
+    assert "&lt;script&gt;alert(1)" in page
+    assert "<script>alert" not in page

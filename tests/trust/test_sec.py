@@ -1,0 +1,296 @@
+"""What a learner's site refuses whatever the fusion center asks, what it tells at most, and what it keeps."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from flwr.app import Context, RecordDict
+from sklearn.linear_model import LinearRegression
+
+from clients.sec.handlers import evaluate_models, select_model, try_combinations
+from clients.sec.shard import FEWEST_HELD_OUT
+from clients.site import Site
+from protocols.models import decode_model, encode_model
+from protocols.sec.payloads import Errors, Exchange, Fitted, Losses, Predict, Select
+from protocols.wire.faults import Fault, SiteFault
+from protocols.wire.message import Ask, Parcel
+from server.results import load
+from tests.support.runs import outcome_of, run
+from tests.support.sec_sites import deployed, draw_rows, own, write_files, write_parties
+
+LABS = ["lab-0", "lab-1", "lab-2"]
+
+
+pytestmark = pytest.mark.usefixtures("quick")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return write_parties(tmp_path / "labs", [0, 1, 0])
+
+
+def real_site(tmp_path: Path, rows: pd.DataFrame | None = None, **node: Any) -> Site:
+    """A real site, lab-1, with a directory of its own, as a handler sees it."""
+    folder = write_files(tmp_path / "labs", {"lab-1": draw_rows(1, 60, 1) if rows is None else rows})
+    settings, [config] = deployed(tmp_path, folder, ["lab-1"])
+    context = Context(9, 5, {**config, **node}, RecordDict(), settings)
+    return Site.open("lab-1", context, Ask("x", 1, 0, [Parcel("0", Select())])).in_lane("0")
+
+
+def model_of(p: int = 3, slope: float = 1.0) -> np.ndarray:
+    model = LinearRegression()
+    model.coef_, model.intercept_, model.n_features_in_ = np.full(p, slope), 0.0, p
+    return encode_model(model)
+
+
+def select(site: Site, **settings: Any) -> Fitted:
+    answer = select_model(Select(**{"candidates": "lr", **settings}), site)
+    assert isinstance(answer, Fitted)
+    return answer
+
+
+def exchange(site: Site, models: Mapping[str, np.ndarray]) -> Losses:
+    answer = evaluate_models(Exchange(tuple(models), tuple(models.values()), "model", True), site)
+    assert isinstance(answer, Losses)
+    return answer
+
+
+def predict(site: Site, ask: Predict) -> Errors:
+    answer = try_combinations(ask, site)
+    assert isinstance(answer, Errors)
+    return answer
+
+
+def stems(directory: Path) -> list[str]:
+    return sorted(path.stem for path in directory.glob("*.skops"))
+
+
+# -- trees ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("candidates", ["rf", "rf(bootstrap=False)", "gb(n_estimators=20, max_depth=9)"])
+@pytest.mark.parametrize(("asked", "own_floor", "expected"), [(1, 12, 12), (9, 3, 9), (0, 8, 8), (0, None, 5)])
+def test_a_leaf_is_never_smaller_than_the_site_allows(
+    tmp_path: Path, folder: Path, candidates: str, asked: int, own_floor: int | None, expected: int
+) -> None:
+    settings, [node] = deployed(
+        tmp_path, folder, ["lab-1"], sec__candidates=candidates, sec__min_leaf=asked, sec__holdout=0.0
+    )
+    floor = {} if own_floor is None else {"min-leaf": own_floor}
+    _, arrays = load(run(settings, [node | floor]))
+    x = pd.read_csv(folder / "lab-1.csv")[arrays["features"].tolist()].to_numpy()
+    sizes = [
+        np.unique(tree.apply(x), return_counts=True)[1].min()
+        for tree in np.ravel(decode_model(arrays["model_0"]).estimators_)
+    ]
+    assert min(sizes) >= expected
+
+
+@pytest.mark.parametrize(
+    "candidates",
+    ["rf(criterion=absolute_error)", "rf(max_samples=1)", "gb(subsample=0.01)", "rf(n_estimators=1001)"],
+)
+def test_no_setting_of_the_center_makes_leaves_of_single_outcomes_or_work_without_end(
+    tmp_path: Path, folder: Path, candidates: str
+) -> None:
+    settings, nodes = deployed(tmp_path, folder, LABS, sec__candidates=candidates)
+    assert "[bad-candidates]" in outcome_of(settings, nodes).text
+
+
+# -- moments ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("n", "refused"), [(2, True), (4, True), (5, False)])
+def test_moments_of_rows_that_could_be_solved_for_are_refused(tmp_path: Path, n: int, refused: bool) -> None:
+    """Three inputs and an outcome: of fewer than p + 2 rows the products tell too much."""
+    parties = {"lab-0": draw_rows(0, 40, 0), "lab-1": draw_rows(0, 40, 1), "lab-2": draw_rows(0, n, 2)}
+    folder = write_files(tmp_path / "labs", parties)
+    report, arrays = load(run(own(tmp_path, folder, sec__combine="pooled-linear"), 3))
+    assert ("lab-2" in arrays["learners"]) == (not refused)
+    if refused:
+        [told] = report.missing["lab-2"]
+        assert told.startswith("round 1: it has so few rows that they could be solved for from the sums")
+        assert told.endswith("[rows-in-moments]")
+    settings = own(tmp_path, folder, sec__combine="average")
+    assert "lab-2" in load(run(settings, 3))[1]["learners"]
+
+
+# -- errors of held-out rows ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("n", "held_out"), [(5, 0), (20, 0), (22, 0), (23, 5), (25, 5), (40, 8)])
+def test_errors_of_fewer_than_five_held_out_rows_are_not_told(tmp_path: Path, n: int, held_out: int) -> None:
+    """So few are not held out at all, but learnt from."""
+    site = real_site(tmp_path, draw_rows(1, n, 1))
+    fitted = select(site)
+    assert fitted.n == n - held_out
+    told = predict(site, ALONE)
+    assert told.n_test == held_out
+    assert (told.errors > 0).all() == (held_out > 0)
+    assert FEWEST_HELD_OUT == 5
+
+
+def test_without_held_out_rows_a_run_ends_without_errors(tmp_path: Path) -> None:
+    folder = write_parties(tmp_path / "labs", [0, 1, 0, 1], n=18)
+    report, arrays = load(run(own(tmp_path, folder), 4))
+    assert arrays["n"].tolist() == [18, 19, 20, 21]
+    assert report.metrics["n_measured"] == 0
+    assert "mse_cluster" not in report.metrics
+
+
+# -- crafted asks -----------------------------------------------------------------------------------------------------
+
+ALONE = Predict(
+    cluster=0,
+    combinations=("alone",),
+    weights=np.zeros((1, 0)),
+    own=np.ones(1),
+    coefficients=np.zeros((1, 0)),
+    members=("lab-1",),
+    rows=np.array([48]),
+    standardize="model",
+)
+
+
+def pooled(*coefficients: float, own_model: float = 0.0) -> Predict:
+    return replace(ALONE, own=np.array([own_model]), coefficients=np.array([coefficients]))
+
+
+CRAFTED: Mapping[str, Predict] = {
+    "an unknown combination": replace(ALONE, combinations=("probe",)),
+    "one twice": replace(ALONE, combinations=("all", "all"), weights=np.zeros((2, 0)), own=np.ones(2),
+                         coefficients=np.zeros((2, 0))),
+    "shares of more than everything": replace(ALONE, own=np.array([2.0])),
+    "shares of less": replace(ALONE, own=np.array([0.9])),
+    "nothing": replace(ALONE, own=np.array([0.0])),
+    "a negative share": replace(ALONE, weights=np.array([[2.0, -1.0]]), own=np.zeros(1)),
+    "a negative share of its own": replace(ALONE, weights=np.array([[2.0, 0.0]]), own=-np.ones(1)),
+    "a regression beside a model": pooled(1.0, 0.0, 0.0, 0.0, own_model=1.0),
+    "a regression beside half a model": pooled(1.0, 0.0, 0.0, 0.0, own_model=0.5),
+    "negative rows": replace(ALONE, rows=np.array([-1])),
+    "a path for a name": replace(ALONE, members=("../lab-2",)),
+    "a formula for a name": replace(ALONE, members=('=cmd|x!A1\n0,evil,1,1',)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", CRAFTED)
+def test_a_combination_that_the_protocol_does_not_compare_is_refused(tmp_path: Path, what: str) -> None:
+    site = real_site(tmp_path)
+    select(site)
+    exchange(site, {"a": model_of(), "b": model_of()})
+    with pytest.raises(SiteFault) as refused:
+        predict(site, CRAFTED[what])
+    assert refused.value.fault is Fault.MALFORMED_ASK
+    assert not list((tmp_path / "home" / "lab-1").glob("*.csv"))
+
+
+@pytest.mark.parametrize("ask", [pooled(1.0, 2.0, 3.0, 4.0), pooled(0.0, 0.0, 0.0, 0.0), ALONE])
+def test_what_an_honest_center_asks_is_answered_once(tmp_path: Path, ask: Predict) -> None:
+    site = real_site(tmp_path)
+    select(site)
+    assert predict(site, ask).n_test == 12
+    with pytest.raises(SiteFault) as refused:
+        predict(site, ask)
+    assert refused.value.fault is Fault.STALE_MEMORY
+
+
+@pytest.mark.parametrize(
+    ("learners", "n_models"),
+    [(("a", "b"), 1), (("a",), 2), (("a", "a"), 2), (("../a",), 1), (("a\nb",), 1), (("",), 1)],
+)
+def test_models_are_of_learners_with_names_one_each(tmp_path: Path, learners: tuple[str, ...], n_models: int) -> None:
+    site = real_site(tmp_path)
+    select(site)
+    with pytest.raises(SiteFault) as refused:
+        evaluate_models(Exchange(learners, (model_of(),) * n_models, "model", True), site)
+    assert refused.value.fault is Fault.MALFORMED_ASK
+
+
+# -- what it keeps ----------------------------------------------------------------------------------------------------
+
+
+def test_models_that_are_refused_do_not_reach_the_disk(tmp_path: Path) -> None:
+    site = real_site(tmp_path)
+    fitted = select(site)
+    poison = np.frombuffer(b"PK" + pickle.dumps(1), np.uint8)
+    sent = {"poison": poison, "narrow": model_of(2), "sound": model_of(), "lab-1": model_of(slope=9.0)}
+    losses = exchange(site, sent)
+    assert losses.finite.tolist() == [False, False, True, True]
+    models = tmp_path / "home" / "lab-1" / "models"
+    assert stems(models) == ["lab-1", "sound"]
+    # The site's own is what it fitted, whatever came under its name.
+    assert (models / "lab-1.skops").read_bytes() == fitted.model.tobytes()
+
+
+@pytest.mark.parametrize("name", ["mine", "lab-0", "lab-1"])
+def test_a_file_that_no_run_wrote_stays_as_it_is(tmp_path: Path, name: str) -> None:
+    """Also where it is called as a learner is: the center chooses those names."""
+    mine = tmp_path / "home" / "lab-1" / "models" / f"{name}.skops"
+    mine.parent.mkdir(parents=True)
+    mine.write_bytes(b"years of work")
+    for _ in range(2):
+        site = real_site(tmp_path)
+        select(site)
+        exchange(site, {"lab-0": model_of(), "lab-2": model_of()})
+        assert stems(mine.parent) == sorted({"lab-0", "lab-1", "lab-2", name})
+        predict(site, ALONE)
+        assert stems(mine.parent) == sorted({"lab-1", name})
+        assert mine.read_bytes() == b"years of work"
+
+
+def test_repetitions_keep_their_models_apart_and_the_next_run_begins_anew(tmp_path: Path) -> None:
+    folder = write_parties(tmp_path / "labs", [0, 1, 0, 1])
+    names = [f"lab-{place}" for place in range(4)]
+    settings, nodes = deployed(tmp_path, folder, names, repetitions=2)
+    run(settings, nodes)
+    home = tmp_path / "home" / "lab-2"
+    for ending in ("", "-1"):
+        assert stems(home / f"models{ending}") == ["lab-0", "lab-2"]
+        assert pd.read_csv(home / f"collaborators{ending}.csv")["learner"].tolist() == ["lab-0", "lab-2"]
+    kept = [(home / f"models{ending}" / "lab-2.skops").read_bytes() for ending in ("", "-1")]
+    assert kept[0] != kept[1]  # they hold other rows out
+    # Its companion has gone.
+    settings, nodes = deployed(tmp_path, folder, names[1:], repetitions=2)
+    run(settings, nodes)
+    for ending in ("", "-1"):
+        assert stems(home / f"models{ending}") == pd.read_csv(home / f"collaborators{ending}.csv")["learner"].tolist()
+        assert "lab-0" not in stems(home / f"models{ending}")
+
+
+def test_a_run_that_broke_off_leaves_nothing_of_the_one_before(tmp_path: Path) -> None:
+    site = real_site(tmp_path)
+    select(site, moments=True)
+    predict(site, replace(pooled(1.0, 2.0, 3.0, 4.0), combinations=("cluster",)))
+    home = tmp_path / "home" / "lab-1"
+    assert sorted(path.name for path in home.glob("*.csv")) == ["collaborators.csv", "pooled.csv"]
+    select(real_site(tmp_path))
+    assert not list(home.glob("*.csv"))
+    assert stems(home / "models") == ["lab-1"]
+
+
+def test_kept_models_predict_what_the_center_was_shown(tmp_path: Path, folder: Path) -> None:
+    settings, nodes = deployed(tmp_path, folder, LABS)
+    _, arrays = load(run(settings, nodes))
+    for place, name in enumerate(LABS):
+        kept = (tmp_path / "home" / name / "models" / f"{name}.skops").read_bytes()
+        assert kept == arrays[f"model_{place}"].tobytes()
+
+
+def test_names_of_inputs_are_quoted_in_the_table_of_coefficients(tmp_path: Path) -> None:
+    odd = {"a": 'a"b, x', "b": "  b", "c": "c;d"}
+    parties = {f"lab-{place}": draw_rows(0, 40, place).rename(columns=odd) for place in range(3)}
+    folder = write_files(tmp_path / "labs", parties)
+    settings = own(tmp_path, folder, sec__combine="pooled-linear")
+    path = run(settings, 3)
+    _, arrays = load(path)
+    table = pd.read_csv(path / "sites" / "lab-0" / "pooled.csv")
+    assert table["input"].tolist() == ["(intercept)", *arrays["features"].tolist()]
+    assert table["coefficient"].dtype == float
+    assert 'a"b, x' in table["input"].tolist()

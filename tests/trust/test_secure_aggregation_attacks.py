@@ -1,0 +1,244 @@
+"""A fusion center that does not keep to the protocol of masked sums, against sites that share a secret."""
+
+from __future__ import annotations
+
+import pickle
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from flwr.common.secure_aggregation.crypto.shamir import combine_shares
+
+from protocols.secure_aggregation import masking
+from protocols.secure_aggregation.masking import MaskError
+from protocols.secure_aggregation.payloads import Deal, Hidden, Hide, Join, Shares, Show, Shown
+from protocols.wire.faults import Fault, SiteFault
+from protocols.wire.packing import pack
+from protocols.wire.payload import Payload
+from strategies.secure_aggregation import Masking
+from tests.support.secure_aggregation_sites import ZERO, Party, inner, parties, talk
+
+NAMES = tuple("abcdefg")
+VICTIM, OTHERS = NAMES[0], NAMES[1:]
+
+
+def array(data: bytes) -> np.ndarray:
+    return np.frombuffer(data, np.uint8)
+
+
+@pytest.fixture
+def world(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, Party]:
+    """Sites with one align-key-file."""
+    (tmp_path / "key").write_text("a secret that the sites share, long enough")
+    found = parties(monkeypatch, NAMES, tmp_path)
+    for party in found.values():
+        party.config["align-key-file"] = str(tmp_path / "key")
+        party.restart()
+    return found
+
+
+class Center:
+    """Asks what it likes, and keeps all that it hears."""
+
+    def __init__(self, world: dict[str, Party]) -> None:
+        self.world = world
+        self.channels = {site: self.told(site, Join("t")).channel for site in world}
+
+    def told(self, site: str, ask: Payload) -> Any:
+        return self.world[site].answer(ask, 1)
+
+    def refused(self, site: str, ask: Payload) -> Fault:
+        with pytest.raises(SiteFault) as error:
+            self.told(site, ask)
+        return error.value.fault
+
+    def deal(self, number: int, who: tuple[str, ...] = NAMES) -> Deal:
+        return Deal("t", number, who, np.stack([self.channels[site] for site in who]))
+
+    def hide(
+        self, site: str, number: int, shares: dict[str, Shares], masks: dict[str, np.ndarray] | None = None
+    ) -> Hide:
+        """The ask over all who have dealt; `masks`: told in place of theirs. A share that there is not is another's."""
+        who, ask = tuple(shares), inner()
+        told = [(masks or {}).get(peer, shares[peer].mask) for peer in who]
+        sealed = np.stack([shares[peer].sealed[min(who.index(site), len(shares[peer].sealed) - 1)] for peer in who])
+        return Hide("t", number, who, np.stack(told), sealed, ask.title(), array(pack(ask)))
+
+
+@pytest.fixture
+def center(world: dict[str, Party]) -> Center:
+    return Center(world)
+
+
+@pytest.fixture
+def dealt(center: Center) -> dict[str, Shares]:
+    return {site: center.told(site, center.deal(1)) for site in NAMES}
+
+
+# -- keys of its own --------------------------------------------------------------------------------------------------
+
+
+def test_one_victim_is_told_keys_of_the_centers_own(center: Center, dealt: dict[str, Shares]) -> None:
+    """All others are told true ones, and would show the victim's own mask: it says nothing under such masks."""
+    false = {peer: array(masking.public_of(masking.new_seed())) for peer in OTHERS}
+    assert center.refused(VICTIM, center.hide(VICTIM, 1, dealt, false)) is Fault.BROKEN_SEAL
+    for peer in OTHERS:  # a single one is noticed, too
+        told = center.hide(VICTIM, 1, dealt, {peer: false[peer]})
+        assert center.refused(VICTIM, told) is Fault.BROKEN_SEAL
+
+
+def test_keys_and_shares_of_another_site_are_noticed(center: Center, dealt: dict[str, Shares]) -> None:
+    """What was sealed for one site, or by one owner, is of no use in another's place."""
+    ask = center.hide(VICTIM, 1, dealt)
+    rolled = replace(ask, sealed=np.roll(ask.sealed, 1, axis=0))
+    both = replace(rolled, masks=np.roll(ask.masks, 1, axis=0))
+    for other in (rolled, both, center.hide("b", 1, dealt)):
+        assert center.refused(VICTIM, other) is Fault.BROKEN_SEAL
+
+
+def test_shares_of_another_sum_are_noticed(center: Center, dealt: dict[str, Shares]) -> None:
+    """The second sum's keys are those that came with the first; the first's, or shares of them, are refused."""
+    hidden = {site: center.told(site, center.hide(site, 1, dealt)) for site in NAMES}
+    mixed = hidden | {"b": dealt["b"]}
+    assert center.refused(VICTIM, center.hide(VICTIM, 2, mixed)) is Fault.BROKEN_SEAL
+    assert center.refused(VICTIM, center.hide(VICTIM, 2, hidden, {"b": dealt["b"].mask})) is Fault.BROKEN_SEAL
+    assert isinstance(center.told(VICTIM, center.hide(VICTIM, 2, hidden)), Hidden)
+
+
+@pytest.mark.parametrize("secret", [True, False], ids=["shared secret", "none"])
+def test_invented_sites_share_no_secret(world: dict[str, Party], secret: bool) -> None:
+    """The center seals what sites that it has invented would; only the sites' secret tells that from another site's."""
+    if not secret:
+        del world[VICTIM].config["align-key-file"]
+        world[VICTIM].restart()
+    center, who = Center(world), (VICTIM, "x", "y")
+    private, public = masking.new_channel()
+    center.channels |= dict.fromkeys("xy", array(public))
+    shares = {VICTIM: center.told(VICTIM, center.deal(1, who))}
+    key = masking.channel_key(private, center.channels[VICTIM].tobytes())
+    for owner in "xy":
+        mask = masking.public_of(masking.new_seed())
+        begin = masking.context("s", "0", "t", 1, owner, VICTIM, mask.hex(), *who)
+        row = array(masking.sealed(key, begin + bytes(2 * masking.SHARE_BYTES)))
+        shares[owner] = replace(shares[VICTIM], mask=array(mask), sealed=np.stack([row] * 3))
+    ask = center.hide(VICTIM, 1, shares)
+    if secret:
+        assert center.refused(VICTIM, ask) is Fault.BROKEN_SEAL
+    else:  # docs/secure-aggregation.md says so
+        assert isinstance(center.told(VICTIM, ask), Hidden)
+
+
+# -- two groups of holders --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("few", [3, 5, 6])
+def test_the_victim_is_told_of_fewer_holders_than_its_peers(center: Center, few: int) -> None:
+    """Its three shares would open its own mask, and the others', of whom a third may be gone, those that it shares."""
+    who = NAMES[:few]
+    shares = {
+        site: center.told(site, center.deal(1, who if site == VICTIM else NAMES)) for site in (VICTIM, *OTHERS[::-1])
+    }
+    assert center.refused(VICTIM, center.hide(VICTIM, 1, {site: shares[site] for site in who})) is Fault.BROKEN_SEAL
+    assert center.refused("b", center.hide("b", 1, {site: shares[site] for site in NAMES})) is Fault.BROKEN_SEAL
+
+
+def test_holders_in_another_order_are_other_holders(center: Center) -> None:
+    shares = {site: center.told(site, center.deal(1, NAMES if site == VICTIM else NAMES[::-1])) for site in NAMES}
+    assert center.refused(VICTIM, center.hide(VICTIM, 1, shares)) is Fault.BROKEN_SEAL
+
+
+# -- back to an earlier sum -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("joins", [False, True], ids=["deal", "join and deal"])
+def test_no_sum_is_gone_back_to(center: Center, dealt: dict[str, Shares], joins: bool) -> None:
+    """A holder that had shown one share of the victim's secrets would show the other."""
+    hidden = {site: center.told(site, center.hide(site, 1, dealt)) for site in NAMES}
+    first, gone = np.zeros(len(NAMES), bool), np.array([site == VICTIM for site in NAMES])
+    for site in NAMES:
+        assert isinstance(center.told(site, Show("t", 1, first)), Shown)
+    for site in NAMES:
+        assert isinstance(center.told(site, center.hide(site, 2, hidden)), Hidden)
+    for site in OTHERS:
+        if joins:
+            center.channels[site] = center.told(site, Join("t")).channel
+        for number in (-1, 0, 1, 2):
+            assert center.refused(site, center.deal(number)) is Fault.SHOWN_OTHERWISE
+        assert isinstance(center.told(site, center.deal(3)), Shares)
+        assert center.refused(site, center.hide(site, 1, dealt)) is Fault.NO_MASK_KEYS
+        assert center.refused(site, Show("t", 1, gone)) is Fault.NO_MASK_KEYS
+
+
+def test_sites_dealt_anew_among_others_fail_no_handler(center: Center, dealt: dict[str, Shares]) -> None:
+    """The keys are then of other sites than the sum before was over."""
+    ask = center.hide(VICTIM, 1, dealt)
+    center.told(VICTIM, ask)
+    center.told(VICTIM, center.deal(2, NAMES[:3]))
+    assert center.refused(VICTIM, ask) is Fault.NO_MASK_KEYS
+    assert isinstance(center.told(VICTIM, Show("t", 1, np.zeros(len(NAMES), bool))), Shown)
+
+
+@pytest.mark.parametrize("directory", [True, False], ids=["own directory", "none"])
+def test_two_asks_at_the_same_time_are_not_answered_from_the_same_secrets(
+    world: dict[str, Party], tmp_path: Path, directory: bool
+) -> None:
+    """A SuperNode starts a process for each, with the same context, and keeps the context of the one that ends last."""
+    for site, party in world.items():
+        if directory:
+            party.config["site-output-dir"] = str(tmp_path / site)
+        party.restart()
+    center = Center(world)
+    shares = {site: center.told(site, center.deal(1)) for site in NAMES}
+    for site in NAMES:
+        center.told(site, center.hide(site, 1, shares))
+    party, before = world["b"], pickle.dumps(world["b"].context)
+    nobody, gone = np.zeros(len(NAMES), bool), np.array([site == VICTIM for site in NAMES])
+    assert isinstance(center.told("b", Show("t", 1, nobody)), Shown)
+    party.context = pickle.loads(before)
+    assert center.refused("b", Show("t", 1, gone)) is Fault.NO_MASK_KEYS
+    assert center.refused("b", center.hide("b", 1, shares)) is Fault.NO_MASK_KEYS
+    assert center.refused("b", center.deal(2)) is Fault.NO_MASK_KEYS
+    center.channels["b"] = center.told("b", Join("t")).channel  # new keys are of use to no one who had the old
+    assert isinstance(center.told("b", center.deal(2)), Shares)
+
+
+# -- late answers -----------------------------------------------------------------------------------------------------
+
+
+def test_shares_that_are_late_are_asked_for_again(world: dict[str, Party]) -> None:
+    """A new sum of the same answers, while the first's shares still arrive, would tell the difference of the two."""
+    late = {"a", "b", "c"}
+
+    def meddle(_: int, site: str, ask: Payload, answer: Payload | None) -> Payload | None:
+        if isinstance(ask, Show) and site in late:
+            late.remove(site)
+            return None
+        return answer
+
+    said = talk(Masking("t").total(dict.fromkeys(NAMES, inner()), ZERO), world, meddle)
+    assert said.result.sites == NAMES
+    assert len(said.of(Hide)) == len(NAMES)
+    assert [sorted(asked) for asked in said.rounds[-2:]] == [sorted(NAMES), ["a", "b", "c"]]
+    assert len({ask.dropped.tobytes() for _, ask in said.of(Show)}) == 1
+
+
+# -- shares -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("holders", [3, 7, 20])
+def test_seed_is_what_flower_finds(holders: int) -> None:
+    seed = masking.new_seed()
+    shares, needed = masking.shares_of(seed, holders), masking.threshold(holders)
+    for some in (shares[:needed], shares[-needed:], shares[::-1][:needed]):
+        assert masking.seed_of(some) == combine_shares(some) == seed
+
+
+def test_what_are_no_shares_is_refused() -> None:
+    first, second, third = masking.shares_of(masking.new_seed(), 3)
+    for wrong in ([], [first[:-1], second[:-1], third[:-1]], [first, second, third[:20]], [first, first, second]):
+        with pytest.raises(MaskError):
+            masking.seed_of(wrong)
+    with pytest.raises(MaskError):
+        masking.seed_of([bytes(36), second, third])

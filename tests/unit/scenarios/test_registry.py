@@ -1,0 +1,53 @@
+"""The registry of scenarios: every scenario by name, and only the scenarios of one protocol to find one."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from protocols.registry import names
+from scenarios import registry
+from scenarios.registry import ScenarioError
+from tests.support.documentation import ROOT
+
+
+def test_all_protocols_scenarios_are_listed_in_alphabetical_order() -> None:
+    known = registry.scenarios()
+    assert list(known) == sorted(known)
+    assert {scenario.protocol for scenario in known.values()} == set(names())
+
+
+@pytest.mark.parametrize("name", list(registry.scenarios()))
+def test_every_name_begins_with_its_protocol(name: str) -> None:
+    scenario = registry.find(name)
+    assert scenario.name == name
+    assert name.startswith(f"{scenario.protocol}-")
+
+
+@pytest.mark.parametrize("name", ["bc3e-beer", "beer"])
+def test_an_unknown_name_lists_what_there_is(name: str) -> None:
+    with pytest.raises(ScenarioError, match=f"unknown scenario '{name}'; there are: bc3e-h.*, sec-simulation2$"):
+        registry.find(name)
+
+
+def test_a_second_scenario_of_a_name_is_refused() -> None:
+    with pytest.raises(ValueError, match="registered twice"):
+        registry.register(registry.find("bc3e-wine"))
+
+
+@pytest.mark.parametrize("name", ["gp-synthetic", "coreset-synthetic", "residual-theorem2", "sec-simulation1"])
+def test_finding_one_loads_no_other_protocol_and_no_heavy_library(name: str) -> None:
+    """A simulated site finds its scenario for every message."""
+    code = f"""
+import sys
+from scenarios.registry import find
+find({name!r})
+others = {{*{names()!r}}} - {{{name.partition("-")[0]!r}}}
+heavy = {{"torch", "ortools", "matplotlib", "flwr"}}
+loaded = {{module.split(".")[1] for module in sys.modules if module.startswith(("scenarios.", "numerics."))}}
+print(sorted(loaded & others), sorted(heavy & sys.modules.keys()))
+"""
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.split("\n")[0] == "[] []"

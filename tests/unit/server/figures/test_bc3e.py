@@ -1,0 +1,55 @@
+"""Figures of BC3E: what is drawn for which run, from content alone, and what is said of them in words."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+
+from server.figures import alt_text, caption, figures
+from server.report.data import Report
+from tests.support.figure_checks import assert_drawn
+
+METRICS = {"accuracy": 0.9, "accuracy_majority": 0.8, "accuracy_best_component": 0.85, "accuracy_$x^{$": 0.85}
+
+
+def make(**changes: Any) -> Report:
+    made: dict[str, Any] = {
+        "scenario": "s", "protocol": "bc3e", "seed": 0, "sites": ["a", "b"], "rounds": 3, "seconds": 1.0,
+        "metrics": METRICS,
+    }  # fmt: skip
+    return Report(**{**made, **changes})
+
+
+def learnt() -> dict[str, np.ndarray]:
+    """Two classes, one three times as frequent: a clustering that tells them apart, and one that says nothing."""
+    return {
+        "alpha": np.array([3.0, 1.0]),
+        "clusterings": np.array(["idle", "sharp"]),
+        "beta_0": np.full((2, 4), 0.25),
+        "beta_1": np.array([[1.0, 0.0], [0.0, 1.0]]),
+        "bounds": np.array([-50.0, -40.5]),
+    }
+
+
+def test_a_run_shows_its_bound_its_accuracy_and_what_clusterings_tell() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert_drawn(make(), learnt(), ["bound", "accuracy", "clusterings"], twice=True)
+        assert_drawn(make(metrics={}), {"bounds": learnt()["bounds"]}, ["bound"])
+    assert figures(make(metrics={}), {}) == {}
+
+
+def test_the_texts_tell_numbers_units_and_sizes() -> None:
+    report = make()
+    assert alt_text(report, "bound", learnt()) == "Bound over the steps of the fit: -50 after the first, -40.5 after 2."
+    assert "together (BC3E) 0.900, majority vote 0.800" in alt_text(report, "accuracy")
+    assert alt_text(report, "clusterings", learnt()) == (
+        "Share of instances whose class the cluster tells: sharp 100 %, idle 75 %; always the commonest class 75 %."
+    )
+    assert "(nats, the sum over all instances) after every step" in caption(report, "bound")
+    assert "2 sites, 3 rounds" in caption(report, "bound")
+    assert "in the first repetition" in caption(make(config={"repetitions": 4}), "bound")
+    assert "means of 4 repetitions" in caption(make(config={"repetitions": 4}), "accuracy")
+    assert caption(report, "unheard_of") == "Unheard of."
