@@ -115,7 +115,7 @@ def no_earlier_arrays(config: Config) -> Arrays:
     return {}
 
 
-def test_columns(config: Config, *, scenario: bool) -> dict[str, Any]:
+def own_test_rows(config: Config, *, scenario: bool) -> dict[str, Any]:
     """Return the columns of the fusion center's file ``_test`` beside the sites' own data."""
     from clients.data.testset import center_columns
 
@@ -200,7 +200,7 @@ class ProtocolReport:
     data_keys: tuple[str, ...] = ()
     earlier_keys: Mapping[str, str] = field(default_factory=lambda: FROM)
     earlier_arrays: Callable[[Config], Arrays] = no_earlier_arrays
-    center_files: _CenterFiles = test_columns
+    center_files: _CenterFiles = own_test_rows
     saved_arrays: Mapping[str, str] = field(default_factory=dict)
     packages: tuple[str, ...] = ()
 

@@ -33,7 +33,7 @@ from tests.support.tampering import silent
 def _no_waiting_and_no_figures(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     monkeypatch.setattr(strategies.fusion, "time", Clock())
-    monkeypatch.setattr(server_app, "figures", lambda report, arrays: {})
+    monkeypatch.setattr(server_app, "figures", lambda report, arrays: [])
 
 
 def bc3e(tmp_path: Path, **changes: Any) -> dict[str, Any]:

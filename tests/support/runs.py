@@ -33,7 +33,7 @@ def in_no_time(patch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
     patch.setattr(os, "fsync", lambda file: None)
     patch.setattr(strategies.fusion, "time", clock)
-    patch.setattr(server_app, "figures", lambda report, arrays: {})
+    patch.setattr(server_app, "figures", lambda report, arrays: [])
     return clock
 
 
@@ -145,7 +145,7 @@ def run_with_grid(
     context = Context(run_id, 0, {}, RecordDict(), run_config)
     path = server_app.run(grid, context)
     report, _ = load(path)
-    assert not (unknown := undescribed(report)), f"server/report/glossary.py has no words for {unknown}"
+    assert not (unknown := undescribed(report)), f"server/report/{report.protocol}.py has no words for {unknown}"
     assert server_app.NO_FIGURES not in report.notes
     return path, grid
 
@@ -155,4 +155,6 @@ def undescribed(report: Report) -> list[str]:
     scenario = scenarios().get(report.scenario)
     made_here = scenario is not None and scenario.baselines.__module__.startswith("tests.")
     ours = report.protocol in protocol_names() and not made_here
-    return [name for name in report.metrics if ours and not name.endswith("_se") and meaning(name) is None]
+    return [
+        name for name in report.metrics if ours and not name.endswith("_se") and meaning(report.protocol, name) is None
+    ]

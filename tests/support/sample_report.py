@@ -56,7 +56,7 @@ def make(**changes):
         missing={"b": ["round 3: no answer within 600 s"]},
         config={"seed": 3, "bc3e.distribution": "row"},
         command="flwr run . --stream --run-config 'seed=3'",
-        asked={"question": "What class is each?", "data": "Wine.", "holds": "Rows.", "left": "Sums."},
+        overview={"question": "What class is each?", "data": "Wine.", "holdings": "Rows.", "disclosure": "Sums."},
         convergence=[{"round": 1, "bound": -300.5, "bytes": 64}, {"round": 2, "bound": -250.25, "bytes": 64}],
     )
     return replace(report, **changes)

@@ -40,11 +40,14 @@ def caption(report: Report, name: str) -> str:
 def alt_text(report: Report, name: str, arrays: Arrays) -> str:
     """Return the alternative text of a figure of the table."""
     if name == "curves":
-        return sentences(f"Errors over the iterations; reached on test rows: {_by_row(report, arrays, 'test_mse')}")
+        reached = _by_row(report, arrays, "test_mse")
+        return sentences(
+            f"Errors over the iterations{f'; reached on test rows: {reached}' if reached else ', by row of the table'}"
+        )
     if name == "powers":
         kinds = [(label, _by_row(report, arrays, each)) for each, (label, *_) in SUMS.items()]
         powers = "; ".join(f"{label}: {words}" for label, words in kinds if words)
-        return sentences(f"Power at the last iteration of {powers}")
+        return sentences(f"Power {f'at the last iteration of {powers}' if powers else 'by row of the table'}")
     what = {"errors": "Mean squared error on test rows", "contraction": "Contraction of a step"}
     labels = {each: what.get(name, f"Power of {SUMS.get(each, ('',))[0]}") for each in _metrics(report, name)}
     parts = [f"{label}: {words}" for each, label in labels.items() if (words := _by_row(report, arrays, each))]

@@ -9,9 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from server.figures import alt_text, caption
 from server.results import load
-from tests.support.figure_checks import assert_drawn
+from tests.support.figure_checks import alt_text, assert_drawn, caption
 from tests.support.grid import config
 from tests.support.runs import run_with_grid
 from tests.support.sec_sites import write_parties
