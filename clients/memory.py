@@ -25,7 +25,7 @@ logger = logging.getLogger("flwr")
 Arrays = dict[str, np.ndarray]
 
 CONCLUDED = "concluded"
-"""Name under which a site remembers that a conversation is over (of residual: its model kept, 1, or not, 0)."""
+"""Name under which a site remembers that a conversation is over: its model kept, 1, or not, 0."""
 
 
 @dataclass

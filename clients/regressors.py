@@ -26,7 +26,7 @@ ROW_MODELS = frozenset({"knn", "svr"})
 """Methods whose models contain rows they were fitted on: all of them (knn) or the support vectors (svr)."""
 
 _METHODS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
-    # papers/sec.txt, V-A: 50 trees, a third of the columns at every split; the lasso is tuned half-half.
+    # 50 trees, a third of the columns at every split; the lasso is tuned half-half.
     "rf": ("sklearn.ensemble.RandomForestRegressor", {"n_estimators": 50, "max_features": 1 / 3}),
     "lr": ("sklearn.linear_model.LinearRegression", {}),
     "lasso": ("sklearn.linear_model.LassoCV", {"cv": 2}),
@@ -43,7 +43,7 @@ _METHODS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     ),
     "gb": ("sklearn.ensemble.GradientBoostingRegressor", {}),
     "hgb": ("sklearn.ensemble.HistGradientBoostingRegressor", {}),
-    # Of any depth: the smallest leaf alone says how fine it is (papers/attribute_distributed.txt, VI).
+    # Of any depth: the smallest leaf alone says how fine it is.
     "tree": ("sklearn.tree.DecisionTreeRegressor", {}),
 }
 """Full name of the estimator, and what we set of it."""
@@ -68,7 +68,7 @@ OURS: Mapping[str, str] = {
     "init": "no other model may be sent",
     "loss": "the protocol compares squared errors",
     "max_samples": "a tree of a few rows would hold single outcomes",
-    _LEAF: "residual.min-leaf or sec.min-leaf sets it",
+    _LEAF: "min-leaf of the run or of the site sets it",
     "subsample": "a tree of a few rows would hold single outcomes",
 }
 """Settings that are not a candidate's to choose."""
@@ -334,7 +334,7 @@ def fit(
     from sklearn.model_selection import KFold
     from sklearn.neighbors import KNeighborsRegressor
 
-    from numerics.sec.predictors import as_linear
+    from numerics.shared.linear_models import as_linear
 
     if np.ptp(y) == 0:
         return constant(float(y[0]), x.shape[1])

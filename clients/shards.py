@@ -8,7 +8,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from clients.data.cache import Heard, ShardCache, forget_shards
+from clients.data.cache import ObservedConfig, ShardCache, delete_shards
 from clients.data.files import numbered_site
 from protocols import registry
 from protocols.wire.faults import Fault, SiteFault
@@ -123,8 +123,8 @@ def _own_shard(source: str, _changed: int, settings: tuple[tuple[str, Any], ...]
     try:
         if cache is None:
             return _read_shard(config)
-        heard = Heard(config)
-        return cache.keep(_read_shard(heard), heard)
+        observed = ObservedConfig(config)
+        return cache.keep(_read_shard(observed), observed)
     except DataError as error:
         raise own_log(error) from error
 
@@ -137,13 +137,13 @@ def _cache(config: Mapping[str, Any]) -> ShardCache | None:
     source = Path(str(config["data"])).expanduser()
     directory = str(config.get("site-output-dir", ""))
     if directory and not wanted:
-        forget_shards(Path(directory).expanduser())
+        delete_shards(Path(directory).expanduser())
     if not wanted or not directory:
         return None
     cache = ShardCache(Path(directory).expanduser(), str(config["protocol"]), source)
     if source.is_file():
         return cache
-    cache.let_go()  # of a file that was taken away
+    cache.delete_stale()  # of a file that was taken away
     return None
 
 

@@ -9,10 +9,10 @@ from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 
 from clients.data import DataError
-from consilience.prediction import PredictionError
+from common.settings import ConfigError
+from protocols.prediction import PredictionError
 from scenarios.registry import ScenarioError
 from server.center import build
-from server.config import ConfigError
 from server.evaluation import Evaluation, evaluate
 from server.figures import figures
 from server.report.data import Report, ResultsError

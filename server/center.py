@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from clients.data.files import numbered_site
+from common.settings import Config
 from protocols import registry
 from scenarios.registry import Scenario
-from server.config import Config
 from server.report.data import Arrays
 from server.report.protocol import report_of
 from server.run_plan import RunPlan

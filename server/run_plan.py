@@ -11,10 +11,10 @@ from flwr.serverapp import Grid
 
 from clients.data import party_files
 from common.results import results_name
-from consilience.prediction import resolved
-from consilience.settings import declared
+from common.settings import Config, ConfigError
+from protocols.prediction import resolved
+from protocols.settings import check_sums, checked, declared
 from scenarios.registry import Cell, Scenario, ScenarioError, find, select_cells
-from server.config import Config, ConfigError, check_sums, checked
 from server.report.commands import flwr_command
 from server.versions import versions
 from strategies.fusion import connected_nodes

@@ -7,18 +7,16 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import hypothesis
 import pytest
 
 from scenarios import sources
+from tests.support.examples import register_profiles
 
 if TYPE_CHECKING:
     from xdist.remote import Producer
     from xdist.scheduler import LoadScopeScheduling
 
-# How long an example takes says how busy the machine is.
-hypothesis.settings.register_profile("consilience", deadline=None)
-hypothesis.settings.load_profile("consilience")
+register_profiles()
 
 
 _FIRST_HALF = {"test_coreset", "test_deploy_networks", "test_gp", "test_residual", "test_sec", "test_up"}

@@ -13,10 +13,11 @@ from jaxtyping import Float64, Int, Int64, UInt8
 
 from clients.coreset.rows import Rows, count, follow_points, meet_targets, price_rows, write_clusters
 from clients.coreset.shard import MIN_WEIGHT
+from clients.digest import digest_of
 from clients.dispatch import answers
-from clients.site import Site, digest_of
-from numerics.coreset.fairness.apportionment import Shares
-from numerics.coreset.points import Points
+from clients.site import Site
+from numerics.coreset.fairness.apportionment import PointMasses
+from numerics.coreset.grouped_rows import GroupedRows
 from numerics.shared.threads import single_threaded
 from protocols.coreset.payloads import (
     LARGEST,
@@ -59,11 +60,9 @@ def _hold_to(site: Site, name: str, *words: object) -> None:
     """Hold the fusion center to its word (clients/commitments.py); a scenario's rows are nobody's, and asked in any
     way.
     """
-    if site.simulated:
-        return
-    if site.lane != "0":
+    if not site.commitments.allows_lane(site.lane):
         raise SiteFault(Fault.MALFORMED_ASK, "a party's own rows are asked for once in a run, in one lane")
-    if not site.keeps(name, *words):
+    if not site.commitments.keeps(name, *words):
         raise SiteFault(Fault.MALFORMED_ASK, f"another {name} than in an earlier ask of this run")
 
 
@@ -83,7 +82,7 @@ def _summary(ask: Construction, site: Site, first: Int64[np.ndarray, "eight"]) -
     # Brings numba, which no other ask needs: in deployment every ask is a process of its own.
     from numerics.coreset import merge_light, spread, summarise
 
-    points: Points = site.shard
+    points: GroupedRows = site.shard
     # Rows that are somebody's are summed up in one way, whatever the seed: points of several ways overlap.
     rng = np.random.default_rng(first.tolist()) if site.config.get("protocol") else site.rng_of(first.tolist())
     found = summarise(
@@ -96,14 +95,14 @@ def _summary(ask: Construction, site: Site, first: Int64[np.ndarray, "eight"]) -
     )
     unit = spread(found.coreset)[1] if ask.scaled else np.ones(len(points.features))
     coreset, index, n_merged, n_withheld = merge_light(
-        found.coreset, _min_weight(ask, site), unit, found.movement_by_colour
+        found.coreset, _min_weight(ask, site), unit, found.movement_by_group
     )
     if not len(coreset.weights):
         raise SiteFault(Fault.RARE_COLOURS)
-    coloured, colour = np.unique(coreset.colours, return_inverse=True)
+    coloured, colour = np.unique(coreset.groups, return_inverse=True)
     summary = Summary(
         features=points.features,
-        colours=tuple(found.names[place] for place in coloured),
+        colours=tuple(found.group_names[place] for place in coloured),
         points=coreset.points,
         weights=coreset.weights,
         colour=colour.astype(np.int64),
@@ -112,12 +111,12 @@ def _summary(ask: Construction, site: Site, first: Int64[np.ndarray, "eight"]) -
         withheld=n_withheld,
         merged=n_merged,
     )
-    return summary, index[found.group]
+    return summary, index[found.point]
 
 
 def _min_weight(ask: Construction, site: Site) -> int:
     """The larger of what is asked and what the site insists on."""
-    return max(ask.min_weight, site.whole_number("min-weight", 1 if site.simulated else MIN_WEIGHT))
+    return max(ask.min_weight, site.consents.number("min-weight", MIN_WEIGHT))
 
 
 def _construction(ask: Construction) -> tuple[int | str, ...]:
@@ -125,10 +124,10 @@ def _construction(ask: Construction) -> tuple[int | str, ...]:
     return tuple(getattr(ask, field.name) for field in fields(Construction))
 
 
-def _first_rows(points: Points) -> Int64[np.ndarray, "eight"]:
+def _first_rows(points: GroupedRows) -> Int64[np.ndarray, "eight"]:
     """A digest of the first block: where a file is changed in place, these rows or their number mostly change, too."""
     first = next(points.blocks())
-    return np.array(digest_of((first.x, first.colour)), np.int64)
+    return np.array(digest_of((first.x, first.group)), np.int64)
 
 
 def _packed(group: Int[np.ndarray, "n"]) -> UInt8[np.ndarray, "n width"]:
@@ -159,14 +158,14 @@ def assign(ask: Assign, site: Site) -> Counted:
     if (ask.mass <= 0).any() or not np.array_equal(told, weights):
         raise SiteFault(Fault.DATA_CHANGED, "the shares do not add up to the weights of the points")
     with single_threaded():
-        labels = follow_points(rows, Shares(ask.point, ask.center, ask.mass))
+        labels = follow_points(rows, PointMasses(ask.point, ask.center, ask.mass))
         return _concluded(rows, labels, ask.plain, site)
 
 
 @answers(Price)
 def price(ask: Price, site: Site) -> Masses:
     """Sums over the rows at each table of prices."""
-    if not (site.simulated or site.consents("allow-prices")):
+    if not site.consents.allows("allow-prices"):
         raise SiteFault(Fault.PRICES_NOT_ALLOWED)
     rows = _rows(ask, site)
     _check_tables(ask, rows, site)
@@ -204,17 +203,19 @@ def settle(ask: Settle, site: Site) -> Counted:
 
 def _check_tables(ask: Price, rows: Rows, site: Site) -> None:
     """Of so many centers, or so many tables, that hardly any row is left for each, counts would be the rows."""
-    if site.simulated:
-        return
-    k = len(ask.centers)
-    many = k > MOST_PRICED or k * _min_weight(ask, site) > len(rows.group)
-    if many or len(ask.shifts) > MOST_TABLES or site.pledges.count("tables", len(ask.shifts)) > MOST_TABLES_OF_A_RUN:
+    k, limit = len(ask.centers), site.policy.private_limit
+    if (
+        k > limit(MOST_PRICED)
+        or k * _min_weight(ask, site) > limit(len(rows.group))
+        or len(ask.shifts) > limit(MOST_TABLES)
+        or site.commitments.count("tables", len(ask.shifts)) > MOST_TABLES_OF_A_RUN
+    ):
         raise SiteFault(Fault.MALFORMED_ASK, "more centers or tables of prices than this site answers")
 
 
 def _rows(ask: Assign | Price | Settle, site: Site) -> Rows:
     """The site's rows, and which point stands for each; found again where that is forgotten."""
-    points: Points = site.shard
+    points: GroupedRows = site.shard
     if ask.centers.shape[1] != len(points.features) or not len(ask.centers) or not ask.colours:
         raise SiteFault(Fault.MALFORMED_ASK, "the centers are not those of the site's columns")
     if np.abs(ask.centers).max() > LARGEST or ask.scale.min() < 1 / LARGEST or ask.scale.max() > LARGEST:

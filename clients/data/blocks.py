@@ -13,8 +13,9 @@ import numpy as np
 from clients.data.files import data_file, open_csv, open_parquet, read_table
 from clients.data.source import call, configured, is_function, own_code, table_of
 from clients.data.table import DataError, Table, check_rows, frame_columns, make_table, quoted
-from numerics.coreset import points
 
+BLOCK_ROWS = 65_536
+"""Rows of a block at most."""
 BLOCK_CELLS = 2**18
 """Cells of a block at most: blocks of a table of many columns have fewer rows."""
 
@@ -52,7 +53,7 @@ class Blocks:
         Yields
         ------
         Table
-            Of `numerics.coreset.points.BLOCK_ROWS` rows at most, in the order of the source; messages about a row name
+            Of `BLOCK_ROWS` rows at most, in the order of the source; messages about a row name
             its line or number in the source.
 
         Raises
@@ -96,7 +97,7 @@ def open_blocks(config: Mapping[str, object]) -> Blocks:
 
 
 def _block_rows(columns: int) -> int:
-    return min(points.BLOCK_ROWS, max(BLOCK_CELLS // max(columns, 1), 1))
+    return min(BLOCK_ROWS, max(BLOCK_CELLS // max(columns, 1), 1))
 
 
 def _two_rows(source: str, tables: Iterator[Table]) -> Iterator[Table]:

@@ -1,8 +1,8 @@
-"""A party's shard kept on its own disk: in deployment every ask is a process, and each would read the file again.
+"""A site's shard kept on its own disk: in deployment every ask is a process, and each would read the file again.
 
-What is kept lies in ``shard-cache`` in the site's own directory and holds what the protocol uses of the source, nothing
-else. It counts as long as the source is as it was, the settings by which it was read are the same, and so is our code;
-else, or if it is damaged, the source is read again. Nothing that goes wrong here stops a site from answering.
+Kept shards lie in ``shard-cache`` in the site's own directory and hold what the protocol uses of the source, nothing
+else. A kept shard is used as long as the source, the settings by which it was read, and our code are the same. Else, or
+if it is damaged, the source is read again. No failure of the cache stops a site from answering.
 """
 
 from __future__ import annotations
@@ -17,18 +17,21 @@ import tempfile
 import time
 import zlib
 from collections.abc import Callable, Iterator, Mapping
-from functools import cache, cached_property, partial
+from functools import cache, partial
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from types import ModuleType
+from typing import Any, Self, TypeVar
 
-from clients.data.stored import BlockWriter, StoredError, Writer, read_about, read_shard
-from numerics.coreset.points import Block, Points
+from clients.data.stored import StoredError, Writer, read_about, read_shard
+from protocols import registry
 
 logger = logging.getLogger("flwr")
 
+T = TypeVar("T")
+
 FOLDER = "shard-cache"
-FORMAT = 1
+FORMAT = 2
 """Version of the layout."""
 MOST_KEPT = 4
 """Shards of one protocol: of other settings, or of other sources."""
@@ -37,34 +40,34 @@ SETTLED_NS = 2 * 10**9
 
 _WRITING = ".writing-"
 _ABANDONED = 3600.0
-"""Seconds after which what is being written no longer is."""
+"""Seconds after which a folder that is being written counts as left behind."""
 
 
-class Heard(Mapping[str, Any]):
-    """A configuration that notes what is asked of it: by which settings a shard was read.
+class ObservedConfig(Mapping[str, Any]):
+    """A configuration that records which settings are read: by these a shard was read.
 
     Attributes
     ----------
-    heard : dict
+    used : dict
         Value by key.
     absent : set of str
-        Keys that are not set.
+        Keys that were looked for and are not set.
     """
 
     def __init__(self, config: Mapping[str, Any]) -> None:
         self._config = config
-        self.heard: dict[str, Any] = {}
+        self.used: dict[str, Any] = {}
         self.absent: set[str] = set()
 
     def __getitem__(self, key: str) -> Any:
         if key not in self._config:
             self.absent.add(key)
             raise KeyError(key)
-        self.heard[key] = self._config[key]
-        return self.heard[key]
+        self.used[key] = self._config[key]
+        return self.used[key]
 
     def __iter__(self) -> Iterator[str]:
-        self.heard.update(self._config)
+        self.used.update(self._config)
         return iter(self._config)
 
     def __len__(self) -> int:
@@ -81,89 +84,80 @@ class ShardCache:
     protocol : str
         Whose shards.
     source : Path
-        The party's file.
+        The site's file.
     """
 
     def __init__(self, directory: Path, protocol: str, source: Path) -> None:
-        self._folder, self._protocol = directory / FOLDER, protocol
+        self.folder = directory / FOLDER
+        self._protocol = protocol
         self._source = source.absolute()
         self._state = _state(self._source)
 
-    def load(self, config: Mapping[str, Any]) -> Any | None:
-        """The shard that is kept for these settings; None if none is, or none that can be read.
+    @property
+    def room(self) -> ModuleType:
+        """The protocol's module ``shard``."""
+        return registry.room(self._protocol, "shard")
 
-        Then those of what the source no longer is are deleted, whether or not it can be read and kept as it is now.
+    def load(self, config: Mapping[str, Any]) -> Any | None:
+        """Return the shard that is kept for these settings; None if there is none that can be read.
+
+        In the latter case, shards of a former state of the source are deleted.
         """
         for entry in self._entries():
             try:
                 about = read_about(entry)
                 if self._is_current(about) and _has_settings(config, about):
-                    return read_shard(entry, about)
+                    return read_shard(entry, about, self.room)
             except StoredError as error:
                 logger.warning("%s; the data are read again", error)
                 shutil.rmtree(entry, ignore_errors=True)
-        self.let_go()
+        self.delete_stale()
         return None
 
-    def keep(self, shard: Any, config: Heard) -> Any:
-        """Have a shard kept; points, as soon as all their blocks have been read.
+    def keep(self, shard: Any, config: ObservedConfig) -> Any:
+        """Keep a shard on the disk, and return the shard to use.
 
         Parameters
         ----------
         shard : object
             As it was read.
-        config : Heard
+        config : ObservedConfig
             By which it was read.
-
-        Returns
-        -------
-        object
-            The shard to use.
         """
         if not self._state or time.time_ns() - max(self._state[:2]) < SETTLED_NS:
             return shard
         about = {
             "format": FORMAT,
-            "code": _code(),
+            "code": self._code(),
             "source": os.fspath(self._source),
             "state": self._state,
-            "heard": {key: value for key, value in config.heard.items() if key != "data"},
+            "used": {key: value for key, value in config.used.items() if key != "data"},
             "absent": sorted(config.absent),
         }
-        if isinstance(shard, Points):
-            return Points(shard.features, partial(self._kept_blocks, shard, about))
-        attempt = _Attempt(self._folder)
-        attempt.to(lambda: attempt.writer.finish(about, attempt.writer.describe(shard)))
-        self._conclude(attempt, about)
+        entry = Entry(self, about)
+        if hasattr(self.room, "keep_shard"):
+            return self.room.keep_shard(shard, entry)
+        with entry.attempt() as attempt:
+            attempt.conclude(lambda: attempt.writer.describe(shard))
         return shard
 
-    def _kept_blocks(self, points: Points, about: Mapping[str, Any]) -> Iterator[Block]:
-        """One pass over the rows, from the source as long as no pass over it has come to its end."""
-        kept = self.load({**about["heard"]})
-        if isinstance(kept, Points):
-            yield from kept.blocks()
-            return
-        attempt = _Attempt(self._folder)
-        try:
-            for block in points.blocks():
-                attempt.to(partial(attempt.add, block))
-                yield block
-            attempt.to(lambda: attempt.blocks.finish(about, points.features))
-            self._conclude(attempt, about)
-        finally:
-            attempt.end()
+    def take(self, folder: Path, about: Mapping[str, Any]) -> None:
+        """Give a folder that holds a whole shard its final name.
 
-    def _conclude(self, attempt: _Attempt, about: Mapping[str, Any]) -> None:
-        """Put what was written in its place, unless the source changed meanwhile."""
-        if _state(self._source) != self._state:
-            attempt.failed = True
+        Raises
+        ------
+        OSError
+            If that cannot be done.
+        """
         name = f"{self._protocol}-{zlib.crc32(json.dumps(about).encode()):08x}"
-        attempt.to(lambda: attempt.folder.rename(self._folder / name))
-        attempt.end()
-        self.let_go()
+        folder.rename(self.folder / name)
 
-    def let_go(self) -> None:
-        """Delete the shards of what the source no longer is: rows that were taken out of it are not to stay here."""
+    def has_changed(self) -> bool:
+        """Whether the source is no longer as it was when this object was made."""
+        return _state(self._source) != self._state
+
+    def delete_stale(self) -> None:
+        """Delete shards of a former state of the source, and the oldest of too many: removed rows must not stay."""
         current = 0
         for entry in self._entries():
             try:
@@ -176,93 +170,137 @@ class ShardCache:
                 shutil.rmtree(entry, ignore_errors=True)
 
     def _entries(self) -> list[Path]:
-        """Folders of kept shards, the newest first."""
+        """Return the folders of kept shards, the newest first."""
         with contextlib.suppress(OSError):
-            found = [(entry.stat().st_mtime_ns, entry) for entry in self._folder.glob(f"{self._protocol}-*")]
-            return [entry for _, entry in sorted(found, reverse=True)]
+            dated = [(entry.stat().st_mtime_ns, entry) for entry in self.folder.glob(f"{self._protocol}-*")]
+            return [entry for _, entry in sorted(dated, reverse=True)]
         return []
 
     def _is_current(self, about: Mapping[str, Any]) -> bool:
-        mine = (FORMAT, _code(), os.fspath(self._source), self._state)
+        mine = (FORMAT, self._code(), os.fspath(self._source), self._state)
         return mine == tuple(about.get(key) for key in ("format", "code", "source", "state"))
 
+    def _code(self) -> int:
+        return _checksum_of_code(Path(str(self.room.__file__)).parent)
 
-def forget_shards(directory: Path) -> None:
+
+def delete_shards(directory: Path) -> None:
     """Delete all shards that a site keeps in its own directory."""
     shutil.rmtree(directory / FOLDER, ignore_errors=True)
 
 
-class _Attempt:
-    """A shard being written, in a folder that has no name yet: after the first failure nothing more is tried.
+class Entry:
+    """The place of one shard in a cache, for a protocol that writes its shards itself.
 
     Parameters
     ----------
-    parent : Path
-        Where the folder is made; so is this, if need be.
+    cache : ShardCache
+        Where it is.
+    about : Mapping
+        The state of the source, and the settings by which it is read.
     """
 
-    def __init__(self, parent: Path) -> None:
+    def __init__(self, cache: ShardCache, about: Mapping[str, Any]) -> None:
+        self._cache, self._about = cache, about
+
+    def load(self) -> Any | None:
+        """Return the shard, if it is kept by now."""
+        return self._cache.load(self._about["used"])
+
+    def attempt(self) -> Attempt:
+        """Begin to write the shard."""
+        return Attempt(self._cache, self._about)
+
+
+class Attempt:
+    """A shard being written, in a folder without its final name; after the first failure nothing more is tried.
+
+    A context: at its end a folder that did not come to its place is deleted.
+
+    Attributes
+    ----------
+    writer : Writer
+        Of the folder; there is none if the folder could not be made.
+    failed : bool
+        Whether something has failed.
+    """
+
+    writer: Writer
+
+    def __init__(self, cache: ShardCache, about: Mapping[str, Any]) -> None:
         self.failed = False
-        self._parent = parent
+        self._cache, self._about = cache, about
+        self._folder: Path | None = None
         self.to(self._begin)
 
     def _begin(self) -> None:
-        self._parent.parent.mkdir(parents=True, exist_ok=True)
-        self._parent.mkdir(mode=0o700, exist_ok=True)
-        for left in self._parent.glob(f"{_WRITING}*"):
+        parent = self._cache.folder
+        parent.parent.mkdir(parents=True, exist_ok=True)
+        parent.mkdir(mode=0o700, exist_ok=True)
+        for left in parent.glob(f"{_WRITING}*"):
             if time.time() - left.stat().st_mtime > _ABANDONED:
                 shutil.rmtree(left, ignore_errors=True)
-        self.folder = Path(tempfile.mkdtemp(prefix=_WRITING, dir=self._parent))
-        self.writer = Writer(self.folder)
+        self._folder = Path(tempfile.mkdtemp(prefix=_WRITING, dir=parent))
+        self.writer = Writer(self._folder, self._cache.room)
 
-    def to(self, action: Callable[[], object]) -> None:
+    def to(self, action: Callable[[], T]) -> T | None:
         """Do something that may fail: a full disk must not keep a site from answering."""
         if self.failed:
-            return
+            return None
         try:
-            action()
+            return action()
         except (OSError, StoredError) as error:
             self.failed = True
-            logger.warning("the shard is not kept in %s: %s", self._parent, error)
+            logger.warning("the shard is not kept in %s: %s", self._cache.folder, error)
+            return None
 
-    @cached_property
-    def blocks(self) -> BlockWriter:
-        """For points."""
-        return BlockWriter(self.writer)
+    def conclude(self, describe: Callable[[], Any]) -> None:
+        """Have the shard described, and put it in its place, unless the source has changed meanwhile.
 
-    def add(self, block: Block) -> None:
-        """Write a block."""
-        self.blocks.add(block)
+        Parameters
+        ----------
+        describe : Callable
+            Returns the shard as JSON, its arrays written to files.
+        """
+        self.to(lambda: self.writer.finish(self._about, describe()))
+        if not self._cache.has_changed() and self._folder is not None:
+            self.to(partial(self._cache.take, self._folder, self._about))
+        self._end()
+        self._cache.delete_stale()
 
-    def end(self) -> None:
-        """Let go of files, and of the folder if it has not come to its place."""
-        if "blocks" in vars(self):
-            self.blocks.close()
-        if "folder" in vars(self):
-            shutil.rmtree(self.folder, ignore_errors=True)
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._end()
+
+    def _end(self) -> None:
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
 
 
 def _state(source: Path) -> list[int]:
-    """By which a changed file is known; empty if there is none."""
+    """Return the numbers by which a changed file is recognised; none if there is no file."""
     try:
-        found = source.stat()
+        status = source.stat()
     except OSError:
         return []
-    return [found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino]
+    return [status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino]
 
 
 def _has_settings(config: Mapping[str, Any], about: Mapping[str, Any]) -> bool:
     """Whether the settings by which a shard was read are the same now; 1 is neither 1.0 nor true."""
-    same = all(key in config and repr(config[key]) == repr(value) for key, value in about["heard"].items())
+    same = all(key in config and repr(config[key]) == repr(value) for key, value in about["used"].items())
     return same and not any(key in config for key in about["absent"])
 
 
 @cache
-def _code() -> int:
-    """Checksum of our code for reading data, and of the versions it was read with."""
-    versions = [f"{package} {version(package)}" for package in ("numpy", "pandas", "pyarrow")]
-    found = zlib.crc32(f"{sys.version_info} {versions}".encode())
+def _checksum_of_code(package: Path) -> int:
+    """Return the checksum of all code that reads data, a protocol's own package included, and of the versions used."""
+    versions = [f"{name} {version(name)}" for name in ("numpy", "pandas", "pyarrow")]
+    checksum = zlib.crc32(f"{sys.version_info} {versions}".encode())
     home = Path(__file__).parents[2]
-    for path in sorted([*(home / "clients").rglob("*.py"), *(home / "numerics").rglob("*.py")]):
-        found = zlib.crc32(path.read_bytes(), found)
-    return found
+    paths = {path for folder in (home / "clients", home / "numerics", package) for path in folder.rglob("*.py")}
+    for path in sorted(paths):
+        checksum = zlib.crc32(path.read_bytes(), checksum)
+    return checksum

@@ -1,9 +1,10 @@
-"""The outcomes that the fusion center of attribute-distributed regression holds, from its own files."""
+"""The outcomes that a fusion center holds, from its own files."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float64, Shaped
@@ -12,11 +13,31 @@ from clients.data.entities import entity_names
 from clients.data.files import read_table
 from clients.data.table import DataError, Table, cell_name, numeric, quoted, setting
 from clients.data.testset import center_file
-from numerics.residual.columns import Outcomes
 
 
-def center_outcomes(config: Mapping[str, object]) -> Outcomes | None:
-    """The outcomes in the center's own files.
+class CenterOutcomes(NamedTuple):
+    """Outcomes by entity.
+
+    Attributes
+    ----------
+    y : ndarray
+        ``(n,)`` finite outcomes; NaN where an outcome is to be predicted and is not known.
+    entity : ndarray or None
+        ``(n,)`` names of the entities as text, each once; None: entities go by their row.
+    n_test : int
+        Number of test rows, which are the last; nothing is learnt from them.
+    entity_kind : str
+        ``number`` or ``text``: what the column of names holds; empty without one.
+    """
+
+    y: Float64[np.ndarray, "n"]
+    entity: Shaped[np.ndarray, "n"] | None
+    n_test: int
+    entity_kind: str
+
+
+def center_outcomes(config: Mapping[str, object], *, by_row: bool) -> CenterOutcomes | None:
+    """Return the outcomes in the center's own files; None where it has no file.
 
     Parameters
     ----------
@@ -24,13 +45,11 @@ def center_outcomes(config: Mapping[str, object]) -> Outcomes | None:
         Run configuration. ``labels`` is a CSV, Parquet or NPZ file; in a simulation on own data, where it is not set, a
         file ``_labels`` in the folder ``data`` takes its place, and the rows of a file ``_test`` there are test rows.
         ``target`` and ``id`` name the columns of outcomes and of entities' names (without ``id`` entities go by
-        their row). ``residual.model``: nothing is learnt, so outcomes may be empty or all missing; with ``from`` so may
-        the column, since `target` is then that of the run which has learnt.
+        their row). ``from``: nothing is learnt, so outcomes may be empty, and the column may be missing, since
+        `target` is that of the run which has learnt.
 
-    Returns
-    -------
-    Outcomes or None
-        Test rows last; None where the center has no file.
+    by_row : bool
+        Whether entities go by their row even where ``id`` names a column.
 
     Raises
     ------
@@ -38,7 +57,7 @@ def center_outcomes(config: Mapping[str, object]) -> Outcomes | None:
         If a file cannot be read, has no column `target` or `id`, an outcome is empty or no number, an entity has no
         name, another's, or is in both files; or if there are test rows and none to learn from.
     """
-    predicting = bool(setting(config, "residual.model"))
+    predicting = bool(setting(config, "from"))
     labels = setting(config, "labels") or center_file(config, "_labels")
     held_out = center_file(config, "_test")
     if not labels and held_out and not predicting:
@@ -47,12 +66,12 @@ def center_outcomes(config: Mapping[str, object]) -> Outcomes | None:
             "file that holds them, or name it _labels and lay it beside",
             "bad-configuration",
         )
-    parts = [_read(path, config, predicting=predicting) for path in (labels, held_out) if path]
+    parts = [_read(path, config, predicting=predicting, by_row=by_row) for path in (labels, held_out) if path]
     if not parts:
         return None
     if len(parts) == 2:
         _check_apart(*parts)
-    return Outcomes(
+    return CenterOutcomes(
         y=np.concatenate([part.y for part in parts]),
         entity=None if parts[0].entity is None else np.concatenate([part.entity for part in parts]),
         n_test=len(parts[-1].y) if held_out else 0,
@@ -74,10 +93,10 @@ class _Part:
         return cell_name(self.table, self.id, row)
 
 
-def _read(path: object, config: Mapping[str, object], *, predicting: bool) -> _Part:
+def _read(path: object, config: Mapping[str, object], *, predicting: bool, by_row: bool) -> _Part:
     table = read_table(str(path))
     target, id_column = setting(config, "target"), setting(config, "id")
-    if target and (not setting(config, "from") or target in table.columns):
+    if target and (not predicting or target in table.columns):
         y = numeric(table, target, allow_missing=predicting)
     elif predicting:
         y = np.full(table.n, np.nan)
@@ -87,7 +106,7 @@ def _read(path: object, config: Mapping[str, object], *, predicting: bool) -> _P
             f"{quoted(table.columns)}",
             "bad-configuration",
         )
-    if not id_column or setting(config, "residual.align") == "row-order":
+    if not id_column or by_row:
         return _Part(table, id_column, y, None, "")
     return _Part(table, id_column, y, *entity_names(table, id_column))
 

@@ -1,4 +1,4 @@
-"""The center's own files in a simulation on own data, beside the parties': the test rows of ``_test``."""
+"""The fusion center's own files: test rows, and points to predict at."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ from clients.data.table import DataError, numeric, setting
 
 
 def center_columns(config: Mapping[str, object]) -> dict[str, Float64[np.ndarray, "t"]]:
-    """Its columns of numbers by name; empty where there is no such file (and always in deployment).
+    """Return the columns of numbers of the center's test rows by name.
+
+    The file is ``_test`` in the folder ``data`` of a simulation. Without such a file, and always in deployment, there
+    are no columns.
 
     Raises
     ------
@@ -34,12 +37,18 @@ def center_columns(config: Mapping[str, object]) -> dict[str, Float64[np.ndarray
     }
 
 
-def center_queries(config: Mapping[str, object]) -> dict[str, Shaped[np.ndarray, "t"]]:
-    """Columns of the center's file of query points by name: of numbers, and what names the points.
+def center_queries(config: Mapping[str, object], file: str) -> dict[str, Shaped[np.ndarray, "t"]]:
+    """Return columns of the center's query points by name: those of numbers, and the one that names the points.
 
-    It is the file that ``gp.queries`` names, else ``_test`` as in `center_columns`; empty where there is none. The
-    column that `target` names need not be there: it holds what was measured at the points. An empty cell in another
-    column is NaN: nobody knows yet which of them are inputs.
+    The column that ``target`` names holds what was measured at the points, and may be missing. An empty cell in another
+    column is NaN: which of them are inputs is not known yet.
+
+    Parameters
+    ----------
+    config : Mapping
+        Run configuration.
+    file : str
+        The file of the points; empty: ``_test`` as in `center_columns`. Without a file there are no columns.
 
     Raises
     ------
@@ -47,8 +56,7 @@ def center_queries(config: Mapping[str, object]) -> dict[str, Shaped[np.ndarray,
         If the file cannot be read or has no row, a column of numbers holds an infinity, or the target is no number in
         some row.
     """
-    named = setting(config, "gp.queries")
-    path = Path(named).expanduser() if named else center_file(config, "_test")
+    path = Path(file).expanduser() if file else center_file(config, "_test")
     if path is None:
         return {}
     table = read_table(path, own=False)
@@ -67,12 +75,12 @@ def center_queries(config: Mapping[str, object]) -> dict[str, Shaped[np.ndarray,
 
 
 def center_file(config: Mapping[str, object], name: str) -> Path | None:
-    """The center's own file of that name in the folder of a simulation on own data; None where there is none.
+    """Return the center's own file of that name in the folder of a simulation on own data; None without one.
 
     Raises
     ------
     DataError
-        If there are several, which differ in their endings.
+        If there are several files of that name, with different endings.
     """
     folder = setting(config, "data")
     if not folder or not Path(folder).expanduser().is_dir():

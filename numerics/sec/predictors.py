@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -11,126 +11,18 @@ import numpy as np
 from jaxtyping import Float32, Float64
 from sklearn import config_context
 from sklearn.base import BaseEstimator
-from sklearn.compose import TransformedTargetRegressor
 from sklearn.dummy import DummyRegressor
 from sklearn.ensemble import ExtraTreesRegressor, GradientBoostingRegressor, RandomForestRegressor
-from sklearn.linear_model import (
-    ElasticNet,
-    ElasticNetCV,
-    Lars,
-    LarsCV,
-    Lasso,
-    LassoCV,
-    LassoLars,
-    LinearRegression,
-    Ridge,
-    RidgeCV,
-)
-from sklearn.pipeline import Pipeline
-from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeRegressor, ExtraTreeRegressor
 
-from numerics.sec.recent import Recent
+from numerics.sec.cache import Cache
 from numerics.sec.trees import Nodes, Trees, nodes_of, worth_it
+from numerics.shared.linear_models import Scaled, coefficients, n_inputs_of, unwrapped
 
-_LINEAR = {
-    ElasticNet,
-    ElasticNetCV,
-    Lars,
-    LarsCV,
-    Lasso,
-    LassoCV,
-    LassoLars,
-    LinearRegression,
-    Ridge,
-    RidgeCV,
-}
 _FORESTS = {ExtraTreesRegressor, RandomForestRegressor}
 _SINGLE_TREES = {DecisionTreeRegressor, ExtraTreeRegressor}
 _NODES_AT_ONCE = 1 << 15
 """Nodes of trees that are evaluated together: what they need stays in the cache."""
-
-
-# -- what is inside a wrapper -----------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class _Scaled:
-    """A regressor between affine maps: what it says of ``(x - x_mean) / x_scale``, times `y_scale`, plus `y_mean`."""
-
-    core: Any
-    x_mean: Float64[np.ndarray, "p"] | float = 0.0
-    x_scale: Float64[np.ndarray, "p"] | float = 1.0
-    y_mean: float = 0.0
-    y_scale: float = 1.0
-
-    def predict(self, x: Float64[np.ndarray, "n p"]) -> Float64[np.ndarray, "n"]:
-        """Prediction in the units of x and y."""
-        return np.asarray(self.core.predict((x - self.x_mean) / self.x_scale) * self.y_scale + self.y_mean, np.float64)
-
-    @property
-    def plain_inputs(self) -> bool:
-        """Whether the regressor sees the rows as they are."""
-        return np.ndim(self.x_mean) == 0 and np.ndim(self.x_scale) == 0
-
-
-def _unwrapped(model: Any) -> _Scaled:
-    """The regressor inside standardising wrappers; the model itself where a wrapper does anything else."""
-    if type(model) is TransformedTargetRegressor and type(model.transformer_) is StandardScaler:
-        inner = _unwrapped(model.regressor_)
-        mean, scale = (float(np.ravel(each)[0]) for each in _moments(model.transformer_))
-        return replace(inner, y_mean=inner.y_mean * scale + mean, y_scale=inner.y_scale * scale)
-    if type(model) is Pipeline:
-        *before, (_, last) = model.steps
-        scalers = [step for _, step in before if step is not None and step != "passthrough"]
-        inner = _unwrapped(last)
-        if not scalers:
-            return inner
-        if len(scalers) == 1 and type(scalers[0]) is StandardScaler and inner.plain_inputs:
-            mean, scale = _moments(scalers[0])
-            return replace(inner, x_mean=mean, x_scale=scale)
-    return _Scaled(model)
-
-
-def _n_inputs(model: Any) -> int | None:
-    """Number of inputs that a fitted model takes; None if it does not know."""
-    if type(model) is TransformedTargetRegressor:
-        return _n_inputs(getattr(model, "regressor_", None))
-    if type(model) is Pipeline:
-        return next((n for _, step in model.steps if (n := _n_inputs(step)) is not None), None)
-    return getattr(model, "n_features_in_", None)
-
-
-def _moments(scaler: StandardScaler) -> tuple[Any, Any]:
-    mean = scaler.mean_ if scaler.with_mean else 0.0
-    return mean, 1.0 if scaler.scale_ is None else scaler.scale_
-
-
-def _coefficients(scaled: _Scaled, n_inputs: int) -> tuple[Float64[np.ndarray, "p"], float] | None:
-    """Coefficients and intercept in the units of x and y; None if it is no linear model of one outcome."""
-    core = scaled.core
-    if type(core) not in _LINEAR or np.size(core.coef_) != n_inputs or np.size(core.intercept_) != 1:
-        return None
-    with np.errstate(all="ignore"):
-        coef = np.ravel(core.coef_) / scaled.x_scale
-        intercept = float(np.ravel(core.intercept_)[0]) - float(np.sum(coef * scaled.x_mean))
-        return coef * scaled.y_scale, intercept * scaled.y_scale + scaled.y_mean
-
-
-def as_linear(model: BaseEstimator) -> LinearRegression | None:
-    """The same linear function as a plain ``LinearRegression``; None if the model is not linear.
-
-    It holds coefficients, intercept and number of inputs and nothing else: no means or deviations of the rows it was
-    fitted on, no path of tuning. Its predictions are the model's to rounding.
-    """
-    n_inputs = _n_inputs(model)
-    found = None if n_inputs is None else _coefficients(_unwrapped(model), n_inputs)
-    if found is None:
-        return None
-    plain = LinearRegression()
-    plain.coef_, plain.intercept_ = found
-    plain.n_features_in_ = n_inputs
-    return plain
 
 
 # -- ensembles of trees -----------------------------------------------------------------------------------------------
@@ -156,7 +48,7 @@ class _Forest:
         return sum(int(tree.node_count) for tree in self.trees)
 
 
-def _forest(row: int, scaled: _Scaled) -> _Forest | None:
+def _forest(row: int, scaled: Scaled) -> _Forest | None:
     """The model as a sum of trees; None if it is none."""
     core = scaled.core
     if not scaled.plain_inputs:
@@ -239,7 +131,7 @@ class Predictors:
     """
 
     def __init__(self, models: Sequence[BaseEstimator]) -> None:
-        inputs = [_n_inputs(model) for model in models]
+        inputs = [n_inputs_of(model) for model in models]
         known = sorted({n for n in inputs if n is not None})
         if len(known) > 1:
             raise ValueError(f"the models take {known[0]} and {known[-1]} inputs; they must take the same")
@@ -247,13 +139,13 @@ class Predictors:
         self._n_inputs: int | None = known[0] if known else None
         linear: list[tuple[int, Float64[np.ndarray, "p"], float]] = []
         forests: list[_Forest] = []
-        self._others: list[tuple[int, _Scaled]] = []
+        self._others: list[tuple[int, Scaled]] = []
         for row, (model, n_inputs) in enumerate(zip(models, inputs, strict=True)):
             if n_inputs is None:  # not fitted, or of a kind that does not say: by itself it predicts, or it does not
-                self._others.append((row, _Scaled(model)))
+                self._others.append((row, Scaled(model)))
                 continue
-            scaled = _unwrapped(model)
-            if (found := _coefficients(scaled, n_inputs)) is not None:
+            scaled = unwrapped(model)
+            if (found := coefficients(scaled, n_inputs)) is not None:
                 linear.append((row, *found))
             elif (forest := _forest(row, scaled)) is not None:
                 forests.append(forest)
@@ -305,7 +197,7 @@ class Predictors:
         return out
 
 
-def _attempt(scaled: _Scaled, x: Float64[np.ndarray, "n p"]) -> np.ndarray | None:
+def _attempt(scaled: Scaled, x: Float64[np.ndarray, "n p"]) -> np.ndarray | None:
     """What the model says; None if it raises, which it may do in any way."""
     try:
         return scaled.predict(x)
@@ -325,7 +217,7 @@ def _weight(remembered: _Remembered) -> float:
     return max(_MOST_NODES // _MOST_SETS, remembered[1].n_nodes)
 
 
-_recent: Recent[tuple[int, ...], _Remembered] = Recent(_MOST_NODES, _weight)
+_recent: Cache[tuple[int, ...], _Remembered] = Cache(_MOST_NODES, _weight)
 
 
 def prepared(models: Sequence[BaseEstimator]) -> Predictors:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from server.config import KEYS
+from protocols.settings import run_keys
 from server.report.data import Report, ResultsError
 from server.report.formatting import counted, folded, grouped, human_bytes, human_seconds, listed, number, printable
 from server.report.glossary import direction, meaning
@@ -27,7 +27,7 @@ from server.report.markup import (
     text,
     unbroken,
 )
-from server.report.protocol import Meaning, report_of
+from server.report.protocol import Meaning
 from server.report.summary import aligned, metric_names
 from server.results import load
 
@@ -91,10 +91,6 @@ def open_runs(paths: Sequence[Path]) -> list[Run]:
 # -- what keeps runs from being comparable ----------------------------------------------------------------------------
 
 
-_DATA_KEYS = ("cells", "data", "from", "labels", "sensitive", "target", "truth")
-"""Keys of all protocols that decide which data a number is about."""
-
-
 def _other_data(runs: Sequence[Run]) -> list[str]:
     """Return why the runs' numbers are about different data or different questions; empty if they are not."""
     reports = [run.report for run in runs]
@@ -102,8 +98,7 @@ def _other_data(runs: Sequence[Run]) -> list[str]:
         return [f"the runs have different protocols ({listed(protocols)}), which answer different questions"]
     if len(scenarios := _values(reports, lambda each: each.scenario)) > 1:
         return [f"the runs have different scenarios ({listed(scenarios)}), so different data"]
-    decisive = (*_DATA_KEYS, *report_of(reports[0].protocol).data_keys)
-    keys = [key for key, each in KEYS.items() if each.meaning.startswith("scenario:") or key in decisive]
+    keys = [key for key, each in run_keys().items() if each.data]
     unequal = [key for key in keys if len(_values(reports, lambda each, key=key: each.config.get(key, ""))) > 1]  # type: ignore[misc]
     if unequal:
         return [f"the data of the runs differ ({listed(unequal)}): see the settings that differ"]

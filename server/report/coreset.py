@@ -15,7 +15,7 @@ def holdings(config: Config, arrays: Arrays) -> str:
 
 def disclosure(settings: Sequence[Config], payloads: Collection[str]) -> str:
     """Return what left the sites: weighted points, counts, and where prices were used, counts of single rows."""
-    least = min(int(each.get("coreset.min-weight", 5)) for each in settings)
+    least = min(int(each.get("coreset.min-weight") or 5) for each in settings)
     points = f"weighted points, each the mean of {least} rows or more of one group" if least > 1 else "weighted points"
     single = " A point may be a single row here (a setting allows it)." if least == 1 else ""
     counts = (

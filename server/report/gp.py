@@ -8,8 +8,8 @@ from typing import Any
 
 from server.report.data import Arrays, ResultsError
 from server.report.formatting import listed
-from server.report.previous_run import key_of, read_results
-from server.report.protocol import FROM, Answer, Config, Meaning, ProtocolReport, higher, lower
+from server.report.previous_run import read_results
+from server.report.protocol import Answer, Config, Meaning, ProtocolReport, higher, lower
 from server.report.saved_arrays import check_saved
 
 _COVERAGE = re.compile(r"coverage_(\d\d)")
@@ -47,13 +47,12 @@ def disclosure(settings: Sequence[Config], payloads: Collection[str]) -> str:
 
 def earlier_arrays(config: Config) -> Arrays:
     """Return arrays of the run whose experts predict."""
-    path = str(config["gp.model"]).strip()
+    path = str(config["from"]).strip()
     if not path:
         return {}
-    key = key_of(config, "gp.model")
-    _, arrays = read_results(path, key, "gp")
+    _, arrays = read_results(path, "from", "gp")
     if len(arrays.get("cells_log_likelihood", ())) > 1:
-        raise ResultsError(f"{key}: {path} is a scenario's table with several models; name a run that has one")
+        raise ResultsError(f"from: {path} is a scenario's table with several models; name a run that has one")
     check_saved(path, "gp", arrays)
     return arrays
 
@@ -62,13 +61,12 @@ def center_files(config: Config, *, scenario: bool) -> dict[str, Any]:
     """Return the query points of a file; a scenario makes its own unless `gp.queries` names a file."""
     from clients.data.testset import center_queries
 
-    return {} if scenario and not config["gp.queries"] else {"test": center_queries(config)}
+    return {} if scenario and not config["gp.queries"] else {"test": center_queries(config, str(config["gp.queries"]))}
 
 
 REPORT = ProtocolReport(
     question="What is the value here, and how sure are we, when every site has its own Gaussian process?",
     column_keys={"target": "output", "features": "inputs", "id": "names of points"},
-    data_keys=("gp.queries",),
     answers=(
         Answer(
             "smse",
@@ -117,10 +115,6 @@ REPORT = ProtocolReport(
         "Inputs": "inputs of all rows, which a site consented to disclose",
         "Predict": "points to predict, and the experts asked for each",
         "Predictions": "an expert's mean and variance at each of these points",
-    },
-    earlier_keys={
-        **FROM,
-        "gp.model": FROM["from"],
     },
     saved_arrays={
         "features": "names d",

@@ -8,7 +8,6 @@ import numpy as np
 from jaxtyping import Shaped
 
 from server.report.data import Report, ResultsError
-from server.report.protocol import Config
 from server.results import load
 
 
@@ -33,8 +32,3 @@ def read_results(path: str, key: str, protocol: str) -> tuple[Report, dict[str, 
     if report.protocol != protocol:
         raise ResultsError(f"{key}: {path} are results of {report.protocol}, not of {protocol}")
     return report, arrays
-
-
-def key_of(config: Config, key: str) -> str:
-    """Return the key that the user has set: ``from``, or the protocol's own."""
-    return "from" if config["from"] else key

@@ -160,8 +160,6 @@ class ProtocolReport:
         those that crossed the wire, ``protocol.Class``. Used by `overview`.
     column_keys : Mapping[str, str]
         Keys of the run configuration that name columns, and what these columns hold. Used by `overview`.
-    data_keys : tuple of str
-        Keys that decide which data a number is about, beside those of scenarios. Used by `compare`.
     earlier_keys : Mapping[str, str]
         Keys that name the results of an earlier run, each with a sentence that the path completes. Used by `headline`
         and `overview`.
@@ -197,7 +195,6 @@ class ProtocolReport:
     holdings: Callable[[Config, Arrays], str] = no_holdings
     disclosure: Callable[[Sequence[Config], Collection[str]], str] = no_disclosure
     column_keys: Mapping[str, str] = field(default_factory=dict)
-    data_keys: tuple[str, ...] = ()
     earlier_keys: Mapping[str, str] = field(default_factory=lambda: FROM)
     earlier_arrays: Callable[[Config], Arrays] = no_earlier_arrays
     center_files: _CenterFiles = own_test_rows

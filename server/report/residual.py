@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from server.report.data import Arrays, ResultsError
-from server.report.previous_run import key_of, read_results
-from server.report.protocol import FROM, HASHED_NAMES, Answer, Config, Meaning, ProtocolReport, lower
+from server.report.previous_run import read_results
+from server.report.protocol import HASHED_NAMES, Answer, Config, Meaning, ProtocolReport, lower
 from server.report.saved_arrays import check_saved
 
 _SEALED = ("residual.Sealed", "residual.Pass", "residual.Present")
@@ -39,17 +39,12 @@ def disclosure(settings: Sequence[Config], payloads: Collection[str]) -> str:
 
 def earlier_arrays(config: Config) -> Arrays:
     """Return arrays of the run whose agents predict, and its ``session``."""
-    path = str(config["residual.model"]).strip()
+    path = str(config["from"]).strip()
     if not path:
         return {}
-    key = key_of(config, "residual.model")
-    if not config["protocol"]:
-        raise ResultsError(f"{key}: a scenario learns anew; give the sites' own data (protocol, data)")
-    if int(config["repetitions"]) > 1:
-        raise ResultsError(f"{key}: a row has one prediction; leave repetitions out")
-    report, arrays = read_results(path, key, "residual")
+    report, arrays = read_results(path, "from", "residual")
     if "beta" not in arrays or not report.config.get("protocol"):
-        raise ResultsError(f"{key}: no agent kept a model of {path}; learn from the sites' own data")
+        raise ResultsError(f"from: no agent has kept a model of {path}; learn from the sites' own data")
     check_saved(path, "residual", arrays)
     return {**arrays, "session": np.array(report.session)}
 
@@ -57,9 +52,13 @@ def earlier_arrays(config: Config) -> Arrays:
 def center_files(config: Config, *, scenario: bool) -> dict[str, Any]:
     """Return the outcomes that the fusion center holds; a scenario makes its own."""
     from clients.data.outcomes import center_outcomes
+    from numerics.residual.columns_and_outcomes import Outcomes
 
-    outcomes = None if scenario else center_outcomes(config)
-    return {} if outcomes is None else {"outcome": lambda repetition: outcomes}
+    columns = None if scenario else center_outcomes(config, by_row=config["residual.align"] == "row-order")
+    if columns is None:
+        return {}
+    outcomes = Outcomes(*columns)
+    return {"outcome": lambda repetition: outcomes}
 
 
 REPORT = ProtocolReport(
@@ -141,10 +140,6 @@ REPORT = ProtocolReport(
         "Summed": "number of predictions; they stay at that site",
         "KeepEnsemble": "what the site with the outcome needs for later predictions",
         "Present": "asks for encrypted predictions with an earlier run's model",
-    },
-    earlier_keys={
-        **FROM,
-        "residual.model": FROM["from"],
     },
     saved_arrays={"agents": "names D", "holder": "text", "beta": "float D", "mean": "float"},
     holdings=holdings,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
+from protocols.sec.settings import Settings
 from server.report.data import Arrays, ResultsError
 from server.report.previous_run import read_results
 from server.report.protocol import FROM, Answer, Config, Meaning, ProtocolReport, higher, lower
@@ -44,13 +45,11 @@ def earlier_arrays(config: Config) -> Arrays:
     path = str(config["sec.join"]).strip()
     if not path:
         return {}
-    from strategies.sec import Settings
-
     report, arrays = read_results(path, "sec.join", "sec")
     if "cells_n_clusters" in arrays:
         raise ResultsError(f"sec.join: {path} is a scenario's table with several clusterings; name a run that has one")
     for name in _SAME_SETTINGS:
-        then, now = (each.get(f"sec.{name}") or getattr(Settings, name) for each in (report.config, config))
+        then, now = (getattr(Settings.of(each), name) for each in (report.config, config))
         if then != now:
             raise ResultsError(f"sec.join: {path} has sec.{name}={then!r}, this run has {now!r}; set the same")
     check_saved(path, "sec", arrays)

@@ -43,11 +43,14 @@ class _Found:
         By site, ``(H, k)`` rows.
     bound : float
         What any fair assignment of all rows costs at least.
+    gain : float
+        By how much better prices are expected to raise the bound.
     """
 
     shift: Float64[np.ndarray, "H k"]
     masses: dict[str, Float64[np.ndarray, "H k"]]
     bound: float
+    gain: float = np.inf
 
 
 def settled(outcome: Outcome, gap: float, most: int, min_sites: int) -> Conversation[Outcome]:
@@ -74,7 +77,7 @@ def settled(outcome: Outcome, gap: float, most: int, min_sites: int) -> Conversa
     counted: dict[str, Counted] = yield Tell(asks, check=check, measure={"cost_lower": found.bound})
     concluded = outcome.concluded(counted, dict.fromkeys(counted, federation.colours))
     # Of fewer rows than were priced, the bound says nothing.
-    return concluded if concluded.unconfirmed else replace(concluded, bound=found.bound)
+    return concluded if concluded.unconfirmed else replace(concluded, bound=found.bound, bound_gain=found.gain)
 
 
 def _prices(outcome: Outcome, gap: float, most: int, min_sites: int) -> Conversation[tuple[Federation, _Found]]:
@@ -93,7 +96,7 @@ def _prices(outcome: Outcome, gap: float, most: int, min_sites: int) -> Conversa
         )
         found, gone, rounds = yield from _climb(pricing, federation, outcome.plan, most, (1 - gap) * dearest)
         if found is not None and not gone:
-            return federation, found
+            return federation, replace(found, gain=min(pricing.gap_estimate, dearest - found.bound))
         start, most, dearest = start if found is None else found.shift, max(1, most - rounds), np.inf
         why = "left out: it did not answer while all rows were priced"
         federation = federation.without(dict.fromkeys(sorted(gone), why))

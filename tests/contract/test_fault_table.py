@@ -1,4 +1,4 @@
-"""What happens when a party fails: every fault in every protocol, and the table of docs/faults.md that comes of it.
+"""What happens when a site fails: every fault in every protocol, and the table of docs/faults.md that comes of it.
 
 A disturbed run ends as another one did, bit for bit: as if nothing had happened, as if an answer had been lost, as if
 the site had fallen silent, as if it had not been there. What comes of those is compared with the references, which
@@ -41,7 +41,7 @@ STOPS = "stops"
 
 MEANS: Mapping[str, Mapping[str, str]] = {
     "bc3e": {LESS: "its last sums stand in once", GONE: "its last sums stand in"},
-    "sec": dict.fromkeys((LESS, GONE), "clustered by what others say"),
+    "sec": dict.fromkeys((LESS, GONE), "clustered by the others' losses"),
     "residual": {LESS: "its last prediction stands in once", GONE: "its last prediction stands in"},
     "coreset": dict.fromkeys((LESS, GONE), "its rows are not counted"),
     "gp": dict.fromkeys((LESS, GONE), "its experts are dropped"),
@@ -108,7 +108,7 @@ def namesakes(nodes: list[Node]) -> list[Node]:
 
 
 UNTROUBLED = "nothing"
-NO_ANSWER, NO_ASK, SILENT = "its answer is lost", "the ask does not reach it", "it answers no more"
+NO_ANSWER, NO_ASK, SILENT = "its answer is lost", "the ask does not reach it", "it stops answering"
 
 TROUBLES = (
     Trouble(UNTROUBLED, WHOLE),
@@ -117,15 +117,15 @@ TROUBLES = (
     Trouble(NO_ASK, LESS, once(faults.no_ask)),
     Trouble(NO_ANSWER, LESS, once(faults.no_answer)),
     Trouble("its answer comes a round late", LESS, once(faults.late), NO_ANSWER),
-    Trouble("it answers the ask before once more", LESS, faults.earlier, NO_ANSWER),
-    Trouble("its SuperNode ends in an ask, for good", GONE, ever(killed_for_good), SILENT),
-    Trouble("its SuperNode is killed in an ask and started again", LESS, once(faults.dies_before), NO_ASK),
+    Trouble("it answers the previous ask again", LESS, faults.earlier, NO_ANSWER),
+    Trouble("its SuperNode ends during an ask, for good", GONE, ever(killed_for_good), SILENT),
+    Trouble("its SuperNode is killed during an ask and started again", LESS, once(faults.dies_before), NO_ASK),
     Trouble(
-        "its SuperNode is killed when it has all but answered, and started again", LESS, once(faults.dies_behind),
+        "its SuperNode is killed just before it answers, and started again", LESS, once(faults.dies_behind),
         NO_ANSWER,
     ),
     Trouble(
-        "its SuperNode is killed in an ask, started again, and has lost its disk", LESS, once(killed_with_its_disk),
+        "its SuperNode is killed during an ask, started again, and has lost its disk", LESS, once(killed_with_its_disk),
         NO_ASK,
     ),
     Trouble("its SuperNode is started again between two asks", WHOLE, after(faults.Asked.restart), UNTROUBLED),
@@ -137,7 +137,7 @@ TROUBLES = (
         "all SuperNodes are started again and have lost their disks", WHOLE, after(faults.forgets), UNTROUBLED,
         everybody=True,
     ),
-    Trouble("its process breaks down", LESS, once(crashed), NO_ANSWER),
+    Trouble("its process crashes", LESS, once(crashed), NO_ANSWER),
     Trouble("its computation fails once", LESS, once(faults.raises), NO_ASK),
     Trouble("its computation fails every time", GONE, ever(faults.raises), SILENT),
     Trouble("its disk is full", GONE, ever(faults.full), SILENT),
@@ -145,20 +145,20 @@ TROUBLES = (
     Trouble("it sends another protocol's payload", LESS, once(faults.foreign), NO_ANSWER),
     Trouble("it sends 2 MB, and 1 is allowed", LESS, once(faults.huge), NO_ANSWER, settings={"max-payload-mb": 1.0}),
     Trouble("its message has no envelope", LESS, once(faults.no_envelope), NO_ANSWER),
-    Trouble("it calls itself otherwise than before", GONE, ever(faults.renamed), SILENT),
-    Trouble("it calls itself as another site does", GONE, ever(faults.impostor), SILENT),
-    Trouble("another site comes when the run has begun", WHOLE, after(faults.newcomer), UNTROUBLED),
+    Trouble("it changes its name", GONE, ever(faults.renamed), SILENT),
+    Trouble("it takes another site's name", GONE, ever(faults.impostor), SILENT),
+    Trouble("another site connects during the run", WHOLE, after(faults.newcomer), UNTROUBLED),
     Trouble("two sites have one name", STOPS, nodes=namesakes, line="two sites call themselves '{first}': give each"),
     Trouble(
-        "it answers no more, and `min-sites` is all", STOPS, ever(faults.no_answer), settings={"min-sites": "all"},
+        "it stops answering, and `min-sites` is all", STOPS, ever(faults.no_answer), settings={"min-sites": "all"},
         line="round {round}: {rest} of {all} sites answered, min-sites is {all} ({name}: no answer within 5 s)",
     ),
     Trouble(
-        "nobody answers any more", STOPS, ever(faults.no_answer), everybody=True,
+        "all sites stop answering", STOPS, ever(faults.no_answer), everybody=True,
         line="round {round}: 0 of {all} sites answered, min-sites is 1 (",
     ),
     Trouble(
-        "nobody ever answers", STOPS, from_the_start(faults.no_answer), everybody=True,
+        "no site ever answers", STOPS, from_the_start(faults.no_answer), everybody=True,
         line="round 1: 0 of {all} sites answered, min-sites is 1 (",
     ),
     Trouble("the center is stopped; `resume-from`", WHOLE, like=UNTROUBLED, stopped=lambda homes: None),
@@ -343,8 +343,8 @@ def _general(line: str, bench: Bench) -> str:
 
 def table(benches: Mapping[str, Bench]) -> str:
     """Fault x protocol x what happened."""
-    protocols = [f"[{name}]({name}.md#a-party-that-fails)" for name in benches]
-    rows = [["what happens", *protocols, "what the report says of it, or the line"]]
+    protocols = [f"[{name}]({name}.md#a-site-that-fails)" for name in benches]
+    rows = [["what happens", *protocols, "what the report says, or the run's line"]]
     rows.append(["---"] * len(rows[0]))
     for trouble in TROUBLES[1:]:
         ends = [MEANS[protocol].get(trouble.ends, trouble.ends) for protocol in benches]

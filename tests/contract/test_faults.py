@@ -13,7 +13,7 @@ import pytest
 from flwr.app import ConfigRecord, Context, Message, RecordDict
 from flwr.supercore.inflatable.inflatable_object import get_all_nested_objects
 from flwr.supercore.task_identity import TaskIdentity
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import clients.bc3e.handlers
@@ -27,6 +27,7 @@ from protocols.bc3e.payloads import Conclude, EStep, Holdings, Statistics, Surve
 from protocols.wire.faults import Fault, SiteFault, describe
 from protocols.wire.message import Answer, Ask, Parcel, read_answer, write_ask
 from protocols.wire.payload import Payload, PayloadError
+from tests.support.examples import examples
 from tests.support.grid import config, over_the_wire
 from tests.support.payloads import example
 
@@ -277,7 +278,7 @@ def test_a_name_that_is_no_file_name_is_refused(tmp_path: Path, name: str) -> No
     assert node.asked(SURVEY) == Answer("", 0, Fault.BAD_SITE_NAME, ())
 
 
-@settings(max_examples=50, deadline=None)
+@examples(50)
 @given(name=st.text(max_size=70))
 def test_no_text_gets_a_site_out_of_its_directory(name: str, tmp_path_factory: pytest.TempPathFactory) -> None:
     folder = tmp_path_factory.mktemp("results")
@@ -403,7 +404,7 @@ def lax_umask() -> Iterator[None]:
 @pytest.mark.usefixtures("lax_umask")
 def test_what_a_real_site_writes_nobody_else_may_read(node: Node, replace_handler: ReplaceHandler) -> None:
     def remember_and_promise(ask: Payload, site: Site) -> Payload:
-        site.pledges.count("queries", 1)
+        site.commitments.count("queries", 1)
         site.write("theta.csv", lambda to: to.write_text("all"))
         return remember(ask, site)
 

@@ -15,11 +15,11 @@ import clients.dispatch
 import clients.gp.handlers
 import strategies.fusion
 from clients.site import Site
+from common.settings import ConfigError
 from numerics.gp.likelihood import Evaluation
 from protocols.gp.payloads import Evaluate, Likelihood
 from protocols.wire.faults import Fault
 from server import app as server_app
-from server.config import ConfigError
 from server.report.data import Report
 from server.results import load
 from strategies.node_registry import FusionError
@@ -33,7 +33,7 @@ from tests.support.tampering import silent
 def _no_waiting_and_no_figures(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     monkeypatch.setattr(strategies.fusion, "time", Clock())
-    monkeypatch.setattr(server_app, "figures", lambda report, arrays: [])
+    monkeypatch.setattr(server_app, "figures", lambda report, arrays: {})
 
 
 def bc3e(tmp_path: Path, **changes: Any) -> dict[str, Any]:

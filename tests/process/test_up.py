@@ -22,12 +22,12 @@ pytestmark = pytest.mark.e2e
 
 def test_the_pages_federation_on_one_machine(tmp_path: Path) -> None:
     """It is up, the command that it prints runs, and the death of a SuperNode ends it by name, without remains."""
-    parties = tmp_path / "parties"
-    parties.mkdir()
+    hospitals = tmp_path / "hospitals"
+    hospitals.mkdir()
     sites = SITES[:2]
     for site in sites:
         made = block("import sys").text.replace('"patients.csv"', f'"{site}.csv"')
-        subprocess.run([sys.executable, "-c", made, site], cwd=parties, check=True, timeout=60)
+        subprocess.run([sys.executable, "-c", made, site], cwd=hospitals, check=True, timeout=60)
     command = shlex.split(block("consilience up").text)
     with (tmp_path / "log").open("wb") as output:
         process = subprocess.Popen(

@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 from flwr.app import Array, ArrayRecord, ConfigRecord, Context, Message, RecordDict
 from flwr.supercore.task_identity import TaskIdentity
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestRegressor
 from sklearn.linear_model import Ridge
@@ -36,6 +36,7 @@ from protocols.wire.packing import pack, unpack
 from protocols.wire.payload import Payload, PayloadError, decode_array, encode_array
 from server import app as server_app
 from tests.support import coreset_sites, gp_sites, residual_sites
+from tests.support.examples import examples
 from tests.support.grid import Clock, config
 from tests.support.payloads import CLASSES, example, same
 from tests.support.runs import make_grid, run_over
@@ -93,7 +94,7 @@ def damaged(draw: st.DrawFn, whole: bytes) -> bytes:
 
 
 @pytest.mark.parametrize("cls", CLASSES, ids=lambda cls: cls.title())
-@settings(max_examples=12)
+@examples(12)
 @given(data=st.data())
 def test_packed_bytes_are_refused_or_a_payload(cls: type[Payload], data: Data) -> None:
     packed = data.draw(damaged(pack(example(cls))))
@@ -103,7 +104,7 @@ def test_packed_bytes_are_refused_or_a_payload(cls: type[Payload], data: Data) -
 
 
 @pytest.mark.parametrize("cls", CLASSES, ids=lambda cls: cls.title())
-@settings(max_examples=12)
+@examples(12)
 @given(data=st.data())
 def test_records_whose_bytes_are_damaged_are_refused_or_a_message(cls: type[Payload], data: Data) -> None:
     """As they come over the wire; what Flower itself cannot read never reaches us."""
@@ -170,7 +171,7 @@ def rebuilt(draw: st.DrawFn, whole: Any, changes: int = 2) -> Any:
 
 
 @pytest.mark.parametrize("cls", CLASSES, ids=lambda cls: cls.title())
-@settings(max_examples=12)
+@examples(12)
 @given(data=st.data())
 def test_headers_that_say_anything_are_refused_or_a_payload(cls: type[Payload], data: Data) -> None:
     packed = pack(example(cls))
@@ -225,7 +226,7 @@ def refused_or_sound(data: np.ndarray) -> None:
 
 
 @pytest.mark.parametrize("name", MODELS)
-@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+@examples(60, suppress_health_check=[HealthCheck.too_slow])
 @given(data=st.data())
 def test_a_schema_that_says_anything_is_refused_or_a_model(name: str, data: Data) -> None:
     members = members_of(name)
@@ -234,7 +235,7 @@ def test_a_schema_that_says_anything_is_refused_or_a_model(name: str, data: Data
 
 
 @pytest.mark.parametrize("name", MODELS)
-@settings(max_examples=40)
+@examples(40)
 @given(data=st.data())
 def test_arrays_that_hold_anything_are_refused_or_a_model(name: str, data: Data) -> None:
     members = members_of(name)
@@ -375,7 +376,7 @@ def another_ask(draw: st.DrawFn, content: RecordDict) -> RecordDict:
 def test_a_site_that_is_asked_anything_answers_with_a_code(world: str, honest: Callable[[str], Recorded]) -> None:
     recorded = honest(world)
 
-    @settings(max_examples=60, suppress_health_check=list(HealthCheck), database=None)
+    @examples(60, suppress_health_check=list(HealthCheck), database=None)
     @given(data=st.data())
     def fuzz(data: Data) -> None:
         content, context = data.draw(st.sampled_from(recorded))

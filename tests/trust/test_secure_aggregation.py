@@ -155,7 +155,7 @@ def test_no_seed_crosses(world: dict[str, Party]) -> None:
         for value in vars(answer).values()
     )
     for party in world.values():
-        kept = party.site().secrets.get("0/t")
+        kept = party.site().keys.get("0/t")
         for secret in (kept["current"], kept["coming"]):
             assert bytes.fromhex(secret["pair"]) not in sent
             assert bytes.fromhex(secret["own"]) not in sent

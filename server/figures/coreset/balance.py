@@ -124,7 +124,7 @@ def _draw(panels: Sequence[Axes], shares: Shares) -> None:
 def _caption(report: Report) -> str:
     metrics, where = report.metrics, " in the first repetition" if several(report) else ""
     groups, clusters = metrics.get("n_colours", 0), metrics.get("n_clusters", 0)
-    alpha, most = float(report.config.get("coreset.balance", 1.0)), _most_clusters(int(groups))
+    alpha, most = float(report.config.get("coreset.balance") or 1.0), _most_clusters(int(groups))
     return sentences(
         "Share of each group in each cluster divided by its share of all rows (ratio; 1: the same share)"
         f"{where}: {measured(report, n_rows='row')}",

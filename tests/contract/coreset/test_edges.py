@@ -157,6 +157,16 @@ def test_rows_of_a_rare_colour_go_to_the_nearest_center_and_are_not_counted(
     assert note.startswith("4 of 360 rows, at clinic, have a colour that is too rare there to be sent")
 
 
+def test_a_gap_that_better_prices_would_close_is_noted(tmp_path: Path) -> None:
+    """One that only whole rows leave is not: which of two rows goes where may depend on the last digit of a mass."""
+    folder = write_world(tmp_path / "parties", patients().iloc[4:])
+    short = cluster(own(tmp_path / "short", folder, **EXACT, coreset__price_rounds=1))
+    assert short.metrics["gap"] > 2e-3
+    [note] = short.report.notes
+    assert "more coreset.price-rounds, or a smaller coreset.gap, may find a better one" in note
+    assert cluster(own(tmp_path / "long", folder, **EXACT)).report.notes == []
+
+
 def test_a_site_whose_colours_are_all_rare_takes_no_part(tmp_path: Path) -> None:
     parts = dealt(patients())
     parts["practice"] = parts["practice"][:8].assign(sex=list("FFFFMMMM"))

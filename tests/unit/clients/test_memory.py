@@ -7,11 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 from flwr.app import RecordDict
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from clients.memory import CONCLUDED, Arrays, Memory, MemoryStore
 from protocols.wire.faults import Fault, SiteFault
+from tests.support.examples import examples
 from tests.support.payloads import through_bytes
 
 SESSION = "77"
@@ -92,7 +93,7 @@ def test_further_back_than_two_rounds_is_refused(kept: tuple[bool, Path | None])
     assert caught.value.fault is Fault.STALE_MEMORY
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(
     again=st.lists(st.integers(1, 3), min_size=1, max_size=6), lost=st.lists(st.booleans(), min_size=18, max_size=18)
 )

@@ -21,7 +21,7 @@ from sklearn.pipeline import Pipeline
 from clients.regressors import METHODS, ROW_MODELS, Candidate, CandidateError, build, fit, parse_candidates
 from clients.sec import selection
 from clients.sec.selection import Selection, SelectionError, forget_fits, halves, select
-from numerics.sec.recent import Recent
+from numerics.sec.cache import Cache
 from protocols.models import decode_model, encode_model
 
 N, P = 54, 4
@@ -115,7 +115,7 @@ def test_names_with_and_without_settings() -> None:
         ("rf(random_state=3)", r"random_state is not a candidate's to set \(a run's seed sets it\)"),
         ("rf(n_jobs=4)", "n_jobs is not a candidate's to set"),
         ("nn(warm_start=True)", "warm_start is not a candidate's to set"),
-        ("rf(min_samples_leaf=1)", "sec.min-leaf sets it"),
+        ("rf(min_samples_leaf=1)", "min-leaf of the run or of the site sets it"),
         ("knn(algorithm=kd_tree)", "algorithm is not a candidate's to set"),
         ("gb(loss=huber)", "loss is not a candidate's to set"),
         ("rf(criterion=absolute_error)", "criterion is not a candidate's to set"),
@@ -344,7 +344,7 @@ def test_nested_lists_share_their_fits(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_recent_fits_are_forgotten_in_time() -> None:
-    recent: Recent[str, int] = Recent(2)
+    recent: Cache[str, int] = Cache(2)
     assert [recent.get(key, lambda: 1) for key in "ab"] == [1, 1]
     assert recent.get("a", lambda: 2) == 1
     recent.get("c", lambda: 3)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from numerics.bc3e.ensemble import Ensemble, n_values, present
@@ -414,7 +414,6 @@ def assert_reassembles(parts: list[Ensemble], whole: Ensemble) -> None:
 seeds = st.integers(0, 2**32 - 1)
 
 
-@settings(deadline=None)
 @given(ensembles(), st.integers(1, 40), seeds)
 def test_split_rows_reassembles(whole: Ensemble, n_sites: int, seed: int) -> None:
     parts = split_rows(whole, n_sites, np.random.default_rng(seed))
@@ -428,7 +427,6 @@ def test_split_rows_reassembles(whole: Ensemble, n_sites: int, seed: int) -> Non
         assert list(part.clusterings) == list(whole.clusterings)
 
 
-@settings(deadline=None)
 @given(ensembles(), st.data(), seeds)
 def test_split_columns_reassembles(whole: Ensemble, data: st.DataObject, seed: int) -> None:
     models = len(whole.classifiers) + len(whole.clusterings)
@@ -446,7 +444,6 @@ def test_split_columns_reassembles(whole: Ensemble, data: st.DataObject, seed: i
     assert all(part.n == whole.n for part in parts)
 
 
-@settings(deadline=None)
 @given(ensembles(), st.integers(1, 10), seeds)
 def test_split_arbitrary_reassembles(whole: Ensemble, n_sites: int, seed: int) -> None:
     parts = split_arbitrary(whole, n_sites, np.random.default_rng(seed))

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from flwr.app import Array, ArrayRecord, ConfigRecord, MetricRecord, RecordDict
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import strategies.checkpoint
@@ -18,6 +18,7 @@ from protocols.bc3e.payloads import EStep, Statistics
 from protocols.wire.message import Answer, Parcel, read_answer, write_answer
 from protocols.wire.payload import RAW, Payload
 from strategies.checkpoint import Checkpoint, CheckpointError, SavedRound
+from tests.support.examples import examples
 from tests.support.payloads import CLASSES, example, payloads, same
 
 IDENTITY = {"scenario": "bc3e-wine", "seed": 3, "bc3e.tolerance": 1e-6, "bc3e.accelerate": True, "sites": 2}
@@ -63,7 +64,7 @@ def plain(content: RecordDict) -> dict[str, Any]:
 # -- there and back ---------------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(data=st.data())
 def test_answers_come_back_bit_for_bit(data: st.DataObject, tmp_path_factory: pytest.TempPathFactory) -> None:
     folder = tmp_path_factory.mktemp("run") / "checkpoint"
@@ -190,7 +191,7 @@ def test_a_truncated_round_is_one_clear_line(tmp_path: Path, part: float) -> Non
     assert numbers(opened(tmp_path)) == [1]
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(place=st.integers(0, 10_000), value=st.integers(0, 255))
 def test_a_flipped_byte_is_noticed_or_does_not_matter(
     place: int, value: int, tmp_path_factory: pytest.TempPathFactory

@@ -14,14 +14,14 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from clients.data import DataError, Table, read_table
 from clients.data import blocks as blocks_module
 from clients.data.blocks import Blocks, open_blocks
 from clients.data.table import cell_name
-from numerics.coreset import points
+from tests.support.examples import examples
 
 ENDINGS = (".csv", ".csv.gz", ".parquet", ".npz")
 FRAME = pd.DataFrame(
@@ -54,7 +54,7 @@ def write(path: Path, frame: pd.DataFrame = FRAME) -> Path:
 @pytest.fixture(params=[1, 2, 3, 1000])
 def rows(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
     """Rows of a block."""
-    monkeypatch.setattr(points, "BLOCK_ROWS", request.param)
+    monkeypatch.setattr(blocks_module, "BLOCK_ROWS", request.param)
     return int(request.param)
 
 
@@ -132,7 +132,7 @@ def test_lines_are_the_file_s_own_after_quoted_line_breaks(tmp_path: Path, rows:
 def test_a_column_read_as_text_keeps_its_cells_and_one_of_numbers_is_text_only_where_it_must(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(points, "BLOCK_ROWS", 2)
+    monkeypatch.setattr(blocks_module, "BLOCK_ROWS", 2)
     tables = text_blocks(tmp_path, "a,b\n1,1\n2,007\n3.5,\n4,1.0\n5,True\nx,NA\n")
     assert everything(tables)["b"] == ["1", "007", None, "1.0", "True", "NA"]
     assert [table.columns["a"].dtype.kind for table in tables] == ["i", "f", "O"]
@@ -146,7 +146,7 @@ def test_codes_are_text_where_columns_are_looked_at_first(tmp_path: Path) -> Non
     assert [table.columns["code"].tolist() for table in blocks.tables([], ["code"])] == [["0012", "0100"]]
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(
     st.lists(
         st.tuples(st.floats(allow_nan=False, allow_infinity=False), st.text("ab,\"'\n\r é1", max_size=6)),
@@ -162,7 +162,7 @@ def test_any_csv_is_read_as_when_whole(
     pd.DataFrame(cells, columns=["a", "b"]).to_csv(path, index=False, quoting=csv.QUOTE_NONNUMERIC)
     whole = read_table(path)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(points, "BLOCK_ROWS", most)
+        patch.setattr(blocks_module, "BLOCK_ROWS", most)
         tables = list(blocks_of(path).tables(["a"], ["b"]))
     assert everything(tables)["a"] == whole.columns["a"].tolist()
     text = pd.read_csv(path, dtype=str, keep_default_na=False, na_values=[""]).astype(object)["b"]
@@ -220,7 +220,7 @@ def test_damaged_files_are_refused_as_when_whole(tmp_path: Path, rows: int, name
 
 
 def test_damage_behind_the_first_block_shows_when_it_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(points, "BLOCK_ROWS", 2)
+    monkeypatch.setattr(blocks_module, "BLOCK_ROWS", 2)
     path = tmp_path / "site.csv"
     path.write_text("a,b\n1,2\n3,4\n5\n")
     tables = blocks_of(path).tables(["a"], ["b"])

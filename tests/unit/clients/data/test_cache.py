@@ -7,12 +7,13 @@ import os
 import stat
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, Literal
+from types import ModuleType, SimpleNamespace
+from typing import Any, Literal, cast
 
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
@@ -20,11 +21,12 @@ import clients.data.cache as cache_module
 from clients import shards
 from clients.data.cache import FOLDER, MOST_KEPT, ShardCache
 from clients.data.stored import StoredError, Writer, read_about, read_shard
-from clients.site import digest_of
+from clients.digest import digest_of
 from numerics.bc3e.ensemble import Ensemble
-from numerics.coreset.points import Block, Points
-from numerics.residual.columns import Columns
+from numerics.coreset.grouped_rows import GroupedRows, RowBlock
+from numerics.residual.columns_and_outcomes import Columns
 from protocols.wire.faults import Fault, SiteFault
+from tests.support.examples import examples
 
 N = 60
 FRAME = pd.DataFrame(
@@ -85,7 +87,7 @@ def shard(config: dict[str, Any], *, simulated: bool = False) -> Any:
     """As a process of its own gets it; of points all blocks."""
     shards._own_shard.cache_clear()
     found = shards.shard(config, 0, 1, 0, simulated=simulated)
-    return list(found.blocks()) if isinstance(found, Points) else found
+    return list(found.blocks()) if isinstance(found, GroupedRows) else found
 
 
 def kept(folder: Path) -> list[Path]:
@@ -159,7 +161,7 @@ def test_another_file_another_setting_and_other_code_are_not_mistaken(
     assert digest_of(shard(config)) == digest_of(shard(nowhere))
     assert len(reads) == 5
     assert len(kept(tmp_path)) == 1  # what was read from the file as it was is gone
-    monkeypatch.setattr(cache_module, "_code", lambda: 1)
+    monkeypatch.setattr(cache_module, "_checksum_of_code", lambda package: 1)
     shard(config)
     assert len(reads) == 6
 
@@ -271,8 +273,8 @@ def test_a_file_that_changes_while_it_is_read_is_not_kept(tmp_path: Path, monkey
     config = configuration(tmp_path, "gp")
     read = shards._read_shard
 
-    def changing(heard: Any) -> Any:
-        found = read(heard)
+    def changing(observed: Any) -> Any:
+        found = read(observed)
         with Path(config["data"]).open("a") as file:
             file.write("\n")
         return found
@@ -290,10 +292,11 @@ NUMBERS: st.SearchStrategy[np.ndarray] = arrays.arrays(
 )
 CELLS = st.one_of(st.none(), st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=3))
 TEXTS = st.lists(CELLS, max_size=4).map(lambda cells: np.array([*cells, None], object)[:-1])
+ROOM = cast(ModuleType, SimpleNamespace(Ensemble=Ensemble, Columns=Columns))
 LABELS = st.dictionaries(st.text(max_size=3), NUMBERS, max_size=3)
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(x=NUMBERS, entity=st.one_of(st.none(), NUMBERS, TEXTS), classifiers=LABELS, order=st.sampled_from("CF"))
 def test_any_shard_is_read_as_it_was_written(
     tmp_path_factory: pytest.TempPathFactory, x: Any, entity: Any, classifiers: Any, order: Literal["C", "F"]
@@ -301,9 +304,9 @@ def test_any_shard_is_read_as_it_was_written(
     x = np.array(x, order=order)
     for value in (Ensemble(3, classifiers, {}, None, entity), Columns(x, ("a", "ü"), entity, None, {"a": ("b", "")})):
         folder = tmp_path_factory.mktemp("stored")
-        writer = Writer(folder)
+        writer = Writer(folder, ROOM)
         writer.finish({"n": 1}, writer.describe(value))
-        found = read_shard(folder, read_about(folder))
+        found = read_shard(folder, read_about(folder), ROOM)
         assert digest_of(found) == digest_of(value)
         assert layout(found) == layout(value)
 
@@ -316,11 +319,11 @@ def test_any_shard_is_read_as_it_was_written(
         np.array(["\ud800"], object),
         np.array([1, "a"], object),
         {1: 2},
-        Block(np.zeros((1, 1)), np.zeros(1, np.int64), ("a",)),
+        RowBlock(np.zeros((1, 1)), np.zeros(1, np.int64), ("a",)),
         np.float64(1.0),
         object(),
     ],
 )
 def test_what_could_not_be_read_as_it_was_is_not_stored(tmp_path: Path, value: Any) -> None:
     with pytest.raises(StoredError):
-        Writer(tmp_path).describe(value)
+        Writer(tmp_path, ROOM).describe(value)

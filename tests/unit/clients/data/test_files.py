@@ -12,7 +12,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from clients.bc3e.check import describe
@@ -21,6 +21,7 @@ from clients.data import DataError, Table, load, match_columns, numeric, party_f
 from clients.data.regression import regression_rows
 from clients.data.testset import center_columns
 from numerics.bc3e.ensemble import Ensemble
+from tests.support.examples import examples
 
 CSV = "id,age,grade,smoker,class_tree\na,41,?,True,0\nb,,None,False,\nc,7.5,NA,True,2\n"
 
@@ -515,14 +516,14 @@ def test_number_of_classes_fixed_by_the_run(csv: Callable[[str], Table]) -> None
     assert "3 classes; the run has 2" in message
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=2, max_size=20))
 def test_numbers_survive_csv_to_the_last_bit(tmp_path_factory: pytest.TempPathFactory, values: list[float]) -> None:
     path = write(tmp_path_factory.mktemp("csv") / "site.csv", "x\n" + "\n".join(map(repr, values)) + "\n")
     assert numeric(read_table(path), "x", allow_missing=False).tolist() == values
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(
     st.integers(2, 12).flatmap(
         lambda n: st.dictionaries(

@@ -9,11 +9,15 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from clients.data import DataError
-from clients.data.outcomes import center_outcomes
+from clients.data import DataError, outcomes
+from clients.data.outcomes import CenterOutcomes
 
 FRAME = pd.DataFrame({"customer": ["p1", "p2", "p3"], "y": [1.5, 2.5, 3.5], "note": ["a", "b", "c"]})
 CONFIG = {"target": "y", "id": "customer"}
+
+
+def center_outcomes(config: dict[str, object], *, by_row: bool = False) -> CenterOutcomes | None:
+    return outcomes.center_outcomes(config, by_row=by_row)
 
 
 def write(path: Path, text: str) -> Path:
@@ -74,8 +78,8 @@ def test_the_files_of_a_simulation_s_folder(tmp_path: Path) -> None:
 def test_without_names_entities_go_by_their_row(tmp_path: Path) -> None:
     write(tmp_path / "_labels.csv", "customer,y\np1,5\np1,6\n")
     write(tmp_path / "_test.csv", "customer,y\np1,7\np1,8\n")
-    for config in ({"target": "y"}, {**CONFIG, "residual.align": "row-order"}):
-        found = center_outcomes({**config, "data": str(tmp_path)})
+    for config, by_row in (({"target": "y"}, False), (CONFIG, True)):
+        found = center_outcomes({**config, "data": str(tmp_path)}, by_row=by_row)
         assert found is not None
         assert (found.y.tolist(), found.entity, found.n_test, found.entity_kind) == ([5, 6, 7, 8], None, 2, "")
 
@@ -103,7 +107,7 @@ def test_test_rows_alone_are_refused_unless_a_kept_model_predicts_them(tmp_path:
     message, code = refusal(lambda: center_outcomes(config))
     assert message.startswith(f"{path}: gives outcomes to test on, but the fusion center has none to learn from")
     assert code == "bad-configuration"
-    found = center_outcomes({**config, "residual.model": "results/1"})
+    found = center_outcomes({**config, "from": "results/1"})
     assert found is not None
     assert (found.y.tolist(), found.n_test) == ([5, 6], 2)
 
@@ -140,7 +144,7 @@ def test_a_file_that_is_not_there_and_a_target_that_is_not_set(tmp_path: Path) -
 
 def test_outcomes_to_be_predicted_may_be_unknown(tmp_path: Path) -> None:
     path = write(tmp_path / "labels.csv", "customer,y\np1,1\np2,\n")
-    config = {"labels": str(path), "id": "customer", "residual.model": "results/1"}
+    config = {"labels": str(path), "id": "customer", "from": "results/1"}
     found = center_outcomes({**config, "target": "y"})
     assert found is not None
     np.testing.assert_array_equal(found.y, [1, np.nan])

@@ -73,7 +73,7 @@ def test_short_and_full_names_with_settings() -> None:
         ("tree(max_depth=3", "close the parenthesis"),
         ("tree; lr", "cannot read '; lr'"),
         ("tree(depth=3)", r"agent tree\(depth=3\): tree has no setting 'depth'; it has: .*max_depth"),
-        ("tree(min_samples_leaf=3)", r"min_samples_leaf is not an agent's to set \(residual.min-leaf"),
+        ("tree(min_samples_leaf=3)", r"min_samples_leaf is not an agent's to set \(min-leaf of the run"),
         ("tree(max_depth=deep)", "'max_depth' parameter"),
         ("rf(n_estimators=100000)", "n_estimators is 1000 at most"),
         ("sklearn.svm.SVR(C=-1)", "'C' parameter"),
@@ -202,7 +202,7 @@ def site(directory: Path | None, *, simulated: bool = False, model: str = "", na
         node_id=1,
         node_config=node,
         state=RecordDict({"none": ConfigRecord()}),
-        run_config={"residual.model": model, "scenario": "x", "output-dir": ""},
+        run_config={"from": model, "scenario": "x", "output-dir": ""},
     )
     return Site.open(name, context, Ask("s", 1, 0, {}))
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy.special import psi
 
@@ -30,6 +30,7 @@ from numerics.bc3e.grid import from_grid
 from numerics.bc3e.m_step import maximize_alpha, maximize_beta, smoothing_bound
 from tests.support import reference_bc3e as reference
 from tests.support.bc3e_ensembles import draw_beta, draw_ensemble
+from tests.support.examples import examples
 
 BITS = 30
 FINE = EStepSettings(bits=44, tolerance=1e-13)
@@ -116,7 +117,7 @@ def assert_same(one: Contribution, other: Contribution) -> None:
 # -- against the reference --------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=80, deadline=None)
+@examples(80)
 @given(WORLDS)
 def test_e_step_is_that_of_the_reference(world: World) -> None:
     """Gamma and all sums agree to 1e-9, an instance's share, when both iterate to the fixed point."""
@@ -149,7 +150,7 @@ def test_e_step_on_the_grid_is_that_of_the_reference_bit_for_bit(seed: int, max_
         np.testing.assert_array_equal(from_grid(sums.mass[name], BITS), counts)
 
 
-@settings(max_examples=80, deadline=None)
+@examples(80)
 @given(WORLDS, st.sampled_from([1, 2, 500]))
 def test_bound_is_the_whole_of_eq_3(world: World, max_sweeps: int) -> None:
     """The form in which terms have cancelled equals the sum of all terms, converged or not."""
@@ -197,7 +198,7 @@ def slack(world: World, bits: int = BITS) -> float:
     return float(np.ldexp(8.0 * world.ensemble.n * (len(world.beta) + 2), -bits))
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(WORLDS)
 def test_bound_never_falls_over_sweeps(world: World) -> None:
     gamma, bounds = cold(world), []
@@ -207,7 +208,7 @@ def test_bound_never_falls_over_sweeps(world: World) -> None:
     assert np.diff(bounds).min() >= -slack(world)
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(POSITIVE, st.sampled_from([1, 3, 500]), st.sampled_from([0.0, 0.1]))
 def test_bound_never_falls_over_em_with_warm_starts(world: World, max_sweeps: int, smoothing: float) -> None:
     """Neither after an E-step nor after the M-step before it, however few sweeps an E-step takes."""
@@ -224,7 +225,7 @@ def test_bound_never_falls_over_em_with_warm_starts(world: World, max_sweeps: in
     assert np.diff(bounds).min() >= -slack(world)
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(POSITIVE)
 def test_m_steps_raise_the_whole_bound(world: World) -> None:
     """Eqs. (7) and (8) each, at fixed gamma and phi, on the formula with all its terms."""
@@ -287,7 +288,7 @@ def test_shares_do_not_depend_on_blocks(block: int, monkeypatch: pytest.MonkeyPa
     assert bound == same
 
 
-@settings(max_examples=50, deadline=None)
+@examples(50)
 @given(WORLDS, SEEDS)
 def test_an_instance_sees_neither_the_others_nor_its_place(world: World, seed: int) -> None:
     rng = np.random.default_rng(seed)
@@ -303,7 +304,7 @@ def test_an_instance_sees_neither_the_others_nor_its_place(world: World, seed: i
     np.testing.assert_array_equal(alone, gamma[:, order[:1]])
 
 
-@settings(max_examples=50, deadline=None)
+@examples(50)
 @given(WORLDS, SEEDS)
 def test_contributions_of_two_parts_add_up_to_the_whole(world: World, seed: int) -> None:
     """Bit for bit, also when one part is empty."""
@@ -333,7 +334,7 @@ def test_every_instance_twice_doubles_all_sums() -> None:
     assert_same(sums + sums, double)
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(WORLDS, st.integers(1, 6))
 def test_a_sweep_over_shared_instances_is_the_sweep_of_the_e_step(world: World, parties: int) -> None:
     """Models dealt out to parties: their shares and bounds add up to the E-step's of one sweep, bit for bit."""
@@ -358,7 +359,7 @@ def test_a_sweep_over_shared_instances_is_the_sweep_of_the_e_step(world: World, 
 # -- symmetries -------------------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(WORLDS, SEEDS)
 def test_cluster_names_do_not_matter(world: World, seed: int) -> None:
     """Hard labels: not in a bit. Soft labels: the average of log beta runs over the clusters, so to its rounding."""
@@ -380,7 +381,7 @@ def test_cluster_names_do_not_matter(world: World, seed: int) -> None:
         assert same.bound == sums.bound
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(WORLDS, SEEDS)
 def test_class_names_permute_the_result(world: World, seed: int) -> None:
     order = np.random.default_rng(seed).permutation(world.k)
@@ -463,7 +464,7 @@ def test_soft_labels_with_fewer_columns_than_clusters_or_classes() -> None:
     assert_same(sums, same)
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(WORLDS)
 def test_a_missing_label_drops_out(world: World) -> None:
     """An instance without a model's label gets what it would get if the model did not exist."""
@@ -576,7 +577,7 @@ def test_a_cluster_that_no_class_can_produce_says_nothing(soft: bool) -> None:
     assert abs(sums.bound) < 2**62
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(
     SEEDS,
     st.floats(1e-3, 1e-2),
@@ -612,7 +613,7 @@ def test_underflow_is_met_in_the_log_domain(seed: int, low: float, small: float,
     assert bound_of(world, sums, FINE.bits) == pytest.approx(whole, rel=1e-8)
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(SEEDS, st.integers(2, 4))
 def test_alpha_at_both_ends_of_its_box(seed: int, k: int) -> None:
     rng = np.random.default_rng(seed)
@@ -641,7 +642,7 @@ def test_votes_and_cold_start() -> None:
     np.testing.assert_allclose((start - counts).T, np.repeat([[2 / 3], [0], [1 / 3]], 3, axis=1), atol=2.0**-29)
 
 
-@settings(max_examples=20, deadline=None)
+@examples(20)
 @given(WORLDS)
 def test_cold_start_does_not_decide_the_fixed_point_without_conflict(world: World) -> None:
     """A second E-step from its own result moves gamma by less than the tolerance of a contraction."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import polygamma, psi
 
@@ -18,6 +18,7 @@ from numerics.bc3e.m_step import (
     smoothing_bound,
 )
 from tests.support import reference_bc3e as reference
+from tests.support.examples import examples
 
 SEEDS = st.integers(0, 2**32 - 1)
 CLASSES = st.sampled_from([2, 3, 5, 10, 50])
@@ -69,7 +70,7 @@ def test_one_cluster_has_probability_one() -> None:
     np.testing.assert_array_equal(maximize_beta(np.array([[3], [0]]), 30), [[1.0], [1.0]])
 
 
-@settings(max_examples=50)
+@examples(50)
 @given(SEEDS, st.sampled_from([0.0, 0.2]))
 def test_beta_maximises_its_part_of_the_bound(seed: int, smoothing: float) -> None:
     """sum (T + eta) log beta is no larger at any other table of probabilities."""
@@ -101,7 +102,7 @@ def test_initial_beta_is_drawn_by_name() -> None:
 # -- alpha ------------------------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(SEEDS, CLASSES)
 def test_alpha_is_that_of_a_general_optimiser(seed: int, k: int) -> None:
     """Its objective is no lower, and the point is the same."""
@@ -112,7 +113,7 @@ def test_alpha_is_that_of_a_general_optimiser(seed: int, k: int) -> None:
     np.testing.assert_allclose(alpha, other, rtol=2e-4)
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(SEEDS, CLASSES)
 def test_alpha_is_stationary(seed: int, k: int) -> None:
     _, mean = sampled_mean(seed, k)
@@ -121,7 +122,7 @@ def test_alpha_is_stationary(seed: int, k: int) -> None:
     assert np.abs((gradient(alpha, mean) * alpha)[inside]).max(initial=0.0) < 1e-10
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(SEEDS, st.integers(2, 50))
 def test_alpha_is_found_again_from_its_own_moments(seed: int, k: int) -> None:
     """With the exact expectation of log theta the maximiser is the alpha it came from."""
@@ -131,7 +132,7 @@ def test_alpha_is_found_again_from_its_own_moments(seed: int, k: int) -> None:
     np.testing.assert_allclose(found, alpha, rtol=1e-7)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(SEEDS, CLASSES, st.floats(-6.9, 9.2), st.floats(-6.9, 9.2))
 def test_alpha_does_not_depend_on_the_start(seed: int, k: int, low: float, high: float) -> None:
     """From anywhere in the box."""
@@ -140,7 +141,7 @@ def test_alpha_does_not_depend_on_the_start(seed: int, k: int, low: float, high:
     np.testing.assert_allclose(maximize_alpha(start, mean), maximize_alpha(np.ones(k), mean), rtol=1e-7)
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(
     st.lists(st.floats(-800, -1e-6), min_size=2, max_size=20).map(np.array),
     st.floats(ALPHA_MIN, ALPHA_MAX),
@@ -158,7 +159,7 @@ def test_alpha_never_lowers_the_objective_and_stays_in_the_box(
         assert alpha_objective(alpha, mean) >= value - 1e-10 * max(1.0, abs(value))
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(SEEDS, st.integers(2, 8))
 def test_coordinates_at_the_bounds_are_held(seed: int, k: int) -> None:
     """A class never seen goes to the lower bound; the others are then the optimum given that."""
@@ -194,7 +195,7 @@ def test_classes_permute() -> None:
     np.testing.assert_allclose(maximize_alpha(np.ones(6), mean[order]), alpha[order], rtol=1e-9)
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(SEEDS, st.integers(2, 6))
 def test_the_sign_of_eq_8(seed: int, k: int) -> None:
     """With the corrected sign the optimum is a maximum: the Hessian is negative definite, and values around are lower.

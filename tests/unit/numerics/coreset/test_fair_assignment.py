@@ -6,7 +6,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from jaxtyping import Float64, Int64
 from scipy.optimize import linear_sum_assignment
@@ -17,6 +17,7 @@ from numerics.coreset.fairness.dual import Priced, Pricing, duals_of, priced, pr
 from numerics.coreset.fairness.flow import balanced_flow, capacitated
 from numerics.coreset.fairness.rounding import share_out, whole_targets
 from tests.support import reference_coreset as reference
+from tests.support.examples import examples
 
 Squared = Float64[np.ndarray, "n k"]
 Ints = Int64[np.ndarray, "n"]
@@ -59,7 +60,7 @@ def assert_gives_everything_away(found: Assignment, points: Case) -> None:
 # -- the optimum ------------------------------------------------------------------------------------------------------
 
 
-@settings(deadline=None, max_examples=40)
+@examples(40)
 @given(
     seed=st.integers(0, 10_000),
     n=st.integers(6, 60),
@@ -79,7 +80,7 @@ def test_a_fractional_assignment_is_the_linear_program_s_and_certified(
     assert_gives_everything_away(found, points)
 
 
-@settings(deadline=None, max_examples=25)
+@examples(25)
 @given(
     seed=st.integers(0, 10_000),
     n=st.integers(6, 60),
@@ -282,7 +283,6 @@ def test_bounds_that_no_cluster_keeps(low: list[float], high: list[float], messa
 # -- prices -----------------------------------------------------------------------------------------------------------
 
 
-@settings(deadline=None)
 @given(seed=st.integers(0, 10_000), H=st.integers(1, 4), alpha=st.sampled_from([1.0, 0.8, 0.3]))
 def test_normalised_prices_are_those_that_multipliers_make(seed: int, H: int, alpha: float) -> None:
     rng = np.random.default_rng(seed)
@@ -296,7 +296,7 @@ def test_normalised_prices_are_those_that_multipliers_make(seed: int, H: int, al
         np.testing.assert_allclose((bounds.low @ prices), 0, atol=1e-12)
 
 
-@settings(deadline=None, max_examples=30)
+@examples(30)
 @given(seed=st.integers(0, 10_000), alpha=st.sampled_from([1.0, 0.8, 0.3]))
 def test_any_multipliers_bound_the_cost_from_below(seed: int, alpha: float) -> None:
     points = case(seed, 40, 4, 3)
@@ -382,7 +382,7 @@ def test_nothing_priced_is_nothing() -> None:
 # -- given numbers ----------------------------------------------------------------------------------------------------
 
 
-@settings(deadline=None, max_examples=30)
+@examples(30)
 @given(seed=st.integers(0, 10_000), n=st.integers(2, 40), k=st.integers(1, 6))
 def test_given_masses_are_met_at_least_cost(seed: int, n: int, k: int) -> None:
     rng = np.random.default_rng(seed)
@@ -406,7 +406,7 @@ def test_numbers_that_do_not_add_up_are_refused() -> None:
         balanced_flow(squared, ones, np.array([0, 0, 1]))
 
 
-@settings(deadline=None, max_examples=30)
+@examples(30)
 @given(seed=st.integers(0, 10_000), k=st.integers(1, 6), H=st.integers(1, 4), alpha=st.sampled_from([1.0, 0.8]))
 def test_whole_targets_are_close_and_essentially_fair(seed: int, k: int, H: int, alpha: float) -> None:
     rng = np.random.default_rng(seed)
@@ -432,7 +432,7 @@ def test_whole_targets_of_two_equal_colours_are_balanced() -> None:
     assert (np.abs(targets[0] - masses.mean(axis=0)) < 1).all()
 
 
-@settings(deadline=None, max_examples=30)
+@examples(30)
 @given(seed=st.integers(0, 10_000), S=st.integers(1, 5), H=st.integers(1, 3), k=st.integers(1, 5))
 def test_sites_parts_keep_their_rows_and_sum_to_the_targets(seed: int, S: int, H: int, k: int) -> None:
     rng = np.random.default_rng(seed)

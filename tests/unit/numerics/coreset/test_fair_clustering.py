@@ -7,19 +7,20 @@ from itertools import permutations, product
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import linear_sum_assignment, linprog
 from scipy.spatial.distance import cdist
 from sklearn.cluster import KMeans
 
-from numerics.coreset.fairness.apportionment import Shares, distribute
+from numerics.coreset.fairness.apportionment import PointMasses, distribute
 from numerics.coreset.fairness.assignment import fair_assignment
 from numerics.coreset.fairness.bounds import Bounds
 from numerics.coreset.fairness.clustering import Clustering, fair_clustering, plain_clustering
 from numerics.coreset.fairness.fairlets import fairlets
 from numerics.coreset.fairness.seeding import centroids, lloyd, plus_plus
 from numerics.shared.distances import squared_distances
+from tests.support.examples import examples
 
 # By name: the package's functions hide two of its modules.
 CLUSTERING, FAIRLETS = (import_module(f"numerics.coreset.fairness.{name}") for name in ("clustering", "fairlets"))
@@ -83,7 +84,7 @@ def assert_fair(world: World, clustering: Clustering, bounds: Bounds, essentiall
 
 
 class TestFairlets:
-    @settings(max_examples=30, deadline=None)
+    @examples(30)
     @given(SEEDS, st.integers(2, 60), st.integers(1, 4))
     def test_unit_weights_are_the_cheapest_matching(self, seed: int, half: int, d: int) -> None:
         points, weights, colours = balanced(seed, 2 * half, d)
@@ -92,7 +93,7 @@ class TestFairlets:
         assert found.cost == pytest.approx(cost[linear_sum_assignment(cost)].sum(), rel=1e-9)
         assert len(found.mass) == half
 
-    @settings(max_examples=30, deadline=None)
+    @examples(30)
     @given(SEEDS, st.integers(2, 24), st.integers(2, 30), st.booleans())
     def test_weights_are_the_cheapest_transport(self, seed: int, n: int, heaviest: int, unequal: bool) -> None:
         points, weights, colours = balanced(seed, n, 2, heaviest, unequal=unequal)
@@ -106,7 +107,7 @@ class TestFairlets:
         every = [((blue - red[list(order)]) ** 2).sum() / 2 for order in permutations(range(5))]
         assert fairlets(points, weights, colours).cost == pytest.approx(min(every), rel=1e-12)
 
-    @settings(max_examples=20, deadline=None)
+    @examples(20)
     @given(SEEDS, st.integers(2, 80))
     def test_cover_all_weight_and_cost_what_they_say(self, seed: int, n: int) -> None:
         points, weights, colours = balanced(seed, n, heaviest=9)
@@ -175,7 +176,7 @@ class TestSeeding:
         second = [plus_plus(points, weights, 2, rng, trials=1)[1, 0] for _ in range(2000)]
         assert np.mean(np.array(second) == 3.0) == pytest.approx(9 / 11, abs=0.03)
 
-    @settings(max_examples=30, deadline=None)
+    @examples(30)
     @given(SEEDS, st.integers(1, 30))
     def test_centers_are_different_points(self, seed: int, k: int) -> None:
         points, weights, _ = balanced(seed, 30, heaviest=5)
@@ -255,7 +256,7 @@ class TestFairClustering:
         assert best * (1 - 1e-9) <= found.cost <= best * 1.05 + 1e-9
         assert found.fairlet_cost <= best * (1 + 1e-9)
 
-    @settings(max_examples=15, deadline=None)
+    @examples(15)
     @given(SEEDS, st.integers(4, 80), st.integers(1, 6))
     def test_order_of_the_algorithms(self, seed: int, n: int, k: int) -> None:
         """From the same start, what reassigns costs no more than what does not, and fair Lloyd no more than that."""
@@ -282,7 +283,7 @@ class TestFairClustering:
         center[a.point] = a.center
         assert (center[pairs.blue] == center[pairs.red]).all()
 
-    @settings(max_examples=8, deadline=None)
+    @examples(8)
     @given(SEEDS, st.integers(1, 4), st.sampled_from([0.3, 0.8, 1.0]), st.integers(1, 6))
     def test_any_colours_and_bounds(self, seed: int, H: int, alpha: float, k: int) -> None:
         rng = np.random.default_rng(seed)
@@ -357,7 +358,7 @@ class TestFairClustering:
         assert np.mean(many) < np.mean(one)
         assert max(many) <= max(one)
 
-    @settings(max_examples=10, deadline=None)
+    @examples(10)
     @given(SEEDS, st.integers(1, 6))
     def test_order_of_the_algorithms_with_restarts(self, seed: int, k: int) -> None:
         world = balanced(seed, 60, heaviest=7)
@@ -368,7 +369,7 @@ class TestFairClustering:
         assert costs[0] <= costs[1] * (1 + 1e-9)
         assert costs[1] <= costs[2] * (1 + 1e-9)
 
-    @settings(max_examples=10, deadline=None)
+    @examples(10)
     @given(SEEDS, st.integers(1, 8))
     def test_fairness_is_never_for_nothing(self, seed: int, k: int) -> None:
         points, weights, colours = balanced(seed, 60, heaviest=7)
@@ -420,7 +421,7 @@ class TestFairClustering:
 
 def shared_out(
     seed: int, n: int, k: int, n_groups: int, heaviest: int
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, Shares, np.ndarray]:
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, PointMasses, np.ndarray]:
     """Members in groups, and shares of each group to one, two or more centers that add up."""
     rng = np.random.default_rng(seed)
     weights, group = rng.integers(1, heaviest + 1, n), rng.integers(0, n_groups, n)
@@ -432,18 +433,18 @@ def shared_out(
         point += [g] * len(chosen)
         center += chosen.tolist()
         mass += np.diff(np.r_[0, cuts, total]).tolist()
-    shares = Shares(np.array(point), np.array(center), np.array(mass, dtype=np.int64))
+    shares = PointMasses(np.array(point), np.array(center), np.array(mass, dtype=np.int64))
     return rng.normal(size=(n, 2)), weights, group, shares, rng.normal(size=(k, 2))
 
 
-def dense(shares: Shares, rows: int, k: int) -> np.ndarray:
+def dense(shares: PointMasses, rows: int, k: int) -> np.ndarray:
     table = np.zeros((rows, k), np.int64)
     np.add.at(table, (shares.point, shares.center), shares.mass)
     return table
 
 
 class TestDistribute:
-    @settings(max_examples=40, deadline=None)
+    @examples(40)
     @given(SEEDS, st.integers(1, 60), st.integers(1, 6), st.integers(1, 8), st.integers(1, 5))
     def test_exact_numbers(self, seed: int, n: int, k: int, n_groups: int, heaviest: int) -> None:
         members, weights, group, shares, centers = shared_out(seed, n, k, n_groups, heaviest)
@@ -456,7 +457,7 @@ class TestDistribute:
         np.add.at(by_group, group, table)
         assert (by_group == dense(shares, n_groups, k)).all()
 
-    @settings(max_examples=25, deadline=None)
+    @examples(25)
     @given(SEEDS, st.integers(1, 14), st.integers(1, 5), st.integers(1, 3), st.integers(1, 4))
     def test_least_cost(self, seed: int, n: int, k: int, n_groups: int, heaviest: int) -> None:
         members, weights, group, shares, centers = shared_out(seed, n, k, n_groups, heaviest)
@@ -480,12 +481,12 @@ class TestDistribute:
             members,
             np.ones(6, np.int64),
             np.zeros(6, np.int64),
-            Shares(np.zeros(k, np.int64), np.arange(k), wanted),
+            PointMasses(np.zeros(k, np.int64), np.arange(k), wanted),
             centers,
         )
         assert found.mass @ squared[found.point, found.center] == pytest.approx(best)
 
-    @settings(max_examples=20, deadline=None)
+    @examples(20)
     @given(SEEDS)
     def test_never_dearer_than_proportional_shares(self, seed: int) -> None:
         members, weights, group, shares, centers = shared_out(seed, 80, 5, 6, 4)
@@ -496,7 +497,7 @@ class TestDistribute:
         assert found <= (proportional * squared).sum() * (1 + 1e-9)
 
     def test_equal_rows_and_far_centers(self) -> None:
-        shares = Shares(np.zeros(3, np.int64), np.arange(3), np.array([3, 2, 2]))
+        shares = PointMasses(np.zeros(3, np.int64), np.arange(3), np.array([3, 2, 2]))
         found = distribute(
             np.ones((7, 1)), np.ones(7, np.int64), np.zeros(7, np.int64), shares, np.array([[0.0], [1e9], [-1e9]])
         )
@@ -504,10 +505,10 @@ class TestDistribute:
 
     def test_nobody(self) -> None:
         empty = np.zeros(0, np.int64)
-        found = distribute(np.zeros((0, 2)), empty, empty, Shares(empty, empty, empty), np.zeros((3, 2)))
+        found = distribute(np.zeros((0, 2)), empty, empty, PointMasses(empty, empty, empty), np.zeros((3, 2)))
         assert len(found.point) == 0
 
     def test_shares_that_do_not_add_up(self) -> None:
-        shares = Shares(np.array([0, 1]), np.array([0, 0]), np.array([2, 3]))
+        shares = PointMasses(np.array([0, 1]), np.array([0, 0]), np.array([2, 3]))
         with pytest.raises(ValueError, match="shares of group 1 are 3 in all; its members weigh 2"):
             distribute(np.zeros((4, 1)), np.ones(4, np.int64), np.array([0, 0, 1, 1]), shares, np.zeros((1, 1)))

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from jaxtyping import Float64, Int64
 from scipy.stats import multivariate_normal
@@ -16,9 +16,10 @@ from scipy.stats import multivariate_normal
 from numerics.gp.gates import discriminant, graphical, nearest
 from numerics.gp.gates.network import Adam, Network, from_moments
 from numerics.gp.gates.ranking import chosen, ranking
-from numerics.gp.moments import Moments, in_units, joined, moments_of, pooled
+from numerics.gp.moments import ExpertMoments, in_units, joined, moments_of, pooled
 from numerics.gp.split import kmeans_parts, split
 from scenarios import sources
+from tests.support.examples import examples
 
 ROOT = Path(__file__).resolve().parents[4]
 SHARED = Path(os.environ.get(sources.DATA_VARIABLE) or ROOT.parent / "shared" / "data")
@@ -36,13 +37,13 @@ def rows(seed: int, counts: tuple[int, ...], d: int = 3) -> Rows:
     return x, rng.normal(size=len(part)), part.astype(np.int64)
 
 
-def standardised(x: Float64[np.ndarray, "n d"], part: Int64[np.ndarray, "n"]) -> Moments:
+def standardised(x: Float64[np.ndarray, "n d"], part: Int64[np.ndarray, "n"]) -> ExpertMoments:
     moments = moments_of(x, x[:, 0], part)
     return in_units(moments, pooled(moments))
 
 
-def picked(moments: Moments, order: Int64[np.ndarray, "m"]) -> Moments:
-    return Moments(
+def picked(moments: ExpertMoments, order: Int64[np.ndarray, "m"]) -> ExpertMoments:
+    return ExpertMoments(
         moments.counts[order],
         moments.means[order],
         moments.covariances[order],
@@ -123,7 +124,7 @@ def test_every_expert_needs_a_row(part: list[int]) -> None:
 # -- parts ------------------------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(st.integers(0, 99), st.integers(1, 120), st.integers(1, 60), st.sampled_from(["drawn", "grid", "equal"]))
 def test_a_split_has_as_few_experts_as_can_be_and_none_is_small(seed: int, n: int, most: int, kind: str) -> None:
     rng = np.random.default_rng(seed)

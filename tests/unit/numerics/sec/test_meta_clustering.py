@@ -6,7 +6,7 @@ import time
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.cluster import SpectralClustering
 from threadpoolctl import threadpool_limits
@@ -26,9 +26,10 @@ from numerics.sec import (
     similarity,
     similarity_to,
 )
+from numerics.sec.canonical_order import canonical_order
 from numerics.sec.gap_statistic import gap_choice
-from numerics.sec.order import canonical_order
 from tests.support import reference_sec as reference
+from tests.support.examples import examples
 
 SEEDS = st.integers(0, 2**32 - 1)
 METHODS = st.sampled_from(["eigengap", "gap"])
@@ -229,7 +230,6 @@ def test_learners_alike_to_every_landmark_are_the_same_unless_they_resemble_none
     assert clustered(found).isolated.tolist() == [False, False, False, False, True, True]
 
 
-@settings(deadline=None)
 @given(SEEDS, st.integers(3, 20), st.integers(1, 6))
 def test_completion_permutes_exactly(seed: int, n: int, m: int) -> None:
     s = with_landmarks(random_similarity(seed, n), list(range(min(m, n))))
@@ -263,7 +263,7 @@ def test_landmarks_recover_what_all_models_do(n_clusters: int) -> None:
 # -- clustering: what it must be whatever the data --------------------------------------------------------------------
 
 
-@settings(deadline=None, max_examples=60)
+@examples(60)
 @given(SEEDS, st.integers(1, 25), METHODS, st.integers(1, 2), st.integers(0, 4))
 def test_clustering_permutes_exactly(seed: int, n: int, method: Method, k_min: int, k: int) -> None:
     s = random_similarity(seed, n)
@@ -277,7 +277,7 @@ def test_clustering_permutes_exactly(seed: int, n: int, method: Method, k_min: i
         np.testing.assert_array_equal(other.embedding, one.embedding[order])
 
 
-@settings(deadline=None, max_examples=60)
+@examples(60)
 @given(SEEDS, st.integers(2, 15), st.integers(0, 4), METHODS)
 def test_the_whole_way_permutes_exactly(seed: int, n: int, k: int, method: Method) -> None:
     """From losses with a direction missing here and there, a duplicate and a bad model among them."""
@@ -300,7 +300,7 @@ def test_the_whole_way_permutes_exactly(seed: int, n: int, k: int, method: Metho
     assert (one == one[0]).sum() == 1
 
 
-@settings(deadline=None, max_examples=40)
+@examples(40)
 @given(st.integers(2, 6), st.data())
 def test_the_order_is_canonical_where_entries_tie(n: int, data: st.DataObject) -> None:
     """The matrix in its order is the same, to the last entry, however the learners were listed."""
@@ -312,7 +312,7 @@ def test_the_order_is_canonical_where_entries_tie(n: int, data: st.DataObject) -
     np.testing.assert_array_equal(permuted(other, canonical_order(other)), one)
 
 
-@settings(deadline=None, max_examples=60)
+@examples(60)
 @given(SEEDS, st.integers(2, 10), st.integers(1, 5), st.integers(0, 6), METHODS)
 def test_duplicates_get_the_same_label(seed: int, n: int, copies: int, k: int, method: Method) -> None:
     """And the others are clustered as the full matrix says: eigenvalues and rows are its own."""
@@ -328,7 +328,7 @@ def test_duplicates_get_the_same_label(seed: int, n: int, copies: int, k: int, m
         np.testing.assert_allclose(found.embedding @ found.embedding.T, rows @ rows.T, atol=1e-8)
 
 
-@settings(deadline=None, max_examples=40)
+@examples(40)
 @given(SEEDS, st.floats(1e-6, 1e6), SCALES, st.integers(1, 2))
 def test_the_unit_of_the_outcome_does_not_matter(seed: int, c: float, scale: Scale, k_min: int) -> None:
     truth = np.repeat([0, 1], 6)
@@ -340,7 +340,7 @@ def test_the_unit_of_the_outcome_does_not_matter(seed: int, c: float, scale: Sca
     np.testing.assert_array_equal(one, other)
 
 
-@settings(deadline=None, max_examples=60)
+@examples(60)
 @given(SEEDS, st.integers(1, 25), st.integers(0, 30), st.integers(1, 2), METHODS)
 def test_what_a_clustering_says_of_itself(seed: int, n: int, k: int, k_min: int, method: Method) -> None:
     found = clustered(random_similarity(seed, n), seed=seed, k=k, k_min=k_min, method=method)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from flwr.app import Array, ArrayRecord, ConfigRecord, MetricRecord, RecordDict
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from protocols.bc3e.payloads import Conclude, EStep, Setup, Starts, Statistics, Survey, Sweep, Tally
@@ -31,6 +31,7 @@ from protocols.wire.message import (
     write_ask,
 )
 from protocols.wire.payload import RAW, Payload, PayloadError, encode, specs
+from tests.support.examples import examples
 from tests.support.payloads import CLASSES, example, payloads, same, through_bytes
 
 ASKS = [cls for cls in CLASSES if cls.answer is not None]
@@ -58,7 +59,7 @@ def refused(read: Callable[[], Any]) -> PayloadError:
 # -- there and back ---------------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(data=st.data())
 def test_an_ask_and_its_answer_come_back(data: st.DataObject) -> None:
     kinds = data.draw(st.lists(st.tuples(LANES, st.sampled_from(ASKS)), max_size=4))
@@ -316,7 +317,7 @@ def test_no_text_finds_anything_but_a_payload(title: str) -> None:
 # -- the ledger -------------------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(data=st.data())
 def test_the_ledger_counts_every_byte_of_the_records(data: st.DataObject) -> None:
     kinds = data.draw(st.lists(st.tuples(LANES, st.sampled_from(CLASSES)), max_size=3))
@@ -385,7 +386,7 @@ _RECORD_NAMES = st.sampled_from([ENVELOPE, "0.scalars", "0.arrays", "1.scalars",
 _READERS = (read_ask, read_envelope, lambda content: read_answer(content, asked("0", ask=Sweep)))
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(records=st.dictionaries(_RECORD_NAMES, _CONFIGS | _ARRAYS | _METRICS, max_size=5))
 def test_whatever_records_come_are_read_or_refused(records: dict[str, Any]) -> None:
     content = RecordDict(records)
@@ -394,7 +395,7 @@ def test_whatever_records_come_are_read_or_refused(records: dict[str, Any]) -> N
             read(content)
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(data=st.data())
 def test_a_message_with_anything_changed_is_read_or_refused(data: st.DataObject) -> None:
     ask, reply = data.draw(st.sampled_from([(EStep, Statistics), (Setup, Starts), (Survey, None), (Conclude, Tally)]))

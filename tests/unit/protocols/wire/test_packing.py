@@ -9,13 +9,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from jaxtyping import Float64, UInt8
 
 from protocols.residual.payloads import Fitted, Ready, Residual
 from protocols.wire.packing import PACKED, pack, unpack
 from protocols.wire.payload import Payload, PayloadError
+from tests.support.examples import examples
 from tests.support.payloads import CANARY_NUMBER, CANARY_TEXT, CLASSES, example, payloads, same
 
 
@@ -61,7 +62,7 @@ def refusal(data: bytes, *allowed: type[Payload]) -> PayloadError:
 
 
 @pytest.mark.parametrize("cls", CLASSES, ids=lambda cls: cls.title())
-@settings(max_examples=15, deadline=None)
+@examples(15)
 @given(data=st.data())
 def test_what_was_packed_comes_out(cls: type[Payload], data: st.DataObject) -> None:
     sent = data.draw(payloads(cls))
@@ -174,7 +175,7 @@ def test_a_scalar_of_another_kind_is_refused(value: bytes) -> None:
     assert refusal(raw(header.replace(b'"share":0.25', b'"share":' + value), numbers), Mixed).payload == Mixed.title()
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(data=st.data())
 def test_no_change_of_the_bytes_is_another_error(data: st.DataObject) -> None:
     packed = bytearray(pack(example(Fitted)))

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 from flwr.app import Array, ArrayRecord, ConfigRecord, RecordDict
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from jaxtyping import Bool, Float, Float32, Float64, Int64, Shaped, UInt8
 
@@ -32,6 +32,7 @@ from protocols.wire.payload import (
     encode_array,
     specs,
 )
+from tests.support.examples import examples
 from tests.support.payloads import CANARY_NUMBER, CANARY_TEXT, CLASSES, FIELDS, example, payloads, same, through_bytes
 
 Records = tuple[ConfigRecord, ArrayRecord]
@@ -71,7 +72,7 @@ def test_every_protocol_declares_payloads_that_can_cross() -> None:
 
 
 @pytest.mark.parametrize("cls", CLASSES, ids=by_title)
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(data=st.data())
 def test_a_payload_arrives_as_it_was_sent(cls: type[Payload], data: st.DataObject) -> None:
     sent = data.draw(payloads(cls))
@@ -486,7 +487,7 @@ def edits(draw: st.DrawFn, cls: type[Payload]) -> Edit:
     return edit
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(data=st.data())
 def test_whatever_comes_is_decoded_or_refused(data: st.DataObject) -> None:
     cls = data.draw(st.sampled_from(CLASSES))

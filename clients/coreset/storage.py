@@ -1,0 +1,104 @@
+"""Points with groups on a site's disk: written and read block by block, because they need not fit in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, closing
+from functools import partial
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from clients.data.cache import Attempt, Entry
+from clients.data.stored import StoredError, joined, split
+from numerics.coreset.grouped_rows import GroupedRows, RowBlock
+
+_FILES = ("x", "colour", "entity")
+"""Files of a shard: the blocks' numbers and UTF-8 text, one block behind the other."""
+
+
+def keep_shard(points: GroupedRows, entry: Entry) -> GroupedRows:
+    """Return the same points; the first whole pass over them writes them to the site's disk, later ones read that."""
+    return GroupedRows(points.features, partial(_pass, points, entry))
+
+
+def _pass(points: GroupedRows, entry: Entry) -> Iterator[RowBlock]:
+    kept = entry.load()
+    if isinstance(kept, GroupedRows):
+        yield from kept.blocks()
+        return
+    with entry.attempt() as attempt, closing(_BlockWriter(attempt)) as writer:
+        for block in points.blocks():
+            attempt.to(partial(writer.add, block))
+            yield block
+        attempt.conclude(partial(writer.finish, points.features))
+
+
+class _BlockWriter:
+    """Writes blocks as they come, one in memory at a time.
+
+    Parameters
+    ----------
+    attempt : Attempt
+        What they are a part of.
+    """
+
+    def __init__(self, attempt: Attempt) -> None:
+        self._attempt = attempt
+        self._files: dict[str, BinaryIO] = {}
+        self._open_files = ExitStack()
+        self._ends: list[list[int]] = []
+        self._names: tuple[str, ...] = ()
+
+    def add(self, block: RowBlock) -> None:
+        """Append a block.
+
+        Raises
+        ------
+        StoredError
+            If its arrays are not as those of a site's own file.
+        """
+        if not self._files:
+            for name in _FILES:
+                self._files[name] = self._open_files.enter_context(self._attempt.writer.create(name))
+        x, colour, entity = self._files.values()
+        if block.x.dtype != np.float64 or block.group.dtype != np.int64 or not block.x.flags.c_contiguous:
+            raise StoredError("a block of other numbers is not stored")
+        x.write(block.x.tobytes())
+        colour.write(block.group.tobytes())
+        if block.entity is not None:
+            entity.write(joined(block.entity.tolist()))
+        n = self._ends[-1][0] if self._ends else 0
+        self._ends.append([n + len(block.x), len(block.group_names), entity.tell() if block.entity is not None else -1])
+        self._names = block.group_names
+
+    def finish(self, features: tuple[str, ...]) -> Mapping[str, Any]:
+        """Return the description of all blocks; then the files are whole."""
+        self.close()
+        for name in _FILES:
+            self._attempt.writer.seal(name)
+        return {"features": list(features), "names": list(self._names), "ends": self._ends}
+
+    def close(self) -> None:
+        """Close the files."""
+        self._open_files.close()
+
+
+def read_shard(folder: Path, value: Mapping[str, Any]) -> GroupedRows:
+    """Return the points in a folder, given what `_BlockWriter.finish` described."""
+    features, names, ends = tuple(value["features"]), tuple(value["names"]), value["ends"]
+    n = ends[-1][0]
+    x = np.memmap(folder / "x", np.float64, "r", shape=(n, len(features)))
+    colour = np.memmap(folder / "colour", np.int64, "r", shape=(n,))
+    entity = np.memmap(folder / "entity", np.uint8, "r") if ends[-1][2] > 0 else None
+
+    def blocks() -> Iterator[RowBlock]:
+        start, first = 0, 0
+        for end, n_names, last in ends:
+            # Copies: one block is in memory at a time, and compiled code knows arrays that may be changed only.
+            texts = None if entity is None else np.array(split(entity[first:last].tobytes()))
+            yield RowBlock(np.array(x[start:end]), np.array(colour[start:end]), names[:n_names], texts)
+            start, first = end, last
+
+    return GroupedRows(features, blocks)
