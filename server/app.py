@@ -20,8 +20,8 @@ from server.results import ResultsDirectory
 from server.run_plan import RunPlan, resolve
 from server.run_report import make_report
 from strategies.checkpoint import Checkpoint, CheckpointError
+from strategies.errors import FusionError
 from strategies.fusion import FusionResult
-from strategies.node_registry import FusionError
 
 logger = logging.getLogger("flwr")
 

@@ -14,7 +14,8 @@ from server.report.protocol import report_of
 from server.run_plan import RunPlan
 from strategies.cells import Table
 from strategies.checkpoint import Checkpoint
-from strategies.fusion import MEGABYTE, FusionStrategy, Reference
+from strategies.fusion import FusionStrategy, Reference
+from strategies.run import MEGABYTE
 
 
 def build(plan: RunPlan, checkpoint: Checkpoint) -> FusionStrategy:

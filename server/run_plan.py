@@ -17,7 +17,7 @@ from protocols.settings import check_sums, checked, declared
 from scenarios.registry import Cell, Scenario, ScenarioError, find, select_cells
 from server.report.commands import flwr_command
 from server.versions import versions
-from strategies.fusion import connected_nodes
+from strategies.exchange import wait_for_nodes
 
 _WITHOUT_EFFECT = {"max-payload-mb", "min-sites", "output-dir", "resume-from", "round-timeout"}
 """Keys that a resumed run may change, since they do not affect the result."""
@@ -111,7 +111,7 @@ def _check_cells(scenario: Scenario, cells: Sequence[Cell], config: Config) -> N
 
 def _number_of_sites(grid: Grid, typed: Config, config: Config, scenario: Scenario | None) -> int:
     """Return the number of connected sites, if the run can use that many."""
-    n_nodes = connected_nodes(grid, int(config["min-sites"]), float(config["round-timeout"]))
+    n_nodes = wait_for_nodes(grid, int(config["min-sites"]), float(config["round-timeout"]))
     if scenario is None:
         if not config["data"]:
             return n_nodes

@@ -163,6 +163,8 @@ def test_scenarios_payloads_and_files_that_a_page_names_are_there(page: str) -> 
                 missing.append(f"payload {name}")
         elif re.fullmatch(rf"(?:{_ROOMS})/\S*", name) and not _there(name):
             missing.append(f"file {name}")
+        elif re.fullmatch(r"(?:[a-z_]+/)?[a-z_]+\.py", name) and not (_there(name) or _there(f"[a-z]*/**/{name}")):
+            missing.append(f"module {name}")
     assert not missing, f"{page}: " + "; ".join(missing)
 
 

@@ -179,7 +179,8 @@ def predict(settings: Mapping[str, Any], nodes: Nodes = 4, **options: Any) -> Pr
     """A whole run."""
     grid = make_grid(settings, nodes, **options)
     path = run_over(grid, settings)
-    return Predicted(*load(path), path, settings, grid.crossed)
+    report, arrays = load(path)
+    return Predicted(report, arrays, path, report.config, grid.crossed)
 
 
 # -- answers that are changed -----------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from flwr.app import Context, Message, RecordDict
 
-import strategies.fusion
+import strategies.exchange
 from protocols.registry import names as protocol_names
 from scenarios.registry import scenarios
 from server import app as server_app
@@ -32,7 +32,7 @@ def in_no_time(patch: pytest.MonkeyPatch) -> Clock:
     """Runs wait for nothing, not for the disk either, and draw no figures; returns their clock."""
     clock = Clock()
     patch.setattr(os, "fsync", lambda file: None)
-    patch.setattr(strategies.fusion, "time", clock)
+    patch.setattr(strategies.exchange, "time", clock)
     patch.setattr(server_app, "figures", lambda report, arrays: [])
     return clock
 
@@ -155,6 +155,5 @@ def undescribed(report: Report) -> list[str]:
     scenario = scenarios().get(report.scenario)
     made_here = scenario is not None and scenario.baselines.__module__.startswith("tests.")
     ours = report.protocol in protocol_names() and not made_here
-    return [
-        name for name in report.metrics if ours and not name.endswith("_se") and meaning(report.protocol, name) is None
-    ]
+    names = [name for name in report.metrics if ours and not name.endswith("_se")]
+    return [name for name in names if meaning(report.protocol, name) is None]

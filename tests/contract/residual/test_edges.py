@@ -12,7 +12,7 @@ import pytest
 
 from server.report.data import Report
 from server.report.summary import render_table
-from strategies.node_registry import FusionError
+from strategies.errors import FusionError
 from tests.support.grid import predicting
 from tests.support.reference_residual import agreed_order
 from tests.support.residual_sites import (

@@ -22,7 +22,7 @@ from protocols.wire.faults import usable_name
 from protocols.wire.payload import Payload
 from strategies.conversation import Broadcast
 from strategies.residual import Residual, from_config
-from tests.support.grid import Tamper, config
+from tests.support.grid import Tamper, config, predicting
 from tests.support.residual_sites import (
     COLUMNS,
     N,
@@ -356,7 +356,7 @@ def test_a_leaf_that_is_no_number_of_rows_is_told_at_once(tmp_path: Path, leaf: 
 def test_what_a_holder_would_refuse_is_refused_by_the_center(tmp_path: Path, key: str, value: object) -> None:
     folder = write_world(tmp_path / "parties", holder="bank")
     told = outcome_of({**own(tmp_path, folder), key: value}, 3).refusal
-    assert "out of range" in told or key in told
+    assert key in told
 
 
 # -- a run of its own -------------------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ import pytest
 from server.report.data import Report, ResultsError
 from server.report.protocol import report_of
 from server.results import load
-from strategies.node_registry import FusionError
+from strategies.errors import FusionError
 from tests.support.runs import run
 from tests.support.sec_sites import draw_rows, own, write_files, write_parties
 
@@ -120,9 +120,8 @@ def test_an_earlier_run_of_other_settings_cannot_be_joined(tmp_path: Path, folde
 
 def test_a_default_and_its_name_are_the_same_setting(tmp_path: Path, folder: Path, earlier: Path) -> None:
     settings = own(tmp_path, folder, sec__join=str(earlier), sec__standardize="model", sec__reference="fitted")
-    assert report_of("sec").earlier_arrays(settings)["learners"].tolist() == [
-        f"lab-{place}" for place in range(len(GROUPS))
-    ]
+    learners = report_of("sec").earlier_arrays(settings)["learners"]
+    assert learners.tolist() == [f"lab-{place}" for place in range(len(GROUPS))]
 
 
 # -- landmarks --------------------------------------------------------------------------------------------------------
