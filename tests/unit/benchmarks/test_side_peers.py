@@ -25,7 +25,7 @@ from benchmarks.side.sec_peers import (
     predict,
 )
 from numerics.bc3e.ensemble import Ensemble
-from numerics.sec import same_partition
+from numerics.sec.cluster_assignment import same_partition
 
 
 def learners(groups: list[int], rows: int = 60, noise: float = 0.1) -> list[Shard]:

@@ -16,9 +16,9 @@ from server.figures.coreset.balance import Shares
 from server.figures.coreset.clusters import Plane
 from server.figures.coreset.price import prices
 from server.report.data import Report
-from strategies.coreset.federation import Federation
+from strategies.coreset.outcome import ClusterCenters, CoresetOutcome
+from strategies.coreset.pooled_coreset import PooledCoreset
 from strategies.coreset.price_of_fairness import price_over_k
-from strategies.coreset.report import Outcome, Plan
 from tests.support.figure_checks import alt_text, assert_drawn, caption, draw
 
 ALGORITHMS = ("fair-kmeans++", "reassigned-cklv", "cklv")
@@ -346,20 +346,18 @@ def test_the_price_over_k_is_drawn_beside_the_runs_own() -> None:
     assert_drawn(make(), {**arrays, "price_unfair": np.zeros(3)}, RUN)
 
 
-def outcome(k: int, H: int = 2, n: int = 40) -> Outcome:
-    """Of a site whose colours lie apart: fairness has a price."""
+def outcome(k: int, H: int = 2, n: int = 40) -> CoresetOutcome:
+    """Of a site whose groups lie apart: fairness has a price."""
     rng = np.random.default_rng(0)
     colour = np.arange(n) % H
     x = rng.normal(size=(n, 2)) + 3.0 * colour[:, np.newaxis]
     names = tuple(map(str, range(H)))
     sent = Summary(("x", "y"), names, x, np.full(n, 5), colour, np.ones(2), 5 * n, 0, 0)
-    federation = Federation.of({"a": sent}, scaled=False)
-    points = federation.union
-    clustering = fair_clustering(
-        points.points, points.weights, points.groups, federation.bounds(1.0), k, restarts=1, rng=rng
-    )
-    plan = Plan(Construction(n, "bico", 0, 5, False), clustering.centers, clustering.centers, np.ones(2))
-    return Outcome(federation, points, clustering, plan, 1.0)
+    pool = PooledCoreset.of({"a": sent}, scaled=False)
+    points = pool.union
+    clustering = fair_clustering(points.points, points.weights, points.groups, pool.bounds(1.0), k, restarts=1, rng=rng)
+    centers = ClusterCenters(Construction(n, "bico", 0, 5, False), clustering.centers, clustering.centers, np.ones(2))
+    return CoresetOutcome(pool, points, clustering, centers, 1.0)
 
 
 def test_the_price_is_found_from_half_to_twice_as_many_clusters() -> None:
@@ -368,7 +366,7 @@ def test_the_price_is_found_from_half_to_twice_as_many_clusters() -> None:
     assert found["price_k"].tolist() == [2, 3, 4, 6, 8]
     assert np.all(found["price_fair"] >= found["price_unfair"])
     assert np.all(found["price_unfair"] > 0)
-    many = replace(run, plan=replace(run.plan, centers=np.zeros((13, 2))))
+    many = replace(run, centers=replace(run.centers, fair=np.zeros((13, 2))))
     for other in (many, replace(run, lost=("b",)), outcome(4, H=1)):
         assert price_over_k(other) == {}, "takes seconds; of other rows than the bounds; no price to pay"
 
