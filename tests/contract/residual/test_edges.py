@@ -10,7 +10,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from server.results import Report, render_table
+from server.report.data import Report
+from server.report.summary import render_table
 from strategies.errors import FusionError
 from tests.support.grid import prediction_config
 from tests.support.reference_residual import agreed_order
