@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 from jaxtyping import Int64, Shaped
 
-from numerics.coreset import WeightedPoints, reduce
 from numerics.coreset.fairness.apportionment import PointMasses, distribute
 from numerics.coreset.fairness.clustering import Clustering, fair_clustering, plain_clustering
+from numerics.coreset.reduction import reduce
+from numerics.coreset.weighted_points import WeightedPoints
 from numerics.shared.threads import single_threaded
 from protocols.coreset.payloads import (
     LARGEST,

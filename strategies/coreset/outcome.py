@@ -9,9 +9,9 @@ from functools import cached_property
 import numpy as np
 from jaxtyping import Float64, Int64, Shaped
 
-from numerics.coreset import WeightedPoints
 from numerics.coreset.fairness.assignment import Assignment
 from numerics.coreset.fairness.clustering import Clustering
+from numerics.coreset.weighted_points import WeightedPoints
 from protocols.coreset.payloads import Construction, Counted
 from strategies.coreset.pooled_coreset import PooledCoreset
 

@@ -9,8 +9,9 @@ from functools import cached_property
 import numpy as np
 from jaxtyping import Float64, Int64
 
-from numerics.coreset import WeightedPoints, spread, union
 from numerics.coreset.fairness.bounds import Bounds
+from numerics.coreset.reduction import union
+from numerics.coreset.weighted_points import WeightedPoints, spread
 from protocols.coreset.payloads import Summary
 from strategies.column_names import check_enough, columns_of_most
 

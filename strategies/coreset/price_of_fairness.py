@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from jaxtyping import Shaped
 
-from numerics.coreset import reduce
 from numerics.coreset.fairness.clustering import fair_clustering, plain_clustering
+from numerics.coreset.reduction import reduce
 from numerics.shared.threads import single_threaded
 from strategies.coreset.outcome import CoresetOutcome
 

@@ -20,7 +20,8 @@ from numerics.gp.likelihood import Evaluation
 from protocols.gp.payloads import Evaluate, Likelihood
 from protocols.wire.faults import Fault
 from server import app as server_app
-from server.results import Report, load
+from server.report.data import Report
+from server.results import load
 from strategies.errors import FusionError
 from tests.support.gp_sites import TARGET, own, write_world
 from tests.support.grid import Clock, config, simulated
@@ -32,7 +33,7 @@ from tests.support.tampering import silent
 def _no_waiting_and_no_figures(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     monkeypatch.setattr(strategies.exchange, "time", Clock())
-    monkeypatch.setattr(server_app, "figures", lambda report, arrays: {})
+    monkeypatch.setattr(server_app, "figures", lambda report, arrays: [])
 
 
 def bc3e(tmp_path: Path, **changes: Any) -> dict[str, Any]:
@@ -246,7 +247,7 @@ def test_site_whose_likelihood_has_no_value_is_left_out(tmp_path: Path, monkeypa
         return told
 
     monkeypatch.setitem(clients.dispatch._HANDLERS, Evaluate, evaluate)
-    settings = gp(tmp_path, gp__gate="knn", gp__gate_rounds=0)
+    settings = gp(tmp_path, gp__gate="knn", gp__gate_rounds=10)
     report = assert_same(run(settings, 4), run({**settings, "secure-aggregation": False}, 4))
     [line] = {line.partition(": ")[2] for line in report.missing["hills"]}
     assert Fault.NO_LIKELIHOOD.slug in line
@@ -285,7 +286,7 @@ def test_site_masks_only_what_its_policy_allows(tmp_path: Path) -> None:
 @pytest.mark.parametrize("protocol", ["coreset", "residual", "sec"])
 def test_protocols_that_do_not_sum_are_refused(tmp_path: Path, protocol: str) -> None:
     settings = config(tmp_path, protocol=protocol, data=str(tmp_path), target=TARGET, secure_aggregation=True)
-    with pytest.raises(ConfigError, match="secure-aggregation=true is for bc3e and gp"):
+    with pytest.raises(ConfigError, match=r"secure-aggregation=true is for bc3e \(bc3e\.distribution=row\) and gp"):
         run(settings, 3)
 
 
