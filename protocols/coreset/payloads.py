@@ -35,7 +35,7 @@ MOST_PRICED = 100
 
 @dataclass(frozen=True)
 class Summary(Payload):
-"""Largest number of clusters with prices: for each table of prices a site answers k^2 numbers for each group."""
+    """To the center, once: the site's rows as a coreset (Schmidt, Schwiegelshohn and Sohler 2018, Definition 4).
 
     Attributes
     ----------
