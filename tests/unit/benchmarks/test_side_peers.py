@@ -126,6 +126,7 @@ def test_columns_dealt_out_are_all_columns() -> None:
             assert np.array_equal(shard.x, split.world.x[:, places])
 
 
+@pytest.mark.slow
 def test_methods_of_residual_are_tested_on_the_same_rows() -> None:
     side = residual.side(quick=True)
     split = side.small()
