@@ -28,7 +28,7 @@ def is_simulated(config: Mapping[str, Any]) -> bool:
     return "partition-id" in config and "site" not in config
 
 
-def party_name(config: Mapping[str, Any], partition: int, partitions: int) -> str:
+def simulated_name(config: Mapping[str, Any], partition: int, partitions: int) -> str:
     """Name of a simulated site: its file's stem, or ``site-NUMBER`` with as many digits as all need."""
     if config.get("protocol") and config.get("data"):
         return _party_file(str(config["data"]), partition, partitions)[1]

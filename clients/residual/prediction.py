@@ -10,7 +10,7 @@ from jaxtyping import Float64, UInt8, UInt64
 from clients.data import DataError
 from clients.keys import shared_secret
 from clients.residual.agents import AgentError
-from clients.residual.model_store import recall
+from clients.residual.model_store import load_agent
 from clients.residual.shard import columns_like
 from clients.shards import own_log
 from clients.site import Site
@@ -55,7 +55,7 @@ def predictions(site: Site, run: str, *, reader: str) -> tuple[Columns, Float64[
     SiteFault
         Where the predictions are for the eyes of another than `reader`, a site, or if empty the fusion center.
     """
-    kept = recall(site, run)
+    kept = load_agent(site, run)
     if kept.reader != reader or (not reader and site.config.get("sealed-only", False)):
         raise SiteFault(Fault.SEALED_ONLY, f"the predictions of {run} are for {kept.reader or 'nobody else'}")
     columns = _columns_like(site, kept.features, kept.categories)
