@@ -74,7 +74,7 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install
     monkeypatch.syspath_prepend(str(tmp_path))
 
     def put(distribution: str, name: str, package: str, **modules: str) -> None:
-        about = tmp_path / f"{distribution}-1.0.dist-info"
+        about = tmp_path / f"{distribution.replace('-', '_')}-1.0.dist-info"
         about.mkdir()
         (about / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {distribution}\nVersion: 1.0\n")
         (about / "entry_points.txt").write_text(f"[{registry.GROUP}]\n{name} = {package}\n")
