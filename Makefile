@@ -12,7 +12,7 @@ PEERS := $(VENV)/peers
 # The run keeps its Flower state here, apart from the user's own ~/.flwr.
 export FLWR_HOME := $(CURDIR)/.flwr
 
-.PHONY: run test test-fast faults screenshots docs bench peers lint clean
+.PHONY: run test test-fast keys faults screenshots docs bench peers lint clean
 
 run: $(VENV)/installed
 	$(BIN)/consilience run bc3e-wine --stop-superlink
@@ -22,6 +22,9 @@ test: $(VENV)/installed-dev
 
 test-fast: $(VENV)/installed-dev
 	$(BIN)/python -m pytest -n 2 -m "not e2e"
+
+keys: $(VENV)/installed-dev
+	$(BIN)/python -m consilience.app_folder
 
 faults: $(VENV)/installed-dev
 	CONSILIENCE_REWRITE_FAULTS=1 $(BIN)/python -m pytest tests/contract/test_fault_table.py

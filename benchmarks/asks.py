@@ -107,7 +107,7 @@ def read(config: Mapping[str, Any], started: float) -> None:
         found = shard(config, 0, 1, 0, simulated=False)
     with watch.timing("rest"):
         if hasattr(found, "blocks"):  # read when they are asked for
-            digest = digest_of([digest_of((block.x, block.colour, block.names)) for block in found.blocks()])
+            digest = digest_of([digest_of((block.x, block.group, block.group_names)) for block in found.blocks()])
         else:
             digest = digest_of(found)
     print(json.dumps({"spent": watch.spent, "fault": "", "digest": digest}))

@@ -18,7 +18,7 @@ from flwr.app import Context, RecordDict
 
 from clients.dispatch import handler_of
 from clients.site import Site, site_name
-from consilience.settings import declared
+from protocols.settings import declared
 from protocols.wire.message import Answer, Ask, Parcel, encoded_bytes, write_answer, write_ask
 from scenarios.common import no_baselines
 from scenarios.registry import Scenario, find, register

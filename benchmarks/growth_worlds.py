@@ -11,8 +11,8 @@ import numpy as np
 
 from benchmarks.side.synthetic import CLUSTER_COLUMNS, SURFACE_INPUTS, coloured, neighbours, stream, surface
 from numerics.bc3e.ensemble import Ensemble
-from numerics.residual.columns import Columns, Outcomes
-from numerics.shared.rows import Rows
+from numerics.residual.columns_and_outcomes import Columns, Outcomes
+from numerics.shared.regression_rows import RegressionRows
 
 _CLASSES, _CLASSIFIERS, _CLUSTERINGS, _CLUSTERS = 3, 3, 3, 9
 _ERROR = 0.3
@@ -105,11 +105,11 @@ def _sec(sites: int, rows: int, shared: bool) -> World:
     betas = rng.standard_normal((2, _INPUTS))
     features = tuple(f"x{j}" for j in range(_INPUTS))
 
-    def learner(place: int, n: int) -> Rows:
+    def learner(place: int, n: int) -> RegressionRows:
         x = rng.standard_normal((n, _INPUTS))
         y = x @ betas[place % 2] + rng.standard_normal(n)
         n_test = max(1, round(_TEST_SHARE * n))
-        return Rows(x[n_test:], y[n_test:], x[:n_test], y[:n_test], features)
+        return RegressionRows(x[n_test:], y[n_test:], x[:n_test], y[:n_test], features)
 
     counts = [len(part) for part in np.array_split(np.arange(rows), sites)]
     return World([learner(place, n) for place, n in enumerate(counts)], {"sec__candidates": "lr tree"})

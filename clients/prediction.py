@@ -10,8 +10,8 @@ from flwr.app import Context
 
 from clients.shards import is_simulated
 from common.results import PREDICT
-from consilience.prediction import PredictionError, at_real_site, resolved
 from protocols import registry
+from protocols.prediction import PredictionError, resolved
 from protocols.wire.faults import Fault, SiteFault
 from protocols.wire.message import Ask
 
@@ -43,7 +43,7 @@ def as_it_is_asked(context: Context, ask: Ask) -> Context:
     parcels = [*ask.parcels, *(parcel for _, past in ask.history for parcel in past)]
     asked = (type(parcel.payload).title().partition(".")[0] for parcel in parcels)
     protocol = next((each for each in asked if registry.exists(each)), "")
-    return _with(context, at_real_site(config, protocol)) if protocol else context
+    return _with(context, {**config, "protocol": protocol}) if protocol else context
 
 
 @lru_cache(maxsize=8)  # a simulation's workers answer for many sites

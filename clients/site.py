@@ -22,31 +22,13 @@ from clients.policy import FEWEST_ROWS, Policy, policy_of
 from clients.shards import cell_settings, is_simulated, own_table, party_name, shard
 from common.files import replacing
 from common.results import partial_results
+from protocols.settings import taken_from_run
 from protocols.wire.faults import Fault, SiteFault, usable_name
 from protocols.wire.message import Ask
 
 if TYPE_CHECKING:
     from clients.data import Table
 
-_OF_THE_SITE = {
-    *(
-        "data",
-        "align-key-file",
-        "allow-gate-training",
-        "allow-inputs",
-        "allow-prices",
-        "allow-rows",
-        "allow-row-models",
-        "allow-single-model",
-        "cache",
-        "policy",
-        "sealed-only",
-        "site-output-dir",
-    ),
-    *("agent", "candidates", "max-queries", "min-leaf", "min-rows", "min-weight"),
-    *("target", "features", "id", "sensitive", "classes", "clusters", "truth"),
-}
-"""Which data a real site uses, which of its columns, and what it consents to is for its own configuration to say."""
 _FLOORS = {"min-leaf", "min-rows", "min-weight"}
 """Numbers of rows, which a site's policy may raise."""
 
@@ -180,7 +162,8 @@ class Site:
         directory = _directory(name, context)
         store = MemoryStore(context.state, directory, ask.session)
         simulated = is_simulation(context)
-        of_the_run = {key: value for key, value in context.run_config.items() if simulated or key not in _OF_THE_SITE}
+        run_config = context.run_config
+        of_the_run = run_config if simulated else taken_from_run(run_config)
         return cls(
             name=name,
             config={**of_the_run, **context.node_config},

@@ -12,11 +12,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from common.settings import to_toml
+from consilience.app_folder import stage_app
 from consilience.flower_programs import CONNECTION, LaunchError, flower_home, flwr, program
 from consilience.processes import Interrupted, Lines, lines_of, started, until
 from consilience.run_log import Transcript, message
 from consilience.run_request import Plan
-from consilience.settings import stage_app, to_toml
 from consilience.superlink import is_up
 
 _FINISH_SECONDS = 60.0

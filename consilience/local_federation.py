@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import shlex
 import signal
 import subprocess
@@ -21,19 +20,20 @@ from functools import partial
 from pathlib import Path
 
 from common.files import lock
+from common.settings import SettingError, Value, absolute, parse, to_toml
 from consilience import certificates, flower_programs
+from consilience.app_folder import stage_app
 from consilience.flower_programs import CONNECTION, PORT_VARIABLE, ROOT_VARIABLE, LaunchError
 from consilience.processes import end_families, free_ports, is_free
-from consilience.settings import SettingError, Value, declared, parse, stage_app, to_toml
 from consilience.superlink import is_up
-
-ROLES = ("target", "features", "id", "sensitive", "classes", "clusters", "truth", "align-key-file")
-"""Keys of a run that a real site sets in its own configuration: which of its columns and files are what."""
+from protocols.settings import run_keys, site_keys
 
 CENTER = "center"
 """Folder of the fusion center, beside those of the sites."""
 
-_PATHS = ("align-key-file", "policy")
+_OF_ONE_SITE = ("data", "site", "site-output-dir")
+"""Keys of a node configuration that no two sites share."""
+
 _START_SECONDS = 120.0
 _LOOK_SECONDS = 0.5
 
@@ -100,9 +100,7 @@ class LocalFederation:
         return f"export FLWR_HOME={home} FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION=1 no_proxy=127.0.0.1\n{run}"
 
 
-def read_sites(
-    folder: Path, assignments: Iterable[str], node_keys: Mapping[str, Value], *, run: bool
-) -> tuple[list[LocalSite], dict[str, Value]]:
+def read_sites(folder: Path, assignments: Iterable[str], *, run: bool) -> tuple[list[LocalSite], dict[str, Value]]:
     """Return the sites whose files are in `folder`, and the settings of a run.
 
     Parameters
@@ -111,15 +109,13 @@ def read_sites(
         A file for every site.
     assignments : iterable of str
         ``KEY=VALUE`` for all sites or for the run, ``SITE:KEY=VALUE`` for one site.
-    node_keys : Mapping
-        Keys that a site sets in its node configuration only, with values of each key's type.
     run : bool
         Whether there is a run for which keys may be set.
 
     Returns
     -------
     list of LocalSite, dict of Value
-        The dictionary holds keys of the run configuration; a key of `ROLES` belongs to the sites and to the run.
+        The dictionary holds keys of the run configuration; which column is what belongs to the sites and to the run.
 
     Raises
     ------
@@ -135,19 +131,21 @@ def read_sites(
     if CENTER in files:
         raise SettingError(f"{files[CENTER]}: {CENTER!r} is the fusion center's folder; rename the file")
     of_all, of_one = _by_site(assignments, files)
-    run_keys = declared()
-    own_keys = {"policy": "", **node_keys}
-    site_keys = {**{key: run_keys[key] for key in ROLES}, **own_keys}
-    settings = _absolute(parse(of_all, {**run_keys, **own_keys}))
-    if not run and (stray := [key for key in settings if key not in site_keys]):
+    of_runs = run_keys()
+    own = {key: each for key, each in of_runs.items() if each.own}
+    of_sites = {key: each for key, each in {**own, **site_keys()}.items() if key not in _OF_ONE_SITE}
+    keys = {**of_runs, **of_sites}
+    settings = absolute(parse(of_all, keys), keys)
+    if not run and (stray := [key for key in settings if key not in of_sites]):
         raise SettingError(
             f"{stray[0]} is a run's, not a site's: give --protocol too, or set it where you type flwr run"
         )
-    common = {key: value for key, value in settings.items() if key in site_keys}
+    common = {key: value for key, value in settings.items() if key in of_sites}
     sites = [
-        LocalSite(name, path, {**common, **_absolute(parse(of_one[name], site_keys))}) for name, path in files.items()
+        LocalSite(name, path, {**common, **absolute(parse(of_one[name], of_sites), keys)})
+        for name, path in files.items()
     ]
-    return sites, {key: value for key, value in settings.items() if key in run_keys}
+    return sites, {key: value for key, value in settings.items() if key in of_runs}
 
 
 def _by_site(assignments: Iterable[str], sites: Iterable[str]) -> tuple[list[str], dict[str, list[str]]]:
@@ -166,14 +164,6 @@ def _by_site(assignments: Iterable[str], sites: Iterable[str]) -> tuple[list[str
                 f"--set {assignment!r}: there is no site {site.strip()!r}; there are: {', '.join(of_one)}"
             )
     return of_all, of_one
-
-
-def _absolute(settings: Mapping[str, Value]) -> dict[str, Value]:
-    """Make paths absolute: the SuperNodes run in directories of their own."""
-    return {
-        key: os.path.abspath(os.path.expanduser(str(value))) if key in _PATHS and value else value
-        for key, value in settings.items()
-    }
 
 
 @contextlib.contextmanager

@@ -1,18 +1,13 @@
 """From what the user typed to one run: which settings, how many sites; all that can be refused is refused here."""
 
-import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from common.results import PREDICT
-from consilience.prediction import read_report, resolved
-from consilience.settings import SettingError, Value, declared, parse
-
-_PATHS = (
-    *("data", "from", "labels", "align-key-file", "output-dir", "resume-from"),
-    *("gp.model", "gp.queries", "residual.model", "sec.join"),
-)
+from common.settings import SettingError, Value, absolute, parse
+from protocols.prediction import prediction_of, read_report, resolved
+from protocols.settings import declared, run_keys
 
 
 @dataclass(frozen=True)
@@ -53,7 +48,7 @@ def make_plan(assignments: Iterable[str], options: Mapping[str, str | None], sit
     SettingError
         If a key, a value or their combination cannot be used.
     """
-    keys = declared()
+    keys = run_keys()
     settings = parse(assignments, keys)
     for key, value in options.items():
         if value is None:
@@ -61,9 +56,9 @@ def make_plan(assignments: Iterable[str], options: Mapping[str, str | None], sit
         if key in settings:
             raise SettingError(f"{key} is given twice: by --set and on its own")
         settings[key] = value
-    settings.setdefault("output-dir", keys["output-dir"])
-    settings = _absolute(settings)
-    return Plan(settings, _sites(settings, str(keys["scenario"]), sites), seconds)
+    settings.setdefault("output-dir", keys["output-dir"].declared)
+    settings = absolute(settings, keys)
+    return Plan(settings, _sites(settings, str(keys["scenario"].declared), sites), seconds)
 
 
 def federated_plan(settings: Mapping[str, Value], protocol: str, seconds: float) -> Plan:
@@ -82,14 +77,7 @@ def federated_plan(settings: Mapping[str, Value], protocol: str, seconds: float)
         raise SettingError(
             f"{stray[0]} is not for --set here: every site has its file in --sites, and --protocol says what"
         )
-    return Plan(_absolute({**settings, "protocol": protocol}), 0, seconds)
-
-
-def _absolute(settings: Mapping[str, Value]) -> dict[str, Value]:
-    return {
-        key: os.path.abspath(os.path.expanduser(str(value))) if key in _PATHS and value else value
-        for key, value in settings.items()
-    }
+    return Plan(absolute({**settings, "protocol": protocol}, run_keys()), 0, seconds)
 
 
 def _sites(settings: Mapping[str, Value], default_scenario: str, wanted: int | None) -> int:
@@ -108,10 +96,11 @@ def _sites(settings: Mapping[str, Value], default_scenario: str, wanted: int | N
 
 
 def _sites_that_predict(settings: Mapping[str, Value], wanted: int | None) -> int:
-    """As many as have new rows; of `gp`, where the rows are those of then, as many as had them."""
+    """As many as have new rows; where the rows are those of then, as many as had them."""
     config = resolved({**declared(), **settings})
     if config["protocol"] and not config["data"]:
-        if config["gp.model"]:
+        prediction = prediction_of(str(config["protocol"]))
+        if prediction and not prediction.new_rows:
             raise SettingError(
                 f"the sites of {settings['from']} were real, and their rows are not here; predict between them, with"
                 " flwr run"

@@ -13,14 +13,14 @@ Baselines = Callable[[Config, int], Mapping[str, float]]
 
 
 def number(config: Config, key: str, default: float, low: float, high: float = np.inf) -> float:
-    """A number of the run configuration.
+    """A number of the run configuration, `default` where it is not set (0).
 
     Raises
     ------
     ScenarioError
         If it is none, or does not lie between `low` and `high` (both included).
     """
-    value = config.get(key, default)
+    value = config.get(key) or default
     if isinstance(value, bool | str) or not low <= value <= high or not np.isfinite(value):
         allowed = f"{low:g} or greater" if np.isinf(high) else f"from {low:g} to {high:g}"
         raise ScenarioError(f"{key} must be a finite number, {allowed}, not {value!r}")

@@ -18,12 +18,12 @@ from clients.data.files import numbered_site
 from clients.data.outcomes import center_outcomes
 from clients.data.testset import center_columns, center_queries
 from common.results import results_name
-from consilience.prediction import PredictionError, resolved
-from consilience.settings import declared
+from common.settings import Config, ConfigError
 from numerics.gp.measurements import Queries
-from numerics.residual.columns import Outcomes
+from numerics.residual.columns_and_outcomes import Outcomes
+from protocols.prediction import PredictionError, resolved
+from protocols.settings import check_sums, checked, declared
 from scenarios.registry import Cell, Scenario, ScenarioError, find, select_cells
-from server.config import Config, ConfigError, check_sums, checked
 from server.evaluation import Evaluation, evaluate
 from server.figures import figures
 from server.report.commands import consilience_command, flwr_command

@@ -10,7 +10,7 @@ import numpy as np
 from flwr.serverapp.strategy import Result
 
 from numerics.gp.measurements import Queries
-from numerics.residual.columns import Outcomes
+from numerics.residual.columns_and_outcomes import Outcomes
 
 
 @dataclass

@@ -24,7 +24,7 @@ from benchmarks.side.synthetic import coloured
 from numerics.coreset.fairness.assignment import Assignment, fair_assignment
 from numerics.coreset.fairness.bounds import Bounds
 from numerics.coreset.fairness.clustering import fair_clustering
-from numerics.coreset.points import Points
+from numerics.coreset.grouped_rows import GroupedRows
 from numerics.shared.distances import squared_distances
 from scenarios.registry import find
 from strategies.coreset import Outcome
@@ -53,7 +53,7 @@ def fair_cost(x: Float64[np.ndarray, "n d"], colour: Int64[np.ndarray, "n"], cen
 class Split:
     """The sites' rows, equally many of two colours, and how many clusters are wanted."""
 
-    shards: Sequence[Points]
+    shards: Sequence[GroupedRows]
     k: int
 
     @cached_property
@@ -61,7 +61,7 @@ class Split:
         """All rows, each column in standard deviations from its mean, and their colours."""
         blocks = list(chain.from_iterable(each.blocks() for each in self.shards))
         x = np.concatenate([each.x for each in blocks])
-        return np.ascontiguousarray((x - x.mean(axis=0)) / x.std(axis=0)), np.concatenate([b.colour for b in blocks])
+        return np.ascontiguousarray((x - x.mean(axis=0)) / x.std(axis=0)), np.concatenate([b.group for b in blocks])
 
     @property
     def bytes_moved(self) -> float:

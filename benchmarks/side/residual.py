@@ -15,7 +15,7 @@ from sklearn.ensemble import HistGradientBoostingRegressor
 from benchmarks.driver import config_of
 from benchmarks.side import Case, Method, Metric, Ran, Side, data_setting
 from benchmarks.side.protocol import played, ran
-from numerics.residual.columns import Columns, Outcomes
+from numerics.residual.columns_and_outcomes import Columns, Outcomes
 from scenarios.residual.common import World
 from scenarios.residual.real_data import concrete
 from scenarios.residual.synthetic import SIGMA, Friedman, friedman

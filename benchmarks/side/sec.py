@@ -27,7 +27,7 @@ from benchmarks.side.sec_peers import (
     predict,
 )
 from numerics.sec import same_partition
-from numerics.shared.rows import Rows
+from numerics.shared.regression_rows import RegressionRows
 from scenarios.registry import find
 
 LINEAR = {"sec__candidates": "lr", "sec__standardize": "none", "sec__combine": "pooled-linear"}
@@ -42,13 +42,13 @@ class World:
 
     Attributes
     ----------
-    rows : sequence of Rows
+    rows : sequence of RegressionRows
         The learners'; errors are measured at those with test rows.
     truth : sequence of int
         Their true clusters.
     """
 
-    rows: Sequence[Rows]
+    rows: Sequence[RegressionRows]
     truth: Sequence[int]
 
     @property

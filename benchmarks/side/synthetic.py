@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 from jaxtyping import Float64, Int64
 
-from numerics.coreset.points import Points
+from numerics.coreset.grouped_rows import GroupedRows
 from numerics.gp.measurements import Measurements, Queries
 from numerics.gp.split import kmeans_parts
 from scenarios.coreset.synthetic import Planted
@@ -61,11 +61,11 @@ def _parts(x: Float64[np.ndarray, "n d"], n_parts: int, seed: int) -> Int64[np.n
 CLUSTER_COLUMNS = 10
 
 
-def coloured(n_rows: int, n_clusters: int, n_sites: int, seed: int) -> list[Points]:
+def coloured(n_rows: int, n_clusters: int, n_sites: int, seed: int) -> list[GroupedRows]:
     """Shards at random, both colours at every site: `Planted` clusters that are fair, of two equal colours."""
     planted = Planted(n_rows - n_rows % 2, CLUSTER_COLUMNS, 2, n_clusters, seed)
     x = np.concatenate([x for _, x in planted.streams(range(planted.n_rows))])
     colour = np.arange(planted.n_rows, dtype=np.int64) % 2
     edges = np.arange(n_sites + 1) * (planted.n_rows // 2) // n_sites * 2
     parts = [slice(first, last) for first, last in pairwise(edges.tolist())]
-    return [Points.of(x[part], colour[part], planted.names) for part in parts]
+    return [GroupedRows.of(x[part], colour[part], planted.names) for part in parts]

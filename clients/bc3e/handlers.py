@@ -17,7 +17,7 @@ from clients.memory import Memory
 from clients.site import Site
 from common.entity_keys import keyed_hashes
 from common.files import write_arrays
-from numerics.bc3e.anderson import Block
+from numerics.bc3e.anderson import ParameterBlock
 from numerics.bc3e.e_step import EStepSettings, add_alpha, cold_start, e_step, likelihood_table, shares
 from numerics.bc3e.ensemble import Ensemble, n_values
 from numerics.bc3e.grid import one_to_grid
@@ -145,17 +145,17 @@ class _State:
         shard: Ensemble = self.site.shard
         return shard.rows(self.shared)
 
-    def load_block(self, name: str, ask: EStep) -> Block:
+    def load_block(self, name: str, ask: EStep) -> ParameterBlock:
         """The block of an own clustering; at the first step, where it starts."""
         if ask.step == 0:
-            return Block(initial_beta(name, len(ask.alpha), self.n_clusters[name], ask.start))
+            return ParameterBlock(initial_beta(name, len(ask.alpha), self.n_clusters[name], ask.start))
         return self.stored_block(name)
 
-    def stored_block(self, name: str) -> Block:
+    def stored_block(self, name: str) -> ParameterBlock:
         points, images = self.recall(f"own/{name}/points"), self.recall(f"own/{name}/images")
-        return Block(self.recall(f"own/{name}/x"), points=list(points), images=list(images))
+        return ParameterBlock(self.recall(f"own/{name}/x"), points=list(points), images=list(images))
 
-    def store_block(self, name: str, block: Block) -> None:
+    def store_block(self, name: str, block: ParameterBlock) -> None:
         empty = np.zeros((0, *block.x.shape))
         self.memory[f"own/{name}/x"] = block.x
         self.memory[f"own/{name}/points"] = np.stack(block.points) if block.points else empty
@@ -210,7 +210,7 @@ def start_e_step(ask: EStep, site: Site) -> Statistics:
     )
 
 
-def _finish_step(state: _State, name: str, block: Block, ask: EStep) -> None:
+def _finish_step(state: _State, name: str, block: ParameterBlock, ask: EStep) -> None:
     """The M-step of an own clustering (eq. 7), combined with earlier ones as the fusion center says."""
     if ask.accepted:
         block.accept(maximize_beta(state.recall(f"own/{name}/mass"), ask.grid_bits, ask.smoothing))

@@ -12,7 +12,8 @@ from clients.coreset.shard import MIN_WEIGHT, Roles, coloured_blocks, roles_of
 from clients.data import setting
 from clients.data.blocks import Blocks, open_blocks
 from clients.data.table import own_number
-from numerics.coreset.points import CLUSTERS, LOCATIONS, Block
+from numerics.coreset.grouped_rows import RowBlock
+from protocols.coreset.settings import Settings
 
 _UNEQUAL = 100.0  # one column's standard deviation over another's, from which on the other hardly counts
 _SHOWN = 20  # colours that are listed
@@ -65,13 +66,13 @@ class _Seen:
         return int(self.counts.sum())
 
     @classmethod
-    def of(cls, blocks: Iterator[Block]) -> _Seen:
+    def of(cls, blocks: Iterator[RowBlock]) -> _Seen:
         names: tuple[str, ...] = ()
         counts = np.zeros(0, np.int64)
         origin = total = squares = None
         for block in blocks:
-            names = block.names
-            counts = np.bincount(block.colour, minlength=len(names)) + np.pad(counts, (0, len(names) - len(counts)))
+            names = block.group_names
+            counts = np.bincount(block.group, minlength=len(names)) + np.pad(counts, (0, len(names) - len(counts)))
             # About the first row, so that a column far from zero does not lose its digits, and a constant one has 0.
             origin = block.x[0] if origin is None else origin
             x = block.x - origin
@@ -83,11 +84,7 @@ class _Seen:
 
 def _least(config: Mapping[str, object]) -> int:
     """Fewest rows that a point may stand for: what the run says, or the site where it insists on more."""
-    return max(own_number(config, "min-weight", MIN_WEIGHT), _whole(config, "coreset.min-weight"))
-
-
-def _whole(config: Mapping[str, object], key: str) -> int:
-    return int(str(config.get(key) or 0))
+    return max(own_number(config, "min-weight", MIN_WEIGHT), Settings.of(config).min_weight)
 
 
 def _used_lines(seen: _Seen, roles: Roles, blocks: Blocks, config: Mapping[str, object]) -> list[str]:
@@ -114,7 +111,7 @@ def _colour_lines(seen: _Seen) -> list[str]:
 
 
 def _leaving_lines(seen: _Seen, roles: Roles, config: Mapping[str, object], least: int) -> list[str]:
-    size = _whole(config, "coreset.size") or LOCATIONS * (_whole(config, "coreset.k") or CLUSTERS)
+    size = Settings.of(config).how.size
     n_points = int(np.minimum(seen.counts // least, size).sum())
     n_colours, d = int((seen.counts >= least).sum()), len(roles.features)
     rare = int(seen.counts[seen.counts < least].sum())

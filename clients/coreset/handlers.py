@@ -15,8 +15,8 @@ from clients.coreset.rows import Rows, count, follow_points, meet_targets, price
 from clients.coreset.shard import MIN_WEIGHT
 from clients.dispatch import answers
 from clients.site import Site, digest_of
-from numerics.coreset.fairness.apportionment import Shares
-from numerics.coreset.points import Points
+from numerics.coreset.fairness.apportionment import PointMasses
+from numerics.coreset.grouped_rows import GroupedRows
 from numerics.shared.threads import single_threaded
 from protocols.coreset.payloads import (
     LARGEST,
@@ -83,7 +83,7 @@ def _summary(ask: Construction, site: Site, first: Int64[np.ndarray, "eight"]) -
     # Brings numba, which no other ask needs: in deployment every ask is a process of its own.
     from numerics.coreset import merge_light, spread, summarise
 
-    points: Points = site.shard
+    points: GroupedRows = site.shard
     # Rows that are somebody's are summed up in one way, whatever the seed: points of several ways overlap.
     rng = np.random.default_rng(first.tolist()) if site.config.get("protocol") else site.rng_of(first.tolist())
     found = summarise(
@@ -96,14 +96,14 @@ def _summary(ask: Construction, site: Site, first: Int64[np.ndarray, "eight"]) -
     )
     unit = spread(found.coreset)[1] if ask.scaled else np.ones(len(points.features))
     coreset, index, n_merged, n_withheld = merge_light(
-        found.coreset, _min_weight(ask, site), unit, found.movement_by_colour
+        found.coreset, _min_weight(ask, site), unit, found.movement_by_group
     )
     if not len(coreset.weights):
         raise SiteFault(Fault.RARE_COLOURS)
-    coloured, colour = np.unique(coreset.colours, return_inverse=True)
+    coloured, colour = np.unique(coreset.groups, return_inverse=True)
     summary = Summary(
         features=points.features,
-        colours=tuple(found.names[place] for place in coloured),
+        colours=tuple(found.group_names[place] for place in coloured),
         points=coreset.points,
         weights=coreset.weights,
         colour=colour.astype(np.int64),
@@ -112,7 +112,7 @@ def _summary(ask: Construction, site: Site, first: Int64[np.ndarray, "eight"]) -
         withheld=n_withheld,
         merged=n_merged,
     )
-    return summary, index[found.group]
+    return summary, index[found.point]
 
 
 def _min_weight(ask: Construction, site: Site) -> int:
@@ -125,10 +125,10 @@ def _construction(ask: Construction) -> tuple[int | str, ...]:
     return tuple(getattr(ask, field.name) for field in fields(Construction))
 
 
-def _first_rows(points: Points) -> Int64[np.ndarray, "eight"]:
+def _first_rows(points: GroupedRows) -> Int64[np.ndarray, "eight"]:
     """A digest of the first block: where a file is changed in place, these rows or their number mostly change, too."""
     first = next(points.blocks())
-    return np.array(digest_of((first.x, first.colour)), np.int64)
+    return np.array(digest_of((first.x, first.group)), np.int64)
 
 
 def _packed(group: Int[np.ndarray, "n"]) -> UInt8[np.ndarray, "n width"]:
@@ -159,7 +159,7 @@ def assign(ask: Assign, site: Site) -> Counted:
     if (ask.mass <= 0).any() or not np.array_equal(told, weights):
         raise SiteFault(Fault.DATA_CHANGED, "the shares do not add up to the weights of the points")
     with single_threaded():
-        labels = follow_points(rows, Shares(ask.point, ask.center, ask.mass))
+        labels = follow_points(rows, PointMasses(ask.point, ask.center, ask.mass))
         return _concluded(rows, labels, ask.plain, site)
 
 
@@ -214,7 +214,7 @@ def _check_tables(ask: Price, rows: Rows, site: Site) -> None:
 
 def _rows(ask: Assign | Price | Settle, site: Site) -> Rows:
     """The site's rows, and which point stands for each; found again where that is forgotten."""
-    points: Points = site.shard
+    points: GroupedRows = site.shard
     if ask.centers.shape[1] != len(points.features) or not len(ask.centers) or not ask.colours:
         raise SiteFault(Fault.MALFORMED_ASK, "the centers are not those of the site's columns")
     if np.abs(ask.centers).max() > LARGEST or ask.scale.min() < 1 / LARGEST or ask.scale.max() > LARGEST:

@@ -11,10 +11,10 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Bool, Float64, Int, Int64
 
-from numerics.coreset.fairness.apportionment import Shares, distribute
+from numerics.coreset.fairness.apportionment import PointMasses, distribute
 from numerics.coreset.fairness.dual import Priced, priced
 from numerics.coreset.fairness.flow import capacitated
-from numerics.coreset.points import Block, Points
+from numerics.coreset.grouped_rows import GroupedRows, RowBlock
 from numerics.shared.distances import squared_distances
 from protocols.wire.faults import Fault, SiteFault
 
@@ -28,7 +28,7 @@ class Rows:
 
     Attributes
     ----------
-    points : Points
+    points : GroupedRows
         All rows.
     group : ndarray
         ``(n,)`` which point of the coreset stands for each row; -1: none.
@@ -40,13 +40,13 @@ class Rows:
         ``(d,)``.
     """
 
-    points: Points
+    points: GroupedRows
     group: Int[np.ndarray, "n"]
     colours: tuple[str, ...]
     centers: Float64[np.ndarray, "k d"]
     scale: Float64[np.ndarray, "d"]
 
-    def parts(self) -> Iterator[tuple[slice, Block, Float64[np.ndarray, "b d"]]]:
+    def parts(self) -> Iterator[tuple[slice, RowBlock, Float64[np.ndarray, "b d"]]]:
         """Where each block's rows are, the block, and its coordinates in units of `scale`.
 
         Raises
@@ -64,17 +64,17 @@ class Rows:
         if start != len(self.group):
             raise SiteFault(Fault.DATA_CHANGED, f"there were {len(self.group)} rows, now there are others")
 
-    def colour_of(self, block: Block, kept: Bool[np.ndarray, "b"]) -> Int64[np.ndarray, "b"]:
+    def colour_of(self, block: RowBlock, kept: Bool[np.ndarray, "b"]) -> Int64[np.ndarray, "b"]:
         """The colours of a block's rows as places in `colours`; -1 for rows that are not `kept`."""
         place = {name: number for number, name in enumerate(self.colours)}
-        numbers = np.array([place.get(name, -1) for name in block.names], np.int64)
-        colour = np.where(kept, numbers[block.colour], -1)
+        numbers = np.array([place.get(name, -1) for name in block.group_names], np.int64)
+        colour = np.where(kept, numbers[block.group], -1)
         if (colour[kept] < 0).any():
             raise SiteFault(Fault.DATA_CHANGED, "a row has another colour than those that were told")
         return colour
 
 
-def follow_points(rows: Rows, shares: Shares) -> Int64[np.ndarray, "n"]:
+def follow_points(rows: Rows, shares: PointMasses) -> Int64[np.ndarray, "n"]:
     """The cluster of every row, given how many rows of each point go to each center (docs/coreset.md).
 
     The rows of a point that goes to several centers are dealt out among them at least cost, in exactly these numbers;

@@ -13,7 +13,7 @@ from clients.coreset.storage import keep_shard, read_shard
 from clients.data import DataError, Table, cell_name, match_columns, numeric, quoted, setting, split_patterns
 from clients.data.blocks import Blocks, open_blocks
 from clients.shards import own_log
-from numerics.coreset.points import Block, Points
+from numerics.coreset.grouped_rows import GroupedRows, RowBlock
 from protocols.coreset.payloads import LARGEST
 
 __all__ = ["keep_shard", "open_shard", "read_shard"]
@@ -46,7 +46,7 @@ class Roles:
     entity: str
 
 
-def open_points(config: Mapping[str, object]) -> Points:
+def open_points(config: Mapping[str, object]) -> GroupedRows:
     """A party's own data as coloured points, read in blocks.
 
     Parameters
@@ -60,7 +60,7 @@ def open_points(config: Mapping[str, object]) -> Points:
 
     Returns
     -------
-    Points
+    GroupedRows
         Colours in the order in which they first appear. Its blocks are read, and may raise, when they are asked for.
 
     Raises
@@ -72,20 +72,20 @@ def open_points(config: Mapping[str, object]) -> Points:
     """
     blocks = open_blocks(config)
     roles = roles_of(blocks.schema, config)
-    return Points(roles.features, lambda: coloured_blocks(blocks, roles))
+    return GroupedRows(roles.features, lambda: coloured_blocks(blocks, roles))
 
 
-def open_shard(config: Mapping[str, object]) -> Points:
+def open_shard(config: Mapping[str, object]) -> GroupedRows:
     """`open_points` for a site that answers asks: its blocks raise a `SiteFault`, the line in the site's log."""
     points = open_points(config)
 
-    def blocks() -> Iterator[Block]:
+    def blocks() -> Iterator[RowBlock]:
         try:
             yield from points.blocks()
         except DataError as error:
             raise own_log(error) from error
 
-    return Points(points.features, blocks)
+    return GroupedRows(points.features, blocks)
 
 
 # -- which columns ----------------------------------------------------------------------------------------------------
@@ -146,14 +146,14 @@ def _two_roles(name: str, one: str, other: str) -> DataError:
 # -- what they hold ---------------------------------------------------------------------------------------------------
 
 
-def coloured_blocks(blocks: Blocks, roles: Roles) -> Iterator[Block]:
+def coloured_blocks(blocks: Blocks, roles: Roles) -> Iterator[RowBlock]:
     """One pass over all rows; raises as `open_points` says of its blocks."""
     colours = _Colours(roles.sensitive)
     text = [*roles.sensitive, *([roles.entity] if roles.entity else [])]
     for table in blocks.tables(roles.features, text):
         x = _coordinates(table, blocks.schema, roles.features)
         colour = colours.of(table)
-        yield Block(x, colour, colours.names, _entities(table, roles.entity) if roles.entity else None)
+        yield RowBlock(x, colour, colours.names, _entities(table, roles.entity) if roles.entity else None)
 
 
 def _coordinates(table: Table, schema: Table, features: Sequence[str]) -> Float64[np.ndarray, "b d"]:

@@ -12,20 +12,20 @@ import numpy as np
 
 from clients.data.cache import Attempt, Entry
 from clients.data.stored import StoredError, joined, split
-from numerics.coreset.points import Block, Points
+from numerics.coreset.grouped_rows import GroupedRows, RowBlock
 
 _FILES = ("x", "colour", "entity")
 """Files of a shard: the blocks' numbers and UTF-8 text, one block behind the other."""
 
 
-def keep_shard(points: Points, entry: Entry) -> Points:
+def keep_shard(points: GroupedRows, entry: Entry) -> GroupedRows:
     """Return the same points; the first whole pass over them writes them to the site's disk, later ones read that."""
-    return Points(points.features, partial(_pass, points, entry))
+    return GroupedRows(points.features, partial(_pass, points, entry))
 
 
-def _pass(points: Points, entry: Entry) -> Iterator[Block]:
+def _pass(points: GroupedRows, entry: Entry) -> Iterator[RowBlock]:
     kept = entry.load()
-    if isinstance(kept, Points):
+    if isinstance(kept, GroupedRows):
         yield from kept.blocks()
         return
     with entry.attempt() as attempt, closing(_BlockWriter(attempt)) as writer:
@@ -51,7 +51,7 @@ class _BlockWriter:
         self._ends: list[list[int]] = []
         self._names: tuple[str, ...] = ()
 
-    def add(self, block: Block) -> None:
+    def add(self, block: RowBlock) -> None:
         """Append a block.
 
         Raises
@@ -63,15 +63,15 @@ class _BlockWriter:
             for name in _FILES:
                 self._files[name] = self._open_files.enter_context(self._attempt.writer.create(name))
         x, colour, entity = self._files.values()
-        if block.x.dtype != np.float64 or block.colour.dtype != np.int64 or not block.x.flags.c_contiguous:
+        if block.x.dtype != np.float64 or block.group.dtype != np.int64 or not block.x.flags.c_contiguous:
             raise StoredError("a block of other numbers is not stored")
         x.write(block.x.tobytes())
-        colour.write(block.colour.tobytes())
+        colour.write(block.group.tobytes())
         if block.entity is not None:
             entity.write(joined(block.entity.tolist()))
         n = self._ends[-1][0] if self._ends else 0
-        self._ends.append([n + len(block.x), len(block.names), entity.tell() if block.entity is not None else -1])
-        self._names = block.names
+        self._ends.append([n + len(block.x), len(block.group_names), entity.tell() if block.entity is not None else -1])
+        self._names = block.group_names
 
     def finish(self, features: tuple[str, ...]) -> Mapping[str, Any]:
         """Return the description of all blocks; then the files are whole."""
@@ -85,7 +85,7 @@ class _BlockWriter:
         self._open_files.close()
 
 
-def read_shard(folder: Path, value: Mapping[str, Any]) -> Points:
+def read_shard(folder: Path, value: Mapping[str, Any]) -> GroupedRows:
     """Return the points in a folder, given what `_BlockWriter.finish` described."""
     features, names, ends = tuple(value["features"]), tuple(value["names"]), value["ends"]
     n = ends[-1][0]
@@ -93,12 +93,12 @@ def read_shard(folder: Path, value: Mapping[str, Any]) -> Points:
     colour = np.memmap(folder / "colour", np.int64, "r", shape=(n,))
     entity = np.memmap(folder / "entity", np.uint8, "r") if ends[-1][2] > 0 else None
 
-    def blocks() -> Iterator[Block]:
+    def blocks() -> Iterator[RowBlock]:
         start, first = 0, 0
         for end, n_names, last in ends:
             # Copies: one block is in memory at a time, and compiled code knows arrays that may be changed only.
             texts = None if entity is None else np.array(split(entity[first:last].tobytes()))
-            yield Block(np.array(x[start:end]), np.array(colour[start:end]), names[:n_names], texts)
+            yield RowBlock(np.array(x[start:end]), np.array(colour[start:end]), names[:n_names], texts)
             start, first = end, last
 
-    return Points(features, blocks)
+    return GroupedRows(features, blocks)

@@ -45,8 +45,8 @@ def center_outcomes(config: Mapping[str, object], *, by_row: bool) -> CenterOutc
         Run configuration. ``labels`` is a CSV, Parquet or NPZ file; in a simulation on own data, where it is not set, a
         file ``_labels`` in the folder ``data`` takes its place, and the rows of a file ``_test`` there are test rows.
         ``target`` and ``id`` name the columns of outcomes and of entities' names (without ``id`` entities go by
-        their row). ``residual.model``: nothing is learnt, so outcomes may be empty or all missing; with ``from`` so may
-        the column, since `target` is then that of the run which has learnt.
+        their row). ``from``: nothing is learnt, so outcomes may be empty, and the column may be missing, since
+        `target` is that of the run which has learnt.
 
     by_row : bool
         Whether entities go by their row even where ``id`` names a column.
@@ -57,7 +57,7 @@ def center_outcomes(config: Mapping[str, object], *, by_row: bool) -> CenterOutc
         If a file cannot be read, has no column `target` or `id`, an outcome is empty or no number, an entity has no
         name, another's, or is in both files; or if there are test rows and none to learn from.
     """
-    predicting = bool(setting(config, "residual.model"))
+    predicting = bool(setting(config, "from"))
     labels = setting(config, "labels") or center_file(config, "_labels")
     held_out = center_file(config, "_test")
     if not labels and held_out and not predicting:
@@ -96,7 +96,7 @@ class _Part:
 def _read(path: object, config: Mapping[str, object], *, predicting: bool, by_row: bool) -> _Part:
     table = read_table(str(path))
     target, id_column = setting(config, "target"), setting(config, "id")
-    if target and (not setting(config, "from") or target in table.columns):
+    if target and (not predicting or target in table.columns):
         y = numeric(table, target, allow_missing=predicting)
     elif predicting:
         y = np.full(table.n, np.nan)

@@ -7,12 +7,12 @@ from collections.abc import Mapping
 import numpy as np
 
 from clients.data.table import DataError, Table, match_columns, numeric, quoted, sensitive_columns, setting
-from numerics.shared.rows import Rows
+from numerics.shared.regression_rows import RegressionRows
 
 _ROLES = ("target", "id", "truth")
 
 
-def regression_rows(table: Table, config: Mapping[str, object]) -> Rows:
+def regression_rows(table: Table, config: Mapping[str, object]) -> RegressionRows:
     """Outcome and inputs of a party's table.
 
     Parameters
@@ -25,7 +25,7 @@ def regression_rows(table: Table, config: Mapping[str, object]) -> Rows:
 
     Returns
     -------
-    Rows
+    RegressionRows
         Inputs in the order of their names, the same at every party whatever the order in its file; no test rows.
 
     Raises
@@ -53,4 +53,4 @@ def regression_rows(table: Table, config: Mapping[str, object]) -> Rows:
         )
     names.sort()
     x = np.column_stack([numeric(table, name, allow_missing=False) for name in names])
-    return Rows(x, y, np.zeros((0, len(names))), np.zeros(0), tuple(names))
+    return RegressionRows(x, y, np.zeros((0, len(names))), np.zeros(0), tuple(names))

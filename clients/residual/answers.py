@@ -8,7 +8,7 @@ import numpy as np
 
 from clients.residual.learner import Learner
 from clients.residual.model_store import Kept, keep
-from numerics.residual.columns import Columns
+from numerics.residual.columns_and_outcomes import Columns
 from protocols.residual.payloads import Conclude, Concluded, Fit, Fitted, Show, Tried, Try
 from protocols.wire.faults import Fault, SiteFault
 from protocols.wire.payload import Payload

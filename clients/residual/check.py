@@ -9,7 +9,7 @@ from clients.data.entities import configured_secret
 from clients.data.table import own_number
 from clients.residual.agents import Agent, AgentError, parse_agent
 from clients.residual.shard import columns_of
-from numerics.residual.columns import Columns
+from numerics.residual.columns_and_outcomes import Columns
 
 _KINDS = {
     "tree": ("tree", "sklearn.tree."),
@@ -242,11 +242,11 @@ def _prediction_lines(columns: Columns, config: Mapping[str, object]) -> list[st
     """What crosses when kept models are to predict."""
     if columns.y is not None:
         return [
-            "  when kept models are to predict (residual.model): the keyed hash of each row's entity, and how many are",
+            "  when kept models are to predict (from): the keyed hash of each row's entity, and how many are",
             "    predicted; the predictions stay here",
         ]
     return [
-        "  when a kept model is to predict (residual.model): for each row one number, this site's part of the",
+        "  when a kept model is to predict (from): for each row one number, this site's part of the",
         "    prediction, for who held the outcome (sealed, if that is a site), and the keyed hash of its entity",
     ]
 

@@ -15,7 +15,7 @@ from clients.memory import CONCLUDED
 from clients.residual.agents import Agent, AgentError, fit_agent, parse_agent, predict
 from clients.residual.model_store import dump, restore
 from clients.site import Site, digest_of
-from numerics.residual.columns import Columns
+from numerics.residual.columns_and_outcomes import Columns
 from numerics.residual.rules import MOST_STEPS
 from numerics.shared.threads import single_threaded
 from protocols.residual.payloads import Order

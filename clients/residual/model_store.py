@@ -185,7 +185,7 @@ def recall_file(site: Site, name: str) -> dict[str, Any]:
     Parameters
     ----------
     site : Site
-        In a simulation its files lie in the results directory that `residual.model` names, else in its own.
+        In a simulation its files lie in the results directory that `from` names, else in its own.
     name : str
         What it is of.
 
@@ -194,7 +194,7 @@ def recall_file(site: Site, name: str) -> dict[str, Any]:
     SiteFault
         ``NO_SAVED_MODEL``: there is no such file, or it cannot be read. ``MALFORMED_ASK`` as `keep_file`.
     """
-    path = site.earlier_files("residual.model") / site.of_repetition(model_file(name, "skops"))
+    path = site.earlier_files("from") / site.of_repetition(model_file(name, "skops"))
     try:
         content = restore(path.read_bytes())
     except OSError as error:

@@ -15,13 +15,13 @@ from clients.residual.shard import columns_like
 from clients.shards import own_log
 from clients.site import Site
 from common.entity_keys import keyed_hashes, secret_check
-from numerics.residual.columns import Columns
+from numerics.residual.columns_and_outcomes import Columns
 from protocols.wire.faults import Fault, SiteFault
 
 
 def predicts(site: Site) -> bool:
     """Whether the run is one that predicts, by the models of an earlier run."""
-    return bool(site.config.get("protocol")) and bool(str(site.config.get("residual.model", "")).strip())
+    return bool(site.config.get("protocol")) and bool(str(site.config.get("from", "")).strip())
 
 
 def present_rows(site: Site) -> Columns:

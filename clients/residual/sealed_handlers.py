@@ -26,8 +26,8 @@ from clients.residual.model_store import keep_file, recall_file
 from clients.residual.prediction import predictions, present_rows
 from clients.residual.sealing import SealError, new_private_key, public_key_of, seal, unseal
 from clients.site import Site
-from numerics.residual.columns import Columns
-from numerics.residual.ensemble import Ensemble
+from numerics.residual.agent_combination import AgentCombination
+from numerics.residual.columns_and_outcomes import Columns
 from numerics.residual.rules import FEWEST_ROWS, LARGEST_OUTCOME, Rules, Split
 from protocols.residual.payloads import (
     Conclude,
@@ -322,14 +322,14 @@ def keep_ensemble(ask: KeepEnsemble, site: Site) -> Concluded:
         return Concluded(bool(site.memory[CONCLUDED]))
     y = outcome_of(site)
     mean = float(y[: ask.n_learn].mean()) if ask.intercept else 0.0
-    _write_ensemble(site, Ensemble(ask.agents, np.ones(len(ask.agents)), mean))
+    _write_ensemble(site, AgentCombination(ask.agents, np.ones(len(ask.agents)), mean))
     columns: Columns = site.shard
     if not columns.x.shape[1]:  # an agent's own conclusion comes behind this, and forgets the run
         forget(site, kept=site.directory is not None)
     return Concluded(site.directory is not None)
 
 
-def _write_ensemble(site: Site, ensemble: Ensemble) -> None:
+def _write_ensemble(site: Site, ensemble: AgentCombination) -> None:
     about = {**vars(ensemble), "names": list(ensemble.names), "beta": ensemble.beta.tolist()}
     keep_file(site, f"{site.session}-ensemble", about)
 
@@ -348,7 +348,7 @@ def present(ask: Present, site: Site) -> SealedAnswer:
 def sum_up(ask: Sum, site: Site) -> Summed:
     """The predictions of the common rows, into this site's own ``predictions.csv``."""
     about = recall_file(site, f"{ask.run}-ensemble")
-    ensemble = Ensemble(tuple(about["names"]), np.array(about["beta"], float), about["mean"], about["model"])
+    ensemble = AgentCombination(tuple(about["names"]), np.array(about["beta"], float), about["mean"], about["model"])
     rows, seals = agreed_rows(site), Seals.of(site)
     parts = {}
     for name, body in zip(ask.agents, ask.bodies, strict=True):

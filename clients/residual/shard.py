@@ -26,7 +26,7 @@ from clients.data import (
 from clients.data.entities import entity_names
 from clients.data.table import GLOB, NUMBER, UNKNOWN
 from clients.shards import is_simulated
-from numerics.residual.columns import Columns
+from numerics.residual.columns_and_outcomes import Columns
 
 MOST_CATEGORIES = 50
 """Of a column of text, so many of its values become columns: those that most rows have."""
@@ -65,7 +65,7 @@ def columns_of(table: Table, config: Mapping[str, object], categories: Categorie
         together, a name may be another file's column. ``target``: the outcome; in a simulation, where all
         files share it, a file without that column holds none. ``labels``: the fusion center holds the outcomes, so
         that column is not read here. ``id``: the entities' names. ``residual.align``: with ``row-order`` these are not
-        read. ``residual.model``: rows to predict, of which no outcome is read.
+        read. ``from``: rows to predict, of which no outcome is read.
     categories : Mapping or None
         Of `Columns` made before: these columns have the same categories again, in the same order; any other value is
         none of them.
@@ -180,7 +180,7 @@ def _names_in(path: Path, _changed: int) -> tuple[str, ...]:
 
 def _may_bring_the_outcome_alone(table: Table, config: Mapping[str, object]) -> bool:
     """Whether a party without inputs is of use: it holds the outcome, or held it, and names its rows."""
-    if setting(config, "residual.model"):
+    if setting(config, "from"):
         return True
     target = setting(config, "target")
     return bool(target) and target in table.columns and not setting(config, "labels")
@@ -200,7 +200,7 @@ def _no_column(table: Table, roles: Mapping[str, str]) -> DataError:
 def _outcome(table: Table, config: Mapping[str, object]) -> Float64[np.ndarray, "n"] | None:
     """The outcomes, where this party is to bring them."""
     target = setting(config, "target")
-    if not target or setting(config, "labels") or setting(config, "residual.model"):
+    if not target or setting(config, "labels") or setting(config, "from"):
         return None
     if target in table.columns:
         return numeric(table, target, allow_missing=False)

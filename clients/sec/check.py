@@ -8,8 +8,9 @@ from clients.data import Table, load, setting
 from clients.data.table import DataError
 from clients.regressors import ROW_MODELS, Candidate, CandidateError, parse_candidates
 from clients.sec.shard import n_held_out, rows_of
-from numerics.shared.rows import Rows
+from numerics.shared.regression_rows import RegressionRows
 from protocols.sec.payloads import Select
+from protocols.sec.settings import Settings
 
 _TOLD = {
     "lr": "its coefficients",
@@ -39,7 +40,7 @@ def check_lines(config: Mapping[str, object]) -> list[str]:
     return describe(rows_of(table, config), table, config)
 
 
-def describe(rows: Rows, table: Table, config: Mapping[str, object]) -> list[str]:
+def describe(rows: RegressionRows, table: Table, config: Mapping[str, object]) -> list[str]:
     """Return the lines of `check_lines`, given the site's table and its rows."""
     try:
         own_list = setting(config, "candidates") or setting(config, "sec.candidates")
@@ -100,7 +101,7 @@ def _candidate_lines(candidates: tuple[Candidate, ...], config: Mapping[str, obj
         if each.method in ("rf", "gb", "hgb", "tree"):
             least = max(int(str(config.get(key) or 0)) for key in ("sec.min-leaf", "min-leaf")) or Select.min_leaf
             told += f" ({least} rows or more in a leaf)"
-        if each.method in ("nn", *ROW_MODELS) and (config.get("sec.standardize") or Select.standardize) == "model":
+        if each.method in ("nn", *ROW_MODELS) and Settings.of(config).standardize == "model":
             told += "; and the mean and deviation of every column used"
         lines.append(f"    {each.text}: {told}")
     return lines

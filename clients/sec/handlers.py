@@ -19,7 +19,7 @@ from clients.sec.model_store import keep_models, keep_result, start_anew
 from clients.sec.shard import FEWEST_HELD_OUT, n_held_out
 from clients.site import Site
 from numerics.sec.mixture import combine, mean_squared_errors
-from numerics.shared.rows import Rows
+from numerics.shared.regression_rows import RegressionRows
 from numerics.shared.threads import single_threaded
 from protocols.sec.payloads import LARGEST_ERROR, Errors, Exchange, Fitted, Losses, Predict, Select
 from protocols.wire.faults import Fault, SiteFault, usable_name
@@ -34,9 +34,9 @@ logger = logging.getLogger("flwr")
 _COMBINATIONS = {"alone", "cluster", "all", "oracle"}
 
 
-def _rows(site: Site, standardize: str) -> Rows:
+def _rows(site: Site, standardize: str) -> RegressionRows:
     """The learner's rows as models see them; of own data a share is held out, the same in every ask."""
-    rows: Rows = site.shard
+    rows: RegressionRows = site.shard
     held = n_held_out(rows.n, site.config) if site.config.get("protocol") else 0
     if held:
         # Given by the number of rows, not by what is in them: another choice of inputs is compared on the same rows.
@@ -75,7 +75,7 @@ def select_model(ask: Select, site: Site) -> Fitted:
     )
 
 
-def _selected(ask: Select, site: Site, rows: Rows) -> tuple[Selection, UInt8[np.ndarray, "bytes"]]:
+def _selected(ask: Select, site: Site, rows: RegressionRows) -> tuple[Selection, UInt8[np.ndarray, "bytes"]]:
     """The choice, and its model as it may be sent. Leaves are no smaller than the site allows (`min-leaf`)."""
     from clients.sec.selection import SelectionError, select
     from protocols.models import ModelError, encode_model
@@ -112,7 +112,7 @@ def _candidates(ask: Select, site: Site) -> tuple[Candidate, ...]:
     return allowed
 
 
-def _moments(rows: Rows) -> tuple[Float64[np.ndarray, "q"], Float64[np.ndarray, "q q"]]:
+def _moments(rows: RegressionRows) -> tuple[Float64[np.ndarray, "q"], Float64[np.ndarray, "q q"]]:
     columns = np.column_stack([rows.x, rows.y])
     mean = columns.mean(axis=0)
     # Exactly: the mean of equal numbers is rounded, and what does not vary would seem to.

@@ -12,9 +12,9 @@ from jaxtyping import Float64, Int64
 from sklearn.base import BaseEstimator
 
 from clients.regressors import Candidate, fit
+from numerics.sec.cache import Cache
 from numerics.sec.mixture import mean_squared_errors
 from numerics.sec.predictors import Predictors
-from numerics.sec.recent import Recent
 
 
 class SelectionError(ValueError):
@@ -53,8 +53,8 @@ class _Fitted:
     reason: str = ""
 
 
-_half_errors: Recent[str, _Fitted] = Recent(4096)
-_refits: Recent[str, _Fitted] = Recent(64)
+_half_errors: Cache[str, _Fitted] = Cache(4096)
+_refits: Cache[str, _Fitted] = Cache(64)
 """A table of nested candidate lists asks for the same fits again and again (papers/sec.txt, Table II). Models are
 large, a learner has few: so many fewer are kept."""
 

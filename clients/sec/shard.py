@@ -6,13 +6,13 @@ from collections.abc import Mapping
 
 from clients.data import DataError, Table, cell_name, load
 from clients.data.regression import regression_rows
-from numerics.shared.rows import Rows
+from numerics.shared.regression_rows import RegressionRows
 
 FEWEST_HELD_OUT = 5
 """Held-out rows below which their error does not leave the site: the mean over one row is that row's."""
 
 
-def open_shard(config: Mapping[str, object]) -> Rows:
+def open_shard(config: Mapping[str, object]) -> RegressionRows:
     """Return a site's own rows.
 
     Parameters
@@ -30,7 +30,7 @@ def open_shard(config: Mapping[str, object]) -> Rows:
     return rows_of(load(config), config)
 
 
-def rows_of(table: Table, config: Mapping[str, object]) -> Rows:
+def rows_of(table: Table, config: Mapping[str, object]) -> RegressionRows:
     """Return the rows of a site's table; errors as of `open_shard`."""
     rows = regression_rows(table, config)
     held = n_held_out(rows.n, config)

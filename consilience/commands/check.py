@@ -6,9 +6,8 @@ from typing import Annotated, Any
 
 import typer
 
+from common.settings import SettingError, parse
 from consilience.commands import terminal
-from consilience.node_keys import NODE_KEYS, OF_ALL_PROTOCOLS
-from consilience.settings import SettingError, declared, parse
 
 
 def check(
@@ -22,17 +21,18 @@ def check(
 ) -> None:
     """Check a site's data: print what of it would be used and what would leave the site. Nothing is sent."""
     from clients.data import DataError
+    from common.settings import ConfigError
     from protocols import registry
-    from server.config import ConfigError, checked
+    from protocols.settings import checked, declared, run_keys, site_keys
 
     if not registry.exists(protocol):
         terminal.fail(f"no check for protocol {protocol!r}; there is: {', '.join(registry.names())}", terminal.USAGE)
     try:
-        keys, node_keys = declared(), {**OF_ALL_PROTOCOLS, **NODE_KEYS.get(protocol, {})}
-        settings = parse(assignments or (), {**keys, **node_keys})
+        node_keys = site_keys(protocol)
+        settings = parse(assignments or (), {**run_keys(), **node_keys})
         node = {key: value for key, value in settings.items() if key in node_keys}
         run = {key: value for key, value in settings.items() if key not in node_keys}
-        config = checked(keys | run | {"data": file}) | node
+        config = checked(declared() | run | {"data": file}) | node
     except (ConfigError, SettingError) as error:
         terminal.fail(str(error), terminal.USAGE)
     try:

@@ -5,8 +5,8 @@ from typing import Annotated
 
 import typer
 
+from common.settings import SettingError
 from consilience.commands import terminal
-from consilience.settings import SettingError
 
 
 def predict(

@@ -9,12 +9,13 @@ from typing import Annotated
 
 import typer
 
+from common.settings import SettingError, to_toml
 from consilience import flower_run, progress, superlink
 from consilience.commands import results, terminal
 from consilience.flower_programs import DEFAULT_PORT, PORT_VARIABLE, LaunchError, environment
 from consilience.processes import Interrupted, interruptible
 from consilience.run_request import Plan, make_plan
-from consilience.settings import SettingError, declared, to_toml
+from protocols.settings import declared
 
 _KEPT_LINES = 40  # of a failed quiet run's log
 

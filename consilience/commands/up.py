@@ -6,14 +6,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from common.settings import SettingError
 from consilience import flower_run, progress
 from consilience.commands import terminal
 from consilience.commands.run import conclude
 from consilience.flower_programs import LaunchError
-from consilience.node_keys import NODE_KEYS, OF_ALL_PROTOCOLS
 from consilience.processes import Interrupted, interruptible
 from consilience.run_request import federated_plan
-from consilience.settings import SettingError
 
 if TYPE_CHECKING:
     from consilience.local_federation import LocalFederation, LocalSite
@@ -43,8 +42,7 @@ def up(
     from protocols.registry import names
 
     try:
-        node_keys = {key: value for keys in (OF_ALL_PROTOCOLS, *NODE_KEYS.values()) for key, value in keys.items()}
-        local_sites, settings = read_sites(sites, assignments or (), node_keys, run=protocol is not None)
+        local_sites, settings = read_sites(sites, assignments or (), run=protocol is not None)
         plan = federated_plan(settings, protocol, timeout) if protocol is not None else None
     except SettingError as error:
         terminal.fail(str(error), terminal.USAGE)

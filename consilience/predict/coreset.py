@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float64, Int64, Shaped
 
 from clients.coreset.shard import colours_of
 from clients.data import DataError, Table, cell_name, numeric, sensitive_columns
+from common.settings import Settings, setting
 from consilience.predict.interface import LearnedRun, Predictions, RequestError
-from consilience.settings import Value
 from numerics.coreset.fairness.assignment import fair_assignment
 from numerics.coreset.fairness.bounds import Bounds
 from numerics.shared.distances import squared_distances
@@ -18,13 +19,18 @@ from numerics.shared.threads import single_threaded
 from protocols.coreset.payloads import LARGEST
 
 RULES = ("fair", "nearest", "points")
-OPTIONS: Mapping[str, Value] = {"rule": ""}
-"""How rows go to clusters, one of `RULES`.
 
-``fair``: every cluster gets, of each group, its share in these rows, within the run's balance. ``nearest``: each row
-goes to its nearest center. ``points``: each row goes where the nearest clustered point of its group went. Empty:
-``fair`` where the rows have groups, else ``nearest``.
-"""
+
+@dataclass(frozen=True)
+class Options(Settings):
+    """How rows go to clusters.
+
+    ``fair``: every cluster gets, of each group, its share in these rows, within the run's balance. ``nearest``: each
+    row goes to its nearest center. ``points``: each row goes where the nearest clustered point of its group went.
+    """
+
+    rule: str = setting("", f"one of {', '.join(RULES)}", words="fair where the rows have groups, else nearest")
+
 
 _PRINTED = 8
 """Groups whose shares are printed."""
@@ -32,9 +38,9 @@ _BLOCK = 2**22
 """Distances to points that are computed at a time."""
 
 
-def predict(run: LearnedRun, table: Table, options: Mapping[str, Value]) -> Predictions:
+def predict(run: LearnedRun, table: Table, options: Options) -> Predictions:
     """Return each row's cluster, and its distance from the center (`consilience.predict.interface`)."""
-    config, arrays, rule = run.config, run.arrays, str(options["rule"])
+    config, arrays, rule = run.config, run.arrays, options.rule
     if rule and rule not in RULES:
         raise RequestError(f"rule is one of {', '.join(RULES)}, not {rule!r}")
     sensitive = sorted(sensitive_columns(table, config))

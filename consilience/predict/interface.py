@@ -2,11 +2,11 @@
 
 Some protocols leave at the fusion center all that a prediction takes. Their module has
 
-``OPTIONS : Mapping[str, bool | int | float | str]``
-    Options of ``--set`` with their defaults, in the type that a value must have. It may be missing.
+``Options``
+    A class of `common.settings.Settings`: what ``--set`` takes for this protocol. It may be missing.
 ``predict(run, table, options) -> Predictions``
-    The predictions of new rows; `run` is a `LearnedRun`, `table` a `clients.data.Table`, `options` has a value for
-    every one of ``OPTIONS``.
+    The predictions of new rows; `run` is a `LearnedRun`, `table` a `clients.data.Table`, `options` is an
+    ``Options``.
 
 Of other protocols the sites must answer. Their module has
 

@@ -12,9 +12,10 @@ from jaxtyping import Shaped
 
 from clients.data import DataError, Table, read_table, setting, split_patterns
 from common.results import PREDICT
+from common.settings import Settings, Value, parse, to_toml
 from consilience.predict.interface import LearnedRun, Predictions, RequestError, SitePredictions
-from consilience.settings import Value, declared, parse, to_toml
 from protocols import registry
+from protocols.settings import run_keys
 
 COLUMN_KEYS = ("id", "sensitive", "target")
 """Keys that may be set again: each real site has set its own, which the fusion center does not know."""
@@ -51,18 +52,16 @@ def predict_file(folder: Path, file: str, assignments: Iterable[str] = ()) -> Pr
     module = registry.room(report.protocol, "predict") if _can_predict(report.protocol) else None
     if module is None or not hasattr(module, "predict"):
         raise RequestError(_sites_must_answer(folder, report.protocol, report.config, getattr(module, "SITES", None)))
-    options: Mapping[str, Value] = getattr(module, "OPTIONS", {})
-    keys = declared()
-    settings = parse(assignments, {**{key: keys[key] for key in COLUMN_KEYS}, **options})
-    columns = {key: value for key, value in settings.items() if key not in options}
+    options: type[Settings] = getattr(module, "Options", Settings)
+    keys = run_keys()
+    settings = parse(assignments, {**{key: keys[key] for key in COLUMN_KEYS}, **options.keys()})
+    columns = {key: value for key, value in settings.items() if key in COLUMN_KEYS}
     config = {**_learned_config(folder, report.scenario, report.config, report.metrics), **columns}
     check_saved(folder, report.protocol, arrays)
     table = read_table(file, own=False, text=split_patterns(setting(config, "sensitive")))
     if not table.n:
         raise DataError(f"{file}: has no rows to predict", "too-few-rows")
-    predictions: Predictions = module.predict(
-        LearnedRun(folder, config, arrays), table, {name: settings.get(name, value) for name, value in options.items()}
-    )
+    predictions: Predictions = module.predict(LearnedRun(folder, config, arrays), table, options.of(settings))
     return Predictions({"entity": _entities(table, config, columns), **predictions.columns}, predictions.lines)
 
 

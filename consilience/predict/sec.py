@@ -3,40 +3,47 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from jaxtyping import Float64, Shaped
 
-from clients.data import Table, numeric, setting
+from clients.data import Table, numeric
+from clients.data import setting as text_setting
+from common.settings import Settings, at_least, setting
 from consilience.predict.interface import LearnedRun, Predictions, RequestError
-from consilience.settings import Value
 from protocols.models import ModelError
+from protocols.sec import settings as sec
 from strategies.column_names import listed
-from strategies.sec import Settings
 from strategies.sec.learners import learners_of
 from strategies.sec.mixtures import by_cluster
 
-OPTIONS: Mapping[str, Value] = {"cluster": -1, "learner": ""}
-"""``cluster``: predict by this cluster; -1: by all. ``learner``: predict by this learner's cluster; empty: by all."""
+
+@dataclass(frozen=True)
+class Options(Settings):
+    """Whose prediction is wanted."""
+
+    cluster: int = setting(-1, "predict by this cluster", at_least(-1), words="by all")
+    learner: str = setting("", "predict by this learner's cluster", words="by all")
 
 
-def predict(run: LearnedRun, table: Table, options: Mapping[str, Value]) -> Predictions:
+def predict(run: LearnedRun, table: Table, options: Options) -> Predictions:
     """Predict by every cluster, or by the one that the options name (`consilience.predict.interface`)."""
     folder, config, arrays = run.folder, run.config, run.arrays
-    if (config.get("sec.standardize") or Settings.standardize) == "learner":
+    settings = sec.Settings.of(config)
+    if settings.standardize == "learner":
         raise RequestError(
             f"{folder}: every learner has standardised its rows by means and scales of its own, which nobody else has"
             " (sec.standardize=learner); learn again with sec.standardize=model, where scales are inside the models"
         )
     learners, labels = learners_of(arrays), arrays["labels"]
-    cluster, learner = int(options["cluster"]), str(options["learner"])
+    cluster, learner = options.cluster, options.learner
     clusters = _chosen(folder, learners.names, labels, cluster, learner)
     x = np.column_stack([numeric(table, str(name), allow_missing=False) for name in arrays["features"]])
-    pooled = (config.get("sec.combine") or Settings.combine) == "pooled-linear"
     try:
-        predictions = by_cluster(learners, labels, x, pooled=pooled)
+        predictions = by_cluster(learners, labels, x, pooled=settings.pooled)
     except (ModelError, ValueError) as error:  # of a model that takes other rows than the run's
         raise RequestError(f"{folder}: a model cannot be used here: {error}") from error
     single = cluster >= 0 or bool(learner)
@@ -81,7 +88,7 @@ def _errors(
     config: Mapping[str, Any], table: Table, clusters: Sequence[int], predictions: Sequence[Float64[np.ndarray, "n"]]
 ) -> list[str]:
     """Return mean squared errors, where the file has the outcome; rows without one do not count."""
-    target = setting(config, "target")
+    target = text_setting(config, "target")
     if not target or target not in table.columns:
         return []
     y = numeric(table, target, allow_missing=True)

@@ -45,7 +45,7 @@ def project_log_alpha(mixed: Float64[np.ndarray, "k"], plain: Float64[np.ndarray
 
 
 @dataclass
-class Block:
+class ParameterBlock:
     """One block of parameters at its holder, with its last points and their images.
 
     Attributes

@@ -1,18 +1,20 @@
-"""The one-pass coreset of fair k-means: colour-aware, of integer weights, its movement measured.
+"""The coreset of fair k-means: built in one pass, with whole weights, one group a point, its movement measured.
 
-Source: papers/fair_coresets.txt, Definition 4, Theorem 7 and Algorithm 15; BICO (Fichtenberger et al. 2013).
+Sources: Schmidt, Schwiegelshohn and Sohler (2018), Definition 4, Theorem 7 and Algorithm 15; BICO (Fichtenberger et al.
+2013).
 """
 
 from numerics.coreset.features import Features
-from numerics.coreset.reduce import Merged, merge_light, reduce, union
-from numerics.coreset.summary import CONSTRUCTIONS, Coreset, Summarised, moments, spread, summarise
+from numerics.coreset.reduction import MergedCoreset, merge_light, reduce, union
+from numerics.coreset.summary import CONSTRUCTIONS, ShardCoreset, summarise
+from numerics.coreset.weighted_points import WeightedPoints, moments, spread
 
 __all__ = [
     "CONSTRUCTIONS",
-    "Coreset",
     "Features",
-    "Merged",
-    "Summarised",
+    "MergedCoreset",
+    "ShardCoreset",
+    "WeightedPoints",
     "merge_light",
     "moments",
     "reduce",

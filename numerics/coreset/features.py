@@ -7,8 +7,8 @@ feature would then cost more than the threshold T; then it opens one. When there
 features are inserted anew, as weighted rows that bring their cost along.
 
 BICO finds the feature on a path down a tree of references, of which those on top take whatever is within a large
-radius. Here the path is the whole set of features, which `numerics.coreset.nearest` makes fast enough, and the
-reference is the mean: the same bound of T for every feature, with which rows were seen to move half as far or less.
+radius. Here the path is the whole set of features, which `numerics.coreset.nearest_neighbours` makes fast enough, and
+the reference is the mean: the same bound of T for every feature, with which rows were seen to move half as far or less.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from jaxtyping import Float64, Int32, Int64
 from numba import njit
 from scipy.spatial.distance import cdist
 
-from numerics.coreset.nearest import LANES, Chunks, empty_chunks, nearest_in
+from numerics.coreset.nearest_neighbours import LANES, Chunks, empty_chunks, nearest_in
 
 _GROWTH = 1.25
 """T grows by this factor. BICO doubles it: rows were seen to move up to 1.6 times as far; finer steps gain little."""

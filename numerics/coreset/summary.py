@@ -1,4 +1,4 @@
-"""A coreset of coloured points, in one pass over blocks of them."""
+"""The coreset of a shard, in one pass over its rows."""
 
 from __future__ import annotations
 
@@ -12,83 +12,40 @@ from jaxtyping import Float64, Int64, Integer
 
 from numerics.coreset.cells import Cells
 from numerics.coreset.features import Features
-from numerics.coreset.nearest import nearest
-from numerics.coreset.points import Block, Points
+from numerics.coreset.grouped_rows import GroupedRows, RowBlock
+from numerics.coreset.nearest_neighbours import nearest
+from numerics.coreset.weighted_points import WeightedPoints, spread
 
 CONSTRUCTIONS: Final = ("bico", "kmeans")
 """bico: one pass. kmeans: `LLOYD_PASSES` passes more, for locations that move the rows less."""
 LLOYD_PASSES = 5
 _FAR_OFF = 10.0
 """Times by which a column's unit may be off before the rows are read once more in better ones."""
-_ROUNDING = 1e-12
-"""A standard deviation below this share of a column's largest value is a rounding error of a constant column."""
 
 
 @dataclass(frozen=True, eq=False)
-class Coreset:
-    """Weighted, coloured points that stand for many (papers/fair_coresets.txt, Definition 4 and Theorem 7).
+class ShardCoreset:
+    """A shard's coreset, and the place of every row in it.
 
     Attributes
     ----------
-    points : ndarray
-        ``(n, d)``, each the centroid of the rows it stands for.
-    weights : ndarray
-        ``(n,)`` rows it stands for.
-    colours : ndarray
-        ``(n,)`` their one colour.
-    movement : ndarray
-        ``(d,)`` sum over all rows of ``(row - its point)^2``, for every column.
-    """
-
-    points: Float64[np.ndarray, "n d"]
-    weights: Int64[np.ndarray, "n"]
-    colours: Int64[np.ndarray, "n"]
-    movement: Float64[np.ndarray, "d"]
-
-
-def moments(coreset: Coreset) -> tuple[Float64[np.ndarray, "d"], Float64[np.ndarray, "d"]]:
-    """Mean and variance of every column over all rows that a coreset stands for.
-
-    Exact: a point is the centroid of its rows, so their sum of squares is that of the points and the movement.
-
-    Returns
-    -------
-    mean, variance : ndarray
-        ``(d,)``; the variance divides by the number of rows.
-    """
-    mean = np.average(coreset.points, axis=0, weights=coreset.weights)
-    between = coreset.weights @ (coreset.points - mean) ** 2
-    return mean, (between + coreset.movement) / coreset.weights.sum()
-
-
-def spread(coreset: Coreset) -> tuple[Float64[np.ndarray, "d"], Float64[np.ndarray, "d"]]:
-    """Mean and standard deviation of every column, as `moments`; 0 where the deviation is a rounding error of none."""
-    mean, variance = moments(coreset)
-    deviation = np.sqrt(variance)
-    return mean, np.where(deviation > _ROUNDING * np.abs(coreset.points).max(axis=0), deviation, 0.0)
-
-
-@dataclass(frozen=True, eq=False)
-class Summarised:
-    """A shard's coreset, and where its rows are in it.
-
-    Attributes
-    ----------
-    coreset : Coreset
-    names : tuple of str
-        Names of the colours.
-    group : ndarray
-        ``(n_rows,)`` the coreset point of every row; the only thing here that grows with the rows.
+    coreset : WeightedPoints
+        The points that stand for the rows.
+    group_names : tuple of str
+        Names of the H groups.
+    point : ndarray
+        ``(n_rows,)`` the coreset point of every row; the only array here that grows with the rows.
     n_rows : int
-    movement_by_colour : ndarray
-        ``(H, d)`` the coreset's movement, taken apart: what remains of it when a colour is withheld.
+        Number of rows.
+    movement_by_group : ndarray
+        ``(H, d)`` the coreset's movement by group, so that a withheld group can be left out of it.
     """
 
-    coreset: Coreset
-    names: tuple[str, ...]
-    group: Integer[np.ndarray, "n_rows"]
+    coreset: WeightedPoints
+    group_names: tuple[str, ...]
+    point: Integer[np.ndarray, "n_rows"]
     n_rows: int
-    movement_by_colour: Float64[np.ndarray, "H d"]
+    movement_by_group: Float64[np.ndarray, "H d"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,7 +71,7 @@ class _Space:
             matrix = rng.choice([-1.0, 1.0], size=(d, projection)) / np.sqrt(projection)
         return cls(origin, unit, matrix)
 
-    def corrected(self, coreset: Coreset) -> _Space | None:
+    def corrected(self, coreset: WeightedPoints) -> _Space | None:
         """In units of all rows, where the first block's were far off some column's: a file may be sorted by it."""
         _, deviation = spread(coreset)
         varies = deviation > 0
@@ -133,24 +90,24 @@ class _Space:
 
 
 def summarise(
-    points: Points,
+    points: GroupedRows,
     size: int,
     *,
     construction: str = "bico",
     projection: int = 0,
     scale: bool = True,
     rng: np.random.Generator,
-) -> Summarised:
-    """A colour-aware, movement-based coreset of integer weights (Theorem 7).
+) -> ShardCoreset:
+    """A group-aware, movement-based coreset of integer weights (Theorem 7).
 
-    Rows of all colours share locations; each colour at a location becomes a point of its own, at its own centroid.
+    Rows of all groups share locations; each group at a location becomes a point of its own, at its own centroid.
 
     Parameters
     ----------
-    points : Points
+    points : GroupedRows
         The rows; read once, with ``"kmeans"`` `LLOYD_PASSES` times more.
     size : int
-        Locations at most; with H colours up to H times as many points.
+        Locations at most; with H groups up to H times as many points.
     construction : str
         One of `CONSTRUCTIONS`.
     projection : int
@@ -164,7 +121,7 @@ def summarise(
 
     Returns
     -------
-    Summarised
+    ShardCoreset
         With no more than `size` different rows, their coreset is these rows, counted: nothing moves.
 
     Raises
@@ -189,48 +146,48 @@ def summarise(
         names, features, cells = _one_pass(points.blocks(), space, size, rng)
     if construction == "kmeans" and cells.movement.any():
         cells = _improved(points, space, features.means)
-    return Summarised(_coreset_of(cells), names, cells.rows(), int(cells.weight.sum()), cells.movement)
+    return ShardCoreset(_coreset_of(cells), names, cells.rows(), int(cells.weight.sum()), cells.movement)
 
 
-def _coreset_of(cells: Cells) -> Coreset:
-    return Coreset(cells.mean, cells.weight, cells.colours, cells.movement.sum(axis=0))
+def _coreset_of(cells: Cells) -> WeightedPoints:
+    return WeightedPoints(cells.mean, cells.weight, cells.groups, cells.movement.sum(axis=0))
 
 
 def _one_pass(
-    blocks: Iterable[Block], space: _Space, size: int, rng: np.random.Generator
+    blocks: Iterable[RowBlock], space: _Space, size: int, rng: np.random.Generator
 ) -> tuple[tuple[str, ...], Features, Cells]:
-    """BICO's features of all rows, and the rows' cells: names of the colours, features, cells."""
+    """BICO's features of all rows, and the rows' cells: names of the groups, features, cells."""
     features, cells = Features(size, space.dimension), Cells(size, len(space.origin))
     names: tuple[str, ...] = ()
     for block in blocks:
-        names = block.names
+        names = block.group_names
         if not len(block.x):
             continue
         order = rng.permutation(len(block.x))
         in_order, moved = features.insert(space.of_rows(block.x[order]))
         slots = np.empty(len(order), np.int32)
         slots[order] = in_order
-        cells.add(block.x, slots, block.colour, len(names), moved)
+        cells.add(block.x, slots, block.group, len(names), moved)
     return names, features, cells
 
 
-def _improved(points: Points, space: _Space, locations: Float64[np.ndarray, "m t"]) -> Cells:
+def _improved(points: GroupedRows, space: _Space, locations: Float64[np.ndarray, "m t"]) -> Cells:
     """Lloyd's steps on all rows; the rows' cells around the last locations."""
     for _ in range(LLOYD_PASSES - 1):
-        one_colour = Cells(len(locations), space.dimension)
+        one_group = Cells(len(locations), space.dimension)
         for block, slots in _located(points, space, locations):
-            one_colour.add(space.of_rows(block.x), slots, np.zeros(len(slots), np.int64), 1)
+            one_group.add(space.of_rows(block.x), slots, np.zeros(len(slots), np.int64), 1)
         # A location that no row is nearest to is gone.
-        locations = one_colour.mean
+        locations = one_group.mean
     cells = Cells(len(locations), len(space.origin))
     for block, slots in _located(points, space, locations):
-        cells.add(block.x, slots, block.colour, len(block.names))
+        cells.add(block.x, slots, block.group, len(block.group_names))
     return cells
 
 
 def _located(
-    points: Points, space: _Space, locations: Float64[np.ndarray, "m t"]
-) -> Iterator[tuple[Block, Int64[np.ndarray, "b"]]]:
+    points: GroupedRows, space: _Space, locations: Float64[np.ndarray, "m t"]
+) -> Iterator[tuple[RowBlock, Int64[np.ndarray, "b"]]]:
     """Every block, with the nearest location of each of its rows."""
     for block in points.blocks():
         yield block, nearest(space.of_rows(block.x), locations)

@@ -16,7 +16,7 @@ BLOCK = 4_000_000
 """Numbers of a working array: 32 MB."""
 
 
-class Answer(NamedTuple):
+class WeightedPrediction(NamedTuple):
     """What an expert knows about q query points.
 
     Attributes
@@ -65,18 +65,18 @@ class Expert:
         self._whitened = solve_triangular(self._factor, y, lower=True, check_finite=False)
 
     def predict(self, points: Float[np.ndarray, "q d"]) -> tuple[Float64[np.ndarray, "q"], Float64[np.ndarray, "q"]]:
-        """Mean ``(q,)`` and explained variance ``(q,)``, see `Answer`, at points in standardised units."""
+        """Mean ``(q,)`` and explained variance ``(q,)``, see `WeightedPrediction`, at points in standardised units."""
         points = np.asarray(points, dtype=np.float64)
         mean, explained = np.empty(len(points)), np.empty(len(points))
         for some in blocks(len(points), len(self.x)):
             mean[some], explained[some], _ = self._prediction(points[some])
         return mean, explained
 
-    def answer(self, points: Float[np.ndarray, "q d"]) -> Answer:
+    def answer(self, points: Float[np.ndarray, "q d"]) -> WeightedPrediction:
         """`predict` with the rows' weights, for as many points as `blocks` would take together."""
         mean, explained, whitened = self._prediction(np.asarray(points, dtype=np.float64))
         weights = solve_triangular(self._factor, whitened, lower=True, trans=1, overwrite_b=True, check_finite=False)
-        return Answer(mean, explained, weights)
+        return WeightedPrediction(mean, explained, weights)
 
     def _prediction(
         self, points: Float64[np.ndarray, "q d"]

@@ -10,7 +10,7 @@ from jaxtyping import Bool, Float64, Int64
 
 
 @dataclass(frozen=True, eq=False)
-class Moments:
+class ExpertMoments:
     """Moments of the rows of m experts.
 
     Attributes
@@ -73,7 +73,7 @@ class Units:
 
 def moments_of(
     x: Float64[np.ndarray, "n d"], y: Float64[np.ndarray, "n"], part: Int64[np.ndarray, "n"] | None = None
-) -> Moments:
+) -> ExpertMoments:
     """Moments of a site's experts.
 
     Parameters
@@ -85,7 +85,7 @@ def moments_of(
 
     Returns
     -------
-    Moments
+    ExpertMoments
         The experts in the order of their numbers. The variance of equal numbers is exactly 0.
 
     Raises
@@ -100,7 +100,7 @@ def moments_of(
         raise ValueError("every expert needs a row or more")
     means, covariances = zip(*(_moments(columns[part == i]) for i in range(len(counts))), strict=True)
     mean, covariance = np.stack(means), np.stack(covariances)
-    return Moments(
+    return ExpertMoments(
         counts=counts.astype(np.int64),
         means=mean[:, :-1],
         covariances=covariance[:, :-1, :-1],
@@ -122,9 +122,9 @@ def _moments(rows: Float64[np.ndarray, "n c"]) -> tuple[Float64[np.ndarray, "c"]
     return first + offset, centred.T @ centred / len(rows)
 
 
-def joined(sites: Sequence[Moments]) -> Moments:
+def joined(sites: Sequence[ExpertMoments]) -> ExpertMoments:
     """Moments of the experts of several sites, one site after the other."""
-    return Moments(
+    return ExpertMoments(
         counts=np.concatenate([site.counts for site in sites]),
         means=np.concatenate([site.means for site in sites]),
         covariances=np.concatenate([site.covariances for site in sites]),
@@ -133,7 +133,7 @@ def joined(sites: Sequence[Moments]) -> Moments:
     )
 
 
-def pooled(moments: Moments) -> Units:
+def pooled(moments: ExpertMoments) -> Units:
     """Mean and standard deviation over the rows of all experts, as if they lay in one place.
 
     By the formula of Chan, Golub and LeVeque (1983): the variance is that within the experts and that between their
@@ -142,7 +142,7 @@ def pooled(moments: Moments) -> Units:
 
     Parameters
     ----------
-    moments : Moments
+    moments : ExpertMoments
         Of one expert or more, in any units.
 
     Returns
@@ -170,9 +170,9 @@ def _scale(variance: Float64[np.ndarray, "c"]) -> Float64[np.ndarray, "c"]:
     return np.where(variance > 0, np.sqrt(variance), 1.0)
 
 
-def in_units(moments: Moments, units: Units) -> Moments:
+def in_units(moments: ExpertMoments, units: Units) -> ExpertMoments:
     """The moments that the same rows have in standardised units."""
-    return Moments(
+    return ExpertMoments(
         counts=moments.counts,
         means=units.inputs(moments.means),
         covariances=moments.covariances / (units.scale[:, None] * units.scale),

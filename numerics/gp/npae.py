@@ -33,8 +33,8 @@ def npae(
     Parameters
     ----------
     mean, explained : ndarray
-        ``(N, K)`` the experts' answers (`numerics.gp.expert.Answer`). An expert that explains nothing at a point has
-        no say there, so a missing one has 0.
+        ``(N, K)`` the experts' predictions (`numerics.gp.expert.WeightedPrediction`). An expert that explains nothing
+        at a point has no say there, so a missing one has 0.
     covariance : ndarray
         ``(N, K, K)`` between their predictions; the diagonal is taken from `explained`.
     prior : ndarray

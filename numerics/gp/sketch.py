@@ -23,7 +23,7 @@ import numpy as np
 from jaxtyping import Float, Float64
 from scipy.linalg import solve_triangular
 
-from numerics.gp.expert import Answer, Expert, blocks
+from numerics.gp.expert import Expert, WeightedPrediction, blocks
 from numerics.gp.kernels import Kernel
 from numerics.gp.radial_kernels import Matern, SquaredExponential
 
@@ -44,7 +44,7 @@ class Sketch(NamedTuple):
     Attributes
     ----------
     mean, explained : ndarray
-        ``(q,)``, see `numerics.gp.expert.Answer`.
+        ``(q,)``, see `numerics.gp.expert.WeightedPrediction`.
     directions : ndarray
         ``(q, D)``, each of length 1 at most; half precision loses nothing that matters.
     """
@@ -115,7 +115,9 @@ def bounded(directions: Float[np.ndarray, "... D"]) -> Float64[np.ndarray, "... 
     return shortened
 
 
-def _directions(expert: Expert, points: _Points, offsets: _Offsets, answer: Answer) -> Float64[np.ndarray, "q D"]:
+def _directions(
+    expert: Expert, points: _Points, offsets: _Offsets, answer: WeightedPrediction
+) -> Float64[np.ndarray, "q D"]:
     kernel, params = expert.kernel, expert.params
     prior = np.maximum(kernel.diagonal(params, points), _TINY)
     share = answer.explained / prior

@@ -22,7 +22,7 @@ _MOST_DIGITS = 300
 
 
 @dataclass(frozen=True)
-class Combination:
+class LinearCombination:
     """The best linear combination of given predictions.
 
     Attributes
@@ -41,7 +41,7 @@ class Combination:
     power: Float64[np.ndarray, "D"]
 
 
-def combine(F: Float64[np.ndarray, "D N"], y: Float64[np.ndarray, "N"], ridge: float) -> Combination:
+def combine(F: Float64[np.ndarray, "D N"], y: Float64[np.ndarray, "N"], ridge: float) -> LinearCombination:
     """Least squares with a ridge (papers/attribute_distributed.txt, eq. 35; line 3 of Algorithm 3, transposed).
 
     Parameters
@@ -58,7 +58,7 @@ def combine(F: Float64[np.ndarray, "D N"], y: Float64[np.ndarray, "N"], ridge: f
     if ridge:
         gram[np.diag_indices_from(gram)] += ridge * own.mean()
     beta = solve(gram, F @ y)
-    return Combination(beta, gram, beta**2 * np.maximum(own / n - mean**2, 0.0))
+    return LinearCombination(beta, gram, beta**2 * np.maximum(own / n - mean**2, 0.0))
 
 
 def solve(gram: Float64[np.ndarray, "D D"], right: Float64[np.ndarray, "D"]) -> Float64[np.ndarray, "D"]:
@@ -92,7 +92,7 @@ def direction(beta: Float64[np.ndarray, "D"], power: float) -> Float64[np.ndarra
 
 
 def step_length(
-    combination: Combination, shares: Float64[np.ndarray, "D"], residual_power: float, *, search: bool
+    combination: LinearCombination, shares: Float64[np.ndarray, "D"], residual_power: float, *, search: bool
 ) -> float:
     """How far the predictions should go along ``r W'`` (Algorithm 4); 0: no step gains anything.
 
@@ -106,7 +106,7 @@ def step_length(
 
     Parameters
     ----------
-    combination : Combination
+    combination : LinearCombination
         Of the present predictions.
     shares : ndarray
         ``(D,)``, `direction`.

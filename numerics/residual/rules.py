@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, replace
 import numpy as np
 from jaxtyping import Float64
 
-from numerics.residual.ensemble import Ensemble
+from numerics.residual.agent_combination import AgentCombination
 
 ALGORITHMS = ("parallel", "greedy", "sip", "average", "meta-linear", "meta-boosting")
 
@@ -244,9 +244,9 @@ class Result:
     model: object = None
 
     @property
-    def ensemble(self) -> Ensemble:
+    def ensemble(self) -> AgentCombination:
         """What predicts."""
-        return Ensemble(self.names, self.beta, self.mean, self.model)
+        return AgentCombination(self.names, self.beta, self.mean, self.model)
 
 
 def judged(errors: Float64[np.ndarray, "... 3"], split: Split) -> Float64[np.ndarray, "..."]:

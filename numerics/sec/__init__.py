@@ -11,7 +11,7 @@ A clustering is ``cluster(complete(similarity(dissimilarity(losses, errors))[0])
 give `assign` the other block, ``similarity_to(v[newcomers][:, clustered], a)`` with the scale `a` of the clustering.
 """
 
-from numerics.sec.newcomers import How, assign, same_partition
+from numerics.sec.cluster_assignment import How, assign, same_partition
 from numerics.sec.similarity import (
     Scale,
     choose_landmarks,

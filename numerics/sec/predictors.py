@@ -15,7 +15,7 @@ from sklearn.dummy import DummyRegressor
 from sklearn.ensemble import ExtraTreesRegressor, GradientBoostingRegressor, RandomForestRegressor
 from sklearn.tree import DecisionTreeRegressor, ExtraTreeRegressor
 
-from numerics.sec.recent import Recent
+from numerics.sec.cache import Cache
 from numerics.sec.trees import Nodes, Trees, nodes_of, worth_it
 from numerics.shared.linear_models import Scaled, coefficients, n_inputs_of, unwrapped
 
@@ -217,7 +217,7 @@ def _weight(remembered: _Remembered) -> float:
     return max(_MOST_NODES // _MOST_SETS, remembered[1].n_nodes)
 
 
-_recent: Recent[tuple[int, ...], _Remembered] = Recent(_MOST_NODES, _weight)
+_recent: Cache[tuple[int, ...], _Remembered] = Cache(_MOST_NODES, _weight)
 
 
 def prepared(models: Sequence[BaseEstimator]) -> Predictors:

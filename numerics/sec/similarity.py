@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Bool, Float64, Int64
 from scipy.linalg import eigh
 
-from numerics.sec.order import canonical_order, distinct_rows
+from numerics.sec.canonical_order import canonical_order, distinct_rows
 from numerics.shared.threads import single_threaded
 
 Scale = Literal["mean", "median"]

@@ -12,8 +12,8 @@ from scipy.linalg import eigh
 from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 
+from numerics.sec.canonical_order import canonical_order, distinct_rows
 from numerics.sec.gap_statistic import gap_choice, gap_curve
-from numerics.sec.order import canonical_order, distinct_rows
 from numerics.shared.threads import single_threaded
 
 Method = Literal["eigengap", "gap"]

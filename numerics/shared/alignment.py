@@ -20,7 +20,7 @@ class AlignmentError(ValueError):
 
 
 @dataclass(frozen=True)
-class Alignment:
+class CommonEntities:
     """The common entities of several parties.
 
     Attributes
@@ -39,7 +39,7 @@ class Alignment:
     lost: dict[str, int]
 
 
-def align(holders: Mapping[str, Keys]) -> Alignment:
+def align(holders: Mapping[str, Keys]) -> CommonEntities:
     """Match the rows of several parties.
 
     Parameters
@@ -49,7 +49,7 @@ def align(holders: Mapping[str, Keys]) -> Alignment:
 
     Returns
     -------
-    Alignment
+    CommonEntities
         Without a party, or where one has no row, nothing is common.
 
     Raises
@@ -70,7 +70,7 @@ def align(holders: Mapping[str, Keys]) -> Alignment:
     return by_rank
 
 
-def _align_words(words: Mapping[str, Words], holders: Mapping[str, Keys]) -> Alignment | None:
+def _align_words(words: Mapping[str, Words], holders: Mapping[str, Keys]) -> CommonEntities | None:
     """The alignment by one word a key; None where two keys, or two rows of a party, share it."""
     order: dict[str, Int64[np.ndarray, "n"]] = {party: np.argsort(own) for party, own in words.items()}
     everything: Words = np.zeros(0, np.uint64)
@@ -94,7 +94,7 @@ def _align_words(words: Mapping[str, Words], holders: Mapping[str, Keys]) -> Ali
     common = count == len(holders)
     rows = {party: order[party][common[place[party]]] for party in holders}
     lost = {party: len(keys) - len(rows[party]) for party, keys in holders.items()}
-    return Alignment(rows, len(everything), lost)
+    return CommonEntities(rows, len(everything), lost)
 
 
 def _union(some: Words, others: Words) -> Words:

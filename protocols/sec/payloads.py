@@ -63,7 +63,7 @@ class Select(Payload, answer=Fitted):
     candidates : str
         Methods by short name, for a learner that has no list of its own.
     standardize : str
-        ``learner``, ``model`` or ``none`` (numerics/shared/rows.py, clients/regressors.py).
+        ``learner``, ``model`` or ``none`` (numerics/shared/regression_rows.py, clients/regressors.py).
     min_leaf : int
         Fewest rows in a leaf of a tree.
     reference : str

@@ -52,7 +52,7 @@ def pooled_costs(pooled: Pooled, config: Config, seed: int) -> dict[str, float]:
         return {}
     k, restarts = int(config.get("coreset.k", 0)) or K, int(config.get("coreset.restarts", 0)) or _RESTARTS
     algorithm = str(config.get("coreset.algorithm", "")) or "fair-kmeans++"
-    balance, scale = float(config.get("coreset.balance", 1.0)), str(config.get("coreset.scale", ""))
+    balance, scale = float(config.get("coreset.balance", 0.0)) or 1.0, str(config.get("coreset.scale", ""))
     costs = {
         "cost_full": _fair(pooled, k, algorithm, balance, scale, restarts, seed)[0],
         "cost_full_unfair": _plain(pooled, k, scale, restarts, seed),

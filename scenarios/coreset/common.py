@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float64, Int64
 
-from numerics.coreset.points import CLUSTERS
+from numerics.coreset.grouped_rows import CLUSTERS
 from scenarios.common import settings_of
 from scenarios.registry import Scenario, register
 

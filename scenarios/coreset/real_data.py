@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Int64, Shaped
 
-from numerics.coreset.points import Points
+from numerics.coreset.grouped_rows import GroupedRows
 from scenarios import sources
 from scenarios.common import frozen, number
 from scenarios.coreset.baselines import pooled_costs
@@ -189,7 +189,7 @@ def _chosen_rows(
 # -- sites ------------------------------------------------------------------------------------------------------------
 
 
-def shards(world: World, config: Config, seed: int, n_sites: int) -> list[Points]:
+def shards(world: World, config: Config, seed: int, n_sites: int) -> list[GroupedRows]:
     """The rows of `chosen`, dealt out as `coreset.split` says; its entity is its place in the data.
 
     Rows keep the order of the file within a site.
@@ -205,7 +205,7 @@ def shards(world: World, config: Config, seed: int, n_sites: int) -> list[Points
 
 
 @lru_cache(maxsize=32)  # as large as the rows
-def _deal(chosen: _Chosen, split: str, stream: int, seed: int, n_sites: int) -> tuple[Points, ...]:
+def _deal(chosen: _Chosen, split: str, stream: int, seed: int, n_sites: int) -> tuple[GroupedRows, ...]:
     pooled, n = chosen.pooled, len(chosen.rows)
     shuffled, edges = np.random.default_rng([seed, stream, SPLIT]).permutation(n), even_edges(n, n_sites)
     order = shuffled
@@ -218,7 +218,7 @@ def _deal(chosen: _Chosen, split: str, stream: int, seed: int, n_sites: int) -> 
     for part in map(np.sort, np.split(order, edges[1:-1])):
         x, colour, rows = pooled.x[part], pooled.colour[part], chosen.rows[part]
         frozen(x, colour, rows)
-        dealt.append(Points.of(x, colour, pooled.names, pooled.features, rows))
+        dealt.append(GroupedRows.of(x, colour, pooled.names, pooled.features, rows))
     return tuple(dealt)
 
 
@@ -308,9 +308,9 @@ def _cell(
         "rows": used["coreset.rows"] or "all",
         "sensitive": " ".join(_sensitive(world, used)),
         "split": split_of(used),
-        "min_weight": used.get("coreset.min-weight", MIN_WEIGHT),
+        "min_weight": used.get("coreset.min-weight") or MIN_WEIGHT,
         "scale": used.get("coreset.scale") or "variance",
-        "balance": used.get("coreset.balance", 1.0),
+        "balance": used.get("coreset.balance") or 1.0,
         "algorithm": algorithm,
         "k": used["coreset.k"],
     }

@@ -9,7 +9,7 @@ from functools import lru_cache
 import numpy as np
 from jaxtyping import Float64, Int64
 
-from numerics.coreset.points import Block, Points
+from numerics.coreset.grouped_rows import GroupedRows, RowBlock
 from scenarios.common import frozen, number
 from scenarios.coreset.baselines import MOST_ROWS, pooled_costs
 from scenarios.coreset.common import BLOCK, PLACES, SYNTHETIC, K, Pooled, add
@@ -20,7 +20,7 @@ ROWS, MOST = 1_000_000, 10_000_000
 DIMENSION, COLOURS = 10, 2
 
 _STREAM_ROWS = 65_536
-"""Rows that come of one stream: part of what the data are, so not `numerics.coreset.points.BLOCK_ROWS`, which may
+"""Rows that come of one stream: part of what the data are, so not `numerics.coreset.grouped_rows.BLOCK_ROWS`, which may
 change."""
 _APART, _ASIDE = 3.0, 1.0
 """Spread of the clusters and of the colours, by that of the rows about them."""
@@ -144,7 +144,7 @@ def _k(config: Config) -> int:
     return int(config.get("coreset.k", 0)) or K
 
 
-def shards(config: Config, seed: int, n_sites: int) -> list[Points]:
+def shards(config: Config, seed: int, n_sites: int) -> list[GroupedRows]:
     """The rows of `Planted`, dealt out as `coreset.split` says, each made when it is read; its entity is its number.
 
     At random, a site has consecutive rows, which are in random order as they are. Along a column, it has consecutive
@@ -161,10 +161,10 @@ def shards(config: Config, seed: int, n_sites: int) -> list[Points]:
     return [_shard(planted, split, n_sites, site) for site in range(n_sites)]
 
 
-def _shard(planted: Planted, split: str, n_sites: int, site: int) -> Points:
+def _shard(planted: Planted, split: str, n_sites: int, site: int) -> GroupedRows:
     """What one site has."""
 
-    def blocks() -> Iterator[Block]:
+    def blocks() -> Iterator[RowBlock]:
         order = _Order(planted, split, n_sites)
         first, last = (int(edge) for edge in order.edges[site : site + 2])
         rows = range(first, last) if split == "random" else range(planted.n_rows)
@@ -172,9 +172,9 @@ def _shard(planted: Planted, split: str, n_sites: int, site: int) -> Points:
             place = order.place(row)
             own = (first <= place) & (place < last)
             if own.any():
-                yield Block(x[own], row[own] % planted.colours, planted.names, row[own])
+                yield RowBlock(x[own], row[own] % planted.colours, planted.names, row[own])
 
-    return Points(planted.features, blocks)
+    return GroupedRows(planted.features, blocks)
 
 
 class _Order:

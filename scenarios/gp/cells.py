@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from protocols.gp.settings import Settings
 from scenarios.gp.common import settings
 from scenarios.registry import Cell, Config
 
@@ -185,5 +186,7 @@ def _row(
         "gate": gate,
         "rule": rule,
     }
-    ours = all(used[key] == own[key] for key in own) and not any(config.get(key) for key in _CHANGED)
+    keys = Settings.keys()
+    changed = [key for key in _CHANGED if config.get(key, keys[key].declared) != keys[key].declared]
+    ours = all(used[key] == own[key] for key in own) and not changed
     return Cell(labels, chosen, published._asdict() if published and ours else {}, defaults)

@@ -12,7 +12,7 @@ from jaxtyping import Float64
 from sklearn.ensemble import HistGradientBoostingRegressor
 
 from numerics.residual.boosting import l2_boosting
-from numerics.residual.columns import Columns, Outcomes
+from numerics.residual.columns_and_outcomes import Columns, Outcomes
 from numerics.shared.threads import single_threaded
 from scenarios.common import Baselines, check_sites, frozen, no_baselines, settings_of
 from scenarios.registry import Cell, Config, Scenario, register

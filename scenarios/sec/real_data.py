@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Int64
 
-from numerics.shared.rows import Rows
+from numerics.shared.regression_rows import RegressionRows
 from scenarios import sources
 from scenarios.common import check_sites, frozen, number
 from scenarios.registry import Cell, Config, ScenarioError
@@ -24,7 +24,7 @@ ATTACKED = (0, 5, 10, 15, 20, 25, 30, 35, 40, 45, 47, 49)
 """Numbers of attacked learners in the table; the paper's curve is steep from 45 on."""
 
 
-def grid(config: Config, seed: int, n_sites: int) -> list[Rows]:
+def grid(config: Config, seed: int, n_sites: int) -> list[RegressionRows]:
     """Electrical Grid Stability, dealt out to 50 learners of whom `sec.attacked` report ``-y`` instead of y.
 
     Section VI-B: of the 10,000 rows a random 8,000 go to the learners, 160 to each; the other 2,000 are the test rows
@@ -79,7 +79,7 @@ def _grid_data(path: Path | None) -> sources.Regression:
 
 
 @lru_cache(maxsize=8)  # 1 MB each
-def _grid_split(path: Path | None, seed: int) -> tuple[tuple[Rows, Rows], ...]:
+def _grid_split(path: Path | None, seed: int) -> tuple[tuple[RegressionRows, RegressionRows], ...]:
     """Every learner's rows, intact and attacked."""
     data = _grid_data(path)
     n_own = int(_TRAINING_SHARE * len(data.y)) // N_GRID
@@ -96,7 +96,9 @@ def _grid_split(path: Path | None, seed: int) -> tuple[tuple[Rows, Rows], ...]:
     for site in range(N_GRID):
         own = slice(site * n_own, (site + 1) * n_own)
         held = test if site == N_GRID - 1 else slice(0)
-        intact, attacked = (Rows(x[own], outcome[own], x[held], y[held], data.features) for outcome in (y, negative))
+        intact, attacked = (
+            RegressionRows(x[own], outcome[own], x[held], y[held], data.features) for outcome in (y, negative)
+        )
         found.append((intact, attacked))
     return tuple(found)
 
@@ -115,7 +117,7 @@ _MADE_SLICES = 40
 _LEAST_SLICES = 4
 
 
-def ct(config: Config, seed: int, n_sites: int) -> list[Rows]:
+def ct(config: Config, seed: int, n_sites: int) -> list[RegressionRows]:
     """CT slices, a scan a learner: 64 learners and 33 newcomers, drawn anew for each seed.
 
     Section VI-A. The sites 0 to 63 hold all slices of their scans; the sites 64 to 96 are newcomers, with a random
@@ -164,7 +166,7 @@ def _ct_order(seed: int) -> Int64[np.ndarray, "scan"]:
 
 
 @lru_cache(maxsize=1)  # 165 MB
-def _scans(path: Path | None) -> tuple[Rows, ...]:
+def _scans(path: Path | None) -> tuple[RegressionRows, ...]:
     """All rows of every scan, in the order of the scans' numbers."""
     data, scans = sources.made_ct(N_CT, _MADE_SLICES) if path is None else sources.read_ct(path)
     numbers, first, counts = np.unique(scans, return_index=True, return_counts=True)
@@ -181,22 +183,22 @@ def _scans(path: Path | None) -> tuple[Rows, ...]:
         x, y, first = x[by_scan], y[by_scan], np.cumsum(counts) - counts
     frozen(x, y)
     ranges = [slice(start, start + n) for start, n in zip(first, counts, strict=True)]
-    return tuple(Rows(x[own], y[own], x[:0], y[:0], data.features) for own in ranges)
+    return tuple(RegressionRows(x[own], y[own], x[:0], y[:0], data.features) for own in ranges)
 
 
 @lru_cache(maxsize=2)  # a third of the data each
-def _ct_split(path: Path | None, seed: int) -> tuple[Rows, ...]:
+def _ct_split(path: Path | None, seed: int) -> tuple[RegressionRows, ...]:
     scans, order = _scans(path), _ct_order(seed)
     learners = [scans[scan] for scan in order[:_N_LEARNERS]]
     return (*learners, *(_halved(scans[scan], seed, int(scan)) for scan in order[_N_LEARNERS:]))
 
 
-def _halved(rows: Rows, seed: int, scan: int) -> Rows:
+def _halved(rows: RegressionRows, seed: int, scan: int) -> RegressionRows:
     """A random half of a scan's slices to learn from, the others as test rows."""
     half, rest = np.split(np.random.default_rng([seed, CT, 1 + scan]).permutation(rows.n), [rows.n // 2])
     x, y, x_test, y_test = rows.x[half], rows.y[half], rows.x[rest], rows.y[rest]
     frozen(x, y, x_test, y_test)
-    return Rows(x, y, x_test, y_test, rows.features)
+    return RegressionRows(x, y, x_test, y_test, rows.features)
 
 
 def _cells_ct(config: Config) -> Sequence[Cell]:

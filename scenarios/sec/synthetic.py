@@ -9,7 +9,7 @@ from functools import lru_cache
 import numpy as np
 from jaxtyping import Float64, Int64
 
-from numerics.shared.rows import Rows
+from numerics.shared.regression_rows import RegressionRows
 from scenarios import sources
 from scenarios.common import check_sites, frozen, number
 from scenarios.registry import Cell, Config
@@ -32,7 +32,7 @@ def two_groups(config: Config, seed: int, n_sites: int) -> list[int]:
 _N_1, _N_TEST_1 = 50, 200
 
 
-def simulation1(config: Config, seed: int, n_sites: int) -> list[Rows]:
+def simulation1(config: Config, seed: int, n_sites: int) -> list[RegressionRows]:
     """Twenty learners with 50 rows each of ``y = beta' x + e``, one beta for the first ten and one for the others.
 
     Section V-A: x and both betas are standard normal in `sec.p` dimensions, the betas drawn anew for each seed, and e
@@ -81,13 +81,13 @@ def simulation1(config: Config, seed: int, n_sites: int) -> list[Rows]:
 
 
 @lru_cache(maxsize=64)  # 24 cells, some repetitions; outcomes only, the inputs are those of `_linear`
-def _simulated(p: int, snr: float, seed: int) -> tuple[Rows, ...]:
+def _simulated(p: int, snr: float, seed: int) -> tuple[RegressionRows, ...]:
     features = tuple(f"x{j + 1}" for j in range(p))
     learners = []
     for x, signal, noise in _linear(p, seed):
         y = signal + np.sqrt(p / snr) * noise
         frozen(y)
-        learners.append(Rows(x[:_N_1], y[:_N_1], x[_N_1:], y[_N_1:], features))
+        learners.append(RegressionRows(x[:_N_1], y[:_N_1], x[_N_1:], y[_N_1:], features))
     return tuple(learners)
 
 
@@ -143,7 +143,7 @@ _TABLE_2 = {
 """Table II: share of exact clusterings, errors of collaboration and of no collaboration."""
 
 
-def simulation2(config: Config, seed: int, n_sites: int) -> list[Rows]:
+def simulation2(config: Config, seed: int, n_sites: int) -> list[RegressionRows]:
     """Twenty learners with 100 rows each of 500 inputs, of which four count.
 
     Section V-B, with ``u = X2 X3 - 1 / (X2 X4)``: the first ten learners have Friedman's second function,
@@ -160,7 +160,7 @@ def simulation2(config: Config, seed: int, n_sites: int) -> list[Rows]:
 
 
 @lru_cache(maxsize=4)  # 8 MB each
-def _friedman(seed: int) -> tuple[Rows, ...]:
+def _friedman(seed: int) -> tuple[RegressionRows, ...]:
     functions: tuple[Callable[[np.ndarray], np.ndarray], ...] = (sources.friedman2, sources.friedman3)
     low, high = np.array([0.0, 40 * np.pi, 0.0, 1.0]), np.array([100.0, 560 * np.pi, 1.0, 11.0])
     features = tuple(f"x{j + 1}" for j in range(_P_2))
@@ -171,7 +171,7 @@ def _friedman(seed: int) -> tuple[Rows, ...]:
         x = np.column_stack([rng.uniform(low, high, size=(n, 4)), rng.standard_normal((n, _P_2 - 4))])
         y = functions[group](x) + 0.1 * rng.standard_normal(n)
         frozen(x, y)
-        learners.append(Rows(x[:_N_2], y[:_N_2], x[_N_2:], y[_N_2:], features))
+        learners.append(RegressionRows(x[:_N_2], y[:_N_2], x[_N_2:], y[_N_2:], features))
     return tuple(learners)
 
 
@@ -217,7 +217,7 @@ class _People:
     sensitive: Float64[np.ndarray, "learner"]
 
 
-def fairness(config: Config, seed: int, n_sites: int) -> list[Rows]:
+def fairness(config: Config, seed: int, n_sites: int) -> list[RegressionRows]:
     """Fifty learners with 50 rows each of ``y = X1 + 2 X2 - 2 X3 + 2 X4 + c S_i + e``, of which 20 come later.
 
     Section IV: X and e are standard normal, and so is the sensitive variable S_i, of which every learner has one value
@@ -257,7 +257,7 @@ def fairness(config: Config, seed: int, n_sites: int) -> list[Rows]:
     for site, learner in enumerate(order):
         n = _N_OWN if site < _N_LEARNERS else _N_OWN // 2
         x, y = people.x[learner], people.y[learner]
-        found.append(Rows(x[:n], y[:n], x[n:], y[n:], features))
+        found.append(RegressionRows(x[:n], y[:n], x[n:], y[n:], features))
     return found
 
 

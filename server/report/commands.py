@@ -5,7 +5,8 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping
 
-from consilience.settings import SettingError, Value, declared, to_toml
+from common.settings import SettingError, Value, to_toml
+from protocols.settings import declared
 
 _OPTIONS = ("protocol", "data", "output-dir")
 """Keys for which `consilience run` has an argument of its own."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from server.config import KEYS
+from protocols.settings import run_keys
 from server.figures import alt_text, caption
 from server.figures.wording import Arrays
 from server.report.formatting import counted, folded, grouped, human_bytes, human_seconds, listed, number, printable
@@ -91,10 +91,6 @@ def open_runs(paths: Sequence[Path]) -> list[Run]:
 # -- what may be compared ---------------------------------------------------------------------------------------------
 
 
-_WORLD = ("cells", "data", "from", "gp.queries", "labels", "sensitive", "target", "truth")
-"""Keys of all runs that say of which data, and of what in them, a number is."""
-
-
 def _of_other_data(runs: Sequence[Run]) -> list[str]:
     """Why the runs' numbers are not of the same data, or not of the same question; empty where they seem to be."""
     reports = [run.report for run in runs]
@@ -102,7 +98,7 @@ def _of_other_data(runs: Sequence[Run]) -> list[str]:
         return [f"the runs are of other protocols ({listed(protocols)}), which answer other questions"]
     if len(scenarios := _values(reports, lambda each: each.scenario)) > 1:
         return [f"the runs are of other scenarios ({listed(scenarios)}), so of other data"]
-    worlds = [key for key, each in KEYS.items() if each.meaning.startswith("scenario:") or key in _WORLD]
+    worlds = [key for key, each in run_keys().items() if each.data]
     unlike = [key for key in worlds if len(_values(reports, lambda each, key=key: each.config.get(key, ""))) > 1]  # type: ignore[misc]
     if unlike:
         return [f"the data of the runs differ ({listed(unlike)}): see the settings that differ"]

@@ -23,7 +23,7 @@ __all__ = ["Comparison", "answer", "comparisons", "differences", "first_metrics"
 UNCLEAR = "within the errors"
 """The verdict on a difference that the repetitions do not tell from none."""
 
-EARLIER_KEYS = ("from", "gp.model", "residual.model", "sec.join")
+EARLIER_KEYS = ("from", "sec.join")
 """Keys that name the results directory of an earlier run that a run goes on from."""
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from consilience.settings import declared
-from server.config import KEYS
+from protocols.settings import declared, run_keys
 from server.figures import alt_text, caption
 from server.report.commands import broken_over_lines
 from server.report.formatting import columns, counted, folded, grouped, human_bytes, human_seconds, number, percent
@@ -363,7 +362,8 @@ def _told(value: object) -> object:
 
 
 def _meaning_of(key: str) -> Html:
-    return Html(f'<span class="wide">{text(KEYS[key].meaning)}</span>') if key in KEYS else Html()
+    keys = run_keys()
+    return Html(f'<span class="wide">{text(keys[key].meaning)}</span>') if key in keys else Html()
 
 
 def _versions(report: Report) -> Html:

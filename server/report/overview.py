@@ -176,7 +176,7 @@ def _of_residual(payloads: Collection[str]) -> str:
 
 
 def _of_coreset(settings: Sequence[Config], payloads: Collection[str]) -> str:
-    least = min(int(each.get("coreset.min-weight", 5)) for each in settings)
+    least = min(int(each.get("coreset.min-weight") or 5) for each in settings)
     points = f"weighted points, each the mean of {least} rows or more of one colour" if least > 1 else "weighted points"
     single = " A point may be a single row here (a setting allows it)." if least == 1 else ""
     prices = (

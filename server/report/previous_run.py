@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Shaped
 
-from server.config import Config
+from common.settings import Config
+from protocols.sec.settings import Settings
 from server.report.saved_arrays import check_saved
 from server.results import Report, ResultsError, load
-from strategies.sec import Settings
 
 Arrays = dict[str, Shaped[np.ndarray, "..."]]
 
@@ -33,7 +33,7 @@ def clustering_to_join(config: Config) -> Arrays:
     if "cells_n_clusters" in arrays:
         raise ResultsError(f"sec.join: {path} is a scenario's table, of many clusterings; join a run that has one")
     for name in _MUST_AGREE:
-        then, now = (each.get(f"sec.{name}") or getattr(Settings, name) for each in (report.config, config))
+        then, now = (getattr(Settings.of(each), name) for each in (report.config, config))
         if then != now:
             raise ResultsError(
                 f"sec.join: {path} was made with sec.{name}={then!r}, this run has {now!r}; set the same"
@@ -43,26 +43,25 @@ def clustering_to_join(config: Config) -> Arrays:
 
 
 def experts_to_ask(config: Config) -> Arrays:
-    """Arrays of the run whose experts `gp.model`, or `from`, wants to predict; empty where it names none.
+    """Arrays of the run whose experts `from` wants to predict; empty where it names none.
 
     Raises
     ------
     ResultsError
         If there are no such results, they are not of `gp`, or are a scenario's table.
     """
-    path = str(config["gp.model"]).strip()
+    path = str(config["from"]).strip()
     if not path:
         return {}
-    key = _key(config, "gp.model")
-    _, arrays = _results_of(path, key, "gp")
+    _, arrays = _results_of(path, "from", "gp")
     if len(arrays.get("cells_log_likelihood", ())) > 1:
-        raise ResultsError(f"{key}: {path} is a scenario's table, of many models; name a run that has one")
+        raise ResultsError(f"from: {path} is a scenario's table, of many models; name a run that has one")
     check_saved(path, "gp", arrays)
     return dict(arrays)
 
 
 def ensemble_to_use(config: Config) -> Arrays:
-    """Arrays of the run whose agents `residual.model`, or `from`, wants to predict, and its ``session``.
+    """Arrays of the run whose agents `from` wants to predict, and its ``session``.
 
     Empty where none is named.
 
@@ -71,17 +70,12 @@ def ensemble_to_use(config: Config) -> Arrays:
     ResultsError
         If there are no such results, or they are not of `residual` on the parties' own data.
     """
-    path = str(config["residual.model"]).strip()
+    path = str(config["from"]).strip()
     if not path:
         return {}
-    key = _key(config, "residual.model")
-    if not config["protocol"]:
-        raise ResultsError(f"{key}: a scenario learns anew; give the parties' own data (protocol, data)")
-    if int(config["repetitions"]) > 1:
-        raise ResultsError(f"{key}: there is one prediction of a row; leave repetitions out")
-    report, arrays = _results_of(path, key, "residual")
+    report, arrays = _results_of(path, "from", "residual")
     if "beta" not in arrays or not report.config.get("protocol"):
-        raise ResultsError(f"{key}: of {path} no agent has kept a model; learn from the parties' own data")
+        raise ResultsError(f"from: of {path} no agent has kept a model; learn from the sites' own data")
     check_saved(path, "residual", arrays)
     return {**arrays, "session": np.array(report.session)}
 
@@ -104,11 +98,6 @@ def classes_to_tell(config: Config) -> Arrays:
         raise ResultsError(f"from: {path} does not name its clusterings; run it again with this version")
     check_saved(path, "bc3e", arrays)
     return {**arrays, "session": np.array(report.session)}
-
-
-def _key(config: Config, key: str) -> str:
-    """The key that the user has typed."""
-    return "from" if config["from"] else key
 
 
 def _results_of(path: str, key: str, protocol: str) -> tuple[Report, Arrays]:

@@ -11,9 +11,10 @@ import numpy as np
 from jaxtyping import Shaped
 
 from protocols.bc3e.payloads import Conclude, Holdings, Survey, Tally
+from protocols.bc3e.settings import Settings
 from strategies.bc3e.accuracy import accuracies, add_up
 from strategies.bc3e.checks import check_holdings, check_starts, check_tally
-from strategies.bc3e.em import Fit, Fitting, Settings
+from strategies.bc3e.em import Fit, Fitting
 from strategies.bc3e.layout import Plan, make_plan
 from strategies.bc3e.prediction import Prediction
 from strategies.conversation import Broadcast, Conversation, Tell, together
@@ -56,40 +57,24 @@ class BC3E(FusionStrategy):
 
     Parameters
     ----------
-    distribution : str
-        ``row`` (sites hold instances), ``column`` (sites hold models) or ``arbitrary``.
     settings : Settings
-        How the model is fitted.
-    restarts : int
-        Fits from different starts, side by side in the same rounds; 0: one, or ten when there is no classifier.
-    classes : int
-        Number of classes; 0: as many as the classifiers' labels show.
+        What the sites hold, and how the model is fitted.
     **common
         Of `FusionStrategy`.
     """
 
-    def __init__(
-        self,
-        *,
-        distribution: str = "row",
-        settings: Settings | None = None,
-        restarts: int = 0,
-        classes: int = 0,
-        **common: Any,
-    ) -> None:
+    def __init__(self, *, settings: Settings | None = None, **common: Any) -> None:
         super().__init__(**common)
-        self.distribution = distribution
         self.settings = settings or Settings()
-        self.restarts = restarts
-        self.classes = classes
 
     def conversation(self, repetition: int = 0) -> Conversation[Ensemble]:
         """Survey what the sites hold, fit, conclude."""
-        survey = Survey(self.distribution, f"{self.session}")
-        holdings: dict[str, Holdings] = yield Broadcast(survey, check=partial(check_holdings, self.distribution))
-        plan = make_plan(holdings, self.distribution, self.classes)
+        distribution = self.settings.distribution
+        survey = Survey(distribution, f"{self.session}")
+        holdings: dict[str, Holdings] = yield Broadcast(survey, check=partial(check_holdings, distribution))
+        plan = make_plan(holdings, distribution, self.settings.classes)
         starts = {}
-        if self.distribution != "row":
+        if distribution != "row":
             setups = {site: plan.setup(site) for site in holdings}
             answers = yield Tell(setups, check=partial(check_starts, plan))
             plan = plan.restricted_to(set(answers))
@@ -105,7 +90,7 @@ class BC3E(FusionStrategy):
 
     def _start_seeds(self, plan: Plan, repetition: int) -> list[int]:
         """One start a fit; the uniform one is the first where classifiers break the symmetry."""
-        number = self.restarts or (1 if plan.n_classifiers else RESTARTS_WITHOUT_CLASSIFIERS)
+        number = self.settings.restarts or (1 if plan.n_classifiers else RESTARTS_WITHOUT_CLASSIFIERS)
         rng = np.random.default_rng([self.seed + repetition, 1])
         seeds = [int(seed) for seed in rng.integers(1, 2**31, size=number)]
         return [0, *seeds[1:]] if plan.n_classifiers else seeds
@@ -149,34 +134,17 @@ class BC3E(FusionStrategy):
 
 
 def from_config(config: Mapping[str, Any], **common: Any) -> BC3E | Prediction:
-    """The strategy that a run configuration asks for (server/config.py); `common` goes to `FusionStrategy`."""
+    """Return the strategy for a run configuration; `common` goes to `FusionStrategy`."""
+    settings = Settings.of(config)
     reference = common.get("reference")
     if reference is not None and reference.earlier:
-        return Prediction(distribution=config["bc3e.distribution"], **common)
-    settings = Settings(
-        tolerance=config["bc3e.tolerance"],
-        max_rounds=config["bc3e.max-rounds"],
-        sweeps=config["bc3e.sweeps"],
-        smoothing=config["bc3e.smoothing"],
-        alpha=config["bc3e.alpha"],
-        learn_alpha=config["bc3e.learn-alpha"],
-        accelerate=config["bc3e.accelerate"],
-        missing=config["bc3e.missing"],
-        masked=config["secure-aggregation"],
-        min_sites=config["min-sites"],
-    )
-    if settings.masked and config["bc3e.distribution"] != "row":
+        return Prediction(distribution=settings.distribution, **common)
+    if settings.masked and settings.distribution != "row":
         raise FusionError(
             "secure-aggregation=true needs bc3e.distribution=row: where sites share instances, the fusion center needs"
             " what each says of them"
         )
-    return BC3E(
-        distribution=config["bc3e.distribution"],
-        settings=settings,
-        restarts=config["bc3e.restarts"],
-        classes=config["bc3e.classes"],
-        **common,
-    )
+    return BC3E(settings=settings, **common)
 
 
 def _conclude(plan: Plan, fit: Fit) -> Conversation[dict[str, Tally]]:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float64, Int64
 
-from numerics.bc3e.anderson import DEPTH, PLAIN, Block, Weights, project_log_alpha
+from numerics.bc3e.anderson import DEPTH, PLAIN, ParameterBlock, Weights, project_log_alpha
 from numerics.bc3e.e_step import Contribution
 from numerics.bc3e.grid import from_grid, one_to_grid
 from numerics.bc3e.m_step import (
@@ -22,6 +22,7 @@ from numerics.bc3e.m_step import (
     smoothing_bound,
 )
 from protocols.bc3e.payloads import EStep, Shares, Statistics, Sweep
+from protocols.bc3e.settings import Settings
 from protocols.wire.payload import Payload, PayloadError
 from strategies.bc3e.layout import Plan
 from strategies.bc3e.shared import SharedInstances
@@ -31,50 +32,6 @@ from strategies.secure_aggregation import Masking, Total
 
 SWEEPS = 500
 """Sweeps of an E-step at most where it is to run to convergence; on the paper's data it takes 5 to 60."""
-
-
-@dataclass(frozen=True)
-class Settings:
-    """How BC3E is fitted; the run configuration's ``bc3e.*`` keys (server/config.py).
-
-    Attributes
-    ----------
-    tolerance : float
-        Relative change of the bound at which the fit ends.
-    gamma_tolerance : float
-        Change of gamma at which an instance's E-step ends.
-    max_rounds : int
-        E-steps at most.
-    sweeps : int
-        Sweeps an E-step takes; 0: to convergence.
-    smoothing : float
-        eta of the Dirichlet(1 + eta) prior on the rows of beta.
-    alpha : float
-        Where all alpha_i start.
-    learn_alpha : bool
-        Whether alpha is learnt, or kept where it starts.
-    accelerate : bool
-        Whether EM steps are combined (numerics/bc3e/anderson.py).
-    missing : str
-        What becomes of the statistics of a site that no longer answers: ``keep`` its last, or ``drop`` them. Where they
-        are masked nobody knows them one by one: ``drop``.
-    masked : bool
-        Whether the sites mask their statistics, so that the sum alone is seen; in the row distribution only.
-    min_sites : int
-        Sites at least that such a sum is over.
-    """
-
-    tolerance: float = 1e-6
-    gamma_tolerance: float = 1e-8
-    max_rounds: int = 200
-    sweeps: int = 0
-    smoothing: float = 0.0
-    alpha: float = 1.0
-    learn_alpha: bool = True
-    accelerate: bool = True
-    missing: str = "keep"
-    masked: bool = False
-    min_sites: int = 1
 
 
 @dataclass
@@ -152,9 +109,10 @@ class Fitting:
     ) -> None:
         self.plan, self.settings, self.start = plan, settings, start
         self.alpha = np.full(plan.k, settings.alpha)
-        self.log_alpha = Block(np.log(self.alpha), project_log_alpha)
+        self.log_alpha = ParameterBlock(np.log(self.alpha), project_log_alpha)
         self.beta = {
-            name: Block(initial_beta(name, plan.k, plan.n_clusters[name], start)) for name in sorted(plan.common)
+            name: ParameterBlock(initial_beta(name, plan.k, plan.n_clusters[name], start))
+            for name in sorted(plan.common)
         }
         self.weights = Weights()
         self.mix = PLAIN

@@ -11,9 +11,10 @@ import numpy as np
 from jaxtyping import Float64
 
 from protocols.bc3e.payloads import Conclude, Holdings, Predict, Predicted, PredictShared, Shares, Starts, Survey, Tally
+from protocols.bc3e.settings import Settings
 from strategies.bc3e.accuracy import accuracies, add_up
 from strategies.bc3e.checks import check_holdings, check_plain_shares, check_predicted, check_starts, check_tally
-from strategies.bc3e.em import SWEEPS, Settings
+from strategies.bc3e.em import SWEEPS
 from strategies.bc3e.layout import Plan, make_plan
 from strategies.bc3e.shared import SharedInstances
 from strategies.conversation import Broadcast, Conversation, Tell

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 from jaxtyping import Int64, Shaped
 
-from numerics.coreset import Coreset as Points
-from numerics.coreset import reduce
-from numerics.coreset.fairness.apportionment import Shares, distribute
-from numerics.coreset.fairness.clustering import Algorithm, Clustering, fair_clustering, plain_clustering
-from numerics.coreset.points import CLUSTERS, LOCATIONS
+from numerics.coreset import WeightedPoints, reduce
+from numerics.coreset.fairness.apportionment import PointMasses, distribute
+from numerics.coreset.fairness.clustering import Clustering, fair_clustering, plain_clustering
 from numerics.shared.threads import single_threaded
 from protocols.coreset.payloads import (
     LARGEST,
@@ -21,11 +19,11 @@ from protocols.coreset.payloads import (
     MOST_PRICED,
     MOST_ROWS,
     Assign,
-    Construction,
     Counted,
     Summarise,
     Summary,
 )
+from protocols.coreset.settings import Settings
 from protocols.wire.payload import PayloadError
 from strategies.column_names import check_names
 from strategies.conversation import Broadcast, Conversation, Tell
@@ -39,34 +37,6 @@ from strategies.node_registry import FusionError
 __all__ = ["Coreset", "Outcome", "Settings"]
 
 _MOST_COLOURS = 1000
-
-
-@dataclass(frozen=True)
-class Settings:
-    """What the run configuration sets under ``coreset.`` (server/config.py has each key's meaning and range).
-
-    A key that is empty (``""`` or 0) there has the value here; `size` 0 is 200 k.
-    """
-
-    k: int = CLUSTERS
-    size: int = 0
-    construction: str = "bico"
-    projection: int = 0
-    min_weight: int = 5
-    scale: str = "variance"
-    algorithm: Algorithm = "fair-kmeans++"
-    balance: float = 1.0
-    restarts: int = 5
-    center_size: int = 20_000
-    assignment: str = "coreset"
-    gap: float = 1e-4
-    price_rounds: int = 60
-
-    @property
-    def how(self) -> Construction:
-        """How a site sums up its rows."""
-        size = self.size or LOCATIONS * self.k
-        return Construction(size, self.construction, self.projection, self.min_weight, self.scale == "variance")
 
 
 class Coreset(FusionStrategy):
@@ -177,9 +147,8 @@ class Coreset(FusionStrategy):
 
 
 def from_config(config: Mapping[str, Any], **common: Any) -> Coreset:
-    """The strategy that a run configuration asks for (server/config.py); `common` goes to `FusionStrategy`."""
-    given = {field.name: config[f"coreset.{field.name.replace('_', '-')}"] for field in fields(Settings)}
-    settings = replace(Settings(), **{name: value for name, value in given.items() if value not in ("", 0)})
+    """Return the strategy for a run configuration; `common` goes to `FusionStrategy`."""
+    settings = Settings.of(config)
     if settings.algorithm.endswith("cklv") and settings.balance < 1:
         raise FusionError(
             f"coreset.algorithm={settings.algorithm} makes pairs of one row of each of two colours, which are balanced"
@@ -192,7 +161,9 @@ def from_config(config: Mapping[str, Any], **common: Any) -> Coreset:
     return Coreset(settings=settings, **common)
 
 
-def _within(federation: Federation, most: int, rng: np.random.Generator) -> tuple[Points, Int64[np.ndarray, "n"]]:
+def _within(
+    federation: Federation, most: int, rng: np.random.Generator
+) -> tuple[WeightedPoints, Int64[np.ndarray, "n"]]:
     """The union of the sites' points, summed up once more where they are more than `most`; which stands for which."""
     union = federation.union
     if len(union.weights) <= most:
@@ -201,7 +172,9 @@ def _within(federation: Federation, most: int, rng: np.random.Generator) -> tupl
     return reduce(union, locations, rng, federation.units[1])
 
 
-def _cluster(federation: Federation, points: Points, settings: Settings, rng: np.random.Generator) -> Clustering:
+def _cluster(
+    federation: Federation, points: WeightedPoints, settings: Settings, rng: np.random.Generator
+) -> Clustering:
     distinct = len(np.unique(points.points, axis=0))
     if settings.k > distinct:
         raise FusionError(
@@ -212,7 +185,7 @@ def _cluster(federation: Federation, points: Points, settings: Settings, rng: np
         return fair_clustering(
             federation.in_units(points),
             points.weights,
-            points.colours,
+            points.groups,
             federation.bounds(settings.balance),
             settings.k,
             algorithm=settings.algorithm,
@@ -224,25 +197,25 @@ def _cluster(federation: Federation, points: Points, settings: Settings, rng: np
 
 
 def _shares(
-    federation: Federation, points: Points, index: Int64[np.ndarray, "n"], clustering: Clustering
-) -> dict[str, Shares]:
+    federation: Federation, points: WeightedPoints, index: Int64[np.ndarray, "n"], clustering: Clustering
+) -> dict[str, PointMasses]:
     """How many rows of each of its points every site puts where.
 
     Where a point that was clustered stands for several of the sites' points, its share is dealt out among these.
     """
     assigned = clustering.assignment
     union = federation.union
-    shares = Shares(assigned.point, assigned.center, assigned.mass.astype(np.int64))
+    shares = PointMasses(assigned.point, assigned.center, assigned.mass.astype(np.int64))
     if points is not union:
         shares = distribute(federation.in_units(union), union.weights, index, shares, clustering.centers)
     found = {}
     for site, place in federation.slices().items():
         own = slice(*np.searchsorted(shares.point, [place.start, place.stop]).tolist())
-        found[site] = Shares(shares.point[own] - place.start, shares.center[own], shares.mass[own])
+        found[site] = PointMasses(shares.point[own] - place.start, shares.center[own], shares.mass[own])
     return found
 
 
-def _ask(plan: Plan, shown: Summary, shares: Shares) -> Assign:
+def _ask(plan: Plan, shown: Summary, shares: PointMasses) -> Assign:
     return Assign(
         **asdict(plan.how),
         colours=shown.colours,

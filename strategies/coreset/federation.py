@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 from jaxtyping import Float64, Int64
 
-from numerics.coreset import Coreset, spread, union
+from numerics.coreset import WeightedPoints, spread, union
 from numerics.coreset.fairness.bounds import Bounds
 from protocols.coreset.payloads import Summary
 from strategies.column_names import check_enough, columns_of_most
@@ -65,12 +65,12 @@ class Federation:
         check_enough(len(self.shown), min_sites, self.excluded, "cluster")
 
     @cached_property
-    def union(self) -> Coreset:
+    def union(self) -> WeightedPoints:
         """Their points, site by site; colours are places in `colours`."""
         place = {name: number for number, name in enumerate(self.colours)}
         return union(
             [
-                Coreset(
+                WeightedPoints(
                     answer.points,
                     answer.weights,
                     np.array([place[name] for name in answer.colours], np.int64)[answer.colour],
@@ -88,7 +88,7 @@ class Federation:
     @cached_property
     def totals_by_site(self) -> dict[str, Int64[np.ndarray, "H"]]:
         """Rows of each colour behind each site's points."""
-        colours, weights, H = self.union.colours, self.union.weights, len(self.colours)
+        colours, weights, H = self.union.groups, self.union.weights, len(self.colours)
         return {
             site: np.bincount(colours[place], weights[place], minlength=H).astype(np.int64)
             for site, place in self.slices().items()
@@ -113,7 +113,7 @@ class Federation:
         mean, deviation = spread(self.union)
         return mean, np.where(deviation > 0, deviation, 1.0) if self.scaled else np.ones(len(mean))
 
-    def in_units(self, coreset: Coreset) -> Float64[np.ndarray, "n d"]:
+    def in_units(self, coreset: WeightedPoints) -> Float64[np.ndarray, "n d"]:
         """The points as they are clustered."""
         mean, scale = self.units
         return np.asarray((coreset.points - mean) / scale)

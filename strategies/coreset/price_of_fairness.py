@@ -50,7 +50,7 @@ def price_over_k(outcome: Outcome) -> dict[str, Shaped[np.ndarray, "..."]]:
         for n in tried:
             rng, bounds = np.random.default_rng(n), federation.bounds(outcome.balance)
             try:
-                found = fair_clustering(x, points.weights, points.colours, bounds, n, restarts=_FAIR_STARTS, rng=rng)
+                found = fair_clustering(x, points.weights, points.groups, bounds, n, restarts=_FAIR_STARTS, rng=rng)
             except ArithmeticError:  # a linear program that the run itself did not need
                 return {}
             _, cost = plain_clustering(x, points.weights, n, restarts=_PLAIN_STARTS, start=found.centers, rng=rng)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float64, Int64, Shaped
 
-from numerics.coreset import Coreset as Points
+from numerics.coreset import WeightedPoints
 from numerics.coreset.fairness.assignment import Assignment
 from numerics.coreset.fairness.bounds import Bounds
 from numerics.coreset.fairness.clustering import Clustering
@@ -59,7 +59,7 @@ class Outcome:
     ----------
     federation : Federation
         Who took part, and what they sent.
-    points : Coreset
+    points : WeightedPoints
         The weighted points that were clustered, in the data's own units.
     clustering : Clustering
         Of these, in units of `Plan.scale`.
@@ -80,7 +80,7 @@ class Outcome:
     """
 
     federation: Federation
-    points: Points
+    points: WeightedPoints
     clustering: Clustering
     plan: Plan
     balance: float
@@ -162,7 +162,7 @@ class Outcome:
             "balance": np.array(self.balance),
             "points": self.points.points,
             "weights": self.points.weights,
-            "point_colours": self.points.colours,
+            "point_colours": self.points.groups,
             "point_clusters": _largest(self.clustering.assignment, len(self.points.weights)),
             "centers_unfair": self.plan.plain,
         }

@@ -4,21 +4,19 @@ experts that know its neighbourhood, and makes one prediction of theirs (docs/gp
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from jaxtyping import Float64, Shaped
 
 from numerics.gp.gates.network import Network
-from numerics.gp.hyperparameter_search import CANDIDATES, MOST_ASKS
 from numerics.gp.kernel_registry import kernel_of
-from numerics.gp.landmarks import DEFAULT
 from numerics.gp.measurements import Queries
 from numerics.shared.threads import single_threaded
 from protocols.gp.payloads import LARGEST, MOST_TRIED, Inputs, Moments, Rows, Survey
+from protocols.gp.settings import Settings
 from strategies.conversation import Broadcast, Conversation, asking_nothing, in_step
 from strategies.fusion import FusionStrategy
 from strategies.gp.aggregation import asking_of, fused, most_important, ranked, told
@@ -37,52 +35,9 @@ __all__ = ["GP", "Outcome", "Settings"]
 
 _NETWORK_SEED = 4
 _OF_LEARNING = ("kernel", "max-expert-rows", "fit-rounds", "candidates", "gate-rounds")
-"""Settings that `gp.model` brings, or has no use for."""
+"""Settings that the earlier run brings, or that a prediction has no use for."""
 _Learnt = tuple[Model, Queries | None, dict[str, Rows], dict[str, Inputs]]
 """A model, where it is to predict, and by site what was disclosed for that."""
-
-
-@dataclass(frozen=True)
-class Settings:
-    """What the run configuration sets under ``gp.`` (server/config.py has each key's meaning and range).
-
-    A key that is empty (``""`` or 0) there has the value here; `experts` empty is half of them, `communication` 0 as
-    many rows as an expert has on average.
-
-    `masked` is ``secure-aggregation``: of likelihoods and slopes the sum over sites alone is seen.
-    """
-
-    kernel: str = "se"
-    gate: str = "gaussian"
-    experts: str = ""
-    aggregation: str = "npae"
-    covariance: str = "sketch"
-    landmarks: int = DEFAULT
-    max_expert_rows: int = 2000
-    fit_rounds: int = MOST_ASKS
-    candidates: int = CANDIDATES
-    gate_rounds: int = 10
-    communication: float = 0.0
-    masked: bool = False
-
-    def K(self, M: int) -> int:
-        """How many of M experts a point is sent to."""
-        if self.gate == "all":
-            return M
-        experts = self.experts or "0.5"
-        # Rounded up, but for the last digits of a product such as .7 times 10.
-        wanted = math.ceil(float(experts) * M - 1e-9) if "." in experts else int(experts)
-        return min(wanted, M)
-
-    @property
-    def sketched(self) -> bool:
-        """Whether experts send features from which their covariances follow."""
-        return self.aggregation == "npae" and self.covariance == "sketch"
-
-    @property
-    def disclosed(self) -> bool:
-        """Whether sites are asked for the inputs of their rows."""
-        return self.aggregation == "npae" and self.covariance == "inputs"
 
 
 class GP(FusionStrategy):
@@ -121,7 +76,7 @@ class GP(FusionStrategy):
         settings, model = self.settings, Model.saved(self.reference.earlier)
         queries = self._queries(model.federation, repetition)
         if settings.gate == "dnn" and not len(model.network):
-            raise FusionError("gp.gate=dnn: the run that gp.model names has trained no network; set another gate")
+            raise FusionError("gp.gate=dnn: the run that from names has trained no network; set another gate")
         shared, inputs = yield from in_step(*self._disclosures(model.federation, model.max_rows, queries))
         return model, queries, shared, inputs
 
@@ -273,11 +228,8 @@ class GP(FusionStrategy):
 
 
 def from_config(config: Mapping[str, Any], **common: Any) -> GP:
-    """The strategy that a run configuration asks for (server/config.py); `common` goes to `FusionStrategy`."""
-    names = [field.name for field in fields(Settings) if field.name != "masked"]
-    given = {name: config[f"gp.{name.replace('_', '-')}"] for name in names}
-    settings = replace(Settings(), **{name: value for name, value in given.items() if value not in ("", 0)})
-    settings = replace(settings, masked=config["secure-aggregation"])
+    """Return the strategy for a run configuration; `common` goes to `FusionStrategy`."""
+    settings = Settings.of(config)
     try:
         kernel_of(settings.kernel, 1)
     except ValueError as error:
@@ -299,9 +251,9 @@ def _translates(text: str) -> bool:
 
 def _refuse_what_is_ignored(config: Mapping[str, Any], settings: Settings, repetitions: int) -> None:
     """A key that is set in vain is told, rather than passed over."""
-    earlier = bool(str(config["gp.model"]).strip())
+    earlier = bool(str(config["from"]).strip())
     npae = settings.aggregation == "npae"
-    in_vain: dict[str, str | bool] = dict.fromkeys(_OF_LEARNING, earlier and "a run that learns, not for gp.model")
+    in_vain: dict[str, str | bool] = dict.fromkeys(_OF_LEARNING, earlier and "a run that learns, not for a prediction")
     if config["protocol"]:  # a scenario's table has rows that need a key, and rows that do not
         in_vain |= {
             "covariance": not npae and "gp.aggregation=npae",
@@ -311,8 +263,7 @@ def _refuse_what_is_ignored(config: Mapping[str, Any], settings: Settings, repet
         }
         if settings.gate != "dnn":
             in_vain["gate-rounds"] = "gp.gate=dnn"
+    keys = Settings.keys()
     for key, needed in in_vain.items():
-        if needed and config[f"gp.{key}"] not in ("", 0):
+        if needed and config[f"gp.{key}"] != keys[f"gp.{key}"].declared:
             raise FusionError(f"gp.{key} is for {needed}: leave it out")
-    if earlier and repetitions > 1:
-        raise FusionError("gp.model: its experts have the rows of one draw; leave repetitions out")

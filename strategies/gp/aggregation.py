@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 from jaxtyping import Float64, Int64
 
+from numerics.gp.aggregation import ExpertPredictions, FusedPrediction, aggregate
 from numerics.gp.expert import Expert
 from numerics.gp.gates import discriminant, nearest
 from numerics.gp.gates.network import Network
 from numerics.gp.gates.ranking import chosen, ranking
 from numerics.gp.kernels import Kernel
-from numerics.gp.rules import Fused, Predictions, aggregate
 from protocols.gp.payloads import Inputs, Rows
 from strategies.gp.disclosure import rows_wanted
 from strategies.gp.federation import Federation
@@ -21,7 +21,7 @@ from strategies.gp.model import Model
 from strategies.gp.prediction import Answers, Asking
 
 if TYPE_CHECKING:
-    from strategies.gp import Settings
+    from protocols.gp.settings import Settings
 
 _LANDMARK_SEED = 5
 
@@ -73,10 +73,10 @@ def told(
     answers: Answers,
     inputs: Mapping[str, Inputs],
     asking: Asking,
-) -> Predictions:
+) -> ExpertPredictions:
     """All that is to be made one prediction at every point (`x`, in the agreed units)."""
     theta = model.fit.theta
-    return Predictions(
+    return ExpertPredictions(
         answers.mean,
         answers.explained,
         answers.selected >= 0,
@@ -90,7 +90,9 @@ def told(
     )
 
 
-def fused(model: Model, kernel: Kernel, settings: Settings, x: Float64[np.ndarray, "N d"], said: Predictions) -> Fused:
+def fused(
+    model: Model, kernel: Kernel, settings: Settings, x: Float64[np.ndarray, "N d"], said: ExpertPredictions
+) -> FusedPrediction:
     """One prediction of the experts' at every point."""
     theta = model.fit.theta
     return aggregate(settings.aggregation, said, kernel.diagonal(theta[:-1], x), float(np.exp(2 * theta[-1])))

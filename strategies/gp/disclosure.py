@@ -11,7 +11,7 @@ from strategies.gp.federation import Federation
 from strategies.node_registry import FusionError
 
 if TYPE_CHECKING:
-    from strategies.gp import Settings
+    from protocols.gp.settings import Settings
 
 
 def shared_rows(federation: Federation, settings: Settings, max_rows: int) -> Conversation[dict[str, Rows]]:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float64, Int64, Shaped
 
+from numerics.gp.aggregation import ExpertPredictions, aggregate
 from numerics.gp.metrics import msll, smse
-from numerics.gp.rules import Predictions, aggregate
 from numerics.shared.threads import single_threaded
 
 _MOST_POINTS, _MOST_PAIRS = 1000, 1_000_000
@@ -25,15 +25,15 @@ class Sample:
     ----------
     rows : ndarray
         ``(n,)`` places of the points among the query points.
-    predictions : Predictions
+    predictions : ExpertPredictions
         At these points.
     """
 
     rows: Int64[np.ndarray, "n"]
-    predictions: Predictions
+    predictions: ExpertPredictions
 
     @classmethod
-    def of(cls, predictions: Predictions) -> Sample:
+    def of(cls, predictions: ExpertPredictions) -> Sample:
         """Take as many points as can be combined anew in a moment, at even steps in their order."""
         N, K = predictions.mean.shape
         rows = np.linspace(0, N - 1, min(N, _MOST_POINTS, max(1, _MOST_PAIRS // max(1, K) ** 2))).astype(np.int64)
@@ -60,7 +60,7 @@ def scores_by_expert_count(
     noise : float
         Noise variance.
     aggregation : str
-        The run's own rule (`numerics.gp.rules.aggregate`).
+        The run's own rule (`numerics.gp.aggregation.aggregate`).
 
     Returns
     -------
@@ -93,9 +93,9 @@ def scores_by_expert_count(
     }
 
 
-def _first_experts(predictions: Predictions, rows: Int64[np.ndarray, "n"], k: int) -> Predictions:
+def _first_experts(predictions: ExpertPredictions, rows: Int64[np.ndarray, "n"], k: int) -> ExpertPredictions:
     """Return what the first k experts of these points predict."""
-    return Predictions(
+    return ExpertPredictions(
         predictions.mean[rows, :k],
         predictions.explained[rows, :k],
         predictions.there[rows, :k],

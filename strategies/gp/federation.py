@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Float64, Int64, Shaped
 
-from numerics.gp import moments as numbers
 from numerics.gp.kernels import Kernel
-from numerics.gp.moments import Units, in_units, joined, pooled
+from numerics.gp.moments import ExpertMoments, Units, in_units, joined, pooled
 from protocols.gp.payloads import Moments
 from strategies.column_names import check_enough, columns_of_most
 from strategies.node_registry import FusionError
@@ -30,7 +29,7 @@ class Federation:
         Names of the inputs.
     units : Units
         Pooled mean and standard deviation of inputs and outputs.
-    experts : numerics.gp.moments.Moments
+    experts : ExpertMoments
         Of all M experts, in these units.
     excluded : dict[str, str]
         By site, why its rows are not among them.
@@ -41,7 +40,7 @@ class Federation:
     counts: dict[str, Int64[np.ndarray, "m"]]
     features: tuple[str, ...]
     units: Units
-    experts: numbers.Moments
+    experts: ExpertMoments
     excluded: dict[str, str]
     consents: dict[str, tuple[str, ...]]
 
@@ -142,7 +141,7 @@ class Federation:
     @classmethod
     def saved(cls, arrays: Mapping[str, Shaped[np.ndarray, "..."]]) -> Federation:
         """What `arrays` wrote."""
-        experts = numbers.Moments(
+        experts = ExpertMoments(
             arrays["expert_rows"],
             arrays["centroids"],
             arrays["covariances"],
@@ -166,9 +165,9 @@ def _content(answer: Moments) -> tuple[bytes, ...]:
     return tuple(part.tobytes() for part in parts)
 
 
-def own_moments(answer: Moments) -> numbers.Moments:
+def own_moments(answer: Moments) -> ExpertMoments:
     """A site's moments as the numerics have them."""
-    return numbers.Moments(answer.counts, answer.means, answer.covariances, answer.y_means, answer.y_variances)
+    return ExpertMoments(answer.counts, answer.means, answer.covariances, answer.y_means, answer.y_variances)
 
 
 def own_choice(answer: Moments, kernel: Kernel, units: Units) -> Float64[np.ndarray, "p"] | None:

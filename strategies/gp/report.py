@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from jaxtyping import Float64, Shaped
 
+from numerics.gp.aggregation import FusedPrediction
 from numerics.gp.kernel_registry import kernel_of
 from numerics.gp.measurements import Queries
 from numerics.gp.metrics import coverage, msll, smse
-from numerics.gp.rules import Fused
 from strategies.column_names import listed
 from strategies.gp.expert_count_curve import Sample
 from strategies.gp.model import Model
 from strategies.gp.prediction import Answers
 
 if TYPE_CHECKING:
-    from strategies.gp import Settings
+    from protocols.gp.settings import Settings
 
 LEVELS = (0.5, 0.8, 0.95, 0.99)
 """Of the prediction intervals whose coverage is reported."""
@@ -46,7 +46,7 @@ class Outcome:
         The points, in the data's own units.
     answers : Answers or None
         What the experts said of them, in the agreed units.
-    fused : Fused or None
+    fused : FusedPrediction or None
         The predictions, in the agreed units, of an observation.
     sample : Sample or None
         What some of these were made of.
@@ -58,7 +58,7 @@ class Outcome:
     settings: Settings
     queries: Queries | None = None
     answers: Answers | None = None
-    fused: Fused | None = None
+    fused: FusedPrediction | None = None
     sample: Sample | None = None
     shared: tuple[str, ...] = ()
 
@@ -179,7 +179,7 @@ def _notes_on_fit(model: Model) -> list[str]:
 def _notes_on_answers(outcome: Outcome) -> list[str]:
     answers, federation = outcome.answers, outcome.model.federation
     if answers is None or outcome.fused is None:
-        return ["there were no query points: gp.model names these results in a later run, with gp.queries"]
+        return ["there were no query points: a later run predicts with from, and the points as data"]
     notes = []
     dropped = sorted({federation.site_of[expert] for expert in np.flatnonzero(~answers.there)})
     if outcome.settings.disclosed:

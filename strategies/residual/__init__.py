@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -12,10 +12,11 @@ import numpy as np
 from jaxtyping import Float64, Int64, Shaped
 
 from common.entity_keys import SecretError, keyed_hashes, read_secret, secret_check
-from numerics.residual.columns import Outcomes
-from numerics.residual.rules import FEWEST_ROWS, LARGEST_OUTCOME, Rules
+from numerics.residual.columns_and_outcomes import Outcomes
+from numerics.residual.rules import FEWEST_ROWS, LARGEST_OUTCOME, MOST_ROUNDS, Rules
 from protocols.residual.payloads import Enrol, Enrolled
 from protocols.residual.plan import Plan
+from protocols.residual.settings import Settings
 from protocols.wire.payload import Payload
 from strategies.conversation import Broadcast, Conversation, carrying
 from strategies.fusion import FusionStrategy
@@ -31,22 +32,6 @@ __all__ = ["Outcome", "Residual", "Settings"]
 _LEAF, _MANY, _ROWS_A_LEAF = 40, 100, 25
 """Smallest leaf where none is set: of up to 4000 rows 40, of more a hundredth of them (40 fits the noise of 45,000: see
 docs/measurements.md), of fewer than 1000 a twenty-fifth, at least 5."""
-
-
-@dataclass(frozen=True)
-class Settings:
-    """What the run configuration sets under ``residual.`` beside the rules (server/config.py has each key's meaning).
-
-    `min_leaf` 0: as many as the rows allow. `holdout`: share of the rows that are test rows, where the outcome's file
-    names none.
-    """
-
-    agent: str = "tree"
-    min_leaf: int = 0
-    holdout: float = 0.2
-    align: str = ""
-    topology: str = "center"
-    precision: str = "float64"
 
 
 class Residual(FusionStrategy):
@@ -199,43 +184,20 @@ def _check_kinds(*numbers: int) -> None:
 
 
 def from_config(config: Mapping[str, Any], **common: Any) -> Residual:
-    """The strategy that a run configuration asks for (server/config.py); `common` goes to `FusionStrategy`."""
-    given = {key.removeprefix("residual."): value for key, value in config.items() if key.startswith("residual.")}
-    own = bool(config["protocol"])
-    algorithm, topology, power = given["algorithm"] or "parallel", given["topology"], given["power"] or "auto"
-    if topology == "ring" and algorithm != "sip":
-        raise FusionError(f"residual.topology=ring is for sip, not for {algorithm}: set residual.algorithm=sip")
-    if topology == "ring" and given["precision"] != "float64":
+    """Return the strategy for a run configuration; `common` goes to `FusionStrategy`."""
+    settings, own = Settings.of(config), bool(config["protocol"])
+    if settings.topology == "ring" and settings.algorithm != "sip":
+        raise FusionError(
+            f"residual.topology=ring is for sip, not for {settings.algorithm}: set residual.algorithm=sip"
+        )
+    if settings.topology == "ring" and settings.precision != "float64":
         raise FusionError("residual.topology=ring hands on numbers of float64: leave residual.precision out")
-    rules = Rules(
-        algorithm=algorithm,
-        powers=tuple(sorted({float(each) for each in (given["powers"] if power == "auto" else power).split()})),
-        search=given["step"] != "full",
-        rounds=given["rounds"] or Rules.rounds,
-        stop=given["stop"] or Rules.stop,
-        patience=given["patience"],
-        shrinkage=given["shrinkage"] or Rules.shrinkage,
-        steps=given["steps"],
-        ridge=given["ridge"],
-        intercept=given["intercept"],
-        idle_share=given["idle-share"],
-        validation=given["validation"],
-        refit=given["refit"],
-        keep=own,
-    )
     try:
-        rules = Rules.from_json(rules.to_json())
+        rules = settings.rules(keep=own)
     except ValueError as error:
-        raise FusionError(f"some residual.* setting is out of range: {rules}") from error
-    settings = Settings(
-        agent=given["agent"] or Settings.agent,
-        min_leaf=given["min-leaf"],
-        # A scenario says itself which rows are test rows.
-        holdout=given["holdout"] if own else 0.0,
-        align=given["align"],
-        topology=topology,
-        precision=given["precision"],
-    )
+        raise FusionError(f"residual.rounds times residual.steps is {MOST_ROUNDS} at most") from error
+    if not own:  # a scenario says itself which rows are test rows
+        settings = replace(settings, holdout=0.0)
     try:
         secret = read_secret(str(config.get("align-key-file", "")).strip())
     except SecretError as error:

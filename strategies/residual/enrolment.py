@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Int64, UInt64
 
-from numerics.residual.columns import Outcomes
+from numerics.residual.columns_and_outcomes import Outcomes
 from numerics.shared.alignment import AlignmentError, align
 from protocols.residual.payloads import Enrol, Enrolled, Order, Predicted
 from protocols.wire.payload import Payload, PayloadError

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float64, Int64, Shaped
 
-from numerics.residual.columns import Outcomes
-from numerics.residual.ensemble import Ensemble
+from numerics.residual.agent_combination import AgentCombination
+from numerics.residual.columns_and_outcomes import Outcomes
 from protocols.models import decode_model
 from protocols.residual.payloads import Enrolled, Order, Predict, Predicted, Present, Sum, Summed
 from protocols.wire.payload import Payload, PayloadError
@@ -102,7 +102,7 @@ def predict_at_center(
     """
     agents = tuple(str(name) for name in earlier["agents"])
     model = decode_model(earlier["model"]) if "model" in earlier else None
-    ensemble = Ensemble(agents, np.asarray(earlier["beta"], float), float(earlier["mean"]), model)
+    ensemble = AgentCombination(agents, np.asarray(earlier["beta"], float), float(earlier["mean"]), model)
     ask = Predict(str(earlier["session"]), salt, align)
     answers: dict[str, Predicted] = yield Broadcast(ask, check=check_predicted)
     parts = {name: answer for name, answer in answers.items() if name in agents}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -14,6 +13,7 @@ from jaxtyping import Bool, Float64, Int64, Shaped
 from numerics.sec import choose_landmarks
 from protocols.models import ModelError, check_model
 from protocols.sec.payloads import LARGEST_ERROR, MOST_ROWS, Errors, Exchange, Fitted, Losses, Predict, Select
+from protocols.sec.settings import Settings
 from protocols.wire.payload import PayloadError
 from strategies.column_names import check_names
 from strategies.conversation import Broadcast, Conversation, Tell
@@ -30,34 +30,6 @@ logger = logging.getLogger("flwr")
 
 _MOST_METHOD = 200
 """Characters of a method's description: it is shown in log and report."""
-
-
-@dataclass(frozen=True)
-class Settings:
-    """What the run configuration sets under ``sec.`` (server/config.py has each key's meaning and range).
-
-    A key that is empty (``""`` or 0) there has the value here.
-    """
-
-    candidates: str = Select.candidates
-    standardize: str = Select.standardize
-    min_leaf: int = Select.min_leaf
-    reference: str = Select.reference
-    scale: str = "mean"
-    k: int = 0
-    k_method: str = "eigengap"
-    k_min: int = 1
-    k_max: int = 0
-    exchange: str = "all"
-    landmarks: int = 0
-    combine: str = "average"
-    newcomers: tuple[str, ...] = ()
-    assign: str = "sum"
-
-    @property
-    def pooled(self) -> bool:
-        """Whether clusters predict by a pooled linear regression."""
-        return self.combine == "pooled-linear"
 
 
 class SEC(FusionStrategy):
@@ -87,8 +59,8 @@ class SEC(FusionStrategy):
         )
         answers: dict[str, Fitted] = yield Broadcast(select, check=self._check_fitted)
         earlier = self.reference.earlier
-        learners = Learners.of(answers, settings.newcomers, former_learners(earlier) if earlier else {})
-        _check_somebody_is_there(learners, settings.newcomers)
+        learners = Learners.of(answers, settings.newcomer_patterns, former_learners(earlier) if earlier else {})
+        _check_somebody_is_there(learners, settings.newcomer_patterns)
 
         rng = np.random.default_rng([self.seed + repetition, 2])
         sent = self._whose_models(learners, rng)
@@ -201,16 +173,8 @@ class SEC(FusionStrategy):
 
 
 def from_config(config: Mapping[str, Any], **common: Any) -> SEC:
-    """The strategy that a run configuration asks for (server/config.py); `common` goes to `FusionStrategy`."""
-    given = {
-        field.name: config[f"sec.{field.name.replace('_', '-')}"]
-        for field in fields(Settings)
-        if field.name != "newcomers"
-    }
-    settings = replace(
-        Settings(newcomers=tuple(str(config["sec.newcomers"]).replace(",", " ").split())),
-        **{name: value for name, value in given.items() if value not in ("", 0)},
-    )
+    """Return the strategy for a run configuration; `common` goes to `FusionStrategy`."""
+    settings = Settings.of(config)
     reference = common.get("reference")
     if reference and reference.test and settings.standardize == "learner":
         raise FusionError(

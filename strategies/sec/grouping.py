@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import numpy as np
 from jaxtyping import Float64, Int64, Shaped
 
 from numerics.sec import (
-    How,
-    Method,
-    Scale,
     assign,
     cluster,
     complete,
@@ -25,7 +22,7 @@ from strategies.node_registry import FusionError
 from strategies.sec.learners import Learners
 
 if TYPE_CHECKING:
-    from strategies.sec import Settings
+    from protocols.sec.settings import Settings
 
 
 @dataclass(frozen=True)
@@ -110,7 +107,7 @@ def group(
     new = np.flatnonzero(learners.newcomer)
     old = np.flatnonzero(found.labels >= 0)
     resemblance = similarity_to(v[np.ix_(new, old)], found.scale)
-    found.labels[new] = assign(resemblance, found.labels[old], cast(How, settings.assign))
+    found.labels[new] = assign(resemblance, found.labels[old], settings.assign)
     found.similarity[np.ix_(new, old)], found.similarity[np.ix_(old, new)] = resemblance, resemblance.T
     return found
 
@@ -122,7 +119,7 @@ def _clustered(
     old = old[~nothing_known(v[np.ix_(old, old)])]
     if not len(old):
         raise FusionError("no learner tried another's model, so nobody can be compared")
-    partial, scale = similarity(v[np.ix_(old, old)], cast(Scale, settings.scale))
+    partial, scale = similarity(v[np.ix_(old, old)], settings.scale)
     try:
         s = complete(partial)
     except ValueError as error:
@@ -131,7 +128,7 @@ def _clustered(
     clustering = cluster(
         s,
         k=min(settings.k, len(old)),
-        method=cast(Method, settings.k_method),
+        method=settings.k_method,
         k_min=k_min,
         k_max=max(settings.k_max, k_min) if settings.k_max else 0,
         rng=rng,

@@ -12,9 +12,10 @@ import pytest
 from flwr.app import Message, RecordDict
 
 from common.files import write_arrays
-from consilience.prediction import PredictionError, resolved
+from common.settings import SettingError
 from consilience.run_request import make_plan
-from consilience.settings import SettingError, declared
+from protocols.prediction import PredictionError, resolved
+from protocols.settings import declared
 from protocols.wire.message import Ask, write_ask
 from server.results import load
 from tests.process.test_residual import PARTIES, customers, write_shards
@@ -287,25 +288,26 @@ def test_an_interrupted_prediction_goes_on(sharing: Path, tmp_path: Path) -> Non
 # -- residual and gp --------------------------------------------------------------------------------------------------
 
 
-def test_residual_predicts_as_with_its_model(tmp_path: Path) -> None:
+def test_residual_predicts_with_the_settings_of_its_run(tmp_path: Path) -> None:
     folder = write_shards(tmp_path / "then", customers(120, seed=1), outcome_at="bank")
-    settings = {"protocol": "residual", "id": "customer", "target": "y", "residual.rounds": 2, "residual.refit": False}
-    learnt = run(config(tmp_path, **settings, data=str(folder)), len(PARTIES))
+    settings = {"id": "customer", "target": "y", "residual.rounds": 2, "residual.refit": False}
+    learnt = run(config(tmp_path, protocol="residual", **settings, data=str(folder)), len(PARTIES))
     later = str(write_shards(tmp_path / "now", customers(40, seed=2)))
-    by_model = config(tmp_path / "model", **settings, **{"residual.model": str(learnt)}, data=later)
-    one, other = run(by_model, 3), run(predicting(tmp_path, learnt, data=later), 3)
+    one = run(predicting(tmp_path, learnt, data=later), 3)
+    other = run(predicting(tmp_path / "typed", learnt, data=later, **settings), 3)
     assert load(one)[0].metrics == load(other)[0].metrics
+    assert load(one)[0].metrics["n_predicted"] == 40
     told = [path / "sites" / "bank" / "predictions.csv" for path in (one, other)]
     assert told[0].read_bytes() == told[1].read_bytes()
 
 
-def test_gp_predicts_other_points_as_with_its_model(tmp_path: Path) -> None:
+def test_gp_predicts_other_points(tmp_path: Path) -> None:
     names = ("coast", "hills")
     folder = write_files(tmp_path / "then", dealt(soundings(60), names=names))
     learnt = run(own(tmp_path, folder, gp__fit_rounds=1, gp__kernel="matern32"), 2)
     later = tmp_path / "later.csv"
     soundings(12, seed=3).drop(columns=TARGET).to_csv(later, index=False)
-    one = run(own(tmp_path / "model", folder, gp__model=str(learnt), gp__queries=str(later)), 2)
+    one = run(predicting(tmp_path / "queries", learnt, gp__queries=str(later)), 2)
     other = run(predicting(tmp_path, learnt, data=str(later)), 2)
     assert (one / "predictions.csv").read_bytes() == (other / "predictions.csv").read_bytes()
     assert load(other)[0].config["data"] == str(folder)

@@ -20,10 +20,10 @@ from typer.testing import CliRunner
 
 from clients.data import DataError
 from common.files import write_arrays
+from common.settings import SettingError
 from consilience import cli
 from consilience.predict.interface import Predictions, RequestError
 from consilience.predict.new_rows import predict_file
-from consilience.settings import SettingError
 from numerics.coreset.fairness.bounds import Bounds
 from server.results import ResultsError, load
 from tests.support.grid import config

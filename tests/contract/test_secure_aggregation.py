@@ -15,11 +15,11 @@ import clients.dispatch
 import clients.gp.handlers
 import strategies.fusion
 from clients.site import Site
+from common.settings import ConfigError
 from numerics.gp.likelihood import Evaluation
 from protocols.gp.payloads import Evaluate, Likelihood
 from protocols.wire.faults import Fault
 from server import app as server_app
-from server.config import ConfigError
 from server.results import Report, load
 from strategies.node_registry import FusionError
 from tests.support.gp_sites import TARGET, own, write_world

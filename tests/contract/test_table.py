@@ -14,7 +14,7 @@ from flwr.app import Context, RecordDict
 import clients.site
 from clients.shards import cell_settings
 from clients.site import Site
-from numerics.shared.rows import Rows
+from numerics.shared.regression_rows import RegressionRows
 from protocols.bc3e.payloads import Survey
 from protocols.wire.faults import Fault, SiteFault
 from protocols.wire.message import ENVELOPE, Ask
@@ -37,7 +37,7 @@ N_SITES, REPETITIONS = 3, 3
 # -- a small world of three learners, the last of which differs by the cell's effect ----------------------------------
 
 
-def _shards(config: Config, seed: int, n_sites: int) -> list[Rows]:
+def _shards(config: Config, seed: int, n_sites: int) -> list[RegressionRows]:
     """Fifteen rows each of two inputs, and eight to measure errors with."""
     found = []
     for site in range(n_sites):
@@ -45,7 +45,7 @@ def _shards(config: Config, seed: int, n_sites: int) -> list[Rows]:
         x = rng.normal(size=(23, 2))
         slope = 1.0 + float(config["sec.effect"]) * (site == n_sites - 1)
         y = slope * x[:, 0] - x[:, 1] + 0.1 * rng.normal(size=23)
-        found.append(Rows(x[:15], y[:15], x[15:], y[15:], ("a", "b")))
+        found.append(RegressionRows(x[:15], y[:15], x[15:], y[15:], ("a", "b")))
     return found
 
 

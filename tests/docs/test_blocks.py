@@ -18,10 +18,10 @@ import pytest
 from typer.testing import CliRunner
 
 from clients.data import party_files
-from clients.site import _OF_THE_SITE
+from common.settings import parse
 from consilience import cli
-from consilience.settings import declared, parse
 from protocols.registry import names as protocol_names
+from protocols.settings import declared, run_keys, site_keys
 from scenarios.registry import scenarios
 from tests.docs.test_commands import Command, commands, in_sentences, parsed
 from tests.docs.test_pages import NEW
@@ -74,7 +74,7 @@ def make_example(protocol: str) -> None:
             if command.words[:2] != ("consilience", "run") or "--data" not in command.words:
                 continue
             _, given = parsed(cli.app, command)
-            settings = {**parse(given["assignments"] or (), declared()), **QUICK[protocol]}
+            settings = {**parse(given["assignments"] or (), run_keys()), **QUICK[protocol]}
             run_example(protocol, Path(given["data"]), settings)
             return
     raise AssertionError(f"{page} runs its protocol on no files")
@@ -84,7 +84,7 @@ def run_example(protocol: str, data: Path, settings: dict[str, Any]) -> None:
     """Simulated; of the protocols whose sites keep what a page uses, between real sites."""
     config = {**declared(), "protocol": protocol, "output-dir": "results", **settings}
     if protocol in ("bc3e", "sec"):
-        own = {key: value for key, value in settings.items() if key in _OF_THE_SITE}
+        own = {key: value for key, value in settings.items() if key in site_keys() or run_keys()[key].own}
         nodes: Any = [
             {**own, "site": path.stem, "data": str(path), "site-output-dir": f"own/{protocol}/{path.stem}"}
             for path in party_files(data)

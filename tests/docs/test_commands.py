@@ -20,13 +20,12 @@ from flwr.cli.app import app as flwr_app
 from flwr.common.config import parse_config_args
 
 from common.results import PREDICT
+from common.settings import Setting, Settings, parse
 from consilience import cli
-from consilience.node_keys import NODE_KEYS, OF_ALL_PROTOCOLS
-from consilience.settings import declared, parse
 from protocols import registry
 from protocols.registry import names as protocol_names
+from protocols.settings import checked, declared, run_keys, site_keys
 from scenarios.registry import ScenarioError, scenarios, select_cells
-from server.config import checked
 from tests.docs.test_pages import NEW, known_keys
 from tests.support.documentation import ROOT, Block, blocks, pages, quoted
 
@@ -141,19 +140,19 @@ def test_commands_of_consilience_are_understood() -> None:
         protocol = given.get("protocol") or "P"
         assert protocol.isupper() or protocol in protocol_names(), str(command)  # in capitals: the reader's own choice
         assignments = [each.split(":", 1)[-1] if name == "up" else each for each in given.get("assignments") or ()]
-        extra = {key: value for keys in (OF_ALL_PROTOCOLS, *NODE_KEYS.values()) for key, value in keys.items()}
+        extra: Mapping[str, Setting] = site_keys() if name in ("check", "up") else {}
         if name == "predict":
-            extra = {key: value for each in protocol_names() for key, value in predict_options(each).items()}
-        settings = parse(assignments, {**extra, **declared()} if name in ("check", "predict", "up") else declared())
+            extra = {key: each for protocol in protocol_names() for key, each in predict_options(protocol).items()}
+        settings = parse(assignments, {**extra, **run_keys()})
         of_the_run = {key: value for key, value in settings.items() if key in declared()}
         checked({**declared(), **of_the_run})
         if name == "run" and given["scenario"]:
             assert_scenario_exists({**of_the_run, "scenario": given["scenario"]}, command)
 
 
-def predict_options(protocol: str) -> Mapping[str, Any]:
+def predict_options(protocol: str) -> Mapping[str, Setting]:
     """Options of ``consilience predict`` for results of a protocol."""
-    return getattr(registry.room(protocol, "predict"), "OPTIONS", {})
+    return getattr(registry.room(protocol, "predict"), "Options", Settings).keys()
 
 
 def assert_scenario_exists(settings: Mapping[str, Any], command: Command) -> None:

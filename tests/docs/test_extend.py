@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from consilience.settings import PACKAGES
+from consilience.app_folder import PACKAGES
 from tests.support.documentation import ROOT, blocks
 
 PAGE = "docs/extend.md"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import re
 from dataclasses import fields
 from pathlib import Path
@@ -12,11 +11,10 @@ from urllib.parse import unquote
 import pytest
 
 from clients.policy import Policy
-from clients.site import _OF_THE_SITE
-from consilience.node_keys import NODE_KEYS, OF_ALL_PROTOCOLS
-from consilience.settings import PACKAGES, declared
+from consilience.app_folder import PACKAGES
 from protocols.registry import SHARED
 from protocols.registry import names as protocol_names
+from protocols.settings import run_keys, site_keys
 from protocols.wire.message import find
 from scenarios.registry import scenarios
 from tests.support.documentation import ROOT, anchors, blocks, pages, prose, quoted, read, tables, unquoted
@@ -81,9 +79,8 @@ def test_every_page_is_in_the_site() -> None:
 
 def known_keys() -> set[str]:
     """Keys of runs, of nodes and of policies."""
-    own = [key for keys in (OF_ALL_PROTOCOLS, *NODE_KEYS.values()) for key in keys]
     policy = [each.name.replace("_", "-") for each in fields(Policy)]
-    return {*declared(), *_OF_THE_SITE, *own, *policy, *_OF_FLOWER}
+    return {*run_keys(), *site_keys(), *policy, *_OF_FLOWER}
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -126,18 +123,10 @@ def defaults(page: str) -> list[tuple[str, str]]:
 def test_every_default_that_a_table_states_is_the_declared_one(page: str) -> None:
     wrong = []
     for key, stated in defaults(page):
-        holds = [each for each in (declared().get(key), _of_settings(key)) if each not in (None, "", 0, ())]
-        said = _value(stated)
-        if said is not None and holds and not any(_same(said, each) for each in holds):
-            wrong.append(f"{key}: {stated!r} is said, {holds[0]!r} holds")
+        each, said = run_keys().get(key), _value(stated)
+        if each is not None and each.default not in ("", 0) and said is not None and not _same(said, each.default):
+            wrong.append(f"{key}: {stated!r} is said, {each.default!r} holds")
     assert not wrong, f"{page}: " + "; ".join(wrong)
-
-
-def _of_settings(key: str) -> Any:
-    """What stands in a strategy's settings where the run configuration leaves a key empty."""
-    family, _, name = key.partition(".")
-    settings = getattr(importlib.import_module(f"strategies.{family}"), "Settings", None) if name else None
-    return getattr(settings, name.replace("-", "_"), None)
 
 
 def _value(stated: str) -> str | None:

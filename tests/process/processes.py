@@ -12,12 +12,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from common.settings import Value, to_toml
 from consilience import flower_run
 from consilience.flower_programs import CONNECTION, environment
 from consilience.local_federation import LocalSite, federation
 from consilience.run_log import Transcript, message
 from consilience.run_request import Plan
-from consilience.settings import Value, to_toml
 from consilience.superlink import own_superlink
 
 APP = Path(__file__).resolve().parents[2]

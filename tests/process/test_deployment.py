@@ -13,8 +13,8 @@ import pandas as pd
 import pytest
 import skops.io
 
+from common.settings import Value
 from consilience.ledger_comparison import compare_all
-from consilience.settings import Value
 from protocols.models import decode_model
 from server.results import load
 from tests.process.processes import APP, BackgroundRun, Deployment, deployment, start_deployed_run

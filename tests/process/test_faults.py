@@ -14,9 +14,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from common.settings import Value
 from consilience.local_federation import CENTER, LocalFederation, LocalSite, federation
 from consilience.run_log import round_of
-from consilience.settings import Value
 from consilience.superlink import is_up
 from server.results import Report, load
 from tests.process.processes import APP, BackgroundRun, descendants, start_deployed_run

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from consilience.settings import Value
+from common.settings import Value
 from server.results import load
 from tests.process.processes import APP, FlowerHome, deployment, flwr_run
 from tests.process.test_bc3e import assert_equal, results_of
@@ -78,20 +78,19 @@ def test_three_sites_in_simulation_and_beside_their_own_files(flower: FlowerHome
 
         later = soundings(30, seed=2).drop(columns=TARGET)
         later.to_csv(tmp_path / "later.csv", index=False)
-        use: dict[str, Value] = {**USED, "gp.model": str(learnt), "gp.queries": str(tmp_path / "later.csv")}
         predicting: dict[str, Value] = {"scenario": "predict", "from": str(learnt), "data": str(tmp_path / "later.csv")}
         predicted = deployed_run(center, tmp_path / "predicted", predicting)
-        told = assert_same(predicted, in_process("predicted-again", use, SITES))
+        told = assert_same(predicted, in_process("predicted-again", predicting, SITES))
         assert load(predicted)[0].rounds == 1
         assert told.columns.tolist() == ["query", "mean", "std", "experts"]
         assert told["query"].tolist() == later["well"].tolist()
 
         center.supernodes[LEAVES].terminate()
         center.supernodes[LEAVES].wait(30)
-        use["min-sites"] = 2
-        without = deployed_run(center, tmp_path / "without", {**predicting, "min-sites": 2})
+        predicting["min-sites"] = 2
+        without = deployed_run(center, tmp_path / "without", predicting)
     others = tuple(site for site in SITES if site != LEAVES)
-    told_without = assert_same(without, in_process("without-again", use, others))
+    told_without = assert_same(without, in_process("without-again", predicting, others))
     asked = told["experts"].str.split().map(set)
     assert set(told_without["experts"].str.split().sum()) == set(others)
     # Whoever did not ask it before hears what it heard then; the others ask the next nearest in its place.

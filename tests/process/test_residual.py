@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from consilience.settings import Value
+from common.settings import Value
 from server.results import load
 from tests.process.processes import APP, FlowerHome, deployment, flwr_run
 from tests.process.test_bc3e import assert_equal, results_of
@@ -87,8 +87,8 @@ def test_own_data_of_three_parties_and_predictions_of_rows_to_come(flower: Flowe
     predict: dict[str, Value] = {"scenario": "predict", "from": str(learnt), "data": use["data"]}
     predict["output-dir"] = use["output-dir"]
     predicted = results_of(flwr_run(APP, predict, len(PARTIES), flower.env, 300))
-    use |= {"output-dir": str(tmp_path / "again"), "residual.model": str(expected)}
-    assert_equal(predicted, run(config(tmp_path, **use), len(PARTIES)))
+    again = {**predict, "output-dir": str(tmp_path / "again"), "from": str(expected)}
+    assert_equal(predicted, run(config(tmp_path, **again), len(PARTIES)))
     report, arrays = load(predicted)
     truth = later.set_index("customer")["y"][arrays["entity"].tolist()].to_numpy()
     assert report.metrics["n_predicted"] == len(truth) == len(set(arrays["entity"].tolist()))
@@ -129,8 +129,8 @@ def test_three_parties_beside_their_own_files_and_the_outcome_at_one(tmp_path: P
     nodes, again = (nodes_of(folder, tmp_path / name) for name in ("own", "again"))
     in_process = list(again.values())
 
-    def same(name: str, settings: Mapping[str, Value], **model: Value) -> Path:
-        return run(config(tmp_path / name, **settings, **model), in_process)
+    def same(name: str, settings: Mapping[str, Value]) -> Path:
+        return run(config(tmp_path / name, **settings), in_process)
 
     with deployment(tmp_path, nodes) as center:
         sealed = deployed_run(center, tmp_path / "sealed", relayed)
@@ -147,7 +147,7 @@ def test_three_parties_beside_their_own_files_and_the_outcome_at_one(tmp_path: P
         later = customers(60, seed=2)
         write_shards(folder, later)
         predicted = deployed_run(center, tmp_path / "predicted", {"scenario": "predict", "from": str(sealed)})
-    assert_equal(predicted, same("predicted-again", SHORT, residual__model=str(expected)))
+    assert_equal(predicted, same("predicted-again", {"scenario": "predict", "from": str(expected)}))
     assert "prediction" not in load(predicted)[1]
     written = tmp_path / "own" / HOLDER / "predictions.csv"
     assert written.read_bytes() == (tmp_path / "again" / HOLDER / "predictions.csv").read_bytes()

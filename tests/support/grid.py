@@ -15,7 +15,7 @@ from flwr.supercore.inflatable.inflatable_utils import inflate_object_from_conte
 from flwr.supercore.task_identity import TaskIdentity
 
 from clients.app import app as client_app
-from consilience.settings import declared
+from protocols.settings import declared
 
 Tamper = Callable[[int, int, Message], Message | None]
 """``tamper(place, round, reply)``: what arrives of a site's reply; None: nothing does."""
@@ -119,6 +119,12 @@ def config(tmp_path: Path, **changes: Any) -> dict[str, Any]:
     """The declared run configuration with changes; ``bc3e__max_rounds`` may stand for ``bc3e.max-rounds``."""
     named = {key.replace("__", ".").replace("_", "-"): value for key, value in changes.items()}
     return {**declared(), "output-dir": str(tmp_path / "results"), "round-timeout": 5.0, **named}
+
+
+def predicting(settings: dict[str, Any], results: Path, **changes: Any) -> dict[str, Any]:
+    """A run configuration that predicts by the results of a run, with the settings that differ from their defaults."""
+    named = {key.replace("__", "."): value for key, value in changes.items()}
+    return {**settings, "scenario": "predict", "protocol": "", "from": str(results), **named}
 
 
 def simulated(n_sites: int) -> list[dict[str, Any]]:

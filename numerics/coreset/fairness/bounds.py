@@ -1,4 +1,4 @@
-"""What a fair cluster is: every colour's share of it lies between two bounds."""
+"""What a fair cluster is: every group's share of it lies between two bounds."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Counts = Int64[np.ndarray, "k H"] | Float64[np.ndarray, "k H"]
 
 @dataclass(frozen=True, eq=False)
 class Bounds:
-    """Of every cluster's mass M, a colour h has from ``low[h] M`` to ``high[h] M``.
+    """Of every cluster's mass M, a group h has from ``low[h] M`` to ``high[h] M``.
 
     Attributes
     ----------
@@ -33,9 +33,9 @@ class Bounds:
 
     def __post_init__(self) -> None:
         if self.low.shape != self.high.shape or self.low.ndim != 1 or not len(self.low):
-            raise ValueError("a colour has a lower and an upper bound each, and there is one colour at least")
+            raise ValueError("a group has a lower and an upper bound each, and there is one group at least")
         if not ((self.low >= 0) & (self.low <= self.high) & (self.high <= 1)).all():
-            raise ValueError("bounds of a colour's share must satisfy 0 <= low <= high <= 1")
+            raise ValueError("bounds of a group's share must satisfy 0 <= low <= high <= 1")
         if self.low.sum() > 1 + _ROUNDING or self.high.sum() < 1 - _ROUNDING:
             raise ValueError("no cluster keeps the bounds: the lower ones sum to more than 1 or the upper ones to less")
 
@@ -46,7 +46,7 @@ class Bounds:
         Parameters
         ----------
         shares : ndarray
-            ``(H,)`` xi, each colour's share of all rows; they sum to 1.
+            ``(H,)`` xi, each group's share of all rows; they sum to 1.
         alpha : float
             Greater than 0 and at most 1; 1: every cluster has the proportions of all rows.
 
@@ -59,7 +59,7 @@ class Bounds:
             raise ValueError(f"alpha must be greater than 0 and at most 1, not {alpha}")
         shares = np.asarray(shares, np.float64)
         if not (shares >= 0).all() or abs(shares.sum() - 1) > _ROUNDING:
-            raise ValueError("shares of colours must not be negative and must sum to 1")
+            raise ValueError("shares of groups must not be negative and must sum to 1")
         return cls(alpha * shares, np.minimum(1.0, shares / alpha))
 
     @property
@@ -86,12 +86,12 @@ class Bounds:
         counts : ndarray
             ``(k, H)`` masses.
         shares : ndarray
-            ``(H,)`` each colour's share of all rows; a colour without rows binds nobody.
+            ``(H,)`` each group's share of all rows; a group without rows binds nobody.
 
         Returns
         -------
         float
-            From 0 (a cluster lacks a colour altogether) to 1.
+            From 0 (a cluster lacks a group altogether) to 1.
         """
         filled, present = counts.sum(axis=1) > 0, shares > 0
         if not filled.any():
@@ -105,7 +105,7 @@ class Bounds:
     def normalised(self, prices: Float64[np.ndarray, "H k"]) -> Float64[np.ndarray, "H k"]:
         """Prices that no fair cluster gains from: each center's are lowered by what its dearest fair cluster pays.
 
-        The dearest mixture of colours within the bounds is a fractional knapsack: every colour has its lower bound and
+        The dearest mixture of groups within the bounds is a fractional knapsack: every group has its lower bound and
         what remains is filled with the dearest ones (specs/coreset.md, the dual's v_c). With normalised prices the sum
         over all points of ``w min_c (d + price)`` is a lower bound of every fair assignment's cost.
 

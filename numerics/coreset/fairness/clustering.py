@@ -1,4 +1,4 @@
-"""Fair k-means of weighted coloured points: the paper's three algorithms, and fair Lloyd for any colours and bounds."""
+"""Fair k-means of weighted grouped points: the paper's three algorithms, and fair Lloyd for any groups and bounds."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from numerics.shared.distances import squared_distances
 Algorithm = Literal["fair-kmeans++", "fair-lloyd", "cklv", "reassigned-cklv"]
 
 FAIRLET_PAIRS = 16_000_000
-"""Pairs of a blue and a red point up to which fairlets are made to seed from (4,000 points of each colour: seconds)."""
+"""Pairs of a blue and a red point up to which fairlets are made to seed from (4,000 points of each group: seconds)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,7 +51,7 @@ class Clustering:
 def fair_clustering(
     points: Float64[np.ndarray, "n d"],
     weights: Int64[np.ndarray, "n"],
-    colours: Int64[np.ndarray, "n"],
+    groups: Int64[np.ndarray, "n"],
     bounds: Bounds,
     k: int,
     *,
@@ -59,7 +59,7 @@ def fair_clustering(
     restarts: int = 5,
     rng: np.random.Generator,
 ) -> Clustering:
-    """Cluster weighted coloured points fairly.
+    """Cluster weighted grouped points fairly.
 
     Parameters
     ----------
@@ -67,7 +67,7 @@ def fair_clustering(
         ``(n, d)``.
     weights : ndarray
         ``(n,)`` whole and positive; a point may be split over several clusters.
-    colours : ndarray
+    groups : ndarray
         ``(n,)`` from 0 to H - 1.
     bounds : Bounds
         What a fair cluster is.
@@ -76,7 +76,7 @@ def fair_clustering(
     algorithm : str
         ``fair-kmeans++``: k-means++ seeding, then fair Lloyd. ``fair-lloyd``: all of k-means++, then fair Lloyd.
         ``reassigned-cklv``: all of k-means++ on fairlets, then one fair assignment. ``cklv``: all of k-means++ on
-        fairlets, both points of a fairlet to its cluster. The first two seed from fairlets where two colours of equal
+        fairlets, both points of a fairlet to its cluster. The first two seed from fairlets where two groups of equal
         weight are to be balanced exactly and fairlets are affordable (`FAIRLET_PAIRS`), otherwise from the points;
         the last two need fairlets.
     restarts : int
@@ -99,13 +99,13 @@ def fair_clustering(
     papers/fair_coresets.txt, Algorithms 11 to 13; specs/coreset.md, Algorithms.
     """
     _refuse(len(points), k, algorithm, restarts)
-    pairs = _pairs(points, weights, colours, bounds, algorithm)
+    pairs = _pairs(points, weights, groups, bounds, algorithm)
     seeds, mass = (points, weights) if pairs is None else (pairs.representatives, 2 * pairs.mass)
     starts = seedings(seeds, mass, k, restarts, rng)
     if algorithm != "fair-kmeans++":
         ends = sorted((lloyd(seeds, mass, centers) for centers in starts), key=lambda end: end[1])
         starts = [centers for centers, _ in ends]
-    task = _Task(points, weights, colours, bounds)
+    task = _Task(points, weights, groups, bounds)
     fairlet_cost = np.nan if pairs is None else pairs.cost
     if algorithm == "cklv":
         assert pairs is not None
@@ -128,7 +128,7 @@ def plain_clustering(
     start: Float64[np.ndarray, "k d"] | None = None,
     rng: np.random.Generator,
 ) -> tuple[Float64[np.ndarray, "k d"], float]:
-    """The best of several runs of k-means++, blind to colours: what fairness is to be compared with.
+    """The best of several runs of k-means++, blind to groups: what fairness is to be compared with.
 
     Parameters
     ----------
@@ -158,7 +158,7 @@ class _Task:
 
     points: Float64[np.ndarray, "n d"]
     weights: Int64[np.ndarray, "n"]
-    colours: Int64[np.ndarray, "n"]
+    groups: Int64[np.ndarray, "n"]
     bounds: Bounds
 
     def assign(
@@ -166,7 +166,7 @@ class _Task:
     ) -> Assignment:
         """The cheapest fair assignment to these centers; prices of a like one make it faster."""
         squared = squared_distances(self.points, centers)
-        return fair_assignment(squared, self.weights, self.colours, self.bounds, prices=prices, whole=whole)
+        return fair_assignment(squared, self.weights, self.groups, self.bounds, prices=prices, whole=whole)
 
 
 @dataclass(frozen=True, eq=False)
@@ -202,7 +202,7 @@ def _together(pairs: Fairlets, task: _Task, centers: Float64[np.ndarray, "k d"])
     point, center = np.divmod(way, k)
     squared = squared_distances(task.points, centers)
     counts = np.zeros((k, 2), np.int64)
-    np.add.at(counts, (center, task.colours[point]), mass)
+    np.add.at(counts, (center, task.groups[point]), mass)
     # Without prices the dual's bound is the cost of plain nearest centers.
     bound = max(pairs.cost, float(task.weights @ squared.min(axis=1)))
     return Assignment(point, center, mass, float(mass @ squared[point, center]), bound, np.zeros((2, k)), counts)
@@ -211,22 +211,22 @@ def _together(pairs: Fairlets, task: _Task, centers: Float64[np.ndarray, "k d"])
 def _pairs(
     points: Float64[np.ndarray, "n d"],
     weights: Int64[np.ndarray, "n"],
-    colours: Int64[np.ndarray, "n"],
+    groups: Int64[np.ndarray, "n"],
     bounds: Bounds,
     algorithm: Algorithm,
 ) -> Fairlets | None:
     """The fairlets, where the algorithm needs them or they are affordable."""
     needed = algorithm in ("cklv", "reassigned-cklv")
-    totals = np.bincount(colours, weights, len(bounds.low))
+    totals = np.bincount(groups, weights, len(bounds.low))
     if len(totals) != 2 or totals[0] != totals[1] or not bounds.exact:
         if needed:
             raise ValueError(
-                f"{algorithm} needs two colours of equal weight and a balance of 1; for others take fair-kmeans++ or "
+                f"{algorithm} needs two groups of equal weight and a balance of 1; for others take fair-kmeans++ or "
                 "fair-lloyd"
             )
         return None
-    sizes = np.bincount(colours, minlength=2)
-    return fairlets(points, weights, colours) if needed or sizes[0] * sizes[1] <= FAIRLET_PAIRS else None
+    sizes = np.bincount(groups, minlength=2)
+    return fairlets(points, weights, groups) if needed or sizes[0] * sizes[1] <= FAIRLET_PAIRS else None
 
 
 def _refuse(n: int, k: int, algorithm: str, restarts: int) -> None:

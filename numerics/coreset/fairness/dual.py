@@ -48,9 +48,9 @@ class Priced:
         The same with the smoothed minimum, which is nowhere larger; its derivatives with respect to the prices are
         `masses` and ``-curvature``.
     masses : ndarray
-        ``(H, k)`` of each colour at each center.
+        ``(H, k)`` of each group at each center.
     curvature : ndarray
-        ``(H, k, k)``, of each colour ``sum_p w_p (diag(q_p) - q_p q_p') / T_p`` with q_p the point's shares of centers;
+        ``(H, k, k)``, of each group ``sum_p w_p (diag(q_p) - q_p q_p') / T_p`` with q_p the point's shares of centers;
         zero at temperature 0, where masses are those of the best centers.
     """
 
@@ -71,7 +71,7 @@ class Priced:
 def priced(
     squared: Float64[np.ndarray, "n k"],
     weights: Int64[np.ndarray, "n"],
-    colours: Int64[np.ndarray, "n"],
+    groups: Int64[np.ndarray, "n"],
     shift: _Prices,
     temperature: float,
 ) -> Priced:
@@ -83,7 +83,7 @@ def priced(
         ``(n, k)`` squared distances of points and centers.
     weights : ndarray
         ``(n,)`` not negative.
-    colours : ndarray
+    groups : ndarray
         ``(n,)`` from 0 to below H.
     shift : ndarray
         ``(H, k)`` prices, units of squared distance.
@@ -94,30 +94,30 @@ def priced(
     rows = max(1, _CHUNK // k)
     exact = value = 0.0
     masses, curvature = np.zeros((H, k)), np.zeros((H, k, k))
-    for colour in range(H):
-        own = np.flatnonzero(colours == colour)
+    for group in range(H):
+        own = np.flatnonzero(groups == group)
         for start in range(0, len(own), rows):
             part = own[start : start + rows]
-            z, w = squared[part] + shift[colour], weights[part].astype(np.float64)
+            z, w = squared[part] + shift[group], weights[part].astype(np.float64)
             if temperature > 0:
                 middle = np.partition(squared[part], k // 2, axis=1)[:, k // 2]
                 # A point at the very place of most centers still needs a temperature above nothing.
                 T = temperature * np.maximum(middle, max(_NEAREST * float(middle.mean()), _SMALLEST))
                 exact_part, value_part, masses_part, curvature_part = _smoothed(z, w, T)
-                curvature[colour] += curvature_part
+                curvature[group] += curvature_part
             else:
                 nearest = z.argmin(axis=1)
                 exact_part = value_part = float(w @ z[np.arange(len(z)), nearest])
                 masses_part = np.bincount(nearest, w, k)
             exact, value = exact + exact_part, value + value_part
-            masses[colour] += masses_part
+            masses[group] += masses_part
     return Priced(exact, value, masses, curvature)
 
 
 def _smoothed(
     z: Float64[np.ndarray, "n k"], weights: Float64[np.ndarray, "n"], T: Float64[np.ndarray, "n"]
 ) -> tuple[float, float, Float64[np.ndarray, "k"], Float64[np.ndarray, "k k"]]:
-    """Sums of points of one colour from their distances with prices, which are overwritten."""
+    """Sums of points of one group from their distances with prices, which are overwritten."""
     least = z.min(axis=1)
     z -= least[:, None]
     z /= -T[:, None]
@@ -133,7 +133,7 @@ def _smoothed(
 def duals_of(prices: _Prices, bounds: Bounds) -> _Duals:
     """Multipliers a, b >= 0 of the lower and the upper bounds that make up normalised prices.
 
-    A center's prices split at that of the colour which fills its dearest mixture last: dearer ones have their upper
+    A center's prices split at that of the group which fills its dearest mixture last: dearer ones have their upper
     bound, cheaper ones their lower bound.
     """
     order = np.argsort(-prices, axis=0, kind="stable")
@@ -163,7 +163,7 @@ class Pricing:
     bounds : Bounds
         What is fair.
     totals : ndarray
-        ``(H,)`` mass of each colour.
+        ``(H,)`` mass of each group.
     k : int
         Number of centers.
     scale : float or ndarray
@@ -307,7 +307,7 @@ def _newton_step(start: _Duals, model: Priced, bounds: Bounds, radius: _Prices, 
 def prices_of(
     squared: Float64[np.ndarray, "n k"],
     weights: Int64[np.ndarray, "n"],
-    colours: Int64[np.ndarray, "n"],
+    groups: Int64[np.ndarray, "n"],
     bounds: Bounds,
     *,
     gap: float = 3e-3,
@@ -317,7 +317,7 @@ def prices_of(
 
     Parameters
     ----------
-    squared, weights, colours, bounds
+    squared, weights, groups, bounds
         As for `numerics.coreset.fairness.assignment.fair_assignment`.
     gap : float
         Gain still to be expected, relative to the bound, at which the search ends.
@@ -333,11 +333,11 @@ def prices_of(
     nearest = squared.argmin(axis=1)
     held = np.maximum(np.bincount(nearest, weights, k), 1)
     scale = np.bincount(nearest, weights * np.partition(squared, k // 2, axis=1)[:, k // 2], k) / held
-    totals = np.bincount(colours, weights, len(bounds.low)).astype(np.int64)
+    totals = np.bincount(groups, weights, len(bounds.low)).astype(np.int64)
     search = Pricing(bounds, totals, k, np.where(scale > 0, scale, scale.max() or 1.0), gap=gap)
     while not search.done and search.rounds < rounds:
         shifts, temperatures = search.candidates()
         search.update(
-            [priced(squared, weights, colours, s, T) for s, T in zip(shifts, temperatures.tolist(), strict=True)]
+            [priced(squared, weights, groups, s, T) for s, T in zip(shifts, temperatures.tolist(), strict=True)]
         )
     return search.shift

@@ -29,7 +29,7 @@ _COARSER = 2.0**-4
 
 @dataclass(frozen=True, eq=False)
 class Fairlets:
-    """Pairs of points of two colours that cover all weight.
+    """Pairs of points of two groups that cover all weight.
 
     Attributes
     ----------
@@ -52,9 +52,9 @@ class Fairlets:
 
 
 def fairlets(
-    points: Float64[np.ndarray, "n d"], weights: Int64[np.ndarray, "n"], colours: Int64[np.ndarray, "n"]
+    points: Float64[np.ndarray, "n d"], weights: Int64[np.ndarray, "n"], groups: Int64[np.ndarray, "n"]
 ) -> Fairlets:
-    """The cheapest fairlets of points of two colours.
+    """The cheapest fairlets of points of two groups.
 
     Parameters
     ----------
@@ -62,7 +62,7 @@ def fairlets(
         ``(n, d)``.
     weights : ndarray
         ``(n,)`` whole and positive.
-    colours : ndarray
+    groups : ndarray
         ``(n,)`` 0 (blue) or 1 (red).
 
     Returns
@@ -73,18 +73,18 @@ def fairlets(
     Raises
     ------
     ValueError
-        If there is no point, another colour, or not as much weight of the one colour as of the other.
+        If there is no point, another group, or not as much weight of the one group as of the other.
 
     Notes
     -----
     papers/fair_coresets.txt, Algorithm 7 (weights of 1) and Algorithm 9.
     """
-    blue, red = np.flatnonzero(colours == 0), np.flatnonzero(colours == 1)
+    blue, red = np.flatnonzero(groups == 0), np.flatnonzero(groups == 1)
     totals = int(weights[blue].sum()), int(weights[red].sum())
     if len(blue) + len(red) != len(points) or not len(points) or totals[0] != totals[1]:
         raise ValueError(
-            f"fairlets need two colours of equal weight; colour 0 has {totals[0]}, colour 1 has {totals[1]} "
-            f"and {len(points) - len(blue) - len(red)} points have another colour"
+            f"fairlets need two groups of equal weight; group 0 has {totals[0]}, group 1 has {totals[1]} "
+            f"and {len(points) - len(blue) - len(red)} points have another group"
         )
     first, second, mass = _transport(points[blue], weights[blue], points[red], weights[red])
     ends = points[blue[first]], points[red[second]]
@@ -158,7 +158,7 @@ def _staircase(
     red: Float64[np.ndarray, "r d"],
     demand: Int64[np.ndarray, "r"],
 ) -> Int64[np.ndarray, "s"]:
-    """Arcs of one flow that surely exists: both colours in the order of their widest column, filled up in turn."""
+    """Arcs of one flow that surely exists: both groups in the order of their widest column, filled up in turn."""
     column = np.argmax(np.ptp(np.concatenate([blue, red]), axis=0))
     blue_order, red_order = np.argsort(blue[:, column], kind="stable"), np.argsort(red[:, column], kind="stable")
     filled, taken = np.cumsum(supply[blue_order]), np.cumsum(demand[red_order])

@@ -1,4 +1,4 @@
-"""Fair assignment as a flow: two colours that every center must have equally much of, and given masses per center.
+"""Fair assignment as a flow: two groups that every center must have equally much of, and given masses per center.
 
 Cost of pairing a blue point b and a red one r is min_c |b - c|^2 + |r - c|^2, so the bipartite flow of
 papers/fair_coresets.txt, Algorithms 8 and 10 (n_b n_r arcs) equals the flow blue -> center -> red (n k arcs): every
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from jaxtyping import Bool, Float64, Int64
 
-from numerics.coreset.fairness.restricted_arcs import MARGIN, WIDENING, Contest, contest
+from numerics.coreset.fairness.restricted_arcs import MARGIN, WIDENING, RestrictedArcs, restrict_arcs
 
 if TYPE_CHECKING:
     from ortools.graph.python.min_cost_flow import SimpleMinCostFlow
@@ -39,7 +39,7 @@ class Flow:
     bound : float
         No other masses that do the same cost less than this.
     potentials : ndarray
-        ``(k,)`` what a unit pays at each center beside its distance; where colours are balanced, the blue one pays and
+        ``(k,)`` what a unit pays at each center beside its distance; where groups are balanced, the blue one pays and
         the red one is paid.
     """
 
@@ -54,11 +54,11 @@ class Flow:
 def balanced_flow(
     squared: Float64[np.ndarray, "n k"],
     weights: Int64[np.ndarray, "n"],
-    colours: Int64[np.ndarray, "n"],
+    groups: Int64[np.ndarray, "n"],
     *,
     potentials: Float64[np.ndarray, "k"] | None = None,
 ) -> Flow:
-    """Give points of two colours to centers so that each center has equally much of both, at least cost.
+    """Give points of two groups to centers so that each center has equally much of both, at least cost.
 
     Parameters
     ----------
@@ -66,7 +66,7 @@ def balanced_flow(
         ``(n, k)`` squared distances of points and centers.
     weights : ndarray
         ``(n,)`` whole, not negative; they may be split.
-    colours : ndarray
+    groups : ndarray
         ``(n,)`` 0 or 1.
     potentials : ndarray, optional
         ``(k,)`` of an assignment to similar centers: where to begin. Nothing but the time depends on them.
@@ -74,11 +74,11 @@ def balanced_flow(
     Raises
     ------
     ValueError
-        If one colour has more weight than the other.
+        If one group has more weight than the other.
     """
-    sign = np.where(colours == 0, 1, -1)
+    sign = np.where(groups == 0, 1, -1)
     if (sign * weights).sum():
-        raise ValueError("two colours can be balanced in every cluster only where both have the same total weight")
+        raise ValueError("two groups can be balanced in every cluster only where both have the same total weight")
     return _transport(squared, weights, sign, np.zeros(squared.shape[1], np.int64), potentials)
 
 
@@ -206,12 +206,12 @@ def _transport(
     priced = squared + sign[:, None] * t
     misfit = _misfit(priced.argmin(axis=1), weights, sign, targets)
     mass = max(MARGIN * weights.sum(), WIDENING * misfit)
-    arcs = contest(priced, weights, np.zeros(len(weights), np.int64), mass)
+    arcs = restrict_arcs(priced, weights, np.zeros(len(weights), np.int64), mass)
     while True:
         solved = _on_arcs(squared, weights, sign, targets, arcs)
         if solved is None:
             mass = WIDENING * mass + 1
-            arcs = contest(priced, weights, np.zeros(len(weights), np.int64), mass)
+            arcs = restrict_arcs(priced, weights, np.zeros(len(weights), np.int64), mass)
             continue
         point, center, moved = solved
         t = _potentials(squared, sign, arcs, solved, t)
@@ -243,7 +243,7 @@ def _on_arcs(
     weights: Int64[np.ndarray, "n"],
     sign: Int64[np.ndarray, "n"],
     targets: Int64[np.ndarray, "k"],
-    arcs: Contest,
+    arcs: RestrictedArcs,
 ) -> _Masses | None:
     """The cheapest masses on the arcs of a contest; None if none fit."""
     k, contested = len(targets), arcs.points
@@ -274,7 +274,7 @@ def _on_arcs(
 def _potentials(
     squared: Float64[np.ndarray, "n k"],
     sign: Int64[np.ndarray, "n"],
-    arcs: Contest,
+    arcs: RestrictedArcs,
     solved: _Masses,
     start: Float64[np.ndarray, "k"],
 ) -> Float64[np.ndarray, "k"]:

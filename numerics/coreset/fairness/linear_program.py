@@ -1,7 +1,7 @@
 """The linear program of a fair assignment on some of its arcs, its prices held in a box.
 
 Variables are the contested masses x_pc and the sizes M_c of the clusters. Rows: each contested point is given away,
-each M_c is the sum of what its center gets, and of every colour and center ``low_h M_c <= y_hc <= high_h M_c``. The
+each M_c is the sum of what its center gets, and of every group and center ``low_h M_c <= y_hc <= high_h M_c``. The
 multipliers of the latter are the prices. A price is held between two values by two more variables in its row, which
 break the row at a cost of just those values (du Merle et al. 1999, stabilised column generation): so the program has a
 solution on whatever arcs, and its prices stay near good ones until the arcs say better.
@@ -18,7 +18,7 @@ from scipy.optimize import linprog
 
 from numerics.coreset.fairness.bounds import Bounds
 from numerics.coreset.fairness.dual import duals_of
-from numerics.coreset.fairness.restricted_arcs import Contest
+from numerics.coreset.fairness.restricted_arcs import RestrictedArcs
 
 _TOLERANCE = 1e-9
 """Of the linear program, relative to a typical regret and to the heaviest point."""
@@ -32,12 +32,12 @@ Solved = tuple[
 ]
 
 
-def on_arcs(
+def solve_on_arcs(
     squared: Float64[np.ndarray, "n k"],
     weights: Int64[np.ndarray, "n"],
-    colours: Int64[np.ndarray, "n"],
+    groups: Int64[np.ndarray, "n"],
     bounds: Bounds,
-    arcs: Contest,
+    arcs: RestrictedArcs,
     prices: Float64[np.ndarray, "H k"],
     radius: Float64[np.ndarray, "H k"],
 ) -> Solved:
@@ -45,9 +45,9 @@ def on_arcs(
 
     Parameters
     ----------
-    squared, weights, colours, bounds
+    squared, weights, groups, bounds
         As for `numerics.coreset.fairness.assignment.fair_assignment`.
-    arcs : Contest
+    arcs : RestrictedArcs
         Points with one arc stay at its center.
     prices : ndarray
         ``(H, k)``, normalised, in the middle of the box.
@@ -71,11 +71,11 @@ def on_arcs(
     point, n_arcs = contested[row], len(row)
     regret = squared[point, center] - squared[contested].min(axis=1)[row]
     unit, typical = float(weights[contested].max()), float(regret.mean()) or 1.0
-    held = np.bincount(colours[fixed] * k + arcs.nearest[fixed], weights[fixed], H * k) / unit
+    held = np.bincount(groups[fixed] * k + arcs.nearest[fixed], weights[fixed], H * k) / unit
 
     arc = np.arange(n_arcs)
     given = _ones(row, arc, (len(contested), n_arcs))
-    gets = _ones(colours[point] * k + center, arc, (H * k, n_arcs))
+    gets = _ones(groups[point] * k + center, arc, (H * k, n_arcs))
     size = _ones(np.arange(H * k), np.tile(np.arange(k), H), (H * k, k))
     equal = np.repeat(bounds.low == bounds.high, k)
     lower, upper = np.repeat(bounds.low, k), np.repeat(bounds.high, k)
@@ -83,9 +83,9 @@ def on_arcs(
     rim = radius.ravel() / typical
 
     # Rows of three kinds, each with the cells it is for, its sign before y, and the middle of its price's box.
-    exact = _Rows(np.flatnonzero(equal), 1.0, lower, b - a, free=True)
-    below = _Rows(np.flatnonzero(~equal & (upper < 1)), 1.0, upper, b, free=False)
-    above = _Rows(np.flatnonzero(~equal & (lower > 0)), -1.0, lower, a, free=False)
+    exact = _ConstraintRows(np.flatnonzero(equal), 1.0, lower, b - a, free=True)
+    below = _ConstraintRows(np.flatnonzero(~equal & (upper < 1)), 1.0, upper, b, free=False)
+    above = _ConstraintRows(np.flatnonzero(~equal & (lower > 0)), -1.0, lower, a, free=False)
     kinds = (exact, below, above)
     breaks = [kind.breaks(rim) for kind in kinds]
     n_breaks = [len(costs) for _, costs in breaks]
@@ -139,7 +139,7 @@ def on_arcs(
     )
 
 
-class _Rows:
+class _ConstraintRows:
     """Rows ``sign (y - share M) <= 0`` (= 0 where the price is free in sign) of some cells."""
 
     def __init__(

@@ -14,13 +14,13 @@ from jaxtyping import Bool, Float64, Int64
 MARGIN = 0.05
 """Share of all mass that is taken for contested, at least."""
 NEAREST = 16
-"""Points of every colour that are contested for every center, at least."""
+"""Points of every group that are contested for every center, at least."""
 WIDENING = 4.0
 """Times as much mass is contested where a restricted problem has no solution."""
 
 
 @dataclass(frozen=True, eq=False)
-class Contest:
+class RestrictedArcs:
     """The arcs of a restricted problem.
 
     Attributes
@@ -45,46 +45,46 @@ class Contest:
         paying: Bool[np.ndarray, "n k"] = priced < best[:, None] - idle
         return paying
 
-    def with_arcs(self, more: Bool[np.ndarray, "n k"]) -> Contest:
+    def with_arcs(self, more: Bool[np.ndarray, "n k"]) -> RestrictedArcs:
         """The same with more arcs."""
-        return Contest(self.nearest, self.columns | more)
+        return RestrictedArcs(self.nearest, self.columns | more)
 
 
-def contest(
+def restrict_arcs(
     priced: Float64[np.ndarray, "n k"],
     weights: Int64[np.ndarray, "n"],
-    colours: Int64[np.ndarray, "n"],
+    groups: Int64[np.ndarray, "n"],
     mass: float,
-) -> Contest:
+) -> RestrictedArcs:
     """The points with the smallest regrets, and their arcs that regret no more than the last of them.
 
-    Whatever they regret, every colour has its nearest points to every center among the arcs: a rare colour has to come
+    Whatever they regret, every group has its nearest points to every center among the arcs: a rare group has to come
     from far.
 
     Parameters
     ----------
     priced : ndarray
         ``(n, k)`` squared distances plus prices.
-    weights, colours : ndarray
+    weights, groups : ndarray
         ``(n,)``.
     mass : float
         Mass that is to be contested, at least; all arcs where there is not so much.
     """
     nearest = priced.argmin(axis=1)
     if priced.shape[1] == 1:
-        return Contest(nearest, np.ones(priced.shape, np.bool_))
+        return RestrictedArcs(nearest, np.ones(priced.shape, np.bool_))
     best_two = np.partition(priced, 1, axis=1)[:, :2]
     doubt = best_two[:, 1] - best_two[:, 0]
     order = np.argsort(doubt, kind="stable")
     reached = int(np.searchsorted(np.cumsum(weights[order]), mass))
     if reached >= len(order):
-        return Contest(nearest, np.ones(priced.shape, np.bool_))
+        return RestrictedArcs(nearest, np.ones(priced.shape, np.bool_))
     regret = priced - best_two[:, :1]
     columns = regret <= doubt[order[reached]]
     regret[columns] = np.inf
-    for colour in np.unique(colours):
-        own = np.flatnonzero(colours == colour)
+    for group in np.unique(groups):
+        own = np.flatnonzero(groups == group)
         few = min(NEAREST, len(own))
         closest = own[np.argpartition(regret[own], few - 1, axis=0)[:few]]
         np.put_along_axis(columns, closest, True, axis=0)
-    return Contest(nearest, columns)
+    return RestrictedArcs(nearest, columns)

@@ -1,4 +1,4 @@
-"""Whole numbers of what was priced: how many rows of every colour go to every center, at all sites and at each.
+"""Whole numbers of what was priced: how many rows of every group go to every center, at all sites and at each.
 
 Prices say nearly, not exactly, how many rows go where: the smoothed masses keep their bounds up to what the search for
 the prices left, and are no whole numbers. Both functions find whole ones close by that add up.
@@ -33,17 +33,17 @@ def whole_targets(
     Parameters
     ----------
     masses : ndarray
-        ``(H, k)`` not negative; each colour's sum to its total up to rounding errors.
+        ``(H, k)`` not negative; each group's sum to its total up to rounding errors.
     bounds : Bounds
         What is fair.
     totals : ndarray
-        ``(H,)`` rows of each colour.
+        ``(H,)`` rows of each group.
 
     Returns
     -------
     ndarray
         ``(H, k)``: the nearest fair masses (least sum of differences), every one and every center's sum rounded down or
-        up. Two colours of equal weight that are to be balanced exactly are so at every center.
+        up. Two groups of equal weight that are to be balanced exactly are so at every center.
 
     Raises
     ------
@@ -57,13 +57,13 @@ def whole_targets(
         return np.tile(_rounded_shares(masses.mean(axis=0), int(totals[0])), (2, 1))
     fair = _nearest_fair(masses, bounds, totals)
     cells, sizes = near_whole(fair.ravel()), near_whole(fair.sum(axis=0))
-    colour, cell, center, sink = np.arange(H), H + np.arange(H * k), H + H * k + np.arange(k), H + H * k + k
+    group, cell, center, sink = np.arange(H), H + np.arange(H * k), H + H * k + np.arange(k), H + H * k + k
     # A unit more than the mass rounded down changes the distance by 1 - 2 f, f the fraction: cheap where f is large.
     fraction = cells - np.floor(cells)
     low = np.floor(np.concatenate([cells, sizes])).astype(np.int64)
     high = np.ceil(np.concatenate([cells, sizes])).astype(np.int64)
     flow = flow_within(
-        np.concatenate([np.repeat(colour, k), cell, center]),
+        np.concatenate([np.repeat(group, k), cell, center]),
         np.concatenate([cell, np.tile(center, H), np.full(k, sink)]),
         np.concatenate([low[: H * k], low]),
         np.concatenate([high[: H * k], high]),
@@ -83,28 +83,28 @@ def share_out(targets: Int64[np.ndarray, "H k"], masses: Float64[np.ndarray, "S 
     targets : ndarray
         ``(H, k)`` whole masses of all sites together.
     masses : ndarray
-        ``(S, H, k)`` of each site; over all centers they sum, up to rounding errors, to the site's rows of a colour.
+        ``(S, H, k)`` of each site; over all centers they sum, up to rounding errors, to the site's rows of a group.
 
     Returns
     -------
     ndarray
-        ``(S, H, k)``: every site keeps its rows of every colour, and the sites' parts sum to the targets. The masses
+        ``(S, H, k)``: every site keeps its rows of every group, and the sites' parts sum to the targets. The masses
         are scaled in proportion (by rows and columns in turn) until they nearly do, and then rounded, at the least
         sum of differences.
 
     Raises
     ------
     ValueError
-        If the sites have other rows of some colour than the targets.
+        If the sites have other rows of some group than the targets.
     """
     S, H, k = masses.shape
     rows = np.rint(masses.sum(axis=2)).astype(np.int64)
     if (rows.sum(axis=0) != targets.sum(axis=1)).any():
-        raise ValueError("the sites' rows of some colour are not as many as the targets ask for")
+        raise ValueError("the sites' rows of some group are not as many as the targets ask for")
     wanted = _scaled(masses, rows, targets)
     down = np.floor(near_whole(wanted.ravel()))
     fraction = np.maximum(wanted.ravel() - down, 0.0)
-    # Of each site, colour and center: the mass rounded down, at no cost; one more unit; and any more, at the cost of 2.
+    # Of each site, group and center: the mass rounded down, at no cost; one more unit; and any more, at the cost of 2.
     tail = np.repeat(np.arange(S * H), k)
     head = S * H + np.tile(np.arange(H * k), S)
     many = np.repeat(rows.ravel(), k)
@@ -138,7 +138,7 @@ def _nearest_fair(
     H, k = masses.shape
     eye = scipy.sparse.eye_array(H * k, format="csr")
     size = scipy.sparse.csr_array((np.ones(H * k), (np.arange(H * k), np.tile(np.arange(k), H))), shape=(H * k, k))
-    of_colour = scipy.sparse.csr_array((np.ones(H * k), (np.repeat(np.arange(H), k), np.arange(H * k))))
+    of_group = scipy.sparse.csr_array((np.ones(H * k), (np.repeat(np.arange(H), k), np.arange(H * k))))
     total = size @ size.T
     over = eye - total.multiply(np.repeat(bounds.high, k)[:, None]).tocsr()
     short = total.multiply(np.repeat(bounds.low, k)[:, None]).tocsr() - eye
@@ -147,8 +147,8 @@ def _nearest_fair(
         np.ones(2 * H * k),
         A_ub=scipy.sparse.hstack([limits, -limits], format="csr"),
         b_ub=-(limits @ flat),
-        A_eq=scipy.sparse.hstack([of_colour, -of_colour], format="csr"),
-        b_eq=totals - of_colour @ flat,
+        A_eq=scipy.sparse.hstack([of_group, -of_group], format="csr"),
+        b_eq=totals - of_group @ flat,
         bounds=list(zip([0.0] * (2 * H * k), [np.inf] * (H * k) + flat.tolist(), strict=True)),
         method="highs",
     )

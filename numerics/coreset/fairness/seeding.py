@@ -1,4 +1,4 @@
-"""Weighted k-means without colours: k-means++ seeding and Lloyd's rounds (Schmidt et al., Alg. 5 and 6)."""
+"""Weighted k-means without groups: k-means++ seeding and Lloyd's rounds (Schmidt et al., Alg. 5 and 6)."""
 
 from __future__ import annotations
 

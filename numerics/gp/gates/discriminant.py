@@ -29,14 +29,14 @@ import numpy as np
 from jaxtyping import Float64
 from scipy.linalg import solve_triangular
 
-from numerics.gp.moments import Moments
+from numerics.gp.moments import ExpertMoments
 
 WINDOW = 0.5
 """Width of the window in length-scales: .3 to .7 do as well, 1 and more choose worse on concrete and airfoil."""
 
 
 def scores(
-    points: Float64[np.ndarray, "N d"], experts: Moments, lengths: Float64[np.ndarray, "d"]
+    points: Float64[np.ndarray, "N d"], experts: ExpertMoments, lengths: Float64[np.ndarray, "d"]
 ) -> Float64[np.ndarray, "N M"]:
     """Log of the number of rows about every point, for every expert.
 
@@ -44,7 +44,7 @@ def scores(
     ----------
     points : ndarray
         ``(N, d)``, standardised units.
-    experts : Moments
+    experts : ExpertMoments
         Of the M experts, standardised units.
     lengths : ndarray
         ``(d,)`` the kernel's length-scales, positive; very large or infinite for an input that does not matter.

@@ -5,18 +5,18 @@ from __future__ import annotations
 import numpy as np
 from jaxtyping import Float64
 
-from numerics.gp.moments import Moments
+from numerics.gp.moments import ExpertMoments
 from numerics.shared.distances import squared_distances
 
 
-def scores(points: Float64[np.ndarray, "N d"], experts: Moments) -> Float64[np.ndarray, "N M"]:
+def scores(points: Float64[np.ndarray, "N d"], experts: ExpertMoments) -> Float64[np.ndarray, "N M"]:
     """Minus the squared Euclidean distance of every point from every expert's centroid.
 
     Parameters
     ----------
     points : ndarray
         ``(N, d)``, standardised units.
-    experts : Moments
+    experts : ExpertMoments
         Of the M experts, standardised units; only their means are used.
 
     Returns

@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Float64, Int64
 from scipy.special import log_softmax
 
-from numerics.gp.moments import Moments
+from numerics.gp.moments import ExpertMoments
 
 HIDDEN = 50
 """Units of the hidden layer (papers/gp_experts.txt, section V)."""
@@ -163,7 +163,7 @@ class Adam:
         return parameters - rate * direction, Adam(mean, square, steps)
 
 
-def from_moments(network: Network, experts: Moments, seed: int) -> tuple[_Parameters, Adam]:
+def from_moments(network: Network, experts: ExpertMoments, seed: int) -> tuple[_Parameters, Adam]:
     """A network trained at the center, on points drawn from the Gaussians of the experts' moments: no ask.
 
     The optimiser comes with it and is kept: begun afresh, it would take first steps of full length in every parameter
@@ -178,7 +178,7 @@ def from_moments(network: Network, experts: Moments, seed: int) -> tuple[_Parame
     Parameters
     ----------
     network : Network
-    experts : Moments
+    experts : ExpertMoments
         Of the network's M experts, standardised units.
     seed : int
         Draws the points and the parameters to begin with.
@@ -197,12 +197,12 @@ def from_moments(network: Network, experts: Moments, seed: int) -> tuple[_Parame
     return parameters, optimiser
 
 
-def drawn_rows(experts: Moments, seed: int) -> tuple[Float64[np.ndarray, "n d"], Int64[np.ndarray, "n"]]:
+def drawn_rows(experts: ExpertMoments, seed: int) -> tuple[Float64[np.ndarray, "n d"], Int64[np.ndarray, "n"]]:
     """Points drawn from the Gaussians of the experts' moments, about in proportion to their rows, and whose they are.
 
     Parameters
     ----------
-    experts : Moments
+    experts : ExpertMoments
         Of the M experts, standardised units.
     seed : int
         Draws the points.

@@ -121,7 +121,7 @@ def balance_caption(report: Report) -> str:
     """What the figure draws."""
     metrics, where = report.metrics, " in the first repetition" if several(report) else ""
     colours, clusters = metrics.get("n_colours", 0), metrics.get("n_clusters", 0)
-    alpha, most = float(report.config.get("coreset.balance", 1.0)), _most_clusters(int(colours))
+    alpha, most = float(report.config.get("coreset.balance") or 1.0), _most_clusters(int(colours))
     return sentences(
         "Share of each sensitive colour in each cluster by its share of all rows (ratio; 1: the same share)"
         f"{where}: {measured(report, n_rows='row')}",

@@ -26,9 +26,9 @@ from protocols.gp.payloads import (
     Survey,
     Train,
 )
+from protocols.prediction import PredictionError
 from protocols.wire.message import find
 from protocols.wire.payload import Payload
-from server.results import ResultsError
 from strategies.node_registry import FusionError
 from tests.support import reference_gp as reference
 from tests.support.gp_sites import (
@@ -47,7 +47,7 @@ from tests.support.gp_sites import (
     write_files,
     write_world,
 )
-from tests.support.grid import config
+from tests.support.grid import predicting
 from tests.support.runs import outcome_of
 
 EXACT = {"gp__covariance": "inputs"}
@@ -334,6 +334,11 @@ def test_a_site_of_many_rows_is_several_experts(tmp_path: Path, n_sites: int) ->
 # -- a saved model ----------------------------------------------------------------------------------------------------
 
 
+def again_with(settings: dict[str, Any], results: Path, points: Path) -> dict[str, Any]:
+    """The configuration of a run that predicts at some points by the results of an earlier one."""
+    return predicting(settings, results, data=str(points))
+
+
 @pytest.mark.parametrize(
     "changes",
     [{}, EXACT, {"gp__gate": "dnn", "gp__gate_rounds": 5}, {"gp__gate": "ggm"}, {"gp__aggregation": "grbcm"},
@@ -343,7 +348,7 @@ def test_a_saved_model_predicts_again_without_learning(tmp_path: Path, folder: P
     learning = {"gp__gate_rounds", "gp__max_expert_rows"}
     again = {key: value for key, value in changes.items() if key not in learning}
     before = predict(own(tmp_path / "before", folder, **changes))
-    found = predict(own(tmp_path / "after", folder, gp__model=str(before.path), **again))
+    found = predict(again_with(own(tmp_path / "after", folder, **again), before.path, folder / "_test.csv"))
     assert not [*found.said(Survey), *found.said(Evaluate), *found.said(Train)]
     assert found.report.rounds == 1 + bool(found.said(Disclose) or found.said(Rows))
     assert found.arrays.keys() == before.arrays.keys()
@@ -359,11 +364,7 @@ def test_a_saved_model_predicts_elsewhere_by_another_rule(tmp_path: Path, folder
     before = predict(own(tmp_path / "before", folder, gp__max_expert_rows=40))
     other = tmp_path / "other.csv"
     soundings(7, seed=3).to_csv(other, index=False)
-    found = predict(
-        own(
-            tmp_path, folder, gp__model=str(before.path), gp__queries=str(other), gp__aggregation="rbcm", gp__gate="all"
-        )
-    )
+    found = predict(again_with(own(tmp_path, folder, gp__aggregation="rbcm", gp__gate="all"), before.path, other))
     np.testing.assert_allclose(found.arrays["queries"], rows_of(soundings(7, seed=3))[0], rtol=1e-12)
     assert found.report.rounds == 1
     assert_close(found, expected_of(found, "rbcm"))
@@ -371,17 +372,15 @@ def test_a_saved_model_predicts_elsewhere_by_another_rule(tmp_path: Path, folder
 
 def test_models_that_cannot_predict_are_one_line(tmp_path: Path, folder: Path) -> None:
     before = predict(own(tmp_path / "before", folder))
-    told = outcome_of(own(tmp_path, folder, gp__model=str(before.path), gp__gate="dnn"), len(SITES)).refusal
-    assert told.startswith("gp.gate=dnn: the run that gp.model names has trained no network")
-    with pytest.raises(ResultsError):
-        predict(own(tmp_path, folder, gp__model=str(tmp_path / "nothing")))
+    points = folder / "_test.csv"
+    told = outcome_of(again_with(own(tmp_path, folder, gp__gate="dnn"), before.path, points), len(SITES)).refusal
+    assert told.startswith("gp.gate=dnn: the run that from names has trained no network")
+    with pytest.raises(PredictionError):
+        predict(again_with(own(tmp_path, folder), tmp_path / "nothing", points))
     # Of other data: the points have other inputs than the experts.
-    elsewhere = config(
-        tmp_path, scenario="gp-synthetic", cells="part=rules rule=poe gate=knn", gp__rows=300,
-        gp__model=str(before.path),
-    )  # fmt: skip
-    told = outcome_of(elsewhere, 5).refusal
-    assert told.endswith("the experts depth, east: they are not of the same data")
+    pd.read_csv(points).rename(columns={"east": "west"}).to_csv(tmp_path / "elsewhere.csv", index=False)
+    told = outcome_of(again_with(own(tmp_path, folder), before.path, tmp_path / "elsewhere.csv"), len(SITES)).refusal
+    assert told == "the center's file of query points has no column of numbers 'east', an input"
 
 
 def test_without_points_a_model_is_learnt_for_later(tmp_path: Path, folder: Path) -> None:
@@ -392,10 +391,8 @@ def test_without_points_a_model_is_learnt_for_later(tmp_path: Path, folder: Path
     assert not (found.path / "predictions.csv").exists()
     assert "smse" not in found.metrics
     np.testing.assert_array_equal(found.theta, whole.theta)
-    assert found.report.notes == [
-        "there were no query points: gp.model names these results in a later run, with gp.queries"
-    ]
-    later = predict(own(tmp_path / "later", folder, gp__model=str(found.path), gp__queries=str(tmp_path / "later.csv")))
+    assert found.report.notes == ["there were no query points: a later run predicts with from, and the points as data"]
+    later = predict(again_with(own(tmp_path / "later", folder), found.path, tmp_path / "later.csv"))
     np.testing.assert_array_equal(later.arrays["mean"], whole.arrays["mean"])
 
 
@@ -513,8 +510,8 @@ def test_a_saved_model_is_learnt_no_further(tmp_path: Path, folder: Path, change
     before = predict(own(tmp_path / "before", folder, gp__fit_rounds=1, gp__candidates=1))
     key = list(changes)[-1].replace("__", ".").replace("_", "-")
     with pytest.raises(FusionError) as told:
-        predict(own(tmp_path, folder, gp__model=str(before.path), **changes))
-    assert str(told.value) == f"{key} is for a run that learns, not for gp.model: leave it out"
+        predict(again_with(own(tmp_path, folder, **changes), before.path, folder / "_test.csv"))
+    assert str(told.value) == f"{key} is for a run that learns, not for a prediction: leave it out"
 
 
 def test_all_payloads_are_found_by_their_titles() -> None:

@@ -12,10 +12,10 @@ import pytest
 from flwr.app import Message
 from sklearn.linear_model import LinearRegression
 
+from common.settings import ConfigError
 from protocols.models import encode_model
 from protocols.sec.payloads import MOST_ROWS
 from scenarios.registry import ScenarioError, find
-from server.config import ConfigError
 from server.report.summary import render_table
 from server.results import Report, load
 from tests.support.grid import Tamper, config

@@ -182,7 +182,7 @@ def test_made_data_have_the_size_that_is_asked_for(protocol: str) -> None:
         world = WORLDS[protocol].make(3, 300, axis == "sites")
         assert len(world.shards) == 3
         if protocol == "coreset":
-            counts = [sum(len(block.colour) for block in shard.blocks()) for shard in world.shards]
+            counts = [sum(len(block.group) for block in shard.blocks()) for shard in world.shards]
         elif protocol == "sec":
             counts = [shard.n + len(shard.y_test) for shard in world.shards]
         else:

@@ -21,7 +21,7 @@ from sklearn.pipeline import Pipeline
 from clients.regressors import METHODS, ROW_MODELS, Candidate, CandidateError, build, fit, parse_candidates
 from clients.sec import selection
 from clients.sec.selection import Selection, SelectionError, forget_fits, halves, select
-from numerics.sec.recent import Recent
+from numerics.sec.cache import Cache
 from protocols.models import decode_model, encode_model
 
 N, P = 54, 4
@@ -344,7 +344,7 @@ def test_nested_lists_share_their_fits(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_recent_fits_are_forgotten_in_time() -> None:
-    recent: Recent[str, int] = Recent(2)
+    recent: Cache[str, int] = Cache(2)
     assert [recent.get(key, lambda: 1) for key in "ab"] == [1, 1]
     assert recent.get("a", lambda: 2) == 1
     recent.get("c", lambda: 3)

@@ -12,7 +12,9 @@ from flwr.common.config import parse_config_args
 from typer.testing import CliRunner
 
 import consilience
+from common.settings import SettingError, parse, to_toml
 from consilience import cli
+from consilience.app_folder import PACKAGES, stage_app
 from consilience.commands import run as command
 from consilience.commands.run import how_to_resume
 from consilience.flower_programs import LaunchError, environment
@@ -20,7 +22,7 @@ from consilience.flower_run import Outcome, flwr_arguments, parse_status
 from consilience.processes import Interrupted
 from consilience.run_log import Transcript, round_of
 from consilience.run_request import Plan, make_plan
-from consilience.settings import PACKAGES, SettingError, declared, parse, stage_app, to_toml
+from protocols.settings import declared, run_keys, site_keys
 from scenarios.registry import scenarios
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -94,11 +96,10 @@ def test_run_refuses_in_one_line_before_anything_starts(no_launch, arguments, wo
 
 
 def test_values_take_the_type_of_the_keys_default():
-    keys = {"flag": True, "count": 1, "size": 1.0, "text": "", "group.count": 2}
-    given = ["flag=FALSE", "count=-3", "size=2", "text=a=b c", "group.count= 7 "]
-    values = parse(given, keys)
-    assert values == {"flag": False, "count": -3, "size": 2.0, "text": "a=b c", "group.count": 7}
-    assert {key: type(value) for key, value in values.items()} == {key: type(value) for key, value in keys.items()}
+    given = ["cache=FALSE", "seed=-3", "gp.communication=2", "target=a=b c", "gp.rows= 7 "]
+    values = parse(given, {**run_keys(), **site_keys()})
+    assert values == {"cache": False, "seed": -3, "gp.communication": 2.0, "target": "a=b c", "gp.rows": 7}
+    assert [type(value) for value in values.values()] == [bool, int, float, str, int]
 
 
 def test_every_value_arrives_in_flower_as_it_was_given():

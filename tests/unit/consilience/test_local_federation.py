@@ -16,16 +16,14 @@ import pytest
 from flwr.common.config import parse_config_args
 from typer.testing import CliRunner
 
-from clients.site import _OF_THE_SITE
+from common.settings import SettingError, to_toml
 from consilience import cli, flower_programs
 from consilience.flower_programs import LaunchError
-from consilience.local_federation import ROLES, LocalSite, federation, read_sites
+from consilience.local_federation import LocalSite, federation, read_sites
 from consilience.processes import is_free
 from consilience.run_request import federated_plan
-from consilience.settings import SettingError, Value, to_toml
 
 RUNNER = CliRunner()
-KEYS: dict[str, Value] = {"min-weight": 0, "allow-prices": False, "agent": ""}
 
 
 @pytest.fixture
@@ -39,7 +37,7 @@ def files(tmp_path: Path) -> Path:
 
 def test_what_is_said_of_all_and_of_one(files: Path) -> None:
     said = ["id=case", "bank:target=owed", "shop: min-weight=20", "allow-prices=true", "coreset.k=3"]
-    parties, settings = read_sites(files, said, KEYS, run=True)
+    parties, settings = read_sites(files, said, run=True)
     assert parties == [
         LocalSite("bank", files / "bank.csv", {"id": "case", "allow-prices": True, "target": "owed"}),
         LocalSite("shop", files / "shop.npz", {"id": "case", "allow-prices": True, "min-weight": 20}),
@@ -48,22 +46,18 @@ def test_what_is_said_of_all_and_of_one(files: Path) -> None:
 
 
 def test_a_site_may_say_otherwise_than_all(files: Path) -> None:
-    parties, _ = read_sites(files, ["agent=lr", "shop:agent=rf"], KEYS, run=False)
+    parties, _ = read_sites(files, ["agent=lr", "shop:agent=rf"], run=False)
     assert [party.settings for party in parties] == [{"agent": "lr"}, {"agent": "rf"}]
 
 
 def test_paths_are_those_of_whoever_typed_them(files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The SuperNodes run elsewhere."""
     monkeypatch.chdir(files)
-    parties, _ = read_sites(Path(), ["align-key-file=secret", "bank:policy=policy.toml"], KEYS, run=False)
+    parties, _ = read_sites(Path(), ["align-key-file=secret", "bank:policy=policy.toml"], run=False)
     assert parties[0].data == files / "bank.csv"
     assert parties[0].settings == {"align-key-file": str(files / "secret"), "policy": str(files / "policy.toml")}
     plan = federated_plan({"gp.queries": "points.csv"}, "gp", 1.0)
     assert plan.settings == {"protocol": "gp", "gp.queries": str(files / "points.csv")}
-
-
-def test_what_a_site_says_of_its_columns_is_what_a_run_cannot() -> None:
-    assert set(ROLES) <= set(_OF_THE_SITE)
 
 
 @pytest.mark.parametrize(
@@ -79,7 +73,7 @@ def test_what_a_site_says_of_its_columns_is_what_a_run_cannot() -> None:
 )
 def test_what_cannot_be_used_is_refused_in_one_line(files: Path, assignment: str, words: str) -> None:
     with pytest.raises(SettingError) as refused:
-        read_sites(files, [assignment], KEYS, run=False)
+        read_sites(files, [assignment], run=False)
     assert words in str(refused.value)
     assert "\n" not in str(refused.value)
 
@@ -102,10 +96,10 @@ def test_the_command_refuses_before_anything_starts(files: Path, arguments: list
 
 def test_folders_without_a_partys_file_or_with_the_centers_name_are_refused(tmp_path: Path) -> None:
     with pytest.raises(SettingError, match="holds no file of a site"):
-        read_sites(tmp_path, [], KEYS, run=False)
+        read_sites(tmp_path, [], run=False)
     (tmp_path / "center.csv").touch()
     with pytest.raises(SettingError, match="rename the file"):
-        read_sites(tmp_path, [], KEYS, run=False)
+        read_sites(tmp_path, [], run=False)
 
 
 # -- processes that only pretend --------------------------------------------------------------------------------------

@@ -20,13 +20,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from numerics.coreset.points import BLOCK_ROWS, Points
+from numerics.coreset.grouped_rows import BLOCK_ROWS, GroupedRows
+from protocols.settings import run_keys
 from scenarios import registry, sources
 from scenarios.coreset import synthetic as drawn
 from scenarios.coreset.common import Pooled, derived_metrics
 from scenarios.coreset.split import SPLITS, colour_edges
 from scenarios.registry import ScenarioError
-from server.config import KEYS
 from server.evaluation import evaluate
 from tests.support.examples import examples
 
@@ -84,22 +84,22 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def shards_of(name: str, config: registry.Config, seed: int = 0, n_sites: int = 5) -> list[Points]:
+def shards_of(name: str, config: registry.Config, seed: int = 0, n_sites: int = 5) -> list[GroupedRows]:
     return registry.find(name).shards(config, seed, n_sites)
 
 
-def read(points: Points) -> Pooled:
+def read(points: GroupedRows) -> Pooled:
     """All rows of a shard, in memory."""
     blocks = list(points.blocks())
     x = np.concatenate([block.x for block in blocks])
-    return Pooled(x, np.concatenate([block.colour for block in blocks]), blocks[-1].names, points.features)
+    return Pooled(x, np.concatenate([block.group for block in blocks]), blocks[-1].group_names, points.features)
 
 
-def entities(points: Points) -> np.ndarray:
+def entities(points: GroupedRows) -> np.ndarray:
     return np.concatenate([block.entity for block in points.blocks() if block.entity is not None])
 
 
-def together(shards: list[Points]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def together(shards: list[GroupedRows]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """All sites' rows in the order of their entities: these, coordinates and colours."""
     parts = [read(shard) for shard in shards]
     names = np.concatenate([entities(shard) for shard in shards])
@@ -111,7 +111,7 @@ def together(shards: list[Points]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     )
 
 
-def digest(shards: list[Points]) -> str:
+def digest(shards: list[GroupedRows]) -> str:
     """Hash of everything that the shards hold, bit for bit."""
     found = hashlib.sha256()
     for shard in shards:
@@ -142,7 +142,7 @@ def test_registered_with_a_table_that_the_run_configuration_can_take(name: str, 
         for key, value in (*cell.settings.items(), *cell.defaults.items()):
             section, _, short = key.rpartition(".")
             assert type(value) is type((declared[section] if section else declared)[short]), key
-            assert KEYS[key].test(value), key
+            assert run_keys()[key].check(value) == value
         for label, value in cell.labels.items():  # each row can be asked for by what the table calls it
             asked = f"{label}={value}" if " " not in str(value) else f"part={cell.labels['part']}"
             assert cell.labels in [c.labels for c in registry.select_cells(scenario, {**config, "cells": asked})]
@@ -202,8 +202,8 @@ def test_shards_are_read_again_as_often_as_one_likes(name: str, folder: Path) ->
         np.testing.assert_array_equal(once.x, again.x)
         np.testing.assert_array_equal(once.colour, again.colour)
         for block in shard.blocks():
-            assert len(block.x) == len(block.colour) <= BLOCK_ROWS
-            assert (block.x.dtype, block.colour.dtype) == (np.float64, np.int64)
+            assert len(block.x) == len(block.group) <= BLOCK_ROWS
+            assert (block.x.dtype, block.group.dtype) == (np.float64, np.int64)
             assert np.isfinite(block.x).all()
 
 

@@ -18,13 +18,13 @@ import pytest
 from scipy.io import savemat
 
 from numerics.gp.measurements import Measurements
+from protocols.settings import run_keys
 from scenarios import registry, sources
 from scenarios.gp import baselines, cells
 from scenarios.gp import synthetic as drawn
 from scenarios.gp.common import Pooled
 from scenarios.registry import ScenarioError
 from scenarios.sources import regressions
-from server.config import KEYS
 
 ROOT = Path(__file__).resolve().parents[3]
 SHARED = Path(os.environ.get(sources.DATA_VARIABLE) or ROOT.parent / "shared" / "data")
@@ -260,7 +260,7 @@ def test_registered_with_a_table_that_the_run_configuration_can_take(name: str, 
         for key, value in (*cell.settings.items(), *cell.defaults.items()):
             section, _, short = key.rpartition(".")
             assert type(value) is type((declared[section] if section else declared)[short]), key
-            assert KEYS[key].test(value), key
+            assert run_keys()[key].check(value) == value
         asked = " ".join(f"{label}={value}" for label, value in cell.labels.items())
         (chosen,) = registry.select_cells(scenario, {**config, "cells": asked})
         assert chosen.labels == cell.labels

@@ -13,14 +13,14 @@ import pandas as pd
 import pytest
 
 from numerics.residual.boosting import l2_boosting
-from numerics.residual.columns import Columns, Outcomes
+from numerics.residual.columns_and_outcomes import Columns, Outcomes
+from protocols.settings import run_keys
 from scenarios import registry, sources
 from scenarios.registry import Config, Scenario, ScenarioError
 from scenarios.residual import gaussian
 from scenarios.residual import real_data as measured
 from scenarios.residual import synthetic as drawn
 from scenarios.residual.common import pooled_errors, with_nuisance
-from server.config import KEYS
 
 ROOT = Path(__file__).resolve().parents[3]
 SHARED = Path(os.environ.get(sources.DATA_VARIABLE) or ROOT.parent / "shared" / "data")
@@ -117,7 +117,7 @@ def test_registered_with_a_table_that_the_run_configuration_can_take(name: str, 
         assert set(cell.published) <= set(scenario.columns)
         for key, value in (*cell.settings.items(), *cell.defaults.items()):
             assert type(value) is type(declared[key.removeprefix("residual.")]), key
-            assert KEYS[key].test(value), key
+            assert run_keys()[key].check(value) == value
         for label, value in cell.labels.items():  # each row can be asked for by what the table calls it
             assert cell.labels in [
                 c.labels for c in registry.select_cells(scenario, {**config, "cells": f"{label}={value}"})

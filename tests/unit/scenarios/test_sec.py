@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 
 from clients.data.files import numbered_site
-from numerics.shared.rows import Rows
+from numerics.shared.regression_rows import RegressionRows
 from scenarios import registry, sources
 from scenarios.registry import Config, Scenario, ScenarioError
 from scenarios.sec import real_data as measured
@@ -52,11 +52,11 @@ def cell_configs(scenario: Scenario, config: Config) -> list[dict[str, bool | in
     return [{**config, **cell.settings} for cell in scenario.cells(config)]
 
 
-def arrays(rows: Rows) -> tuple[np.ndarray, ...]:
+def arrays(rows: RegressionRows) -> tuple[np.ndarray, ...]:
     return rows.x, rows.y, rows.x_test, rows.y_test
 
 
-def digest(shards: list[Rows]) -> str:
+def digest(shards: list[RegressionRows]) -> str:
     """Hash of everything that the shards hold, bit for bit."""
     found = hashlib.sha256()
     for rows in shards:
@@ -145,8 +145,8 @@ def test_another_number_of_sites_is_refused(name: str, grid_file: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "settings", "message"),
     [
-        ("sec-simulation1", {"sec.p": 0}, "sec.p must be a finite number, 1 or greater, not 0"),
-        ("sec-simulation1", {"sec.snr": 0.0}, "sec.snr must be"),
+        ("sec-simulation1", {"sec.p": -1}, "sec.p must be a finite number, 1 or greater, not -1"),
+        ("sec-simulation1", {"sec.snr": -1.0}, "sec.snr must be"),
         ("sec-simulation1", {"sec.snr": float("nan")}, "sec.snr must be"),
         ("sec-fairness", {"sec.effect": -1.0}, "sec.effect must be a finite number, 0 or greater, not -1.0"),
         ("sec-fairness", {"sec.effect": float("inf")}, "sec.effect must be"),
@@ -246,7 +246,7 @@ def test_table_2_is_published_for_five_sets_of_candidates() -> None:
 # --- fairness -----------------------------------------------------------------------------------------------------
 
 
-def whole(rows: Rows) -> bytes:
+def whole(rows: RegressionRows) -> bytes:
     return np.concatenate([rows.y, rows.y_test]).tobytes()
 
 
@@ -331,11 +331,11 @@ def test_grid_attackers_negate_y_and_more_of_them_include_the_fewer(grid_file: P
 def test_grid_errors_are_those_of_the_measured_reference() -> None:
     """Times 1e-4, specs/sec.md: alone 5.31, everybody 4.86 / 16.3 / 48.0 with 0 / 25 / 49 attacked, oracle to 5.05."""
 
-    def fitted(rows: list[Rows]) -> np.ndarray:
+    def fitted(rows: list[RegressionRows]) -> np.ndarray:
         x = np.vstack([each.x for each in rows])
         return np.linalg.lstsq(np.column_stack([np.ones(len(x)), x]), np.concatenate([each.y for each in rows]))[0]
 
-    def error(beta: np.ndarray, rows: Rows) -> float:
+    def error(beta: np.ndarray, rows: RegressionRows) -> float:
         return 1e4 * float(np.mean((rows.y_test - np.column_stack([np.ones(2000), rows.x_test]) @ beta) ** 2))
 
     for n_attacked, everybody in ((0, 4.86), (25, 16.3), (49, 48.0)):

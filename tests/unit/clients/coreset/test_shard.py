@@ -21,7 +21,7 @@ from clients.coreset.shard import MOST_VALUES, open_points, open_shard
 from clients.data import DataError
 from clients.data import blocks as blocks_module
 from consilience import cli
-from numerics.coreset.points import Block, Points
+from numerics.coreset.grouped_rows import GroupedRows, RowBlock
 from protocols.wire.faults import Fault, SiteFault
 from tests.support.examples import examples
 
@@ -46,18 +46,18 @@ def ward(tmp_path: Path) -> Callable[..., dict[str, object]]:
     return written
 
 
-def together(points: Points) -> Block:
+def together(points: GroupedRows) -> RowBlock:
     """All rows of one pass; the colours' names only grow."""
     blocks = list(points.blocks())
     for earlier, later in pairwise(blocks):
-        assert later.names[: len(earlier.names)] == earlier.names
+        assert later.group_names[: len(earlier.group_names)] == earlier.group_names
     for block in blocks:
         assert block.x.dtype == np.float64
-        assert block.colour.dtype == np.int64
-        assert set(block.colour.tolist()) <= set(range(len(block.names)))
+        assert block.group.dtype == np.int64
+        assert set(block.group.tolist()) <= set(range(len(block.group_names)))
     entity = None if blocks[0].entity is None else np.concatenate([block.entity for block in blocks])
-    x, colour = (np.concatenate([getattr(block, name) for block in blocks]) for name in ("x", "colour"))
-    return Block(x, colour, blocks[-1].names, entity)
+    x, colour = (np.concatenate([getattr(block, name) for block in blocks]) for name in ("x", "group"))
+    return RowBlock(x, colour, blocks[-1].group_names, entity)
 
 
 def refusal(action: Callable[[], object]) -> tuple[str, str]:
@@ -67,7 +67,7 @@ def refusal(action: Callable[[], object]) -> tuple[str, str]:
     return str(caught.value), caught.value.code
 
 
-def read(config: Mapping[str, object]) -> Block:
+def read(config: Mapping[str, object]) -> RowBlock:
     return together(open_points(config))
 
 
@@ -80,8 +80,8 @@ def test_every_column_of_numbers_without_a_role_by_default(ward: Callable[..., d
     for _ in range(2):
         block = together(points)
         assert block.x.tolist() == [[41, 60.5], [33, 80], [25, 70], [61, 55], [18, 90]]
-        assert block.names == ("Female", "Male")
-        assert block.colour.tolist() == [0, 1, 0, 1, 0]
+        assert block.group_names == ("Female", "Male")
+        assert block.group.tolist() == [0, 1, 0, 1, 0]
         assert block.entity is not None
         assert block.entity.tolist() == ["7", "8", "9", "10", "11"]
     assert read(ward(id="")).entity is None
@@ -115,9 +115,9 @@ def test_the_order_of_the_columns_in_a_file_does_not_matter(ward: Callable[..., 
     frame = pd.read_csv(str(config["data"]))
     frame[frame.columns[::-1]].to_csv(str(config["data"]), index=False)
     second = read({**config, "sensitive": "race, sex"})
-    assert first.names == second.names
+    assert first.group_names == second.group_names
     assert np.array_equal(first.x, second.x)
-    assert np.array_equal(first.colour, second.colour)
+    assert np.array_equal(first.group, second.group)
 
 
 @pytest.mark.parametrize(
@@ -180,13 +180,13 @@ def test_without_a_column_of_numbers(ward: Callable[..., dict[str, object]]) -> 
 def test_several_sensitive_columns_are_one_colour_together(ward: Callable[..., dict[str, object]]) -> None:
     for sensitive in ("sex race", "race,sex", "[rs]*"):
         block = read(ward(sensitive=sensitive))
-        assert block.names == (
+        assert block.group_names == (
             "race=White, sex=Female",
             "race=Black, sex=Male",
             "race=Black, sex=Female",
             "race=White, sex=Male",
         )
-        assert block.colour.tolist() == [0, 1, 2, 3, 0]
+        assert block.group.tolist() == [0, 1, 2, 3, 0]
 
 
 @pytest.mark.parametrize(
@@ -209,9 +209,9 @@ def test_a_colour_is_the_text_of_the_cell_whatever_the_block(
     for most in (1, 2, 100):
         monkeypatch.setattr(blocks_module, "BLOCK_ROWS", most)
         block = read(ward(f"age,sex\n{rows}", id="", target=""))
-        assert block.names == names
+        assert block.group_names == names
         expected = [name[:-2] if name.endswith(".0") else name.replace("2.00", "2") for name in cells]
-        assert [names[place] for place in block.colour] == expected
+        assert [names[place] for place in block.group] == expected
 
 
 def test_the_same_colours_from_every_kind_of_source(
@@ -227,8 +227,8 @@ def test_the_same_colours_from_every_kind_of_source(
     monkeypatch.delitem(sys.modules, "ward_source", raising=False)
     for data in (config["data"], tmp_path / "ward.parquet", tmp_path / "ward.npz", "ward_source:rows"):
         block = read({**config, "data": str(data)})
-        assert block.names == ("kind=a, sex=2", "kind=b, sex=1", "kind=a, sex=1")
-        assert block.colour.tolist() == [0, 1, 2]
+        assert block.group_names == ("kind=a, sex=2", "kind=b, sex=1", "kind=a, sex=1")
+        assert block.group.tolist() == [0, 1, 2]
         assert block.x.tolist() == [[1.5], [2], [3]]
         assert block.entity is not None
         assert block.entity.tolist() == ["11", "12", "13"]
@@ -257,8 +257,8 @@ def test_where_blocks_end_changes_nothing(
         blocks = list(open_points(config).blocks())
         assert max(len(block.x) for block in blocks) <= most
         parts = read(config)
-    assert parts.names == whole.names
-    for name in ("x", "colour", "entity"):
+    assert parts.group_names == whole.group_names
+    for name in ("x", "group", "entity"):
         assert np.array_equal(getattr(parts, name), getattr(whole, name))
     assert parts.x[:, 0].tolist() == [row[0] for row in rows]
 
@@ -311,7 +311,7 @@ def test_a_sensitive_column_of_too_many_values(
         rows = "".join(f"{i},{i % n}\n" for i in range(2 * n))
         return ward(f"x,age\n{rows}", sensitive="age", id="", target="")
 
-    assert len(read(aged(MOST_VALUES)).names) == MOST_VALUES
+    assert len(read(aged(MOST_VALUES)).group_names) == MOST_VALUES
     config = aged(MOST_VALUES + 1)
     assert refusal(lambda: read(config)) == (
         f"{config['data']}, column 'age': has more than 50 different values; a sensitive column is one of categories: "
@@ -355,7 +355,7 @@ def test_what_a_shard_s_blocks_raise_is_a_fault_with_its_line_in_the_site_s_log(
 def test_a_site_opens_its_own_data(ward: Callable[..., dict[str, object]]) -> None:
     config = {**ward(), "protocol": "coreset"}
     points = shards.shard(config, 0, 1, 0, simulated=False)
-    assert isinstance(points, Points)
+    assert isinstance(points, GroupedRows)
     assert together(points).x.shape == (5, 2)
     with pytest.raises(SiteFault) as caught:
         shards.shard({**config, "sensitive": ""}, 0, 1, 0, simulated=False)
@@ -402,13 +402,16 @@ def test_check_says_what_is_used_and_what_leaves(
     assert "rows as they are, their names; the names of rarer colours; columns not used" in never
 
 
+ONE_ROW = {"min-weight": 1, "coreset.min-weight": 1}
+
+
 @pytest.mark.parametrize(
     ("config", "says"),
     [
         ({"min-weight": 10}, "at most 9 points, up to 2000"),
         ({"coreset.min-weight": 10}, "the mean of 10 or more rows"),
-        ({"min-weight": 1}, "at most 100 points, up to 2000 for each of these colours: the mean of 1 or more"),
-        ({"min-weight": 1}, "and their colour\n    A point of 1 row IS THAT ROW: set min-weight"),
+        (ONE_ROW, "at most 100 points, up to 2000 for each of these colours: the mean of 1 or more"),
+        (ONE_ROW, "and their colour\n    A point of 1 row IS THAT ROW: set min-weight"),
         ({"min-weight": 2, "coreset.min-weight": 3}, "of the 3 colours that have 3 rows or more"),
         ({"coreset.size": 4}, "at most 8 points, up to 4 for"),
         ({"coreset.k": 3}, "up to 600 for"),

@@ -23,8 +23,8 @@ from clients.data.cache import FOLDER, MOST_KEPT, ShardCache
 from clients.data.stored import StoredError, Writer, read_about, read_shard
 from clients.site import digest_of
 from numerics.bc3e.ensemble import Ensemble
-from numerics.coreset.points import Block, Points
-from numerics.residual.columns import Columns
+from numerics.coreset.grouped_rows import GroupedRows, RowBlock
+from numerics.residual.columns_and_outcomes import Columns
 from protocols.wire.faults import Fault, SiteFault
 from tests.support.examples import examples
 
@@ -87,7 +87,7 @@ def shard(config: dict[str, Any], *, simulated: bool = False) -> Any:
     """As a process of its own gets it; of points all blocks."""
     shards._own_shard.cache_clear()
     found = shards.shard(config, 0, 1, 0, simulated=simulated)
-    return list(found.blocks()) if isinstance(found, Points) else found
+    return list(found.blocks()) if isinstance(found, GroupedRows) else found
 
 
 def kept(folder: Path) -> list[Path]:
@@ -319,7 +319,7 @@ def test_any_shard_is_read_as_it_was_written(
         np.array(["\ud800"], object),
         np.array([1, "a"], object),
         {1: 2},
-        Block(np.zeros((1, 1)), np.zeros(1, np.int64), ("a",)),
+        RowBlock(np.zeros((1, 1)), np.zeros(1, np.int64), ("a",)),
         np.float64(1.0),
         object(),
     ],

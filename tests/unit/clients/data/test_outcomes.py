@@ -107,7 +107,7 @@ def test_test_rows_alone_are_refused_unless_a_kept_model_predicts_them(tmp_path:
     message, code = refusal(lambda: center_outcomes(config))
     assert message.startswith(f"{path}: gives outcomes to test on, but the fusion center has none to learn from")
     assert code == "bad-configuration"
-    found = center_outcomes({**config, "residual.model": "results/1"})
+    found = center_outcomes({**config, "from": "results/1"})
     assert found is not None
     assert (found.y.tolist(), found.n_test) == ([5, 6], 2)
 
@@ -144,7 +144,7 @@ def test_a_file_that_is_not_there_and_a_target_that_is_not_set(tmp_path: Path) -
 
 def test_outcomes_to_be_predicted_may_be_unknown(tmp_path: Path) -> None:
     path = write(tmp_path / "labels.csv", "customer,y\np1,1\np2,\n")
-    config = {"labels": str(path), "id": "customer", "residual.model": "results/1"}
+    config = {"labels": str(path), "id": "customer", "from": "results/1"}
     found = center_outcomes({**config, "target": "y"})
     assert found is not None
     np.testing.assert_array_equal(found.y, [1, np.nan])

@@ -145,7 +145,7 @@ def test_a_file_of_a_simulation_may_lack_the_outcome_and_a_site_s_own_may_not() 
     assert message.startswith("bank.csv: there is no column 'outcome'; it has ")
     assert message.endswith("; leave target out where the party holds no outcome")
     assert code == "missing-column"
-    assert columns_of(bank(), {**config, "site": "bank", "residual.model": "results/1"}).y is None
+    assert columns_of(bank(), {**config, "site": "bank", "from": "results/1"}).y is None
 
 
 @pytest.fixture
@@ -194,7 +194,7 @@ def test_of_a_site_s_own_list_every_name_must_be_there(parties: Path) -> None:
 
 def test_who_held_the_outcome_needs_no_input_to_sum_up_predictions() -> None:
     table = make_table("holder.csv", [("customer", ["a", "b"])])
-    columns = columns_of(table, {**CONFIG, "residual.model": "results/1"})
+    columns = columns_of(table, {**CONFIG, "from": "results/1"})
     assert (columns.n, columns.features, columns.y) == (2, (), None)
 
 
@@ -204,7 +204,7 @@ def test_an_empty_outcome_is_refused() -> None:
         "bank.csv, row 3, column 'y': is empty; every row needs a number",
         "missing-value",
     )
-    assert columns_of(table, {**CONFIG, "residual.model": "results/1"}).y is None
+    assert columns_of(table, {**CONFIG, "from": "results/1"}).y is None
 
 
 def test_by_row_the_names_are_not_read() -> None:

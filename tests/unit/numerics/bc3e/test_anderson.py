@@ -9,7 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from numerics.bc3e.anderson import DEPTH, PLAIN, PRODUCT_BITS, Array, Block, Weights, project_log_alpha, project_rows
+from numerics.bc3e.anderson import (
+    DEPTH,
+    PLAIN,
+    PRODUCT_BITS,
+    Array,
+    ParameterBlock,
+    Weights,
+    project_log_alpha,
+    project_rows,
+)
 from numerics.bc3e.m_step import ALPHA_MAX, ALPHA_MIN
 from tests.support.examples import examples
 
@@ -22,7 +31,9 @@ def anywhere(mixed: Array, plain: Array) -> Array:
     return mixed
 
 
-def iterate(blocks: list[Block], maps: list[Map], steps: int, weights: Weights | None = None) -> list[np.ndarray]:
+def iterate(
+    blocks: list[ParameterBlock], maps: list[Map], steps: int, weights: Weights | None = None
+) -> list[np.ndarray]:
     """Accelerated steps of a map that acts on every block by itself; the weights used."""
     weights = weights or Weights()
     used = []
@@ -57,7 +68,7 @@ def linear_map(seed: int, size: int, fastest: float = 0.95) -> tuple[Map, np.nda
 def test_a_linear_contraction_is_solved_in_as_many_steps_as_it_has_dimensions(size: int, seed: int) -> None:
     """`size` + 1 evaluations give the weights of the fixed point, one more removes what the ridge left."""
     g, fixed = linear_map(seed, size)
-    block = Block(np.zeros(size), anywhere)
+    block = ParameterBlock(np.zeros(size), anywhere)
     iterate([block], [g], size + 2)
     error = np.linalg.norm(block.x - fixed)
     plain = np.zeros(size)
@@ -70,7 +81,7 @@ def test_a_linear_contraction_is_solved_in_as_many_steps_as_it_has_dimensions(si
 @pytest.mark.parametrize("seed", range(5))
 def test_more_dimensions_than_depth_are_still_accelerated(seed: int) -> None:
     g, fixed = linear_map(seed, 3 * DEPTH, 0.98)
-    block = Block(np.zeros(3 * DEPTH), anywhere)
+    block = ParameterBlock(np.zeros(3 * DEPTH), anywhere)
     iterate([block], [g], 20)
     plain = np.zeros(3 * DEPTH)
     for _ in range(20):
@@ -86,8 +97,8 @@ def test_more_dimensions_than_depth_are_still_accelerated(seed: int) -> None:
 def test_blocks_held_apart_move_as_those_held_together(seed: int, sizes: list[int]) -> None:
     """Bit for bit: inner products are on a grid, so their sums do not depend on who adds them."""
     maps = [linear_map(seed + place, size)[0] for place, size in enumerate(sizes)]
-    apart = [Block(np.zeros(size), anywhere) for size in sizes]
-    together = Block(np.zeros(sum(sizes)), anywhere)
+    apart = [ParameterBlock(np.zeros(size), anywhere) for size in sizes]
+    together = ParameterBlock(np.zeros(sum(sizes)), anywhere)
     cuts = np.cumsum(sizes)[:-1]
 
     def joint(x: Array) -> Array:
@@ -103,7 +114,7 @@ def test_blocks_held_apart_move_as_those_held_together(seed: int, sizes: list[in
 def test_products_are_inner_products_of_residuals_on_the_grid() -> None:
     """With the kept residuals, oldest first, and at last with itself."""
     rng = np.random.default_rng(0)
-    block = Block(rng.normal(size=(2, 3)))
+    block = ParameterBlock(rng.normal(size=(2, 3)))
     residuals: list[np.ndarray] = []
     for number in range(DEPTH + 3):
         image = block.x + 1e-3 * rng.normal(size=(2, 3))
@@ -119,7 +130,7 @@ def test_products_are_inner_products_of_residuals_on_the_grid() -> None:
 
 
 def test_one_weight_is_the_plain_step() -> None:
-    block = Block(np.array([[0.5, 0.5]]))
+    block = ParameterBlock(np.array([[0.5, 0.5]]))
     image = np.array([[1.0, 0.0]])
     block.accept(image)
     block.move(PLAIN)
@@ -129,7 +140,7 @@ def test_one_weight_is_the_plain_step() -> None:
 def test_forgetting_keeps_the_newest_image_and_the_plain_step() -> None:
     """After a step that failed, everyone goes back and on by a plain step, and starts to combine again from there."""
     g, _ = linear_map(3, 4)
-    block, weights = Block(np.zeros(4), anywhere), Weights()
+    block, weights = ParameterBlock(np.zeros(4), anywhere), Weights()
     iterate([block], [g], 3, weights)
     newest = block.images[-1]
     block.forget()
@@ -144,7 +155,7 @@ def test_forgetting_keeps_the_newest_image_and_the_plain_step() -> None:
 def test_a_center_that_forgot_more_than_the_blocks_uses_the_newest_products() -> None:
     """The weights then combine fewer images than the blocks keep."""
     g, fixed = linear_map(4, 2)
-    block, weights = Block(np.zeros(2), anywhere), Weights()
+    block, weights = ParameterBlock(np.zeros(2), anywhere), Weights()
     iterate([block], [g], 3, weights)
     weights.forget()
     used = iterate([block], [g], 3, weights)
@@ -196,7 +207,7 @@ def test_a_growing_map_is_left_by_forward_steps() -> None:
     As in a fit, a step after which the bound (here the distance from the saddle) fell is taken back.
     """
     start, growth, evaluations = 1e-4, 1.05, 8
-    weights, block, mix, best = Weights(), Block(np.array([start]), anywhere), PLAIN, 0.0
+    weights, block, mix, best = Weights(), ParameterBlock(np.array([start]), anywhere), PLAIN, 0.0
     failed = 0
     for _ in range(evaluations):
         if len(mix) > 1 and abs(block.x[0]) < best:

@@ -13,7 +13,7 @@ from scipy.optimize import linear_sum_assignment, linprog
 from scipy.spatial.distance import cdist
 from sklearn.cluster import KMeans
 
-from numerics.coreset.fairness.apportionment import Shares, distribute
+from numerics.coreset.fairness.apportionment import PointMasses, distribute
 from numerics.coreset.fairness.assignment import fair_assignment
 from numerics.coreset.fairness.bounds import Bounds
 from numerics.coreset.fairness.clustering import Clustering, fair_clustering, plain_clustering
@@ -421,7 +421,7 @@ class TestFairClustering:
 
 def shared_out(
     seed: int, n: int, k: int, n_groups: int, heaviest: int
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, Shares, np.ndarray]:
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, PointMasses, np.ndarray]:
     """Members in groups, and shares of each group to one, two or more centers that add up."""
     rng = np.random.default_rng(seed)
     weights, group = rng.integers(1, heaviest + 1, n), rng.integers(0, n_groups, n)
@@ -433,11 +433,11 @@ def shared_out(
         point += [g] * len(chosen)
         center += chosen.tolist()
         mass += np.diff(np.r_[0, cuts, total]).tolist()
-    shares = Shares(np.array(point), np.array(center), np.array(mass, dtype=np.int64))
+    shares = PointMasses(np.array(point), np.array(center), np.array(mass, dtype=np.int64))
     return rng.normal(size=(n, 2)), weights, group, shares, rng.normal(size=(k, 2))
 
 
-def dense(shares: Shares, rows: int, k: int) -> np.ndarray:
+def dense(shares: PointMasses, rows: int, k: int) -> np.ndarray:
     table = np.zeros((rows, k), np.int64)
     np.add.at(table, (shares.point, shares.center), shares.mass)
     return table
@@ -481,7 +481,7 @@ class TestDistribute:
             members,
             np.ones(6, np.int64),
             np.zeros(6, np.int64),
-            Shares(np.zeros(k, np.int64), np.arange(k), wanted),
+            PointMasses(np.zeros(k, np.int64), np.arange(k), wanted),
             centers,
         )
         assert found.mass @ squared[found.point, found.center] == pytest.approx(best)
@@ -497,7 +497,7 @@ class TestDistribute:
         assert found <= (proportional * squared).sum() * (1 + 1e-9)
 
     def test_equal_rows_and_far_centers(self) -> None:
-        shares = Shares(np.zeros(3, np.int64), np.arange(3), np.array([3, 2, 2]))
+        shares = PointMasses(np.zeros(3, np.int64), np.arange(3), np.array([3, 2, 2]))
         found = distribute(
             np.ones((7, 1)), np.ones(7, np.int64), np.zeros(7, np.int64), shares, np.array([[0.0], [1e9], [-1e9]])
         )
@@ -505,10 +505,10 @@ class TestDistribute:
 
     def test_nobody(self) -> None:
         empty = np.zeros(0, np.int64)
-        found = distribute(np.zeros((0, 2)), empty, empty, Shares(empty, empty, empty), np.zeros((3, 2)))
+        found = distribute(np.zeros((0, 2)), empty, empty, PointMasses(empty, empty, empty), np.zeros((3, 2)))
         assert len(found.point) == 0
 
     def test_shares_that_do_not_add_up(self) -> None:
-        shares = Shares(np.array([0, 1]), np.array([0, 0]), np.array([2, 3]))
+        shares = PointMasses(np.array([0, 1]), np.array([0, 0]), np.array([2, 3]))
         with pytest.raises(ValueError, match="shares of group 1 are 3 in all; its members weigh 2"):
             distribute(np.zeros((4, 1)), np.ones(4, np.int64), np.array([0, 0, 1, 1]), shares, np.zeros((1, 1)))

@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.cluster import KMeans
 
-from numerics.coreset import CONSTRUCTIONS, Coreset, Features, merge_light, moments, reduce, summarise, union
-from numerics.coreset.nearest import nearest
-from numerics.coreset.points import Block, Points
-from numerics.coreset.summary import Summarised
+from numerics.coreset import CONSTRUCTIONS, Features, WeightedPoints, merge_light, moments, reduce, summarise, union
+from numerics.coreset.grouped_rows import GroupedRows, RowBlock
+from numerics.coreset.nearest_neighbours import nearest
+from numerics.coreset.summary import ShardCoreset
 from tests.support.examples import examples
 
 SHARED = Path(os.environ.get("CONSILIENCE_DATA") or Path(__file__).resolve().parents[5] / "shared" / "data")
@@ -41,23 +41,23 @@ def points_of(x, colour, cuts=()):
     def blocks():
         for part in np.split(np.arange(len(x)), cuts):
             seen = names[: int(colour[: part.max(initial=-1) + 1].max(initial=0)) + 1]
-            yield Block(x[part], colour[part], seen)
+            yield RowBlock(x[part], colour[part], seen)
 
-    return Points(tuple(f"x_{j}" for j in range(x.shape[1])), blocks)
+    return GroupedRows(tuple(f"x_{j}" for j in range(x.shape[1])), blocks)
 
 
-def summary(x, colour, size, cuts=(), seed=0, **how) -> Summarised:
+def summary(x, colour, size, cuts=(), seed=0, **how) -> ShardCoreset:
     return summarise(points_of(x, colour, cuts), size, rng=generator(seed), **how)
 
 
-def assert_exact(x, colour, coreset: Coreset, group):
+def assert_exact(x, colour, coreset: WeightedPoints, group):
     """The coreset is what its definition says of the rows that its points stand for."""
     assert coreset.weights.dtype == np.int64
     assert np.array_equal(np.bincount(group, minlength=len(coreset.points)), coreset.weights)
     assert coreset.weights.min() >= 1
-    assert np.array_equal(coreset.colours[group], colour)
+    assert np.array_equal(coreset.groups[group], colour)
     for h in range(int(colour.max()) + 1):
-        own = coreset.colours == h
+        own = coreset.groups == h
         np.testing.assert_allclose(coreset.weights[own] @ coreset.points[own], x[colour == h].sum(axis=0), rtol=1e-11)
     np.testing.assert_allclose(coreset.movement, ((x - coreset.points[group]) ** 2).sum(axis=0), rtol=1e-9, atol=1e-12)
     assert (coreset.movement >= 0).all()
@@ -73,12 +73,12 @@ def test_sums_are_exact_however_locations_are_found(construction, projection):
     found = summary(x, colour, 100, (700, 1500), construction=construction, projection=projection)
     assert found.n_rows == len(x)
     assert len(found.coreset.points) <= 300
-    assert_exact(x, colour, found.coreset, found.group)
-    np.testing.assert_allclose(found.movement_by_colour.sum(axis=0), found.coreset.movement)
+    assert_exact(x, colour, found.coreset, found.point)
+    np.testing.assert_allclose(found.movement_by_group.sum(axis=0), found.coreset.movement)
     for h in range(3):
         own = colour == h
-        moved = ((x[own] - found.coreset.points[found.group[own]]) ** 2).sum(axis=0)
-        np.testing.assert_allclose(found.movement_by_colour[h], moved, rtol=1e-9)
+        moved = ((x[own] - found.coreset.points[found.point[own]]) ** 2).sum(axis=0)
+        np.testing.assert_allclose(found.movement_by_group[h], moved, rtol=1e-9)
 
 
 @examples(40)
@@ -96,7 +96,7 @@ def test_any_blocks_and_any_order_give_a_valid_coreset(data):
     n_distinct = len(np.unique(x, axis=0))
     n_locations = len(found.coreset.points)
     assert n_locations <= size * 4
-    assert_exact(x, colour, found.coreset, found.group)
+    assert_exact(x, colour, found.coreset, found.point)
     if n_distinct <= size:
         assert not found.coreset.movement.any()
         assert n_locations == len(np.unique(table, axis=0))
@@ -110,7 +110,7 @@ def test_the_cost_of_rows_that_follow_their_points_is_that_of_the_coreset_and_th
     for seed in range(5):
         centers = x[generator(seed).integers(len(x), size=7)]
         to = ((points[:, None] - centers) ** 2).sum(axis=2).argmin(axis=1)
-        cost = ((x - centers[to[found.group]]) ** 2).sum()
+        cost = ((x - centers[to[found.point]]) ** 2).sum()
         on_coreset = weights @ ((points - centers[to]) ** 2).sum(axis=1)
         assert cost == pytest.approx(on_coreset + found.coreset.movement.sum(), rel=1e-9)
         free = ((x[:, None] - centers) ** 2).sum(axis=2).min(axis=1).sum()
@@ -125,7 +125,7 @@ def test_a_union_of_coresets_is_a_coreset_of_the_union():
     colours = np.sort(colour)
     together = union([part.coreset for part in parts])
     starts = np.cumsum([0] + [len(part.coreset.points) for part in parts[:-1]])
-    group = np.concatenate([part.group + start for part, start in zip(parts, starts, strict=True)])
+    group = np.concatenate([part.point + start for part, start in zip(parts, starts, strict=True)])
     assert_exact(rows, colours, together, group)
     smaller, index = reduce(together, 40, generator(), moments(together)[1] ** 0.5)
     assert len(smaller.points) <= 120
@@ -149,7 +149,7 @@ def test_colours_at_one_location_stay_apart():
 
     for colour, cost in ((np.tile([0, 1], 50), 0.0), (np.repeat([0, 1], 50), 5000.0)):
         coreset = union([summary(x[:50], colour[:50], 2).coreset, summary(x[50:], colour[50:], 2, seed=1).coreset])
-        assert fair_cost(coreset.points, coreset.weights, coreset.colours) == cost
+        assert fair_cost(coreset.points, coreset.weights, coreset.groups) == cost
         # Without colours all that is left is the ratio of all rows: both worlds look the same.
         blind = union([summary(part, np.zeros(50, np.int64), 2).coreset for part in np.split(x, 2)])
         halves = np.repeat(blind.weights / 2, 2)
@@ -201,9 +201,9 @@ def test_a_handful_of_features_is_enough(size):
 
 def test_light_points_join_the_nearest_of_their_colour():
     x = np.array([[0.0], [0.1], [5.0], [5.2], [5.3], [100.0], [7.0]])
-    coreset = Coreset(x, np.array([9, 1, 2, 2, 1, 8, 4]), np.array([0, 0, 0, 0, 0, 0, 1]), np.array([3.0]))
+    coreset = WeightedPoints(x, np.array([9, 1, 2, 2, 1, 8, 4]), np.array([0, 0, 0, 0, 0, 0, 1]), np.array([3.0]))
     merged = merge_light(coreset, 5, np.ones(1))
-    assert merged.became.tolist() == [0, 0, 1, 1, 1, 2, -1]
+    assert merged.point.tolist() == [0, 0, 1, 1, 1, 2, -1]
     assert merged.coreset.weights.tolist() == [10, 5, 8]
     np.testing.assert_allclose(merged.coreset.points[:, 0], [0.01, 25.7 / 5, 100])
     moved = 0.9 * 0.1**2 + 2 * (5 - 5.14) ** 2 + 2 * (5.2 - 5.14) ** 2 + (5.3 - 5.14) ** 2
@@ -216,8 +216,8 @@ def test_merging_is_exact_and_leaves_nothing_of_what_is_withheld(min_weight):
     x, colour = cloud(n_colours=2)
     colour[[3, 500, 501]] = 2
     found = summary(x, colour, 200)
-    merged = merge_light(found.coreset, min_weight, x.std(axis=0), found.movement_by_colour)
-    group = merged.became[found.group]
+    merged = merge_light(found.coreset, min_weight, x.std(axis=0), found.movement_by_group)
+    group = merged.point[found.point]
     kept = group >= 0
     mass = np.bincount(colour)
     assert np.array_equal(kept, mass[colour] >= min_weight)
@@ -234,14 +234,14 @@ def test_edges():
     x, colour = cloud(n=500)
     x[:, 1] = 1e6
     one_colour = summary(x, np.zeros(500, np.int64), 40)
-    assert_exact(x, np.zeros(500, np.int64), one_colour.coreset, one_colour.group)
+    assert_exact(x, np.zeros(500, np.int64), one_colour.coreset, one_colour.point)
     assert one_colour.coreset.movement[1] == 0
     assert len(one_colour.coreset.points) <= 40
     everybody = summary(x, colour, 500)
     assert not everybody.coreset.movement.any()
     assert set(map(tuple, everybody.coreset.points)) == set(map(tuple, x))
     single = summary(x[:1], colour[:1] * 0, 10)
-    assert (single.coreset.weights.tolist(), single.group.tolist()) == ([1], [0])
+    assert (single.coreset.weights.tolist(), single.point.tolist()) == ([1], [0])
 
 
 def test_what_cannot_be_summarised_is_said():
@@ -251,15 +251,15 @@ def test_what_cannot_be_summarised_is_said():
     with pytest.raises(ValueError, match="at least 1"):
         summary(x, colour, 0)
     with pytest.raises(ValueError, match="no rows"):
-        summarise(Points(("a",), lambda: iter(())), 5, rng=generator())
+        summarise(GroupedRows(("a",), lambda: iter(())), 5, rng=generator())
 
 
 def test_the_same_seed_gives_the_same_coreset():
     x, colour = cloud()
     one, same, other = (summary(x, colour, 100, seed=seed) for seed in (1, 1, 2))
-    assert np.array_equal(one.group, same.group)
+    assert np.array_equal(one.point, same.point)
     assert np.array_equal(one.coreset.points, same.coreset.points)
-    assert not np.array_equal(one.group, other.group)
+    assert not np.array_equal(one.point, other.point)
 
 
 def test_memory_does_not_grow_with_the_rows():
@@ -268,16 +268,16 @@ def test_memory_does_not_grow_with_the_rows():
     block = rng.normal(size=(5000, 4))
     peaks = []
     for n_blocks in (5, 40):
-        stream = Points(
+        stream = GroupedRows(
             ("a", "b", "c", "d"),
-            lambda n=n_blocks: (Block(block + i, np.arange(5000) % 2, ("x", "y")) for i in range(n)),
+            lambda n=n_blocks: (RowBlock(block + i, np.arange(5000) % 2, ("x", "y")) for i in range(n)),
         )
         tracemalloc.start()
         found = summarise(stream, 400, rng=generator())
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
-        assert found.group.dtype == np.uint16
-        assert found.n_rows == len(found.group) == 5000 * n_blocks
+        assert found.point.dtype == np.uint16
+        assert found.n_rows == len(found.point) == 5000 * n_blocks
     # A row's group is there twice while its parts are joined; a block adds where its 800 points went.
     assert peaks[1] - peaks[0] < 35 * (2 * 5000 * 2 + 800 * 2) * 1.1
 

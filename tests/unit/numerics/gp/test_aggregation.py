@@ -5,13 +5,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from numerics.gp.aggregation import RULES, ExpertPredictions, aggregate
 from numerics.gp.covariances import covariances
 from numerics.gp.expert import Expert
 from numerics.gp.kernel_registry import kernel_of
 from numerics.gp.landmarks import offsets
 from numerics.gp.metrics import coverage, msll, smse
 from numerics.gp.npae import npae
-from numerics.gp.rules import RULES, Predictions, aggregate
 from numerics.gp.sketch import covariance_of, features
 from tests.support.examples import examples
 
@@ -364,7 +364,7 @@ def test_landmarks_do_not_differ_in_an_input_that_never_varies():
 
 def predictions(seed=0, N=8, K=3, **more):
     rng = generator(seed)
-    return Predictions(rng.normal(size=(N, K)), rng.uniform(0.1, 1.2, (N, K)), np.ones((N, K), bool), **more)
+    return ExpertPredictions(rng.normal(size=(N, K)), rng.uniform(0.1, 1.2, (N, K)), np.ones((N, K), bool), **more)
 
 
 PRIOR = np.full(8, 1.5)
@@ -385,7 +385,7 @@ def test_products_of_experts_and_committee_machines(rule):
     said = predictions()
     there = said.there.copy()
     there[3, 1] = False
-    fused = aggregate(rule, Predictions(said.mean, said.explained, there), PRIOR, NOISE)
+    fused = aggregate(rule, ExpertPredictions(said.mean, said.explained, there), PRIOR, NOISE)
     for q in range(8):
         used = there[q]
         s2 = PRIOR[q] + NOISE - said.explained[q, used]
@@ -409,7 +409,7 @@ def test_the_generalised_machine_of_rows_that_are_all_common_is_their_process():
     (x, y), points = rows()[0], queries(8)
     mean, explained = Expert(SE, THETA, x, y).predict(points)
     prior = SE.diagonal(THETA[:-1], points)
-    same = Predictions(
+    same = ExpertPredictions(
         *(np.column_stack([v] * 3) for v in (mean, explained)), np.ones((8, 3), bool), common=(mean, explained)
     )
     fused = aggregate("grbcm", same, prior, NOISE)
@@ -424,7 +424,7 @@ def test_npae_by_features_and_by_covariances_is_one_call():
     there[2, 0] = there[5] = False
     directions = directions_of(parts, points)
     for more in ({"covariance": exact}, {"directions": directions}):
-        fused = aggregate("npae", Predictions(mean, explained, there, **more), prior, NOISE)
+        fused = aggregate("npae", ExpertPredictions(mean, explained, there, **more), prior, NOISE)
         without = npae(mean[2:3, 1:], explained[2:3, 1:], exact[2:3, 1:, 1:], prior[2:3])
         np.testing.assert_allclose(fused.mean[2], without[0][0], atol=5e-3)
         np.testing.assert_allclose(fused.variance[2], without[1][0] + NOISE, atol=5e-3)
@@ -434,7 +434,7 @@ def test_npae_by_features_and_by_covariances_is_one_call():
 @pytest.mark.parametrize("rule", RULES)
 def test_where_nobody_answered_the_prior_is_the_answer(rule):
     said = predictions(directions=np.zeros((8, 3, 2)), common=(np.full(8, 0.3), np.full(8, 0.5)))
-    nobody = Predictions(said.mean, said.explained, np.zeros((8, 3), bool), said.directions, None, said.common)
+    nobody = ExpertPredictions(said.mean, said.explained, np.zeros((8, 3), bool), said.directions, None, said.common)
     fused = aggregate(rule, nobody, PRIOR, NOISE)
     mean, variance = (0.3, 1.1) if rule == "grbcm" else (0.0, 1.6)
     np.testing.assert_allclose(fused.mean, mean)
@@ -443,7 +443,7 @@ def test_where_nobody_answered_the_prior_is_the_answer(rule):
 
 @pytest.mark.parametrize("rule", RULES)
 def test_a_variance_is_positive_and_finite_whatever_was_answered(rule):
-    said = Predictions(
+    said = ExpertPredictions(
         np.ones((8, 3)),
         np.array([-1.0, 1.5, 1e9]) * np.ones((8, 3)),
         np.ones((8, 3), bool),

@@ -16,7 +16,7 @@ from scipy.stats import multivariate_normal
 from numerics.gp.gates import discriminant, graphical, nearest
 from numerics.gp.gates.network import Adam, Network, from_moments
 from numerics.gp.gates.ranking import chosen, ranking
-from numerics.gp.moments import Moments, in_units, joined, moments_of, pooled
+from numerics.gp.moments import ExpertMoments, in_units, joined, moments_of, pooled
 from numerics.gp.split import kmeans_parts, split
 from scenarios import sources
 from tests.support.examples import examples
@@ -37,13 +37,13 @@ def rows(seed: int, counts: tuple[int, ...], d: int = 3) -> Rows:
     return x, rng.normal(size=len(part)), part.astype(np.int64)
 
 
-def standardised(x: Float64[np.ndarray, "n d"], part: Int64[np.ndarray, "n"]) -> Moments:
+def standardised(x: Float64[np.ndarray, "n d"], part: Int64[np.ndarray, "n"]) -> ExpertMoments:
     moments = moments_of(x, x[:, 0], part)
     return in_units(moments, pooled(moments))
 
 
-def picked(moments: Moments, order: Int64[np.ndarray, "m"]) -> Moments:
-    return Moments(
+def picked(moments: ExpertMoments, order: Int64[np.ndarray, "m"]) -> ExpertMoments:
+    return ExpertMoments(
         moments.counts[order],
         moments.means[order],
         moments.covariances[order],

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.polynomial.hermite_e import hermegauss, hermevander
 
-from numerics.residual.linear import ALPHA, Combination, combine, direction, solve, step_length
+from numerics.residual.linear import ALPHA, LinearCombination, combine, direction, solve, step_length
 from numerics.residual.rules import MOST_POWERS, MOST_ROUNDS, Rules, falls
 from protocols.residual.payloads import Conclude, Concluded, Fit, Fitted, Show, Tried, Try
 from protocols.residual.plan import Plan
@@ -32,7 +32,7 @@ def drawn(seed: int, D: int, n: int, twins: int = 0) -> tuple[np.ndarray, np.nda
     return np.vstack([F, F[:twins]]), y
 
 
-def by_formula(combination: Combination, shares: np.ndarray, y: np.ndarray, r: np.ndarray, delta: float) -> float:
+def by_formula(combination: LinearCombination, shares: np.ndarray, y: np.ndarray, r: np.ndarray, delta: float) -> float:
     """``E(F + delta r W')`` as `step_length` has it, without a row."""
     slope, spread = shares @ combination.beta, (r @ r) * (shares @ solve(combination.gram, shares))
     return float(y @ y - (r @ r) * (1 - delta * slope) ** 2 / (1 + delta**2 * spread))
@@ -109,7 +109,7 @@ def test_the_full_step_explains_everything(seed: int, D: int, p: float) -> None:
 def test_where_nothing_can_be_gained_there_is_no_step(search: bool) -> None:
     F, y = drawn(0, 3, 40)
     combination = combine(F, y, 0.0)
-    across = Combination(np.array([2.0, 1.0, 0.0]), combination.gram, combination.power)
+    across = LinearCombination(np.array([2.0, 1.0, 0.0]), combination.gram, combination.power)
     assert step_length(combination, np.zeros(3), 1.0, search=search) == 0
     assert step_length(combination, -combination.beta, 1.0, search=search) == 0
     assert step_length(combination, combination.beta, 0.0, search=search) == 0

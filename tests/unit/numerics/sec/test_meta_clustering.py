@@ -26,8 +26,8 @@ from numerics.sec import (
     similarity,
     similarity_to,
 )
+from numerics.sec.canonical_order import canonical_order
 from numerics.sec.gap_statistic import gap_choice
-from numerics.sec.order import canonical_order
 from tests.support import reference_sec as reference
 from tests.support.examples import examples
 

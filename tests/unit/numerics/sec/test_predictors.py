@@ -30,9 +30,9 @@ from sklearn.svm import SVR
 from sklearn.tree import DecisionTreeRegressor
 
 from numerics.sec import predictors as module
+from numerics.sec.cache import Cache
 from numerics.sec.mixture import mean_squared_errors
 from numerics.sec.predictors import Predictors, prepared
-from numerics.sec.recent import Recent
 from numerics.sec.trees import Trees, nodes_of, worth_it
 from numerics.shared.linear_models import as_linear
 
@@ -258,7 +258,7 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         whole(self, models)
 
     monkeypatch.setattr(Predictors, "__init__", count)
-    monkeypatch.setattr(module, "_recent", Recent(module._MOST_NODES, module._weight))
+    monkeypatch.setattr(module, "_recent", Cache(module._MOST_NODES, module._weight))
     return made
 
 
@@ -301,7 +301,7 @@ def test_the_last_64_lists_are_remembered_fewer_of_large_trees(
     forests = [fitted("forest", seed=seed) for seed in range(3)]
     size = Predictors(forests[:1]).n_nodes
     assert size == sum(each.tree_.node_count for each in forests[0].estimators_)
-    monkeypatch.setattr(module, "_recent", Recent(2.5 * size, lambda remembered: remembered[1].n_nodes))
+    monkeypatch.setattr(module, "_recent", Cache(2.5 * size, lambda remembered: remembered[1].n_nodes))
     counted.clear()
     for place in (0, 1, 1, 2, 0):  # the first has to go when the third comes
         prepared(forests[place : place + 1])

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jaxtyping import Int64, UInt64
 
-from numerics.shared.alignment import Alignment, AlignmentError, align
+from numerics.shared.alignment import AlignmentError, CommonEntities, align
 
 Keys = UInt64[np.ndarray, "n 2"]
 TOP = 2**64 - 1
@@ -25,7 +25,7 @@ def pairs_of(held: Keys, rows: Int64[np.ndarray, "n"] | None = None) -> list[tup
     return [(int(a), int(b)) for a, b in (held if rows is None else held[rows])]
 
 
-def assert_aligned(holders: Mapping[str, Keys], found: Alignment) -> None:
+def assert_aligned(holders: Mapping[str, Keys], found: CommonEntities) -> None:
     """What sets say, in the order of the keys."""
     everything = [set(pairs_of(held)) for held in holders.values()]
     common = sorted(set.intersection(*everything)) if everything else []

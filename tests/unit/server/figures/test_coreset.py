@@ -357,7 +357,7 @@ def outcome(k: int, H: int = 2, n: int = 40) -> Outcome:
     federation = Federation.of({"a": sent}, scaled=False)
     points = federation.union
     clustering = fair_clustering(
-        points.points, points.weights, points.colours, federation.bounds(1.0), k, restarts=1, rng=rng
+        points.points, points.weights, points.groups, federation.bounds(1.0), k, restarts=1, rng=rng
     )
     plan = Plan(Construction(n, "bico", 0, 5, False), clustering.centers, clustering.centers, np.ones(2))
     return Outcome(federation, points, clustering, plan, 1.0)

@@ -208,7 +208,7 @@ def test_the_answer_of_a_single_site_is_of_one():
 
 
 def test_the_answer_of_a_run_that_goes_on_from_another_says_so():
-    for key in ("from", "gp.model", "residual.model", "sec.join"):
+    for key in ("from", "sec.join"):
         assert answer(make(config={key: "/results/7"})).startswith("With what an earlier run learnt, 2 sites put")
 
 
@@ -368,7 +368,7 @@ def test_what_left_the_sites_is_told_as_it_was():
     )
     assert "(masked: only their total" in left("gp", ["gp.Moments", "secure_aggregation.Hidden"])["left"]
     assert "to all sites" in left("gp", ["gp.Rows"])["left"]
-    assert left("gp", **{"gp.model": "/r/7"})["earlier"].endswith("/r/7.")
+    assert left("gp", **{"from": "/r/7"})["earlier"].endswith("/r/7.")
 
 
 # ------------------------------------------------------------------------------------------------------ the commands

@@ -11,7 +11,7 @@ from jaxtyping import Float64
 
 
 @dataclass(frozen=True)
-class Ensemble:
+class AgentCombination:
     """``mean + sum_j beta_j f_j(x_j)``; of meta-boosting ``mean + model(f_1(x_1), ..., f_D(x_D))``.
 
     Attributes

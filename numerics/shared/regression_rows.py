@@ -9,7 +9,7 @@ from jaxtyping import Float64
 
 
 @dataclass(frozen=True)
-class Rows:
+class RegressionRows:
     """Inputs and outcomes of one learner.
 
     Attributes
@@ -35,7 +35,7 @@ class Rows:
         """Number of rows it learns from."""
         return len(self.y)
 
-    def standardised(self) -> Rows:
+    def standardised(self) -> RegressionRows:
         """Every input, and the outcome, less its mean and over its standard deviation in the rows it learns from.
 
         What does not vary is only centred. The test rows are moved and scaled as the others are.

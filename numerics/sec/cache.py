@@ -11,7 +11,7 @@ _K = TypeVar("_K", bound=Hashable)
 _V = TypeVar("_V")
 
 
-class Recent(Generic[_K, _V]):
+class Cache(Generic[_K, _V]):
     """What was computed last, by key; safe to use from several threads.
 
     Parameters

@@ -8,13 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from numerics.sec.mixture import mix
-from numerics.shared.rows import Rows
+from numerics.shared.regression_rows import RegressionRows
 
 
-def draw(seed: int, n: int = 12, p: int = 3, t: int = 5) -> Rows:
+def draw(seed: int, n: int = 12, p: int = 3, t: int = 5) -> RegressionRows:
     rng = np.random.default_rng(seed)
     x, y = rng.normal(3.0, 10.0 ** rng.integers(-3, 4, size=p), size=(n + t, p)), rng.normal(-7.0, 40.0, size=n + t)
-    return Rows(x[:n], y[:n], x[n:], y[n:], tuple("abc"[:p]))
+    return RegressionRows(x[:n], y[:n], x[n:], y[n:], tuple("abc"[:p]))
 
 
 @given(st.integers(0, 1000))
@@ -30,14 +30,14 @@ def test_standardised_rows_have_mean_0_and_deviation_1(seed: int) -> None:
 def test_test_rows_are_moved_and_scaled_as_the_others_are(seed: int) -> None:
     """As if they had been among them: what was the same row stays the same row."""
     rows = draw(seed)
-    both = Rows(rows.x, rows.y, rows.x, rows.y, rows.features).standardised()
+    both = RegressionRows(rows.x, rows.y, rows.x, rows.y, rows.features).standardised()
     np.testing.assert_array_equal(both.x_test, both.x)
     np.testing.assert_array_equal(both.y_test, both.y)
     np.testing.assert_allclose(rows.standardised().x_test * rows.x.std(axis=0) + rows.x.mean(axis=0), rows.x_test)
 
 
 def test_what_does_not_vary_is_only_centred() -> None:
-    rows = Rows(
+    rows = RegressionRows(
         np.array([[2.0, 1.0], [2.0, 3.0]]), np.array([5.0, 5.0]), np.array([[7.0, 2.0]]), np.ones(1), ("a", "b")
     )
     found = rows.standardised()
@@ -50,7 +50,7 @@ def test_what_does_not_vary_is_only_centred() -> None:
 @pytest.mark.parametrize("value", [0.1, 1 / 3, 1e-200, 123456.789])
 def test_what_does_not_vary_stays_small_whatever_its_value(value: float) -> None:
     """Rounding makes the deviation of equal numbers a little more than 0, which must not be blown up to 1."""
-    rows = Rows(np.full((7, 1), value), np.full(7, value), np.full((1, 1), value), np.full(1, value), ("a",))
+    rows = RegressionRows(np.full((7, 1), value), np.full(7, value), np.full((1, 1), value), np.full(1, value), ("a",))
     found = rows.standardised()
     for array in (found.x, found.y, found.x_test, found.y_test):
         assert np.abs(array).max() <= 1e-9 * value

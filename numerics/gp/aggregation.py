@@ -20,13 +20,13 @@ RULES = ("npae", "poe", "gpoe", "bcm", "rbcm", "grbcm")
 
 
 @dataclass(frozen=True, eq=False)
-class Predictions:
+class ExpertPredictions:
     """What K experts say about each of N points: not the same ones at every point, and the most important first.
 
     Attributes
     ----------
     mean, explained : ndarray
-        ``(N, K)`` their answers (`numerics.gp.expert.Answer`); anything finite where nobody answered.
+        ``(N, K)`` their answers (`numerics.gp.expert.WeightedPrediction`); anything finite where nobody answered.
     there : ndarray
         ``(N, K)``, False where nobody answered.
     directions : ndarray or None
@@ -47,21 +47,23 @@ class Predictions:
 
 
 @dataclass(frozen=True, eq=False)
-class Fused:
+class FusedPrediction:
     """Prediction of the output at N points: ``(N,)`` mean and ``(N,)`` variance, noise included."""
 
     mean: Float64[np.ndarray, "N"]
     variance: Float64[np.ndarray, "N"]
 
 
-def aggregate(rule: str, predictions: Predictions, prior: Float64[np.ndarray, "N"], noise: float) -> Fused:
+def aggregate(
+    rule: str, predictions: ExpertPredictions, prior: Float64[np.ndarray, "N"], noise: float
+) -> FusedPrediction:
     """Combine the experts' predictions.
 
     Parameters
     ----------
     rule : str
         One of `RULES`.
-    predictions : Predictions
+    predictions : ExpertPredictions
         The experts' answers; with `directions` or `covariance` for "npae", with `common` for "grbcm".
     prior : ndarray
         ``(N,)`` prior variance k** of the latent function at the points.
@@ -70,7 +72,7 @@ def aggregate(rule: str, predictions: Predictions, prior: Float64[np.ndarray, "N
 
     Returns
     -------
-    Fused
+    FusedPrediction
         Where no expert answered, prior mean 0 and variance (the communication expert's, if there is one).
 
     Raises
@@ -87,7 +89,7 @@ def aggregate(rule: str, predictions: Predictions, prior: Float64[np.ndarray, "N
     return _independent(rule, predictions, prior, noise)
 
 
-def _dependent(predictions: Predictions, prior: Float64[np.ndarray, "N"], noise: float) -> Fused:
+def _dependent(predictions: ExpertPredictions, prior: Float64[np.ndarray, "N"], noise: float) -> FusedPrediction:
     N, K = predictions.mean.shape
     explained = np.where(predictions.there, np.clip(predictions.explained, 0.0, prior[:, None]), 0.0)
     mean, variance = np.empty(N), np.empty(N)
@@ -99,10 +101,12 @@ def _dependent(predictions: Predictions, prior: Float64[np.ndarray, "N"], noise:
         else:
             raise ValueError("npae needs the covariances between the experts, or features to take them from")
         mean[some], variance[some] = npae(predictions.mean[some], explained[some], covariance, prior[some])
-    return Fused(mean, variance + noise)
+    return FusedPrediction(mean, variance + noise)
 
 
-def _independent(rule: str, predictions: Predictions, latent: Float64[np.ndarray, "N"], noise: float) -> Fused:
+def _independent(
+    rule: str, predictions: ExpertPredictions, latent: Float64[np.ndarray, "N"], noise: float
+) -> FusedPrediction:
     """Eq. 4 with the rule's exponents beta, and for the committee machines the prior as often as it was used."""
     own, prior = _own_variances(predictions, latent, noise), latent + noise
     there = predictions.there.astype(np.float64)
@@ -117,10 +121,10 @@ def _independent(rule: str, predictions: Predictions, latent: Float64[np.ndarray
     committee = rule in ("bcm", "rbcm")
     priors = np.where(committee, 1.0 - beta.sum(axis=1), used == 0)
     precision = np.sum(beta / own, axis=1) + priors / prior
-    return Fused(np.sum(beta * predictions.mean / own, axis=1) / precision, 1.0 / precision)
+    return FusedPrediction(np.sum(beta * predictions.mean / own, axis=1) / precision, 1.0 / precision)
 
 
-def _generalised(predictions: Predictions, latent: Float64[np.ndarray, "N"], noise: float) -> Fused:
+def _generalised(predictions: ExpertPredictions, latent: Float64[np.ndarray, "N"], noise: float) -> FusedPrediction:
     """Liu et al. 2018: each expert corrects the communication expert, the first one in full."""
     if predictions.common is None:
         raise ValueError("grbcm needs a communication expert")
@@ -134,11 +138,11 @@ def _generalised(predictions: Predictions, latent: Float64[np.ndarray, "N"], noi
     surplus = beta.sum(axis=1) - 1.0
     precision = np.sum(beta / own, axis=1) - surplus / common
     weighted = np.sum(beta * predictions.mean / own, axis=1) - surplus * mean / common
-    return Fused(weighted / precision, 1.0 / precision)
+    return FusedPrediction(weighted / precision, 1.0 / precision)
 
 
 def _own_variances(
-    predictions: Predictions, latent: Float64[np.ndarray, "N"], noise: float
+    predictions: ExpertPredictions, latent: Float64[np.ndarray, "N"], noise: float
 ) -> Float64[np.ndarray, "N K"]:
     """Variance of the output that each expert alone gives: the noise at least, for no rows explain more than k**."""
     explained = np.where(predictions.there, predictions.explained, 0.0)

@@ -1,0 +1,341 @@
+"""The schema of settings: a dataclass whose fields say what a key may hold, its default, and what it is for.
+
+A field made by `setting` is one key of a configuration. Its name gives the key (``min_leaf`` is ``min-leaf``, behind
+the prefix of its class), its annotation the type. A `typing.Literal` lists the words that are allowed.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import json
+import math
+import os
+from collections.abc import Callable, Iterable, Mapping
+from functools import cache
+from typing import Any, ClassVar, Literal, NamedTuple, Self, get_args, get_origin, get_type_hints
+
+Value = bool | int | float | str
+"""What a key of a configuration may hold."""
+
+Config = dict[str, Value]
+"""A configuration whose values are checked."""
+
+SCENARIO = "what the scenario sets"
+"""The usual `other_source`."""
+
+_TYPED = {bool: "true or false", int: "a whole number", float: "a finite number", str: "text"}
+
+
+class ConfigError(ValueError):
+    """A value that a configuration cannot have; one line that names the key and says what it may be."""
+
+
+class SettingError(ValueError):
+    """A setting that cannot be used; one line that says what to type instead."""
+
+
+class Allowed(NamedTuple):
+    """The values that a setting may have: in words, and as a test of a value of the right type."""
+
+    words: str
+    test: Callable[[Any], bool]
+
+
+ANY = Allowed("", lambda value: True)
+NOT_EMPTY = Allowed("not empty", bool)
+POSITIVE = Allowed("greater than 0", lambda value: value > 0)
+
+
+def one_of(*values: Value) -> Allowed:
+    """Allow some values only."""
+    return Allowed("one of " + ", ".join(repr(value) for value in values), lambda value: value in values)
+
+
+def at_least(low: float) -> Allowed:
+    """Allow numbers from `low` on."""
+    return Allowed(f"{low:g} or greater", lambda value: value >= low)
+
+
+def between(low: float, high: float) -> Allowed:
+    """Allow numbers from `low` to `high`, both included.
+
+    Examples
+    --------
+    >>> between(1, 64).words
+    'from 1 to 64'
+    """
+    return Allowed(f"from {_plain(low)} to {_plain(high)}", lambda value: low <= value <= high)
+
+
+def below(high: float) -> Allowed:
+    """Allow numbers from 0 to less than `high`."""
+    return Allowed(f"from 0 to below {high:g}", lambda value: 0 <= value < high)
+
+
+def _plain(number: float) -> str:
+    return str(number) if isinstance(number, int) else f"{number:g}"
+
+
+@dataclasses.dataclass(frozen=True)
+class Setting:
+    """One key of a configuration.
+
+    Attributes
+    ----------
+    key : str
+        Its name, with the prefix of its class.
+    kind : type
+        ``bool``, ``int``, ``float`` or ``str``; a whole number is accepted where a float is wanted.
+    default : bool, int, float or str
+        The value that holds where nobody sets another.
+    help : str
+        What it is for, in one line.
+    allowed : Allowed
+        The values that it may have.
+    unset : int, float, str or None
+        The value that counts as not set, ``""`` or 0; None: the default itself is declared. It is there where another
+        source than the user may set the key, so that a default which the user types is told from one that nobody did.
+    words : str
+        The default in words where a value does not say it all; empty: the value does.
+    path : bool
+        Whether the value is the path of a file or folder.
+    own : bool
+        Whether a real site sets it in its node configuration, and takes it from no run configuration.
+    data : bool
+        Whether it says which data the run has: the files and columns, or how a scenario makes them.
+    """
+
+    key: str
+    kind: type[Value]
+    default: Value
+    help: str
+    allowed: Allowed
+    unset: Value | None
+    words: str
+    path: bool
+    own: bool
+    data: bool
+
+    @property
+    def declared(self) -> Value:
+        """The value that a configuration has where nobody sets the key."""
+        return self.default if self.unset is None else self.unset
+
+    @property
+    def meaning(self) -> str:
+        """What the key is for, and in words what holds where it is not set."""
+        return f"{self.help}; {_shown(self.declared)}: {self.words}" if self.words else self.help
+
+    @property
+    def range(self) -> str:
+        """The values that may be set, in words."""
+        if self.unset is None or not self.allowed.words:
+            return self.allowed.words
+        return f"{_shown(self.unset)} (not set), or {self.allowed.words}"
+
+    def check(self, value: Any) -> Value:
+        """Return a value in the key's type.
+
+        Raises
+        ------
+        ConfigError
+            If it is of another type or out of range.
+        """
+        if self.kind is float and type(value) is int:
+            value = float(value)
+        if type(value) is not self.kind or (isinstance(value, float) and not math.isfinite(value)):
+            wanted = "text in quotes" if self.kind is str else _TYPED[self.kind]
+            raise ConfigError(f"{self.key} must be {wanted}, got {value!r}")
+        assert isinstance(value, bool | int | float | str)
+        if value != self.unset and not self.allowed.test(value):
+            raise ConfigError(f"{self.key} must be {self.range}, got {value!r}")
+        return value
+
+    def read(self, text: str) -> Value:
+        """Return the value that a user has typed, in the key's type.
+
+        Raises
+        ------
+        SettingError
+            If it is of another type.
+        """
+        try:
+            if self.kind is str:
+                return text
+            if self.kind is bool:
+                return {"true": True, "false": False}[text.lower()]
+            number = int(text) if self.kind is int else float(text)
+            if math.isfinite(number):
+                return number
+        except (KeyError, ValueError):
+            pass
+        raise SettingError(f"{self.key} takes {_TYPED[self.kind]}, not {text!r}")
+
+
+def _shown(value: Value) -> str:
+    return "empty" if value == "" else f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def setting(
+    default: Value,
+    help: str,
+    allowed: Allowed = ANY,
+    *,
+    unset: int | float | str | None = None,
+    other_source: str = SCENARIO,
+    words: str = "",
+    path: bool = False,
+    own: bool = False,
+    data: bool = False,
+) -> Any:
+    """Declare a key as a field of a `Settings` class.
+
+    Parameters
+    ----------
+    default : bool, int, float or str
+        What holds where nobody sets another value.
+    help : str
+        What the key is for, in one line.
+    allowed : Allowed
+        The values that may be set; those of a `typing.Literal` need not be said again.
+    unset : int, float, str, optional
+        ``""`` or 0, which stands for "not set" where something else than the user may set the key.
+    other_source : str
+        What that is, in words.
+    words : str
+        The default in words, where its value does not say it all (0 for "as many as there are").
+    path, own, data : bool
+        As of `Setting`.
+
+    Examples
+    --------
+    >>> @dataclasses.dataclass(frozen=True)
+    ... class Example(Settings, prefix="example"):
+    ...     k: int = setting(10, "number of clusters", at_least(1), unset=0)
+    >>> Example.of({"example.k": 0}).k
+    10
+    >>> Example.keys()["example.k"].meaning
+    'number of clusters; 0: 10, or what the scenario sets'
+    """
+    if unset:
+        raise ValueError(f"{unset!r} cannot stand for 'not set': '' and 0 do")
+    if unset is not None and not words:
+        words = f"{_shown(default)}, or {other_source}"
+    options = (help, allowed, unset, words, path, own, data)
+    return dataclasses.field(default=default, metadata={"setting": options})
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    """Settings with their defaults: a frozen dataclass whose fields are made by `setting`.
+
+    A field that is not made by `setting` is no key; who makes the settings fills it in.
+    """
+
+    prefix: ClassVar[str] = ""
+
+    def __init_subclass__(cls, prefix: str = "", **options: Any) -> None:
+        super().__init_subclass__(**options)
+        cls.prefix = f"{prefix}." if prefix else ""
+
+    @classmethod
+    def keys(cls) -> Mapping[str, Setting]:
+        """Return the keys of the class, in the order of its fields."""
+        return {each.key: each for each in cls._settings().values()}
+
+    @classmethod
+    def of(cls, config: Mapping[str, Any]) -> Self:
+        """Return the settings that a configuration makes: keys that it lacks or leaves unset have their default."""
+        settings = cls._settings()
+        values = {name: config[each.key] for name, each in settings.items() if each.key in config}
+        return cls(**{name: value for name, value in values.items() if value != settings[name].unset})
+
+    @classmethod
+    def _settings(cls) -> Mapping[str, Setting]:
+        return _fields_of(cls)  # type: ignore[arg-type]  # of classes mypy knows no hash
+
+
+@cache
+def _fields_of(cls: Any) -> Mapping[str, Setting]:
+    """Settings of a class by the names of their fields."""
+    hints, found = get_type_hints(cls), {}
+    for each in dataclasses.fields(cls):
+        if "setting" not in each.metadata:
+            continue
+        about, allowed, *rest = each.metadata["setting"]
+        kind = hints[each.name]
+        if get_origin(kind) is Literal:
+            kind, allowed = str, one_of(*get_args(kind))
+        key = cls.prefix + each.name.rstrip("_").replace("_", "-")
+        unset, *rest = rest
+        unset = unset if unset is None else kind(unset)  # 0 of a float is 0.0
+        found[each.name] = Setting(key, kind, kind(each.default), about, allowed, unset, *rest)
+    return found
+
+
+def absolute(values: Mapping[str, Value], keys: Mapping[str, Setting]) -> Config:
+    """Return the values with absolute paths, for processes that run in other directories."""
+    return {
+        key: os.path.abspath(os.path.expanduser(str(value))) if value and key in keys and keys[key].path else value
+        for key, value in values.items()
+    }
+
+
+def parse(assignments: Iterable[str], keys: Mapping[str, Setting]) -> Config:
+    """Return the values of ``key=value`` assignments, each in its key's type.
+
+    Parameters
+    ----------
+    assignments : iterable of str
+        As typed after ``--set``; the value needs no quotes.
+    keys : Mapping[str, Setting]
+        The keys there are.
+
+    Raises
+    ------
+    SettingError
+        If an assignment has no ``=``, names no such key, names one twice, or its value is of another type.
+    """
+    values: Config = {}
+    for assignment in assignments:
+        key, equals, text = assignment.partition("=")
+        key = key.strip()
+        if not equals:
+            raise SettingError(f"--set takes key=value, not {assignment!r}")
+        if key not in keys:
+            near = difflib.get_close_matches(key, keys, n=3, cutoff=0.5)
+            hint = f"did you mean {' or '.join(near)}?" if near else f"there are: {', '.join(keys)}"
+            raise SettingError(f"unknown key {key!r}; {hint}")
+        if key in values:
+            raise SettingError(f"{key} is set twice")
+        values[key] = keys[key].read(text.strip())
+    return values
+
+
+def to_toml(values: Mapping[str, Value]) -> str:
+    """Return the values as one argument of ``flwr run --run-config``.
+
+    Raises
+    ------
+    SettingError
+        If a text holds both kinds of quotes or a control character: Flower's parser of this argument cannot carry it.
+
+    Examples
+    --------
+    >>> to_toml({"seed": 3, "scenario": "bc3e-wine"})
+    'seed=3 scenario="bc3e-wine"'
+    """
+    return " ".join(f"{key}={toml_value(key, value)}" for key, value in values.items())
+
+
+def toml_value(key: str, value: Value) -> str:
+    """Return a value as TOML writes it; errors as of `to_toml`."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if not isinstance(value, str):
+        return repr(value)
+    if not value.isprintable() or ("'" in value and '"' in value):
+        raise SettingError(f"{key}: a value with a control character or with both ' and \" cannot be given to Flower")
+    # JSON's escapes are TOML's; between single quotes TOML takes every character as it is.
+    return f"'{value}'" if '"' in value else json.dumps(value, ensure_ascii=False)

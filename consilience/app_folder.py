@@ -1,0 +1,89 @@
+"""The app folder that Flower bundles, and the keys of the run configuration that its pyproject.toml declares.
+
+``python -m consilience.app_folder`` (``make keys``) writes them into the checkout's own pyproject.toml.
+"""
+
+import importlib.metadata
+import re
+import shutil
+import tomllib
+from pathlib import Path
+
+from common.settings import Setting, SettingError, toml_value
+from protocols.settings import run_keys
+
+PACKAGES = ("clients", "common", "consilience", "numerics", "protocols", "scenarios", "server", "strategies")
+"""The packages that make up the app, in a checkout and in site-packages alike."""
+
+_TABLE = "tool.flwr.app.config"
+_TABLES = re.compile(rf"^\[{re.escape(_TABLE)}\]\n.*?(?=^\[(?!{re.escape(_TABLE)}\.)|\Z)", re.MULTILINE | re.DOTALL)
+"""The tables of the run configuration in pyproject.toml."""
+
+
+def stage_app(folder: Path) -> None:
+    """Fill an existing empty folder with the app: its packages, pyproject.toml and licence, and nothing else.
+
+    Flower walks through all of an app folder to bundle it; a checkout with an environment inside costs it seconds,
+    and site-packages is no app folder at all. The keys of all protocols are declared, those of other packages too:
+    Flower refuses a key that is not.
+    """
+    for package in PACKAGES:
+        shutil.copytree(_root() / package, folder / package, ignore=shutil.ignore_patterns("__pycache__"))
+    for name, text in _app_texts().items():
+        content = with_keys(text) if name == "pyproject.toml" else text
+        (folder / name).write_text(content, encoding="utf-8")
+
+
+def with_keys(pyproject: str) -> str:
+    """Return the text of a pyproject.toml that declares every key of the run configuration."""
+    tables, number = _TABLES.subn(lambda _: f"{key_tables()}\n", pyproject)
+    if number != 1:
+        raise SettingError(f"pyproject.toml has {number} tables [{_TABLE}] where one is expected")
+    return tables
+
+
+def key_tables() -> str:
+    """Return the TOML tables of all keys: each with its default, and in words what holds where it is not set."""
+    lines, family = [f"[{_TABLE}]"], ""
+    for key, each in run_keys().items():
+        own, _, name = key.rpartition(".")
+        if own != family:
+            lines += ["", f"[{_TABLE}.{own}]"]
+            family = own
+        lines.append(_line(name, each))
+    return "\n".join(lines) + "\n"
+
+
+def _line(name: str, each: Setting) -> str:
+    assignment = f"{name} = {toml_value(each.key, each.declared)}"
+    return f"{assignment}  # {each.words}" if each.words else assignment
+
+
+def _root() -> Path:
+    return Path(__file__).resolve().parents[1]
+
+
+def _app_texts() -> dict[str, str]:
+    """pyproject.toml and LICENSE: of the checkout that this file is in, else from the installed package's metadata."""
+    pyproject = _root() / "pyproject.toml"
+    if pyproject.is_file() and _publisher(pyproject) == "consilience":
+        return {name: (_root() / name).read_text(encoding="utf-8") for name in ("pyproject.toml", "LICENSE")}
+    metadata = importlib.metadata.distribution("consilience")
+    texts = {
+        "pyproject.toml": metadata.read_text("extra_metadata/pyproject.toml"),
+        "LICENSE": metadata.read_text("licenses/LICENSE"),
+    }
+    missing = [name for name, text in texts.items() if text is None]
+    if missing:
+        raise SettingError(f"the installed consilience lacks its {' and '.join(missing)}; install it again with pip")
+    return {name: text for name, text in texts.items() if text is not None}
+
+
+def _publisher(pyproject: Path) -> str:
+    tool = tomllib.loads(pyproject.read_text(encoding="utf-8")).get("tool", {})
+    return str(tool.get("flwr", {}).get("app", {}).get("publisher", ""))
+
+
+if __name__ == "__main__":
+    _pyproject = _root() / "pyproject.toml"
+    _pyproject.write_text(with_keys(_pyproject.read_text(encoding="utf-8")), encoding="utf-8")

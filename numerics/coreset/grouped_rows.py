@@ -1,0 +1,76 @@
+"""Rows that each belong to a group: what a site holds in fair clustering, read in blocks that fit in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float64, Int64, Shaped
+
+CLUSTERS, LOCATIONS = 10, 200
+"""Default number of clusters, and of a coreset's locations per cluster (Schmidt et al. 2018, section 4)."""
+BLOCK_ROWS = 65_536
+"""Rows of a block at most, where the source does not say otherwise."""
+
+
+@dataclass(frozen=True, eq=False)
+class RowBlock:
+    """Some consecutive rows.
+
+    Attributes
+    ----------
+    x : ndarray
+        ``(b, d)``, finite.
+    group : ndarray
+        ``(b,)`` each row's group, the value of its sensitive attribute, as a place in `group_names`.
+    group_names : tuple of str
+        Names of the groups seen so far; those of a later block begin with those of an earlier one.
+    entity : ndarray or None
+        ``(b,)`` names of the rows; None: they have none.
+    """
+
+    x: Float64[np.ndarray, "b d"]
+    group: Int64[np.ndarray, "b"]
+    group_names: tuple[str, ...]
+    entity: Shaped[np.ndarray, "b"] | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class GroupedRows:
+    """A shard of rows with groups.
+
+    Attributes
+    ----------
+    features : tuple of str
+        Names of the d columns.
+    blocks : Callable
+        ``blocks()`` reads all rows from the first on, block by block; every call gives the same blocks.
+
+    Examples
+    --------
+    >>> rows = GroupedRows.of(np.array([[1.0], [2.0]]), np.array([0, 1]), ("Female", "Male"))
+    >>> [block.group.tolist() for block in rows.blocks()]
+    [[0, 1]]
+    """
+
+    features: tuple[str, ...]
+    blocks: Callable[[], Iterator[RowBlock]]
+
+    @classmethod
+    def of(
+        cls,
+        x: Float64[np.ndarray, "n d"],
+        group: Int64[np.ndarray, "n"],
+        group_names: tuple[str, ...],
+        features: tuple[str, ...] = (),
+        entity: Shaped[np.ndarray, "n"] | None = None,
+    ) -> GroupedRows:
+        """Wrap rows that are in memory; features are called ``x_0``, ``x_1``, ... unless named."""
+
+        def blocks() -> Iterator[RowBlock]:
+            for start in range(0, len(x), BLOCK_ROWS):
+                part = slice(start, start + BLOCK_ROWS)
+                yield RowBlock(x[part], group[part], group_names, None if entity is None else entity[part])
+
+        return cls(features or tuple(f"x_{j}" for j in range(x.shape[1])), blocks)

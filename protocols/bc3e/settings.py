@@ -1,0 +1,90 @@
+"""What a run may set of BC3E, what a site consents to, and how results of it predict."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Literal, Self
+
+from common import settings
+from common.settings import POSITIVE, Allowed, Config, at_least, below, between, setting
+from protocols.prediction import Prediction, PredictionError
+from protocols.settings import ProtocolSettings
+
+
+@dataclass(frozen=True)
+class Settings(ProtocolSettings, prefix="bc3e"):
+    """How BC3E is fitted, and of which scenario's data.
+
+    Attributes
+    ----------
+    gamma_tolerance : float
+        Change of gamma at which an instance's E-step ends; no key.
+    masked : bool
+        Whether the sites mask their statistics, so that the sum alone is seen (``secure-aggregation``).
+    min_sites : int
+        Sites at least that such a sum is over (``min-sites``).
+    """
+
+    summed: ClassVar[str] = "bc3e with bc3e.distribution=row"
+
+    distribution: Literal["row", "column", "arbitrary"] = setting(
+        "row", "what the sites hold: instances, models, or any entries"
+    )
+    classes: int = setting(
+        0,
+        "number of classes",
+        Allowed("0, or 2 or greater", lambda value: value == 0 or value >= 2),
+        words="as many as the classifiers' labels show",
+    )
+    max_rounds: int = setting(200, "E-steps at most", at_least(1))
+    tolerance: float = setting(1e-6, "relative change of the bound at which the fit ends", POSITIVE)
+    accelerate: bool = setting(True, "combine EM steps (Anderson acceleration)")
+    sweeps: int = setting(0, "sweeps of an E-step", at_least(0), words="as many as it takes to converge")
+    smoothing: float = setting(0.0, "eta of the Dirichlet(1 + eta) prior on beta", at_least(0))
+    alpha: float = setting(1.0, "where every alpha_i starts", between(0.001, 10_000))
+    learn_alpha: bool = setting(True, "learn alpha, or keep it where it starts")
+    restarts: int = setting(
+        0, "fits from different starts", between(0, 1000), words="1, or 10 where there are no classifiers"
+    )
+    missing: Literal["keep", "drop"] = setting("keep", "statistics of a site that no longer answers")
+    allow_single_model: bool = setting(False, "simulation: a site may share instances although it holds a single model")
+    labelled: float = setting(0.0, "scenario: share of labelled data", below(1), words="the scenario's own", data=True)
+    clusterings: Literal["k", "k-3k-6k", "k-2k-4k-6k"] = setting("k-3k-6k", "scenario: which clusterings", data=True)
+
+    gamma_tolerance: float = 1e-8
+    masked: bool = False
+    min_sites: int = 1
+
+    @classmethod
+    def of(cls, config: Mapping[str, Any]) -> Self:
+        """Return the settings of a run configuration."""
+        shared = {"masked": config.get("secure-aggregation", False), "min_sites": config.get("min-sites", 1)}
+        return replace(super().of(config), **shared)
+
+
+@dataclass(frozen=True)
+class Consents(settings.Settings):
+    """What a site says in its node configuration."""
+
+    allow_single_model: bool = setting(False, "share what is known of instances although the site holds a single model")
+
+
+class _Prediction(Prediction):
+    """Sites find the classes of new instances, each from its own file.
+
+    Each site's counts reach the fusion center: nothing is summed that could be masked.
+    """
+
+    def configure(self, config: Config, given: Mapping[str, Any], learnt: Mapping[str, Any]) -> Config:
+        if "secure-aggregation" in given:
+            raise PredictionError("secure-aggregation: a prediction of bc3e sums nothing over sites; leave it out")
+        for key in given:
+            if key.startswith("bc3e.") and key != "bc3e.allow-single-model":
+                raise PredictionError(
+                    f"{key}: a prediction learns nothing, and has the settings of its run; leave it out"
+                )
+        return super().configure(config, given, learnt) | {"secure-aggregation": False}
+
+
+PREDICTION = _Prediction()

@@ -1,0 +1,161 @@
+"""What a run may set of Gaussian process experts, what a site consents to, and how results of it predict."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Literal, Self
+
+from common import settings
+from common.results import PREDICT
+from common.settings import Allowed, Config, at_least, between, setting
+from protocols.prediction import Prediction, PredictionError
+from protocols.settings import ProtocolSettings
+
+_FROM = "that of the run that from names"
+_SCENARIO_OR_FROM = "what the scenario or the run that from names sets"
+
+
+def _is_number_or_share(text: str) -> bool:
+    if "." not in text:
+        return text.isdecimal() and int(text) > 0
+    try:
+        return 0 < float(text) < 1
+    except ValueError:
+        return False
+
+
+@dataclass(frozen=True)
+class Settings(ProtocolSettings, prefix="gp"):
+    """Kernel, gate, aggregation, how much is spent on each, and which rows a scenario has.
+
+    Attributes
+    ----------
+    masked : bool
+        Whether of likelihoods and slopes the sum over sites alone is seen (``secure-aggregation``).
+    """
+
+    summed: ClassVar[str] = "gp"
+
+    kernel: str = setting(
+        "se",
+        "covariance function: se, matern12, matern32, matern52, or sums and products of GPyTorch's",
+        Allowed("up to 200 characters", lambda value: len(value) <= 200),
+        unset="",
+        other_source=_FROM,
+    )
+    gate: Literal["knn", "gaussian", "dnn", "ggm", "all"] = setting(
+        "gaussian",
+        "who chooses the experts of a point: centroids, Gaussians, a network, the graph of predictions, or nobody",
+        unset="",
+        other_source=_SCENARIO_OR_FROM,
+    )
+    experts: str = setting(
+        "0.5",
+        "K, how many experts a point is sent to: a number, or a share of them such as 0.5",
+        Allowed("a whole number, or a share greater than 0 and below 1", _is_number_or_share),
+        unset="",
+        other_source=_SCENARIO_OR_FROM,
+    )
+    aggregation: Literal["npae", "poe", "gpoe", "bcm", "rbcm", "grbcm"] = setting(
+        "npae", "how their predictions become one", unset="", other_source=_SCENARIO_OR_FROM
+    )
+    covariance: Literal["sketch", "inputs"] = setting(
+        "sketch",
+        "npae: covariances between experts from features over public landmarks, or from disclosed inputs",
+        unset="",
+        other_source=_FROM,
+    )
+    landmarks: int = setting(32, "landmarks of a query point", between(1, 256), unset=0, other_source=_FROM)
+    max_expert_rows: int = setting(
+        2000, "rows above which a site splits itself into several experts", between(2, 20_000)
+    )
+    fit_rounds: int = setting(15, "asks for the hyperparameters at most", between(1, 1000))
+    candidates: int = setting(8, "hyperparameters tried in one ask", between(1, 64))
+    gate_rounds: int = setting(10, "gate dnn: steps of its training", between(1, 10_000))
+    communication: float = setting(
+        0.0,
+        "grbcm: share of all rows that the communication expert is given",
+        between(0, 0.5),
+        words="as many as an expert has",
+    )
+    queries: str = setting(
+        "",
+        "the center's file of query points",
+        words="the scenario's points, or the file _test in the folder data",
+        path=True,
+        data=True,
+    )
+    parts: int = setting(0, "scenario: number of experts", at_least(0), words="the scenario's own", data=True)
+    rows: int = setting(0, "scenario: number of training rows", at_least(0), words="the scenario's own", data=True)
+    split: Literal["kmeans", "random"] = setting(
+        "kmeans", "scenario: rows dealt out to the experts by k-means, or at random", data=True
+    )
+
+    masked: bool = False
+
+    @classmethod
+    def of(cls, config: Mapping[str, Any]) -> Self:
+        """Return the settings of a run configuration."""
+        return replace(super().of(config), masked=config.get("secure-aggregation", False))
+
+    def K(self, M: int) -> int:
+        """Return to how many of M experts a point is sent."""
+        if self.gate == "all":
+            return M
+        # Rounded up, but for the last digits of a product such as .7 times 10.
+        wanted = math.ceil(float(self.experts) * M - 1e-9) if "." in self.experts else int(self.experts)
+        return min(wanted, M)
+
+    @property
+    def sketched(self) -> bool:
+        """Whether experts send features from which their covariances follow."""
+        return self.aggregation == "npae" and self.covariance == "sketch"
+
+    @property
+    def disclosed(self) -> bool:
+        """Whether sites are asked for the inputs of their rows."""
+        return self.aggregation == "npae" and self.covariance == "inputs"
+
+
+@dataclass(frozen=True)
+class Consents(settings.Settings):
+    """What a site says in its node configuration."""
+
+    min_rows: int = setting(10, "rows without which the site takes no part", at_least(1))
+    max_queries: int = setting(100_000, "query points that the site answers in a run", at_least(1))
+    allow_inputs: bool = setting(False, "disclose the inputs of all rows to the fusion center (gp.covariance=inputs)")
+    allow_rows: bool = setting(False, "give rows, with outputs, to all sites (gp.aggregation=grbcm)")
+    allow_gate_training: bool = setting(False, "answer gradients over the site's rows (gp.gate=dnn)")
+
+
+class _Prediction(Prediction):
+    """Sites answer from the rows that they had then; new are the points, in a file of the fusion center's."""
+
+    def configure(self, config: Config, given: Mapping[str, Any], learnt: Mapping[str, Any]) -> Config:
+        if "data" in given and "gp.queries" in given:
+            raise PredictionError("data and gp.queries both name the file of the points to predict at; set one")
+        points = given.get("data", given.get("gp.queries", ""))
+        if learnt["protocol"] and not points:
+            raise PredictionError('a prediction of gp needs data="FILE", the points to predict at')
+        passed_over = {
+            "gp.experts": given.get("gp.gate") == "all",
+            "gp.covariance": "gp.aggregation" in given,
+            "gp.landmarks": "gp.aggregation" in given or "gp.covariance" in given,
+            "gp.communication": "gp.aggregation" in given,
+        }
+        keys = Settings.keys()
+        unused = {key: keys[key].declared for key, unused in passed_over.items() if unused and key not in given}
+        then = {key: learnt[key] for key in ("protocol", "data", "cells")}
+        then["scenario"] = PREDICT if learnt["protocol"] else learnt["scenario"]
+        return config | unused | then | {"gp.queries": points}
+
+
+PREDICTION = _Prediction(
+    new_rows=False,
+    forgotten=(
+        *("gp.candidates", "gp.fit-rounds", "gp.gate-rounds", "gp.kernel", "gp.max-expert-rows"),
+        "gp.queries",
+    ),
+)

@@ -1,0 +1,152 @@
+"""The configuration of a run that predicts: that of the run which has learnt, except for what is set anew."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from common.results import PREDICT
+from common.settings import Config, SettingError
+from protocols import registry
+from protocols.settings import declared
+
+_OF_ITS_RUN = {
+    *("cells", "data", "from", "labels", "max-payload-mb", "min-sites", "output-dir", "protocol", "repetitions"),
+    *("resume-from", "round-timeout", "scenario"),
+}
+"""Keys that a prediction does not take from the run that has learnt: they were about that run."""
+
+_IN_VAIN = {
+    "protocol": "a prediction has the protocol of the run that from names",
+    "repetitions": "there is one prediction of a row",
+    "seed": "a prediction has the seed of the run that from names",
+}
+"""Keys that cannot be set for a prediction, and why."""
+
+_Values = Mapping[str, Any]
+
+
+class PredictionError(SettingError):
+    """A run that cannot predict; the message is one line that says what to type instead."""
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """How results of a protocol predict: ``PREDICTION`` in the protocol's ``settings`` module.
+
+    `resolved` calls `configure`, at the fusion center and at simulated sites. Subclasses override it.
+
+    Attributes
+    ----------
+    at_center : bool
+        Whether the fusion center holds all that is needed, so that nobody has to be asked (``consilience predict``).
+    new_rows : bool
+        Whether `data` names the sites' files of new rows; if not, the sites answer from the rows that they had then.
+    forgotten : tuple of str
+        Keys of the protocol that are not taken from the run that has learnt.
+    """
+
+    at_center: bool = False
+    new_rows: bool = True
+    forgotten: tuple[str, ...] = ()
+
+    def configure(self, config: Config, given: _Values, learnt: _Values) -> Config:
+        """Return the configuration of the run that predicts.
+
+        Parameters
+        ----------
+        config : Config
+            What the run that has learnt had, and over it what is set anew; its ``from`` names the results.
+        given : Mapping
+            What is set anew.
+        learnt : Mapping
+            The configuration of the run that has learnt.
+
+        Raises
+        ------
+        PredictionError
+            If a key cannot be set for a prediction, or is missing.
+        """
+        return config | {"data": given.get("data", "")}
+
+
+def resolved(config: _Values) -> Config:
+    """Return the configuration that a run really has; that of a run which does not predict is as it is.
+
+    What is set otherwise than declared wins; what is set to its default counts as not set.
+
+    Parameters
+    ----------
+    config : Mapping
+        Every key of the run configuration.
+
+    Raises
+    ------
+    PredictionError
+        If the results that `from` names are none to predict with, or a key cannot be set beside it.
+    """
+    if config["scenario"] != PREDICT:
+        if config["from"]:
+            raise PredictionError(f'from is for scenario="{PREDICT}": set that, or leave from out')
+        return dict(config)
+    folder = str(config["from"]).strip()
+    if not folder:
+        raise PredictionError(f'scenario="{PREDICT}" needs from="RESULTS-DIR", the results of the run that has learnt')
+    report = read_report(folder)
+    protocol, learnt = str(report["protocol"]), report["config"]
+    if learnt.get("from"):
+        raise PredictionError(f"from: {folder} are predictions themselves; name the run that has learnt")
+    prediction = prediction_of(protocol)
+    if prediction is None:
+        raise PredictionError(f"from: results of {protocol} are nothing to predict by")
+    if prediction.at_center:
+        raise PredictionError(
+            f"from: what {protocol} has learnt is at the fusion center, and no site need answer; type: consilience"
+            f" predict {folder} DATA.csv"
+        )
+    defaults = declared()
+    given = {key: value for key, value in config.items() if key in defaults and value != defaults[key]}
+    _refuse_in_vain(given, protocol)
+    forgotten = {*_OF_ITS_RUN, *prediction.forgotten}
+    taken = {key: value for key, value in learnt.items() if key in defaults and key not in forgotten}
+    return prediction.configure({**config, **taken, **given, "protocol": protocol}, given, learnt)
+
+
+def prediction_of(protocol: str) -> Prediction | None:
+    """Return how results of a protocol predict; None: there is no such protocol here, or its results do not."""
+    if not registry.exists(protocol):
+        return None
+    prediction: Prediction | None = getattr(registry.room(protocol, "settings"), "PREDICTION", None)
+    return prediction
+
+
+def _refuse_in_vain(given: _Values, protocol: str) -> None:
+    for key, why in _IN_VAIN.items():
+        if key in given:
+            raise PredictionError(f"{key}: {why}; leave it out")
+    for key in given:
+        family, dot, _ = key.partition(".")
+        if dot and family != protocol:
+            raise PredictionError(f"{key}: the run that from names is one of {protocol}; leave it out")
+
+
+def read_report(folder: str | Path) -> dict[str, Any]:
+    """Return ``report.json`` of a results directory, as it stands there.
+
+    Raises
+    ------
+    PredictionError
+        If there is none.
+    """
+    try:
+        report = json.loads((Path(folder).expanduser() / "report.json").read_text(encoding="utf-8"))
+        if isinstance(report["protocol"], str) and isinstance(report["config"], dict):
+            return dict(report)
+    except (OSError, ValueError, KeyError, TypeError):
+        pass
+    raise PredictionError(
+        f"from: {folder} holds no report.json of a run; give OUTPUT-DIR/NAME/RUN-ID of one that ended"
+    )

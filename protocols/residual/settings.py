@@ -1,0 +1,117 @@
+"""What a run may set of attribute-distributed regression, what a site says itself, and how results of it predict."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from common import settings
+from common.settings import Allowed, at_least, below, between, setting
+from numerics.residual.rules import Rules
+from protocols.prediction import Prediction
+from protocols.settings import ProtocolSettings
+
+
+def _is_power(text: str) -> bool:
+    try:
+        return 1 <= float(text) <= 20
+    except ValueError:
+        return False
+
+
+def _are_powers(text: str) -> bool:
+    return 0 < len(text.split()) <= 12 and all(_is_power(each) for each in text.split())
+
+
+@dataclass(frozen=True)
+class Settings(ProtocolSettings, prefix="residual"):
+    """How the agents learn together, how rows are matched and numbers sent, and which data a scenario has."""
+
+    algorithm: Literal["parallel", "greedy", "sip", "average", "meta-linear", "meta-boosting"] = setting(
+        "parallel", "how the agents learn together", unset=""
+    )
+    agent: str = setting("tree", "an agent's method, e.g. 'tree' or 'hgb(max_depth=3)'", unset="")
+    min_leaf: int = setting(
+        0, "fewest rows in a leaf of a tree", at_least(0), words="by the number of rows, or what the scenario sets"
+    )
+    power: str = setting(
+        "auto",
+        "p of the reweighting (eq. 37): a number, or auto, chosen on held-out rows",
+        Allowed("'auto' or a number from 1 to 20", lambda value: value == "auto" or _is_power(value)),
+        unset="",
+    )
+    powers: str = setting(
+        "1 1.5 2 3 4 5", "candidates of auto", Allowed("numbers from 1 to 20, 12 at most", _are_powers)
+    )
+    step: Literal["search", "full"] = setting("search", "length of a step: back-search (Algorithm 4), or the full one")
+    rounds: int = setting(60, "iterations at most", between(1, 100_000), unset=0)
+    stop: Literal["rounds", "train", "held-out"] = setting(
+        "held-out",
+        "after all iterations, when the training error, or that of held-out rows, no longer falls",
+        unset="",
+    )
+    patience: int = setting(10, "iterations without a smaller error after which it stops", between(1, 10**9), unset=0)
+    shrinkage: float = setting(1.0, "nu of sip and greedy", between(0.000001, 1), unset=0)
+    steps: int = setting(1, "sip and greedy: residual steps of an agent in one ask", between(1, 1000))
+    ridge: float = setting(1e-6, "lambda of eq. (35), relative to the mean power of a prediction", between(0, 10**9))
+    intercept: bool = setting(True, "learn about the mean outcome, or about 0 as the paper's formulas")
+    idle_share: float = setting(0.0, "parallel: share of the power below which an agent is no longer asked", below(1))
+    validation: float = setting(
+        0.25,
+        "share of the rows to learn from on which p and the end are chosen",
+        Allowed("greater than 0, below 1", lambda value: 0 < value < 1),
+    )
+    holdout: float = setting(0.2, "own data: share of the rows that are test rows", between(0, 0.9))
+    refit: bool = setting(True, "when p and the end are chosen, learn once more from all rows")
+    align: Literal["", "id", "row-order"] = setting(
+        "", "entities by name, or by row", words="by name where there are names"
+    )
+    topology: Literal["center", "ring"] = setting(
+        "center", "sip: the residual goes through the center, or sealed from agent to agent"
+    )
+    precision: Literal["float64", "float32"] = setting("float64", "numbers on the wire")
+    correlation: float = setting(
+        0.0, "scenario: correlation of the two attributes", below(1), words="the scenario's own", data=True
+    )
+
+    def rules(self, *, keep: bool) -> Rules:
+        """Return how the run learns; `keep`: whether the agents keep their models.
+
+        Raises
+        ------
+        ValueError
+            If the settings together are out of range.
+        """
+        powers = self.powers if self.power == "auto" else self.power
+        rules = Rules(
+            algorithm=self.algorithm,
+            powers=tuple(sorted({float(each) for each in powers.split()})),
+            search=self.step != "full",
+            rounds=self.rounds,
+            stop=self.stop,
+            patience=self.patience,
+            shrinkage=self.shrinkage,
+            steps=self.steps,
+            ridge=self.ridge,
+            intercept=self.intercept,
+            idle_share=self.idle_share,
+            validation=self.validation,
+            refit=self.refit,
+            keep=keep,
+        )
+        return Rules.from_json(rules.to_json())
+
+
+@dataclass(frozen=True)
+class Consents(settings.Settings):
+    """What a site says in its node configuration."""
+
+    agent: str = setting("", "the site's own method, e.g. 'hgb(max_depth=3)'", words="the run's")
+    min_leaf: int = setting(1, "fewest rows in a leaf of a tree, where the run wants fewer", at_least(1))
+    sealed_only: bool = setting(
+        False, "answer only what is sealed for other sites, so that the fusion center sees no prediction"
+    )
+
+
+PREDICTION = Prediction()
+"""Sites predict their new rows by the models that they have kept, each from its own file."""

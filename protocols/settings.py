@@ -1,0 +1,175 @@
+"""What every run may set, whatever its protocol, and what every site may say in its own node configuration.
+
+The keys of a protocol stand in its own room (`protocols.registry`, ``settings``). Here is all of them together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, ClassVar
+
+from common.settings import (
+    NOT_EMPTY,
+    POSITIVE,
+    Config,
+    ConfigError,
+    Setting,
+    Settings,
+    at_least,
+    between,
+    one_of,
+    setting,
+)
+from protocols import registry
+
+
+@dataclass(frozen=True)
+class ProtocolSettings(Settings):
+    """What a run may set of one protocol: ``Settings`` in its ``settings`` module, with the protocol's name as prefix.
+
+    ``strategies.NAME.from_config`` and the scenarios make it of the run configuration (`Settings.of`). That module also
+    has ``Consents``, a class of `common.settings.Settings` without prefix: what a site says in its node configuration
+    only. And it has ``PREDICTION``, a `protocols.prediction.Prediction`, where results of the protocol can predict.
+
+    Attributes
+    ----------
+    summed : str
+        Under which protocol, and which of its settings, sites' answers are only summed, so that they can be masked
+        (``secure-aggregation``); empty: the fusion center needs every answer.
+    """
+
+    summed: ClassVar[str] = ""
+
+
+@dataclass(frozen=True)
+class RunSettings(Settings):
+    """Keys that every run has."""
+
+    scenario: str = setting(
+        "bc3e-wine", "named world to run (consilience list), or predict: use the result that from names on new data"
+    )
+    seed: int = setting(0, "seed of everything random", at_least(0))
+    repetitions: int = setting(1, "draws of the scenario, worked on in the same rounds", between(1, 1000))
+    cells: str = setting("", "scenario that is a table: only the rows with these labels, e.g. 'p=5 SNR=16'", data=True)
+    output_dir: str = setting("results", "where results directories go", NOT_EMPTY, path=True)
+    from_: str = setting(
+        "", "scenario=predict: results directory of the run whose result is used on new data", path=True, data=True
+    )
+    resume_from: str = setting("", "results directory of an interrupted run to go on with", path=True)
+    min_sites: int = setting(1, "sites that must be connected at the start and answer every round", at_least(1))
+    round_timeout: float = setting(600.0, "seconds to wait for a round's answers", POSITIVE)
+    max_payload_mb: float = setting(512.0, "largest answer of a site that is accepted, in megabytes", POSITIVE)
+    secure_aggregation: bool = setting(
+        False, "sites mask what is only summed, and the fusion center sees the sum alone; of protocols that sum"
+    )
+    protocol: str = setting(
+        "", "protocol to run on the sites' own data; empty: run the scenario", one_of("", *registry.names())
+    )
+    data: str = setting(
+        "",
+        "simulation: folder with a file for each site; deployment: each node's own `data`",
+        path=True,
+        own=True,
+        data=True,
+    )
+    target: str = setting("", "label column", own=True, data=True)
+    features: str = setting("", "columns used, names or globs", own=True)
+    id: str = setting("", "entity column", own=True)
+    sensitive: str = setting(
+        "", "sensitive columns, names or globs; their values together are a row's group", own=True, data=True
+    )
+    classes: str = setting("class_*", "columns of class labels, names or globs", own=True)
+    clusters: str = setting("cluster_*", "columns of cluster labels, names or globs", own=True)
+    truth: str = setting("", "column of known classes, for evaluation at the site only", own=True, data=True)
+    labels: str = setting(
+        "", "the fusion center's own file of outcomes, with the columns `target` and `id`", path=True, data=True
+    )
+    align_key_file: str = setting(
+        "", "secret by which entities' names are hashed; a real site names its own", path=True, own=True
+    )
+
+
+@dataclass(frozen=True)
+class SiteSettings(Settings):
+    """What a real site says in its node configuration only, of every protocol."""
+
+    site: str = setting("", "the site's name", words="node-NODE-ID")
+    cache: bool = setting(True, "keep the data that were read, for the next run, in the site's own directory")
+    min_rows: int = setting(5, "rows without which the site takes no part", at_least(1))
+    policy: str = setting("", "the site's policy file: what it answers, and how much of it", path=True)
+    site_output_dir: str = setting("", "the site's own directory: output files, ledger, kept models", path=True)
+
+
+@cache
+def run_keys() -> Mapping[str, Setting]:
+    """Return every key that a run may set, those of other packages' protocols too, in the order of pyproject.toml.
+
+    Examples
+    --------
+    >>> run_keys()["gp.landmarks"].default
+    32
+    """
+    keys = dict(RunSettings.keys())
+    for protocol in registry.names():
+        keys |= registry.room(protocol, "settings").Settings.keys()
+    return keys
+
+
+def site_keys(*protocols: str) -> dict[str, Setting]:
+    """Return the keys that a site says in its node configuration only, of these protocols; none named: of all."""
+    keys = dict(SiteSettings.keys())
+    for protocol in protocols or registry.names():
+        keys |= registry.room(protocol, "settings").Consents.keys()
+    return keys
+
+
+def declared() -> Config:
+    """Return every key that a run may set, with the value that it has where nobody sets it."""
+    return {key: each.declared for key, each in run_keys().items()}
+
+
+def taken_from_run(run_config: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the keys of a run configuration that a real site takes from there.
+
+    What data it uses, which of their columns, and what it consents to is for its own configuration to say. So it takes
+    its protocol's own keys and, of those that every run has, what is not for a site to say. Nothing else.
+    """
+    keys = RunSettings.keys()
+    return {key: value for key, value in run_config.items() if "." in key or (key in keys and not keys[key].own)}
+
+
+def checked(run_config: Mapping[str, Any]) -> Config:
+    """Return the run configuration with every value of its type and in its range.
+
+    Raises
+    ------
+    ConfigError
+        Naming the first key that is not, or is missing.
+    """
+    keys = run_keys()
+    for key in run_config:
+        if key not in keys:
+            raise ConfigError(f"unknown key {key!r} in the run configuration")
+    if missing := [key for key in keys if key not in run_config]:
+        raise ConfigError(f"the run configuration lacks {', '.join(missing)}")
+    return {key: keys[key].check(value) for key, value in run_config.items()}
+
+
+def check_sums(config: Mapping[str, Any], protocol: str) -> None:
+    """Refuse ``secure-aggregation`` where the fusion center needs more of the sites' answers than their sum.
+
+    Raises
+    ------
+    ConfigError
+        Naming the protocols that sum.
+    """
+    settings = registry.room(protocol, "settings").Settings
+    if config["secure-aggregation"] and not settings.summed:
+        rooms = (registry.room(name, "settings").Settings for name in registry.names())
+        where = " and ".join(each.summed for each in rooms if each.summed)
+        raise ConfigError(
+            f"secure-aggregation=true is for {where}; the fusion center of {protocol} needs what each site says, not"
+            " the sum: leave it out"
+        )
