@@ -1,5 +1,7 @@
 # make run     the default scenario through Flower, from nothing but Python >= 3.11 and make
-# make test    all tests
+# make test    the tests that CI runs: unit, contract, trust, process, docs (minutes)
+# make test-unit  those without whole runs, as plain `pytest` does (a minute)
+# make test-all   the slow ones too: every round, every field, published figures, all processes (half an hour and more)
 # make faults  writes the table of docs/faults.md anew, from what happens
 # make screenshots  the pictures in docs/images, from runs made anew (needs Chromium)
 # make docs    the pages of docs/ as a site, site/index.html
@@ -12,16 +14,19 @@ PEERS := $(VENV)/peers
 # The run keeps its Flower state here, apart from the user's own ~/.flwr.
 export FLWR_HOME := $(CURDIR)/.flwr
 
-.PHONY: run test test-fast keys faults screenshots docs bench peers lint clean
+.PHONY: run test test-unit test-all keys faults screenshots docs bench peers lint clean
 
 run: $(VENV)/installed
 	$(BIN)/consilience run bc3e-wine --stop-superlink
 
 test: $(VENV)/installed-dev
-	$(BIN)/python -m pytest -n 3
+	$(BIN)/python -m pytest -n 3 tests
 
-test-fast: $(VENV)/installed-dev
-	$(BIN)/python -m pytest -n 2 -m "not e2e"
+test-unit: $(VENV)/installed-dev
+	$(BIN)/python -m pytest -n 2
+
+test-all: $(VENV)/installed-dev
+	$(BIN)/python -m pytest -n 3 tests -m "" --hypothesis-profile slow
 
 keys: $(VENV)/installed-dev
 	$(BIN)/python -m consilience.app_folder

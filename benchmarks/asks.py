@@ -98,8 +98,8 @@ def read(config: Mapping[str, Any], started: float) -> None:
     watch = Watch(started)
     _import_flower(watch)
     with watch.timing("ours"):
+        from clients.digest import digest_of
         from clients.shards import shard
-        from clients.site import digest_of
         from protocols import registry
 
         registry.room(config["protocol"], "shard")

@@ -1,8 +1,8 @@
-"""What a fusion center has said once in a run and may not say otherwise, and how much it has had in it.
+"""Commitments: values that the fusion center may not change during a run, and counters of a run.
 
-Sums over one set of rows say little of a row; the same sums over many sets of them may say all. A site that answers
-such sums holds the center to what it first asked for, in every round, lane and repetition of one run. The memory of a
-run cannot do that: it is by lane, and starts anew where a round is asked again (clients/memory.py).
+Sums over one set of rows reveal little of a row; the same sums over many sets of rows may reveal all. A site that
+answers such sums holds the center to its first ask, in every round, lane and repetition of a run. The memory of a run
+cannot do that: it is kept by lane, and is rebuilt when rounds are asked again (clients/memory.py).
 """
 
 from __future__ import annotations
@@ -16,27 +16,29 @@ from typing import Any
 
 from flwr.app import ConfigRecord, RecordDict
 
+from clients.digest import digest_of
 from clients.run_state import record_of
 from common.files import lock, replacing, sync_directory, write_file
 from protocols.wire.faults import Fault, SiteFault
 
-_RECORD = "pledges"
-_FOLDER = "pledges"
+_RECORD = "commitments"
+_FOLDER = "commitments"
+_ONLY_LANE = "0"
 MOST_RUNS = 20
-"""Runs of which a site's directory keeps the pledges: those of the others are long over."""
+"""Runs of which a site's directory keeps the commitments; older runs have ended."""
 
 
 @contextlib.contextmanager
-def one_at_a_time(directory: Path | None, run_id: int) -> Iterator[None]:
+def run_lock(directory: Path | None, run_id: int) -> Iterator[None]:
     """Let a site answer one ask of a run at a time.
 
-    Flower starts a process for every message, and two that were sent at once would both find what had been promised and
-    counted before either.
+    Flower starts a process for every message. Two that arrive at once would both see the commitments and counters of
+    before either.
 
     Parameters
     ----------
     directory : Path or None
-        The site's own; None: there is nothing that its processes could wait at.
+        The site's own; None: there is no place for a lock.
     run_id : int
         Flower's number of the run.
 
@@ -59,25 +61,33 @@ def one_at_a_time(directory: Path | None, run_id: int) -> Iterator[None]:
         yield
 
 
-class Pledges:
-    """Kept in Flower's context, for the run that Flower says it is, whatever session the center calls it.
+class Commitments:
+    """Commitments of one run, kept in Flower's context and in the site's own directory.
 
-    A restarted SuperNode has lost that context. With a directory of the site's own they are kept there too, so that no
-    restart lets the center begin anew; where both say something, the stricter of them counts.
+    They belong to the run that Flower names, whatever session the center calls it. A restarted SuperNode has lost
+    Flower's context; the copy in the site's directory survives. Where the two differ, the stricter one counts.
 
     Parameters
     ----------
     state : RecordDict
         ``Context.state`` of Flower.
     run_id : int
-        Flower's number of the run; pledges of another are not those of this one.
+        Flower's number of the run; commitments of another run are not used.
     directory : Path or None
-        The site's own, of which ``pledges/RUN-ID.json`` is used; None: in the context only.
+        The site's own, of which ``commitments/RUN-ID.json`` is used; None: in the context only.
 
     Raises
     ------
     SiteFault
-        If the file is there and cannot be read: a run that has had its share must not begin anew.
+        If the file exists and cannot be read: a run that has used its share must not begin anew.
+
+    Examples
+    --------
+    >>> commitments = Commitments(RecordDict(), 1)
+    >>> commitments.keeps("split", 5), commitments.keeps("split", 5), commitments.keeps("split", 6)
+    (True, True, False)
+    >>> commitments.count("queries", 3), commitments.count("queries", 4)
+    (3, 7)
     """
 
     def __init__(self, state: RecordDict, run_id: int, directory: Path | None = None) -> None:
@@ -85,37 +95,41 @@ class Pledges:
         self._file = None if directory is None else directory / _FOLDER / f"{run_id}.json"
         self._kept = {} if self._file is None else _read(self._file)
         self._saved = dict(self._kept)
-        self._rehearsal = False
+        self._counting = True
 
-    def rehearsed(self) -> Pledges:
-        """The same for asks that the site answers to itself only: none of their answers leaves, so none is counted."""
-        view = object.__new__(Pledges)
-        view.__dict__ = {**self.__dict__, "_rehearsal": True}  # what is kept is shared, not copied
+    def uncounted(self) -> Commitments:
+        """Return the same commitments for rounds that are replayed: their answers do not leave, so nothing counts."""
+        view = object.__new__(type(self))
+        view.__dict__ = {**self.__dict__, "_counting": False}  # what is kept is shared, not copied
         return view
 
     def _record(self) -> ConfigRecord:
         return record_of(self._state, _RECORD, self._run)
 
-    def keeps(self, name: str, digest: str) -> bool:
-        """Whether this is what the center said under this name before; what it says first counts from then on."""
-        record = self._record()
-        said = {kept[name] for kept in (record, self._kept) if name in kept}
-        if said - {digest}:
+    def keeps(self, name: str, *words: object) -> bool:
+        """Whether the center has said the same under this name before; the first time it commits to it."""
+        record, digest = self._record(), str(digest_of(words))
+        known = {kept[name] for kept in (record, self._kept) if name in kept}
+        if known - {digest}:
             return False
         record[name] = self._kept[name] = digest
         return True
 
+    def allows_lane(self, lane: str) -> bool:
+        """Whether asks may come in this lane: a site's own rows are the same in all of them, and asked about in one."""
+        return lane == _ONLY_LANE
+
     def count(self, name: str, more: int) -> int:
-        """How many there have been in this run, with these."""
+        """Add to a counter of the run, and return its value."""
         record = self._record()
         so_far = max(int(str(kept.get(name, 0))) for kept in (record, self._kept))
-        if self._rehearsal:
+        if not self._counting:
             return so_far
         record[name] = self._kept[name] = so_far + more
         return so_far + more
 
     def save(self) -> None:
-        """Have them in the site's directory before an answer leaves.
+        """Write the commitments to the site's directory, before an answer leaves.
 
         Raises
         ------
@@ -135,6 +149,31 @@ class Pledges:
         _prune(self._file.parent, self._file)
 
 
+class NoCommitments(Commitments):
+    """Commitments of a simulated site: the center may change everything, and nothing is counted.
+
+    Examples
+    --------
+    >>> NoCommitments().keeps("split", 5), NoCommitments().keeps("split", 6), NoCommitments().count("queries", 3)
+    (True, True, 0)
+    """
+
+    def __init__(self) -> None:
+        super().__init__(RecordDict(), 0)
+
+    def keeps(self, name: str, *words: object) -> bool:
+        """True."""
+        return True
+
+    def allows_lane(self, lane: str) -> bool:
+        """True."""
+        return True
+
+    def count(self, name: str, more: int) -> int:
+        """Return 0."""
+        return 0
+
+
 def _read(path: Path) -> dict[str, Any]:
     try:
         kept = json.loads(path.read_bytes())
@@ -148,7 +187,7 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def _prune(folder: Path, newest: Path) -> None:
-    """Delete the pledges of runs before the last `MOST_RUNS`."""
+    """Delete the commitments of runs before the last `MOST_RUNS`."""
     with contextlib.suppress(OSError):  # another run's process may delete the same
         others = [entry for entry in os.scandir(folder) if entry.name.endswith(".json") and entry.name != newest.name]
         for entry in sorted(others, key=lambda entry: entry.stat().st_mtime_ns)[: -(MOST_RUNS - 1)]:

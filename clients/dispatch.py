@@ -1,7 +1,11 @@
-"""From an ask to the handler that answers it.
+"""The life of a message at a site: open, admit, answer, commit; and the handlers that answer asks.
 
-A handler is a function of ``(ask, site)`` decorated with ``@answers(AskClass)``. It lives in ``clients/PROTOCOL.py``,
-which is imported only when a message of that protocol arrives: a SuperNode may start a process for every message.
+A handler is a function of ``(ask, site)`` decorated with ``@answers(AskClass)``. It stands in the protocol's module
+``handlers``, which is imported only when a message asks something of that protocol: a SuperNode may start a process for
+every message.
+
+What holds for every message: one at a time is worked on in a run; the policy is checked before data are read; the
+ledger is written last; no text of an exception leaves the site, only a fault code.
 """
 
 from __future__ import annotations
@@ -9,6 +13,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from flwr.app import Context, Message, RecordDict
@@ -30,7 +35,18 @@ _HANDLERS: dict[type[Payload], Handler] = {}
 
 
 def answers(ask: type[AskType]) -> Callable[[Callable[[AskType, Site], Payload]], Callable[[AskType, Site], Payload]]:
-    """Register the function that answers an ask."""
+    """Register the function that answers an ask.
+
+    Parameters
+    ----------
+    ask : type[Payload]
+        Class of the ask, which declares its answer.
+
+    Raises
+    ------
+    TypeError
+        If the class declares no answer.
+    """
     if ask.answer is None:
         raise TypeError(f"{ask.title()} declares no answer")
 
@@ -42,82 +58,107 @@ def answers(ask: type[AskType]) -> Callable[[Callable[[AskType, Site], Payload]]
 
 
 def handler_of(ask: type[Payload]) -> Handler:
-    """The handler of an ask; its protocol's client module is imported first."""
+    """Return the handler of an ask; its protocol's handlers are imported first."""
     registry.room(ask.title().partition(".")[0], "handlers")
     if ask not in _HANDLERS:
         raise SiteFault(Fault.UNKNOWN_ASK, f"no handler answers {ask.title()}")
     return _HANDLERS[ask]
 
 
-def handle(message: Message, context: Context) -> Message:
-    """Answer a message, whatever happens: what goes wrong becomes a fault code, its details the site's own log."""
-    with ExitStack() as alone:
-        return Message(_answered(message, context, alone), reply_to=message)
+# -- the life of a message --------------------------------------------------------------------------------------------
 
 
-def _answered(message: Message, context: Context, alone: ExitStack) -> RecordDict:
-    """What leaves; `alone`: until it is closed, no other process of the site answers an ask of this run."""
-    name, number = "", 0
+@dataclass
+class _Exchange:
+    """One message at a site, as far as it has come."""
+
+    message: Message
+    context: Context
+    lock: ExitStack
+    name: str = ""
     ask: Ask | None = None
     site: Site | None = None
-    try:
-        from clients.commitments import one_at_a_time
-        from clients.prediction import as_it_is_asked, as_it_learnt
-        from clients.site import Site, ledger_of, own_directory, private_files, site_name
 
-        private_files(context)
-        context = as_it_learnt(context)
-        name = site_name(context)
-        ask = read_ask(message.content)
-        context = as_it_is_asked(context, ask)
-        number = ask.round
-        alone.enter_context(one_at_a_time(own_directory(context), context.run_id))
-        site = Site.open(name, context, ask)
-        _admit(ask, encoded_bytes(message.content), site)
-        for earlier, parcels in ask.history:
-            _answer_all(parcels, site.in_round(earlier))
-            site.went_through(earlier)
-        answer = Answer(name, number, 0, _answer_all(ask.parcels, site))
-        content = write_answer(answer)
-        site.policy.count_bytes(encoded_bytes(content), site.pledges)
-        site.close()
-        # Last of all, so that what stands in the ledger is what leaves.
-        ledger_of(name, context).record(content, answer.parcels, round_number=number, session=ask.session)
-    except Exception as error:  # nothing of it may travel: its text can hold private values
-        fault = _fault_of(error, asked=ask is not None)
-        logger.error("site %s: round %d: %s [%s]", name or "without a name", number, fault.message, fault.slug)
-        if site is not None:
-            site.log_failure(number)
-        return _refusal(Answer(name, number, fault, ()), ask, site, context)
-    return content
+
+def handle(message: Message, context: Context) -> Message:
+    """Answer a message. A failure becomes a fault code, and its details stay in the site's own log."""
+    with ExitStack() as lock:  # released when the reply is complete, ledger included
+        exchange = _Exchange(message, context, lock)
+        try:
+            ask, site = _open(exchange)
+            _admit(ask, encoded_bytes(message.content), site)
+            content = _commit(Answer(site.name, ask.round, 0, _answer(ask, site)), ask, site, exchange.context)
+        except Exception as error:  # its text must not leave: it can hold private values
+            content = _refuse(error, exchange)
+        return Message(content, reply_to=message)
+
+
+def _open(exchange: _Exchange) -> tuple[Ask, Site]:
+    """Read the ask, wait until no other process of the site works on this run, and load what the site remembers."""
+    from clients.commitments import run_lock
+    from clients.prediction import as_it_is_asked, as_it_learnt
+    from clients.site import Site, own_directory, private_files, site_name
+
+    private_files(exchange.context)
+    exchange.context = as_it_learnt(exchange.context)
+    exchange.name = site_name(exchange.context)
+    exchange.ask = ask = read_ask(exchange.message.content)
+    exchange.context = as_it_is_asked(exchange.context, ask)
+    exchange.lock.enter_context(run_lock(own_directory(exchange.context), exchange.context.run_id))
+    exchange.site = site = Site.open(exchange.name, exchange.context, ask)
+    return ask, site
 
 
 def _admit(ask: Ask, size: int, site: Site) -> None:
-    """Hold an ask against the site's policy, and count it; one that only asks for the site's name asks for no data."""
+    """Check the ask against the site's policy, and count it, unless it asks for the site's name only."""
     site.policy.admit_size(size)
     for parcels in (*(past for _, past in ask.history), ask.parcels):
         site.policy.admit(parcels)
     if ask.parcels or ask.history:
-        site.policy.count_ask(site.pledges, len(ask.history))
+        site.policy.count_ask(site.commitments, len(ask.history))
 
 
-def _refusal(answer: Answer, ask: Ask | None, site: Site | None, context: Context) -> RecordDict:
-    """The message that says why there is no answer; where even that cannot be written down, it says just so."""
+def _answer(ask: Ask, site: Site) -> list[Parcel]:
+    """Replay the earlier rounds that the ask brings, then answer its own parcels."""
+    for number, parcels in ask.history:
+        _answer_parcels(parcels, site.in_earlier_round(number))
+        site.settle_round(number)
+    return _answer_parcels(ask.parcels, site)
+
+
+def _commit(answer: Answer, ask: Ask, site: Site, context: Context) -> RecordDict:
+    """Write down what the answer leaves at the site; the ledger comes last, so that it holds what leaves."""
+    from clients.site import ledger_of
+
     content = write_answer(answer)
+    site.policy.count_bytes(encoded_bytes(content), site.commitments)
+    site.close()
+    ledger_of(site.name, context).record(content, answer.parcels, round_number=ask.round, session=ask.session)
+    return content
+
+
+def _refuse(error: Exception, exchange: _Exchange) -> RecordDict:
+    """Return the message that says by a code why there is no answer; it stands in the ledger, too."""
+    name, ask, site = exchange.name, exchange.ask, exchange.site
+    number, session = (ask.round, ask.session) if ask is not None else (0, "")
+    fault = _fault_of(error, ask)
+    logger.error("site %s: round %d: %s [%s]", name or "without a name", number, fault.message, fault.slug)
+    if site is not None:
+        site.log_failure(number)
+    content = write_answer(Answer(name, number, fault, ()))
     try:
         from clients.site import ledger_of
 
         if site is not None:
-            site.pledges.save()
-        session = "" if ask is None else ask.session
-        ledger_of(answer.site, context).record(content, (), round_number=answer.round, session=session)
-    except Exception as error:  # Flower would send its text along
-        logger.error("site %s: %s", answer.site or "without a name", error)
-        return write_answer(Answer(answer.site, answer.round, Fault.OUTPUT_NOT_WRITTEN, ()))
+            site.commitments.save()
+        ledger_of(name, exchange.context).record(content, (), round_number=number, session=session)
+    except Exception as unwritten:  # Flower would send its text along
+        logger.error("site %s: %s", name or "without a name", unwritten)
+        return write_answer(Answer(name, number, Fault.OUTPUT_NOT_WRITTEN, ()))
     return content
 
 
-def _answer_all(asked: Sequence[Parcel], site: Site) -> list[Parcel]:
+def _answer_parcels(asked: Sequence[Parcel], site: Site) -> list[Parcel]:
     parcels = []
     for parcel in asked:
         handler = handler_of(type(parcel.payload))
@@ -128,10 +169,10 @@ def _answer_all(asked: Sequence[Parcel], site: Site) -> list[Parcel]:
     return parcels
 
 
-def _fault_of(error: Exception, *, asked: bool) -> Fault:
-    """The code of an error; `asked`: the ask itself was in order, so that a bad payload is the handler's own."""
+def _fault_of(error: Exception, ask: Ask | None) -> Fault:
+    """Return the code of an error; if the ask itself could be read, a bad payload is the handler's own."""
     if isinstance(error, SiteFault):
         return error.fault
-    if isinstance(error, PayloadError) and not asked:
+    if isinstance(error, PayloadError) and ask is None:
         return Fault.MALFORMED_ASK
     return Fault.HANDLER_FAILED

@@ -1,10 +1,11 @@
-"""Private keys of a site, which live in Flower's context and nowhere else: no file, no memory of the run.
+"""A site's keys: private keys of a run, which live in Flower's context only, and the secret shared with other sites.
 
-A restarted SuperNode has lost them, and is given new ones in the course of the run (strategies/secure_aggregation.py).
+Private keys are in no file and in no memory of the run. A restarted SuperNode has lost them, and makes new ones in the
+course of the run (strategies/secure_aggregation.py).
 
-Flower may start a process for every message at once, each with the context as it then was: two would go on from the
-same secrets, and each believe that it says the only thing ever said under them. So whoever puts secrets in the place of
-others takes their turn, an empty file that can be renamed once; for all others those secrets are lost.
+Flower may start several processes at once, each with the same state of the context. Two processes must not both go on
+from the same private keys. So whoever replaces keys must rename an empty file, the turn, which only one process can do;
+for the others these keys are lost.
 """
 
 from __future__ import annotations
@@ -26,13 +27,13 @@ from clients.data.table import DataError
 from clients.run_state import record_of
 from protocols.wire.faults import Fault, SiteFault
 
-_RECORD = "secrets"
+_RECORD = "keys"
 _KEPT = 30 * 24 * 3600.0
-"""Seconds after which the turn of a run is deleted: that run is long over."""
+"""Seconds after which the turn of a run is deleted; such a run has ended."""
 
 
 def turns_in(directory: Path | None) -> Path:
-    """Where a real site's turns lie: in its own directory, else in one for temporary files; both outlive a SuperNode.
+    """Return the folder of a real site's turns, which outlives a SuperNode: its own directory, else a temporary one.
 
     Parameters
     ----------
@@ -43,17 +44,24 @@ def turns_in(directory: Path | None) -> Path:
     return Path(tempfile.gettempdir()) / f"consilience-{user}" if directory is None else directory / "turns"
 
 
-class Secrets:
-    """Kept for the run that Flower says it is, whatever session the fusion center calls it.
+class PrivateKeys:
+    """Private keys of one run: of the run that Flower names, whatever session the fusion center calls it.
 
     Parameters
     ----------
     state : RecordDict
         ``Context.state`` of Flower.
     run_id : int
-        Flower's number of the run; secrets of another are forgotten.
+        Flower's number of the run; keys of another run are forgotten.
     turns : Path or None
         Folder of turns (`turns_in`); None: messages are answered one after the other, as in a simulation.
+
+    Examples
+    --------
+    >>> keys = PrivateKeys(RecordDict(), 1)
+    >>> keys.put("sum", {"seed": "0a1b"})
+    >>> keys.get("sum"), keys.get("another")
+    ({'seed': '0a1b'}, {})
     """
 
     def __init__(self, state: RecordDict, run_id: int, turns: Path | None = None) -> None:
@@ -63,32 +71,36 @@ class Secrets:
         return record_of(self._state, _RECORD, self._run)
 
     def _kept(self, name: str) -> dict[str, Any]:
-        found: dict[str, Any] = json.loads(str(self._record().get(name, "{}")))
-        return found
+        kept: dict[str, Any] = json.loads(str(self._record().get(name, "{}")))
+        return kept
 
     def get(self, name: str) -> dict[str, Any]:
-        """What was put under this name; nothing: empty."""
-        found: dict[str, Any] = self._kept(name).get("values", {})
-        return found
+        """Return the values under this name; empty if there are none."""
+        values: dict[str, Any] = self._kept(name).get("values", {})
+        return values
 
     def put(self, name: str, values: dict[str, Any], *, anew: bool = False) -> None:
-        """Keep texts, numbers and lists of them under a name, in place of what was there.
+        """Keep texts, numbers and lists of them under a name, in place of the former values.
 
         Parameters
         ----------
+        name : str
+            Of the values.
+        values : dict
+            By name.
         anew : bool
-            Whether they owe nothing to what was there.
+            Whether they do not depend on the former values.
 
         Raises
         ------
         SiteFault
-            If another process has put others in their place already; with `anew` never.
+            If another process has replaced the former values already; never with `anew`.
         """
-        turn = "" if self._turns is None else self._taken(self._turns, "" if anew else self._kept(name)["turn"])
+        turn = "" if self._turns is None else self._take_turn(self._turns, "" if anew else self._kept(name)["turn"])
         self._record()[name] = json.dumps({"turn": turn, "values": values}, separators=(",", ":"))
 
-    def _taken(self, turns: Path, turn: str) -> str:
-        """The turn after this one; after none, a first one."""
+    def _take_turn(self, turns: Path, turn: str) -> str:
+        """Return the turn after this one; a first one if there is none."""
         after = f"{self._run}-{token_hex(16)}"
         try:
             if turn:
@@ -98,7 +110,7 @@ class Secrets:
                 (turns / after).touch(mode=0o600, exist_ok=False)
                 _prune(turns)
         except FileNotFoundError as error:
-            raise SiteFault(Fault.NO_MASK_KEYS, "another process has gone on from the same secrets") from error
+            raise SiteFault(Fault.NO_MASK_KEYS, "another process has gone on from the same keys") from error
         except OSError as error:
             raise SiteFault(Fault.OUTPUT_NOT_WRITTEN, f"{turns} cannot be written to: {error}") from error
         return after

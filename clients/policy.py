@@ -1,7 +1,8 @@
-"""A site's own policy: what it answers, and how much of it, whatever the fusion center asks.
+"""A site's own policy: which asks it answers, and how many, whatever the fusion center asks.
 
 A TOML file at the site, named in its node configuration (``policy="policy.toml"``); docs/privacy.md explains the keys.
-A simulated site has none: a scenario's rows are nobody's, and a folder of own data is all on one machine.
+A simulated site has an unlimited policy: scenario data are synthetic or public, and all files of a simulation on own
+data lie on one machine.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Self
 
-from clients.commitments import Pledges
+from clients.commitments import Commitments
 from protocols.registry import SHARED, names
 from protocols.wire.faults import Fault, SiteFault
 from protocols.wire.message import Parcel
@@ -22,7 +23,7 @@ from protocols.wire.payload import Payload
 logger = logging.getLogger("flwr")
 
 FEWEST_ROWS = 5
-"""Rows of a site that takes part, where its policy says nothing and its node configuration no less (``min-rows``)."""
+"""Rows that a site needs to take part, unless its policy or its node configuration says otherwise (``min-rows``)."""
 _MEGABYTE = 10**6
 _ROUNDS, _BYTES = "policy.rounds", "policy.bytes"
 
@@ -33,22 +34,31 @@ class PolicyError(ValueError):
 
 @dataclass(frozen=True, kw_only=True)
 class Policy:
-    """What a site answers. The names of the attributes are the file's keys, with hyphens.
+    """Which asks a site answers. The names of the attributes are the file's keys, with hyphens.
 
     Attributes
     ----------
     protocols : tuple of str
-        Protocols it takes part in.
+        Protocols that the site takes part in.
     payloads : tuple of str
-        Titles of the asks it answers; ``*`` stands for any characters.
+        Titles of the asks that it answers; ``*`` stands for any characters.
     min_rows : int
-        Rows that must stand behind a statistic; 0: nothing is said, and each protocol's own default counts.
+        Rows that must stand behind a statistic; 0: each protocol's own default counts.
     max_bytes, max_rounds : int
-        Bytes that may leave it, and asks it answers, in one run.
+        Bytes that may leave the site, and asks that it answers, in one run.
     secure_aggregation : bool
-        Whether what is only summed up leaves it masked only.
+        Whether answers that are only summed leave the site masked only.
     max_ask_mb : float
-        Size of an ask at most, in megabytes (10^6 bytes).
+        Largest size of an ask, in megabytes (10^6 bytes).
+
+    Examples
+    --------
+    >>> policy = Policy(protocols=("gp",), min_rows=20)
+    >>> policy.at_least(5), policy.private_floor(30), policy.private_limit(1000)
+    (20, 30, 1000)
+    >>> simulated = Policy.unlimited()
+    >>> simulated.trusts_center, simulated.private_floor(30), simulated.private_limit(1000) > 10**9
+    (True, 1, True)
     """
 
     protocols: tuple[str, ...] = field(default_factory=names)
@@ -61,12 +71,12 @@ class Policy:
 
     @classmethod
     def read(cls, path: Path) -> Self:
-        """The policy of a file.
+        """Return the policy in a file.
 
         Raises
         ------
         PolicyError
-            If the file is not there or is no TOML, or a key is unknown or has a value of another kind.
+            If the file is missing or is not TOML, or a key is unknown or has a value of another kind.
         """
         import difflib  # these two are for sites that have a policy: in deployment every ask is a process of its own
         import tomllib
@@ -90,8 +100,13 @@ class Policy:
                 raise PolicyError(f"policy {path}: {key} {problem}, not {value!r}") from None
         return cls(**values)
 
+    @staticmethod
+    def unlimited() -> Policy:
+        """Return the policy of a simulated site, which allows everything."""
+        return _UNLIMITED
+
     def admit(self, parcels: Iterable[Parcel]) -> None:
-        """Hold what is asked against what this site answers.
+        """Check asks against this policy.
 
         Raises
         ------
@@ -102,16 +117,16 @@ class Policy:
             self.admit_ask(type(parcel.payload))
 
     def admit_ask(self, ask: type[Payload], *, masked: bool = False) -> None:
-        """The same for one kind of ask; `masked`: its answer leaves as a part of a sum that alone can be read."""
+        """Check one kind of ask; `masked`: the answer leaves as part of a sum, and only the sum can be read."""
         fault = self.refusal(ask, masked=masked)
         if fault is not None:
             raise SiteFault(fault, f"policy: {ask.title()} is not answered [{fault.slug}]")
 
     def refusal(self, ask: type[Payload], *, masked: bool = False) -> Fault | None:
-        """Why an ask is not answered; None: it is."""
+        """Return why an ask is not answered; None if it is."""
         title = ask.title()
         protocol = title.partition(".")[0]
-        if protocol in SHARED:  # keys and masks, which tell of no rows: what they wrap is held against the rules
+        if protocol in SHARED:  # keys and masks, which reveal nothing of rows; the asks that they wrap are checked
             return None
         if protocol not in self.protocols:
             return Fault.PROTOCOL_NOT_ALLOWED
@@ -122,36 +137,60 @@ class Policy:
         return None
 
     def admit_size(self, size: int) -> None:
-        """Refuse an ask of more bytes than the site takes in."""
+        """Refuse an ask that is larger than `max_ask_mb`."""
         if size > self.max_ask_mb * _MEGABYTE:
             raise SiteFault(Fault.ASK_TOO_LARGE, f"policy: an ask of {size} bytes, max-ask-mb is {self.max_ask_mb:g}")
 
     def at_least(self, n_rows: int) -> int:
-        """A protocol's own floor of rows, raised to this policy's."""
+        """Return a floor of rows, raised to this policy's."""
         return max(n_rows, self.min_rows)
 
+    @property
+    def trusts_center(self) -> bool:
+        """Whether the site needs no protection from the fusion center: in a simulation one user has both."""
+        return False
+
+    def private_floor(self, n_rows: int) -> int:
+        """Return a floor of rows that protects single rows, raised to this policy's; 1 in a simulation."""
+        return self.at_least(n_rows)
+
+    def private_limit(self, most: int) -> int:
+        """Return a limit that protects single rows; without bound in a simulation."""
+        return most
+
     def to_take_part(self, min_rows: int) -> int:
-        """Rows that a site needs to take part; `min_rows`: what its node configuration says, or `FEWEST_ROWS`."""
+        """Return the rows that a site needs to take part; `min_rows`: of its node configuration, or `FEWEST_ROWS`."""
         return self.min_rows or min(FEWEST_ROWS, min_rows)
 
-    def count_ask(self, pledges: Pledges, earlier: int = 0) -> None:
-        """Count an ask; refuse one too many for this run, and one that repeats more `earlier` rounds than may be."""
-        if pledges.count(_ROUNDS, 1) > self.max_rounds or earlier > self.max_rounds:
+    def count_ask(self, commitments: Commitments, earlier: int = 0) -> None:
+        """Count an ask of the run; refuse it if there are too many, or if it replays too many `earlier` rounds."""
+        if commitments.count(_ROUNDS, 1) > self.max_rounds or earlier > self.max_rounds:
             raise SiteFault(Fault.TOO_MANY_ROUNDS, f"policy: max-rounds is {self.max_rounds}")
 
-    def count_bytes(self, size: int, pledges: Pledges) -> None:
-        """Count an answer's bytes; refuse to let more leave in this run than may."""
-        if pledges.count(_BYTES, 0) + size > self.max_bytes:
+    def count_bytes(self, size: int, commitments: Commitments) -> None:
+        """Count an answer's bytes; refuse it if too many bytes would leave in this run."""
+        if commitments.count(_BYTES, 0) + size > self.max_bytes:
             raise SiteFault(Fault.TOO_MANY_BYTES, f"policy: an answer of {size} bytes, max-bytes is {self.max_bytes}")
-        pledges.count(_BYTES, size)
+        commitments.count(_BYTES, size)
 
 
-UNLIMITED = Policy(min_rows=1, max_bytes=2**62, max_rounds=2**62, max_ask_mb=float("inf"))
-"""Of a simulated site."""
+class _Unlimited(Policy):
+    @property
+    def trusts_center(self) -> bool:
+        return True
+
+    def private_floor(self, n_rows: int) -> int:
+        return 1
+
+    def private_limit(self, most: int) -> int:
+        return self.max_bytes
+
+
+_UNLIMITED = _Unlimited(min_rows=1, max_bytes=2**62, max_rounds=2**62, max_ask_mb=float("inf"))
 
 
 def policy_of(node_config: Mapping[str, Any], *, simulated: bool) -> Policy:
-    """What the site's own policy file says; without one the default, which bounds no simulated site.
+    """Return the policy in the site's own file; without a file the default, or for a simulated site the unlimited one.
 
     Raises
     ------
@@ -167,7 +206,7 @@ def policy_of(node_config: Mapping[str, Any], *, simulated: bool) -> Policy:
     except PolicyError as error:
         logger.error("%s", error)
         raise SiteFault(Fault.BAD_CONFIGURATION, str(error)) from error
-    return UNLIMITED if simulated else Policy()
+    return Policy.unlimited() if simulated else Policy()
 
 
 def _names(value: Any) -> tuple[str, ...]:
@@ -220,7 +259,7 @@ _KINDS = {
 
 
 def check_lines(policy: Policy, asks: Sequence[type[Payload]], n_rows: int | None, min_rows: int = 0) -> list[str]:
-    """What `consilience check` says of a policy: which asks of a protocol it refuses, and why.
+    """Return the lines of `consilience check` about a policy: which asks of a protocol it refuses, and why.
 
     Parameters
     ----------
@@ -229,9 +268,9 @@ def check_lines(policy: Policy, asks: Sequence[type[Payload]], n_rows: int | Non
     asks : Sequence of type[Payload]
         All asks of the protocol.
     n_rows : int or None
-        Rows of the site's data; None: only those of the points that it makes of them are counted.
+        Rows of the site's data; None: they are read in blocks, and the protocol has a floor of its own.
     min_rows : int
-        Of the node configuration; 0: it says nothing.
+        Of the node configuration; 0: it sets none.
     """
     lines = []
     least = policy.to_take_part(min_rows or FEWEST_ROWS)

@@ -67,14 +67,14 @@ class _Standing:
 
     @classmethod
     def load(cls, site: Site, total: str) -> _Standing:
-        kept = site.secrets.get(_place(site, total))
+        kept = site.keys.get(_place(site, total))
         if not kept:
             return cls()
         current, coming = _Secret.of(kept["current"]), _Secret.of(kept["coming"])
         return cls(kept["channel"], kept["keys"], current, coming, kept["newest"])
 
     def store(self, site: Site, total: str, *, anew: bool = False) -> None:
-        site.secrets.put(_place(site, total), asdict(self), anew=anew)
+        site.keys.put(_place(site, total), asdict(self), anew=anew)
 
 
 def _place(site: Site, total: str) -> str:
@@ -87,7 +87,7 @@ def _place(site: Site, total: str) -> str:
 @answers(Join)
 def join(ask: Join, site: Site) -> Keys:
     """A new pair of keys; what went before is forgotten, but for how far it went."""
-    if site.again:
+    if site.replaying:
         return Keys(np.zeros(0, np.uint8))
     private, public = masking.new_channel()
     newest = _Standing.load(site, ask.total).newest
@@ -98,7 +98,7 @@ def join(ask: Join, site: Site) -> Keys:
 @answers(Deal)
 def deal(ask: Deal, site: Site) -> Shares:
     """Agree on a key with every other site, and share out the secrets of the sum to come."""
-    if site.again:
+    if site.replaying:
         return Shares(*_nothing())
     standing = _Standing.load(site, ask.total)
     if not standing.channel:
@@ -171,7 +171,7 @@ def _check_sites(sites: Sequence[str], site: Site) -> None:
 @answers(Hide)
 def hide(ask: Hide, site: Site) -> Hidden:
     """Answer the ask that is wrapped, and add the masks; share out the secrets of the next sum."""
-    if site.again:
+    if site.replaying:
         _answer(ask, site)
         return Hidden(*_nothing(), "", np.zeros(0, np.uint64))
     standing = _Standing.load(site, ask.total)
@@ -264,7 +264,7 @@ def _masked(answer: Payload, ask: Hide, site: Site, secret: _Secret) -> Vector:
 @answers(Show)
 def show(ask: Show, site: Site) -> Shown:
     """The shares by which the sum over those who answered can be seen; once for every sum."""
-    if site.again:
+    if site.replaying:
         return Shown(np.zeros((0, masking.SHARE_BYTES), np.uint8))
     standing = _Standing.load(site, ask.total)
     secret = standing.current

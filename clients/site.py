@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import traceback
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,8 +13,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from flwr.app import Context
 
-from clients.commitments import Pledges
-from clients.keys import Secrets, turns_in
+from clients.commitments import Commitments, NoCommitments
+from clients.consents import Consents
+from clients.digest import digest_of
+from clients.keys import PrivateKeys, turns_in
 from clients.ledger import Ledger
 from clients.memory import Arrays, Memory, MemoryStore
 from clients.policy import FEWEST_ROWS, Policy, policy_of
@@ -28,9 +29,6 @@ from protocols.wire.message import Ask
 
 if TYPE_CHECKING:
     from clients.data import Table
-
-_FLOORS = {"min-leaf", "min-rows", "min-weight"}
-"""Numbers of rows, which a site's policy may raise."""
 
 
 def is_simulation(context: Context) -> bool:
@@ -105,38 +103,36 @@ def ledger_of(name: str, context: Context) -> Ledger:
 
 @dataclass
 class Site:
-    """One site in one lane.
+    """One site in one lane, as its handlers see it.
 
     Attributes
     ----------
     name : str
         Its name.
     config : Mapping
-        The run configuration, overridden by the node configuration.
+        The run configuration overridden by the node configuration.
     simulated : bool
         Whether it is a simulated SuperNode.
     directory : Path or None
-        Its own directory, for output files; None when the site has set none.
+        Its own directory, for output files; None: the site has set none.
     seed, round : int
         Of the ask.
     session : str
-        Which run this is.
-    reminded : bool
-        Whether the ask brings all that the site was asked before: what it does not remember now, it never knew.
-    repetition : int
-        Which draw of the scenario this lane works on.
-    memory : Memory
-        What it remembers between asks.
-    pledges : Pledges
-        What the center may not say otherwise in this run.
+        The fusion center's name of the run.
+    lane : str
+        Which of the conversations that the run leads at once.
+    with_history : bool
+        Whether the ask brings all earlier asks: what the site does not remember now, it has never known.
+    commitments : Commitments
+        Values that the center may not change during the run, and counters of the run.
     policy : Policy
-        What it answers.
-    secrets : Secrets
-        Private keys of the run, which are written nowhere.
-    again : bool
-        Whether it goes through an earlier round again, and its answer is nobody's.
+        Which asks it answers.
+    keys : PrivateKeys
+        Private keys of the run, which are in no file.
+    replaying : bool
+        True while replaying an earlier round; the answer is discarded.
     masked : bool
-        Whether its answer is to be masked, and so only seen in a sum.
+        Whether the answer will be masked, so that the center sees a sum only.
     """
 
     name: str
@@ -147,77 +143,87 @@ class Site:
     round: int
     session: str
     lane: str
-    reminded: bool
-    pledges: Pledges
+    with_history: bool
+    commitments: Commitments
     policy: Policy
     _arrays: Arrays
     _store: MemoryStore
-    secrets: Secrets
-    again: bool = False
+    keys: PrivateKeys
+    replaying: bool = False
     masked: bool = False
 
     @classmethod
     def open(cls, name: str, context: Context, ask: Ask) -> Site:
-        """Load what the site remembers of the run."""
+        """Return the site with what it remembers of the run."""
         directory = _directory(name, context)
         store = MemoryStore(context.state, directory, ask.session)
-        simulated = is_simulation(context)
-        run_config = context.run_config
-        of_the_run = run_config if simulated else taken_from_run(run_config)
+        state, run_id, simulated = context.state, context.run_id, is_simulation(context)
+        of_run = context.run_config if simulated else taken_from_run(context.run_config)
         return cls(
             name=name,
-            config={**of_the_run, **context.node_config},
+            config={**of_run, **context.node_config},
             simulated=simulated,
             directory=directory,
             seed=ask.seed,
             round=ask.round,
             session=ask.session,
             lane="0",
-            reminded=bool(ask.history),
-            pledges=Pledges(context.state, context.run_id, None if simulated else directory),
+            with_history=bool(ask.history),
+            commitments=NoCommitments() if simulated else Commitments(state, run_id, directory),
             policy=policy_of(context.node_config, simulated=simulated),
             _arrays=_remembered(store, ask),
             _store=store,
-            secrets=Secrets(context.state, context.run_id, None if simulated else turns_in(directory)),
+            keys=PrivateKeys(state, run_id, None if simulated else turns_in(directory)),
         )
 
-    def in_round(self, number: int) -> Site:
-        """The same site in an earlier round of the run, which it goes through again."""
-        return replace(self, round=number, again=True, pledges=self.pledges.rehearsed())
+    def in_earlier_round(self, number: int) -> Site:
+        """Return the same site in an earlier round of the run, which it replays."""
+        return replace(self, round=number, replaying=True, commitments=self.commitments.uncounted())
 
-    def went_through(self, number: int) -> None:
-        """An earlier round has been answered again: the next one starts from what it left."""
+    def settle_round(self, number: int) -> None:
+        """Take the memory as that after an earlier round, which has been replayed."""
         self._store.settle(number, self._arrays)
 
     def in_lane(self, lane: str) -> Site:
-        """The same site in another lane, with the settings of that lane's cell of the scenario's table."""
+        """Return the same site in another lane, with the settings of that lane's cell of the scenario's table."""
         return replace(self, lane=lane, config={**self.config, **cell_settings(self.config, lane)})
 
     def close(self) -> None:
-        """Store what is to be remembered, and what the center has been held to."""
-        self.pledges.save()
+        """Store the commitments and the memory."""
+        self.commitments.save()
         self._store.store(self.round, self._arrays)
 
     @property
+    def consents(self) -> Consents:
+        """What the site agrees to in its own configuration."""
+        return Consents(self.config, self.policy)
+
+    @property
     def repetition(self) -> int:
-        """First number of the lane."""
+        """Which draw of the scenario this lane works on: the first number of the lane."""
         return int(self.lane.partition(".")[0] or 0)
 
     @property
     def memory(self) -> Memory:
-        """Memory of this lane."""
+        """What the site remembers between asks in this lane."""
         return Memory(self._arrays, self.lane)
 
     @cached_property
     def shard(self) -> Any:
-        """The private shard of this lane's repetition; a party's own has as many rows as its policy wants, or more."""
-        found = shard(self.config, *_partition(self.config), self.seed + self.repetition, simulated=self.simulated)
-        n_rows = getattr(found, "n", None)  # of points read in blocks, `min-weight` says how many each stands for
+        """The site's data of this lane's repetition, as the protocol uses them.
+
+        Raises
+        ------
+        SiteFault
+            With the code of what is wrong with the data; or if own data have fewer rows than the policy demands.
+        """
+        own = shard(self.config, *_partition(self.config), self.seed + self.repetition, simulated=self.simulated)
+        n_rows = getattr(own, "n", None)  # None: read in blocks, and the protocol has a floor of its own
         if n_rows is not None and self.config.get("protocol"):
-            least = self.policy.to_take_part(self.whole_number("min-rows", FEWEST_ROWS))
+            least = self.policy.to_take_part(self.consents.number("min-rows", FEWEST_ROWS))
             if n_rows < least:
                 raise SiteFault(Fault.FEW_ROWS_FOR_POLICY, f"{n_rows} rows, min-rows is {least}")
-        return found
+        return own
 
     @property
     def table(self) -> Table:
@@ -226,35 +232,18 @@ class Site:
 
     @property
     def rng(self) -> np.random.Generator:
-        """Randomness of this ask: given by seed, lane, round and the shard itself, not by the site's name or place."""
+        """Randomness of this ask: it depends on seed, lane, round and the shard, not on the site's name or place."""
         lane = [int(part) for part in self.lane.split(".") if part]
         return np.random.default_rng([self.seed, self.round, *lane, *digest_of(self.shard)])
 
     @property
     def shard_rng(self) -> np.random.Generator:
-        """Randomness given by seed, repetition and the shard alone: the same in every ask and every cell."""
+        """Randomness that depends on seed, repetition and the shard only: the same in every ask and every cell."""
         return self.rng_of(digest_of(self.shard))
 
     def rng_of(self, digest: Sequence[int]) -> np.random.Generator:
-        """Randomness given by seed, repetition and the digest of some part of the shard."""
+        """Return randomness that depends on seed, repetition and the digest of a part of the shard."""
         return np.random.default_rng([self.seed, self.repetition, *digest])
-
-    def whole_number(self, key: str, default: int) -> int:
-        """What the site's own configuration sets under `key`: a whole number, 1 or greater.
-
-        A number of rows is raised to the `min-rows` of its policy.
-
-        Raises
-        ------
-        SiteFault
-            If it is anything else.
-        """
-        value = self.config.get(key, default)
-        if type(value) is not int or value < 1:
-            raise SiteFault(
-                Fault.BAD_CONFIGURATION, f"configuration: {key} must be a whole number, 1 or greater, not {value!r}"
-            )
-        return self.policy.at_least(value) if key in _FLOORS else value
 
     def earlier_files(self, key: str) -> Path:
         """Where its files of an earlier run lie: its own directory, or, simulated, in the results that `key` names.
@@ -269,27 +258,6 @@ class Site:
         if self.directory is None:
             raise SiteFault(Fault.NO_SAVED_MODEL, "site-output-dir is not set, so no model was kept")
         return self.directory
-
-    def keeps(self, name: str, *words: object) -> bool:
-        """Whether this is what the center said under this name before in the run (clients/commitments.py).
-
-        The memory would not do: it is the session's, which the center names, and is lost where the site is asked
-        everything again. A simulated site holds nobody to anything.
-        """
-        return self.simulated or self.pledges.keeps(name, str(digest_of(words)))
-
-    def consents(self, key: str) -> bool:
-        """Whether the site's own configuration allows what `key` stands for.
-
-        Raises
-        ------
-        SiteFault
-            If it is neither true nor false: a text such as "false" must not count as consent.
-        """
-        value = self.config.get(key, False)
-        if type(value) is not bool:
-            raise SiteFault(Fault.BAD_CONFIGURATION, f"configuration: {key} must be true or false, not {value!r}")
-        return value
 
     def write(self, name: str, save: Callable[[Path], object]) -> None:
         """Have an output file in the site's own directory, whole or not at all; nothing when the site has set none.
@@ -341,30 +309,3 @@ def _remembered(store: MemoryStore, ask: Ask) -> Arrays:
     if ask.history:
         return store.forget()
     return store.load(ask.round) if ask.parcels else {}
-
-
-def digest_of(value: Any) -> list[int]:
-    """SHA-256 of a shard's content, or of a part of it, as eight numbers."""
-    digest = hashlib.sha256()
-    _feed(digest, value)
-    return [int(word) for word in np.frombuffer(digest.digest(), np.uint32)]
-
-
-def _feed(digest: hashlib._Hash, value: Any) -> None:
-    """Feed a shard's content: arrays, mappings, sequences and dataclasses of them, and plain values."""
-    if isinstance(value, np.ndarray) and value.dtype != object:
-        digest.update(f"{value.dtype.str}{value.shape}".encode())
-        digest.update(np.ascontiguousarray(value).tobytes())
-    elif isinstance(value, Mapping):
-        for key in value:
-            digest.update(repr(key).encode())
-            _feed(digest, value[key])
-    elif isinstance(value, list | tuple | np.ndarray):
-        for item in value:
-            _feed(digest, item)
-    elif is_dataclass(value):
-        for each in fields(value):
-            digest.update(each.name.encode())
-            _feed(digest, getattr(value, each.name))
-    else:
-        digest.update(repr(value).encode())

@@ -35,8 +35,10 @@ from server.results import Report, ResultsDirectory, ResultsError
 from server.versions import versions
 from strategies.cells import Table
 from strategies.checkpoint import Checkpoint, CheckpointError
-from strategies.fusion import MEGABYTE, FusionResult, FusionStrategy, Reference, connected_nodes
-from strategies.node_registry import FusionError
+from strategies.errors import FusionError
+from strategies.exchange import wait_for_nodes
+from strategies.fusion import FusionResult, FusionStrategy, Reference
+from strategies.run import MEGABYTE
 
 logger = logging.getLogger("flwr")
 
@@ -225,7 +227,7 @@ def _leave(directory: ResultsDirectory, *, started: bool) -> None:
 def _number_of_sites(grid: Grid, config: Config, asked: Config, scenario: Scenario | None) -> int:
     """How many sites are connected, if that is a number the run can do with; `asked`: the configuration as typed."""
     wanted = int(config["min-sites"])
-    nodes = connected_nodes(grid, wanted, float(config["round-timeout"]))
+    nodes = wait_for_nodes(grid, wanted, float(config["round-timeout"]))
     if scenario is None:
         if not config["data"]:
             return nodes

@@ -1,4 +1,4 @@
-"""A scenario's table in one run: a strategy for every cell, side by side in the same rounds."""
+"""A scenario's table in one run: one strategy for every cell, side by side in the same rounds."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from strategies.fusion import FusionStrategy
 
 
 class Table(FusionStrategy):
-    """Several settings of one protocol, worked on together; the lane of cell c in repetition r is ``r.c``.
+    """Several settings of one protocol in the same rounds; the lane of cell c in repetition r is ``r.c``.
 
     Parameters
     ----------
     members : Sequence of FusionStrategy
-        One a cell.
+        One for every cell.
     **common
         Of `FusionStrategy`.
     """
@@ -25,13 +25,13 @@ class Table(FusionStrategy):
         self.members = members
 
     def conversation(self, repetition: int = 0) -> Conversation[list[Any]]:
-        """All cells' conversations of one repetition; returns their outcomes in order."""
+        """Run all cells' conversations of one repetition; return their outcomes in order."""
         results = yield from together({str(c): each.conversation(repetition) for c, each in enumerate(self.members)})
         return list(results.values())
 
     def excluded(self, outcome: Sequence[Any]) -> Mapping[str, str]:
-        """Sites that some cell left out; of several reasons the first cell's."""
-        found: dict[str, str] = {}
+        """Return the sites that some cell left out; of several reasons the first cell's."""
+        excluded: dict[str, str] = {}
         for member, each in zip(self.members, outcome, strict=True):
-            found = {**member.excluded(each), **found}
-        return found
+            excluded = {**member.excluded(each), **excluded}
+        return excluded

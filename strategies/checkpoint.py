@@ -1,4 +1,4 @@
-"""The answers a run received so far, on disk: replayed, they bring a conversation to where it was interrupted."""
+"""The answers of a run, on disk: replayed, they bring a conversation back to where it was interrupted."""
 
 from __future__ import annotations
 
@@ -22,35 +22,35 @@ class CheckpointError(ValueError):
 
 @dataclass(frozen=True)
 class SavedRound:
-    """One round: who was asked, what came back, and what is said of those who failed.
+    """One round: the sites that were sent an ask, their replies, and why others failed.
 
     Attributes
     ----------
     number : int
         Round, from 1.
-    asked : tuple of str
-        Names of the sites asked; ``node NUMBER`` for one that never gave its name.
+    recipients : tuple of str
+        Names of these sites; ``node NUMBER`` for one that never gave its name.
     contents : Mapping[str, RecordDict]
-        Answers as they came, by site.
+        Replies as they came, by site.
     failures : Mapping[str, str]
         By site, why it did not answer.
     """
 
     number: int
-    asked: tuple[str, ...]
+    recipients: tuple[str, ...]
     contents: Mapping[str, RecordDict] = field(default_factory=dict)
     failures: Mapping[str, str] = field(default_factory=dict)
 
 
 class Checkpoint:
-    """A folder with a file a round.
+    """A folder with one file for every round.
 
     Parameters
     ----------
     folder : Path
-        Made when the first file is written.
+        Created when the first file is written.
     identity : Mapping[str, Any]
-        What must be equal for a replay to make sense: configuration and version, as JSON values.
+        Configuration and version, as JSON values; they must be equal for a replay to make sense.
     session : str
         Name under which the sites keep this run's memory; a resumed run takes over the saved one.
 
@@ -71,16 +71,16 @@ class Checkpoint:
             return
         try:
             saved = json.loads(run.read_text())
-            kept, self.session = dict(saved["identity"]), str(saved["session"])
+            before, self.session = dict(saved["identity"]), str(saved["session"])
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise CheckpointError(f"{run} cannot be read ({error}); start the run anew") from error
-        differing = sorted(key for key in kept.keys() | identity.keys() if kept.get(key) != identity.get(key))
-        if differing:
-            changes = "; ".join(f"{key} was {kept.get(key)!r}, is {identity.get(key)!r}" for key in differing)
+        differences = sorted(key for key in before.keys() | identity.keys() if before.get(key) != identity.get(key))
+        if differences:
+            changes = "; ".join(f"{key} was {before.get(key)!r}, is {identity.get(key)!r}" for key in differences)
             raise CheckpointError(f"the interrupted run was another one: {changes}")
 
     def rounds(self) -> Iterator[SavedRound]:
-        """The saved rounds in order, up to the first that is missing."""
+        """Read the saved rounds in order, up to the first that is missing."""
         number = 1
         while (path := self._path(number)).exists():
             yield _read(path, number)
@@ -90,7 +90,7 @@ class Checkpoint:
         """Write one round; when this returns, it is on disk."""
         blobs: list[bytes] = []
         sites = {site: _describe(content, blobs) for site, content in saved.contents.items()}
-        about = {"asked": saved.asked, "failures": dict(saved.failures), "sites": sites}
+        about = {"asked": saved.recipients, "failures": dict(saved.failures), "sites": sites}
         arrays = {str(place): np.frombuffer(blob, np.uint8) for place, blob in enumerate(blobs)}
         arrays["about"] = np.frombuffer(json.dumps(about).encode(), np.uint8)
         with replacing(self._path(saved.number)) as temporary:
@@ -104,35 +104,35 @@ _KINDS: dict[str, type[ConfigRecord] | type[MetricRecord]] = {"config": ConfigRe
 
 
 def _describe(content: RecordDict, blobs: list[bytes]) -> dict[str, Any]:
-    """A message's records as JSON values; their bytes, as they came and whatever they are, go to `blobs`.
+    """Write a message's records as JSON values; append their bytes, whatever they are, to `blobs`.
 
     Nothing is left out that a check may refuse: a replayed answer must be refused as it was the first time.
     """
 
-    def kept(data: bytes) -> int:
+    def keep(data: bytes) -> int:
         blobs.append(data)
         return len(blobs) - 1
 
-    described: dict[str, Any] = {}
+    description: dict[str, Any] = {}
     for name, record in content.items():
         if isinstance(record, ArrayRecord):
-            listed = [[key, x.dtype, x.shape, x.stype, kept(x.data)] for key, x in record.items()]
-            described[name] = ["array", listed]
+            arrays = [[key, x.dtype, x.shape, x.stype, keep(x.data)] for key, x in record.items()]
+            description[name] = ["array", arrays]
         else:
-            described[name] = ["config" if isinstance(record, ConfigRecord) else "metric", kept(record.deflate())]
-    return described
+            description[name] = ["config" if isinstance(record, ConfigRecord) else "metric", keep(record.deflate())]
+    return description
 
 
-def _restore(described: Mapping[str, Any], blobs: Callable[[int], bytes]) -> RecordDict:
-    """What `_describe` described."""
+def _restore(description: Mapping[str, Any], blobs: Callable[[int], bytes]) -> RecordDict:
+    """Make the records that `_describe` described."""
     content = RecordDict()
-    for name, (kind, listed) in described.items():
+    for name, (kind, value) in description.items():
         if kind == "array":
             content[name] = ArrayRecord(
-                {key: Array(dtype, tuple(shape), stype, blobs(place)) for key, dtype, shape, stype, place in listed}
+                {key: Array(dtype, tuple(shape), stype, blobs(place)) for key, dtype, shape, stype, place in value}
             )
         else:
-            content[name] = _KINDS[kind].inflate(blobs(listed))
+            content[name] = _KINDS[kind].inflate(blobs(value))
     return content
 
 
@@ -141,8 +141,8 @@ def _read(path: Path, number: int) -> SavedRound:
         with np.load(path, allow_pickle=False) as file:
             about = json.loads(file["about"].tobytes())
             contents = {
-                site: _restore(described, lambda place: file[str(place)].tobytes())
-                for site, described in about["sites"].items()
+                site: _restore(description, lambda place: file[str(place)].tobytes())
+                for site, description in about["sites"].items()
             }
             return SavedRound(number, tuple(about["asked"]), contents, dict(about["failures"]))
     except Exception as error:  # numpy, zipfile, JSON and Flower each have their own for a damaged file

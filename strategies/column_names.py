@@ -1,4 +1,4 @@
-"""Names that sites give their columns: held to a usual form, compared, and told in a sentence."""
+"""The names that sites give their columns: check them, compare them, list them in a sentence."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from protocols.wire.payload import Payload, PayloadError
-from strategies.node_registry import FusionError
+from strategies.errors import FusionError
 
 MOST_NAME = 200
-"""Characters of a column's name: it is shown in log and report."""
-_SHOWN = 8
+"""Characters of a column's name at most: log and report show it."""
+_MOST_LISTED = 8
 
 
 def check_names(answer: Payload, field: str, names: Sequence[str]) -> None:
-    """Refuse an answer whose names are none, come twice, or could not be shown.
+    """Refuse an answer that has no names, the same name twice, or a name that cannot be shown.
 
     Raises
     ------
@@ -29,28 +29,41 @@ def check_names(answer: Payload, field: str, names: Sequence[str]) -> None:
 
 
 def columns_of_most(columns: Mapping[str, tuple[str, ...]], what: str) -> tuple[tuple[str, ...], dict[str, str]]:
-    """The columns that most sites have, and by site, why one that has others is left out.
+    """Find the columns that most sites have, and the sites to leave out because they have others.
 
     Parameters
     ----------
     columns : Mapping[str, tuple of str]
-        By site; there is one or more.
+        By site; of one site or more.
     what : str
         What they are called: columns, or inputs.
+
+    Returns
+    -------
+    columns, excluded
+        The columns; by site, why it is left out.
 
     Raises
     ------
     FusionError
-        If as many sites have these as have those.
+        If two sets of columns are equally common.
+
+    Examples
+    --------
+    >>> columns, excluded = columns_of_most({"a": ("x", "y"), "b": ("x", "y"), "c": ("x",)}, "columns")
+    >>> columns
+    ('x', 'y')
+    >>> excluded
+    {'c': 'left out: its columns are x; most sites have x, y'}
     """
     (common, most), *others = Counter(columns.values()).most_common(2)
     if others and others[0][1] == most:
         raise FusionError(
-            f"as many sites have the {what} {listed(common)} as have {listed(others[0][0])}: name those that all of"
-            " them have in `features`"
+            f"as many sites have the {what} {list_names(common)} as have {list_names(others[0][0])}: name those that"
+            " all of them have in `features`"
         )
     excluded = {
-        site: f"left out: its {what} are {listed(own)}; most sites have {listed(common)}"
+        site: f"left out: its {what} are {list_names(own)}; most sites have {list_names(common)}"
         for site, own in columns.items()
         if own != common
     }
@@ -64,7 +77,13 @@ def check_enough(n_left: int, min_sites: int, excluded: Mapping[str, str], purpo
         raise FusionError(f"{n_left} sites are left to {purpose}, min-sites is {min_sites} ({why})")
 
 
-def listed(names: Sequence[str], most: int = _SHOWN) -> str:
-    """The first names, and how many more there are."""
+def list_names(names: Sequence[str], most: int = _MOST_LISTED) -> str:
+    """List the first names, and say how many more there are.
+
+    Examples
+    --------
+    >>> list_names(["age", "bmi", "sex"], most=2)
+    'age, bmi and 1 more'
+    """
     rest = len(names) - most
     return ", ".join(names[:most]) + (f" and {rest} more" if rest > 0 else "")

@@ -1,4 +1,4 @@
-"""Which node is which site: names as the nodes gave them, and whose reply is whose."""
+"""Which node is which site: the names that nodes gave, and the site that sent each reply."""
 
 from __future__ import annotations
 
@@ -10,63 +10,65 @@ from flwr.app import Message, RecordDict
 from protocols.wire.faults import Fault, describe, usable_name
 from protocols.wire.message import Answer, read_envelope
 from protocols.wire.payload import PayloadError
+from strategies.errors import FusionError
 
 logger = logging.getLogger("flwr")
 
 
-class FusionError(RuntimeError):
-    """A run that cannot go on; one line that says why, and names the sites."""
-
-
-class Roster:
+class NodeRegistry:
     """The sites of a run. Flower's node ids are random; a site is known by the name that its answers carry.
 
     Attributes
     ----------
-    nodes : dict[str, int]
+    node_by_site : dict[str, int]
         Node id by site name; a restarted SuperNode gets a new id under the old name.
+    node_by_message : dict[str, int]
+        Node id by message id, for the messages that replies may answer.
     sites : list of str
         Sites that gave an answer the run could use, in the order of their first.
     closed : bool
-        Whether the run has begun: a site with another name then comes too late.
-    sent_to : dict[str, int]
-        Node id by message id, of the messages that replies may answer.
+        Whether the run has begun: from then on no other site is admitted.
     """
 
     def __init__(self) -> None:
-        self.nodes: dict[str, int] = {}
-        self.sent_to: dict[str, int] = {}
+        self.node_by_site: dict[str, int] = {}
+        self.node_by_message: dict[str, int] = {}
         self.sites: list[str] = []
         self.closed = False
 
-    def name_of(self, node: int) -> str:
-        """The site at a node; empty while it is not known."""
-        return next((name for name, known in self.nodes.items() if known == node), "")
+    def site_at(self, node: int) -> str:
+        """Return the name of the site at a node; empty while it is not known."""
+        return next((site for site, known in self.node_by_site.items() if known == node), "")
 
     def label(self, node: int) -> str:
-        """What log and report call a node."""
-        return self.name_of(node) or f"node {node}"
+        """Return what log and report call a node."""
+        return self.site_at(node) or f"node {node}"
 
-    def sort(
-        self, number: int, asked: Mapping[int, str], replies: Iterable[Message], timeout: float
+    def sort_replies(
+        self, number: int, recipients: Mapping[int, str], replies: Iterable[Message], timeout: float
     ) -> tuple[dict[str, RecordDict], dict[str, str]]:
-        """Replies by site name, and why the other nodes that were asked gave none.
+        """Sort replies by site, and say why the other recipients gave none.
 
         Parameters
         ----------
         number : int
-            Of the round; an answer of another round is late, and ignored.
-        asked : Mapping[int, str]
-            Nodes that were asked, with the names they had then (empty: none yet).
+            Of the round; an answer to another round is late and ignored.
+        recipients : Mapping[int, str]
+            Nodes that were sent an ask, with the names they had then (empty: none yet).
         replies : Iterable of Message
             As they came.
         timeout : float
-            Seconds that were waited, for the reason of those who are silent.
+            Seconds that were waited, for the line on silent nodes.
+
+        Returns
+        -------
+        contents, failures
+            Replies by site, in order of name; reasons by site or label of the node.
 
         Raises
         ------
         FusionError
-            If two nodes gave one name.
+            If two nodes gave the same name.
         """
         contents: dict[str, RecordDict] = {}
         failures: dict[str, str] = {}
@@ -75,8 +77,8 @@ class Roster:
         for reply in replies:
             node = reply.metadata.src_node_id
             if reply.has_error():  # for a node that is gone, the SuperLink answers in its own name
-                node = self.sent_to.get(reply.metadata.reply_to_message_id, node)
-            if node not in asked or node in answered:
+                node = self.node_by_message.get(reply.metadata.reply_to_message_id, node)
+            if node not in recipients or node in answered:
                 continue
             envelope, problem = _read(reply)
             if envelope is not None and envelope.round != number:
@@ -85,30 +87,30 @@ class Roster:
             answered.add(node)
             if envelope is None:
                 failures[self.label(node)] = problem
-            elif asked[node] not in ("", envelope.site):
-                failures[asked[node]] = f"calls itself {envelope.site} now"
-            elif self._take_in(envelope.site, node, speakers):
+            elif recipients[node] not in ("", envelope.site):
+                failures[recipients[node]] = f"calls itself {envelope.site} now"
+            elif self._admit(envelope.site, node, speakers):
                 contents[envelope.site] = reply.content
-        for node in set(asked) - answered:
+        for node in set(recipients) - answered:
             failures[self.label(node)] = f"no answer within {timeout:g} s"
         return dict(sorted(contents.items())), failures
 
-    def _take_in(self, site: str, node: int, speakers: set[str]) -> bool:
+    def _admit(self, site: str, node: int, speakers: set[str]) -> bool:
         """Note the name that a node gave; False for a site that came too late to take part."""
         if site in speakers:
             raise FusionError(
                 f"two sites call themselves {site!r}: give each SuperNode its own name (--node-config 'site=\"...\"')"
             )
         speakers.add(site)
-        if self.closed and site not in self.nodes and site not in self.sites:
+        if self.closed and site not in self.node_by_site and site not in self.sites:
             logger.warning("site %s connected after the run had begun: not taken in", site)
             return False
-        self.nodes[site] = node
+        self.node_by_site[site] = node
         return True
 
 
 def _read(reply: Message) -> tuple[Answer | None, str]:
-    """The envelope of a reply; None, and what is wrong with it, when it says nothing that could be used."""
+    """Read a reply's envelope; None, and the problem, where the reply cannot be used."""
     if reply.has_error():
         # The reason that Flower sends along may be a client's exception text: it is not shown.
         return None, f"its node failed (Flower error code {reply.error.code})"

@@ -1,4 +1,4 @@
-"""What every site was asked before: one that loses its memory is told, and comes by it again."""
+"""The asks that each site has answered, so that a site which has lost its memory can go through them again."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from protocols.wire.message import Parcel, Past, read_envelope
 from protocols.wire.payload import PayloadError
 
 MOST_BYTES = 256 * 10**6
-"""A run that has asked more than this keeps no histories: they stay in memory as long as it lasts."""
+"""Bytes of asks beyond which a run keeps no log: it stays in memory as long as the run lasts."""
 
 
-class Histories:
+class ReplayLog:
     """By site, the asks whose answers the run has used.
 
     What a site remembers follows from its data and from what it was asked. An ask whose answer was not used is left
@@ -22,35 +22,35 @@ class Histories:
     """
 
     def __init__(self) -> None:
-        self._asked: dict[str, list[Past]] = {}
+        self._asks: dict[str, list[Past]] = {}
         self._bytes = 0
 
-    def add(self, number: int, asked: Mapping[str, Sequence[Parcel]], size: int) -> None:
-        """Note a round.
+    def add(self, number: int, asks: Mapping[str, Sequence[Parcel]], size: int) -> None:
+        """Add a round.
 
         Parameters
         ----------
         number : int
             Of the round.
-        asked : Mapping[str, Sequence[Parcel]]
-            By site whose answer was used, what it was asked.
+        asks : Mapping[str, Sequence[Parcel]]
+            Asks of the sites whose answers were used.
         size : int
             Bytes of all asks of the round; those that several sites were sent count once.
         """
         self._bytes += size
         if self._bytes > MOST_BYTES:
-            self._asked.clear()
+            self._asks.clear()
             return
-        for site, parcels in asked.items():
-            self._asked.setdefault(site, []).append((number, parcels))
+        for site, parcels in asks.items():
+            self._asks.setdefault(site, []).append((number, parcels))
 
     def of(self, site: str) -> Sequence[Past]:
-        """What a site has gone through; nothing for one that never answered, or after too many bytes."""
-        return tuple(self._asked.get(site, ()))
+        """Return the earlier asks of a site; none if it never answered, or the log has become too large."""
+        return tuple(self._asks.get(site, ()))
 
 
 def forgetful_site(reply: Message, number: int) -> str:
-    """Name of the site that says in this reply to the round's ask that it has lost its memory; empty: it does not."""
+    """Return the name of the site whose reply to this round says that it has lost its memory; else an empty name."""
     if reply.has_error():
         return ""
     try:

@@ -9,13 +9,10 @@ from typing import Any
 import numpy as np
 from flwr.serverapp.strategy import Result
 
-from numerics.gp.measurements import Queries
-from numerics.residual.columns_and_outcomes import Outcomes
-
 
 @dataclass
 class FusionResult(Result):
-    """What `FusionStrategy.start` returns: Flower's own result, and the conversation's outcome.
+    """Flower's own result, with the conversation's outcomes and the record of the run.
 
     Attributes
     ----------
@@ -26,7 +23,7 @@ class FusionResult(Result):
     missing : dict[str, list[str]]
         By site, what happened in the rounds that it did not answer.
     rebuilt : dict[str, list[int]]
-        By site, the rounds in which it had lost its memory and came by it again.
+        By site, the rounds in which it had lost its memory and went through the earlier asks again.
     rounds : int
         Rounds of messages.
     seconds : float
@@ -49,16 +46,16 @@ class FusionResult(Result):
 
 @dataclass(frozen=True)
 class Reference:
-    """What the center knows beside what the sites of this run tell it.
+    """What the center knows beside the answers of this run's sites. What a protocol has no use for stays empty.
 
     Attributes
     ----------
     truth : Callable or None
-        ``truth(repetition)``: by site name, what only the maker of a scenario knows (of `sec`, true clusters).
+        ``truth(repetition)``: by site name, what only the maker of a scenario knows of it.
     outcome : Callable or None
-        ``outcome(repetition)``: the outcomes, where the center holds them (of `residual`).
+        ``outcome(repetition)``: the outcomes of the rows, where the center holds them.
     queries : Callable or None
-        ``queries(repetition)``: where the center wants to know the output (of `gp`); None: nowhere.
+        ``queries(repetition)``: the points at which the center wants predictions; None: there are none.
     test : Mapping[str, ndarray]
         Columns ``(t,)`` of the center's own test rows, by name; empty: it has none.
     earlier : Mapping[str, ndarray]
@@ -66,7 +63,7 @@ class Reference:
     """
 
     truth: Callable[[int], Mapping[str, int]] | None = None
-    outcome: Callable[[int], Outcomes] | None = None
-    queries: Callable[[int], Queries | None] | None = None
+    outcome: Callable[[int], Any] | None = None
+    queries: Callable[[int], Any] | None = None
     test: Mapping[str, np.ndarray] = field(default_factory=dict)
     earlier: Mapping[str, np.ndarray] = field(default_factory=dict)

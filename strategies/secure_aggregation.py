@@ -22,7 +22,7 @@ from protocols.wire.packing import pack
 from protocols.wire.payload import Payload, PayloadError, shorten
 from protocols.wire.vector_encoding import Sum, Vector, from_vector, layout, minus, plus, size_of
 from strategies.conversation import Conversation, Tell
-from strategies.node_registry import FusionError
+from strategies.errors import FusionError
 
 _HALF = masking.DIGEST_BYTES
 

@@ -20,7 +20,7 @@ register_profiles()
 
 
 _FIRST_HALF = {"test_coreset", "test_deploy_networks", "test_gp", "test_residual", "test_sec", "test_up"}
-"""Files of tests/e2e that take half of their time."""
+"""Files of tests/process that take half of their time."""
 
 
 @pytest.fixture(autouse=True)
@@ -46,20 +46,28 @@ def no_data_variable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(sources.DATA_VARIABLE, raising=False)
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the tests that wait for Flower processes, so that nobody waits for them in the end."""
+    items.sort(key=lambda item: not _has_processes(item.nodeid))
+
+
+def _has_processes(nodeid: str) -> bool:
+    return nodeid.startswith("tests/process/")
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadScopeScheduling:
-    """A file's tests share what they have computed, so one process has them all.
+    """Give all tests of a file to one worker: they share what they have computed.
 
-    Those with Flower processes take longest, mostly waiting: two processes have them all, and begin with them, so that
-    nobody waits for them in the end.
+    Those with Flower processes are for two workers, which mostly wait for them.
     """
     from xdist.scheduler import LoadScopeScheduling
 
     class ByFile(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:
             file = nodeid.partition("::")[0]
-            return f"e2e, {Path(file).stem in _FIRST_HALF}" if file.startswith("tests/process/") else file
+            return f"process, {Path(file).stem in _FIRST_HALF}" if _has_processes(nodeid) else file
 
-    # xdist would begin with the files of most tests; as they are collected, tests/e2e is the first of all.
+    # xdist would begin with the files of most tests.
     config.option.loadscopereorder = False
     return ByFile(config, log)

@@ -19,9 +19,7 @@ def refuse_single_model(site: Site) -> None:
     Consent is the site's: it stands in the node configuration. A simulated site has none: there the run's key counts.
     """
     shard: Ensemble = site.shard
-    allowed = site.consents("allow-single-model")
-    if site.simulated:
-        allowed = allowed or site.config.get("bc3e.allow-single-model", False)
+    allowed = site.consents.allows("allow-single-model", run_key="bc3e.allow-single-model")
     if len(shard.classifiers) + len(shard.clusterings) < 2 and not allowed:
         raise SiteFault(Fault.TOO_FEW_MODELS)
 
@@ -37,7 +35,7 @@ def agree_on(shared: Int64[np.ndarray, "s"], site: Site) -> None:
     shard: Ensemble = site.shard
     check_places(shared, shard.n, "shared instances")
     private = shard.n - len(shared)
-    if not site.simulated and 0 < private < site.policy.at_least(FEWEST_PRIVATE):
+    if 0 < private < site.policy.private_floor(FEWEST_PRIVATE):
         raise SiteFault(Fault.TOO_FEW_ROWS, f"{private} instances would be its own, and sums over them tell of each")
     if not keeps_to(shared, site):
         raise SiteFault(Fault.MALFORMED_ASK, "another setup was agreed on: sums over other instances would tell of one")
@@ -49,7 +47,7 @@ def keeps_to(shared: Int64[np.ndarray, "s"], site: Site) -> bool:
     In every repetition, which a party's own data are the same in, and also where none was named: sums over all
     instances, and over all but one, tell of that one.
     """
-    return not site.config.get("protocol") or site.keeps("setup", shared)
+    return not site.config.get("protocol") or site.commitments.keeps("setup", shared)
 
 
 def check_places(places: Int64[np.ndarray, "_"], n: int, what: str) -> None:
@@ -66,5 +64,5 @@ def hold_to(what: str, site: Site, *words: object) -> None:
     SiteFault
         If other words were said under this name in this run.
     """
-    if not site.keeps(what, *words):
+    if not site.commitments.keeps(what, *words):
         raise SiteFault(Fault.MALFORMED_ASK, "right ones were counted by other parameters in this run")

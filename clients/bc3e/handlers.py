@@ -231,7 +231,7 @@ def _initial_gamma(ask: EStep, site: Site, part: Ensemble) -> Float64[np.ndarray
         Where it may have been there and has lost its memory.
     """
     memory = site.memory
-    if ask.step > 0 and "gamma" not in memory and not site.reminded:
+    if ask.step > 0 and "gamma" not in memory and not site.with_history:
         raise SiteFault(Fault.STALE_MEMORY, f"gamma is not in the memory of lane {site.lane}")
     once_more = "step" in memory and ask.step == memory["step"]
     memory["step"] = np.array(ask.step)

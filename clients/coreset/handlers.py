@@ -13,8 +13,9 @@ from jaxtyping import Float64, Int, Int64, UInt8
 
 from clients.coreset.rows import Rows, count, follow_points, meet_targets, price_rows, write_clusters
 from clients.coreset.shard import MIN_WEIGHT
+from clients.digest import digest_of
 from clients.dispatch import answers
-from clients.site import Site, digest_of
+from clients.site import Site
 from numerics.coreset.fairness.apportionment import PointMasses
 from numerics.coreset.grouped_rows import GroupedRows
 from numerics.shared.threads import single_threaded
@@ -59,11 +60,9 @@ def _hold_to(site: Site, name: str, *words: object) -> None:
     """Hold the fusion center to its word (clients/commitments.py); a scenario's rows are nobody's, and asked in any
     way.
     """
-    if site.simulated:
-        return
-    if site.lane != "0":
+    if not site.commitments.allows_lane(site.lane):
         raise SiteFault(Fault.MALFORMED_ASK, "a party's own rows are asked for once in a run, in one lane")
-    if not site.keeps(name, *words):
+    if not site.commitments.keeps(name, *words):
         raise SiteFault(Fault.MALFORMED_ASK, f"another {name} than in an earlier ask of this run")
 
 
@@ -117,7 +116,7 @@ def _summary(ask: Construction, site: Site, first: Int64[np.ndarray, "eight"]) -
 
 def _min_weight(ask: Construction, site: Site) -> int:
     """The larger of what is asked and what the site insists on."""
-    return max(ask.min_weight, site.whole_number("min-weight", 1 if site.simulated else MIN_WEIGHT))
+    return max(ask.min_weight, site.consents.number("min-weight", MIN_WEIGHT))
 
 
 def _construction(ask: Construction) -> tuple[int | str, ...]:
@@ -166,7 +165,7 @@ def assign(ask: Assign, site: Site) -> Counted:
 @answers(Price)
 def price(ask: Price, site: Site) -> Masses:
     """Sums over the rows at each table of prices."""
-    if not (site.simulated or site.consents("allow-prices")):
+    if not site.consents.allows("allow-prices"):
         raise SiteFault(Fault.PRICES_NOT_ALLOWED)
     rows = _rows(ask, site)
     _check_tables(ask, rows, site)
@@ -204,11 +203,13 @@ def settle(ask: Settle, site: Site) -> Counted:
 
 def _check_tables(ask: Price, rows: Rows, site: Site) -> None:
     """Of so many centers, or so many tables, that hardly any row is left for each, counts would be the rows."""
-    if site.simulated:
-        return
-    k = len(ask.centers)
-    many = k > MOST_PRICED or k * _min_weight(ask, site) > len(rows.group)
-    if many or len(ask.shifts) > MOST_TABLES or site.pledges.count("tables", len(ask.shifts)) > MOST_TABLES_OF_A_RUN:
+    k, limit = len(ask.centers), site.policy.private_limit
+    if (
+        k > limit(MOST_PRICED)
+        or k * _min_weight(ask, site) > limit(len(rows.group))
+        or len(ask.shifts) > limit(MOST_TABLES)
+        or site.commitments.count("tables", len(ask.shifts)) > MOST_TABLES_OF_A_RUN
+    ):
         raise SiteFault(Fault.MALFORMED_ASK, "more centers or tables of prices than this site answers")
 
 

@@ -9,8 +9,9 @@ from functools import lru_cache
 import numpy as np
 from jaxtyping import Float64, Int64
 
+from clients.digest import digest_of
 from clients.gp.shard import MIN_ROWS
-from clients.site import Site, digest_of
+from clients.site import Site
 from numerics.gp.expert import Expert
 from numerics.gp.kernel_registry import kernel_of
 from numerics.gp.kernels import Kernel
@@ -53,7 +54,7 @@ def parts_of(site: Site, max_rows: int) -> Int64[np.ndarray, "n"]:
     """
     rows: Measurements = site.shard
     part = rows.part if rows.part is not None else _split(Part.of(rows.x, rows.y), max_rows)
-    least = site.whole_number("min-rows", 1 if site.simulated else MIN_ROWS)
+    least = site.consents.number("min-rows", MIN_ROWS)
     if np.bincount(part).min() < least:
         raise SiteFault(Fault.FEW_ROWS_FOR_EXPERT)
     return part

@@ -87,7 +87,7 @@ def survey(ask: Survey, site: Site) -> Moments:
         y_variances=found.y_variance,
         theta=theta,
         information=information,
-        consents=tuple(key for key in CONSENTS if site.simulated or site.consents(key)),
+        consents=tuple(key for key in CONSENTS if site.consents.allows(key)),
     )
 
 
@@ -108,7 +108,7 @@ def _hold_to(site: Site, name: str, *words: object) -> None:
     """Hold the fusion center to its word (clients/commitments.py); a scenario's rows are nobody's, and asked in any
     way.
     """
-    if not site.keeps(name, *words):
+    if not site.commitments.keeps(name, *words):
         raise SiteFault(Fault.MALFORMED_ASK, f"another {name} than in an earlier ask of this run")
 
 
@@ -128,7 +128,7 @@ def evaluate(ask: Evaluate, site: Site) -> Likelihood:
     n_candidates, size = ask.thetas.shape
     if not 0 < n_candidates <= MOST_CANDIDATES:
         raise SiteFault(Fault.MALFORMED_ASK, "more candidates than are tried in one ask, or none")
-    if not site.simulated and site.pledges.count("tried", n_candidates) > MOST_TRIED:
+    if site.commitments.count("tried", n_candidates) > MOST_TRIED:
         raise SiteFault(Fault.TOO_MANY_QUERIES)
     upper = np.triu_indices(size)
     values, gradients = np.zeros(n_candidates), np.zeros((n_candidates, size))
@@ -159,7 +159,7 @@ def _theta(theta: Float64[np.ndarray, "p"], kernel: str, ask: Agreed) -> tuple[f
 @answers(Train)
 def train(ask: Train, site: Site) -> Slope:
     """Loss of the gate's network over the site's rows, and its gradient (papers/gp_experts.txt, Algorithm 3)."""
-    if not (site.simulated or site.consents("allow-gate-training")):
+    if not site.consents.allows("allow-gate-training"):
         raise SiteFault(Fault.GATE_NOT_ALLOWED)
     experts = _experts(ask, site)
     sound = (
@@ -184,12 +184,11 @@ def train(ask: Train, site: Site) -> Slope:
 @answers(Share)
 def share(ask: Share, site: Site) -> Rows:
     """Rows for the communication expert, drawn in the same way whenever they are asked for."""
-    if not (site.simulated or site.consents("allow-rows")):
+    if not site.consents.allows("allow-rows"):
         raise SiteFault(Fault.ROWS_NOT_ALLOWED)
     _hold_to(site, "number of rows shared", ask.rows)
     experts = _experts(ask, site)
-    most = MOST_SHARED if site.simulated else max(1, site.shard.n // 2)
-    if not 0 <= ask.rows <= most:
+    if not 0 <= ask.rows <= site.policy.private_limit(max(1, site.shard.n // 2)):
         raise SiteFault(Fault.MALFORMED_ASK, "less than no row is asked for, or more than half of them")
     places = _shared_places(site, experts, ask.rows)
     return Rows(
@@ -205,7 +204,7 @@ def _shared_places(site: Site, experts: list[Part], n_rows: int) -> list[np.ndar
 @answers(Disclose)
 def disclose(ask: Disclose, site: Site) -> Inputs:
     """The inputs of all rows, expert by expert."""
-    if not (site.simulated or site.consents("allow-inputs")):
+    if not site.consents.allows("allow-inputs"):
         raise SiteFault(Fault.INPUTS_NOT_ALLOWED)
     return Inputs(tuple(rows.x for rows in _experts(ask, site)))
 
@@ -224,7 +223,7 @@ def predict(ask: Predict, site: Site) -> Predictions:
     if ask.shared_rows:  # 0: what it shared was lost on the way
         _hold_to(site, "number of rows shared", ask.shared_rows)
     asked = sum(map(len, ask.points))
-    if not site.simulated and site.pledges.count("queries", asked) > site.whole_number("max-queries", MOST_QUERIES):
+    if site.commitments.count("queries", asked) > site.consents.number("max-queries", MOST_QUERIES):
         raise SiteFault(Fault.TOO_MANY_QUERIES)
     if len(ask.shared_y):
         experts = _with_shared(experts, ask, site)
@@ -264,7 +263,7 @@ def _answer(
 
 def _with_shared(experts: list[Part], ask: Predict, site: Site) -> list[Part]:
     """Every expert with the shared rows beside its own; those that it gave itself count once."""
-    own = ask.shared_rows if site.simulated or site.consents("allow-rows") else 0
+    own = ask.shared_rows if site.consents.allows("allow-rows") else 0
     places = _shared_places(site, experts, own)
     found = []
     for rows, given in zip(experts, places, strict=True):

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from jaxtyping import Float64, Int64
 
+from clients.digest import digest_of
 from clients.memory import CONCLUDED
 from clients.residual.agents import Agent, AgentError, fit_agent, parse_agent, predict
 from clients.residual.model_store import dump, restore
-from clients.site import Site, digest_of
+from clients.site import Site
 from numerics.residual.columns_and_outcomes import Columns
 from numerics.residual.rules import MOST_STEPS
 from numerics.shared.threads import single_threaded
@@ -35,7 +36,7 @@ def own_agent(site: Site, asked: str) -> Agent:
     """The site's own method, or the run's. Only the site itself, or a simulation, may name a class of scikit-learn."""
     own = str(site.config.get("agent", ""))
     try:
-        return parse_agent(own or asked, dotted=bool(own) or site.simulated)
+        return parse_agent(own or asked, dotted=bool(own) or site.policy.trusts_center)
     except AgentError as error:
         raise SiteFault(Fault.BAD_AGENT, str(error)) from error
 
@@ -75,12 +76,12 @@ class Learner:
         """Remember an order."""
         own_agent(site, order.agent)  # one that cannot be read is refused before anything is fitted
         # A site may want larger leaves than the run: rows of one leaf are what its predictions do not tell apart.
-        least = max(order.min_leaf, site.whole_number("min-leaf", default=1))
+        least = max(order.min_leaf, site.consents.number("min-leaf", 1))
         about = {"agent": order.agent, "min_leaf": least, "holder": order.holder, "sealed": bool(order.names)}
         columns: Columns = site.shard
         memory = site.memory
         same = ROWS not in memory or (np.array_equal(memory[ROWS], order.rows) and _from_bytes(memory[_ABOUT]) == about)
-        if not (site.keeps(f"order {site.lane}", order.rows, about) and same):
+        if not (site.commitments.keeps(f"order {site.lane}", order.rows, about) and same):
             raise SiteFault(
                 Fault.MALFORMED_ASK, "another order was agreed on: sums over other rows would tell of single ones"
             )
@@ -239,12 +240,12 @@ def forget(site: Site, *, kept: bool = False) -> None:
     for name in list(site.memory):
         del site.memory[name]
     site.memory[CONCLUDED] = np.array(kept)
-    site.pledges.count(f"{CONCLUDED} {site.lane}", 1)
+    site.commitments.count(f"{CONCLUDED} {site.lane}", 1)
 
 
 def is_over(site: Site) -> bool:
     """Whether the run has been concluded here, under whatever name of a session the center goes on."""
-    return CONCLUDED in site.memory or (not site.simulated and site.pledges.count(f"{CONCLUDED} {site.lane}", 0) > 0)
+    return CONCLUDED in site.memory or site.commitments.count(f"{CONCLUDED} {site.lane}", 0) > 0
 
 
 def _as_bytes(about: dict[str, Any]) -> np.ndarray:

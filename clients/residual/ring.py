@@ -49,9 +49,9 @@ def _check_split(ask: Pass, site: Site, split: Split) -> None:
     if not np.array_equal(asked, agreed) and not np.array_equal(asked, agreed * [1, 0, 1]):
         raise SiteFault(Fault.MALFORMED_ASK, "the rows of this run are split otherwise")
     learn = split.n_fit + split.n_validation
-    kept = course(site, "ring") and site.keeps(f"split {site.lane}", learn, ask.intercept)
+    kept = course(site, "ring") and site.commitments.keeps(f"split {site.lane}", learn, ask.intercept)
     if split.n_validation:
-        kept = site.keeps(f"validation {site.lane}", split.n_validation) and kept
+        kept = site.commitments.keeps(f"validation {site.lane}", split.n_validation) and kept
     if not kept:
         raise SiteFault(Fault.MALFORMED_ASK, "the rows of this run are split otherwise")
     site.memory[SPLIT] = agreed

@@ -79,10 +79,10 @@ def new_key(site: Site) -> UInt8[np.ndarray, "32"]:
     SiteFault
         If a real site shares no secret with the others: the center could then hand out keys of its own, and read all.
     """
-    if site.again:
+    if site.replaying:
         # With another key than the one that all others know, it could open nothing, and they nothing of it.
         raise SiteFault(Fault.STALE_MEMORY, "the keys of the run are lost, and cannot be made anew in its midst")
-    if not site.simulated and not shared_secret(site.config):
+    if not (site.policy.trusts_center or shared_secret(site.config)):
         raise SiteFault(Fault.NO_SECRET)
     private = new_private_key()
     site.memory[_PRIVATE] = np.frombuffer(private, np.uint8)
@@ -93,7 +93,7 @@ def check_order(site: Site, order: Order) -> None:
     """Whether the run that begins is one that the site takes part in."""
     if not order.names and site.config.get("sealed-only", False):
         raise SiteFault(Fault.SEALED_ONLY)
-    if order.names and not site.simulated and site.lane != "0":
+    if order.names and not site.commitments.allows_lane(site.lane):
         raise SiteFault(
             Fault.MALFORMED_ASK, "a sealed run has one repetition: sums over other rows would tell of single ones"
         )
@@ -186,7 +186,7 @@ def check_kinds(split: Split, site: Site) -> None:
 
 def course(site: Site, name: str) -> bool:
     """Whether the run may go by this plan, ``ring`` or ``holder``: it goes by one of them from beginning to end."""
-    return site.keeps(f"course {site.lane}", name)
+    return site.commitments.keeps(f"course {site.lane}", name)
 
 
 # -- the site that holds the outcome plays the fusion center ----------------------------------------------------------
@@ -205,7 +205,8 @@ def lead(ask: Lead, site: Site) -> Fused:
     except ValueError as error:
         raise SiteFault(Fault.MALFORMED_ASK, f"rules {ask.rules!r}: {error}") from error
     check_kinds(plan.split, site)
-    if not (course(site, "holder") and site.keeps(f"plan {site.lane}", ask.n_learn, ask.rules, ask.precision)):
+    keeps = site.commitments.keeps
+    if not (course(site, "holder") and keeps(f"plan {site.lane}", ask.n_learn, ask.rules, ask.precision)):
         raise SiteFault(Fault.MALFORMED_ASK, "this run goes by another plan: errors of two would tell of single rows")
     site.memory[PRECISION] = np.array(ask.precision == "float32")
     return _go_on(plan, site)

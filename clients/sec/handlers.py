@@ -82,7 +82,7 @@ def _selected(ask: Select, site: Site, rows: RegressionRows) -> tuple[Selection,
 
     candidates = _candidates(ask, site)
     seed = int(site.shard_rng.integers(2**31))
-    own_floor = site.whole_number("min-leaf", default=1 if site.simulated else Select.min_leaf)
+    own_floor = site.consents.number("min-leaf", Select.min_leaf)
     min_leaf = max(ask.min_leaf, own_floor)
     try:
         chosen = select(candidates, rows.x, rows.y, standardize=ask.standardize, min_leaf=min_leaf, rng_seed=seed)
@@ -99,7 +99,7 @@ def _candidates(ask: Select, site: Site) -> tuple[Candidate, ...]:
     except CandidateError as error:
         logger.error("site %s: %s", site.name, error)
         raise SiteFault(Fault.BAD_CANDIDATES, str(error)) from error
-    if site.consents("sec.allow-row-models" if site.simulated else "allow-row-models"):
+    if site.consents.allows("allow-row-models", run_key="sec.allow-row-models"):
         return candidates
     allowed = tuple(each for each in candidates if each.method not in ROW_MODELS)
     if not allowed:

@@ -16,7 +16,7 @@ from common.settings import Settings, at_least, setting
 from consilience.predict.interface import LearnedRun, Predictions, RequestError
 from protocols.models import ModelError
 from protocols.sec import settings as sec
-from strategies.column_names import listed
+from strategies.column_names import list_names
 from strategies.sec.learners import learners_of
 from strategies.sec.mixtures import by_cluster
 
@@ -52,7 +52,7 @@ def predict(run: LearnedRun, table: Table, options: Options) -> Predictions:
     lines = []
     for each, values in zip(clusters, columns.values(), strict=True):
         names = [name for name, own in zip(learners.names, members & (labels == each), strict=True) if own]
-        lines.append(f"cluster_{each}: {listed(names)}{_not_finite(values)}")
+        lines.append(f"cluster_{each}: {list_names(names)}{_not_finite(values)}")
     return Predictions(columns, [*lines, *_errors(config, table, clusters, list(columns.values()))])
 
 
@@ -67,7 +67,7 @@ def _chosen(
         raise RequestError("cluster and learner both choose a cluster; set one")
     if learner:
         if learner not in names:
-            raise RequestError(f"{folder}: no learner is called {learner!r}; there are: {listed(names)}")
+            raise RequestError(f"{folder}: no learner is called {learner!r}; there are: {list_names(names)}")
         cluster = int(labels[names.index(learner)])
         if cluster < 0:
             raise RequestError(f"{folder}: {learner} belongs to no cluster")

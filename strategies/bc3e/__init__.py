@@ -18,8 +18,8 @@ from strategies.bc3e.em import Fit, Fitting
 from strategies.bc3e.layout import Plan, make_plan
 from strategies.bc3e.prediction import Prediction
 from strategies.conversation import Broadcast, Conversation, Tell, together
+from strategies.errors import FusionError
 from strategies.fusion import FusionStrategy
-from strategies.node_registry import FusionError
 
 __all__ = ["BC3E", "Ensemble", "Settings"]
 

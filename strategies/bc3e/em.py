@@ -27,7 +27,7 @@ from protocols.wire.payload import Payload, PayloadError
 from strategies.bc3e.layout import Plan
 from strategies.bc3e.shared import SharedInstances
 from strategies.conversation import Conversation, Tell
-from strategies.node_registry import FusionError
+from strategies.errors import FusionError
 from strategies.secure_aggregation import Masking, Total
 
 SWEEPS = 500

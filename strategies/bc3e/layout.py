@@ -11,7 +11,7 @@ from jaxtyping import Int64
 
 from numerics.bc3e.grid import choose_bits
 from protocols.bc3e.payloads import LARGEST_TABLE, Holdings, Setup
-from strategies.node_registry import FusionError
+from strategies.errors import FusionError
 
 LARGEST_SUMMAND = 1100.0
 """E[log theta] is no smaller than psi(1e-3) - psi(1e4), about -1009: alpha keeps gamma above 1e-3."""

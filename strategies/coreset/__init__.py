@@ -31,8 +31,8 @@ from strategies.coreset.exact_assignment import check_counted, settled
 from strategies.coreset.federation import Federation
 from strategies.coreset.price_of_fairness import price_over_k
 from strategies.coreset.report import Outcome, Plan, metrics_of, notes_on, table_of
+from strategies.errors import FusionError
 from strategies.fusion import FusionStrategy
-from strategies.node_registry import FusionError
 
 __all__ = ["Coreset", "Outcome", "Settings"]
 

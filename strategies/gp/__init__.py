@@ -18,6 +18,7 @@ from numerics.shared.threads import single_threaded
 from protocols.gp.payloads import LARGEST, MOST_TRIED, Inputs, Moments, Rows, Survey
 from protocols.gp.settings import Settings
 from strategies.conversation import Broadcast, Conversation, asking_nothing, in_step
+from strategies.errors import FusionError
 from strategies.fusion import FusionStrategy
 from strategies.gp.aggregation import asking_of, fused, most_important, ranked, told
 from strategies.gp.checks import check_moments
@@ -28,7 +29,6 @@ from strategies.gp.hyperparameters import fit, starts, train
 from strategies.gp.model import Model
 from strategies.gp.prediction import Answers, gather
 from strategies.gp.report import Outcome, answers_csv, metrics_of, notes_on, table_of
-from strategies.node_registry import FusionError
 from strategies.secure_aggregation import Masking
 
 __all__ = ["GP", "Outcome", "Settings"]

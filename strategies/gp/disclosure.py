@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from protocols.gp.payloads import MOST_SHARED, Disclose, Inputs, Rows, Share
 from strategies.conversation import Conversation, Tell
+from strategies.errors import FusionError
 from strategies.gp.checks import check_inputs, check_rows
 from strategies.gp.federation import Federation
-from strategies.node_registry import FusionError
 
 if TYPE_CHECKING:
     from protocols.gp.settings import Settings

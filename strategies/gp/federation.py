@@ -14,7 +14,7 @@ from numerics.gp.kernels import Kernel
 from numerics.gp.moments import ExpertMoments, Units, in_units, joined, pooled
 from protocols.gp.payloads import Moments
 from strategies.column_names import check_enough, columns_of_most
-from strategies.node_registry import FusionError
+from strategies.errors import FusionError
 
 
 @dataclass(frozen=True, eq=False)

@@ -19,8 +19,8 @@ from protocols.secure_aggregation.masking import FEWEST_SITES
 from protocols.wire.payload import PayloadError
 from protocols.wire.vector_encoding import Sum
 from strategies.conversation import Check, Conversation, Tell
+from strategies.errors import FusionError
 from strategies.gp.federation import Federation, own_choice
-from strategies.node_registry import FusionError
 from strategies.secure_aggregation import Masking, Total
 
 ROUNDING = 1e-8

@@ -15,7 +15,7 @@ from numerics.gp.aggregation import FusedPrediction
 from numerics.gp.kernel_registry import kernel_of
 from numerics.gp.measurements import Queries
 from numerics.gp.metrics import coverage, msll, smse
-from strategies.column_names import listed
+from strategies.column_names import list_names
 from strategies.gp.expert_count_curve import Sample
 from strategies.gp.model import Model
 from strategies.gp.prediction import Answers
@@ -217,7 +217,7 @@ def _notes_on_answers(outcome: Outcome) -> list[str]:
 
 
 def _told(names: Sequence[str]) -> str:
-    return listed(names, _SHOWN)
+    return list_names(names, _SHOWN)
 
 
 def answers_csv(outcome: Outcome) -> bytes:

@@ -19,8 +19,8 @@ from protocols.residual.plan import Plan
 from protocols.residual.settings import Settings
 from protocols.wire.payload import Payload
 from strategies.conversation import Broadcast, Conversation, carrying
+from strategies.errors import FusionError
 from strategies.fusion import FusionStrategy
-from strategies.node_registry import FusionError
 from strategies.residual import report
 from strategies.residual.enrolment import CENTER, Names, Roll, center_names, check_enrolled
 from strategies.residual.execution import Learnt, centered, relayed, ring

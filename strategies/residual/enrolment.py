@@ -12,7 +12,7 @@ from numerics.residual.columns_and_outcomes import Outcomes
 from numerics.shared.alignment import AlignmentError, align
 from protocols.residual.payloads import Enrol, Enrolled, Order, Predicted
 from protocols.wire.payload import Payload, PayloadError
-from strategies.node_registry import FusionError
+from strategies.errors import FusionError
 
 CENTER = ""
 """Stands for the fusion center among the parties: no site has an empty name."""

@@ -30,7 +30,7 @@ from protocols.residual.sequential import MOST_MISSES, Course
 from protocols.wire.packing import pack
 from protocols.wire.payload import Payload, PayloadError
 from strategies.conversation import Check, Conversation, Tell
-from strategies.node_registry import FusionError
+from strategies.errors import FusionError
 from strategies.residual.enrolment import CENTER
 
 logger = logging.getLogger("flwr")

@@ -15,7 +15,7 @@ from protocols.models import decode_model
 from protocols.residual.payloads import Enrolled, Order, Predict, Predicted, Present, Sum, Summed
 from protocols.wire.payload import Payload, PayloadError
 from strategies.conversation import Broadcast, Check, Conversation, Tell
-from strategies.node_registry import FusionError
+from strategies.errors import FusionError
 from strategies.residual.enrolment import CENTER, Matched, Names, check_predicted, match, names_of
 
 

@@ -17,8 +17,8 @@ from protocols.sec.settings import Settings
 from protocols.wire.payload import PayloadError
 from strategies.column_names import check_names
 from strategies.conversation import Broadcast, Conversation, Tell
+from strategies.errors import FusionError
 from strategies.fusion import FusionStrategy
-from strategies.node_registry import FusionError
 from strategies.sec.grouping import Grouping, group
 from strategies.sec.learners import Learners, arrays_of, former_learners
 from strategies.sec.mixtures import Mixture, mixtures, on_test_rows

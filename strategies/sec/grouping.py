@@ -18,7 +18,7 @@ from numerics.sec import (
     similarity,
     similarity_to,
 )
-from strategies.node_registry import FusionError
+from strategies.errors import FusionError
 from strategies.sec.learners import Learners
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from jaxtyping import Bool, Int64
 from sklearn.metrics import adjusted_rand_score
 
 from numerics.sec import same_partition
-from strategies.column_names import listed
+from strategies.column_names import list_names
 from strategies.sec.grouping import Grouping
 from strategies.sec.learners import Learners
 
@@ -95,10 +95,10 @@ def notes_on(outcome: Outcome) -> list[str]:
     old = ~outcome.learners.newcomer
     found = []
     if not outcome.fit.all():
-        who = listed([str(name) for name in names[~outcome.fit]], _SHOWN)
+        who = list_names([str(name) for name in names[~outcome.fit]], _SHOWN)
         found.append(f"{who}: the model's predictions are not finite for everybody; left out of 'all'")
     if (labels < 0).any():
-        who = listed([str(name) for name in names[labels < 0]], _SHOWN)
+        who = list_names([str(name) for name in names[labels < 0]], _SHOWN)
         found.append(f"{who}: too little is known to say whom they belong with")
     if (old & (labels >= 0)).sum() == 2:
         found.append("two learners have one dissimilarity, which says nothing of its size: set sec.k to 1 or 2")
@@ -109,8 +109,8 @@ def notes_on(outcome: Outcome) -> list[str]:
     alone = [str(names[old & (labels == label)][0]) for label in np.flatnonzero(sizes == 1)]
     if alone and len(sizes) < 4 and sizes.sum() > 3:
         found.append(
-            f"{listed(alone, _SHOWN)}: alone in a cluster; one learner that is far off can hide other groups: look at"
-            " its data (units? rows?), or leave it out"
+            f"{list_names(alone, _SHOWN)}: alone in a cluster; one learner that is far off can hide other groups: look"
+            " at its data (units? rows?), or leave it out"
         )
     worse = [
         name
@@ -118,7 +118,9 @@ def notes_on(outcome: Outcome) -> list[str]:
         if each and np.isfinite(each["cluster"]) and each["cluster"] > _WORSE * each["alone"]
     ]
     if worse:
-        found.append(f"{listed(worse, _SHOWN)}: predict worse with their cluster than alone on the rows they held out")
+        found.append(
+            f"{list_names(worse, _SHOWN)}: predict worse with their cluster than alone on the rows they held out"
+        )
     return found
 
 
@@ -139,7 +141,7 @@ def table_of(outcome: Outcome) -> list[dict[str, Any]]:
         row |= mean_errors(inside)
         center = {str(name): outcome.center_errors.get(str(name), {}) for name in names[members]}
         row |= mean_errors(center, "mse_test_")
-        row["who"] = listed([str(name) for name in names[members]], _SHOWN)
+        row["who"] = list_names([str(name) for name in names[members]], _SHOWN)
         rows.append(row)
     return rows
 

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 from flwr.app import Context, RecordDict
 
-import strategies.fusion
+import strategies.exchange
 from clients.data import DataError
 from common.settings import ConfigError
 from protocols.settings import checked, declared
@@ -22,7 +22,7 @@ from server.app import NO_FIGURES, RefusedError, main
 from server.evaluation import summarise
 from server.results import ResultsError, load
 from strategies.checkpoint import CheckpointError
-from strategies.node_registry import FusionError
+from strategies.errors import FusionError
 from tests.support.grid import Clock, config
 from tests.support.runs import complete_results, make_grid, run, run_over
 
@@ -31,7 +31,7 @@ PARTIES = ("north", "south", "west")
 
 @pytest.fixture(autouse=True)
 def _no_waiting_and_no_figures(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(strategies.fusion, "time", Clock())
+    monkeypatch.setattr(strategies.exchange, "time", Clock())
     monkeypatch.setattr(server_app, "figures", lambda report, arrays: {})
 
 

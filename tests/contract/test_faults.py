@@ -404,7 +404,7 @@ def lax_umask() -> Iterator[None]:
 @pytest.mark.usefixtures("lax_umask")
 def test_what_a_real_site_writes_nobody_else_may_read(node: Node, replace_handler: ReplaceHandler) -> None:
     def remember_and_promise(ask: Payload, site: Site) -> Payload:
-        site.pledges.count("queries", 1)
+        site.commitments.count("queries", 1)
         site.write("theta.csv", lambda to: to.write_text("all"))
         return remember(ask, site)
 

@@ -18,8 +18,8 @@ from protocols.wire.message import Answer, Ask, Parcel, read_ask, write_answer, 
 from protocols.wire.payload import PayloadError
 from server.results import load
 from strategies import replay as history
-from strategies.node_registry import FusionError
-from strategies.replay import Histories
+from strategies.errors import FusionError
+from strategies.replay import ReplayLog
 from tests.support.grid import InProcessGrid, config
 from tests.support.residual_sites import COSTS, deployed, write_world
 from tests.support.runs import run_with_grid
@@ -202,7 +202,7 @@ def test_a_site_that_forgets_at_once_again_has_failed(tmp_path: Path) -> None:
 
 def test_histories_that_grow_too_large_are_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(history, "MOST_BYTES", 100)
-    histories = Histories()
+    histories = ReplayLog()
     histories.add(1, {"a": asked("0"), "b": asked("0")}, 60)
     histories.add(2, {"a": asked("0")}, 40)
     assert [number for number, _ in histories.of("a")] == [1, 2]

@@ -13,7 +13,7 @@ from flwr.app import Message, RecordDict
 
 import clients.dispatch
 import clients.gp.handlers
-import strategies.fusion
+import strategies.exchange
 from clients.site import Site
 from common.settings import ConfigError
 from numerics.gp.likelihood import Evaluation
@@ -21,7 +21,7 @@ from protocols.gp.payloads import Evaluate, Likelihood
 from protocols.wire.faults import Fault
 from server import app as server_app
 from server.results import Report, load
-from strategies.node_registry import FusionError
+from strategies.errors import FusionError
 from tests.support.gp_sites import TARGET, own, write_world
 from tests.support.grid import Clock, config, simulated
 from tests.support.runs import make_grid, run, run_over
@@ -31,7 +31,7 @@ from tests.support.tampering import silent
 @pytest.fixture(autouse=True)
 def _no_waiting_and_no_figures(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    monkeypatch.setattr(strategies.fusion, "time", Clock())
+    monkeypatch.setattr(strategies.exchange, "time", Clock())
     monkeypatch.setattr(server_app, "figures", lambda report, arrays: {})
 
 

@@ -25,7 +25,7 @@ from server.results import load
 from strategies.cells import Table
 from strategies.conversation import Broadcast, Conversation
 from strategies.fusion import FusionStrategy
-from tests.support.contract import StrategyContract
+from tests.support.contract import StrategyContract, WholeRun
 from tests.support.grid import config
 from tests.support.runs import Nodes, run_with_grid
 from tests.support.runs import run as run_whole
@@ -78,8 +78,8 @@ def table_config(tmp_path: Path, **changes: Any) -> dict[str, Any]:
     return config(tmp_path, scenario=NAME, repetitions=REPETITIONS, **changes)
 
 
-class TestContract(StrategyContract):
-    """What every strategy promises, of two cells and three repetitions that share their rounds one at a time."""
+class TableRun(WholeRun):
+    """Two cells and three repetitions that share their rounds one at a time."""
 
     protocol = "sec"
 
@@ -93,6 +93,9 @@ class TestContract(StrategyContract):
         assert not list(path.glob("sites/*/*.csv")), "sites of a table play many parts, and write for none of them"
         return {}
 
+
+@pytest.mark.slow
+class TestContract(TableRun, StrategyContract):
     def test_names_of_the_sites_do_not_matter(self, tmp_path: Path, whole: Path) -> None:
         """Arrays are in the order of the names; apart from that, nothing depends on them."""
         expected = load(whole)[0]
@@ -101,6 +104,8 @@ class TestContract(StrategyContract):
             assert report.sites == arrays["learners"].tolist() == sorted(names)
             assert report.metrics == pytest.approx(expected.metrics, rel=1e-12)
 
+
+class TestTable(TableRun):
     def test_every_cell_is_what_a_run_of_it_alone_is(self, tmp_path: Path, whole: Path) -> None:
         report, arrays = load(whole)
         for place, effect in enumerate((0, 4)):

@@ -11,12 +11,9 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import pytest
 
 from server.results import load
 from tests.process.processes import APP, FlowerHome, RunOutcome, flwr_run, kill_serverapp, start_run
-
-pytestmark = pytest.mark.e2e
 
 QUICK = {"bc3e.max-rounds": 4, "bc3e.sweeps": 2, "bc3e.allow-single-model": True}
 """A fit cut short: what is compared is that every distribution cuts it at the same bits."""

@@ -21,8 +21,6 @@ from server.results import load
 from tests.process.deploy_page import block
 from tests.process.processes import APP, BRISK
 
-pytestmark = pytest.mark.e2e
-
 SITES = ("hospital-a", "hospital-b")
 PORT = "8443"
 

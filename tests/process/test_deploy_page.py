@@ -24,8 +24,6 @@ from server.results import load
 from tests.process.deploy_page import CENTER, PAGE, SITES, USER, Block, Machine, block, blocks, commands_in_sentences
 from tests.process.processes import APP
 
-pytestmark = pytest.mark.e2e
-
 SETUP = "python3 -m venv"
 ELSEWHERE = ("consilience up",)
 """Blocks that are run elsewhere: tests/process/test_up.py."""

@@ -24,8 +24,6 @@ from tests.support.runs import run
 from tests.support.sec_sites import write_parties
 from tests.support.tampering import silent
 
-pytestmark = pytest.mark.e2e
-
 PARTIES = {"east": 30, "north": 40, "south": 25}
 LABS = {"lab-0": 0, "lab-1": 1, "lab-2": 0}
 """The relation that each lab measures."""

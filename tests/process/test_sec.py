@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-import pytest
 
 from scenarios.sources import DATA_VARIABLE
 from server.results import load
@@ -18,8 +17,6 @@ from tests.process.test_bc3e import assert_equal, results_of
 from tests.support.grid import config
 from tests.support.runs import run_with_grid
 from tests.support.sec_sites import draw_rows, write_parties
-
-pytestmark = pytest.mark.e2e
 
 SHARED = Path(os.environ.get(DATA_VARIABLE) or APP.parent / "shared" / "data").absolute()
 GRID = next((path for n in ("", ".gz") if (path := SHARED / f"grid_stability.csv{n}").is_file()), None)

@@ -10,14 +10,11 @@ import time
 from pathlib import Path
 
 import psutil
-import pytest
 
 from consilience.flower_programs import environment
 from server.results import load
 from tests.process.deploy_page import SITES, block
 from tests.process.processes import descendants
-
-pytestmark = pytest.mark.e2e
 
 
 def test_the_pages_federation_on_one_machine(tmp_path: Path) -> None:

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import logging
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -27,16 +28,66 @@ from tests.support.tampering import CANARY, Field, parcels_of, poisons, silent, 
 
 ENVELOPE_KEYS = {"to_site": {"session", "round", "seed"}, "from_site": {"site", "round", "fault"}}
 
-# -- the contract -----------------------------------------------------------------------------------------------------
+FEW, REST = "few", "rest"
+"""How much a test tries: a few rounds and one field of every payload class, or all that these leave out."""
+
+KINDS = ("name", "dtype", "shape", "finite")
+"""Kinds of poison."""
 
 
-class StrategyContract:
-    """Tests that every strategy passes; a subclass says what is run.
+def selected(rounds: Sequence[int], extent: str) -> list[int]:
+    """Return the first, the middle and the last of these rounds, or the others."""
+    few = {rounds[0], rounds[len(rounds) // 2], rounds[-1]}
+    return [number for number in rounds if (number in few) == (extent == FEW)]
+
+
+def selected_fields(kind: str, fields: Sequence[Field], extent: str) -> list[Field]:
+    """Return one of the fields that this kind of poison can break, another one for every kind, or the others."""
+    breakable = [field for field in fields if poisons(kind, field)]
+    few = breakable[KINDS.index(kind) % len(breakable)].name if breakable else ""
+    return [field for field in breakable if (field.name == few) == (extent == FEW)]
+
+
+@dataclass(frozen=True)
+class Recording:
+    """An undisturbed run.
+
+    Attributes
+    ----------
+    path : Path
+        Its results directory.
+    grid : Wire
+        Its grid, with all that crossed.
+    replies : list of RecordDict
+        The victim's replies by round, empty where it was not asked.
+    """
+
+    path: Path
+    grid: Wire
+    replies: list[RecordDict]
+
+    @property
+    def victim_rounds(self) -> list[int]:
+        """The rounds in which the victim is asked anything."""
+        return [number for number, content in enumerate(self.replies, 1) if content]
+
+    def first_fields(self) -> dict[type[Payload], list[tuple[int, Field]]]:
+        """Every field of the victim's first payload of every class, with its round."""
+        fields: dict[type[Payload], list[tuple[int, Field]]] = {}
+        for number, content in enumerate(self.replies, 1):
+            for place, payload in enumerate(parcels_of(content)):
+                if payload not in fields:
+                    fields[payload] = [(number, Field(content, place, *each)) for each in specs(payload).items()]
+        return fields
+
+
+class WholeRun:
+    """What is run, and its undisturbed run; a subclass says what that is.
 
     Attributes
     ----------
     protocol : str
-        Its name: every payload that crosses is declared in ``protocols/PROTOCOL.py``.
+        Its name: every payload that crosses is declared in ``protocols/PROTOCOL``.
     outputs : tuple of str
         Names of the files that a site writes for itself, compared after a resumed run.
     victim : int
@@ -48,24 +99,23 @@ class StrategyContract:
     victim = 0
 
     def run_config(self, tmp_path: Path) -> dict[str, Any]:
-        """The run configuration; its output directory lies in `tmp_path`."""
+        """Return the run configuration; its output directory lies in `tmp_path`."""
         raise NotImplementedError
 
     def nodes(self) -> Nodes:
-        """Number of simulated sites, or the node configurations."""
+        """Return the number of simulated sites, or the node configurations."""
         raise NotImplementedError
 
     def named_nodes(self, names: list[str]) -> list[dict[str, Any]]:
-        """The same nodes with these names of their own."""
+        """Return the same nodes with these names of their own."""
         nodes = self.nodes()
         configs = simulated(nodes) if isinstance(nodes, int) else nodes
         return [{**config, "site": name} for config, name in zip(configs, names, strict=True)]
 
     def n_sites(self) -> int:
+        """Return the number of sites."""
         nodes = self.nodes()
         return nodes if isinstance(nodes, int) else len(nodes)
-
-    # -- fixtures ---------------------------------------------------------------------------------------------------
 
     @pytest.fixture(scope="class", autouse=True)
     @classmethod
@@ -75,8 +125,8 @@ class StrategyContract:
 
     @pytest.fixture(scope="class")
     @classmethod
-    def whole_grid(cls, clock: Clock, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Wire, list[RecordDict]]:
-        """An undisturbed run: its results, its grid, and the victim's replies by round, empty where it had none."""
+    def recording(cls, clock: Clock, tmp_path_factory: pytest.TempPathFactory) -> Recording:
+        """An undisturbed run."""
         replies: list[RecordDict] = []
 
         def record(place: int, number: int, reply: Message) -> Message:
@@ -88,22 +138,16 @@ class StrategyContract:
         contract = cls()
         config = contract.run_config(tmp_path_factory.mktemp("whole"))
         grid = make_grid(config, contract.nodes(), tamper=record)
-        return run_over(grid, config), grid, replies
+        return Recording(run_over(grid, config), grid, replies)
 
     @pytest.fixture(scope="class")
     @classmethod
-    def whole(cls, whole_grid: tuple[Path, Wire, list[RecordDict]]) -> Path:
+    def whole(cls, recording: Recording) -> Path:
         """Results of an undisturbed run."""
-        return whole_grid[0]
-
-    @pytest.fixture(scope="class")
-    @classmethod
-    def asked(cls, whole_grid: tuple[Path, Wire, list[RecordDict]]) -> list[int]:
-        """The rounds in which the victim is asked anything."""
-        return [number for number, content in enumerate(whole_grid[2], 1) if content]
+        return recording.path
 
     def assert_same(self, path: Path, expected: Path, *, ledger: bool = True) -> None:
-        """Equal metrics, table and arrays, bit for bit."""
+        """Compare metrics, table and arrays bit for bit."""
         (report, arrays), (wanted, wanted_arrays) = load(path), load(expected)
         assert report.metrics == wanted.metrics
         assert report.table == wanted.table
@@ -117,12 +161,25 @@ class StrategyContract:
             assert report.sites == wanted.sites
             assert report.missing == wanted.missing
 
+
+class StrategyContract(WholeRun):
+    """Tests that every strategy passes; a subclass says what is run.
+
+    A test that disturbs a run in some round tries few rounds; the rest of them, and the rest of the fields that can
+    be poisoned, are marked `slow`.
+    """
+
+    @pytest.fixture(params=[FEW, pytest.param(REST, marks=pytest.mark.slow)])
+    @classmethod
+    def extent(cls, request: pytest.FixtureRequest) -> str:
+        return str(request.param)
+
     # -- what the result may depend on --------------------------------------------------------------------------------
 
     def test_same_seed_same_report(self, tmp_path: Path, whole: Path) -> None:
         self.assert_same(run(self.run_config(tmp_path), self.nodes()), whole)
 
-    @pytest.mark.parametrize("seed", [1, 2, 3])
+    @pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (2, 3))])
     def test_reply_order_does_not_matter(self, tmp_path: Path, whole: Path, seed: int) -> None:
         self.assert_same(run(self.run_config(tmp_path), self.nodes(), order=random.Random(seed)), whole)
 
@@ -135,9 +192,9 @@ class StrategyContract:
 
     # -- sites in trouble ---------------------------------------------------------------------------------------------
 
-    def test_a_site_that_falls_silent(self, tmp_path: Path, whole: Path, asked: list[int]) -> None:
-        config, site = self.run_config(tmp_path), load(whole)[0].sites[self.victim]
-        for first in asked:
+    def test_a_site_that_falls_silent(self, tmp_path: Path, recording: Recording, extent: str) -> None:
+        config, site = self.run_config(tmp_path), load(recording.path)[0].sites[self.victim]
+        for first in selected(recording.victim_rounds, extent):
             outcome = outcome_of(config, self.nodes(), tamper=silent(self.victim, range(first, 1000)))
             name = site if first > 1 else f"node {1000 + 7 * self.victim}"
             assert f"{name}: " in outcome.text
@@ -145,12 +202,10 @@ class StrategyContract:
             if outcome.report:
                 assert outcome.report.missing[name][0].startswith(f"round {first}: ")
 
-    def test_too_few_sites_stop_the_run_with_a_line_that_names_them(
-        self, tmp_path: Path, whole: Path, asked: list[int]
-    ) -> None:
+    def test_too_few_sites_stop_the_run_with_a_line_that_names_them(self, tmp_path: Path, recording: Recording) -> None:
         config = {**self.run_config(tmp_path), "min-sites": self.n_sites()}
-        site = load(whole)[0].sites[self.victim]
-        for first in (1, asked[1], asked[-1]):
+        site = load(recording.path)[0].sites[self.victim]
+        for first in (1, recording.victim_rounds[1], recording.victim_rounds[-1]):
             outcome = outcome_of(config, self.nodes(), tamper=silent(self.victim, range(first, 1000)))
             assert outcome.refusal.startswith(f"round {first}: ")
             assert f"min-sites is {self.n_sites()}" in outcome.refusal
@@ -160,16 +215,16 @@ class StrategyContract:
     def test_a_site_that_fails(
         self,
         tmp_path: Path,
-        whole: Path,
-        asked: list[int],
+        recording: Recording,
+        extent: str,
         how: str,
         caplog: pytest.LogCaptureFixture,
         monkeypatch: pytest.MonkeyPatch,
     ) -> None:
         caplog.set_level(logging.DEBUG)
         monkeypatch.setattr(logging.getLogger("flwr"), "propagate", True)
-        site = load(whole)[0].sites[self.victim]
-        for failing in asked:
+        site = load(recording.path)[0].sites[self.victim]
+        for failing in selected(recording.victim_rounds, extent):
             with monkeypatch.context() as patch:
                 config = self.run_config(tmp_path / str(failing))
                 if how == "exception at the site":
@@ -187,47 +242,47 @@ class StrategyContract:
             own = "sites" in path.parts and path.name == "errors.log"
             assert own or not path.is_file() or CANARY.encode() not in path.read_bytes(), path
 
-    @pytest.mark.parametrize("kind", ["name", "dtype", "shape", "finite"])
-    def test_poisoned_answers_are_refused(
-        self, tmp_path: Path, whole_grid: tuple[Path, Wire, list[RecordDict]], kind: str
-    ) -> None:
-        path, _, replies = whole_grid
-        site = load(path)[0].sites[self.victim]
+    @pytest.mark.parametrize("kind", KINDS)
+    def test_poisoned_answers_are_refused(self, tmp_path: Path, recording: Recording, kind: str, extent: str) -> None:
+        site = load(recording.path)[0].sites[self.victim]
         config = self.run_config(tmp_path)
-        for number, place, payload in _first_answers(replies):
-            for name, spec in specs(payload).items():
-                for turn, (what, poison) in enumerate(poisons(kind, Field(replies[number - 1], place, name, spec))):
+        for payload, fields in recording.first_fields().items():
+            number = fields[0][0] if fields else 0
+            for field in selected_fields(kind, [each for _, each in fields], extent):
+                for turn, (what, poison) in enumerate(poisons(kind, field)):
 
                     def tamper(at: int, now: int, reply: Message) -> Message:
                         if (at, now) == (self.victim, number):  # noqa: B023  (called before the loop goes on)
-                            poison(Field(reply.content, place, name, spec))  # noqa: B023
+                            poison(replace(field, content=reply.content))  # noqa: B023
                         return reply
 
                     # Once per field the others go on; the other times the run may stop there, which takes less time.
                     needed = {} if turn == 0 else {"min-sites": self.n_sites()}
-                    told = outcome_of({**config, **needed}, self.nodes(), tamper=tamper).text
-                    case = f"{payload.title()}.{name} {what}"
-                    assert f"{site}: " in told, case
-                    assert f"payload {payload.title()}, field '" in told, f"{case}: {told}"
-                    assert f"field '{name}" in told or kind == "shape", f"{case}: {told}"
+                    text = outcome_of({**config, **needed}, self.nodes(), tamper=tamper).text
+                    case = f"{payload.title()}.{field.name} {what}"
+                    assert f"{site}: " in text, case
+                    assert f"payload {payload.title()}, field '" in text, f"{case}: {text}"
+                    assert f"field '{field.name}" in text or kind == "shape", f"{case}: {text}"
 
-    def test_envelope_and_parcels_are_checked(self, tmp_path: Path, whole: Path, asked: list[int]) -> None:
-        config, site = self.run_config(tmp_path), load(whole)[0].sites[self.victim]
-        for spoil in _SPOILT:
+    def test_envelope_and_parcels_are_checked(self, tmp_path: Path, recording: Recording) -> None:
+        config, site = self.run_config(tmp_path), load(recording.path)[0].sites[self.victim]
+        for turn, spoil in enumerate(_SPOILT):
 
             def tamper(at: int, now: int, reply: Message) -> Message:
-                if (at, now) == (self.victim, asked[1]):
+                if (at, now) == (self.victim, recording.victim_rounds[1]):
                     spoil(reply.content)  # noqa: B023  (called before the loop goes on)
                 return reply
 
-            told = outcome_of(config, self.nodes(), tamper=tamper).text
-            assert f"{site}: " in told
-            assert "payload " in told
+            needed = {} if turn == 0 else {"min-sites": self.n_sites()}
+            text = outcome_of({**config, **needed}, self.nodes(), tamper=tamper).text
+            assert f"{site}: " in text
+            assert "payload " in text
 
-    def test_a_late_answer_is_ignored(self, tmp_path: Path, whole: Path, asked: list[int]) -> None:
+    def test_a_late_answer_is_ignored(self, tmp_path: Path, recording: Recording) -> None:
         """An answer of an earlier round counts no more than silence."""
         earlier: dict[int, RecordDict] = {}
-        before, late = [number for number in asked if number < load(whole)[0].rounds][-2:]
+        n_rounds = load(recording.path)[0].rounds
+        before, late = [number for number in recording.victim_rounds if number < n_rounds][-2:]
 
         def replay(place: int, number: int, reply: Message) -> Message:
             if place == self.victim:
@@ -252,20 +307,17 @@ class StrategyContract:
 
     # -- what crosses the wire ----------------------------------------------------------------------------------------
 
-    def test_the_ledger_counts_every_byte(self, whole_grid: tuple[Path, Wire, list[RecordDict]]) -> None:
-        path, grid, _ = whole_grid
-        report = load(path)[0]
+    def test_the_ledger_counts_every_byte(self, recording: Recording) -> None:
+        report = load(recording.path)[0]
         crossed = {
-            way: sum(encoded_bytes(content) for direction, content in grid.crossed if direction == way)
+            way: sum(encoded_bytes(content) for direction, content in recording.grid.crossed if direction == way)
             for way in ("to_site", "from_site")
         }
         assert report.ledger["bytes_to_sites"] == crossed["to_site"]
         assert report.ledger["bytes_from_sites"] == crossed["from_site"]
 
-    def test_nothing_crosses_that_protocols_does_not_declare(
-        self, whole_grid: tuple[Path, Wire, list[RecordDict]]
-    ) -> None:
-        for direction, content in whole_grid[1].crossed:
+    def test_nothing_crosses_that_protocols_does_not_declare(self, recording: Recording) -> None:
+        for direction, content in recording.grid.crossed:
             parcels = parcels_of(content)
             names = {f"{place}.{part}" for place in range(len(parcels)) for part in ("scalars", "arrays")}
             assert set(content) == {ENVELOPE} | names
@@ -321,15 +373,17 @@ class StrategyContract:
         assert self.output_files(path) == self.output_files(whole)
         assert not (path / "checkpoint").exists()
 
-    def test_interrupted_between_two_rounds(self, tmp_path: Path, whole: Path) -> None:
+    def test_interrupted_between_two_rounds(self, tmp_path: Path, whole: Path, extent: str) -> None:
         config = self.run_config(tmp_path)
         assert len(self.output_files(whole)) == self.n_sites() * len(self.outputs)
-        for number in range(2, load(whole)[0].rounds + 1):
+        for number in selected(range(2, load(whole)[0].rounds + 1), extent):
             self.assert_resumes(config, self.interrupt(config, before=number), whole)
 
-    def test_interrupted_when_the_sites_had_answered_and_nothing_was_saved(self, tmp_path: Path, whole: Path) -> None:
+    def test_interrupted_when_the_sites_had_answered_and_nothing_was_saved(
+        self, tmp_path: Path, whole: Path, extent: str
+    ) -> None:
         config = self.run_config(tmp_path)
-        for number in range(2, load(whole)[0].rounds + 1):
+        for number in selected(range(2, load(whole)[0].rounds + 1), extent):
             self.assert_resumes(config, self.interrupt(config, after=number), whole)
 
     def test_interrupted_again_after_it_was_resumed(self, tmp_path: Path, whole: Path) -> None:
@@ -359,15 +413,6 @@ _SPOILT: tuple[Callable[[Any], None], ...] = (
     lambda content: content["0.scalars"].__setitem__("parcel", ["7", content["0.scalars"]["parcel"][1]]),
 )
 """Ways to spoil a message as a whole: its envelope, its records, its lanes."""
-
-
-def _first_answers(replies: list[RecordDict]) -> list[tuple[int, int, type[Payload]]]:
-    """Round, place and class of the first payload of every class among a site's replies."""
-    found: dict[type[Payload], tuple[int, int]] = {}
-    for number, content in enumerate(replies, 1):
-        for place, payload in enumerate(parcels_of(content)):
-            found.setdefault(payload, (number, place))
-    return [(number, place, payload) for payload, (number, place) in found.items()]
 
 
 def _failing(place: int, round_number: int, how: str) -> Tamper:

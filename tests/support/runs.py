@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from flwr.app import Context, Message, RecordDict
 
-import strategies.fusion
+import strategies.exchange
 from protocols.registry import names as protocol_names
 from scenarios.registry import scenarios
 from server import app as server_app
@@ -31,7 +31,7 @@ def in_no_time(patch: pytest.MonkeyPatch) -> Clock:
     """Runs wait for nothing, not for the disk either, and draw no figures; returns their clock."""
     clock = Clock()
     patch.setattr(os, "fsync", lambda file: None)
-    patch.setattr(strategies.fusion, "time", clock)
+    patch.setattr(strategies.exchange, "time", clock)
     patch.setattr(server_app, "figures", lambda report, arrays: {})
     return clock
 

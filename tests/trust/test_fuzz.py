@@ -27,7 +27,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVR
 
-import strategies.fusion
+import strategies.exchange
 from clients.dispatch import handle
 from protocols.models import ModelError, decode_model, encode_model
 from protocols.wire.faults import Fault
@@ -302,7 +302,7 @@ def honest(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Recorded
         nodes = [{key: value for key, value in node.items() if key != "site-output-dir"} for node in nodes]
         found: Recorded = []
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(strategies.fusion, "time", Clock())
+            patch.setattr(strategies.exchange, "time", Clock())
             patch.setattr(server_app, "figures", lambda report, arrays: {})
             grid = make_grid(run_config, nodes)
             context = grid.contexts[1000]

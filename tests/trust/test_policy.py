@@ -17,10 +17,10 @@ from flwr.app import ConfigRecord, Context, Message, RecordDict
 from flwr.supercore.task_identity import TaskIdentity
 from typer.testing import CliRunner
 
-from clients.commitments import MOST_RUNS, Pledges, one_at_a_time
+from clients.commitments import MOST_RUNS, Commitments, run_lock
 from clients.dispatch import handle
 from clients.ledger import NAME
-from clients.policy import FEWEST_ROWS, UNLIMITED, Policy, PolicyError, check_lines
+from clients.policy import FEWEST_ROWS, Policy, PolicyError, check_lines
 from clients.site import Site
 from consilience.cli import app
 from protocols.bc3e import payloads as bc3e
@@ -128,7 +128,7 @@ def test_a_file_that_is_not_there_or_no_text_is_told(tmp_path: Path) -> None:
         (Policy(payloads=("*.Fit", "sec.*")), coreset.Summarise, Fault.PAYLOAD_NOT_ALLOWED),
         (Policy(secure_aggregation=True), bc3e.EStep, Fault.UNMASKED),
         (Policy(secure_aggregation=True), bc3e.Survey, None),
-        (UNLIMITED, gp.Disclose, None),
+        (Policy.unlimited(), gp.Disclose, None),
     ],
 )
 def test_what_a_policy_answers(policy: Policy, ask: type[Payload], fault: Fault | None) -> None:
@@ -218,9 +218,11 @@ def test_rows_where_no_policy_says_otherwise(tmp_path: Path, rows: int, node: di
 def test_a_policy_s_rows_raise_every_protocol_s_own(tmp_path: Path) -> None:
     node = Node(tmp_path, "min-rows = 20", **{"min-leaf": 7, "max-queries": 3})
     site = Site.open("a", node.context, Ask("1", 1, 0, ()))
-    assert [site.whole_number(key, 5) for key in ("min-leaf", "min-rows", "min-weight")] == [20, 20, 20]
-    assert site.whole_number("max-queries", 5) == 3
-    assert Site.open("a", Node(tmp_path, "min-rows = 2").context, Ask("1", 1, 0, ())).whole_number("min-weight", 5) == 5
+    assert [site.consents.number(key, 5) for key in ("min-leaf", "min-rows", "min-weight")] == [20, 20, 20]
+    assert site.consents.number("max-queries", 5) == 3
+    assert (
+        Site.open("a", Node(tmp_path, "min-rows = 2").context, Ask("1", 1, 0, ())).consents.number("min-weight", 5) == 5
+    )
 
 
 def test_rounds_and_bytes_are_counted_through_restarts_and_by_run(tmp_path: Path) -> None:
@@ -305,66 +307,66 @@ def test_what_is_summed_is_held_against_the_policy_in_the_clear_and_masked(
     assert {line["fault"] for line in lines if "fault" in line} == ({code} if code else set())
 
 
-# -- pledges ----------------------------------------------------------------------------------------------------------
+# -- commitments ------------------------------------------------------------------------------------------------------
 
 
-def test_pledges_outlive_a_restart_with_a_directory_only(tmp_path: Path) -> None:
+def test_commitments_outlive_a_restart_with_a_directory_only(tmp_path: Path) -> None:
     for folder, kept in ((tmp_path, True), (None, False)):
-        pledges = Pledges(RecordDict(), 1, folder)
-        assert pledges.keeps("split", "one")
-        assert pledges.count("queries", 7) == 7
-        pledges.save()
-        after = Pledges(RecordDict(), 1, folder)
+        commitments = Commitments(RecordDict(), 1, folder)
+        assert commitments.keeps("split", "one")
+        assert commitments.count("queries", 7) == 7
+        commitments.save()
+        after = Commitments(RecordDict(), 1, folder)
         assert after.keeps("split", "other") is not kept
         assert after.count("queries", 1) == (8 if kept else 1)
 
 
 def test_the_stricter_of_context_and_file_counts(tmp_path: Path) -> None:
     state = RecordDict()
-    Pledges(state, 1).count("queries", 5)
-    other = Pledges(RecordDict(), 1, tmp_path)
+    Commitments(state, 1).count("queries", 5)
+    other = Commitments(RecordDict(), 1, tmp_path)
     other.count("queries", 9)
     other.keeps("split", "one")
     other.save()
-    both = Pledges(state, 1, tmp_path)
+    both = Commitments(state, 1, tmp_path)
     assert both.count("queries", 1) == 10
     assert not both.keeps("split", "another")
-    state["pledges"] = ConfigRecord({"run": 1, "split": "another"})
-    assert not any(Pledges(state, 1, tmp_path).keeps("split", digest) for digest in ("one", "another"))
+    state["commitments"] = ConfigRecord({"run": 1, "split": "another"})
+    assert not any(Commitments(state, 1, tmp_path).keeps("split", digest) for digest in ("one", "another"))
 
 
 def test_what_is_only_gone_through_again_is_held_to_and_not_counted(tmp_path: Path) -> None:
-    pledges = Pledges(RecordDict(), 1, tmp_path)
-    again = pledges.rehearsed()
-    assert pledges.keeps("split", "one")
+    commitments = Commitments(RecordDict(), 1, tmp_path)
+    again = commitments.uncounted()
+    assert commitments.keeps("split", "one")
     assert not again.keeps("split", "other")
     assert [again.count("queries", 5) for _ in range(2)] == [0, 0]
-    assert pledges.count("queries", 5) == 5
+    assert commitments.count("queries", 5) == 5
     assert again.count("queries", 5) == 5, "what was answered at a limit of 5 may be gone through again"
-    assert pledges.count("queries", 1) == 6
+    assert commitments.count("queries", 1) == 6
 
 
 def test_the_last_runs_are_kept(tmp_path: Path) -> None:
     for run in range(MOST_RUNS + 5):
-        pledges = Pledges(RecordDict(), run, tmp_path)
-        pledges.count("queries", 1)
-        pledges.save()
-    kept = {int(path.stem) for path in (tmp_path / "pledges").iterdir()}
+        commitments = Commitments(RecordDict(), run, tmp_path)
+        commitments.count("queries", 1)
+        commitments.save()
+    kept = {int(path.stem) for path in (tmp_path / "commitments").iterdir()}
     assert kept == set(range(5, MOST_RUNS + 5))
 
 
 @pytest.mark.parametrize("content", ["", "[]", '{"queries": 1.5}', '{"queries": ', "\x00"])
-def test_pledges_that_cannot_be_read_do_not_begin_anew(tmp_path: Path, content: str) -> None:
-    (tmp_path / "pledges").mkdir()
-    (tmp_path / "pledges" / "1.json").write_text(content)
+def test_commitments_that_cannot_be_read_do_not_begin_anew(tmp_path: Path, content: str) -> None:
+    (tmp_path / "commitments").mkdir()
+    (tmp_path / "commitments" / "1.json").write_text(content)
     with pytest.raises(SiteFault) as told:
-        Pledges(RecordDict(), 1, tmp_path)
+        Commitments(RecordDict(), 1, tmp_path)
     assert told.value.fault == Fault.OUTPUT_NOT_WRITTEN
 
 
-def test_what_cannot_be_pledged_on_the_disk_is_not_answered(tmp_path: Path) -> None:
+def test_what_cannot_be_committed_to_on_the_disk_is_not_answered(tmp_path: Path) -> None:
     node = Node(tmp_path, None)
-    (node.home / "pledges" / "1.json").mkdir(parents=True)
+    (node.home / "commitments" / "1.json").mkdir(parents=True)
     assert node.asked(SURVEY).fault == Fault.OUTPUT_NOT_WRITTEN
 
 
@@ -439,12 +441,12 @@ def test_of_two_asks_of_a_run_the_second_waits_for_the_first(tmp_path: Path) -> 
     entered, leave = threading.Event(), threading.Event()
 
     def second() -> None:
-        with one_at_a_time(tmp_path, 7):
+        with run_lock(tmp_path, 7):
             entered.set()
 
     with ExitStack() as first:
-        first.enter_context(one_at_a_time(tmp_path, 7))
-        with one_at_a_time(tmp_path, 8), one_at_a_time(None, 7):
+        first.enter_context(run_lock(tmp_path, 7))
+        with run_lock(tmp_path, 8), run_lock(None, 7):
             leave.set()
         other = threading.Thread(target=second)
         other.start()
@@ -455,7 +457,7 @@ def test_of_two_asks_of_a_run_the_second_waits_for_the_first(tmp_path: Path) -> 
 
 
 def test_a_site_that_cannot_write_cannot_wait_and_does_not_answer(tmp_path: Path) -> None:
-    (tmp_path / "pledges").write_text("a file in the place of a folder")
-    with pytest.raises(SiteFault) as caught, one_at_a_time(tmp_path, 7):
+    (tmp_path / "commitments").write_text("a file in the place of a folder")
+    with pytest.raises(SiteFault) as caught, run_lock(tmp_path, 7):
         pass
     assert caught.value.fault is Fault.OUTPUT_NOT_WRITTEN

@@ -35,7 +35,7 @@ from protocols.wire.faults import Fault
 from protocols.wire.message import Ask, Parcel
 from protocols.wire.packing import pack
 from strategies.conversation import Tell
-from strategies.node_registry import FusionError
+from strategies.errors import FusionError
 from strategies.residual.execution import relayed
 from tests.support.grid import predicting
 from tests.support.residual_sites import COLUMNS, N, ask, begun, customers, deployed, learn, refused, write_world

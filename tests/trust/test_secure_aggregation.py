@@ -21,7 +21,7 @@ from protocols.wire.packing import pack
 from protocols.wire.payload import Payload
 from protocols.wire.vector_encoding import from_vector, layout, minus, plus, size_of, to_vector
 from strategies.conversation import Conversation
-from strategies.node_registry import FusionError
+from strategies.errors import FusionError
 from strategies.secure_aggregation import Masking, Total
 from tests.support.payloads import CLASSES, example
 from tests.support.secure_aggregation_sites import (
@@ -155,7 +155,7 @@ def test_no_seed_crosses(world: dict[str, Party]) -> None:
         for value in vars(answer).values()
     )
     for party in world.values():
-        kept = party.site().secrets.get("0/t")
+        kept = party.site().keys.get("0/t")
         for secret in (kept["current"], kept["coming"]):
             assert bytes.fromhex(secret["pair"]) not in sent
             assert bytes.fromhex(secret["own"]) not in sent

@@ -18,7 +18,7 @@ import pandas as pd
 import pytest
 
 import scenarios.registry
-import strategies.fusion
+import strategies.exchange
 from numerics.bc3e.ensemble import Ensemble, n_values
 from numerics.bc3e.m_step import initial_beta, maximize_alpha
 from scenarios.bc3e import DISTRIBUTIONS, pooled
@@ -43,7 +43,7 @@ _NAMES = itertools.count()
 @pytest.fixture(autouse=True)
 def _no_figures_and_no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(server_app, "figures", lambda report, arrays: {})
-    monkeypatch.setattr(strategies.fusion, "time", Clock())
+    monkeypatch.setattr(strategies.exchange, "time", Clock())
 
 
 @dataclass

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 from flwr.app import Context, Message, RecordDict
 
-import strategies.fusion
+import strategies.exchange
 from clients.dispatch import handle
 from numerics.bc3e.anderson import Weights
 from protocols.bc3e.payloads import Survey
@@ -22,7 +22,7 @@ from scenarios.registry import find
 from server import app as server_app
 from server.results import load
 from strategies.bc3e import from_config
-from strategies.node_registry import FusionError
+from strategies.errors import FusionError
 from tests.support.contract import StrategyContract
 from tests.support.grid import Clock, config, simulated
 from tests.support.runs import Nodes, make_grid, run
@@ -51,14 +51,17 @@ class TestRow(Contract):
         return config(tmp_path, bc3e__max_rounds=3)
 
 
+@pytest.mark.slow
 class TestColumn(Contract):
     distribution = "column"
 
 
+@pytest.mark.slow
 class TestArbitrary(Contract):
     distribution = "arbitrary"
 
 
+@pytest.mark.slow
 class TestRowRepeatedAndRestarted(Contract):
     """Lanes within lanes, at real sites: two repetitions of two fits each, and memory in the sites' own directories."""
 
@@ -95,7 +98,7 @@ class TestRowRepeatedAndRestarted(Contract):
 
 @pytest.fixture(autouse=True)
 def _no_waiting_and_no_figures(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(strategies.fusion, "time", Clock())
+    monkeypatch.setattr(strategies.exchange, "time", Clock())
     monkeypatch.setattr(server_app, "figures", lambda report, arrays: {})
 
 

@@ -6,10 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 from flwr.app import Message, RecordDict
 
 from server.results import load
-from tests.support.contract import StrategyContract
+from tests.support.contract import Recording, StrategyContract
 from tests.support.coreset_sites import SITES, own, patients, write_world
 from tests.support.runs import Nodes, run
 from tests.support.tampering import silent, with_content
@@ -48,9 +49,10 @@ class Contract(StrategyContract):
                     kept = [home / "sites" / site / name for home, site in ((path, new), (whole, old))]
                     assert kept[0].read_bytes() == kept[1].read_bytes()
 
-    def test_a_late_answer_is_ignored(self, tmp_path: Path, whole: Path, asked: list[int]) -> None:
+    def test_a_late_answer_is_ignored(self, tmp_path: Path, recording: Recording) -> None:
         """The coreset once more instead of the counts is no more than silence; with two asks there is no later one."""
         first: list[RecordDict] = []
+        asked = recording.victim_rounds
 
         def replay(place: int, number: int, reply: Message) -> Message:
             if place == self.victim and number == asked[0]:
@@ -69,5 +71,6 @@ class TestPoints(Contract):
     settings = {"coreset__center_size": 9, "coreset__balance": 0.8}  # noqa: RUF012
 
 
+@pytest.mark.slow
 class TestRows(Contract):
     settings = {"coreset__assignment": "exact", "coreset__price_rounds": 2, "coreset__gap": 1e-9}  # noqa: RUF012

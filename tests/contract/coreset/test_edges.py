@@ -13,7 +13,7 @@ import pytest
 from flwr.app import RecordDict
 
 from server.results import load
-from strategies.node_registry import FusionError
+from strategies.errors import FusionError
 from tests.support import reference_coreset as reference
 from tests.support.coreset_sites import (
     FEATURES,

@@ -53,6 +53,7 @@ class TestFeatures(Contract):
     settings = {"gp__gate": "gaussian", "gp__landmarks": 4, "gp__fit_rounds": 2}  # noqa: RUF012
 
 
+@pytest.mark.slow
 class TestNetworkAndInputs(Contract):
     settings = {  # noqa: RUF012
         "gp__gate": "dnn", "gp__covariance": "inputs", "gp__fit_rounds": 1, "gp__gate_rounds": 2,

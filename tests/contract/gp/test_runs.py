@@ -29,7 +29,7 @@ from protocols.gp.payloads import (
 from protocols.prediction import PredictionError
 from protocols.wire.message import find
 from protocols.wire.payload import Payload
-from strategies.node_registry import FusionError
+from strategies.errors import FusionError
 from tests.support import reference_gp as reference
 from tests.support.gp_sites import (
     FEATURES,

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from server.results import load
-from tests.support.contract import StrategyContract
+from tests.support.contract import Recording, StrategyContract
 from tests.support.grid import predicting
 from tests.support.residual_sites import COLUMNS, customers, own, write_world
 from tests.support.runs import Nodes, make_grid, outcome_of, run, run_over
@@ -52,10 +52,12 @@ class TestParallel(Contract):
     }  # fmt: skip
 
 
+@pytest.mark.slow
 class TestGreedy(Contract):
     settings = {"residual__algorithm": "greedy", "residual__steps": 2, "residual__shrinkage": 0.5}  # noqa: RUF012
 
 
+@pytest.mark.slow
 class TestMetaBoosting(Contract):
     settings = {"residual__algorithm": "meta-boosting"}  # noqa: RUF012
 
@@ -64,21 +66,24 @@ class Sealed(Contract):
     """What crosses is other bytes in every run; what comes out is the same."""
 
     @pytest.mark.parametrize("kind", ["name", "dtype", "finite"])
-    def test_poisoned_answers_are_refused(self, tmp_path: Path, whole_grid: Any, kind: str) -> None:
+    def test_poisoned_answers_are_refused(self, tmp_path: Path, recording: Recording, kind: str, extent: str) -> None:
         """The shapes of what is sealed are for who opens it to check (tests/trust/test_residual_sealed.py)."""
-        super().test_poisoned_answers_are_refused(tmp_path, whole_grid, kind)
+        super().test_poisoned_answers_are_refused(tmp_path, recording, kind, extent)
 
 
+@pytest.mark.slow
 class TestHolder(Sealed):
     holder = "bank"
     settings = {"residual__algorithm": "parallel", "residual__power": "2"}  # noqa: RUF012
 
 
+@pytest.mark.slow
 class TestHolderGreedy(Sealed):
     holder = "telecom"
     settings = {"residual__algorithm": "greedy", "residual__shrinkage": 0.5}  # noqa: RUF012
 
 
+@pytest.mark.slow
 class TestRing(Sealed):
     settings = {"residual__topology": "ring"}  # noqa: RUF012
 

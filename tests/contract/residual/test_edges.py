@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from server.results import Report, render_table
-from strategies.node_registry import FusionError
+from strategies.errors import FusionError
 from tests.support.grid import predicting
 from tests.support.reference_residual import agreed_order
 from tests.support.residual_sites import (

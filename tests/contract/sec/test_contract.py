@@ -16,7 +16,7 @@ from numerics.sec import same_partition
 from protocols.sec.payloads import Errors, Exchange, Fitted, Losses, Predict, Select
 from protocols.wire.message import find
 from server.results import load
-from strategies.node_registry import FusionError
+from strategies.errors import FusionError
 from tests.support.contract import StrategyContract
 from tests.support.runs import Nodes, outcome_of, run_with_grid
 from tests.support.sec_sites import draw_rows, forged, own, write_parties
@@ -62,6 +62,7 @@ class TestAverage(Contract):
     pass
 
 
+@pytest.mark.slow
 class TestPooled(Contract):
     combine = "pooled-linear"
 

@@ -12,7 +12,7 @@ import pytest
 
 from server.report.previous_run import clustering_to_join
 from server.results import Report, ResultsError, load
-from strategies.node_registry import FusionError
+from strategies.errors import FusionError
 from tests.support.runs import run
 from tests.support.sec_sites import draw_rows, own, write_files, write_parties
 

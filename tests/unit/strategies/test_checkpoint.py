@@ -76,7 +76,7 @@ def test_answers_come_back_bit_for_bit(data: st.DataObject, tmp_path_factory: py
     opened(folder).save(saved)
 
     (back,) = opened(folder, session="2").rounds()
-    assert (back.number, back.asked, back.failures) == (1, saved.asked, saved.failures)
+    assert (back.number, back.recipients, back.failures) == (1, saved.recipients, saved.failures)
     assert list(back.contents) == list(contents), "their order is that of the first time"
     for site, content in back.contents.items():
         assert plain(content) == plain(contents[site])
@@ -223,7 +223,7 @@ def test_an_interruption_leaves_the_rounds_before(tmp_path: Path, monkeypatch: p
             with pytest.raises(KeyboardInterrupt):
                 checkpoint.save(SavedRound(number, ("b",), {"b": answer(number, statistics(99))}))
     assert files(tmp_path) == before, "neither a new round nor what it was being written to"
-    assert [saved.asked for saved in opened(tmp_path).rounds()] == [("a",), ("a",)]
+    assert [saved.recipients for saved in opened(tmp_path).rounds()] == [("a",), ("a",)]
 
 
 def test_a_file_is_written_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

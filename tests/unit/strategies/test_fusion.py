@@ -10,13 +10,15 @@ from typing import Any
 import pytest
 from flwr.app import ArrayRecord, ConfigRecord, Context, Message, RecordDict
 
-import strategies.fusion
+import strategies.exchange
+import strategies.run
 from protocols.bc3e.payloads import Survey
 from protocols.wire.faults import Fault
 from protocols.wire.message import ENVELOPE, Answer, Ask, encoded_bytes, read_ask, write_answer, write_ask
 from strategies.conversation import Broadcast, Conversation, Tell
-from strategies.fusion import FusionStrategy, connected_nodes
-from strategies.node_registry import FusionError
+from strategies.errors import FusionError
+from strategies.exchange import wait_for_nodes
+from strategies.fusion import FusionStrategy
 from tests.support.grid import Clock, InProcessGrid, Tamper, config, simulated
 from tests.support.tampering import silent, with_content, with_error
 
@@ -53,7 +55,7 @@ class Grid(InProcessGrid):
 @pytest.fixture(autouse=True)
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
-    monkeypatch.setattr(strategies.fusion, "time", clock)
+    monkeypatch.setattr(strategies.exchange, "time", clock)
     return clock
 
 
@@ -66,7 +68,7 @@ def encoded(monkeypatch: pytest.MonkeyPatch) -> list[Ask]:
         calls.append(ask)
         return write_ask(ask)
 
-    monkeypatch.setattr(strategies.fusion, "write_ask", counted)
+    monkeypatch.setattr(strategies.run, "write_ask", counted)
     return calls
 
 
@@ -195,7 +197,7 @@ def test_nodes_that_do_not_connect_stop_the_run(tmp_path: Path, clock: Clock) ->
     assert 20 <= clock.now < 21
     empty = Grid([], config(tmp_path), 7)
     with pytest.raises(FusionError, match=r"^0 of 0 sites connected|^0 of 1 sites connected"):
-        connected_nodes(empty, 0, 1)
+        wait_for_nodes(empty, 0, 1)
 
 
 def test_num_rounds_ends_a_conversation_that_takes_longer(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ import clients.data.cache as cache_module
 from clients import shards
 from clients.data.cache import FOLDER, MOST_KEPT, ShardCache
 from clients.data.stored import StoredError, Writer, read_about, read_shard
-from clients.site import digest_of
+from clients.digest import digest_of
 from numerics.bc3e.ensemble import Ensemble
 from numerics.coreset.grouped_rows import GroupedRows, RowBlock
 from numerics.residual.columns_and_outcomes import Columns

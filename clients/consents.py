@@ -1,0 +1,83 @@
+"""What a site agrees to in its own configuration, whatever the run wants."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from clients.policy import Policy
+from protocols.wire.faults import Fault, SiteFault
+
+_FLOORS = {"min-leaf", "min-rows", "min-weight"}
+"""Numbers of rows, which a site's policy may raise."""
+
+
+class Consents:
+    """A site's consents. A simulated site consents to everything, unless the run has a key for it.
+
+    Parameters
+    ----------
+    config : Mapping
+        The run configuration overridden by the site's own.
+    policy : Policy
+        The site's.
+
+    Examples
+    --------
+    >>> consents = Consents({"allow-rows": True}, Policy(min_rows=20))
+    >>> consents.allows("allow-rows"), consents.allows("allow-inputs"), consents.number("min-leaf", 5)
+    (True, False, 20)
+    >>> Consents({}, Policy.unlimited()).allows("allow-inputs")
+    True
+    """
+
+    def __init__(self, config: Mapping[str, Any], policy: Policy) -> None:
+        self._config, self._policy = config, policy
+
+    def allows(self, key: str, run_key: str = "") -> bool:
+        """Whether the site allows what `key` stands for.
+
+        Parameters
+        ----------
+        key : str
+            Key of the site's own configuration.
+        run_key : str
+            Key of the run configuration that a simulated site looks at instead; empty: it allows it.
+
+        Raises
+        ------
+        SiteFault
+            If the value is neither true nor false: a text such as "false" must not count as consent.
+        """
+        if self._policy.trusts_center:
+            return not run_key or self._flag(run_key)
+        return self._flag(key)
+
+    def _flag(self, key: str) -> bool:
+        value = self._config.get(key, False)
+        if type(value) is not bool:
+            raise SiteFault(Fault.BAD_CONFIGURATION, f"configuration: {key} must be true or false, not {value!r}")
+        return value
+
+    def number(self, key: str, default: int) -> int:
+        """Return the whole number under `key`, 1 or greater; a number of rows is raised to the policy's `min-rows`.
+
+        Parameters
+        ----------
+        key : str
+            Key of the site's own configuration.
+        default : int
+            The number where the site sets none. For a number of rows, the default of a simulated site is 1.
+
+        Raises
+        ------
+        SiteFault
+            If the value is anything else.
+        """
+        floor = key in _FLOORS
+        value = self._config.get(key, self._policy.private_floor(default) if floor else default)
+        if type(value) is not int or value < 1:
+            raise SiteFault(
+                Fault.BAD_CONFIGURATION, f"configuration: {key} must be a whole number, 1 or greater, not {value!r}"
+            )
+        return self._policy.at_least(value) if floor else value

@@ -1,0 +1,84 @@
+"""Messages over Flower's grid: wait for nodes, push messages, pull replies."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+from flwr.app import Message
+from flwr.serverapp import Grid
+
+from strategies.errors import FusionError
+from strategies.node_registry import NodeRegistry
+
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.01, 0.25
+"""Seconds between two looks for replies: short at first, so that a quick round is not rounded up to a polling step."""
+
+
+class Stopwatch:
+    """Seconds since it was made."""
+
+    def __init__(self) -> None:
+        self._start = time.monotonic()
+
+    @property
+    def seconds(self) -> float:
+        """Seconds until now."""
+        return time.monotonic() - self._start
+
+
+def exchange(grid: Grid, messages: Sequence[Message], registry: NodeRegistry, timeout: float) -> list[Message]:
+    """Push messages and pull their replies until all have come or `timeout` seconds have passed.
+
+    Parameters
+    ----------
+    grid : Grid
+        Flower's connection to the nodes.
+    messages : Sequence of Message
+        One or none a node.
+    registry : NodeRegistry
+        Notes which node each message went to.
+    timeout : float
+        Seconds.
+    """
+    # In the order of the messages; none at all when Flower could not send them.
+    identities = zip(grid.push_messages(messages), messages, strict=False)
+    node_by_message = {identity: message.metadata.dst_node_id for identity, message in identities if identity}
+    registry.node_by_message |= node_by_message
+    waiting = set(node_by_message)
+    stopwatch, pause = Stopwatch(), _FIRST_PAUSE
+    replies: list[Message] = []
+    while waiting:
+        pulled = list(grid.pull_messages(waiting))
+        replies += pulled
+        waiting -= {reply.metadata.reply_to_message_id for reply in pulled}
+        if not waiting or stopwatch.seconds > timeout:
+            break
+        time.sleep(pause)
+        pause = min(1.2 * pause, _LONGEST_PAUSE)
+    return replies
+
+
+def wait_for_nodes(grid: Grid, wanted: int, timeout: float) -> int:
+    """Wait until `wanted` nodes are connected, and for those that connect at the same moment.
+
+    Returns
+    -------
+    int
+        Number of connected nodes.
+
+    Raises
+    ------
+    FusionError
+        If fewer are connected after `timeout` seconds.
+    """
+    stopwatch = Stopwatch()
+    before = 0
+    while True:
+        nodes = len(set(grid.get_node_ids()))
+        if nodes >= max(wanted, 1) and nodes == before:
+            return nodes
+        if stopwatch.seconds > timeout:
+            raise FusionError(f"{nodes} of {wanted} sites connected within {timeout:g} s")
+        before = nodes
+        time.sleep(0.2)
