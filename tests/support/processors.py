@@ -19,8 +19,7 @@ import numpy as np
 import pytest
 from flwr.app import Context, Message
 from flwr.supercore.task_identity import TaskIdentity
-from numpy._core._multiarray_umath import __cpu_dispatch__ as DISPATCHED
-from numpy._core._multiarray_umath import __cpu_features__ as FEATURES
+from numpy._core._multiarray_umath import __cpu_dispatch__, __cpu_features__
 from threadpoolctl import threadpool_info
 
 from clients.app import app as client_app
@@ -38,7 +37,7 @@ CORE_TYPES: Mapping[str, tuple[str, ...]] = {
 }
 """Names of OpenBLAS, from new to old, and the processor's features that each one needs, as NumPy names them."""
 _OLD: Mapping[str, str] = {
-    "NPY_DISABLE_CPU_FEATURES": " ".join(DISPATCHED),
+    "NPY_DISABLE_CPU_FEATURES": " ".join(__cpu_dispatch__),
     "GLIBC_TUNABLES": "glibc.cpu.hwcaps=-AVX512F,-AVX2,-FMA",
     "ATEN_CPU_CAPABILITY": "default",
 }
@@ -47,7 +46,7 @@ _OLD: Mapping[str, str] = {
 
 def core_types() -> list[str]:
     """Return the core types that this processor can run."""
-    return [name for name, needed in CORE_TYPES.items() if all(FEATURES.get(each) for each in needed)]
+    return [name for name, needed in CORE_TYPES.items() if all(__cpu_features__.get(each) for each in needed)]
 
 
 def core_type() -> str:
