@@ -1,1 +1,1 @@
-"""Named, reproducible worlds: data, how they are split over sites, parameters, published figures."""
+"""Scenarios: reproducible worlds, with data, their split over sites, parameters and published results."""

@@ -1,4 +1,4 @@
-"""What worlds of several protocols have in common: checked settings, arrays that nobody can change."""
+"""Checked settings and read-only arrays, for scenarios of all protocols."""
 
 from __future__ import annotations
 
@@ -13,12 +13,17 @@ Baselines = Callable[[Config, int], Mapping[str, float]]
 
 
 def number(config: Config, key: str, default: float, low: float, high: float = np.inf) -> float:
-    """A number of the run configuration, `default` where it is not set (0).
+    """Return a number of the run configuration, `default` where it is not set (0).
 
     Raises
     ------
     ScenarioError
-        If it is none, or does not lie between `low` and `high` (both included).
+        If it is no number, or does not lie between `low` and `high` (both included).
+
+    Examples
+    --------
+    >>> number({"gp.rows": 50}, "gp.rows", 100, 1)
+    50
     """
     value = config.get(key) or default
     if isinstance(value, bool | str) or not low <= value <= high or not np.isfinite(value):
@@ -28,12 +33,12 @@ def number(config: Config, key: str, default: float, low: float, high: float = n
 
 
 def choice(config: Config, key: str, choices: Sequence[str]) -> str:
-    """One of some words, the first if the key is empty.
+    """Return one of some words, the first if the key is empty.
 
     Raises
     ------
     ScenarioError
-        If it is something else.
+        If it is another word.
     """
     value = str(config.get(key, "")) or choices[0]
     if value not in choices:
@@ -42,22 +47,22 @@ def choice(config: Config, key: str, choices: Sequence[str]) -> str:
 
 
 def check_sites(name: str, n_sites: int, needed: int) -> None:
-    """Refuse another number of sites than the world has."""
+    """Refuse a number of sites that the scenario cannot be split over."""
     if n_sites != needed:
         raise ScenarioError(f"{name} has {needed} sites and cannot be split over {n_sites}")
 
 
 def no_baselines(config: Config, seed: int) -> dict[str, float]:
-    """Nothing: the run itself measures whatever there is to compare with."""
+    """Return no baselines."""
     return {}
 
 
 def frozen(*arrays: np.ndarray) -> None:
-    """Make arrays read-only: worlds are shared between cells, repetitions and sites."""
+    """Make arrays read-only, because cells, repetitions and sites share them."""
     for array in arrays:
         array.setflags(write=False)
 
 
 def settings_of(protocol: str, **values: Any) -> dict[str, Any]:
-    """Keys of the run configuration of a protocol, e.g. ``sec.k-min`` for ``k_min=1``."""
+    """Return keys of the run configuration of a protocol, e.g. ``sec.k-min`` for ``k_min=1``."""
     return {f"{protocol}.{key.replace('_', '-')}": value for key, value in values.items()}

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from scenarios import sources
+from scenarios import datasets
 from tests.support.examples import register_profiles
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def no_data_variable(monkeypatch: pytest.MonkeyPatch) -> None:
     """No directory of data files is named in the environment."""
-    monkeypatch.delenv(sources.DATA_VARIABLE, raising=False)
+    monkeypatch.delenv(datasets.DATA_VARIABLE, raising=False)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -1,19 +1,12 @@
 """What a protocol's ``predict`` module has, and what it takes and returns.
 
-Some protocols leave at the fusion center all that a prediction takes. Their module has
+Only a protocol whose ``PREDICTION`` (`protocols.prediction`) is at the fusion center has this module. It has
 
 ``Options``
     A class of `common.settings.Settings`: what ``--set`` takes for this protocol. It may be missing.
 ``predict(run, table, options) -> Predictions``
     The predictions of new rows; `run` is a `LearnedRun`, `table` a `clients.data.Table`, `options` is an
     ``Options``.
-
-Of other protocols the sites must answer. Their module has
-
-``SITES : SitePredictions``
-    What the command prints in place of predictions.
-
-A protocol without a ``predict`` module predicts nothing.
 """
 
 from __future__ import annotations
@@ -82,19 +75,3 @@ class Predictions:
         writer.writerow(self.columns)
         writer.writerows(zip(*(values.tolist() for values in self.columns.values()), strict=True))
         return text.getvalue()
-
-
-@dataclass(frozen=True)
-class SitePredictions:
-    """A protocol by which the sites predict, in a run with ``scenario="predict"``.
-
-    Attributes
-    ----------
-    reason : str
-        What is at the sites: "where the measurements are".
-    points_at_center : bool
-        Whether the fusion center has a file of points to predict; else every site has a file of its new rows.
-    """
-
-    reason: str
-    points_at_center: bool = False

@@ -13,8 +13,9 @@ from jaxtyping import Shaped
 from clients.data import DataError, Table, read_table, setting, split_patterns
 from common.results import PREDICT
 from common.settings import Settings, Value, parse, to_toml
-from consilience.predict.interface import LearnedRun, Predictions, RequestError, SitePredictions
+from consilience.predict.interface import LearnedRun, Predictions, RequestError
 from protocols import registry
+from protocols.prediction import Prediction, prediction_of
 from protocols.settings import run_keys
 
 COLUMN_KEYS = ("id", "sensitive", "target")
@@ -49,9 +50,10 @@ def predict_file(folder: Path, file: str, assignments: Iterable[str] = ()) -> Pr
     from server.results import load
 
     report, arrays = load(folder)
-    module = registry.room(report.protocol, "predict") if _can_predict(report.protocol) else None
-    if module is None or not hasattr(module, "predict"):
-        raise RequestError(_sites_must_answer(folder, report.protocol, report.config, getattr(module, "SITES", None)))
+    prediction = prediction_of(report.protocol)
+    if prediction is None or not prediction.at_center:
+        raise RequestError(_not_at_center(folder, report.protocol, report.config, prediction))
+    module = registry.room(report.protocol, "predict")
     options: type[Settings] = getattr(module, "Options", Settings)
     keys = run_keys()
     settings = parse(assignments, {**{key: keys[key] for key in COLUMN_KEYS}, **options.keys()})
@@ -63,10 +65,6 @@ def predict_file(folder: Path, file: str, assignments: Iterable[str] = ()) -> Pr
         raise DataError(f"{file}: has no rows to predict", "too-few-rows")
     predictions: Predictions = module.predict(LearnedRun(folder, config, arrays), table, options.of(settings))
     return Predictions({"entity": _entities(table, config, columns), **predictions.columns}, predictions.lines)
-
-
-def _can_predict(protocol: str) -> bool:
-    return registry.exists(protocol) and registry.has_room(protocol, "predict")
 
 
 def _learned_config(
@@ -99,24 +97,24 @@ def _entities(table: Table, config: Mapping[str, Any], columns: Mapping[str, Val
     return table.column(name)
 
 
-def _sites_must_answer(folder: Path, protocol: str, config: Mapping[str, Any], sites: SitePredictions | None) -> str:
-    """Return what to type where the sites must answer."""
+def _not_at_center(folder: Path, protocol: str, config: Mapping[str, Any], prediction: Prediction | None) -> str:
+    """Return what to type instead, where the fusion center alone cannot predict."""
     if config.get("from"):
         return f"{folder} are predictions themselves; name the run that has learned: {config['from']}"
-    if sites is None:
+    if prediction is None:
         return f"{folder}: results of {protocol} predict nothing"
     path = str(folder.expanduser().absolute())
     settings = {"scenario": PREDICT, "from": path}
     simulated = ["consilience", "run", PREDICT, "--set", f"from={path}", "--data"]
-    if sites.points_at_center:
+    if prediction.new_rows:
+        simulated, whose = [*simulated, "FOLDER"], ", each of whose nodes has the file of its new rows"
+    else:
         simulated, whose = [*simulated, "POINTS.csv"], ""
         settings["data"] = "POINTS.csv"
-    else:
-        simulated, whose = [*simulated, "FOLDER"], ", each of whose nodes has the file of its new rows"
     real = f"flwr run . FEDERATION --stream --run-config {shlex.quote(to_toml(settings))}"
     return "\n".join(
         [
-            f"{protocol} predicts by its sites, {sites.reason}: they must answer. Type in a simulation",
+            f"{protocol} predicts by its sites: they must answer. Type in a simulation",
             f"  {shlex.join(simulated)}",
             f"or between real sites{whose}",
             f"  {real}",

@@ -59,7 +59,7 @@ class Settings(ProtocolSettings, prefix="residual"):
     validation: float = setting(
         0.25,
         "share of the rows to learn from on which p and the end are chosen",
-        Allowed("greater than 0, below 1", lambda value: 0 < value < 1),
+        Allowed("greater than 0, below 1", lambda value: 1e-9 <= value <= 1 - 1e-9),
     )
     holdout: float = setting(0.2, "own data: share of the rows that are test rows", between(0, 0.9))
     refit: bool = setting(True, "when p and the end are chosen, learn once more from all rows")

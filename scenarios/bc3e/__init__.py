@@ -40,9 +40,10 @@ from sklearn.tree import DecisionTreeClassifier
 
 from numerics.bc3e.ensemble import Ensemble
 from numerics.shared.threads import single_threaded
-from scenarios import sources
+from scenarios import datasets
 from scenarios.bc3e.split import split_arbitrary, split_columns, split_rows
 from scenarios.registry import Config, Scenario, ScenarioError, register
+from scenarios.synthetic import halfmoon
 
 CLUSTERINGS: Mapping[str, tuple[tuple[int, ...], tuple[int, ...]]] = {
     "k": ((1,), (1,)),
@@ -66,17 +67,27 @@ _MAX_DRAWS = 1000
 
 @dataclass(frozen=True)
 class _World:
-    """Where a scenario's data come from and how much of them is labelled by default."""
+    """The share of a scenario's data that is labelled by default, and its data set; without one they are synthetic."""
 
     labelled: float
-    load: Callable[[Path | None, np.random.Generator], sources.Labelled]
-    find: Callable[[Config], Path | None] = lambda config: None
+    data_set: str = ""
+
+    def locate(self, config: Config) -> Path | None:
+        """Return the data set's file, if it is read from a file."""
+        return datasets.locate(self.data_set, config) if self.data_set else None
+
+    def load(self, path: Path | None, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+        """Return inputs and classes."""
+        if not self.data_set:
+            return halfmoon(400, 0.05, rng)
+        table = datasets.load(self.data_set, path)
+        return table.x, table.outcome
 
 
 _WORLDS: Mapping[str, _World] = {
-    "bc3e-wine": _World(0.10, lambda path, rng: sources.wine()),
-    "bc3e-halfmoon": _World(0.02, lambda path, rng: sources.halfmoon(400, 0.05, rng)),
-    "bc3e-heart": _World(0.07, lambda path, rng: sources.read_heart(path), sources.find_heart),
+    "bc3e-wine": _World(0.10, "wine"),
+    "bc3e-halfmoon": _World(0.02),
+    "bc3e-heart": _World(0.07, "heart"),
 }
 
 
@@ -114,7 +125,7 @@ def pooled(name: str, config: Config, seed: int) -> Ensemble:
     clusterings = str(config.get("bc3e.clusterings", "k-3k-6k"))
     if clusterings not in CLUSTERINGS:
         raise ScenarioError(f"bc3e.clusterings must be one of {', '.join(CLUSTERINGS)}, not {clusterings!r}")
-    return _build(name, float(share) or world.labelled, clusterings, world.find(config), seed)
+    return _build(name, float(share) or world.labelled, clusterings, world.locate(config), seed)
 
 
 def shards(name: str, config: Config, seed: int, n_sites: int) -> list[Ensemble]:
@@ -262,7 +273,7 @@ WINE = _register(
     "bc3e-wine", "scikit-learn", "Wine, 10 % labelled: class probabilities from 3 classifiers and 6 clusterings"
 )
 HALFMOON = _register(
-    "bc3e-halfmoon", "drawn", "Two half moons, 2 % labelled: clusters follow the bend that few labels miss"
+    "bc3e-halfmoon", "synthetic", "Two half moons, 2 % labelled: clusters follow the bend that few labels miss"
 )
 HEART = _register(
     "bc3e-heart", "file heart.csv or OpenML", "Statlog Heart, 7 % labelled: 3 classifiers and 6 clusterings"

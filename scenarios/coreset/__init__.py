@@ -1,22 +1,21 @@
-"""The worlds of fair clustering from coresets (Schmidt, Schwiegelshohn and Sohler; papers/fair_coresets.txt).
+"""Scenarios of fair clustering (Schmidt, Schwiegelshohn and Sohler 2018).
 
 =================  ==============================================  ================================================
-scenario           of the paper                                    whose rows, and their colours
+scenario           in the paper                                    rows, and their groups
 =================  ==============================================  ================================================
 coreset-adult      section 4, Figures 2 and 4                      48,842 people of the US census, by sex
-coreset-diabetes   section 4, Figures 2 to 4                       101,763 stays in hospital, by gender
+coreset-diabetes   section 4, Figures 2 to 4                       101,763 hospital stays, by gender
 coreset-bank       section 4, Figures 2 and 4                      calls of a bank, by being married
-coreset-synthetic  none; Figure 3's sizes and beyond               made: fair clusters that are known
+coreset-synthetic  none; Figure 3's sizes and beyond               synthetic, in known fair clusters
 =================  ==============================================  ================================================
 
 The paper names gender for bank and marital status for diabetes: it is the other way round.
 
-The first three are tables, whose rows differ in what they are about (``part``); in each, all rows may be sensitive to
-other columns (`sensitive`), and be dealt out to any number of sites. The paper's algorithms need two colours of equal
-numbers, so the larger colour is subsampled, as the paper does.
+The first three are tables. Their rows differ in what they measure (``part``). In each of them other columns may be
+sensitive (`sensitive`), and the rows may be split over any number of sites. The paper's algorithms need two groups of
+equal numbers, so the larger group is subsampled, as in the paper.
 """
 
-from scenarios.coreset import real_data as measured
-from scenarios.coreset import synthetic as drawn
+from scenarios.coreset import real_data, synthetic
 
-__all__ = ["drawn", "measured"]
+__all__ = ["real_data", "synthetic"]

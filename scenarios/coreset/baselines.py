@@ -1,4 +1,4 @@
-"""What a center would reach that had all rows in one place: fair clusterings of the pooled rows, and a plain one."""
+"""Costs of clusterings of the pooled rows: what a center with all rows in one place would reach."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ _RESTARTS = 5
 
 
 def column_scale(x: Float64[np.ndarray, "n d"], scale: str) -> Float64[np.ndarray, "d"]:
-    """What a column counts in: its standard deviation (ddof 0), or 1 with `scale` "none" and where it is constant."""
+    """Return the unit of each column: its standard deviation (ddof 0); 1 if `scale` is "none" or it is constant."""
     deviation = np.ones(x.shape[1]) if scale == "none" else x.std(axis=0)
     return np.where(deviation > 0, deviation, 1.0)
 
 
 def pooled_costs(pooled: Pooled, config: Config, seed: int) -> dict[str, float]:
-    """Costs of clusterings of the pooled rows, in the units that `coreset.scale` sets.
+    """Return costs of clusterings of the pooled rows, in the units that `coreset.scale` sets.
 
     Parameters
     ----------
     pooled : Pooled
-        Not more than `MOST_ROWS` rows, or there are none.
+        The rows. Of more than `MOST_ROWS` there are no costs.
     config : Config
         Run configuration; used are `coreset.k`, `coreset.algorithm`, `coreset.balance`, `coreset.scale` and
         `coreset.restarts`.
@@ -44,8 +44,8 @@ def pooled_costs(pooled: Pooled, config: Config, seed: int) -> dict[str, float]:
     Returns
     -------
     dict of str to float
-        ``cost_full`` (the run's own algorithm), ``cost_full_unfair`` (k-means++ that sees no colours), and where the
-        paper's algorithms apply, with two colours of equal numbers and `coreset.balance` 1, ``cost_cklv``
+        ``cost_full`` (the run's own algorithm) and ``cost_full_unfair`` (k-means++ that ignores the groups). With two
+        groups of equal numbers and `coreset.balance` 1, also those of the paper's algorithms: ``cost_cklv``
         (Algorithm 11), ``cost_reassigned`` (Algorithm 12) and ``cost_fairlets`` (Algorithm 9).
     """
     if len(pooled.x) > MOST_ROWS:
@@ -68,28 +68,28 @@ def pooled_costs(pooled: Pooled, config: Config, seed: int) -> dict[str, float]:
 def _fair(
     pooled: Pooled, k: int, algorithm: str, balance: float, scale: str, restarts: int, seed: int
 ) -> tuple[float, float]:
-    """Costs of a fair clustering and of its fairlets (NaN if it has none)."""
+    """Return the costs of a fair clustering and of its fairlets (NaN if it has none)."""
     # A site looks for its shard in this package, and needs no flows for that.
     from numerics.coreset.fairness.bounds import Bounds
     from numerics.coreset.fairness.clustering import fair_clustering
 
     with single_threaded():
-        found = fair_clustering(
+        clustering = fair_clustering(
             pooled.x / column_scale(pooled.x, scale),
             np.ones(len(pooled.x), np.int64),
-            pooled.colour,
+            pooled.group,
             Bounds.of(pooled.counts / len(pooled.x), balance),
             k,
             algorithm=cast("Algorithm", algorithm),
             restarts=restarts,
             rng=np.random.default_rng(seed),
         )
-    return float(found.cost), float(found.fairlet_cost)
+    return float(clustering.cost), float(clustering.fairlet_cost)
 
 
 @lru_cache(maxsize=1024)
 def _plain(pooled: Pooled, k: int, scale: str, restarts: int, seed: int) -> float:
-    """Cost of a clustering that is not fair."""
+    """Return the cost of a clustering that need not be fair."""
     from numerics.coreset.fairness.clustering import plain_clustering
 
     points, weights = pooled.x / column_scale(pooled.x, scale), np.ones(len(pooled.x), np.int64)

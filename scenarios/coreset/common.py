@@ -1,4 +1,4 @@
-"""What the worlds of fair clustering have in common: pooled rows, registration, what is derived from a run's costs."""
+"""Pooled rows, registration, and metrics derived from a run's costs, for all scenarios of fair clustering."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from numerics.coreset.grouped_rows import CLUSTERS
 from scenarios.common import settings_of
 from scenarios.registry import Scenario, register
 
-# A world draws from streams of its own: [seed, world, what, ...].
+# A world draws from streams of its own: [seed, world, purpose, ...].
 ADULT, DIABETES, BANK, SYNTHETIC = range(4)
 ROWS, SPLIT, PLACES, BLOCK = range(4)
 
@@ -35,36 +35,34 @@ class Pooled:
     ----------
     x : ndarray
         ``(n, d)``; read-only.
-    colour : ndarray
-        ``(n,)``, places in `names`; read-only.
+    group : ndarray
+        ``(n,)``, indices into `names`; read-only.
     names : tuple of str
-        Of the H colours, each of which some row has.
+        Names of the H groups, each of which has a row.
     features : tuple of str
         Names of the d columns.
     """
 
     x: Float64[np.ndarray, "n d"]
-    colour: Int64[np.ndarray, "n"]
+    group: Int64[np.ndarray, "n"]
     names: tuple[str, ...]
     features: tuple[str, ...]
 
     @property
     def counts(self) -> Int64[np.ndarray, "h"]:
-        """Rows of each colour."""
-        return np.bincount(self.colour, minlength=len(self.names))
+        """Rows of each group."""
+        return np.bincount(self.group, minlength=len(self.names))
 
 
 def derived_metrics(metrics: Mapping[str, float]) -> dict[str, float]:
-    """What a run's cost is beside what could be had with all rows in one place.
+    """Return a run's cost relative to costs of the pooled rows; nothing if the run left rows out.
 
-    Nothing where some rows are in no cluster of the run.
-
-    - ``error``: how much dearer than the same algorithm on all pooled rows (Figure 2, left).
-    - ``relative``: its cost by that of CKLV k-means++ on all pooled rows, and ``fairlet_share`` the fairlets' cost by
-      that, which no fair clustering is below (Figure 4, left and right).
-    - ``gain``: how much cheaper than reassigned CKLV on all pooled rows.
-    - ``price_of_fairness_full``: how much dearer a fair clustering of all pooled rows is than one that need not be.
-    - ``excess``: how much dearer than the clusters that a made world was made with.
+    - ``error``: excess over the same algorithm on all pooled rows (Figure 2, left).
+    - ``relative``: ratio to CKLV k-means++ on all pooled rows; ``fairlet_share``: ratio of the fairlets' cost, a lower
+      bound for every fair clustering, to it (Figure 4, left and right).
+    - ``gain``: saving against reassigned CKLV on all pooled rows.
+    - ``price_of_fairness_full``: excess of a fair clustering of all pooled rows over one that need not be fair.
+    - ``excess``: excess over the planted clusters of synthetic data.
     """
     if metrics.get("n_withheld"):
         return {}  # the run's cost is that of other rows
@@ -76,20 +74,20 @@ def derived_metrics(metrics: Mapping[str, float]) -> dict[str, float]:
         "price_of_fairness_full": ("cost_full", "cost_full_unfair"),
         "excess": ("cost", "cost_planted"),
     }
-    found = {
+    derived = {
         name: metrics[cost] / metrics[base]
         for name, (cost, base) in ratios.items()
         if cost in metrics and metrics.get(base, 0.0) > 0
     }
-    for name in found.keys() & {"error", "price_of_fairness_full", "excess"}:
-        found[name] -= 1
-    if "gain" in found:
-        found["gain"] = 1 - found["gain"]
-    return found
+    for name in derived.keys() & {"error", "price_of_fairness_full", "excess"}:
+        derived[name] -= 1
+    if "gain" in derived:
+        derived["gain"] = 1 - derived["gain"]
+    return derived
 
 
 def add(**world: Any) -> Scenario:
-    """Register a world of fair clustering; `world`: the other fields of `Scenario`."""
+    """Register a scenario of fair clustering; `world`: the other fields of `Scenario`."""
     return register(
         Scenario(protocol="coreset", sites=N_SITES, any_number=True, derived_metrics=derived_metrics, **world)
     )

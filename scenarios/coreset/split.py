@@ -1,4 +1,4 @@
-"""How rows are dealt out to sites: every split is an order of all rows, cut into one stretch a site."""
+"""Splits of rows over sites: every split is an order of all rows, cut into one stretch a site."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from scenarios.common import choice
 from scenarios.registry import Config, ScenarioError
 
 SPLITS = ("random", "column", "colour")
-"""`coreset.split`: at random; along a column, so that sites differ; each site one colour, as far as possible."""
+"""`coreset.split`: at random; along a column, so that sites differ; by group, one a site as far as possible."""
 
 
 def split_of(config: Config) -> str:
-    """`coreset.split`, at random if it is empty."""
+    """Return `coreset.split`, at random if it is empty."""
     return choice(config, "coreset.split", SPLITS)
 
 
@@ -24,37 +24,37 @@ def check_rows(name: str, n_rows: int, n_sites: int) -> None:
 
 
 def even_edges(n_rows: int, n_sites: int) -> Int64[np.ndarray, "sites_and_one"]:
-    """Where stretches begin and end whose lengths differ by one row at most."""
+    """Return where stretches begin and end whose lengths differ by one row at most."""
     return np.arange(n_sites + 1, dtype=np.int64) * n_rows // n_sites
 
 
-def colour_edges(
+def group_edges(
     counts: Int64[np.ndarray, "h"], n_sites: int
 ) -> tuple[Int64[np.ndarray, "h"], Int64[np.ndarray, "sites_and_one"]]:
-    """Sites of one colour each, as far as possible.
+    """Return an order of the groups and a cut that gives each site one group, as far as possible.
 
-    With as many sites as colours or more, every colour has sites of its own, each next site going to the colour with
-    most rows a site. With fewer sites, no colour is divided: the largest that is left goes to the site with the fewest
-    rows.
+    With as many sites as groups or more, every group has sites of its own, each next site going to the group with
+    most rows a site. With fewer sites, no group is divided: the largest group that is left goes to the site with the
+    fewest rows.
 
     Parameters
     ----------
     counts : ndarray
-        ``(H,)`` rows of each colour, all positive.
+        ``(H,)`` rows of each group, all positive.
     n_sites : int
         From 1 to the number of rows.
 
     Returns
     -------
     order : ndarray
-        ``(H,)``, the order in which the colours follow one another.
+        ``(H,)``, the order in which the groups follow one another.
     edges : ndarray
         ``(n_sites + 1,)``, where in the rows so ordered the sites begin and end.
     """
-    return _dealt(counts, n_sites) if n_sites < len(counts) else _divided(counts, n_sites)
+    return _whole_groups(counts, n_sites) if n_sites < len(counts) else _divided_groups(counts, n_sites)
 
 
-def _divided(
+def _divided_groups(
     counts: Int64[np.ndarray, "h"], n_sites: int
 ) -> tuple[Int64[np.ndarray, "h"], Int64[np.ndarray, "sites_and_one"]]:
     sites = np.ones(len(counts), np.int64)
@@ -65,11 +65,11 @@ def _divided(
     return np.arange(len(counts), dtype=np.int64), np.append(np.concatenate(stretches), counts.sum())
 
 
-def _dealt(
+def _whole_groups(
     counts: Int64[np.ndarray, "h"], n_sites: int
 ) -> tuple[Int64[np.ndarray, "h"], Int64[np.ndarray, "sites_and_one"]]:
-    held, site_of = np.zeros(n_sites, np.int64), np.empty(len(counts), np.int64)
-    for colour in np.argsort(-counts, kind="stable"):
-        site_of[colour] = np.argmin(held)
-        held[site_of[colour]] += counts[colour]
-    return np.argsort(site_of, kind="stable").astype(np.int64), np.concatenate([[0], np.cumsum(held)])
+    rows, site_of = np.zeros(n_sites, np.int64), np.empty(len(counts), np.int64)
+    for group in np.argsort(-counts, kind="stable"):
+        site_of[group] = np.argmin(rows)
+        rows[site_of[group]] += counts[group]
+    return np.argsort(site_of, kind="stable").astype(np.int64), np.concatenate([[0], np.cumsum(rows)])

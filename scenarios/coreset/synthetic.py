@@ -1,4 +1,4 @@
-"""The made world, coreset-synthetic: fair clusters that are known, of any number of rows, never all in memory."""
+"""The synthetic scenario, coreset-synthetic: known fair clusters of any number of rows, never all in memory."""
 
 from __future__ import annotations
 
@@ -13,42 +13,42 @@ from numerics.coreset.grouped_rows import GroupedRows, RowBlock
 from scenarios.common import frozen, number
 from scenarios.coreset.baselines import MOST_ROWS, pooled_costs
 from scenarios.coreset.common import BLOCK, PLACES, SYNTHETIC, K, Pooled, add
-from scenarios.coreset.split import check_rows, colour_edges, even_edges, split_of
+from scenarios.coreset.split import check_rows, even_edges, group_edges, split_of
 from scenarios.registry import Config
 
 ROWS, MOST = 1_000_000, 10_000_000
-DIMENSION, COLOURS = 10, 2
+DIMENSION, GROUPS = 10, 2
 
 _STREAM_ROWS = 65_536
-"""Rows that come of one stream: part of what the data are, so not `numerics.coreset.grouped_rows.BLOCK_ROWS`, which may
+"""Rows of one random stream. The data depend on it, so it is not `numerics.coreset.grouped_rows.BLOCK_ROWS`, which may
 change."""
 _APART, _ASIDE = 3.0, 1.0
-"""Spread of the clusters and of the colours, by that of the rows about them."""
+"""Spread of the clusters and of the groups, relative to that of the rows about them."""
 
 
 @dataclass(frozen=True)
 class Planted:
-    """Rows in clusters that are fair, though a clustering that sees no colours is cheaper with others.
+    """Rows in fair clusters; a clustering that ignores the groups finds cheaper clusters.
 
-    Row i has colour ``i mod H`` and belongs to cluster ``floor(i / H) mod K``, so every cluster has the same number of
-    rows of every colour (but for the last rows of all). It lies where its cluster is in the first half of the columns,
-    ``N(0, 9)``, where its colour is in the others, ``N(0, 1)`` and their mean 0, and beside both by ``N(0, 1)``. What
-    the colours differ by is the same in all clusters: to put rows of different colours together costs least in a
-    planted cluster, and to put rows of one colour together costs less where two clusters are near.
+    Row i has group ``i mod H`` and belongs to cluster ``floor(i / H) mod K``, so every cluster has the same number of
+    rows of every group (but for the last rows of all). Its position is the sum of three parts: of its cluster,
+    ``N(0, 9)`` in the first half of the columns; of its group, ``N(0, 1)`` with mean 0 over the groups in the other
+    half; and ``N(0, 1)`` noise in all columns. The part of a group is the same in all clusters: rows of different
+    groups are joined most cheaply in a planted cluster, and rows of one group more cheaply across two near clusters.
 
     Attributes
     ----------
     n_rows : int
-        A multiple of the number of colours.
-    dimension, colours, planted : int
-        Numbers of columns (2 or more), of colours H and of clusters K.
+        A multiple of the number of groups.
+    dimension, groups, planted : int
+        Numbers of columns (2 or more), of groups H and of clusters K.
     seed : int
         Not negative.
     """
 
     n_rows: int
     dimension: int
-    colours: int
+    groups: int
     planted: int
     seed: int
 
@@ -59,28 +59,28 @@ class Planted:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Names of the colours."""
-        return tuple(f"colour-{h + 1}" for h in range(self.colours))
+        """Names of the groups."""
+        return tuple(f"colour-{h + 1}" for h in range(self.groups))
 
     def cluster(self, row: Int64[np.ndarray, "n"]) -> Int64[np.ndarray, "n"]:
-        """Planted clusters of rows."""
-        return row // self.colours % self.planted
+        """Return the planted clusters of rows."""
+        return row // self.groups % self.planted
 
     def centers(self) -> Float64[np.ndarray, "k d"]:
-        """Where the planted clusters are."""
+        """Return the positions of the planted clusters."""
         return _places(self)[0]
 
     def stream(self, block: int) -> tuple[Int64[np.ndarray, "b"], Float64[np.ndarray, "b d"]]:
-        """Rows of a stream, by their numbers, whatever other stream was read before."""
+        """Return numbers and coordinates of the rows of one stream; other streams have no influence."""
         row = np.arange(block * _STREAM_ROWS, min((block + 1) * _STREAM_ROWS, self.n_rows), dtype=np.int64)
         centers, shifts = _places(self)
         x = np.random.default_rng([self.seed, SYNTHETIC, BLOCK, block]).standard_normal((len(row), self.dimension))
         x += centers[self.cluster(row)]
-        x += shifts[row % self.colours]
+        x += shifts[row % self.groups]
         return row, x
 
     def streams(self, rows: range) -> Iterator[tuple[Int64[np.ndarray, "b"], Float64[np.ndarray, "b d"]]]:
-        """Rows of a range, stream by stream."""
+        """Yield the rows of a range, stream by stream."""
         for block in range(rows.start // _STREAM_ROWS, -(-rows.stop // _STREAM_ROWS)):
             row, x = self.stream(block)
             first = block * _STREAM_ROWS
@@ -90,15 +90,15 @@ class Planted:
 
 @lru_cache(maxsize=32)  # some kilobytes each
 def _places(planted: Planted) -> tuple[Float64[np.ndarray, "k d"], Float64[np.ndarray, "h d"]]:
-    """Where the clusters are, and where the colours are from there."""
+    """Return the positions of the clusters, and the shifts of the groups from there."""
     rng = np.random.default_rng([planted.seed, SYNTHETIC, PLACES])
     half = planted.dimension - planted.dimension // 2
     centers = np.zeros((planted.planted, planted.dimension))
     centers[:, :half] = _APART * rng.standard_normal((planted.planted, half))
-    shifts = np.zeros((planted.colours, planted.dimension))
-    shifts[:, half:] = rng.standard_normal((planted.colours, planted.dimension - half))
+    shifts = np.zeros((planted.groups, planted.dimension))
+    shifts[:, half:] = rng.standard_normal((planted.groups, planted.dimension - half))
     shifts -= shifts.mean(axis=0)
-    if planted.colours > 1:
+    if planted.groups > 1:
         shifts *= _ASIDE / np.sqrt(np.mean(shifts[:, half:] ** 2))
     frozen(centers, shifts)
     return centers, shifts
@@ -108,14 +108,14 @@ def _places(planted: Planted) -> tuple[Float64[np.ndarray, "k d"], Float64[np.nd
 
 
 def planted_of(config: Config, seed: int) -> Planted:
-    """The rows that a run configuration asks for.
+    """Return the planted rows of a run configuration.
 
     Parameters
     ----------
     config : Config
         Run configuration; used are `coreset.rows` (0: a million), `coreset.dimension` (0: 10), `coreset.colours`
-        (0: 2) and `coreset.planted` (0: as many as `coreset.k`). Rows that would leave the colours with unequal numbers
-        are left out.
+        (0: 2) and `coreset.planted` (0: as many as `coreset.k`). The number of rows is rounded down to a multiple of
+        the number of groups.
     seed : int
         Not negative.
 
@@ -124,19 +124,19 @@ def planted_of(config: Config, seed: int) -> Planted:
     ScenarioError
         If a setting is out of range.
     """
-    colours = _setting(config, "coreset.colours", COLOURS, 1, 100)
-    rows = _setting(config, "coreset.rows", ROWS, colours, MOST)
+    groups = _setting(config, "coreset.colours", GROUPS, 1, 100)
+    rows = _setting(config, "coreset.rows", ROWS, groups, MOST)
     return Planted(
-        n_rows=rows - rows % colours,
+        n_rows=rows - rows % groups,
         dimension=_setting(config, "coreset.dimension", DIMENSION, 2, 1000),
-        colours=colours,
+        groups=groups,
         planted=_setting(config, "coreset.planted", _k(config), 1, 10_000),
         seed=seed,
     )
 
 
 def _setting(config: Config, key: str, own: int, low: int, high: int) -> int:
-    """A number of the run configuration; 0: the scenario's own."""
+    """Return a number of the run configuration; 0: the scenario's own."""
     return int(number({key: config.get(key) or own}, key, own, low, high))
 
 
@@ -145,11 +145,11 @@ def _k(config: Config) -> int:
 
 
 def shards(config: Config, seed: int, n_sites: int) -> list[GroupedRows]:
-    """The rows of `Planted`, dealt out as `coreset.split` says, each made when it is read; its entity is its number.
+    """Return the rows of `Planted`, split as `coreset.split` says; a row's entity is its number.
 
-    At random, a site has consecutive rows, which are in random order as they are. Along a column, it has consecutive
-    clusters, in the order of the first column. By colour it has one colour, as far as possible. In these two every site
-    makes all rows to find its own, 2 seconds for ten million.
+    Rows are computed when they are read. With "random", a site has consecutive rows, whose order is random already.
+    With "column", it has consecutive clusters, in the order of the first column. With "colour", it has one group, as
+    far as possible. In the last two every site computes all rows to find its own, 2 seconds for ten million.
 
     Raises
     ------
@@ -162,7 +162,7 @@ def shards(config: Config, seed: int, n_sites: int) -> list[GroupedRows]:
 
 
 def _shard(planted: Planted, split: str, n_sites: int, site: int) -> GroupedRows:
-    """What one site has."""
+    """Return the rows of one site."""
 
     def blocks() -> Iterator[RowBlock]:
         order = _Order(planted, split, n_sites)
@@ -172,7 +172,7 @@ def _shard(planted: Planted, split: str, n_sites: int, site: int) -> GroupedRows
             place = order.place(row)
             own = (first <= place) & (place < last)
             if own.any():
-                yield RowBlock(x[own], row[own] % planted.colours, planted.names, row[own])
+                yield RowBlock(x[own], row[own] % planted.groups, planted.names, row[own])
 
     return GroupedRows(planted.features, blocks)
 
@@ -198,40 +198,40 @@ class _Order:
     def __init__(self, planted: Planted, split: str, n_sites: int) -> None:
         self._planted, self._split = planted, split
         self.edges = even_edges(planted.n_rows, n_sites)
-        cycle = planted.colours * planted.planted
+        cycle = planted.groups * planted.planted
         if split == "colour":
-            each = planted.n_rows // planted.colours
-            order, self.edges = colour_edges(np.full(planted.colours, each), n_sites)
+            each = planted.n_rows // planted.groups
+            order, self.edges = group_edges(np.full(planted.groups, each), n_sites)
             self._first = np.argsort(order) * each
         elif split == "column":
             whole, rest = divmod(planted.n_rows, cycle)
-            # Of a cycle begun, the first clusters have their rows.
-            counts = whole * planted.colours + np.clip(
-                rest - planted.colours * np.arange(planted.planted), 0, planted.colours
+            # In an incomplete cycle the first clusters have their rows.
+            counts = whole * planted.groups + np.clip(
+                rest - planted.groups * np.arange(planted.planted), 0, planted.groups
             )
             order = np.argsort(planted.centers()[:, 0], kind="stable")
             self._first = np.empty(planted.planted, np.int64)
             self._first[order] = np.cumsum(counts[order]) - counts[order]
 
     def place(self, row: Int64[np.ndarray, "b"]) -> Int64[np.ndarray, "b"]:
-        """Where rows stand in the order."""
-        colours = self._planted.colours
+        """Return the places of rows in the order."""
+        groups = self._planted.groups
         if self._split == "colour":
-            return np.asarray(self._first[row % colours] + row // colours)
+            return np.asarray(self._first[row % groups] + row // groups)
         if self._split == "column":
-            cycle = colours * self._planted.planted
-            return np.asarray(self._first[self._planted.cluster(row)] + row // cycle * colours + row % colours)
+            cycle = groups * self._planted.planted
+            return np.asarray(self._first[self._planted.cluster(row)] + row // cycle * groups + row % groups)
         return row
 
 
-# -- what there is to compare with ------------------------------------------------------------------------------------
+# -- baselines --------------------------------------------------------------------------------------------------------
 
 
 def baselines(config: Config, seed: int) -> dict[str, float]:
-    """``cost_planted``, where so many clusters are asked for, and of 5000 rows or fewer the costs of `pooled_costs`.
+    """Return the cost of the planted clusters, and for 5000 rows or fewer the costs of `pooled_costs`.
 
-    The cost of the planted clusters, in the units that `coreset.scale` sets; they are fair (`coreset.balance` 1), up to
-    the rows that do not divide by their number.
+    ``cost_planted`` is in the units that `coreset.scale` sets, and missing where the run has another number of
+    clusters. The planted clusters are fair (`coreset.balance` 1), up to the rows that do not divide by their number.
     """
     planted = planted_of(config, seed)
     costs = {}
@@ -245,14 +245,14 @@ def baselines(config: Config, seed: int) -> dict[str, float]:
 @lru_cache(maxsize=32)  # 5000 rows at most
 def _pooled(planted: Planted) -> Pooled:
     x = np.concatenate([x for _, x in planted.streams(range(planted.n_rows))])
-    colour = np.arange(planted.n_rows, dtype=np.int64) % planted.colours
-    frozen(x, colour)
-    return Pooled(x, colour, planted.names, planted.features)
+    group = np.arange(planted.n_rows, dtype=np.int64) % planted.groups
+    frozen(x, group)
+    return Pooled(x, group, planted.names, planted.features)
 
 
 @lru_cache(maxsize=1024)
 def _planted_cost(planted: Planted, scale: str) -> float:
-    """Cost of the planted clusters with the means of their rows as centers, in one pass over the rows."""
+    """Return the cost of the planted clusters around the means of their rows, in one pass over the rows."""
     centers = planted.centers()
     counts, sums, squares = np.zeros(len(centers)), np.zeros_like(centers), np.zeros(planted.dimension)
     for row, x in planted.streams(range(planted.n_rows)):
@@ -272,8 +272,8 @@ def _planted_cost(planted: Planted, scale: str) -> float:
 
 add(
     name="coreset-synthetic",
-    source="drawn",
-    summary="Made rows, a million or ten, in known clusters that are fair: cost beside theirs",
+    source="synthetic",
+    summary="A million synthetic rows or ten in known fair clusters: cost relative to theirs",
     shards=shards,
     baselines=baselines,
 )

@@ -1,9 +1,9 @@
-"""The worlds of Gaussian process experts (Jalali and Kasneci; papers/gp_experts.txt): every site has rows of its own.
+"""Scenarios of Gaussian process experts (Jalali and Kasneci 2022): every site has rows of its own.
 
 =================  ==========================  ===========================================================
-scenario           of the paper                what is learnt
+scenario           in the paper                outcome, training rows, experts
 =================  ==========================  ===========================================================
-gp-synthetic       eq. 9, Figures 9 to 11      a made curve of one input, 3000 rows, 10 to 20 experts
+gp-synthetic       eq. 9, Figures 9 to 11      a synthetic curve of one input, 3000 rows, 10 to 20 experts
 gp-concrete        Figures 2 and 7, Table I    strength of concrete, 927 rows, 5 to 10 experts
 gp-pumadyn         Table II                    acceleration of a robot arm, 7168 rows, 10 to 20 experts
 gp-airfoil         Tables IV and V             noise of airfoils, 1203 rows, 5 experts
@@ -14,16 +14,15 @@ gp-sarcos          Tables IV and V             torque of a robot arm, 44,484 row
 gp-song            Tables IV and V             year of a song, 100,000 rows, 80 experts
 =================  ==========================  ===========================================================
 
-Each is a table, whose rows differ in the rule of aggregation and the gate; rows of the same experts hold the same
-shards. The rows of the data are drawn by seed, for the paper does not publish its own: only agreement within the spread
-of such draws can be expected. The rows to learn from are split into experts by k-means as in the paper, and the experts
-dealt out in turn to the sites. The fusion center holds the rows to test with (`Scenario.queries`).
+Each is a table, whose rows differ in the rule of aggregation and the gate; rows with the same experts have the same
+shards. The rows of the data are drawn by seed, for the paper does not publish its own: expect agreement only within the
+spread of such draws. As in the paper, k-means splits the training rows into experts. The experts go to the sites in
+turn. The fusion center holds the test rows (`Scenario.queries`).
 
 Not reproduced are Figure 8, which compares softmax with a sigmoid, and mini-batches with each other, in training the
 network (here it is softmax and all rows), and the paper's times.
 """
 
-from scenarios.gp import real_data as measured
-from scenarios.gp import synthetic as drawn
+from scenarios.gp import real_data, synthetic
 
-__all__ = ["drawn", "measured"]
+__all__ = ["real_data", "synthetic"]

@@ -1,4 +1,4 @@
-"""What a center would reach that had all rows in one place: one Gaussian process of them all."""
+"""Errors of one Gaussian process of all rows: what a center with all rows in one place would reach."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from numerics.shared.threads import single_threaded
 from scenarios.gp.common import Pooled
 
 MOST_ROWS = 8000
-"""More rows are not put into one process: its covariance would take more than half a gigabyte."""
+"""There is no baseline for more rows: the covariance would take more than half a gigabyte."""
 ROWS_FIT = 3100
-"""Up to so many rows, all of them choose the hyperparameters."""
+"""Up to so many rows, the hyperparameters are fitted to all of them."""
 ROWS_DRAWN = 2000
-"""Of more rows so many, drawn at random, choose them."""
+"""For more rows, the hyperparameters are fitted to so many, drawn at random."""
 
 
 @lru_cache(maxsize=256)  # each keeps its world, which is in use anyway; the rows of a table share them
 def full_process(pooled: Pooled, kernel: str) -> tuple[tuple[str, float], ...]:
-    """Errors on the test rows of one Gaussian process with hyperparameters of its own maximum likelihood.
+    """Return the errors on the test rows of one Gaussian process, its hyperparameters by maximum likelihood.
 
-    What the experts approximate, and what papers/gp_experts.txt, section II-A, cannot afford.
+    The experts approximate this process (Jalali and Kasneci 2022, section II-A).
 
     Parameters
     ----------
     pooled : Pooled
-        A world of not more than `MOST_ROWS` rows to learn from, or there are none.
+        A world. For more than `MOST_ROWS` training rows the result is empty.
     kernel : str
         As `gp.kernel`.
 

@@ -1,8 +1,8 @@
-"""The rows of the tables: rules, gates, numbers of experts, and what the paper reports of each.
+"""Rows of the tables: rules, gates, numbers of experts, and the paper's results.
 
-Without `cells` a run has the rows of the paper's main table; with it, e.g. ``cells="part=figure7 K=6"``, it chooses
-among the rows of all. What they do not differ in can be set for all of them: `gp.rows`, `gp.split`, `gp.kernel`,
-`gp.covariance` and others, and `gp.parts` and `gp.experts` in a table with one M and one K.
+Without `cells` a run has the rows of the paper's main table. With it, e.g. ``cells="part=figure7 K=6"``, it selects
+among the rows of all tables. Settings in which the rows do not differ can be set for all of them: `gp.rows`,
+`gp.split`, `gp.kernel`, `gp.covariance` and others, and `gp.parts` and `gp.experts` in a table with one M and one K.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from scenarios.registry import Cell, Config
 GATES = ("knn", "dnn", "gaussian", "ggm")
 RULES = ("npae", "poe", "gpoe", "bcm", "rbcm", "grbcm")
 
-_CHANGED = ("gp.rows", "gp.split", "gp.kernel")
-"""With one of these the row is not the paper's."""
+_DATA_KEYS = ("gp.rows", "gp.split", "gp.kernel")
+"""With another value of one of these, the row is not the paper's."""
 
 
 class _Score(NamedTuple):
@@ -59,7 +59,7 @@ _TABLE_4 = {
     ("npae", "knn"): (0.0694, 0.2126, 0.0145, 0.2743, 0.0025, 0.7007),
     ("npae", "dnn"): (0.0694, 0.2127, 0.0141, 0.2744, 0.0025, 0.6994),
 }
-"""Table IV, SMSE by rule and gate on `REAL_WORLD`; NPAE of all experts is too dear for the last three."""
+"""Table IV, SMSE by rule and gate on `REAL_WORLD`; NPAE of all experts is too expensive for the last three."""
 _TABLE_5 = {
     ("gpoe", "all"): (-1.1875, -0.5862, -1.5171, -0.0759, -1.165, -0.0449),
     ("rbcm", "all"): (-1.3187, -0.5433, -1.5901, -0.6164, -2.5347, -0.1266),
@@ -77,7 +77,7 @@ SHARE = {name: "0.2" if name == "song" else "0.5" for name in REAL_WORLD}
 
 
 def synthetic_cells(config: Config) -> list[Cell]:
-    """gp-synthetic: ``figure11`` (its main table); ``figure10``; and ``rules``, which the paper leaves out.
+    """Return the rows of gp-synthetic: ``figure11`` (its main table), ``figure10``, and ``rules``, not in the paper.
 
     Figure 11's other half has 5000 rows: `gp.rows`.
     """
@@ -88,11 +88,11 @@ def synthetic_cells(config: Config) -> list[Cell]:
         for gate in ("all", "knn")
     ]
     figure11 = _selections(config, "figure11", (10, 15, 20), (3, 5), varied=("gp.parts", "gp.experts"))
-    return _offered(config, figure11, [*_selections(config, "figure10", (10,), range(1, 10)), *rules])
+    return _selectable(config, figure11, [*_selections(config, "figure10", (10,), range(1, 10)), *rules])
 
 
 def concrete_cells(config: Config) -> list[Cell]:
-    """gp-concrete: ``table1`` (its main table), with NPAE beside the paper's rules; ``figure2``; and ``figure7``."""
+    """Return the rows of gp-concrete: ``table1`` (its main table; NPAE is added), ``figure2`` and ``figure7``."""
     published: dict[tuple[str, str], _Score | None] = {**_TABLE_1, **{("npae", gate): None for gate in ("all", *GATES)}}
     table1 = [
         _row(config, "table1", rule, gate, 10, experts="6", published=score)
@@ -101,11 +101,11 @@ def concrete_cells(config: Config) -> list[Cell]:
     figure2 = [
         _row(config, "figure2", rule, "all", parts, varied=("gp.parts",)) for parts in (5, 7, 10) for rule in RULES
     ]
-    return _offered(config, table1, [*figure2, *_selections(config, "figure7", (10,), range(2, 10))])
+    return _selectable(config, table1, [*figure2, *_selections(config, "figure7", (10,), range(2, 10))])
 
 
 def pumadyn_cells(config: Config) -> list[Cell]:
-    """gp-pumadyn: ``table2``, of which M = 10 is the main table."""
+    """Return the rows of gp-pumadyn: ``table2``, of which M = 10 is the main table."""
     published: dict[tuple[str, str, str], tuple[_Score | None, ...]] = {
         **_TABLE_2,
         **{("npae", "gaussian", share): (None,) * 3 for share in ("0.5", "0.7")},
@@ -126,11 +126,11 @@ def pumadyn_cells(config: Config) -> list[Cell]:
         ]
         for place, parts in enumerate((10, 15, 20))
     )
-    return _offered(config, ten, [cell for each in others for cell in each])
+    return _selectable(config, ten, [cell for each in others for cell in each])
 
 
 def real_world_cells(name: str, config: Config) -> list[Cell]:
-    """Tables IV and V of one of `REAL_WORLD`: ``table4``."""
+    """Return the rows of one of `REAL_WORLD`: ``table4``, which is Tables IV and V."""
     place = REAL_WORLD.index(name)
     scores: dict[tuple[str, str], _Score | None] = {
         row: _Score(smse[place], _TABLE_5[row][place]) for row, smse in _TABLE_4.items() if place < len(smse)
@@ -142,15 +142,15 @@ def real_world_cells(name: str, config: Config) -> list[Cell]:
     ]
 
 
-def _offered(config: Config, main: list[Cell], others: list[Cell]) -> list[Cell]:
-    """The rows that `cells` may choose from: all of them, or those of the main table where it is empty."""
+def _selectable(config: Config, main: list[Cell], others: list[Cell]) -> list[Cell]:
+    """Return the rows that `cells` may select from: all of them, or those of the main table where it is empty."""
     return [*main, *others] if config.get("cells") else main
 
 
 def _selections(
     config: Config, part: str, M: Sequence[int], K: Sequence[int], *, varied: tuple[str, ...] = ("gp.experts",)
 ) -> list[Cell]:
-    """NPAE of all experts, and of K that each gate chooses."""
+    """Return rows of NPAE: of all experts, and of K experts by each gate."""
     cells = []
     for parts in M:
         cells.append(_row(config, part, "npae", "all", parts, varied=varied))
@@ -173,11 +173,11 @@ def _row(
     published: _Score | None = None,
     varied: tuple[str, ...] = (),
 ) -> Cell:
-    """A row of the table with M = `parts` and, but for gate "all", K = `experts`; `varied`: what no user can set."""
+    """Return a row with M = `parts` and, but for gate "all", K = `experts`; `varied`: keys that no user can set."""
     own: dict[str, Any] = {"gp.parts": parts} | ({"gp.experts": experts} if gate != "all" else {})
-    chosen = settings(aggregation=rule, gate=gate) | {key: value for key, value in own.items() if key in varied}
+    row = settings(aggregation=rule, gate=gate) | {key: value for key, value in own.items() if key in varied}
     defaults = {key: value for key, value in own.items() if key not in varied}
-    used = {**chosen, **{key: config.get(key) or value for key, value in defaults.items()}}
+    used = {**row, **{key: config.get(key) or value for key, value in defaults.items()}}
     n_experts = str(used.get("gp.experts", "all"))
     labels = {
         "part": part,
@@ -187,6 +187,6 @@ def _row(
         "rule": rule,
     }
     keys = Settings.keys()
-    changed = [key for key in _CHANGED if config.get(key, keys[key].declared) != keys[key].declared]
-    ours = all(used[key] == own[key] for key in own) and not changed
-    return Cell(labels, chosen, published._asdict() if published and ours else {}, defaults)
+    other_data = any(config.get(key, keys[key].declared) != keys[key].declared for key in _DATA_KEYS)
+    as_published = all(used[key] == own[key] for key in own) and not other_data
+    return Cell(labels, row, published._asdict() if published and as_published else {}, defaults)

@@ -1,4 +1,4 @@
-"""What the worlds of Gaussian process experts have in common: pooled rows, settings that are checked."""
+"""Pooled rows and checked settings, for all scenarios of Gaussian process experts."""
 
 from __future__ import annotations
 
@@ -12,35 +12,45 @@ from jaxtyping import Float64
 from scenarios.common import choice, frozen, number, settings_of
 from scenarios.registry import Config, ScenarioError
 
-# A world draws from streams of its own: [seed, world, what, ...].
+# A world draws from streams of its own: [seed, world, purpose, ...].
 SYNTHETIC, CONCRETE, AIRFOIL, PUMADYN, PROTEIN, PARKINSONS, POLE, SARCOS, SONG = range(9)
 ROWS, PARTS = range(2)
 
 SPLITS = ("kmeans", "random")
-"""`gp.split`: experts of rows that lie together (disjoint partitioning), or drawn at random."""
+"""`gp.split`: experts of neighbouring rows (disjoint partitioning), or of rows drawn at random."""
 
 KERNEL = "se"
 """`gp.kernel` where it is empty."""
 
-SHOWN = ("smse", "msll", "coverage_95", "smse_full", "msll_full", "rmse", "n_selected", "fit_rounds", "bytes_per_query")
+COLUMNS = (
+    "smse",
+    "msll",
+    "coverage_95",
+    "smse_full",
+    "msll_full",
+    "rmse",
+    "n_selected",
+    "fit_rounds",
+    "bytes_per_query",
+)
 
 settings = partial(settings_of, "gp")
 
 
 @dataclass(frozen=True, eq=False)
 class Pooled:
-    """One draw of a world, as no site ever holds it.
+    """All rows of one draw of a world, as no site ever holds them.
 
     Attributes
     ----------
     x, y : ndarray
-        ``(n, d)`` and ``(n,)`` rows to learn from; read-only.
+        ``(n, d)`` and ``(n,)`` training rows; read-only.
     x_test, y_test : ndarray
-        ``(t, d)`` and ``(t,)`` rows to test with; read-only.
+        ``(t, d)`` and ``(t,)`` test rows; read-only.
     features : tuple of str
         Names of the d inputs.
     stream : tuple of int
-        Where the split over experts comes from.
+        Random stream of the split over experts.
     """
 
     x: Float64[np.ndarray, "n d"]
@@ -59,19 +69,19 @@ Draw = Callable[[Config, int], Pooled]
 
 
 def rows_of(name: str, config: Config, own: int, most: int) -> int:
-    """`gp.rows`, the world's own number where it is 0.
+    """Return `gp.rows`, the world's own number where it is 0.
 
     Raises
     ------
     ScenarioError
-        If it is none, or more than `most`.
+        If it is out of range, or more than `most`.
     """
     n_rows = int(number(config, "gp.rows", 0, 0)) or own
     if n_rows > most:
-        raise ScenarioError(f"{name} has {most} rows to learn from at most: gp.rows cannot be {n_rows}")
+        raise ScenarioError(f"{name} has {most} training rows at most: gp.rows cannot be {n_rows}")
     return n_rows
 
 
 def split_of(config: Config) -> str:
-    """`gp.split`, k-means if it is empty."""
+    """Return `gp.split`, k-means if it is empty."""
     return choice(config, "gp.split", SPLITS)

@@ -1,4 +1,4 @@
-"""The worlds of given data sets: what the paper learns from and tests with, and in how many experts it splits them."""
+"""Scenarios of real data sets: training rows, test rows and number of experts as in the paper."""
 
 from __future__ import annotations
 
@@ -6,12 +6,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from jaxtyping import Bool
 
-from scenarios import sources
+from scenarios import datasets
 from scenarios.gp.cells import concrete_cells, pumadyn_cells, real_world_cells
 from scenarios.gp.common import (
     AIRFOIL,
@@ -29,8 +28,6 @@ from scenarios.gp.common import (
 from scenarios.gp.sites import add
 from scenarios.registry import Cell, Config, ScenarioError
 
-_Read = Callable[[Any], sources.Divided]
-
 
 @dataclass(frozen=True)
 class World:
@@ -38,126 +35,118 @@ class World:
 
     Attributes
     ----------
-    name : str
-        Of the scenario.
+    data_set : str
+        Name in `scenarios.datasets.DATA_SETS`.
     stream : int
-        What its draws differ by from those of other worlds.
-    find : Callable
-        The data's file by the run configuration; None: OpenML.
-    read : Callable
-        What the file holds, and which of its rows are to test with, if it says.
-    learnt, tested : int
-        Rows that the paper learns from and tests with. Where the data do not say which, they are drawn by seed; of a
-        file of another length, in this proportion.
+        Number of its random stream, different from those of other worlds.
+    n_train, n_test : int
+        The paper's numbers of training rows and test rows. Where the data do not say which are which, they are drawn
+        by seed, in this proportion if the file has another length.
     """
 
-    name: str
+    data_set: str
     stream: int
-    find: Callable[[Config], Path | None]
-    read: _Read
-    learnt: int
-    tested: int
+    n_train: int
+    n_test: int
+
+    @property
+    def name(self) -> str:
+        """Name of the scenario."""
+        return f"gp-{self.data_set}"
 
 
 def draw(world: World, config: Config, seed: int) -> Pooled:
-    """The rows of a world; `gp.rows` of those to learn from, drawn by seed.
+    """Draw the rows of a world; `gp.rows` of the training rows.
 
-    Fewer rows are always among the more, and tested with the same rows.
+    Fewer training rows are a subset of more, and have the same test rows.
 
     Raises
     ------
     ScenarioError
-        If the data cannot be had, there are not so many rows, or the outcome is the same in all of one side.
+        If the data cannot be had, there are too few rows, or the outcome is constant in the training rows or in the
+        test rows.
     """
-    return _draw(world, world.find(config), rows_of(world.name, config, 0, world.learnt), seed)
-
-
-@lru_cache(maxsize=2)  # 80 MB of songs, others less
-def _data(read: _Read, path: Path | None) -> sources.Divided:
-    return read(path)
+    path = datasets.locate(world.data_set, config)
+    return _draw(world, path, rows_of(world.name, config, 0, world.n_train), seed)
 
 
 @lru_cache(maxsize=16)
 def _draw(world: World, path: Path | None, n_rows: int, seed: int) -> Pooled:
-    data, marked = _data(world.read, path)
+    data = datasets.load(world.data_set, path)
     stream = (seed, world.stream)
-    order = np.random.default_rng([*stream, ROWS]).permutation(len(data.y))
-    tested = _tested(world, order) if marked is None else marked
-    learnt = order[~tested[order]]
-    if len(learnt) < max(2, n_rows) or np.count_nonzero(tested) < 2:
+    order = np.random.default_rng([*stream, ROWS]).permutation(len(data.x))
+    test = _test_rows(world, order) if data.test is None else data.test
+    training = order[~test[order]]
+    if len(training) < max(2, n_rows) or np.count_nonzero(test) < 2:
         raise ScenarioError(
-            f"{world.name}: {path or 'the data set'} has {len(learnt)} rows to learn from and"
-            f" {np.count_nonzero(tested)} to test with, and needs {max(2, n_rows)} and 2"
+            f"{world.name}: {path or 'the data set'} has {len(training)} training rows and {np.count_nonzero(test)}"
+            f" test rows, and needs {max(2, n_rows)} and 2"
         )
-    rows = np.sort(learnt[: n_rows or len(learnt)])
-    y, y_test = data.y[rows], data.y[tested]
+    rows = np.sort(training[: n_rows or len(training)])
+    y, y_test = data.outcome[rows], data.outcome[test]
     if np.ptp(y) == 0 or np.ptp(y_test) == 0:
         raise ScenarioError(f"{world.name}: the outcome of {path or 'the data set'} is the same in all rows")
-    return Pooled(data.x[rows], y, data.x[tested], y_test, data.features, stream)
+    return Pooled(data.x[rows], y, data.x[test], y_test, data.features, stream)
 
 
-def _tested(world: World, order: np.ndarray) -> Bool[np.ndarray, "n"]:
-    """Rows to test with: the last of the order."""
-    tested = np.zeros(len(order), bool)
-    tested[order[round(len(order) * world.learnt / (world.learnt + world.tested)) :]] = True
-    return tested
+def _test_rows(world: World, order: np.ndarray) -> Bool[np.ndarray, "n"]:
+    """Return which rows are test rows: the last of the order."""
+    test = np.zeros(len(order), bool)
+    test[order[round(len(order) * world.n_train / (world.n_train + world.n_test)) :]] = True
+    return test
 
 
 def _cells(world: World, rows: Callable[[Config], Sequence[Cell]], config: Config) -> Sequence[Cell]:
-    world.find(config)  # A wrong `data` is said before any site is asked.
+    datasets.locate(world.data_set, config)  # A wrong `data` is an error before any site is asked.
     return rows(config)
 
 
-def _concrete(path: Path | None) -> sources.Divided:
-    return sources.read_concrete(path), None
-
-
 _WORLDS = (
-    # scenario, experts, sites, rows of the table, source, what it is
+    # world, (experts, sites, rows of the table), source, summary
     (
-        World("gp-concrete", CONCRETE, sources.find_concrete, _concrete, 927, 103),
+        World("concrete", CONCRETE, 927, 103),
         (10, 5, concrete_cells),
         "file concrete.csv or OpenML",
         "Strength of concrete: rules, gates and their experts (Figures 2 and 7, Table I)",
     ),
     (
-        World("gp-airfoil", AIRFOIL, sources.find_airfoil, sources.read_airfoil, 1203, 300),
+        World("airfoil", AIRFOIL, 1203, 300),
         (5, 5, partial(real_world_cells, "airfoil")),
         "file airfoil.csv or OpenML",
         "Noise of airfoils in a wind tunnel (Tables IV and V)",
     ),
     (
-        World("gp-pumadyn", PUMADYN, sources.find_pumadyn, sources.read_pumadyn, 7168, 1024),
+        World("pumadyn", PUMADYN, 7168, 1024),
         (10, 10, pumadyn_cells),
         "file pumadyn32nm.csv",
         "Acceleration of a simulated robot arm, 32 inputs (Table II)",
     ),
     (
-        World("gp-parkinsons", PARKINSONS, sources.find_parkinsons, sources.read_parkinsons, 5000, 875),
+        World("parkinsons", PARKINSONS, 5000, 875),
         (10, 10, partial(real_world_cells, "parkinsons")),
         "file parkinsons_updrs.data or OpenML",
         "Parkinson's disease heard in the voice (Tables IV and V)",
     ),
     (
-        World("gp-pole", POLE, sources.find_pole, sources.read_pole, 10_000, 5000),
+        World("pole", POLE, 10_000, 5000),
         (10, 10, partial(real_world_cells, "pole")),
         "file pole.csv or OpenML",
         "Pole telecommunication (Tables IV and V)",
     ),
     (
-        World("gp-protein", PROTEIN, sources.find_protein, sources.read_protein, 40_000, 5730),
+        World("protein", PROTEIN, 40_000, 5730),
         (70, 10, partial(real_world_cells, "protein")),
         "file protein.csv or OpenML",
         "How far a predicted protein structure is off, 70 experts (Tables IV and V)",
     ),
     (
-        World("gp-sarcos", SARCOS, sources.find_sarcos, sources.read_sarcos, 44_484, 4449),
+        World("sarcos", SARCOS, 44_484, 4449),
         (72, 10, partial(real_world_cells, "sarcos")),
         "file sarcos_inv.mat or OpenML",
         "Torque of a robot arm, 72 experts (Tables IV and V)",
     ),
     (
-        World("gp-song", SONG, sources.find_song, sources.read_song, 100_000, 10_000),
+        World("song", SONG, 100_000, 10_000),
         (80, 10, partial(real_world_cells, "song")),
         "file YearPredictionMSD.txt or OpenML",
         "Year of a song by its sound, 80 experts (Tables IV and V)",

@@ -1,4 +1,4 @@
-"""A world's rows dealt out: experts of the rows that lie together, experts in turn to the sites; and registration."""
+"""Splits of rows into experts, and of experts over sites; registration."""
 
 from __future__ import annotations
 
@@ -9,24 +9,25 @@ import numpy as np
 from jaxtyping import Int64
 
 from numerics.gp.measurements import Measurements, Queries
-from numerics.gp.split import kmeans_parts
 from scenarios.common import frozen, number
 from scenarios.gp.baselines import full_process
-from scenarios.gp.common import KERNEL, PARTS, SHOWN, Draw, Pooled, split_of
+from scenarios.gp.common import COLUMNS, KERNEL, PARTS, Draw, Pooled, split_of
 from scenarios.registry import Config, Scenario, ScenarioError, register
 
 
 @lru_cache(maxsize=64)  # 8 bytes a row
 def parts_of(pooled: Pooled, n_parts: int, split: str) -> Int64[np.ndarray, "n"]:
-    """Which of the experts has each row; every expert has one or more.
+    """Return the number of the expert that each row belongs to; every expert has a row.
 
-    With `split` "kmeans" by k-means of the standardised inputs, as in the paper; "random": at random, their numbers of
-    rows differing by one at most.
+    With `split` "kmeans" by k-means of the standardised inputs, as in the paper; with "random" at random, such that
+    the experts' numbers of rows differ by one at most.
     """
     rng = np.random.default_rng([*pooled.stream, PARTS, n_parts])
     if split == "random":
         part: Int64[np.ndarray, "n"] = rng.permutation(len(pooled.y)) % n_parts
     else:
+        from numerics.gp.split import kmeans_parts  # imports scikit-learn
+
         part = kmeans_parts(pooled.x, n_parts, rng)
     frozen(part)
     return part
@@ -34,7 +35,7 @@ def parts_of(pooled: Pooled, n_parts: int, split: str) -> Int64[np.ndarray, "n"]
 
 @lru_cache(maxsize=16)  # as large as their worlds
 def deal(pooled: Pooled, n_parts: int, split: str, n_sites: int) -> tuple[Measurements, ...]:
-    """The experts in turn to the sites: the first to site 0, the second to site 1, and round again."""
+    """Deal the experts to the sites in turn: the first to site 0, the second to site 1, and so on."""
     part = parts_of(pooled, n_parts, split)
     shards = []
     for site in range(n_sites):
@@ -46,18 +47,18 @@ def deal(pooled: Pooled, n_parts: int, split: str, n_sites: int) -> tuple[Measur
 
 
 def add(*, name: str, draw: Draw, n_parts: int, sites: int, **world: Any) -> Scenario:
-    """Register a world of Gaussian process experts.
+    """Register a scenario of Gaussian process experts.
 
     Parameters
     ----------
     name : str
         Of the scenario.
     draw : Callable
-        The pooled world.
+        Returns the pooled world.
     n_parts : int
         M, its number of experts where `gp.parts` is 0.
     sites : int
-        Number of sites when the user names none; experts are dealt out in turn to fewer sites than there are experts.
+        Number of sites by default. Fewer sites than experts have several experts each.
     **world
         Other fields of `Scenario`.
     """
@@ -90,7 +91,7 @@ def add(*, name: str, draw: Draw, n_parts: int, sites: int, **world: Any) -> Sce
             queries=queries,
             baselines=baselines,
             at_once=1,
-            columns=SHOWN,
+            columns=COLUMNS,
             **world,
         )
     )

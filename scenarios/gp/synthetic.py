@@ -1,4 +1,4 @@
-"""The made world, gp-synthetic: a curve of one input."""
+"""The synthetic scenario, gp-synthetic: a curve of one input."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from scenarios.registry import Config
 N_ROWS, MOST = 3000, 1_000_000
 TEST_SHARE = 0.1
 NOISE = 0.2
-LEARNT, TESTED = (0.0, 1.0), (-0.2, 1.2)
-"""Where the inputs to learn from lie, and those to test with: some of these are beyond all data."""
+TRAINING, TEST = (0.0, 1.0), (-0.2, 1.2)
+"""Ranges of the training inputs and of the test inputs, some of which are beyond all data."""
 
 
 def curve(x: Float64[np.ndarray, "n"]) -> Float64[np.ndarray, "n"]:
-    """Equation 9 of papers/gp_experts.txt without its noise; of Liu et al. (2018)."""
+    """Return the curve of Jalali and Kasneci (2022), eq. 9, without noise; it is of Liu et al. (2018)."""
     return np.asarray(5 * x**2 * np.sin(12 * x) + (x**3 - 0.5) * np.sin(3 * x - 0.5) + 4 * np.cos(2 * x))
 
 
 def synthetic(config: Config, seed: int) -> Pooled:
-    """Points of the curve with noise of deviation 0.2: `gp.rows` to learn from (3000), a tenth as many to test with.
+    """Draw points of the curve with noise of deviation 0.2: `gp.rows` training rows (3000), a tenth as many test rows.
 
-    Section V-A1. Inputs are uniform, from 0 to 1 and from -0.2 to 1.2; the outputs to test with have the noise as well.
+    Section V-A1. Inputs are uniform, from 0 to 1 and from -0.2 to 1.2. The test outputs have the noise as well.
 
     Parameters
     ----------
@@ -39,7 +39,7 @@ def synthetic(config: Config, seed: int) -> Pooled:
     Raises
     ------
     ScenarioError
-        If `gp.rows` is no number of rows, or more than a million.
+        If `gp.rows` is out of range.
     """
     return _draw(rows_of("gp-synthetic", config, N_ROWS, MOST), seed)
 
@@ -48,8 +48,8 @@ def synthetic(config: Config, seed: int) -> Pooled:
 def _draw(n_rows: int, seed: int) -> Pooled:
     stream = (seed, SYNTHETIC)
     (x, y), (x_test, y_test) = (
-        _points(n, span, (*stream, ROWS, what))
-        for what, (n, span) in enumerate([(n_rows, LEARNT), (max(2, round(TEST_SHARE * n_rows)), TESTED)])
+        _points(n, span, (*stream, ROWS, purpose))
+        for purpose, (n, span) in enumerate([(n_rows, TRAINING), (max(2, round(TEST_SHARE * n_rows)), TEST)])
     )
     return Pooled(x, y, x_test, y_test, ("x",), stream)
 
@@ -67,7 +67,7 @@ add(
     draw=synthetic,
     n_parts=10,
     sites=10,
-    source="made",
-    summary="A curve of one input: experts and those chosen of them (Figures 9 to 11)",
+    source="synthetic",
+    summary="A curve of one input: all experts and selected ones (Figures 9 to 11)",
     cells=synthetic_cells,
 )

@@ -1,4 +1,4 @@
-"""What the worlds of attribute-distributed regression have in common: columns dealt out, cells, baselines."""
+"""Split of columns over sites, cells, baselines, for all scenarios of attribute-distributed regression."""
 
 from __future__ import annotations
 
@@ -9,29 +9,27 @@ from typing import Any
 
 import numpy as np
 from jaxtyping import Float64
-from sklearn.ensemble import HistGradientBoostingRegressor
 
-from numerics.residual.boosting import l2_boosting
 from numerics.residual.columns_and_outcomes import Columns, Outcomes
 from numerics.shared.threads import single_threaded
 from scenarios.common import Baselines, check_sites, frozen, no_baselines, settings_of
 from scenarios.registry import Cell, Config, Scenario, register
 
-# A world draws from streams of its own: [seed, world, what, ...].
+# A world draws from streams of its own: [seed, world, purpose, ...].
 FRIEDMAN1, FRIEDMAN2, FRIEDMAN3, CONCRETE, CURVES, IRRELEVANT, COST, THEOREM2 = range(8)
 ROWS, NOISE, NUISANCE = range(3)
 
 MIN_LEAF = 40
-"""`residual.min-leaf` of the worlds for which the paper states no figure."""
+"""`residual.min-leaf` of the worlds for which the paper states no value."""
 
-SHOWN = ("test_mse", "test_mse_best", "test_mse_last", "train_mse", "iterations")
+COLUMNS = ("test_mse", "test_mse_best", "test_mse_last", "train_mse", "iterations")
 
 settings = partial(settings_of, "residual")
 
 
 @dataclass(frozen=True, eq=False)
 class World:
-    """One draw of a world, pooled, as no party ever holds it.
+    """All columns of one draw of a world, as no site ever holds them.
 
     Attributes
     ----------
@@ -46,9 +44,9 @@ class World:
     n_test : int
         Number of test rows.
     stream : tuple of int
-        Where irrelevant attributes come from, one by one.
+        Random stream of the irrelevant attributes.
     n_nuisance : int
-        How many of the attributes came from there; they are the last.
+        Number of attributes from that stream; they are the last.
     """
 
     x: Float64[np.ndarray, "n p"]
@@ -64,16 +62,16 @@ Draw = Callable[[Config, int], World]
 
 
 def with_nuisance(world: World, n_columns: int) -> World:
-    """The world with as many irrelevant attributes, standard normal, as make `n_columns` of them; none is taken away.
+    """Return the world with standard normal irrelevant attributes added until it has `n_columns` attributes.
 
-    The j-th irrelevant attribute is the same whatever number of them there is.
+    The j-th irrelevant attribute does not depend on their number.
     """
     n_more = n_columns - len(world.features)
     if n_more <= 0:
         return world
     places = range(world.n_nuisance, world.n_nuisance + n_more)
-    drawn = [np.random.default_rng([*world.stream, NUISANCE, j]).standard_normal(len(world.y)) for j in places]
-    x = np.column_stack([world.x, *drawn])
+    noise = [np.random.default_rng([*world.stream, NUISANCE, j]).standard_normal(len(world.y)) for j in places]
+    x = np.column_stack([world.x, *noise])
     frozen(x)
     features = (*world.features, *(f"noise{j + 1}" for j in places))
     relevant = (*world.relevant, *[False] * n_more)
@@ -82,7 +80,7 @@ def with_nuisance(world: World, n_columns: int) -> World:
 
 @lru_cache(maxsize=64)  # as large as their worlds
 def deal(world: World, n_sites: int) -> tuple[Columns, ...]:
-    """The attributes in turn to the sites: the first to site 0, the second to site 1, and round again.
+    """Deal the attributes to the sites in turn: the first to site 0, the second to site 1, and so on.
 
     Sites beyond the number of attributes hold an irrelevant one each.
     """
@@ -96,19 +94,19 @@ def deal(world: World, n_sites: int) -> tuple[Columns, ...]:
 
 
 def relevant_sites(world: World, n_sites: int) -> list[int]:
-    """1 for every site with an attribute that the outcome depends on, 0 for the others."""
+    """Return 1 for every site with an attribute that the outcome depends on, 0 for the others."""
     return [int(any(world.relevant[site::n_sites])) for site in range(n_sites)]
 
 
-def add(*, draw: Draw, sites: int, name: str, any_number: bool, compared: bool, **world: Any) -> Scenario:
-    """Register a world of attribute-distributed regression.
+def add(*, draw: Draw, sites: int, name: str, any_number: bool, pooled: bool, **world: Any) -> Scenario:
+    """Register a scenario of attribute-distributed regression.
 
     Parameters
     ----------
     draw : Callable
-        ``draw(config, seed)``: the pooled world; the same object for the same arguments, as long as it is in use.
-    compared : bool
-        Whether it has test rows, on which learners of the pooled columns are measured too (`pooled_errors`).
+        ``draw(config, seed)`` returns the pooled world; the same object for the same arguments, while it is in use.
+    pooled : bool
+        Whether its baselines are `pooled_errors`, which need test rows.
     name, sites, any_number, **world
         Of `Scenario`.
     """
@@ -122,13 +120,13 @@ def add(*, draw: Draw, sites: int, name: str, any_number: bool, compared: bool, 
         return relevant_sites(draw(config, seed), n_sites)
 
     def outcome(config: Config, seed: int) -> Outcomes:
-        drawn = draw(config, seed)
-        return Outcomes(drawn.y, n_test=drawn.n_test)
+        data = draw(config, seed)
+        return Outcomes(data.y, n_test=data.n_test)
 
     def baselines(config: Config, seed: int) -> dict[str, float]:
         return dict(pooled_errors(draw(config, seed), int(config.get("residual.min-leaf", 0)) or MIN_LEAF, seed))
 
-    by_pooling: Baselines = baselines if compared else no_baselines
+    own_baselines: Baselines = baselines if pooled else no_baselines
     return register(
         Scenario(
             name=name,
@@ -138,7 +136,7 @@ def add(*, draw: Draw, sites: int, name: str, any_number: bool, compared: bool, 
             shards=shards,
             truth=truth,
             outcome=outcome,
-            baselines=by_pooling,
+            baselines=own_baselines,
             **world,
         )
     )
@@ -146,11 +144,11 @@ def add(*, draw: Draw, sites: int, name: str, any_number: bool, compared: bool, 
 
 @lru_cache(maxsize=64)  # each keeps its world, 0.5 MB at most
 def pooled_errors(world: World, min_leaf: int, seed: int) -> tuple[tuple[str, float], ...]:
-    """Test errors of learners that are given all columns of a world; those of sites beyond its attributes are not.
+    """Return the test errors of learners of all columns of a world, without those added for more sites.
 
     ``mse_centralized`` is the paper's comparison, L2 boosting with nu = 0.25 (section V-A) of 60 trees of any depth
-    with the agents' smallest leaf; ``mse_pooled`` is scikit-learn's HistGradientBoostingRegressor as it comes. An
-    independent implementation saw, in 3 repetitions with leaves of 40:
+    with the agents' smallest leaf; ``mse_pooled`` is scikit-learn's HistGradientBoostingRegressor with its defaults. An
+    independent implementation has these errors in 3 repetitions with leaves of 40:
 
     ===============  ==========  ==========  ==========  ==============  ===================  ========  ============
     error            Friedman-1  Friedman-2  Friedman-3  Friedman-1 + 5  residual-irrelevant  concrete  concrete + 8
@@ -159,9 +157,14 @@ def pooled_errors(world: World, min_leaf: int, seed: int) -> tuple[tuple[str, fl
     mse_pooled       .022        .004        .016        .026            .041                 .074      .104
     ===============  ==========  ==========  ==========  ==============  ===================  ========  ============
 
-    What they win over the distributed algorithms is interaction between columns of different sites, which no sum of
-    functions of one site's columns each can follow.
+    Their advantage over the distributed algorithms is interaction between columns of different sites, which no sum of
+    functions of one site's columns each can model.
     """
+    # A site looks for its shard in this package, and needs no learner for that.
+    from sklearn.ensemble import HistGradientBoostingRegressor
+
+    from numerics.residual.boosting import l2_boosting
+
     n = len(world.y) - world.n_test
     x, y, x_test, y_test = world.x[:n], world.y[:n], world.x[n:], world.y[n:]
     centralized = l2_boosting(x, y, min_leaf=min_leaf, seed=seed % 2**32)
@@ -174,29 +177,30 @@ def pooled_errors(world: World, min_leaf: int, seed: int) -> tuple[tuple[str, fl
 # -- cells ------------------------------------------------------------------------------------------------------------
 
 ROUNDS, ROUNDS_PARALLEL = 60, 20
-"""Iterations of the sequential algorithms, and of the parallel one, when they are not stopped."""
+"""Iterations of the sequential algorithms, and of the parallel one, where their number is fixed."""
 
 
 def parallel(power: int, rounds: int = ROUNDS_PARALLEL) -> dict[str, Any]:
-    """Settings of the parallel algorithm with a given p and a fixed number of iterations."""
+    """Return settings of the parallel algorithm with this p and a fixed number of iterations."""
     return settings(algorithm="parallel", power=str(power), stop="rounds", rounds=rounds)
 
 
 def sequential(algorithm: str, rounds: int = ROUNDS) -> dict[str, Any]:
-    """Settings of `sip` or `greedy` with a fixed number of iterations."""
+    """Return settings of `sip` or `greedy` with a fixed number of iterations."""
     return settings(algorithm=algorithm, stop="rounds", rounds=rounds)
 
 
 def free(min_leaf: int = MIN_LEAF) -> dict[str, Any]:
-    """Settings that are the scenario's where the user has no others: the agents' method and its smallest leaf."""
+    """Return settings that a user may replace: the agents' method and its smallest leaf."""
     return settings(agent="tree", min_leaf=min_leaf)
 
 
 def all_algorithms(config: Config) -> list[Cell]:
-    """Figure 3's algorithms, and what this implementation has beside them.
+    """Return a row for each algorithm of Figure 3, and for others of this implementation.
 
-    `test_mse_best` of `sip` and `greedy` is what the figure shows of them: stopped where the test error is smallest,
-    which nobody can do. `greedy-nu0.1` and `parallel-auto` are stopped, and p is chosen, by held-out rows.
+    The figure has `test_mse_best` of `sip` and `greedy`, which are stopped where the test error is smallest; in
+    practice the test error is unknown. Held-out rows stop `greedy-nu0.1` and `parallel-auto`, and select the p of the
+    latter.
     """
     algorithms: dict[str, dict[str, Any]] = {
         "average": settings(algorithm="average"),
@@ -209,4 +213,4 @@ def all_algorithms(config: Config) -> list[Cell]:
         "parallel-p3": parallel(3),
         "parallel-auto": settings(algorithm="parallel", power="auto", stop="held-out", rounds=ROUNDS),
     }
-    return [Cell({"algorithm": name}, chosen, defaults=free()) for name, chosen in algorithms.items()]
+    return [Cell({"algorithm": name}, each, defaults=free()) for name, each in algorithms.items()]

@@ -1,4 +1,4 @@
-"""The world in which the limit of learning is known: residual-theorem2."""
+"""The scenario with a known rate of convergence: residual-theorem2."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from functools import lru_cache
 import numpy as np
 from jaxtyping import Float64
 from numpy.polynomial.hermite_e import hermevander
-from scipy.special import ndtri
 
 from scenarios.common import frozen, number
 from scenarios.registry import Cell, Config
@@ -19,27 +18,27 @@ CORRELATIONS = (0.3, 0.5, 0.7, 0.9)
 DEGREE = 4
 
 _N, _GENERATOR = 17711, 10946
-"""Two Fibonacci numbers in a row: rows, and the step of the lattice in its second coordinate."""
+"""Two consecutive Fibonacci numbers: rows, and the step of the lattice in its second coordinate."""
 _LEAST_STEP = 1e-8
 
 
 def theorem2(config: Config, seed: int) -> World:
-    """Two attributes, jointly Gaussian with correlation rho, and a polynomial of both as the outcome.
+    """Draw two attributes, jointly Gaussian with correlation rho, and a polynomial of both as the outcome.
 
-    Theorem 2: if two agents in turn take the conditional mean of what the other has left, the squared distance of an
-    agent's function to its limit shrinks by rho^4 or more each time its turn comes. On Hermite polynomials the map is
-    diagonal, with rho^(2n) for He_n, so after some turns the shrinking is that of He_1, rho^4 exactly. Each site holds
-    He_1 to He_4 of its own attribute as columns: a linear regression on them is the conditional mean of any polynomial
-    up to that degree. The outcome is ``x1 + (x1^2 - 1) + x2 + (x2^3 - 3 x2) / 2 + (x1 x2 - rho)``, which has mean 0
-    and a part that no sum of functions of one attribute each can follow.
+    Theorem 2: if two agents in turn take the conditional mean of the other's residual, the squared distance of an
+    agent's function to its limit contracts by rho^4 or more at each of its turns. On Hermite polynomials the map T is
+    diagonal, with rho^(2n) for He_n, so after some turns the contraction is that of He_1, rho^4 exactly. Each site
+    holds He_1 to He_4 of its own attribute as columns: a linear regression on them is the conditional mean of any
+    polynomial up to that degree. The outcome is ``x1 + (x1^2 - 1) + x2 + (x2^3 - 3 x2) / 2 + (x1 x2 - rho)``. Its mean
+    is 0, and no sum of functions of one attribute each equals it.
 
-    The contraction is measured as the ratio of the mean squares of two consecutive steps of one agent: what an agent
-    adds is the difference of its functions before and after, and from its second turn on T maps one of them to the
-    next. The cells take as many iterations as bring a step's mean square down by 1e-8: then He_2, which shrinks by
-    rho^8, no longer counts, and rounding does not yet.
+    The contraction is the ratio of the mean squares of two consecutive steps of one agent. A step is the difference of
+    an agent's functions before and after its turn; from its second turn on T maps one step to the next. The cells have
+    as many iterations as reduce a step's mean square to 1e-8: then He_2, which contracts by rho^8, is negligible, and
+    rounding still is.
 
-    The theorem speaks of expectations. The rows are therefore no independent draws, which at this number would be off
-    by 3 % or more, but a Fibonacci lattice in the unit square, shifted by a random amount and mapped to normal
+    The theorem is about expectations, from which averages over so many independent draws would differ by 3 % or more.
+    The rows are therefore a Fibonacci lattice in the unit square, shifted by a random amount and mapped to normal
     quantiles. All rho share the quantiles; there are no test rows.
 
     Parameters
@@ -70,14 +69,16 @@ def _gaussian(rho: float, seed: int) -> World:
 
 
 def _quantiles(seed: int) -> Float64[np.ndarray, "n 2"]:
-    """Two independent standard normal variables on the points of a shifted lattice."""
+    """Return two independent standard normal variables on the points of a shifted lattice."""
+    from scipy.special import ndtri
+
     points = np.outer(np.arange(_N), [1, _GENERATOR]) % _N / _N
     shift = np.random.default_rng([seed, THEOREM2, ROWS]).uniform(size=2)
     return np.asarray(ndtri((points + shift) % 1))
 
 
 def n_iterations(rho: float) -> int:
-    """Iterations, two a turn, after which the mean square of a step has shrunk to `_LEAST_STEP` of the first."""
+    """Return the iterations, two a turn, after which the mean square of a step is `_LEAST_STEP` of the first."""
     return 2 * (2 + int(np.ceil(np.log(_LEAST_STEP) / (4 * np.log(rho)))))
 
 
@@ -96,10 +97,10 @@ add(
     name="residual-theorem2",
     sites=2,
     any_number=False,
-    source="drawn",
-    summary="Polynomials of two Gaussian attributes: sip closes in by rho^4 a turn (Theorem 2)",
+    source="synthetic",
+    summary="Polynomials of two Gaussian attributes: sip contracts by rho^4 a turn (Theorem 2)",
     draw=theorem2,
-    compared=False,
+    pooled=False,
     cells=_cells,
     at_once=5,
     columns=("contraction", "iterations", "train_mse"),

@@ -1,4 +1,4 @@
-"""The worlds of a given data set: residual-concrete and residual-concrete-nuisance."""
+"""Scenarios of a real data set: residual-concrete and residual-concrete-nuisance."""
 
 from __future__ import annotations
 
@@ -8,73 +8,68 @@ from pathlib import Path
 
 import numpy as np
 
-from scenarios import sources
+from scenarios import datasets
 from scenarios.common import frozen
 from scenarios.registry import Cell, Config, ScenarioError
-from scenarios.residual.common import CONCRETE, ROWS, SHOWN, Draw, World, add, all_algorithms, with_nuisance
+from scenarios.residual.common import COLUMNS, CONCRETE, ROWS, Draw, World, add, all_algorithms, with_nuisance
 
-N_LEARNT = 700
-"""Section V-A: rows to learn from, of 1030; the others are test rows."""
+N_TRAIN = 700
+"""Section V-A: training rows, of 1030; the others are test rows."""
 _LEAST_TEST = 2
 _N_NUISANCE = 8
 
 
 def concrete(config: Config, seed: int) -> World:
-    """Concrete Compressive Strength, 700 rows drawn by seed to learn from and the other 330 to test with.
+    """Draw 700 training rows of Concrete Compressive Strength by seed; the other 330 are test rows (section V-A).
 
-    Section V-A. The outcome is standardised by the mean and the deviation of the rows learnt from.
+    The outcome is standardised by the mean and the deviation of the training rows.
 
     Parameters
     ----------
     config : Config
-        Run configuration; used is `data` (`scenarios.sources.find_concrete`).
+        Run configuration; used is `data` (`scenarios.datasets.locate`).
     seed : int
         Not negative.
 
     Raises
     ------
     ScenarioError
-        If the data cannot be had, have too few rows, or the outcome is the same in all rows learnt from.
+        If the data cannot be had, have too few rows, or the outcome is the same in all training rows.
     """
-    return _split(sources.find_concrete(config), seed, 0)
+    return _split(datasets.locate("concrete", config), seed, 0)
 
 
 def concrete_nuisance(config: Config, seed: int) -> World:
-    """The same split of the same rows, with eight standard normal attributes beside their own.
+    """Draw the same split of the same rows, and add eight standard normal attributes.
 
     Parameters, result and errors are those of `concrete`.
     """
-    return _split(sources.find_concrete(config), seed, _N_NUISANCE)
-
-
-@lru_cache(maxsize=2)
-def _data(path: Path | None) -> sources.Regression:
-    return sources.read_concrete(path)
+    return _split(datasets.locate("concrete", config), seed, _N_NUISANCE)
 
 
 @lru_cache(maxsize=32)  # 0.2 MB each
 def _split(path: Path | None, seed: int, n_nuisance: int) -> World:
-    data = _data(path)
-    if len(data.y) < N_LEARNT + _LEAST_TEST:
+    data = datasets.load("concrete", path)
+    if len(data.x) < N_TRAIN + _LEAST_TEST:
         raise ScenarioError(
-            f"residual-concrete: {path or 'the data set'} has {len(data.y)} rows, too few: {N_LEARNT} are learnt from,"
-            f" and {_LEAST_TEST} or more are needed to test with"
+            f"residual-concrete: {path or 'the data set'} has {len(data.x)} rows, too few: {N_TRAIN} are training rows,"
+            f" and {_LEAST_TEST} or more must be test rows"
         )
     stream = (seed, CONCRETE)
-    order = np.random.default_rng([*stream, ROWS]).permutation(len(data.y))
-    x, y = data.x[order], data.y[order]
-    learnt = y[:N_LEARNT]
-    if np.ptp(learnt) == 0:
+    order = np.random.default_rng([*stream, ROWS]).permutation(len(data.x))
+    x, y = data.x[order], data.outcome[order]
+    training = y[:N_TRAIN]
+    if np.ptp(training) == 0:
         raise ScenarioError(f"residual-concrete: the outcome of {path or 'the data set'} is the same in all rows")
-    y = (y - learnt.mean()) / learnt.std()
+    y = (y - training.mean()) / training.std()
     frozen(x, y)
     p = len(data.features)
-    world = World(x, y, data.features, (True,) * p, len(y) - N_LEARNT, stream)
+    world = World(x, y, data.features, (True,) * p, len(y) - N_TRAIN, stream)
     return with_nuisance(world, p + n_nuisance)
 
 
 def _cells(config: Config) -> Sequence[Cell]:
-    sources.find_concrete(config)  # A wrong `data` is said before any site is asked.
+    datasets.locate("concrete", config)  # A wrong `data` is an error before any site is asked.
     return all_algorithms(config)
 
 
@@ -87,16 +82,16 @@ _WORLDS: tuple[tuple[str, int, str, Draw], ...] = (
         concrete_nuisance,
     ),
 )
-for _name, _sites, _what, _draw in _WORLDS:
+for _name, _sites, _columns, _draw in _WORLDS:
     add(
         name=_name,
         sites=_sites,
         any_number=True,
         source="file concrete.csv or OpenML",
-        summary=f"Strength of concrete, {_what}: all algorithms (Figure 3)",
+        summary=f"Strength of concrete, {_columns}: all algorithms (Figure 3)",
         draw=_draw,
-        compared=True,
+        pooled=True,
         cells=_cells,
         at_once=5,
-        columns=SHOWN,
+        columns=COLUMNS,
     )

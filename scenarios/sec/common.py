@@ -1,4 +1,4 @@
-"""What the worlds of SEC have in common: streams, settings, registration."""
+"""Random streams, settings and registration, for all scenarios of SEC."""
 
 from __future__ import annotations
 
@@ -15,5 +15,5 @@ settings = partial(settings_of, "sec")
 
 
 def add(*, baselines: Baselines = no_baselines, **world: Any) -> Scenario:
-    """Register a world of SEC, a table for a fixed number of sites; `world`: the other fields of `Scenario`."""
+    """Register a scenario of SEC, a table with a fixed number of sites; `world`: the other fields of `Scenario`."""
     return register(Scenario(protocol="sec", any_number=False, baselines=baselines, **world))

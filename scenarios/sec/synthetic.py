@@ -1,4 +1,4 @@
-"""The simulated worlds of SEC: sec-simulation1, sec-simulation2 and sec-fairness."""
+"""Simulated scenarios of SEC: sec-simulation1, sec-simulation2 and sec-fairness."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import numpy as np
 from jaxtyping import Float64, Int64
 
 from numerics.shared.regression_rows import RegressionRows
-from scenarios import sources
 from scenarios.common import check_sites, frozen, number
 from scenarios.registry import Cell, Config
 from scenarios.sec.common import FAIRNESS, SIMULATION1, SIMULATION2, add, settings
+from scenarios.synthetic import friedman2, friedman3
 
 N_SIMULATED = 20
 """Learners of both simulations; the first half follow one function, the others another."""
@@ -23,7 +23,7 @@ P_DEFAULT, SNR_DEFAULT, EFFECT_DEFAULT = 5, 16.0, 1.0
 
 
 def two_groups(config: Config, seed: int, n_sites: int) -> list[int]:
-    """True clusters of both simulations: 0 for the first ten learners, 1 for the last ten."""
+    """Return the true clusters of both simulations: 0 for the first ten learners, 1 for the last ten."""
     return [0] * (N_SIMULATED // 2) + [1] * (N_SIMULATED // 2)
 
 
@@ -33,14 +33,14 @@ _N_1, _N_TEST_1 = 50, 200
 
 
 def simulation1(config: Config, seed: int, n_sites: int) -> list[RegressionRows]:
-    """Twenty learners with 50 rows each of ``y = beta' x + e``, one beta for the first ten and one for the others.
+    """Draw twenty learners with 50 rows each of ``y = beta' x + e``: one beta for the first ten, one for the others.
 
     Section V-A: x and both betas are standard normal in `sec.p` dimensions, the betas drawn anew for each seed, and e
     has the variance ``p / sec.snr`` (the text's ``SNR = p^2 / sigma^2`` is a slip: ``E ||beta||^2`` is p). Each learner
-    has 200 more rows of the same kind to measure errors with.
+    has 200 test rows of the same kind.
 
-    Given the seed and p, all levels of SNR have the same x, betas and standard normal noise, which is only scaled: x
-    is one array for all of them.
+    For a seed and p, all levels of SNR have the same x, betas and standard normal noise, which is only scaled: x is
+    one array for all of them.
 
     Figure 2 has no digits. An independent centralised implementation (12 repetitions, ``sec.scale`` median) recovered
     the two groups exactly, in % at SNR 1, 2, 4, ..., 128:
@@ -53,7 +53,7 @@ def simulation1(config: Config, seed: int, n_sites: int) -> list[RegressionRows]
     gap                   75, then 100                  75 92, then 100              50 92 92 100 100 83 92 92
     ====================  ============================  ===========================  ============================
 
-    The cells choose by the first, which fits the paper's description. Figure 3 shows eigenvalues and eigenvectors of
+    The cells use the first, which fits the paper's description. Figure 3 shows eigenvalues and eigenvectors of
     one realisation with p = 5 (SNR 2^4 in the text, 4 in the caption): a run's ``arrays.npz`` holds those.
 
     Parameters
@@ -67,7 +67,7 @@ def simulation1(config: Config, seed: int, n_sites: int) -> list[RegressionRows]
 
     Returns
     -------
-    list of Rows
+    list of RegressionRows
         Read-only.
 
     Raises
@@ -96,7 +96,7 @@ _Linear = tuple[Float64[np.ndarray, "n p"], Float64[np.ndarray, "n"], Float64[np
 
 @lru_cache(maxsize=16)  # three p, some repetitions
 def _linear(p: int, seed: int) -> tuple[_Linear, ...]:
-    """Every learner's inputs, signal and standard normal noise."""
+    """Return every learner's inputs, signal and standard normal noise."""
     betas = np.random.default_rng([seed, SIMULATION1, p, 0]).standard_normal((2, p))
     learners = []
     for learner, group in enumerate(two_groups({}, seed, N_SIMULATED)):
@@ -144,14 +144,14 @@ _TABLE_2 = {
 
 
 def simulation2(config: Config, seed: int, n_sites: int) -> list[RegressionRows]:
-    """Twenty learners with 100 rows each of 500 inputs, of which four count.
+    """Draw twenty learners with 100 rows each of 500 inputs, of which four are relevant.
 
     Section V-B, with ``u = X2 X3 - 1 / (X2 X4)``: the first ten learners have Friedman's second function,
     ``sqrt(X1^2 + u^2)``, the others his third, ``arctan(u / X1)`` (the paper sets it as ``arctan(u) / X1``); the noise
     has the variance 0.01. X1 ~ U(0, 100), X2 ~ U(40 pi, 560 pi), X3 ~ U(0, 1), X4 ~ U(1, 11), the other 496 inputs are
     standard normal. Only the first learner has test rows, 100 of them: the errors of a run are its own, as in Table II.
 
-    The five cells differ in the candidates alone and share every array.
+    The five cells differ only in the candidates and share every array.
 
     Parameters, result and errors are those of `simulation1`; no setting is used.
     """
@@ -161,7 +161,7 @@ def simulation2(config: Config, seed: int, n_sites: int) -> list[RegressionRows]
 
 @lru_cache(maxsize=4)  # 8 MB each
 def _friedman(seed: int) -> tuple[RegressionRows, ...]:
-    functions: tuple[Callable[[np.ndarray], np.ndarray], ...] = (sources.friedman2, sources.friedman3)
+    functions: tuple[Callable[[np.ndarray], np.ndarray], ...] = (friedman2, friedman3)
     low, high = np.array([0.0, 40 * np.pi, 0.0, 1.0]), np.array([100.0, 560 * np.pi, 1.0, 11.0])
     features = tuple(f"x{j + 1}" for j in range(_P_2))
     learners = []
@@ -210,7 +210,7 @@ _TABLE_1 = {
 
 @dataclass(frozen=True)
 class _People:
-    """The fifty learners of one c: all rows of each, and its value of the sensitive variable."""
+    """The fifty learners of one c: all rows and the sensitive variable of each."""
 
     x: Float64[np.ndarray, "learner n 4"]
     y: Float64[np.ndarray, "learner n"]
@@ -218,18 +218,18 @@ class _People:
 
 
 def fairness(config: Config, seed: int, n_sites: int) -> list[RegressionRows]:
-    """Fifty learners with 50 rows each of ``y = X1 + 2 X2 - 2 X3 + 2 X4 + c S_i + e``, of which 20 come later.
+    """Draw fifty learners with 50 rows each of ``y = X1 + 2 X2 - 2 X3 + 2 X4 + c S_i + e``; 20 are newcomers.
 
-    Section IV: X and e are standard normal, and so is the sensitive variable S_i, of which every learner has one value
-    that no model sees. c is `sec.effect`. The sites 0 to 29 are the training set, with all their rows and no test rows;
-    the sites 30 to 49 are newcomers, with 25 rows to be assigned by and 25 to measure the error with. No true
-    clustering exists: every learner has an intercept of its own.
+    Section IV: X and e are standard normal, and so is the sensitive variable S_i. Every learner has one value of it,
+    which no model sees. c is `sec.effect`. The sites 0 to 29 are the training set, with all their rows and no test
+    rows. The sites 30 to 49 are newcomers: 25 rows assign them to a cluster, 25 measure the error. No true clustering
+    exists: every learner has an intercept of its own.
 
-    As in the paper, rows and S_i are drawn once for each c (from the run's `seed`, with a stream for each c), and what
-    is repeated is the random split into 30 and 20: all repetitions of a run have the same learners, in another order.
-    That is why a single cell cannot be matched with the paper's: with 50 values of S_i, ``c^2 var(S)`` alone spreads
-    by a fifth, and no number of repetitions averages that. Compare over all c: the excess over the oracle's error left
-    by SEC-Fairness is .39 of that left by Fairness in the paper, and .46 as seen by an independent implementation.
+    As in the paper, rows and S_i are drawn once for each c (from the run's `seed`, with a stream for each c), and a
+    repetition draws the split into 30 and 20: all repetitions of a run have the same learners, in another order. A
+    single cell can therefore not match the paper's: with 50 values of S_i, ``c^2 var(S)`` alone spreads by a fifth,
+    and no number of repetitions averages that. Compare over all c: the excess of SEC-Fairness over the oracle's error
+    is .39 of the excess of Fairness in the paper, and .46 in an independent implementation.
 
     Parameters
     ----------
@@ -242,7 +242,7 @@ def fairness(config: Config, seed: int, n_sites: int) -> list[RegressionRows]:
 
     Returns
     -------
-    list of Rows
+    list of RegressionRows
         Read-only.
 
     Raises
@@ -253,18 +253,18 @@ def fairness(config: Config, seed: int, n_sites: int) -> list[RegressionRows]:
     check_sites("sec-fairness", n_sites, N_FAIRNESS)
     people, order = _people_of(config), _order(seed)
     features = tuple(f"x{j + 1}" for j in range(len(_SLOPES)))
-    found = []
+    learners = []
     for site, learner in enumerate(order):
         n = _N_OWN if site < _N_LEARNERS else _N_OWN // 2
         x, y = people.x[learner], people.y[learner]
-        found.append(RegressionRows(x[:n], y[:n], x[n:], y[n:], features))
-    return found
+        learners.append(RegressionRows(x[:n], y[:n], x[n:], y[n:], features))
+    return learners
 
 
 def fairness_oracle(config: Config, seed: int) -> dict[str, float]:
-    """Error on the newcomers' validation rows of one linear regression that is given the sensitive variable.
+    """Return the error on the newcomers' validation rows of one linear regression with the sensitive variable.
 
-    It is fitted on all rows of the training set, without regard to fairness: Table I's "Oracle".
+    It is fitted to all rows of the training set, without regard to fairness: Table I's "Oracle".
 
     Returns
     -------
@@ -280,9 +280,9 @@ def fairness_oracle(config: Config, seed: int) -> dict[str, float]:
         sensitive = ones * people.sensitive[learners, np.newaxis, np.newaxis]
         return np.concatenate([ones, x, sensitive], axis=2).reshape(-1, x.shape[2] + 2)
 
-    fitted, *_ = np.linalg.lstsq(design(training, slice(None)), people.y[training].ravel())
+    coefficients, *_ = np.linalg.lstsq(design(training, slice(None)), people.y[training].ravel())
     validation = slice(_N_OWN // 2, None)
-    residual = people.y[newcomers, validation].ravel() - design(newcomers, validation) @ fitted
+    residual = people.y[newcomers, validation].ravel() - design(newcomers, validation) @ coefficients
     return {"mse_oracle": float(np.mean(residual**2))}
 
 
@@ -292,7 +292,7 @@ def _people_of(config: Config) -> _People:
 
 @lru_cache(maxsize=16)  # the eight c, of two runs
 def _people(effect: float, run_seed: int) -> _People:
-    """Everybody of one c; the bits of c tell its stream from the others'."""
+    """Draw the learners of one c; the bits of c make its stream different from the others."""
     stream = [run_seed, FAIRNESS, int(np.float64(effect).view(np.uint64))]
     sensitive = np.random.default_rng([*stream, 0]).standard_normal(N_FAIRNESS)
     x, noise = np.empty((N_FAIRNESS, _N_OWN, len(_SLOPES))), np.empty((N_FAIRNESS, _N_OWN))
@@ -305,7 +305,7 @@ def _people(effect: float, run_seed: int) -> _People:
 
 
 def _order(seed: int) -> Int64[np.ndarray, "learner"]:
-    """Which learner each site is: the repetition's split, the same for every c."""
+    """Return the learner of each site: the repetition's split, the same for every c."""
     return np.random.default_rng([seed, FAIRNESS]).permutation(N_FAIRNESS)
 
 
@@ -330,8 +330,8 @@ def _cells_fairness(config: Config) -> Sequence[Cell]:
 add(
     name="sec-simulation1",
     sites=N_SIMULATED,
-    source="drawn",
-    summary="20 learners, two linear functions: how often the groups are found, by inputs and SNR (Figure 2)",
+    source="synthetic",
+    summary="20 learners, two linear functions: share of exact clusterings, by inputs and SNR (Figure 2)",
     shards=simulation1,
     truth=two_groups,
     cells=_cells1,
@@ -341,7 +341,7 @@ add(
 add(
     name="sec-simulation2",
     sites=N_SIMULATED,
-    source="drawn",
+    source="synthetic",
     summary="20 learners, Friedman's functions 2 and 3 among 500 inputs, 1 to 9 candidates (Table II)",
     shards=simulation2,
     truth=two_groups,
@@ -352,8 +352,8 @@ add(
 add(
     name="sec-fairness",
     sites=N_FAIRNESS,
-    source="drawn",
-    summary="30 learners and 20 newcomers who differ in a sensitive variable that no model sees (Table I)",
+    source="synthetic",
+    summary="30 learners and 20 newcomers with a sensitive variable that no model sees (Table I)",
     shards=fairness,
     baselines=fairness_oracle,
     cells=_cells_fairness,

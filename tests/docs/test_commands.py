@@ -152,6 +152,8 @@ def test_commands_of_consilience_are_understood() -> None:
 
 def predict_options(protocol: str) -> Mapping[str, Setting]:
     """Options of ``consilience predict`` for results of a protocol."""
+    if not registry.has_room(protocol, "predict"):
+        return {}
     return getattr(registry.room(protocol, "predict"), "Options", Settings).keys()
 
 

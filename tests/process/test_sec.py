@@ -10,7 +10,7 @@ from typing import Any
 
 import pandas as pd
 
-from scenarios.sources import DATA_VARIABLE
+from scenarios.datasets import DATA_VARIABLE
 from server.results import load
 from tests.process.processes import APP, FlowerHome, flwr_run
 from tests.process.test_bc3e import assert_equal, results_of

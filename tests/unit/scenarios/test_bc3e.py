@@ -1,9 +1,8 @@
-"""Scenarios: the same world in every process, splits that lose nothing, and messages that say what to do."""
+"""Scenarios of BC3E: the labelled set, splits that lose nothing, baselines, and clear messages."""
+
+from __future__ import annotations
 
 import hashlib
-import os
-import subprocess
-import sys
 import tomllib
 from collections import Counter
 from pathlib import Path
@@ -14,22 +13,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from numerics.bc3e.ensemble import Ensemble, n_values, present
-from scenarios import bc3e, registry, sources
+from scenarios import bc3e, datasets, registry
 from scenarios.bc3e.split import PRIVATE_SHARE, split_arbitrary, split_columns, split_rows
 from scenarios.registry import ScenarioError
+from tests.support.data_files import SHARED, needs
+from tests.support.documentation import ROOT
 
-ROOT = Path(__file__).resolve().parents[3]
-SHARED = Path(os.environ.get(sources.DATA_VARIABLE) or ROOT.parent / "shared" / "data")
-HEART = next((SHARED / name for name in ("heart.csv", "heart.csv.gz") if (SHARED / name).is_file()), None)
-needs_heart = pytest.mark.skipif(HEART is None, reason="the shared heart.csv.gz is absent")
-
-NAMES = ["bc3e-wine", "bc3e-halfmoon", pytest.param("bc3e-heart", marks=needs_heart)]
+NAMES = ["bc3e-wine", "bc3e-halfmoon", pytest.param("bc3e-heart", marks=needs("heart"))]
 CLASSES = {"bc3e-wine": 3, "bc3e-halfmoon": 2, "bc3e-heart": 2}
 
 
 def config(**bc3e_settings: float | str) -> registry.Config:
     """A run configuration that finds the shared data."""
-    return {"data": str(HEART or ""), **{f"bc3e.{key}": value for key, value in bc3e_settings.items()}}
+    return {
+        "data": str(SHARED) if SHARED.exists() else "",
+        **{f"bc3e.{key}": value for key, value in bc3e_settings.items()},
+    }
 
 
 def digest(ensembles: list[Ensemble]) -> str:
@@ -42,127 +41,7 @@ def digest(ensembles: list[Ensemble]) -> str:
     return digest.hexdigest()
 
 
-# --- sources ------------------------------------------------------------------------------------------------------
-
-
-def test_wine_is_scikit_learns() -> None:
-    inputs, classes = sources.wine()
-    assert inputs.shape == (178, 13)
-    assert inputs.dtype == np.float64
-    assert np.bincount(classes).tolist() == [59, 71, 48]
-    assert classes.dtype == np.int64
-
-
-def test_halfmoon_without_noise_lies_on_two_half_circles() -> None:
-    inputs, classes = sources.halfmoon(101, 0.0, np.random.default_rng(0))
-    centers = np.array([[0.0, 0.0], [1.0, 0.5]])
-    np.testing.assert_allclose(np.linalg.norm(inputs - centers[classes], axis=1), 1)
-    assert np.all(inputs[classes == 0, 1] >= -1e-12)
-    assert np.all(inputs[classes == 1, 1] <= 0.5 + 1e-12)
-    assert np.bincount(classes).tolist() == [50, 51]
-
-
-def test_halfmoon_noise_has_the_asked_deviation() -> None:
-    exact, _ = sources.halfmoon(20_000, 0.0, np.random.default_rng(0))
-    noisy, _ = sources.halfmoon(20_000, 0.05, np.random.default_rng(0))
-    # The standard error of a standard deviation of 40,000 draws is 0.05 / sqrt(80,000) = 0.0002.
-    assert np.std(noisy - exact) == pytest.approx(0.05, abs=0.001)
-
-
-@needs_heart
-def test_heart_by_file_directory_and_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    inputs, classes = sources.heart({"data": str(HEART)})
-    assert inputs.shape == (270, 13)
-    assert inputs.dtype == np.float64
-    assert np.bincount(classes).tolist() == [150, 120]
-    np.testing.assert_array_equal(sources.heart({"data": str(SHARED)})[0], inputs)
-    monkeypatch.setenv(sources.DATA_VARIABLE, str(SHARED))
-    np.testing.assert_array_equal(sources.heart({"data": ""})[0], inputs)
-
-
-def test_heart_configuration_comes_before_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for folder in ("configured", "environment"):
-        (tmp_path / folder).mkdir()
-        (tmp_path / folder / "heart.csv").write_text("age,class\n1,1\n2,2\n")
-    monkeypatch.setenv(sources.DATA_VARIABLE, str(tmp_path / "environment"))
-    assert sources.find_heart({"data": str(tmp_path / "configured")}) == tmp_path / "configured" / "heart.csv"
-    assert sources.find_heart({}) == tmp_path / "environment" / "heart.csv"
-
-
-def test_heart_from_openml_numbers_its_classes(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Bunch:
-        data = np.ones((3, 13))
-        target = np.array(["present", "absent", "present"], dtype=object)
-
-    monkeypatch.delenv(sources.DATA_VARIABLE, raising=False)
-    monkeypatch.setattr("scenarios.sources.files.fetch_openml", lambda *args, **kwargs: Bunch)
-    assert sources.heart({})[1].tolist() == [1, 0, 1]
-
-
-def test_heart_without_file_and_network_says_what_to_set(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    def unreachable(*args: object, **kwargs: object) -> None:
-        raise OSError("network is cut")
-
-    # scikit-learn itself runs, so a call that it refuses cannot pass for a missing network.
-    monkeypatch.setattr("socket.getaddrinfo", unreachable)
-    for variable in ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"):
-        monkeypatch.delenv(variable, raising=False)
-    monkeypatch.setenv("SCIKIT_LEARN_DATA", str(tmp_path / "cache"))
-    monkeypatch.setenv(sources.DATA_VARIABLE, str(tmp_path))
-    with (
-        pytest.warns(UserWarning, match="network error"),
-        pytest.raises(
-            ScenarioError, match=r"URLError.*network is cut.*data to a heart\.csv, or CONSILIENCE_DATA to a d"
-        ),
-    ):
-        bc3e.pooled("bc3e-heart", {}, 0)
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("age,class\n1,1\nold,2\n", "line 3, column 'age': 'old' is no finite number"),
-        ("age,bp,class\n1,2,1\n3,,2\n", "line 3, column 'bp': '' is no finite number"),
-        ("age,class\n1,1\ninf,2\n", "line 3, column 'age': 'inf' is no finite number"),
-        ("age,class\n1,1\n2,\n", "line 3, column 'class' is empty"),
-        ("age,sick\n1,1\n", "no column 'class'"),
-        ("class\n1\n2\n", "no column beside 'class'"),
-        ("age,class\n1,1\n2,1\n", "fewer than two classes"),
-        ("age,class\n", "fewer than two classes"),
-        ("age,class\n1,2,1\n3,4,2\n", "Expected 2 fields in line 2, saw 3"),
-        ("age,class\n1,1\n2\n", "line 3, column 'class' is empty"),
-        ("age,age,class\n1,2,1\n3,4,2\n", "two columns of one name"),
-        ("", "cannot be read as CSV"),
-    ],
-)
-def test_heart_refuses_a_bad_file_by_line_and_column(tmp_path: Path, text: str, message: str) -> None:
-    file = tmp_path / "heart.csv"
-    file.write_text(text)
-    with pytest.raises(ScenarioError) as caught:
-        sources.heart({"data": str(file)})
-    assert message in str(caught.value)
-    assert str(file) in str(caught.value)
-    assert "\n" not in str(caught.value)
-
-
-def test_numbered_classes_are_sorted_as_numbers(tmp_path: Path) -> None:
-    file = tmp_path / "heart.csv"
-    file.write_text("class, age\n10,1.5\n2,3\n\n10,4\n")
-    inputs, classes = sources.heart({"data": str(file)})
-    assert inputs.tolist() == [[1.5], [3.0], [4.0]]
-    assert classes.tolist() == [1, 0, 1]
-
-
-def test_heart_refuses_a_damaged_gzip_and_a_missing_path(tmp_path: Path) -> None:
-    damaged = tmp_path / "heart.csv.gz"
-    damaged.write_bytes(b"not gzip")
-    with pytest.raises(ScenarioError, match="cannot be read as CSV"):
-        sources.heart({"data": str(tmp_path)})
-    with pytest.raises(ScenarioError, match="neither a CSV file nor a directory"):
-        sources.heart({"data": str(tmp_path / "absent")})
-
-
-# --- registry -----------------------------------------------------------------------------------------------------
+# -- registry ---------------------------------------------------------------------------------------------------------
 
 
 def test_registry_lists_the_bc3e_scenarios() -> None:
@@ -174,13 +53,6 @@ def test_registry_lists_the_bc3e_scenarios() -> None:
         assert not scenario.published
 
 
-def test_registry_names_what_there_is_and_refuses_a_second_of_a_name() -> None:
-    with pytest.raises(ScenarioError, match=r"unknown scenario 'bc3e-beer'; there are: .*bc3e-wine"):
-        registry.find("bc3e-beer")
-    with pytest.raises(ValueError, match="registered twice"):
-        registry.register(registry.find("bc3e-wine"))
-
-
 def test_defaults_are_those_of_pyproject() -> None:
     declared = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["flwr"]["app"]["config"]["bc3e"]
     flat = {f"bc3e.{key}": value for key, value in declared.items()}
@@ -188,7 +60,7 @@ def test_defaults_are_those_of_pyproject() -> None:
     assert digest(bc3e.shards("bc3e-wine", flat, 0, 3)) == digest(bc3e.shards("bc3e-wine", {}, 0, 3))
 
 
-# --- worlds -------------------------------------------------------------------------------------------------------
+# -- worlds -----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -222,7 +94,7 @@ def test_entities_are_the_rows_that_are_not_labelled(name: str, n: int, n_labell
         assert ensemble.n == n - n_labelled
         assert ensemble.entity is not None
         assert ensemble.truth is not None
-        classes = sources.wine()[1] if name == "bc3e-wine" else np.repeat([0, 1], n // 2)
+        classes = datasets.load("wine", None).outcome if name == "bc3e-wine" else np.repeat([0, 1], n // 2)
         np.testing.assert_array_equal(ensemble.truth, classes[ensemble.entity])
         labelled = np.delete(classes, ensemble.entity)
         assert np.bincount(labelled, minlength=CLASSES[name]).min() >= 2
@@ -241,29 +113,6 @@ def test_pooled_is_cached_and_cannot_be_changed() -> None:
     assert bc3e.pooled("bc3e-wine", {"seed": 7, "bc3e.max-rounds": 3}, 0) is ensemble
     with pytest.raises(ValueError, match="read-only"):
         ensemble.classifiers["tree"][0] = 1
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_another_seed_is_another_world(name: str) -> None:
-    assert digest([bc3e.pooled(name, config(), 0)]) != digest([bc3e.pooled(name, config(), 1)])
-
-
-def test_shards_are_the_same_in_another_process() -> None:
-    cases = [(name, how) for name in ("bc3e-wine", "bc3e-halfmoon") for how in bc3e.DISTRIBUTIONS]
-    code = "\n".join(
-        [
-            "from tests.unit.scenarios.test_bc3e import bc3e, config, digest",
-            f"for name, how in {cases!r}:",
-            "    print(digest(bc3e.shards(name, config(distribution=how), 5, 3)))",
-        ]
-    )
-    # Neither the hash seed nor the number of threads of a process may show.
-    environment = {**os.environ, "PYTHONHASHSEED": "1", "OMP_NUM_THREADS": "2"}
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=ROOT, env=environment, capture_output=True, text=True, timeout=120, check=True
-    )
-    bc3e._build.cache_clear()
-    assert done.stdout.split() == [digest(bc3e.shards(name, config(distribution=how), 5, 3)) for name, how in cases]
 
 
 @pytest.mark.parametrize(
@@ -306,7 +155,7 @@ def test_shards_reassemble_by_distribution(name: str) -> None:
         assert_reassembles(parts, bc3e.pooled(name, config(), 0))
 
 
-# --- baselines ----------------------------------------------------------------------------------------------------
+# -- baselines --------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -339,21 +188,7 @@ def test_a_tied_vote_goes_to_the_lowest_class(monkeypatch: pytest.MonkeyPatch) -
     }
 
 
-@pytest.mark.parametrize(
-    ("name", "best", "vote"), [("bc3e-wine", 93.3, 89.7), ("bc3e-halfmoon", 85.6, 83.2), ("bc3e-heart", 77.7, 74.6)]
-)
-def test_baselines_agree_with_the_measured_reference(name: str, best: float, vote: float) -> None:
-    if name == "bc3e-heart" and HEART is None:
-        pytest.skip("the shared heart.csv.gz is absent")
-    found = [bc3e.baselines(name, config(), seed) for seed in range(20)]
-    for metric, reference in (("accuracy_best_component", best), ("accuracy_majority", vote)):
-        values = 100 * np.array([run[metric] for run in found])
-        # 2 points beside the sampling error: the reference's exact classifiers and draws are not known.
-        tolerance = 3 * values.std(ddof=1) / np.sqrt(len(values)) + 2
-        assert values.mean() == pytest.approx(reference, abs=tolerance)
-
-
-# --- splits -------------------------------------------------------------------------------------------------------
+# -- splits -----------------------------------------------------------------------------------------------------------
 
 
 @st.composite
@@ -363,10 +198,10 @@ def ensembles(draw: st.DrawFn) -> Ensemble:
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
 
     def labels(k: int) -> np.ndarray:
-        given = rng.random(n) < 0.8
+        has_label = rng.random(n) < 0.8
         if draw(st.booleans()):
-            return np.where(given, rng.integers(k, size=n), -1)
-        return np.where(given[:, np.newaxis], rng.dirichlet(np.ones(k), size=n), 0.0)
+            return np.where(has_label, rng.integers(k, size=n), -1)
+        return np.where(has_label[:, np.newaxis], rng.dirichlet(np.ones(k), size=n), 0.0)
 
     return Ensemble(
         n=n,

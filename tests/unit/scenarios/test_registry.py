@@ -19,11 +19,38 @@ def test_all_protocols_scenarios_are_listed_in_alphabetical_order() -> None:
     assert {scenario.protocol for scenario in known.values()} == set(names())
 
 
-@pytest.mark.parametrize("name", list(registry.scenarios()))
-def test_every_name_begins_with_its_protocol(name: str) -> None:
-    scenario = registry.find(name)
-    assert scenario.name == name
-    assert name.startswith(f"{scenario.protocol}-")
+SITES = {
+    **dict.fromkeys(("bc3e-halfmoon", "bc3e-heart", "bc3e-wine"), 2),
+    **dict.fromkeys(("coreset-adult", "coreset-bank", "coreset-diabetes", "coreset-synthetic"), 5),
+    **dict.fromkeys(("gp-airfoil", "gp-concrete"), 5),
+    **dict.fromkeys(("gp-parkinsons", "gp-pole", "gp-protein", "gp-pumadyn"), 10),
+    **dict.fromkeys(("gp-sarcos", "gp-song", "gp-synthetic"), 10),
+    **dict.fromkeys(("residual-friedman1", "residual-friedman2", "residual-friedman3"), 5),
+    **{"residual-concrete": 8, "residual-concrete-nuisance": 16, "residual-curves": 10, "residual-irrelevant": 30},
+    **{"residual-cost": 10, "residual-theorem2": 2},
+    **{"sec-ct": 97, "sec-fairness": 50, "sec-grid": 50, "sec-simulation1": 20, "sec-simulation2": 20},
+}
+FIXED = (
+    "residual-cost",
+    "residual-theorem2",
+    "sec-ct",
+    "sec-fairness",
+    "sec-grid",
+    "sec-simulation1",
+    "sec-simulation2",
+)
+"""Scenarios of one number of sites."""
+
+
+def test_names_protocols_and_numbers_of_sites() -> None:
+    known = registry.scenarios()
+    assert {name: scenario.sites for name, scenario in known.items()} == SITES
+    assert [name for name, scenario in known.items() if not scenario.any_number] == sorted(FIXED)
+    for name, scenario in known.items():
+        assert (scenario.name, scenario.protocol) == (name, name.partition("-")[0])
+        assert not scenario.published
+        assert scenario.source
+        assert scenario.summary
 
 
 @pytest.mark.parametrize("name", ["bc3e-beer", "beer"])

@@ -1,11 +1,7 @@
-"""The worlds of attribute-distributed regression: stated distributions, all columns dealt out, published figures."""
+"""Scenarios of attribute-distributed regression: stated distributions, all columns split, published results."""
 
-import hashlib
-import json
-import os
-import subprocess
-import sys
-import tomllib
+from __future__ import annotations
+
 from pathlib import Path
 
 import numpy as np
@@ -14,18 +10,11 @@ import pytest
 
 from numerics.residual.boosting import l2_boosting
 from numerics.residual.columns_and_outcomes import Columns, Outcomes
-from protocols.settings import run_keys
-from scenarios import registry, sources
+from scenarios import registry
 from scenarios.registry import Config, Scenario, ScenarioError
-from scenarios.residual import gaussian
-from scenarios.residual import real_data as measured
-from scenarios.residual import synthetic as drawn
+from scenarios.residual import gaussian, real_data, synthetic
 from scenarios.residual.common import pooled_errors, with_nuisance
-
-ROOT = Path(__file__).resolve().parents[3]
-SHARED = Path(os.environ.get(sources.DATA_VARIABLE) or ROOT.parent / "shared" / "data")
-CONCRETE = next((path for n in ("", ".gz") if (path := SHARED / f"concrete.csv{n}").is_file()), None)
-needs_concrete = pytest.mark.skipif(CONCRETE is None, reason="the shared concrete.csv.gz is absent")
+from scenarios.synthetic import friedman1, friedman2, friedman3
 
 SITES = {
     "residual-friedman1": 5,
@@ -59,19 +48,10 @@ RELEVANT = {
 FIXED = ("residual-cost", "residual-theorem2")
 
 
-@pytest.fixture(scope="module")
-def concrete_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+@pytest.fixture
+def concrete_file(folder: Path) -> Path:
     """A file in the shape of the concrete's, of 760 rows."""
-    rng = np.random.default_rng(0)
-    x = rng.uniform(1, 500, size=(760, 8))
-    table = pd.DataFrame(x, columns=[f"part{j}" for j in range(8)])
-    table["strength_mpa"] = np.sqrt(x[:, 0]) + 0.01 * x[:, 1] + rng.normal(size=len(x))
-    path = tmp_path_factory.mktemp("concrete") / "concrete.csv"
-    table.to_csv(path, index=False)
-    return path
-
-
-pytestmark = pytest.mark.usefixtures("no_data_variable")
+    return folder / "concrete.csv"
 
 
 def config_of(name: str, concrete_file: Path) -> dict[str, bool | int | float | str]:
@@ -95,33 +75,7 @@ def pooled(shards: list[Columns]) -> dict[str, np.ndarray]:
     return {name: shard.x[:, j] for shard in shards for j, name in enumerate(shard.features)}
 
 
-def digest(shards: list[Columns], held: Outcomes) -> str:
-    """Hash of everything that the shards and the center hold, bit for bit."""
-    found = hashlib.sha256(held.y.tobytes())
-    for shard in shards:
-        found.update(f"{shard.features} {shard.x.dtype} {shard.x.shape}".encode() + shard.x.tobytes())
-    return found.hexdigest()
-
-
-# --- all of them --------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("name", SITES)
-def test_registered_with_a_table_that_the_run_configuration_can_take(name: str, concrete_file: Path) -> None:
-    declared = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["flwr"]["app"]["config"]["residual"]
-    scenario, config = registry.find(name), config_of(name, concrete_file)
-    assert (scenario.protocol, scenario.sites, scenario.any_number) == ("residual", SITES[name], name not in FIXED)
-    cells = scenario.cells(config)
-    assert len({tuple(cell.labels.items()) for cell in cells}) == len(cells) >= 3
-    for cell in cells:
-        assert set(cell.published) <= set(scenario.columns)
-        for key, value in (*cell.settings.items(), *cell.defaults.items()):
-            assert type(value) is type(declared[key.removeprefix("residual.")]), key
-            assert run_keys()[key].check(value) == value
-        for label, value in cell.labels.items():  # each row can be asked for by what the table calls it
-            assert cell.labels in [
-                c.labels for c in registry.select_cells(scenario, {**config, "cells": f"{label}={value}"})
-            ]
+# -- all of them ------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", SITES)
@@ -141,26 +95,6 @@ def test_shards_are_read_only_columns_of_the_same_rows(name: str, concrete_file:
             assert np.isfinite(array).all()
             assert not array.flags.writeable
     assert len(pooled(shards)) == sum(shard.x.shape[1] for shard in shards)
-
-
-@pytest.mark.parametrize("name", SITES)
-def test_the_same_in_another_process_and_others_for_another_seed(name: str, concrete_file: Path) -> None:
-    scenario, config = registry.find(name), config_of(name, concrete_file)
-    code = f"""
-import json
-from scenarios import registry
-from tests.unit.scenarios.test_residual import digest
-scenario, config = registry.find({name!r}), {config!r}
-shards = scenario.shards(config, 5, scenario.sites)
-print(json.dumps([digest(shards, scenario.outcome(config, 5)), scenario.truth(config, 5, scenario.sites)]))
-"""
-    environment = {key: value for key, value in os.environ.items() if key != sources.DATA_VARIABLE}
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=ROOT, env=environment, capture_output=True, text=True, timeout=120, check=True
-    )
-    mine, others = (digest(scenario.shards(config, s, SITES[name]), outcome(scenario, config, s)) for s in (5, 6))
-    assert json.loads(done.stdout) == [mine, truth(scenario, config, 5, SITES[name])]
-    assert others != mine
 
 
 def test_worlds_draw_from_streams_of_their_own(concrete_file: Path) -> None:
@@ -194,7 +128,7 @@ def test_another_number_of_sites_is_refused_where_the_table_counts_them(name: st
 
 
 def test_irrelevant_attributes_are_standard_normal_and_their_number_changes_none() -> None:
-    few, many = (with_nuisance(drawn.friedman(drawn.Friedman(1, 0), 2), n) for n in (7, 40))
+    few, many = (with_nuisance(synthetic.friedman(synthetic.Friedman(1, 0), 2), n) for n in (7, 40))
     np.testing.assert_array_equal(few.x, many.x[:, :7])
     assert many.features[:7] == few.features == ("x1", "x2", "x3", "x4", "x5", "noise1", "noise2")
     noise = many.x[:, 5:]  # 140,000 values
@@ -204,12 +138,7 @@ def test_irrelevant_attributes_are_standard_normal_and_their_number_changes_none
     assert np.abs(correlation[5:40] - np.eye(41)[5:40]).max() < 5 / np.sqrt(4000)
 
 
-# --- Friedman's functions -----------------------------------------------------------------------------------------
-
-
-def test_friedman1_by_hand() -> None:
-    x = np.array([[0.5, 1.0, 0.5, 0.1, 0.2], [1.0, 1.0, 1.0, 0.0, 0.0]])
-    np.testing.assert_allclose(sources.friedman1(x), [10 + 0 + 1 + 1, 5], atol=1e-12)
+# -- Friedman's functions ---------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("function", [1, 2, 3])
@@ -222,7 +151,7 @@ def test_friedman_worlds_have_the_stated_ranges_variance_and_noise(function: int
         width = high - low
         assert low <= column.min() < low + 0.01 * width
         assert high - 0.01 * width < column.max() <= high
-    signal = (sources.friedman1, sources.friedman2, sources.friedman3)[function - 1](x)
+    signal = (friedman1, friedman2, friedman3)[function - 1](x)
     noise = y - signal / signal[:2000].std()
     # The standard error of the deviation of 4000 draws is 1.1 %.
     assert noise.std() == pytest.approx(0.05, rel=0.05)
@@ -256,7 +185,7 @@ def test_a_user_may_try_another_leaf_on_all_rows() -> None:
     assert not any("residual.min-leaf" in cell.settings for cell in other)
 
 
-# --- what a user would do instead ---------------------------------------------------------------------------------
+# -- baselines ---------------------------------------------------------------------------------------------------------
 
 
 def test_boosting_takes_small_steps_of_trees_with_the_asked_leaf() -> None:
@@ -273,25 +202,6 @@ def test_boosting_takes_small_steps_of_trees_with_the_asked_leaf() -> None:
     np.testing.assert_allclose(l2_boosting(x[:9], y[:9], min_leaf=40, seed=0).predict(x), y[:9].mean())
 
 
-@pytest.mark.parametrize(
-    ("name", "centralized", "pooled"),
-    [
-        ("residual-friedman1", 0.028, 0.022),
-        ("residual-friedman2", 0.005, 0.004),
-        ("residual-friedman3", 0.029, 0.016),
-        ("residual-curves", 0.034, 0.026),
-        ("residual-irrelevant", 0.062, 0.041),
-    ],
-)
-def test_baselines_are_those_seen_before(name: str, centralized: float, pooled: float) -> None:
-    """The means of three repetitions differ by 10 to 20 % between sets of them, most with 1000 rows."""
-    scenario = registry.find(name)
-    every = [scenario.baselines({"residual.min-leaf": 40}, seed) for seed in range(3)]
-    errors = {key: np.mean([each[key] for each in every]) for key in every[0]}
-    assert errors["mse_centralized"] == pytest.approx(centralized, rel=0.2)
-    assert errors["mse_pooled"] == pytest.approx(pooled, rel=0.25)
-
-
 def test_baselines_are_computed_once_for_all_cells(concrete_file: Path) -> None:
     scenario, config = registry.find("residual-concrete"), config_of("residual-concrete", concrete_file)
     found = [scenario.baselines({**config, **cell.settings, **cell.defaults}, 0) for cell in scenario.cells(config)]
@@ -301,97 +211,47 @@ def test_baselines_are_computed_once_for_all_cells(concrete_file: Path) -> None:
     assert scenario.baselines({**config, "residual.min-leaf": 10}, 0) != found[0]
 
 
-# --- concrete -----------------------------------------------------------------------------------------------------
+# -- concrete ---------------------------------------------------------------------------------------------------------
 
 
-def test_concrete_is_split_anew_by_seed_and_standardised_by_the_rows_learnt_from(concrete_file: Path) -> None:
+def test_concrete_is_split_anew_by_seed_and_standardised_by_the_training_rows(concrete_file: Path) -> None:
     scenario, config = registry.find("residual-concrete"), {"data": str(concrete_file)}
     table = pd.read_csv(concrete_file)
     for seed in (0, 1):
         shards, held = scenario.shards(config, seed, 8), outcome(scenario, config, seed)
-        assert [shard.features for shard in shards] == [(f"part{j}",) for j in range(8)]
+        assert [shard.features for shard in shards] == [(f"part{j + 1}",) for j in range(8)]
         assert held.y[:700].mean() == pytest.approx(0, abs=1e-12)
         assert held.y[:700].std() == pytest.approx(1)
-        row_of = {value: row for row, value in enumerate(table["part0"])}
+        row_of = {value: row for row, value in enumerate(table["part1"])}
         rows = [row_of[value] for value in shards[0].x[:, 0]]
         assert sorted(rows) == list(range(760))
-        np.testing.assert_array_equal(shards[3].x[:, 0], table["part3"].to_numpy()[rows])
+        np.testing.assert_array_equal(shards[3].x[:, 0], table["part4"].to_numpy()[rows])
         assert np.corrcoef(held.y, table["strength_mpa"].to_numpy()[rows])[0, 1] == pytest.approx(1)
     assert not np.array_equal(scenario.shards(config, 0, 8)[0].x, scenario.shards(config, 1, 8)[0].x)
 
 
 def test_nuisance_is_beside_the_same_split(concrete_file: Path) -> None:
     config = {"data": str(concrete_file)}
-    plain, more = measured.concrete(config, 3), measured.concrete_nuisance(config, 3)
+    plain, more = real_data.concrete(config, 3), real_data.concrete_nuisance(config, 3)
     np.testing.assert_array_equal(more.x[:, :8], plain.x)
     np.testing.assert_array_equal(more.y, plain.y)
     assert more.features[8:] == tuple(f"noise{j}" for j in range(1, 9))
     assert more.relevant == (True,) * 8 + (False,) * 8
 
 
-@needs_concrete
-def test_concrete_of_the_shared_data() -> None:
-    """.083 and .074 in another implementation's three splits; splits of 330 test rows differ by 20 %."""
-    scenario = registry.find("residual-concrete")
-    config: Config = {"data": str(SHARED), "residual.min-leaf": 40}
-    shards, held = scenario.shards(config, 0, 8), outcome(scenario, config, 0)
-    assert (len(held.y), held.n_test) == (1030, 330)
-    assert shards[-1].features == ("age_days",)
-    every = [scenario.baselines(config, seed) for seed in range(6)]
-    assert np.mean([each["mse_centralized"] for each in every]) == pytest.approx(0.083, rel=0.25)
-    assert np.mean([each["mse_pooled"] for each in every]) == pytest.approx(0.074, rel=0.25)
-
-
-def test_concrete_by_directory_environment_and_openml(concrete_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    table = pd.read_csv(concrete_file)
-    asked = {}
-
-    class Bunch:
-        data, target = table.drop(columns="strength_mpa"), table["strength_mpa"].rename("strength")
-
-    def fetched(**options: object) -> type[Bunch]:
-        asked.update(options)
-        return Bunch
-
-    monkeypatch.setattr("scenarios.sources.files.fetch_openml", fetched)
-    expected = sources.read_concrete(sources.find_concrete({"data": str(concrete_file.parent)}))
-    found = sources.read_concrete(sources.find_concrete({}))
-    assert asked["data_id"] == 44959
-    np.testing.assert_allclose(found.x, expected.x, rtol=1e-15)
-    np.testing.assert_allclose(found.y, expected.y, rtol=1e-15)
-    assert found.features == expected.features
-    monkeypatch.setenv(sources.DATA_VARIABLE, str(concrete_file.parent))
-    assert sources.find_concrete({}) == concrete_file
-
-
-def test_concrete_without_file_and_network_says_what_to_set(monkeypatch: pytest.MonkeyPatch) -> None:
-    def unreachable(*args: object, **kwargs: object) -> None:
-        raise OSError("network is cut")
-
-    monkeypatch.setattr("scenarios.sources.files.fetch_openml", unreachable)
-    with pytest.raises(
-        ScenarioError, match=r"network is cut.*data to a concrete\.csv.*CONSILIENCE_DATA to a d"
-    ) as caught:
-        registry.find("residual-concrete").shards({}, 0, 8)
-    assert "\n" not in str(caught.value)
-
-
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("a,b,strength_mpa\n1,2,3\n", "has 1 rows, too few: 700 are learnt from"),
+        ("a,b,strength_mpa\n1,2,3\n", "has 1 rows, too few: 700 are training rows"),
         ("a,b,strength_mpa\n" + "1,2,3\n" * 701, "has 701 rows, too few"),
         ("a,b,strength_mpa\n" + "1,2,3\n" * 702, "is the same in all rows"),
-        ("a,b,strength\n1,2,3\n", "has no column 'strength_mpa'"),
-        ("a,b,strength_mpa\n1,2,3\nx,2,3\n", "line 3, column 'a': 'x' is no finite number"),
-        ("strength_mpa\n1\n", "no column beside 'strength_mpa'"),
     ],
 )
 def test_a_bad_concrete_file_is_one_clear_line(tmp_path: Path, text: str, message: str) -> None:
     file = tmp_path / "concrete.csv"
     file.write_text(text)
     with pytest.raises(ScenarioError) as caught:
-        measured.concrete({"data": str(file)}, 0)
+        real_data.concrete({"data": str(file)}, 0)
     assert message in str(caught.value)
     assert str(file) in str(caught.value)
     assert "\n" not in str(caught.value)
@@ -403,7 +263,7 @@ def test_wrong_data_are_said_before_any_site_is_asked(name: str, tmp_path: Path)
         registry.find(name).cells({"data": str(tmp_path)})
 
 
-# --- Theorem 2 ----------------------------------------------------------------------------------------------------
+# -- Theorem 2 --------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("rho", gaussian.CORRELATIONS)

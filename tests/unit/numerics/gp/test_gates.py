@@ -18,11 +18,11 @@ from numerics.gp.gates.network import Adam, Network, from_moments
 from numerics.gp.gates.ranking import chosen, ranking
 from numerics.gp.moments import ExpertMoments, in_units, joined, moments_of, pooled
 from numerics.gp.split import kmeans_parts, split
-from scenarios import sources
+from scenarios import datasets
 from tests.support.examples import examples
 
 ROOT = Path(__file__).resolve().parents[4]
-SHARED = Path(os.environ.get(sources.DATA_VARIABLE) or ROOT.parent / "shared" / "data")
+SHARED = Path(os.environ.get(datasets.DATA_VARIABLE) or ROOT.parent / "shared" / "data")
 CONCRETE = SHARED / "concrete.csv.gz"
 
 Rows = tuple[Float64[np.ndarray, "n d"], Float64[np.ndarray, "n"], Int64[np.ndarray, "n"]]

@@ -1,0 +1,96 @@
+"""All scenarios on small data: the same in every process, and tables that a run configuration can take."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from protocols.settings import run_keys
+from scenarios import registry
+from scenarios.registry import ScenarioError
+from tests.support.documentation import ROOT
+from tests.support.worlds import config_of, world
+
+NAMES = list(registry.scenarios())
+TABLES = [name for name in NAMES if not name.startswith("bc3e-") and name != "coreset-synthetic"]
+
+
+def config(name: str, folder: Path) -> dict[str, Any]:
+    """With the settings of the last row of its table."""
+    own = config_of(name, folder)
+    cells = registry.find(name).cells(own)
+    return {**own, **(cells[-1].settings if cells and not name.startswith("gp-") else {})}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_another_seed_is_another_world(name: str, folder: Path) -> None:
+    own = config(name, folder)
+    assert world(name, own, 5) != world(name, own, 6)
+
+
+def test_worlds_are_the_same_in_another_process_without_heavy_libraries(folder: Path) -> None:
+    """Neither the hash seed nor the number of threads has an influence; nobody waits for a compiler."""
+    configs = {name: (name, config(name, folder)) for name in NAMES}
+    for changes in ({"bc3e.distribution": "column"}, {"bc3e.distribution": "arbitrary"}, {"coreset.split": "colour"}):
+        protocol = next(iter(changes)).partition(".")[0]
+        for name in NAMES:
+            if name.startswith(f"{protocol}-"):
+                configs[f"{name} {changes}"] = name, {**config(name, folder), **changes}
+    code = f"""
+import json, sys
+from tests.support.worlds import world
+from tests.support.data_files import few_songs
+import pytest
+with pytest.MonkeyPatch.context() as patch:
+    few_songs(patch)
+    found = {{key: world(name, config, 5) for key, (name, config) in {configs!r}.items()}}
+print(json.dumps([found, sorted({{"torch", "ortools", "matplotlib", "flwr"}} & sys.modules.keys())]))
+"""
+    environment = {**os.environ, "OMP_NUM_THREADS": "2", "PYTHONHASHSEED": "7"}
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, env=environment, capture_output=True, check=True)
+    assert json.loads(done.stdout) == [{key: world(name, own, 5) for key, (name, own) in configs.items()}, []]
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_a_table_has_rows_that_the_run_configuration_can_take(name: str, folder: Path) -> None:
+    declared = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["flwr"]["app"]["config"]
+    scenario, own = registry.find(name), {"data": str(folder)}
+    main, every = scenario.cells(own), scenario.cells({**own, "cells": "all=1"})
+    assert main
+    assert main == every[: len(main)]
+    assert len({tuple(cell.labels.items()) for cell in every}) == len(every)
+    for cell in every:
+        assert set(cell.published) <= set(scenario.columns)
+        for key, value in (*cell.settings.items(), *cell.defaults.items()):
+            section, _, short = key.rpartition(".")
+            assert type(value) is type((declared[section] if section else declared)[short]), key
+            assert run_keys()[key].check(value) == value
+        # A row can be selected by its labels.
+        labels = [f"{label}={value}" for label, value in cell.labels.items() if " " not in str(value)]
+        chosen = registry.select_cells(scenario, {**own, "cells": " ".join(labels)})
+        assert cell.labels in [each.labels for each in chosen]
+        assert len(chosen) == 1 or len(labels) < len(cell.labels)
+
+
+@pytest.mark.parametrize("name", [name for name in TABLES if "file" in registry.find(name).source])
+def test_wrong_data_are_an_error_before_any_site_is_asked(name: str, tmp_path: Path) -> None:
+    with pytest.raises(ScenarioError, match="is neither a CSV file nor a directory that holds "):
+        registry.find(name).cells({"data": str(tmp_path)})
+
+
+@pytest.mark.parametrize("name", ["coreset-bank", "gp-pumadyn"])
+def test_a_missing_file_that_openml_does_not_have_is_an_error_before_any_site_is_asked(name: str) -> None:
+    with pytest.raises(ScenarioError, match=r"^no file of the .* data was found: set the run configuration's data to "):
+        registry.find(name).cells({})
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name not in TABLES])
+def test_other_scenarios_have_no_table(name: str) -> None:
+    assert registry.find(name).cells({}) == ()
