@@ -1,11 +1,8 @@
-"""Other processors on this machine: processes whose numerical libraries use the instructions of an older one.
-
-OpenBLAS, NumPy and the C library each choose their kernels when a process starts. The kernels of two processors differ
-in the last digit, as two machines would.
-"""
+"""Processes on another processor of this machine: a site answers there, or a whole run takes place there."""
 
 from __future__ import annotations
 
+import itertools
 import os
 import pickle
 import subprocess
@@ -19,59 +16,27 @@ import numpy as np
 import pytest
 from flwr.app import Context, Message
 from flwr.supercore.task_identity import TaskIdentity
-from numpy._core._multiarray_umath import __cpu_dispatch__, __cpu_features__
-from threadpoolctl import threadpool_info
 
 from clients.app import app as client_app
 from server.results import load
+from tests.support.core_types import WITHOUT_NEWER_INSTRUCTIONS, core_type, core_types
 from tests.support.documentation import ROOT
-from tests.support.grid import over_the_wire
-from tests.support.runs import Wire, in_no_time
+from tests.support.grid import over_the_wire, simulated
+from tests.support.runs import Nodes, Wire, in_no_time, run_over
 
 Answer = TypeVar("Answer")
 
-CORE_TYPES: Mapping[str, tuple[str, ...]] = {
-    "SkylakeX": ("AVX512F", "AVX512BW", "AVX512DQ", "AVX512VL"),
-    "Haswell": ("AVX2", "FMA3"),
-    "Sandybridge": ("AVX",),
-}
-"""Names of OpenBLAS, from new to old, and the processor's features that each one needs, as NumPy names them."""
-_OLD: Mapping[str, str] = {
-    "NPY_DISABLE_CPU_FEATURES": " ".join(__cpu_dispatch__),
-    "GLIBC_TUNABLES": "glibc.cpu.hwcaps=-AVX512F,-AVX2,-FMA",
-    "ATEN_CPU_CAPABILITY": "default",
-}
-"""Without the newer instructions in NumPy, in the C library's functions, and in PyTorch."""
-
-
-def core_types() -> list[str]:
-    """Return the core types that this processor can run."""
-    return [name for name, needed in CORE_TYPES.items() if all(__cpu_features__.get(each) for each in needed)]
-
-
-def core_type() -> str:
-    """Return the core type that OpenBLAS uses in this process; empty without OpenBLAS."""
-    import scipy.linalg  # noqa: F401  # with a BLAS of its own
-
-    found = {each["architecture"] for each in threadpool_info() if each["internal_api"] == "openblas"}
-    assert len(found) <= 1, f"NumPy and SciPy use kernels of several processors: {found}"
-    return str(*found)
+_RUN_IDS = itertools.count(20_000)
 
 
 class Processor:
-    """A process on an older processor than this one; it does what it is called to do, one call after the other.
+    """A process that uses other kernels than this one, as on an older processor; it answers one call at a time."""
 
-    Parameters
-    ----------
-    core : str
-        Core type of OpenBLAS; empty: the oldest one that is not this process's.
-    """
-
-    def __init__(self, core: str = "") -> None:
+    def __init__(self) -> None:
         others = [name for name in core_types() if name != core_type()]
         if not others:
-            pytest.skip("this processor has the instructions of one core type only")
-        environment = {**os.environ, **_OLD, "OPENBLAS_CORETYPE": core or others[-1]}
+            pytest.skip("OpenBLAS has one core type for this processor")
+        environment = {**os.environ, **WITHOUT_NEWER_INSTRUCTIONS, "OPENBLAS_CORETYPE": others[-1]}
         command = [sys.executable, "-c", "from tests.support.processors import serve; serve()"]
         pipe = subprocess.PIPE
         self._process = subprocess.Popen(command, cwd=ROOT, env=environment, stdin=pipe, stdout=pipe)
@@ -126,9 +91,9 @@ class DispersedGrid(Wire):
     Attributes
     ----------
     elsewhere : Processor or None
-        Where the nodes of `places` answer.
+        The other processor.
     places : tuple of int
-        Which nodes.
+        The nodes that are there.
     """
 
     elsewhere: Processor | None = None
@@ -142,10 +107,27 @@ class DispersedGrid(Wire):
         return reply
 
 
-def differences(first: Path, second: Path) -> dict[str, float]:
-    """Return what differs between two runs: names of metrics and arrays, and the relative difference of the numbers.
+def run_dispersed(config: Mapping[str, Any], nodes: Nodes, elsewhere: Processor, places: tuple[int, ...]) -> Path:
+    """A whole run whose fusion center is on this processor, and the nodes of these places on another one."""
+    grid = DispersedGrid(simulated(nodes) if isinstance(nodes, int) else nodes, dict(config), next(_RUN_IDS))
+    grid.elsewhere, grid.places = elsewhere, places
+    return run_over(grid, config)
 
-    Numbers of an array are compared with its largest. What is no floating-point number and differs is infinitely so.
+
+def interrupt(config: Mapping[str, Any], nodes: list[dict[str, Any]], number: int) -> str:
+    """Interrupt a run after the answers of a round; return what to resume from."""
+    grid = Wire(nodes, dict(config), 30_000)
+    grid.stop_after = number
+    with pytest.raises(KeyboardInterrupt):
+        run_over(grid, config)
+    [partial] = Path(config["output-dir"]).glob("*/.*.partial")
+    return str(partial.parent / partial.name.removeprefix(".").removesuffix(".partial"))
+
+
+def differences(first: Path, second: Path) -> dict[str, float]:
+    """Return the metrics and arrays that differ between two runs, and by how much relative to their largest number.
+
+    What is no floating-point number, or is of another shape, differs infinitely.
     """
     found: dict[str, float] = {}
     (report, arrays), (other_report, other_arrays) = load(first), load(second)
