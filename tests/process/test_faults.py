@@ -26,6 +26,8 @@ from tests.support.faults import FaultyGrid, no_ask, once
 from tests.support.grid import config
 from tests.support.runs import run_over
 
+pytestmark = pytest.mark.slow
+
 WARDS = {"east": 40, "north": 25, "west": 30}
 KILLED, FORGETFUL = "north", "west"
 SETTINGS: dict[str, Value] = {"protocol": "bc3e", "min-sites": 2, "bc3e.max-rounds": 3, "round-timeout": 240.0}

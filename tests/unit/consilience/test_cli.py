@@ -8,11 +8,10 @@ from pathlib import Path
 
 import pytest
 from flwr.cli.build import build_fab_from_disk
-from flwr.common.config import parse_config_args
 from typer.testing import CliRunner
 
 import consilience
-from common.settings import SettingError, parse, to_toml
+from common.settings import SettingError
 from consilience import cli
 from consilience.app_folder import PACKAGES, stage_app
 from consilience.commands import run as command
@@ -22,7 +21,6 @@ from consilience.flower_run import Outcome, flwr_arguments, parse_status
 from consilience.processes import Interrupted
 from consilience.run_log import Transcript, round_of
 from consilience.run_request import Plan, make_plan
-from protocols.settings import declared, run_keys, site_keys
 from scenarios.registry import scenarios
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -93,42 +91,6 @@ def test_run_refuses_in_one_line_before_anything_starts(no_launch, arguments, wo
     assert result.exit_code == 2
     assert len(result.stderr.splitlines()) == 1
     assert all(word in result.stderr for word in words)
-
-
-def test_values_take_the_type_of_the_keys_default():
-    given = ["cache=FALSE", "seed=-3", "gp.communication=2", "target=a=b c", "gp.rows= 7 "]
-    values = parse(given, {**run_keys(), **site_keys()})
-    assert values == {"cache": False, "seed": -3, "gp.communication": 2.0, "target": "a=b c", "gp.rows": 7}
-    assert [type(value) for value in values.values()] == [bool, int, float, str, int]
-
-
-def test_every_value_arrives_in_flower_as_it_was_given():
-    values = {
-        "a": True,
-        "b": -3,
-        "c": 1e-06,
-        "d": 1e22,
-        "e": "two words = 'x'",
-        "f": 'say "hello"',
-        "g": "",
-        "group.h": "C:\\dir\\",
-        "group.i": "ein Käse, 1.5",
-    }
-    assert parse_config_args([to_toml(values)]) == values
-
-
-@pytest.mark.parametrize("text", ["line\nbreak", "tab\t", "'\""])
-def test_text_that_flower_cannot_carry_is_refused(text):
-    with pytest.raises(SettingError, match="data"):
-        to_toml({"data": text})
-
-
-def test_declared_keys_are_those_of_the_app():
-    config = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["flwr"]["app"]["config"]
-    keys = declared()
-    assert keys["scenario"] == config["scenario"]
-    assert keys["bc3e.max-rounds"] == config["bc3e"]["max-rounds"]
-    assert not any(isinstance(value, dict) for value in keys.values())
 
 
 def test_a_plan_has_absolute_paths_and_the_scenarios_sites(tmp_path, monkeypatch):
