@@ -127,10 +127,10 @@ def _scenario_sites(name: str, wanted: int | None) -> int:
 
 
 def _sites_with_files(folder: Path, wanted: int | None) -> int:
-    from clients.data import DataError, party_files
+    from clients.data import DataError, site_files
 
     try:
-        count = len(party_files(folder))
+        count = len(site_files(folder))
     except DataError as error:
         raise SettingError(str(error)) from None
     if wanted not in (None, count):
