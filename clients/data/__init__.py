@@ -4,7 +4,7 @@ A `DataError` speaks to the site: it names file, column and row. Only its `code`
 pandas and pyarrow are imported where they are needed: a site may start a process for every message it answers.
 """
 
-from clients.data.files import ENDINGS, party_files, read_table, site_name
+from clients.data.files import ENDINGS, read_table, site_files, site_name
 from clients.data.source import load
 from clients.data.table import (
     Code,
@@ -30,11 +30,11 @@ __all__ = [
     "make_table",
     "match_columns",
     "numeric",
-    "party_files",
     "quoted",
     "read_table",
     "sensitive_columns",
     "setting",
+    "site_files",
     "site_name",
     "split_patterns",
 ]

@@ -107,7 +107,7 @@ def numbered_site(place: int, n_sites: int) -> str:
     return f"site-{place:0{len(str(n_sites - 1))}d}"
 
 
-def party_files(folder: str | Path) -> list[Path]:
+def site_files(folder: str | Path) -> list[Path]:
     """The parties' files of a simulation, sorted by name; names that start with ``_`` or ``.`` are no party's.
 
     Raises
