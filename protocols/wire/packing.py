@@ -54,15 +54,32 @@ def unpack(data: bytes, *allowed: type[Payload]) -> Payload:
         If it is anything else, or breaks its contract. Arrays take no more memory than `data` has bytes.
     """
     header, start = _header(data)
-    title, scalars, described = header
     classes = {each.title(): each for each in allowed}
-    if title not in classes:
-        raise PayloadError(shorten(title), "title", f"is not expected here; expected {' or '.join(classes)}")
+    if header[0] not in classes:
+        raise PayloadError(shorten(header[0]), "title", f"is not expected here; expected {' or '.join(classes)}")
+    return decode(classes[header[0]], *_records(data, header, start))
+
+
+def unpack_records(data: bytes) -> tuple[ConfigRecord, ArrayRecord]:
+    """Return scalars and arrays of packed bytes, of whichever payload and whether or not it keeps its contract.
+
+    Raises
+    ------
+    PayloadError
+        If `data` is not what `pack` packs.
+    """
+    return _records(data, *_header(data))
+
+
+def _records(
+    data: bytes, header: tuple[str, dict[str, Any], list[Any]], start: int
+) -> tuple[ConfigRecord, ArrayRecord]:
+    title, scalars, described = header
     try:
         record = ConfigRecord(scalars)
     except (TypeError, ValueError):  # Flower's own text would show the values
         raise PayloadError(title, "scalars", "are not what a payload holds") from None
-    return decode(classes[title], record, _arrays(title, data, start, described))
+    return record, _arrays(title, data, start, described)
 
 
 def _header(data: bytes) -> tuple[tuple[str, dict[str, Any], list[Any]], int]:

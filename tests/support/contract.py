@@ -88,7 +88,7 @@ class WholeRun:
     Attributes
     ----------
     protocol : str
-        Its name: every payload that crosses is declared in ``protocols/PROTOCOL``.
+        Its name: every payload that crosses is declared in its module ``payloads``.
     outputs : tuple of str
         Names of the files that a site writes for itself, compared after a resumed run.
     victim : int
@@ -324,7 +324,7 @@ class StrategyContract(WholeRun):
             assert set(content) == {ENVELOPE} | names
             assert set(content.config_records[ENVELOPE]) == ENVELOPE_KEYS[direction]
             for place, payload in enumerate(parcels):
-                assert payload.__module__.split(".")[:2] == ["protocols", self.protocol]
+                assert payload.title().partition(".")[0] == self.protocol
                 fields = specs(payload)
                 arrays = {name for name, spec in fields.items() if spec.kind == "array"}
                 scalars = content.config_records[f"{place}.scalars"]
@@ -341,7 +341,8 @@ class StrategyContract(WholeRun):
         payloads = set(load(whole)[0].ledger["by_payload"]) - {ENVELOPE}
         assert payloads
         for title in payloads:
-            assert find(title).__module__.split(".")[:2] == ["protocols", self.protocol]
+            assert find(title).title() == title
+            assert title.partition(".")[0] == self.protocol
 
     # -- interruption -------------------------------------------------------------------------------------------------
 
