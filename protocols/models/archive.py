@@ -235,9 +235,7 @@ def _without_training(content: bytes) -> bytes:
     for field in _TREE_FIELDS if "left_child" in names else _PREDICTOR_FIELDS:
         clean[field] = array[field]
     if "is_leaf" in names:
-        clean["value"][clean["is_leaf"] == 0] = (
-            0  # means of rows; with the children's they reveal numbers of rows
-        )
+        clean["value"][clean["is_leaf"] == 0] = 0  # means of rows; with the children's they reveal numbers of rows
     buffer = io.BytesIO()
     np.save(buffer, clean, allow_pickle=False)
     return buffer.getvalue()
