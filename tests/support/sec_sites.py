@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 from flwr.app import Message
 
+from protocols.sec.payloads import Select
 from protocols.wire.payload import encode_array
 from tests.support.grid import Tamper, config
 
@@ -59,6 +60,12 @@ def deployed(tmp_path: Path, folder: Path, names: Sequence[str], **changes: Any)
         for name in names
     ]
     return settings, nodes
+
+
+def select_ask(**changes: Any) -> Select:
+    """The first ask of a run, for a linear regression."""
+    settings = {"candidates": "lr", "standardize": "model", "min_leaf": 5, "reference": "fitted", "moments": False}
+    return Select(**{**settings, **changes})
 
 
 def forged(place: int, number: int, field: str, value: np.ndarray) -> Tamper:
