@@ -64,7 +64,7 @@ class ParameterBlock:
     images: list[Array] = field(default_factory=list)
 
     def products(self, image: Array) -> Int64[np.ndarray, "h"]:
-        """Compute inner products, on the grid, of the residual ``image - x`` with earlier ones and itself, oldest first."""
+        """Compute inner products, on the grid, of the residual ``image - x`` with earlier ones and with itself."""
         residuals = [g - p for g, p in zip(self.images, self.points, strict=True)][-DEPTH:]
         newest = image - self.x
         return np.array([to_grid(newest * other, PRODUCT_BITS).sum() for other in [*residuals, newest]], dtype=np.int64)

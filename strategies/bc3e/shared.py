@@ -96,7 +96,7 @@ class SharedInstances:
         return bool(self._active.any())
 
     def sums(self, alpha: Float64[np.ndarray, "k"]) -> tuple[Contribution, Int64[np.ndarray, "h"] | None]:
-        """Return the shared instances' part of all sums (masses of common clusterings), and own clusterings' products."""
+        """Return the shared instances' part of all sums (masses of common clusterings), and products of own ones."""
         statistics, bound = center_part(alpha, self.gamma, self.layout.bits)
         total = Contribution(self.layout.n_shared, {}, statistics, bound)
         products: Int64[np.ndarray, "h"] | None = None
