@@ -12,7 +12,7 @@ from clients.keys import shared_secret
 from clients.residual.agents import AgentError
 from clients.residual.model_store import load_agent
 from clients.residual.shard import columns_like
-from clients.shards import own_log
+from clients.shards import logged_fault
 from clients.site import Site
 from common.entity_keys import keyed_hashes, secret_check
 from numerics.residual.columns_and_outcomes import Columns
@@ -69,4 +69,4 @@ def _columns_like(site: Site, features: tuple[str, ...], categories: Mapping[str
     try:
         return columns_like(site.table, site.config, features, categories)
     except DataError as error:
-        raise own_log(error) from error
+        raise logged_fault(error) from error

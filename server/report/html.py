@@ -136,8 +136,8 @@ def _answer(report: Report) -> Html:
     compared = Html()
     if rivals:
         compared = table(
-            "Comparison",
-            ("compared with", "its number", "this run's number", "verdict"),
+            "Compared with",
+            ("alternative", "its number", "this run's number", "verdict"),
             [(_capital(each.words), each.value, each.difference, _verdict(each.verdict)) for each in rivals],
         )
         if explanations := [

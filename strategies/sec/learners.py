@@ -14,6 +14,9 @@ from jaxtyping import Bool, Float64, Int64
 from numerics.sec.pooled_regression import pooled_regression
 from protocols.sec.payloads import Fitted, Losses
 
+_ROUNDING = 1e-6
+"""Relative difference of two errors of one learner, fitted on two processors."""
+
 
 @dataclass(frozen=True)
 class Learners:
@@ -59,7 +62,7 @@ class Learners:
             if profile.features != common
         }
         for site in sorted(set(answers) & set(former)):
-            if not np.array_equal(answers[site].model, former[site].model):
+            if not _same_learner(answers[site], former[site]):
                 excluded[site] = (
                     "left out: a learner of the earlier run had this name and another model; give a newcomer another"
                     " name, or the same learner the same data, settings and seed"
@@ -112,6 +115,12 @@ class Learners:
                 np.stack([profile.scatter for profile in profiles]),
             )
         return self._pooled[key]
+
+
+def _same_learner(one: Fitted, other: Fitted) -> bool:
+    """Return whether two models are of one learner; on another processor it fits the same model but for rounding."""
+    same = (one.method, one.n, one.features) == (other.method, other.n, other.features)
+    return same and bool(np.isclose(one.error, other.error, rtol=_ROUNDING, atol=0))
 
 
 def _common_features(answers: Mapping[str, Fitted]) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ from flwr.app import Message, RecordDict
 
 from common.files import write_arrays
 from common.settings import SettingError
-from consilience.run_request import make_plan
+from consilience.run_request import simulated_run
 from protocols.wire.message import Ask, write_ask
 from server.results import load
 from tests.process.test_residual import PARTIES, customers, write_shards
@@ -406,7 +406,7 @@ def test_a_real_site_holds_the_center_to_sound_parameters(
 
 def test_the_command_finds_the_number_of_sites(classes: Path, tmp_path: Path) -> None:
     options = {"scenario": "predict", "data": str(then(classes))}
-    plan = make_plan([f"from={classes}"], options, None, 9.0)
-    assert (plan.sites, plan.settings["from"]) == (2, str(classes))
+    request = simulated_run([f"from={classes}"], options, None, 9.0)
+    assert (request.sites, request.settings["from"]) == (2, str(classes))
     with pytest.raises(SettingError, match="needs --data"):
-        make_plan([f"from={classes}"], {"scenario": "predict"}, None, 9.0)
+        simulated_run([f"from={classes}"], {"scenario": "predict"}, None, 9.0)

@@ -20,7 +20,7 @@ from consilience.flower_programs import LaunchError, environment
 from consilience.flower_run import Outcome, flwr_arguments, parse_status
 from consilience.processes import Interrupted
 from consilience.run_log import Transcript, round_of
-from consilience.run_request import Plan, make_plan
+from consilience.run_request import RunRequest, simulated_run
 from scenarios.registry import scenarios
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -38,16 +38,16 @@ def no_launch(monkeypatch):
 
 
 def ended(monkeypatch, **transcript):
-    """Let the command believe that a run ended so; the plans it would have run are in the list returned."""
+    """Let the command believe that a run ended so; the requests it would have run are in the list returned."""
     status, details = transcript.pop("status", "finished:completed"), transcript.pop("details", "")
-    plans = []
+    requests = []
 
-    def run(plan, _quiet, _own):
-        plans.append(plan)
+    def run(request, _quiet, _own):
+        requests.append(request)
         return Outcome(Transcript(**transcript), status, details)
 
     monkeypatch.setattr(command, "launch", run)
-    return plans
+    return requests
 
 
 def test_the_version_is_that_of_the_package():
@@ -95,29 +95,29 @@ def test_run_refuses_in_one_line_before_anything_starts(no_launch, arguments, wo
 
 def test_a_plan_has_absolute_paths_and_the_scenarios_sites(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    plan = make_plan(["resume-from=old/run", "seed=4"], {"scenario": "bc3e-wine", "data": None}, None, 60.0)
-    assert plan.settings == {
+    request = simulated_run(["resume-from=old/run", "seed=4"], {"scenario": "bc3e-wine", "data": None}, None, 60.0)
+    assert request.settings == {
         "scenario": "bc3e-wine",
         "seed": 4,
         "resume-from": str(tmp_path / "old/run"),
         "output-dir": str(tmp_path / "results"),
     }
-    assert plan.sites == scenarios()["bc3e-wine"].sites
-    assert make_plan([], {"scenario": "bc3e-wine"}, 7, 60.0).sites == 7
+    assert request.sites == scenarios()["bc3e-wine"].sites
+    assert simulated_run([], {"scenario": "bc3e-wine"}, 7, 60.0).sites == 7
 
 
 def test_own_data_have_as_many_sites_as_files(tmp_path):
     for name in ("a.csv", "b.csv", "c.csv", "_test.csv"):
         (tmp_path / name).write_text("class_x\n0\n1\n")
     options = {"protocol": "bc3e", "data": str(tmp_path)}
-    assert make_plan([], options, None, 60.0).sites == 3
+    assert simulated_run([], options, None, 60.0).sites == 3
     with pytest.raises(SettingError, match="3 sites, not 2"):
-        make_plan([], options, 2, 60.0)
+        simulated_run([], options, 2, 60.0)
 
 
 def test_the_flwr_command_is_the_one_a_user_would_type():
-    plan = Plan({"scenario": "bc3e-wine", "bc3e.max-rounds": 5}, 20, 60.0)
-    assert flwr_arguments(".", plan) == [
+    request = RunRequest({"scenario": "bc3e-wine", "bc3e.max-rounds": 5}, 20, 60.0)
+    assert flwr_arguments(".", request) == [
         *("run", ".", "local", "--stream"),
         *("--run-config", 'scenario="bc3e-wine" bc3e.max-rounds=5'),
         *("--federation-config", "num-supernodes=20 client-resources-num-cpus=1"),
@@ -173,12 +173,12 @@ def test_a_round_is_known_by_its_line():
 
 
 def test_run_passes_the_plan_on_and_fails_with_the_status_of_the_run(monkeypatch, tmp_path):
-    plans = ended(monkeypatch, run_id="7", status="finished:failed", details="exit code 1")
+    requests = ended(monkeypatch, run_id="7", status="finished:failed", details="exit code 1")
     result = RUNNER.invoke(cli.app, ["run", "bc3e-wine", "--sites", "3", "--output-dir", str(tmp_path)])
     assert result.exit_code == 1
     assert "finished:failed" in result.stderr
     assert "exit code 1" in result.stderr
-    assert plans == [Plan({"scenario": "bc3e-wine", "output-dir": str(tmp_path)}, 3, 86_400.0)]
+    assert requests == [RunRequest({"scenario": "bc3e-wine", "output-dir": str(tmp_path)}, 3, 86_400.0)]
 
 
 def test_a_refusal_is_printed_as_it_is(monkeypatch):
@@ -283,11 +283,11 @@ def test_show_refuses_what_is_no_results_directory(tmp_path):
 
 def test_an_interrupted_run_says_how_to_resume_it(tmp_path: Path) -> None:
     """Only a run that left a checkpoint does."""
-    plan = Plan({"scenario": "bc3e-wine", "output-dir": str(tmp_path)}, 2, 60.0)
-    assert how_to_resume(plan, "") == ""
-    assert how_to_resume(plan, "7") == ""
+    request = RunRequest({"scenario": "bc3e-wine", "output-dir": str(tmp_path)}, 2, 60.0)
+    assert how_to_resume(request, "") == ""
+    assert how_to_resume(request, "7") == ""
     (tmp_path / "bc3e-wine" / ".7.partial").mkdir(parents=True)
-    assert how_to_resume(plan, "7").endswith(f"--set resume-from={tmp_path / 'bc3e-wine' / '7'}")
+    assert how_to_resume(request, "7").endswith(f"--set resume-from={tmp_path / 'bc3e-wine' / '7'}")
     (tmp_path / "bc3e-wine" / ".7.partial").rename(tmp_path / "bc3e-wine" / "7")
     (tmp_path / "bc3e-wine" / "7" / "report.json").touch()
-    assert how_to_resume(plan, "7") == f", but had completed: {tmp_path / 'bc3e-wine' / '7'}"
+    assert how_to_resume(request, "7") == f", but had completed: {tmp_path / 'bc3e-wine' / '7'}"
