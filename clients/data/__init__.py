@@ -1,7 +1,7 @@
-"""A party's own data: from a file, or from a function of the party's, to named columns (README, "Your own data").
+"""A site's own data: from a file, or from a function of the site's own, to named columns (README, "Your own data").
 
-A `DataError` speaks to the site: it names file, column and row. Only its `code` may travel to the fusion center.
-pandas and pyarrow are imported where they are needed: a site may start a process for every message it answers.
+A `DataError` is for the site's own log: it names file, column and row. Only its `code` may travel to the fusion center.
+pandas and pyarrow are imported where they are needed: a site may start a process for every message that it answers.
 """
 
 from clients.data.files import ENDINGS, read_table, site_files, site_name
