@@ -125,16 +125,16 @@ def comparisons(report: Report) -> list[Comparison]:
     return compared
 
 
-def _comparison(report: Report, metric: str, other: str, phrase: str, own: float, text: float) -> Comparison:
+def _comparison(report: Report, metric: str, other: str, phrase: str, own: float, value: float) -> Comparison:
     values = report.published if other == metric else report.metrics
     text = _value(report, values, other)
-    if math.isclose(own, text, rel_tol=1e-12):
+    if math.isclose(own, value, rel_tol=1e-12):
         return Comparison(other, phrase, text, _THE_SAME, _THE_SAME)
     error = report.differences.get(other, {})
     # The error of a published figure is unknown: this run's own has to do.
     spread = report.metrics.get(f"{metric}_se", 0.0) if other == metric else error.get("difference_se", 0.0)
-    verdict = _verdict(report, metric, other, own - text, spread)
-    return Comparison(other, phrase, text, _difference(report, metric, own, text, error), verdict)
+    verdict = _verdict(report, metric, other, own - value, spread)
+    return Comparison(other, phrase, text, _difference(report, metric, own, value, error), verdict)
 
 
 def _verdict(report: Report, metric: str, other: str, difference: float, error: float) -> str:
