@@ -53,7 +53,7 @@ class Policy:
 
     Examples
     --------
-    >>> policy = Policy(protocols=("gp",), min_rows=20)
+    >>> policy = Policy(max_rounds=100, min_rows=20)
     >>> policy.at_least(5), policy.private_floor(30), policy.private_limit(1000)
     (20, 30, 1000)
     >>> simulated = Policy.unlimited()

@@ -1,4 +1,4 @@
-"""From the outcomes of a run's repetitions to the numbers and the table of its report."""
+"""Evaluation of a run: from the outcomes of its repetitions to metrics, table and arrays."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ Lines = Sequence[Mapping[str, Any]]
 
 @dataclass(frozen=True)
 class Evaluation:
-    """What a run's outcomes say.
+    """Numbers, table and arrays of a run.
 
     Attributes
     ----------
     metrics : dict
-        Means over the repetitions, of a table also over its cells; with two repetitions or more, standard errors as
+        Means over the repetitions, for a table also over its cells; from two repetitions on with standard errors
         ``x_se``.
     table : list of dict
         Rows of the result table.
     arrays : dict
-        Of the first repetition (and first cell) by documented name; ``repetitions_x`` has every repetition's value of
-        metric x, ``cells_x`` the values of every cell and repetition.
+        Arrays of the first repetition (and first cell) by documented name; ``repetitions_x`` has metric x in every
+        repetition, ``cells_x`` in every cell and repetition.
     excluded : dict
         By site, why it was left out although it answered.
     notes : list of str
-        What a reader should know before using the (first repetition's) result.
+        Warnings to read before using the (first repetition's) result.
     files : dict
-        Of the first repetition (and first cell), what stands beside the report: by name, its content.
+        Content of further files of the first repetition (and first cell), by name.
     """
 
     metrics: dict[str, float]
@@ -51,20 +51,20 @@ class Evaluation:
 def evaluate(
     config: Config, scenario: Scenario | None, strategy: FusionStrategy, outcomes: Sequence[Any], ledger: Lines = ()
 ) -> Evaluation:
-    """Metrics, table and arrays of a run.
+    """Return metrics, table and arrays of a run.
 
     Parameters
     ----------
     config : Config
-        Of the run.
+        Run configuration.
     scenario : Scenario or None
-        None: the parties' own data.
+        Scenario of the run; None: the sites' own data.
     strategy : FusionStrategy
-        As it was run.
+        Strategy after the run.
     outcomes : Sequence
-        One a repetition.
+        One outcome for each repetition.
     ledger : Sequence of Mapping
-        What crossed the wire, for strategies that count it.
+        Lines of the ledger, for strategies with costs.
     """
     excluded: dict[str, str] = {}
     for outcome in outcomes:
@@ -73,20 +73,29 @@ def evaluate(
         metrics, table, arrays = _of_cells(config, scenario, strategy, outcomes, ledger)
         files = strategy.members[0].files(outcomes[0][0])
         return Evaluation(metrics, table, arrays, excluded, files=files)
-    lines = _by_lane(ledger, depth=1)
-    crossed = [lines.get(str(r), ()) for r in range(len(outcomes))]
-    values = _values(config, scenario, strategy, outcomes, crossed)
+    lanes = _by_lane(ledger, depth=1)
+    lines = [lanes.get(str(r), ()) for r in range(len(outcomes))]
+    values = _values(config, scenario, strategy, outcomes, lines)
     metrics = summarise(values)
-    arrays = {f"repetitions_{name}": value for name, value in values.items()} if len(outcomes) > 1 else {}
-    arrays |= strategy.arrays(outcomes[0]) | strategy.diagnostics(outcomes[0])
     first = outcomes[0]
+    arrays = {f"repetitions_{name}": value for name, value in values.items()} if len(outcomes) > 1 else {}
     return Evaluation(
-        metrics, strategy.table(metrics, first), arrays, excluded, strategy.notes(first), strategy.files(first)
+        metrics,
+        strategy.table(metrics, first),
+        arrays | _arrays(strategy, first),
+        excluded,
+        strategy.notes(first),
+        strategy.files(first),
     )
 
 
+def _arrays(strategy: FusionStrategy, outcome: Any) -> dict[str, np.ndarray]:
+    """Return the arrays of an outcome, and those that its diagnostics compute."""
+    return strategy.arrays(outcome) | strategy.diagnostics(outcome)
+
+
 def _by_lane(ledger: Lines, depth: int) -> dict[str, Lines]:
-    """The ledger's lines by the first `depth` numbers of their lane: an inner lane's belong to the outer one."""
+    """Return the ledger's lines by the first `depth` numbers of their lane, inner lanes with their outer one."""
     found: dict[str, list[Mapping[str, Any]]] = {}
     for line in ledger:
         found.setdefault(".".join(line["lane"].split(".")[:depth]), []).append(line)
@@ -98,19 +107,19 @@ def _values(
     scenario: Scenario | None,
     strategy: FusionStrategy,
     outcomes: Sequence[Any],
-    crossed: Sequence[Lines],
+    lines: Sequence[Lines],
 ) -> Values:
-    """Every repetition's metrics and costs, what a user would do instead, and what follows from them.
+    """Return every repetition's metrics, costs, baselines, and the metrics derived from them.
 
-    What some repetition lacks is left out. `crossed` are the ledger's lines of each repetition.
+    A metric that some repetition lacks is left out. `lines` are the ledger's lines of each repetition.
     """
     every = [
         {
             **strategy.metrics(outcome),
-            **strategy.costs(lines),
+            **strategy.costs(each),
             **(scenario.baselines(config, strategy.seed + r) if scenario else {}),
         }
-        for r, (outcome, lines) in enumerate(zip(outcomes, crossed, strict=True))
+        for r, (outcome, each) in enumerate(zip(outcomes, lines, strict=True))
     ]
     if scenario is not None and scenario.derived_metrics is not None:
         every = [{**each, **scenario.derived_metrics(each)} for each in every]
@@ -119,12 +128,12 @@ def _values(
 
 
 def summarise(values: Values) -> dict[str, float]:
-    """Means over the repetitions; from two on also standard errors (``x_se``)."""
+    """Return means over the repetitions; from two repetitions on also standard errors (``x_se``)."""
     metrics: dict[str, float] = {}
     for name, value in values.items():
         metrics[name] = float(value.mean())
         if len(value) > 1:
-            # Of equal values exactly 0: their mean is rounded, and would seem to differ from them.
+            # Exactly 0 for equal values, since their rounded mean may differ from them.
             metrics[f"{name}_se"] = float(value.std(ddof=1) / np.sqrt(len(value))) if np.ptp(value) else 0.0
     return metrics
 
@@ -132,16 +141,16 @@ def summarise(values: Values) -> dict[str, float]:
 def _of_cells(
     config: Config, scenario: Scenario, strategy: Table, outcomes: Sequence[Any], ledger: Lines
 ) -> tuple[dict[str, float], list[dict[str, Any]], dict[str, np.ndarray]]:
-    """A row for every cell; the metrics are means over the cells."""
+    """Return metrics (means over the cells), a row for every cell, and arrays."""
     cells = select_cells(scenario, config)
-    lines = _by_lane(ledger, depth=2)
+    lanes = _by_lane(ledger, depth=2)
     values = [
         _values(
             {**config, **cell.settings},
             scenario,
             member,
             [outcome[place] for outcome in outcomes],
-            [lines.get(f"{r}.{place}", ()) for r in range(len(outcomes))],
+            [lanes.get(f"{r}.{place}", ()) for r in range(len(outcomes))],
         )
         for place, (cell, member) in enumerate(zip(cells, strategy.members, strict=True))
     ]
@@ -152,12 +161,11 @@ def _of_cells(
     table = [_row(cell, summarise(each), scenario.columns) for cell, each in zip(cells, values, strict=True)]
     arrays = {f"cells_{name}": value for name, value in stacked.items()}
     arrays |= _curves(strategy, outcomes)
-    member, first = strategy.members[0], outcomes[0][0]
-    return metrics, table, arrays | member.arrays(first) | member.diagnostics(first)
+    return metrics, table, arrays | _arrays(strategy.members[0], outcomes[0][0])
 
 
 def _curves(strategy: Table, outcomes: Sequence[Any]) -> dict[str, np.ndarray]:
-    """Curves of every cell and repetition by name, ``(cells, repetitions, t)``; NaN behind the end of a shorter one."""
+    """Return curves by name, ``(cells, repetitions, t)``, with NaN after the end of shorter ones."""
     every = [[member.curves(outcome[place]) for outcome in outcomes] for place, member in enumerate(strategy.members)]
     curves = {}
     for name in dict.fromkeys(name for cell in every for each in cell for name in each):
@@ -172,7 +180,7 @@ def _curves(strategy: Table, outcomes: Sequence[Any]) -> dict[str, np.ndarray]:
 
 
 def _row(cell: Cell, metrics: Mapping[str, float], shown: Sequence[str]) -> dict[str, Any]:
-    """What sets the cell apart, then each metric with its standard error and the paper's figure."""
+    """Return the cell's labels, then each metric with its standard error and the published figure."""
     row: dict[str, Any] = dict(cell.labels)
     for name in shown or [name for name in metrics if not name.endswith("_se")]:
         row |= {each: metrics[each] for each in (name, f"{name}_se") if each in metrics}

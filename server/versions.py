@@ -1,4 +1,4 @@
-"""Which software made a result."""
+"""Versions of the software that made a result."""
 
 from __future__ import annotations
 
@@ -8,12 +8,22 @@ import tomllib
 from functools import cache
 from pathlib import Path
 
+from server.report.protocol import report_of
+
 __all__ = ["versions"]
 
 
 def versions(protocol: str = "") -> dict[str, str]:
-    """Version of Python, of consilience, of the packages that a result of `protocol` depends on, and the platform."""
-    packages = ("flwr", "numpy", "scipy", "scikit-learn", *_PACKAGES.get(protocol, ()))
+    """Return the versions of Python, consilience and the packages that a result of `protocol` depends on.
+
+    The last entry is the platform.
+
+    Examples
+    --------
+    >>> list(versions())
+    ['python', 'consilience', 'flwr', 'numpy', 'scipy', 'scikit-learn', 'platform']
+    """
+    packages = ("flwr", "numpy", "scipy", "scikit-learn", *report_of(protocol).packages)
     return {
         "python": platform.python_version(),
         "consilience": _own_version(),
@@ -22,25 +32,21 @@ def versions(protocol: str = "") -> dict[str, str]:
     }
 
 
-_PACKAGES = {"coreset": ("ortools",), "gp": ("torch", "gpytorch")}
-"""By protocol, what its results depend on beside what all do."""
-
-
 @cache
 def _platform() -> str:
-    """System and machine, as ``Linux x86_64``: a kernel's build says more of the center than of the result."""
+    """Return system and machine, as ``Linux x86_64``; the kernel's build does not affect results."""
     return f"{platform.system()} {platform.machine()}"
 
 
 @cache
 def _version(package: str) -> str:
-    """Kept: the package's whole description is read for it."""
+    """Return a package's version; cached, since reading it parses the whole metadata."""
     return importlib.metadata.version(package)
 
 
 @cache
 def _own_version() -> str:
-    """Flower unpacks the app beside its pyproject.toml and does not install it, so that is asked first."""
+    """Return the version of consilience: of pyproject.toml, beside which Flower unpacks the app, or as installed."""
     pyproject = Path(__file__).resolve().parents[1] / "pyproject.toml"
     if pyproject.is_file():
         return str(tomllib.loads(pyproject.read_text(encoding="utf-8"))["project"]["version"])

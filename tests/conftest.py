@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 register_profiles()
 
 
-_FIRST_HALF = {"test_coreset", "test_deploy_networks", "test_gp", "test_residual", "test_sec", "test_up"}
+_FIRST_HALF = {"test_bc3e", "test_coreset", "test_deploy_networks", "test_gp", "test_page", "test_residual"}
 """Files of tests/process that take half of their time."""
 
 
@@ -46,8 +46,12 @@ def no_data_variable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(datasets.DATA_VARIABLE, raising=False)
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with the tests that wait for Flower processes, so that nobody waits for them in the end."""
+    """Mark published figures as slow; begin with the tests that wait for Flower processes."""
+    for item in items:
+        if item.nodeid.startswith("tests/paper/"):
+            item.add_marker(pytest.mark.slow)
     items.sort(key=lambda item: not _has_processes(item.nodeid))
 
 

@@ -27,7 +27,7 @@ from numerics.coreset.fairness.clustering import fair_clustering
 from numerics.coreset.grouped_rows import GroupedRows
 from numerics.shared.distances import squared_distances
 from scenarios.registry import find
-from strategies.coreset import Outcome
+from strategies.coreset import CoresetOutcome
 
 PACKAGES = Path(__file__).with_name("coreset_packages.py")
 EQUAL = Bounds.of(np.array([0.5, 0.5]), 1.0)
@@ -109,9 +109,9 @@ def ours(settings: Mapping[str, Any], data: Split, seed: int) -> Ran:
 
 
 def _scored(data: Split, driven: Driven) -> dict[str, float]:
-    outcome: Outcome = driven.outcome
-    mean, scale = outcome.federation.units
-    return data.scored((outcome.plan.centers - mean) / scale, outcome.cost, outcome.total)
+    outcome: CoresetOutcome = driven.outcome
+    mean, scale = outcome.pool.units
+    return data.scored((outcome.centers.fair - mean) / scale, outcome.cost, outcome.total)
 
 
 def plain(data: Split, seed: int) -> Ran:

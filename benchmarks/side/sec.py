@@ -26,7 +26,7 @@ from benchmarks.side.sec_peers import (
     ifca,
     predict,
 )
-from numerics.sec import same_partition
+from numerics.sec.cluster_assignment import same_partition
 from numerics.shared.regression_rows import RegressionRows
 from scenarios.registry import find
 

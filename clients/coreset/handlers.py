@@ -80,7 +80,9 @@ def _check_construction(ask: Construction) -> None:
 def _summary(ask: Construction, site: Site, first: Int64[np.ndarray, "eight"]) -> tuple[Summary, Int[np.ndarray, "n"]]:
     """The coreset, and which of its points stands for each row (-1: none); `first` is the digest of the first rows."""
     # Brings numba, which no other ask needs: in deployment every ask is a process of its own.
-    from numerics.coreset import merge_light, spread, summarise
+    from numerics.coreset.reduction import merge_light
+    from numerics.coreset.summary import summarise
+    from numerics.coreset.weighted_points import spread
 
     points: GroupedRows = site.shard
     # Rows that are somebody's are summed up in one way, whatever the seed: points of several ways overlap.

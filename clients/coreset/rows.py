@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Bool, Float64, Int, Int64
 
 from numerics.coreset.fairness.apportionment import PointMasses, distribute
-from numerics.coreset.fairness.dual import Priced, priced
+from numerics.coreset.fairness.dual import PriceResponse, price_points
 from numerics.coreset.fairness.flow import capacitated
 from numerics.coreset.grouped_rows import GroupedRows, RowBlock
 from numerics.shared.distances import squared_distances
@@ -109,16 +109,16 @@ def _nearest(
 
 def price_rows(
     rows: Rows, shifts: Float64[np.ndarray, "m h k"], temperatures: Float64[np.ndarray, "m"]
-) -> list[Priced]:
+) -> list[PriceResponse]:
     """What the rows come to at each table of prices; rows that no point stands for take no part."""
     tables = list(zip(shifts, temperatures.tolist(), strict=True))
     nobody = np.zeros((0, shifts.shape[2])), np.zeros(0, np.int64), np.zeros(0, np.int64)
-    sums = [priced(*nobody, shift, temperature) for shift, temperature in tables]
+    sums = [price_points(*nobody, shift, temperature) for shift, temperature in tables]
     for place, block, x in rows.parts():
         kept = rows.group[place] >= 0
         colour = rows.colour_of(block, kept)[kept]
         own = squared_distances(x[kept], rows.centers), np.ones(len(colour), np.int64), colour
-        sums = [so_far + priced(*own, *table) for so_far, table in zip(sums, tables, strict=True)]
+        sums = [so_far + price_points(*own, *table) for so_far, table in zip(sums, tables, strict=True)]
     return sums
 
 

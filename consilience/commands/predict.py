@@ -28,7 +28,7 @@ def predict(
     from common.files import encoded, replacing
     from consilience.predict.interface import RequestError
     from consilience.predict.new_rows import predict_file
-    from server.results import ResultsError
+    from server.report.data import ResultsError
 
     if output.expanduser().resolve() == Path(file).expanduser().resolve():
         terminal.fail(f"{output} is the file of the rows: name another --output", terminal.USAGE)

@@ -10,7 +10,9 @@ from consilience.commands import terminal
 
 def show(results_dir: terminal.ResultsDir) -> None:
     """Print the result table of a finished run, and the absolute paths of its page and of its results."""
-    from server.results import ResultsError, load, render_table
+    from server.report.data import ResultsError
+    from server.report.summary import render_table
+    from server.results import load
 
     try:
         report, _ = load(results_dir)
@@ -32,7 +34,7 @@ def compare_runs(
     """Put several runs side by side: a table here, and one page with their answers, metrics, cost and figures."""
     from common.files import encoded, replacing, write_file
     from server.report.compare import compare_html, open_runs, render_comparison
-    from server.results import ResultsError
+    from server.report.data import ResultsError
 
     try:
         opened = open_runs(runs)

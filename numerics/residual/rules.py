@@ -46,7 +46,7 @@ _FALLS = 1e-4
 
 @dataclass(frozen=True)
 class Rules:
-    """How a run learns (server/config.py has each key's meaning and range).
+    """How a run learns (protocols/residual/settings.py has each key's meaning and range).
 
     Attributes
     ----------

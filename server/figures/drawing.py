@@ -1,4 +1,4 @@
-"""How figures are drawn: as PNG images whose bytes depend on what is drawn alone."""
+"""Drawing of figures: PNG images whose bytes depend on their content alone."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ if TYPE_CHECKING:
 
 BLUE, VERMILION, GREEN, ORANGE = "#0072B2", "#D55E00", "#009E73", "#E69F00"
 PALETTE = (BLUE, VERMILION, GREEN, ORANGE, "#CC79A7", "#56B4E9", "#666666")
-"""Of Okabe and Ito's palette, told apart by colour-blind readers too (grey for its black, without its yellow)."""
+"""Colours of Okabe and Ito, which colour-blind readers can tell apart (grey for black, without yellow)."""
 SHAPES = ("o", "^", "s", "D", "v", "P", "X")
-"""Markers beside the colours, that none is told by its colour alone."""
+"""Markers beside the colours, so that nothing differs by colour alone."""
 INK, QUIET = "#333333", "#666666"
-"""Of what is no colour: references, legends."""
+"""Colours of references and legends."""
 
 WIDTH = 6.4
-"""Of every figure, in inches: on the narrowest screens (360 pixels) its smallest letters are still seven high."""
+"""Width of every figure in inches: on a screen of 360 pixels its smallest letters are seven pixels high."""
 _LETTERS, _TITLES, _TICKS, _LEGEND = 11, 10.5, 10, 10
-"""Sizes in points."""
+"""Font sizes in points."""
 _ABREAST = 2
 """Panels in a row."""
 
 
 def png(draw: Callable[[Axes], None], height: float, width: float = WIDTH) -> bytes:
-    """A drawing, sizes in inches, without date and software, whatever the user's own matplotlib settings are."""
+    """Return a drawing, with sizes in inches; no date, no software, no settings of the user's own matplotlib."""
     return png_panels(lambda panels: draw(panels[0]), 1, height, width)
 
 
@@ -42,7 +42,7 @@ def png_panels(
     same_y: bool = True,
     abreast: int = _ABREAST,
 ) -> bytes:
-    """As `png`, `n` panels of the same axes, or each with its own; `height` is that of a row of `abreast` of them."""
+    """Return a drawing of `n` panels as `png` does; `height` is that of a row of `abreast` panels."""
     import matplotlib as mpl
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -71,14 +71,16 @@ def png_panels(
 
 
 def plain(text: object, most: int = 24) -> str:
-    """Text on one line, cut to `most` characters: a dollar sign would start matplotlib's mathematics."""
-    shown = printable(str(text))
-    return (shown if len(shown) <= most else shown[: most - 1] + "…").replace("$", r"\$")
+    """Return text on one line, cut to `most` characters, with dollar signs escaped: they start mathematics."""
+    line = printable(str(text))
+    return (line if len(line) <= most else line[: most - 1] + "…").replace("$", r"\$")
 
 
 def explain(axes: Axes, handles: Sequence[Any], labels: Sequence[str], abreast: int = 0) -> None:
-    """A legend above the figure, where it covers no data; `abreast` entries in a row, 0: all of them."""
-    labels = [f" {label}" if label.startswith("_") else label for label in labels]  # matplotlib leaves such ones out
+    """Draw a legend above the figure, where it covers no data, with `abreast` entries in a row (0: all)."""
+    labels = [
+        f" {label}" if label.startswith("_") else label for label in labels
+    ]  # matplotlib leaves out labels with an underscore
     ncols = min(abreast or len(labels), len(labels))
     axes.figure.legend(
         handles, labels, loc="outside upper center", ncols=ncols, frameon=False, fontsize=_LEGEND, columnspacing=1.4,
@@ -87,13 +89,13 @@ def explain(axes: Axes, handles: Sequence[Any], labels: Sequence[str], abreast: 
 
 
 def leftmost(panels: Sequence[Axes], label: str) -> None:
-    """What the common y axis of `png_panels` says, once a row."""
+    """Label the common y axis of `png_panels`, once a row."""
     for axes in panels[::_ABREAST]:
         axes.set_ylabel(label)
 
 
 def scale(axes: Axes, which: str, values: Sequence[float]) -> None:
-    """A logarithmic axis, with numbers written out, for values that span a power of ten or more."""
+    """Make an axis logarithmic, with numbers written out, if its values span a power of ten or more."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
     if not values or min(values) <= 0 or max(values) < 10 * min(values):
@@ -106,14 +108,14 @@ def scale(axes: Axes, which: str, values: Sequence[float]) -> None:
 
 
 def whole(axes: Axes, which: str = "x") -> None:
-    """Ticks of an axis that counts."""
+    """Set ticks at whole numbers only."""
     from matplotlib.ticker import MaxNLocator
 
     (axes.xaxis if which == "x" else axes.yaxis).set_major_locator(MaxNLocator("auto", integer=True))
 
 
 def component(which: str, share: float, unit: str) -> str:
-    """What the axis of a principal component says that has this share of the variance; 0: nothing varies."""
+    """Return the label of the axis of a principal component with this share of the variance; 0: nothing varies."""
     order = "first" if which == "x" else "second"
-    told = f"{100 * share:.3g} % of the variance, " if share > 0 else ""
-    return f"{order} principal component\n({told}{unit})"
+    variance = f"{100 * share:.3g} % of the variance, " if share > 0 else ""
+    return f"{order} principal component\n({variance}{unit})"

@@ -1,4 +1,4 @@
-"""The commands that repeat a run: Flower's own, and the same in short."""
+"""Commands that repeat a run: Flower's, and the shorter one of ``consilience``."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from common.settings import SettingError, Value, to_toml
 from protocols.settings import declared
 
 _OPTIONS = ("protocol", "data", "output-dir")
-"""Keys for which `consilience run` has an argument of its own."""
+"""Keys for which ``consilience run`` has an option."""
 
 
-def changed(config: Mapping[str, Value]) -> dict[str, Value]:
-    """What the run configuration sets otherwise than pyproject.toml does, but for an interrupted run's directory."""
+def settings_of(config: Mapping[str, Value]) -> dict[str, Value]:
+    """Return the keys that differ from their defaults, without the directory of an interrupted run."""
     defaults = declared()
     return {
         key: value
@@ -23,15 +23,20 @@ def changed(config: Mapping[str, Value]) -> dict[str, Value]:
 
 
 def flwr_command(config: Mapping[str, Value], n_sites: int) -> str:
-    """What to type, in an app's folder, to do this run (again), with `n_sites` simulated sites.
+    """Return the ``flwr`` command that does this run, to be typed in the folder of consilience.
 
-    None (0): they are real, and their federation is the one that the user's Flower configuration names first.
+    Parameters
+    ----------
+    config : Mapping
+        Run configuration.
+    n_sites : int
+        Number of simulated sites; 0: the sites are real, and Flower's configuration names their federation.
     """
     words = ["flwr", "run", ".", "--stream"]
-    for key, value in changed(config).items():
+    for key, value in settings_of(config).items():
         try:
             words += ["--run-config", to_toml({key: value})]
-        except SettingError:  # it came in a file, and has to again
+        except SettingError:  # such a value can be given in a file only
             words += ["--run-config", f"FILE.toml-with-{key}"]
     if n_sites:
         words += ["--federation-config", f"num-supernodes={n_sites} client-resources-num-cpus=1"]
@@ -39,13 +44,13 @@ def flwr_command(config: Mapping[str, Value], n_sites: int) -> str:
 
 
 def consilience_command(config: Mapping[str, Value], n_sites: int) -> str:
-    """The same as a ``consilience`` command; empty where real sites took part (0), who started it with ``flwr``."""
+    """Return the same as a ``consilience`` command; empty for real sites (0), whose runs ``flwr`` starts."""
     if not n_sites:
         return ""
     words = ["consilience", "run"]
     if not config.get("protocol"):
         words += [str(config["scenario"]), "--sites", str(n_sites)]
-    settings = changed(config)
+    settings = settings_of(config)
     for key in _OPTIONS:
         words += [f"--{key}", str(settings[key])] if key in settings else []
     for key, value in settings.items():
@@ -56,7 +61,7 @@ def consilience_command(config: Mapping[str, Value], n_sites: int) -> str:
 
 
 def broken_over_lines(command: str) -> str:
-    """A command with an option a line, as a shell reads it."""
+    """Return a command with one option a line, as a shell reads it."""
     words = shlex.split(command)
     lines: list[list[str]] = []
     for word in words:

@@ -1,4 +1,4 @@
-"""Several runs on one page, and in one table for the terminal."""
+"""Comparison of several runs, on one page and as one table for the terminal."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from protocols.settings import run_keys
-from server.figures import alt_text, caption
-from server.figures.wording import Arrays
+from server.report.data import Report, ResultsError
 from server.report.formatting import counted, folded, grouped, human_bytes, human_seconds, listed, number, printable
-from server.report.glossary import Meaning, direction, meaning
+from server.report.glossary import direction, meaning
 from server.report.headline import answer
+from server.report.html import figure_texts
 from server.report.markup import (
     Html,
     bullets,
@@ -27,56 +27,56 @@ from server.report.markup import (
     text,
     unbroken,
 )
+from server.report.protocol import Meaning
 from server.report.summary import aligned, metric_names
-from server.results import Report, ResultsError, load
+from server.results import load
 
 __all__ = ["Run", "compare_html", "notes", "open_runs", "render_comparison"]
 
-_PLACES = {"output-dir", "resume-from"}
+_PATHS = {"output-dir", "resume-from"}
 """Keys that say where results are, not what they are."""
-_SIGNS = {"": "", "best": " *", "best, within the errors": " (*)"}
-"""How a terminal shows which value of a row is best."""
+_BEST, _UNCLEAR = "best", "best, not significantly"
+_SIGNS = {"": "", _BEST: " *", _UNCLEAR: " (*)"}
+"""Signs of the best value of a row in the terminal."""
 _ERRORS = 2.0
-"""How many standard errors of the difference tell two numbers apart."""
+"""Standard errors of the difference from which on two numbers differ significantly."""
 
 
 @dataclass(frozen=True)
 class Run:
-    """A finished run among others.
+    """One of the runs that are compared.
 
     Attributes
     ----------
     label : str
-        What it is called on the page and in the table: ``run 1``.
+        Its name on the page and in the table: ``run 1``.
     path : Path
-        Its results directory as it was named: a page that is sent on says no more of this machine than that.
+        Its results directory as the user typed it, so that a shared page says no more about this machine.
     report : Report
-    arrays : Mapping[str, ndarray]
-        Of its results, from which the images' alternative texts tell numbers.
-    figures : Mapping[str, bytes]
-        PNG images by name.
+        Its report.
+    images : Mapping[str, bytes]
+        PNG images by the name of their figure.
     """
 
     label: str
     path: Path
     report: Report
-    arrays: Arrays
-    figures: Mapping[str, bytes]
+    images: Mapping[str, bytes]
 
 
 def open_runs(paths: Sequence[Path]) -> list[Run]:
-    """The runs whose results directories are named, in this order.
+    """Return the runs of these results directories, in this order.
 
     Raises
     ------
     ResultsError
-        If fewer than two are named, one is named twice, or one cannot be read or was interrupted.
+        If there are fewer than two, one is named twice, or one cannot be read or was interrupted.
     """
     if len(paths) < 2:
         raise ResultsError("comparing takes two results directories or more")
     found: dict[Path, Run] = {}
     for place, path in enumerate(paths, 1):
-        report, arrays = load(path)
+        report, _ = load(path)
         real = path.expanduser().resolve()
         if real in found:
             raise ResultsError(f"{path} is {found[real].label} already: name every run once")
@@ -84,69 +84,68 @@ def open_runs(paths: Sequence[Path]) -> list[Run]:
             images = {each.stem: each.read_bytes() for each in sorted((real / "figures").glob("*.png"))}
         except OSError as error:
             raise ResultsError(f"the figures of {path} cannot be read: {error.strerror}") from error
-        found[real] = Run(f"run {place}", path, report, arrays, images)
+        found[real] = Run(f"run {place}", path, report, images)
     return list(found.values())
 
 
-# -- what may be compared ---------------------------------------------------------------------------------------------
+# -- what keeps runs from being comparable ----------------------------------------------------------------------------
 
 
-def _of_other_data(runs: Sequence[Run]) -> list[str]:
-    """Why the runs' numbers are not of the same data, or not of the same question; empty where they seem to be."""
+def _other_data(runs: Sequence[Run]) -> list[str]:
+    """Return why the runs' numbers are about different data or different questions; empty if they are not."""
     reports = [run.report for run in runs]
     if len(protocols := _values(reports, lambda each: each.protocol)) > 1:
-        return [f"the runs are of other protocols ({listed(protocols)}), which answer other questions"]
+        return [f"the runs have different protocols ({listed(protocols)}), which answer different questions"]
     if len(scenarios := _values(reports, lambda each: each.scenario)) > 1:
-        return [f"the runs are of other scenarios ({listed(scenarios)}), so of other data"]
-    worlds = [key for key, each in run_keys().items() if each.data]
-    unlike = [key for key in worlds if len(_values(reports, lambda each, key=key: each.config.get(key, ""))) > 1]  # type: ignore[misc]
-    if unlike:
-        return [f"the data of the runs differ ({listed(unlike)}): see the settings that differ"]
+        return [f"the runs have different scenarios ({listed(scenarios)}), so different data"]
+    keys = [key for key, each in run_keys().items() if each.data]
+    unequal = [key for key in keys if len(_values(reports, lambda each, key=key: each.config.get(key, ""))) > 1]  # type: ignore[misc]
+    if unequal:
+        return [f"the data of the runs differ ({listed(unequal)}): see the settings that differ"]
     return []
 
 
-def _of_other_draws(runs: Sequence[Run]) -> list[str]:
-    """What makes numbers differ that is not in the settings under comparison."""
+def _other_draws(runs: Sequence[Run]) -> list[str]:
+    """Return what makes numbers differ beside the settings."""
     reports = [run.report for run in runs]
     found = []
     if len(seeds := _values(reports, lambda each: each.seed)) > 1:
         found.append(f"the seeds differ ({listed(seeds)}): part of every difference is chance")
     if len(_values(reports, lambda each: tuple(each.sites))) > 1:
         sizes = _values(reports, lambda each: len(each.sites))
-        told = f"{listed(sizes)} sites" if len(sizes) > 1 else "sites of other names"
-        found.append(f"other sites took part ({told})")
+        sites = f"{listed(sizes)} sites" if len(sizes) > 1 else "sites with other names"
+        found.append(f"different sites took part ({sites})")
     if len(times := _values(reports, lambda each: each.config.get("repetitions", 1))) > 1:
         found.append(f"the numbers of repetitions differ ({listed(times)})")
     short = [run.label for run in runs if run.report.missing]
     if short:
         found.append(f"sites were missing, or left out, in {listed(short)}")
-    if len(made := _values(reports, lambda each: each.versions.get("consilience", "unknown"))) > 1:
-        found.append(f"other versions of consilience made them ({listed(made)})")
+    if len(versions := _values(reports, lambda each: each.versions.get("consilience", "unknown"))) > 1:
+        found.append(f"the runs have different versions of consilience ({listed(versions)})")
     return found
 
 
 def _values(reports: Sequence[Report], of: Callable[[Report], object]) -> list[str]:
-    """Different values, as text, in the order in which they come."""
+    """Return the distinct values as text, in the order of their first appearance."""
     return list(dict.fromkeys(number(value) for value in map(of, reports)))
 
 
 def notes(runs: Sequence[Run]) -> list[str]:
-    """Sentences on what keeps the runs from being comparable; the first says so, if nothing can be called best."""
-    other = _of_other_data(runs)
-    told = [f"{each}; nothing is marked best" for each in other] + _of_other_draws(runs)
-    return [f"{each[:1].upper()}{each[1:]}." for each in told]
+    """Return sentences on what keeps the runs from being comparable."""
+    found = [f"{each}; nothing is marked best" for each in _other_data(runs)] + _other_draws(runs)
+    return [f"{each[:1].upper()}{each[1:]}." for each in found]
 
 
 # -- the tables -------------------------------------------------------------------------------------------------------
 
 
 def _best(values: Sequence[float | None], errors: Sequence[float], known: Meaning | None) -> dict[int, str]:
-    """Which of the values is best: by its place ``best``, or ``best, within the errors``; nothing where all are equal.
+    """Return the marks of the best values by index; none if all are equal, or neither way is better.
 
-    Values that are as good as the best one to the last digits are best, too.
+    Values equal to the best one up to rounding are best, too.
     """
-    there = {place: value for place, value in enumerate(values) if value is not None}
-    if known is None or not direction(known) or len(there) < 2:
+    present = {place: value for place, value in enumerate(values) if value is not None}
+    if known is None or not direction(known) or len(present) < 2:
         return {}
 
     def badness(value: float) -> float:
@@ -154,22 +153,28 @@ def _best(values: Sequence[float | None], errors: Sequence[float], known: Meanin
             return abs(value - known.target)
         return value if known.better == "lower" else -value
 
-    order = sorted(there, key=lambda place: badness(there[place]))
-    first = there[order[0]]
-    equal = [place for place in order if math.isclose(there[place], first, rel_tol=1e-9, abs_tol=1e-15)]
-    if len(equal) == len(there):
+    order = sorted(present, key=lambda place: badness(present[place]))
+    first = present[order[0]]
+    equal = [place for place in order if math.isclose(present[place], first, rel_tol=1e-9, abs_tol=1e-15)]
+    if len(equal) == len(present):
         return {}
-    # Not the second alone: a third with a larger error may be as good.
+    # All others, not the second alone: a third with a larger error may be as good.
     unclear = any(
-        abs(badness(there[place]) - badness(first)) < _ERRORS * math.hypot(errors[order[0]], errors[place])
+        abs(badness(present[place]) - badness(first)) < _ERRORS * math.hypot(errors[order[0]], errors[place])
         for place in order[len(equal) :]
     )
-    return dict.fromkeys(equal, "best, within the errors" if unclear else "best")
+    return dict.fromkeys(equal, _UNCLEAR if unclear else _BEST)
+
+
+def _meaning(runs: Sequence[Run], name: str) -> Meaning | None:
+    """Return the meaning of a metric for the first protocol that has it."""
+    protocols = dict.fromkeys(run.report.protocol for run in runs)
+    return next((known for protocol in protocols if (known := meaning(protocol, name))), None)
 
 
 def _metric_rows(runs: Sequence[Run], marked: bool) -> list[tuple[str, list[str], list[str], str]]:
-    """By metric: the name, every run's value, how each is marked, and the paper's figure."""
-    shown = [folded(run.report.metrics) for run in runs]
+    """Return for every metric its name, the value and the mark of every run, and the published figure."""
+    texts = [folded(run.report.metrics) for run in runs]
     published: dict[str, str] = {}
     for run in runs:
         published = {**folded(run.report.published), **published}
@@ -178,9 +183,9 @@ def _metric_rows(runs: Sequence[Run], marked: bool) -> list[tuple[str, list[str]
     for name in names:
         values = [run.report.metrics.get(name) for run in runs]
         errors = [run.report.metrics.get(f"{name}_se", 0.0) for run in runs]
-        best = _best(values, errors, meaning(name)) if marked else {}
+        best = _best(values, errors, _meaning(runs, name)) if marked else {}
         marks = [best.get(place, "") for place in range(len(runs))]
-        rows.append((name, [each.get(name, "") for each in shown], marks, published.get(name, "")))
+        rows.append((name, [each.get(name, "") for each in texts], marks, published.get(name, "")))
     return rows
 
 
@@ -195,12 +200,12 @@ def _cost_rows(runs: Sequence[Run]) -> list[tuple[str, list[str]]]:
     ]
 
 
-def _unlike(runs: Sequence[Run]) -> list[list[Any]]:
-    """Rows of settings and versions that are not the same in all runs."""
+def _setting_rows(runs: Sequence[Run]) -> list[list[Any]]:
+    """Return the settings and versions that differ between the runs."""
     rows = []
     groups = {"": [run.report.config for run in runs], " (version)": [run.report.versions for run in runs]}
     for group, every in groups.items():
-        for name in sorted({name for each in every for name in each} - _PLACES):
+        for name in sorted({name for each in every for name in each} - _PATHS):
             values = [number(each.get(name)) if each.get(name) != "" else "empty" for each in every]
             if len(set(values)) > 1:
                 rows.append([f"{name}{group}", *values])
@@ -208,8 +213,8 @@ def _unlike(runs: Sequence[Run]) -> list[list[Any]]:
 
 
 def render_comparison(runs: Sequence[Run]) -> str:
-    """A short table for the terminal: metrics and cost, a column a run, the best marked with an asterisk."""
-    marked = not _of_other_data(runs)
+    """Return metrics and costs as text for the terminal, one column a run, the best values with an asterisk."""
+    marked = not _other_data(runs)
     header = ["", *(run.label for run in runs), "published"]
     rows = [
         [name, *(f"{value}{_SIGNS[mark]}" for value, mark in zip(values, marks, strict=True)), paper]
@@ -222,32 +227,21 @@ def render_comparison(runs: Sequence[Run]) -> str:
         f"{run.label}: {printable(run.report.scenario)} (protocol {printable(run.report.protocol)}), {run.path}"
         for run in runs
     ]
-    said = [printable(each) for each in notes(runs)]
+    remarks = [printable(each) for each in notes(runs)]
     signs = {sign for row in rows for cell in row[1:] for sign in (" (*)", " *") if cell.endswith(sign)}
     if signs:
-        said.append(f"* best of the row{'; (*) best, but within the standard errors' if ' (*)' in signs else ''}")
-    return "\n".join([*legend, "", aligned([header, *rows]), *([""] if said else []), *said]) + "\n"
+        remarks.append(f"* best of the row{'; (*) best, but within the standard errors' if ' (*)' in signs else ''}")
+    return "\n".join([*legend, "", aligned([header, *rows]), *([""] if remarks else []), *remarks]) + "\n"
 
 
 # -- the page ---------------------------------------------------------------------------------------------------------
 
 
 def compare_html(runs: Sequence[Run]) -> str:
-    """One self-contained page of several runs, made as a run's own page is.
-
-    Parameters
-    ----------
-    runs : Sequence of Run
-        Two or more.
-
-    Returns
-    -------
-    str
-        The page as HTML text.
-    """
+    """Return one self-contained page of two or more runs as HTML text."""
     sections = [
         section("The runs and their answers", _answers(runs)),
-        section("What to mind", bullets(notes(runs))),
+        section("Before you compare", bullets(notes(runs))),
         section("Metrics side by side", _metrics(runs)),
         section("Cost side by side", _costs(runs)),
         section("Settings that differ", _settings(runs)),
@@ -264,24 +258,24 @@ def compare_html(runs: Sequence[Run]) -> str:
 def _answers(runs: Sequence[Run]) -> Html:
     parts = []
     for run in runs:
-        what = f"{run.label}: {run.report.scenario}, protocol {run.report.protocol}"
-        parts.append(Html(f"<h3>{text(what)}</h3>\n"))
+        title = f"{run.label}: {run.report.scenario}, protocol {run.report.protocol}"
+        parts.append(Html(f"<h3>{text(title)}</h3>\n"))
         parts.append(paragraph(unbroken(answer(run.report)), "answer"))
         parts.append(paragraph(str(run.path), "small"))
     return joined(parts)
 
 
 def _metrics(runs: Sequence[Run]) -> Html:
-    marked = not _of_other_data(runs)
+    marked = not _other_data(runs)
     rows = _metric_rows(runs, marked)
     paper = any(row[-1] for row in rows)
-    header = ["metric", *(run.label for run in runs), *(["published"] if paper else []), "which way"]
+    header = ["metric", *(run.label for run in runs), *(["published"] if paper else []), "direction"]
     cells = []
     for name, values, marks, published in rows:
-        known = meaning(name)
+        known = _meaning(runs, name)
         words = named(known.words if known else "", name)
-        told = [_marked(value, mark) for value, mark in zip(values, marks, strict=True)]
-        cells.append([words, *told, *([published] if paper else []), direction(known)])
+        marked_values = [_marked(value, mark) for value, mark in zip(values, marks, strict=True)]
+        cells.append([words, *marked_values, *([published] if paper else []), direction(known)])
     return table("Metrics (± standard error)", header, cells) if cells else Html()
 
 
@@ -294,26 +288,21 @@ def _costs(runs: Sequence[Run]) -> Html:
 
 
 def _settings(runs: Sequence[Run]) -> Html:
-    rows = _unlike(runs)
+    rows = _setting_rows(runs)
     if not rows:
         return paragraph("None: the runs have the same configuration and versions.")
     return table("Keys and versions", ["key", *(run.label for run in runs)], rows)
 
 
 def _figures(runs: Sequence[Run]) -> Html:
-    """Figures of one name next to each other; those of a single run by themselves."""
+    """Return the figures; those with the same name are side by side."""
     parts = []
-    for name in sorted({name for run in runs for name in run.figures}):
-        shown = [
-            figure(
-                run.figures[name],
-                f"{run.label}: {alt_text(run.report, name, run.arrays)}",
-                f"{run.label}. {caption(run.report, name)}",
-            )
-            for run in runs
-            if name in run.figures
-        ]
-        parts.append(
-            Html(f'<h3>{text(name.replace("_", " ").capitalize())}</h3>\n<div class="pair">\n{joined(shown)}</div>\n')
-        )
+    for name in sorted({name for run in runs for name in run.images}):
+        blocks = []
+        for run in runs:
+            if name in run.images:
+                alt, caption = figure_texts(run.report, name)
+                blocks.append(figure(run.images[name], f"{run.label}: {alt}", f"{run.label}. {caption}"))
+        title = text(name.replace("_", " ").capitalize())
+        parts.append(Html(f'<h3>{title}</h3>\n<div class="pair">\n{joined(blocks)}</div>\n'))
     return joined(parts)

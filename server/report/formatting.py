@@ -1,4 +1,4 @@
-"""Numbers and names as a reader sees them, in the terminal and on a page."""
+"""Numbers and names as text, for the terminal and for pages."""
 
 from __future__ import annotations
 
@@ -8,12 +8,18 @@ from typing import Any
 
 
 def printable(text: str) -> str:
-    """`text` on one line, with control characters spelled out: a site's name must not steer the reader's terminal."""
+    """Return `text` on one line with control characters escaped, so that a site's name cannot steer the terminal."""
     return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
 
 
 def number(value: object) -> str:
-    """A number to six significant digits; anything else as text, None as nothing."""
+    """Return a number to six significant digits, anything else as text, None as an empty text.
+
+    Examples
+    --------
+    >>> number(0.123456789), number(3.0), number(None)
+    ('0.123457', '3', '')
+    """
     if value is None:
         return ""
     if isinstance(value, float):
@@ -22,7 +28,13 @@ def number(value: object) -> str:
 
 
 def with_error(value: float, error: float) -> str:
-    """A number and its standard error, to one digit of the error (two where that digit is 1): ``0.942 ± 0.004``."""
+    """Return a number with its standard error, to one digit of the error (two where that digit is 1).
+
+    Examples
+    --------
+    >>> with_error(0.9421, 0.004)
+    '0.942 ± 0.004'
+    """
     if not (math.isfinite(error) and error > 0):
         return f"{number(value)} ± {number(error)}"
     mantissa, exponent = f"{error:.1e}".split("e")
@@ -33,26 +45,37 @@ def with_error(value: float, error: float) -> str:
 
 
 def folded(values: Mapping[str, Any]) -> dict[str, str]:
-    """Values as text, with the standard error ``x_se`` set beside its ``x``."""
-    shown = {}
+    """Return values as text, with the standard error ``x_se`` beside its ``x``.
+
+    Examples
+    --------
+    >>> folded({"error": 0.25, "error_se": 0.01})
+    {'error': '0.250 ± 0.010'}
+    """
+    texts = {}
     for name, value in values.items():
         error = values.get(f"{name}_se")
         if name.endswith("_se") and values.get(name.removesuffix("_se")) is not None:
             continue
         both = isinstance(value, int | float) and isinstance(error, int | float)
-        shown[name] = with_error(float(value), float(error)) if both else number(value)  # type: ignore[arg-type]
-    return shown
+        texts[name] = with_error(float(value), float(error)) if both else number(value)  # type: ignore[arg-type]
+    return texts
 
 
 def percent(share: float, error: float | None = None) -> str:
-    """A share as a percentage: ``95.6 %``; a small one with two digits more; with its standard error if there is one.
+    """Return a share as a percentage, a small one with more digits.
 
     Parameters
     ----------
     share : float
         1 for 100 %.
     error : float, optional
-        Its standard error; one of 0 is not shown.
+        Standard error; 0 is not shown.
+
+    Examples
+    --------
+    >>> percent(0.956), percent(0.956, 0.004)
+    ('95.6 %', '95.6 ± 0.4 %')
     """
     if error:
         return f"{with_error(100 * share, 100 * error)} %"
@@ -62,7 +85,13 @@ def percent(share: float, error: float | None = None) -> str:
 
 
 def human_bytes(count: float) -> str:
-    """Bytes in decimal units: ``345 B``, ``1.2 kB``."""
+    """Return a number of bytes in decimal units.
+
+    Examples
+    --------
+    >>> human_bytes(345), human_bytes(1234)
+    ('345 B', '1.2 kB')
+    """
     if count < 1000:
         return f"{count:.0f} B"
     size = float(count)
@@ -74,7 +103,13 @@ def human_bytes(count: float) -> str:
 
 
 def human_seconds(seconds: float) -> str:
-    """A duration: ``40 ms``, ``12.3 s``, ``2 min 5 s``, ``1 h 2 min``."""
+    """Return a duration in words.
+
+    Examples
+    --------
+    >>> human_seconds(0.04), human_seconds(12.3), human_seconds(125), human_seconds(3720)
+    ('40 ms', '12.3 s', '2 min 5 s', '1 h 2 min')
+    """
     if 0 < seconds < 0.0995:
         return f"{1000 * seconds:.0f} ms" if seconds >= 0.0005 else "below 1 ms"
     if seconds < 59.95:
@@ -84,21 +119,33 @@ def human_seconds(seconds: float) -> str:
 
 
 def columns(rows: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Names of all columns of `rows`, in the order in which they first appear."""
+    """Return the names of all columns of `rows`, in the order of their first appearance."""
     return list(dict.fromkeys(name for row in rows for name in row))
 
 
 def counted(n: float, thing: str) -> str:
-    """``1 site``, ``20 sites``, ``2,000 rounds``."""
+    """Return a count with its noun.
+
+    Examples
+    --------
+    >>> counted(1, "site"), counted(2000, "round")
+    ('1 site', '2,000 rounds')
+    """
     return f"{n:,.0f} {thing}{'' if n == 1 else 's'}"
 
 
 def grouped(number: int) -> str:
-    """A whole number with its thousands set apart: ``2,000``."""
+    """Return a whole number with separated thousands: ``2,000``."""
     return f"{number:,}"
 
 
 def listed(items: Iterable[str], last: str = "and") -> str:
-    """``a``, ``a and b``, ``a, b and c``."""
+    """Return items as a list in words.
+
+    Examples
+    --------
+    >>> listed("abc")
+    'a, b and c'
+    """
     every = list(items)
     return f"{', '.join(every[:-1])} {last} {every[-1]}" if len(every) > 1 else "".join(every)

@@ -1,15 +1,15 @@
-"""The page that a run leaves, for a reader who was not there and has not read the papers."""
+"""The page of a run, for a reader who was not there and has not read the paper."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from protocols.settings import declared, run_keys
-from server.figures import alt_text, caption
 from server.report.commands import broken_over_lines
+from server.report.data import Report
 from server.report.formatting import columns, counted, folded, grouped, human_bytes, human_seconds, number, percent
-from server.report.glossary import MEASURES, PAYLOADS, direction, meaning
+from server.report.glossary import direction, meaning, measure_words, payload_words
 from server.report.headline import UNCLEAR, answer, comparisons
 from server.report.markup import (
     Html,
@@ -29,61 +29,57 @@ from server.report.markup import (
     text,
     unbroken,
 )
-from server.report.overview import QUESTIONS
+from server.report.protocol import report_of
 from server.report.summary import metric_names
 
-if TYPE_CHECKING:
-    from server.figures.wording import Arrays
-    from server.results import Report
-
-__all__ = ["report_html"]
+__all__ = ["figure_texts", "report_html"]
 
 _VERDICTS = (
     (
         "the price",
-        "A price is the distance to what nobody could choose here: data in one place, clusters that need not be fair,"
-        " the best of several known beforehand.",
+        "A price is the distance to an alternative that is not available in practice: data in one place, clusters"
+        " without bounds of fairness, the best of several known in advance.",
     ),
-    (UNCLEAR, "Within the errors: over the repetitions, the difference is not told from none (t test of pairs, 5 %)."),
+    (UNCLEAR, "Not significant: the difference is within its error over the repetitions (paired t test, 5 %)."),
 )
-"""What a verdict begins with, and what it says."""
+"""First words of a verdict, and their explanation."""
 _DIRECTIONS = {"to_site": "to sites", "from_site": "from sites", "both": "both ways"}
-_OF_EVERY_ROUND = ("round", "seconds", "sites", "bytes_to_sites", "bytes_from_sites")
-_TOLD_ROUNDS = 100
-_TOLD_SHAPES = 8
-_TOLD_EVENTS = 20
-"""Things that went wrong with one site."""
+_SHARED_COLUMNS = ("round", "seconds", "sites", "bytes_to_sites", "bytes_from_sites")
+"""Columns that the table of rounds has for every protocol."""
+_MOST_ROUNDS = 100
+_MOST_SHAPES = 8
+_MOST_EVENTS = 20
+"""Events of one site that are listed."""
 
 
-def report_html(report: Report, figures: Mapping[str, bytes], arrays: Arrays | None = None) -> str:
-    """One self-contained page: no script, nothing from the network, every value escaped.
+def report_html(report: Report, images: Mapping[str, bytes]) -> str:
+    """Return the page: self-contained, without scripts or anything from the network, every value escaped.
 
     Parameters
     ----------
     report : Report
-    figures : Mapping[str, bytes]
-        PNG images by name.
-    arrays : Mapping[str, ndarray], optional
-        The run's arrays, from which the images' alternative texts tell more numbers.
+        Report of the run.
+    images : Mapping[str, bytes]
+        PNG images by the name of their figure; `Report.figures` has their texts.
 
     Returns
     -------
     str
-        The page as HTML text. Tables of more than some hundred rows are cut in the middle, and say where the rest is.
+        HTML text. Long tables are cut in the middle, and name the file that has all rows.
     """
     sections = [
-        section("What was asked", _asked(report)),
+        section("Overview", _overview(report)),
         section("The answer", _answer(report)),
-        section("Figures", _figures(report, figures, arrays or {})),
+        section("Figures", _figures(report, images)),
         section("Result", _results(report)),
         section("What crossed the wire", _wire(report)),
         section("Rounds", _rounds(report)),
-        section("Missing parties", _missing(report)),
+        section("Missing sites", _missing(report)),
         section("Configuration", _configuration(report)),
         section("Versions", _versions(report)),
         section("How to repeat this run", _repeat(report)),
     ]
-    question = report.asked.get("question", QUESTIONS.get(report.protocol, ""))
+    question = report.overview.get("question", report_of(report.protocol).question)
     header = joined(
         [
             paragraph(f"Report of a run of the protocol {report.protocol}", "kind"),
@@ -98,7 +94,7 @@ def report_html(report: Report, figures: Mapping[str, bytes], arrays: Arrays | N
 
 
 def _facts(report: Report) -> dict[str, object]:
-    """Size and cost of a run, in short."""
+    """Return size and cost of the run."""
     return {
         "sites": len(report.sites),
         "rounds": grouped(report.rounds),
@@ -109,48 +105,48 @@ def _facts(report: Report) -> dict[str, object]:
     }
 
 
-# -- question and answer ----------------------------------------------------------------------------------------------
+# -- overview, answer and figures -------------------------------------------------------------------------------------
 
 
-def _asked(report: Report) -> Html:
-    told = report.asked
+def _overview(report: Report) -> Html:
+    texts = report.overview
     return definitions(
         {
-            "Data": told.get("data", ""),
-            "Who holds what": told.get("holds", ""),
-            "What left the sites": told.get("left", ""),
-            "Goes on from": told.get("earlier", ""),
-            "Repeated": _repeated(report),
+            "Data": texts.get("data", ""),
+            "Who holds what": texts.get("holdings", ""),
+            "What left the sites": texts.get("disclosure", ""),
+            "Earlier run": texts.get("earlier", ""),
+            "Repetitions": _repetitions(report),
         }
     )
 
 
-def _repeated(report: Report) -> str:
+def _repetitions(report: Report) -> str:
     times, own = int(report.config.get("repetitions", 1)), bool(report.config.get("protocol"))
     if times < 2:
-        return "" if own else "No: of one draw, no number has a standard error (the key repetitions sets how many)."
+        return "" if own else "One: no number has a standard error (the key repetitions sets their number)."
     means = "Numbers are means over the repetitions ± their standard errors"
     if own:
-        return f"{grouped(times)} times on the same data, with other seeds. {means}, which say nothing of other data."
-    return f"{grouped(times)} times, with data drawn or dealt out anew. {means}."
+        return f"{grouped(times)} on the same data, with different seeds. {means}, which say nothing about other data."
+    return f"{grouped(times)}, each with data drawn or dealt out anew. {means}."
 
 
 def _answer(report: Report) -> Html:
-    compared = comparisons(report)
-    held = Html()
-    if compared:
-        held = table(
-            "What the number of this run is held against",
-            ("held against", "its number", "this run's number", "which is"),
-            [(_capital(each.words), each.value, each.difference, _verdict(each.verdict)) for each in compared],
+    found = comparisons(report)
+    compared = Html()
+    if found:
+        compared = table(
+            "Comparison",
+            ("compared with", "its number", "this run's number", "verdict"),
+            [(_capital(each.words), each.value, each.difference, _verdict(each.verdict)) for each in found],
         )
-        if told := [
-            words for verdict, words in _VERDICTS if any(each.verdict.startswith(verdict) for each in compared)
+        if explanations := [
+            words for verdict, words in _VERDICTS if any(each.verdict.startswith(verdict) for each in found)
         ]:
-            held = joined([held, paragraph(" ".join(told), "small")])
+            compared = joined([compared, paragraph(" ".join(explanations), "small")])
     notes = bullets(report.notes)
     before = Html(f"<h3>Before you use the result</h3>\n{notes}") if notes else Html()
-    return joined([paragraph(unbroken(answer(report)), "answer"), held, before])
+    return joined([paragraph(unbroken(answer(report)), "answer"), compared, before])
 
 
 def _capital(words: str) -> str:
@@ -158,16 +154,20 @@ def _capital(words: str) -> str:
 
 
 def _verdict(verdict: str) -> Html:
-    """In words, and in a colour for those who see it."""
+    """Return a verdict in words; better and worse also have a colour."""
     kind = {"better": "good", "worse": "bad"}.get(verdict)
     return Html(f'<span class="{kind}">{verdict}</span>') if kind else text(verdict)
 
 
-def _figures(report: Report, figures: Mapping[str, bytes], arrays: Arrays) -> Html:
-    """Every figure with its caption."""
-    return joined(
-        figure(image, alt_text(report, name, arrays), caption(report, name)) for name, image in figures.items()
-    )
+def figure_texts(report: Report, name: str) -> tuple[str, str]:
+    """Return alternative text and caption of a figure; made of its name if the report has none."""
+    kept = next((each for each in report.figures if each.get("name") == name), {})
+    words = name.replace("_", " ")
+    return kept.get("alt") or f"Figure: {words}.", kept.get("caption") or f"{words.capitalize()}."
+
+
+def _figures(report: Report, images: Mapping[str, bytes]) -> Html:
+    return joined(figure(image, *figure_texts(report, name)) for name, image in images.items())
 
 
 # -- results ----------------------------------------------------------------------------------------------------------
@@ -179,20 +179,21 @@ def _results(report: Report) -> Html:
         rows = [folded(row) for row in report.table]
         names = columns(rows)
         cells = [[row.get(name, "") for name in names] for row in rows]
-        # Of our own names: one with a space in it may hold a name from the data.
-        headings = [name.replace("_", " ") if meaning(name) is None and name.isidentifier() else name for name in names]
+        # Names of metrics stay as files have them, and names with a space, which may be names from the data.
+        own = {name for name in names if meaning(report.protocol, name) is None and name.isidentifier()}
+        headings = [name.replace("_", " ") if name in own else name for name in names]
         parts.append(table("Result table", headings, cells, tall=len(rows) > 20, where="report.json"))
     if names := metric_names(report):
         here, published = folded(report.metrics), folded(report.published)
-        header = ["metric", "this run", *(["published", "relative difference"] if published else []), "which way"]
+        header = ["metric", "this run", *(["published", "relative difference"] if published else []), "direction"]
         metrics = []
         for name in names:
-            known = meaning(name)
+            known = meaning(report.protocol, name)
             paper = [published.get(name, ""), _difference_from(report.metrics, report.published, name)]
             words = named(known.words if known else "", name)
             metrics.append([words, here.get(name, ""), *(paper if published else []), direction(known)])
-        several = " of this run: means over the rows of the table" if "n_cells" in report.metrics else " of this run"
-        parts.append(table(f"Metrics{several}{_with_errors(report)}", header, metrics))
+        means = ": means over the rows of the table" if "n_cells" in report.metrics else ""
+        parts.append(table(f"Metrics of this run{means}{_with_errors(report)}", header, metrics))
     return joined(parts)
 
 
@@ -201,7 +202,7 @@ def _with_errors(report: Report) -> str:
 
 
 def _difference_from(here: Mapping[str, float], there: Mapping[str, float], name: str) -> str:
-    """By how many percent a number is more or less than another of that name; empty where that says nothing."""
+    """Return by how many percent a number differs from a published one; empty where there is none above 0."""
     if name not in here or not there.get(name, 0.0) > 0:
         return ""
     change = here[name] / there[name] - 1
@@ -222,7 +223,7 @@ def _wire(report: Report) -> Html:
     )
     payloads = [
         [
-            named(PAYLOADS.get(name, ""), name),
+            named(payload_words(name), name),
             _DIRECTIONS.get(each["direction"], each["direction"]),
             grouped(each["messages"]),
             human_bytes(each["bytes"]),
@@ -230,13 +231,13 @@ def _wire(report: Report) -> Html:
         ]
         for name, each in ledger.get("by_payload", {}).items()
     ]
-    header = ("what it holds", "direction", "count", "bytes", "fields (shape in the first one)")
+    header = ("content", "direction", "count", "bytes", "fields (shape in the first message)")
     return joined([paragraph(total), table("By payload", header, payloads), _by_site(report)])
 
 
 def _by_site(report: Report) -> Html:
-    """A line a site, with a column for every payload where the ledger tells; it scrolls where there are many."""
-    # A site that never got or sent a message belongs in the table too.
+    """Return one row a site, with a column for every payload; the table scrolls if there are many rows."""
+    # Sites without any message have a row, too.
     nothing: dict[str, Any] = {"bytes_to": 0, "bytes_from": 0}
     by_site = {**dict.fromkeys(report.sites, nothing), **report.ledger.get("by_site", {})}
     names = sorted({name for each in by_site.values() for name in each.get("payloads", {})})
@@ -266,10 +267,10 @@ def _field(name: str, facts: Mapping[str, Any]) -> str:
 
 
 def _shape(shape: Sequence[Any]) -> str:
-    """``(3 × 4)``; of a field that holds several arrays, the shapes of the first ones."""
+    """Return a shape as ``(3 × 4)``; for a field with several arrays, the shapes of the first ones."""
     if any(isinstance(each, Sequence) for each in shape):
-        told = [_shape(each) for each in shape[:_TOLD_SHAPES]]
-        return ", ".join([*told, *([f"and {len(shape) - _TOLD_SHAPES} more"] if len(shape) > _TOLD_SHAPES else [])])
+        first = [_shape(each) for each in shape[:_MOST_SHAPES]]
+        return ", ".join([*first, *([f"and {len(shape) - _MOST_SHAPES} more"] if len(shape) > _MOST_SHAPES else [])])
     return f"({' × '.join(map(str, shape)) or 'a single value'})"
 
 
@@ -277,47 +278,43 @@ def _rounds(report: Report) -> Html:
     if not report.convergence:
         return Html()
     names = columns(report.convergence)
-    measures = [name for name in names if name not in _OF_EVERY_ROUND]
-    told = [name for name in _OF_EVERY_ROUND if name in names]
+    measures = [name for name in names if name not in _SHARED_COLUMNS]
+    shared = [name for name in _SHARED_COLUMNS if name in names]
     headings = {"seconds": "time", "bytes_to_sites": "to sites", "bytes_from_sites": "from sites"}
-    header = [*(headings.get(name, name) for name in told), *(name.replace("_", " ") for name in measures)]
-    rows = [[_of_round(name, row.get(name)) for name in (*told, *measures)] for row in report.convergence]
+    header = [*(headings.get(name, name) for name in shared), *(name.replace("_", " ") for name in measures)]
+    rows = [[_measure(name, row.get(name)) for name in (*shared, *measures)] for row in report.convergence]
+    words = {name: measure_words(report.protocol, name) for name in measures}
     return joined(
         [
             paragraph(_round_summary(report)),
-            table("Every round", header, rows, tall=len(rows) > 12, where="report.json", most=_TOLD_ROUNDS),
-            bullets(_measures_told(measures)),
+            table("Every round", header, rows, tall=len(rows) > 12, where="report.json", most=_MOST_ROUNDS),
+            bullets(f"{name.replace('_', ' ')}: {text}" for name, text in words.items() if text),
         ]
     )
 
 
-def _measures_told(names: Sequence[str]) -> list[str]:
-    """What the columns say that are a protocol's own."""
-    told = {name: MEASURES.get(name) or (known.words if (known := meaning(name)) else "") for name in names}
-    return [f"{name.replace('_', ' ')}: {words}" for name, words in told.items() if words]
-
-
-def _of_round(name: str, value: object) -> str:
+def _measure(name: str, value: object) -> str:
+    """Return a cell of the table of rounds."""
     if isinstance(value, int | float) and not isinstance(value, bool):
         if name == "seconds":
             return human_seconds(float(value))
         if name.startswith("bytes"):
             return human_bytes(value)
         if name == "bound":
-            return f"{value:.10g}"  # one that converges changes in its last digits
+            return f"{value:.10g}"  # a converging bound changes in its last digits
     return number(value)
 
 
 def _round_summary(report: Report) -> str:
     timed = [row for row in report.convergence if isinstance(row.get("seconds"), int | float)]
-    told = f"{counted(report.rounds, 'round')} in {human_seconds(report.seconds)} in all"
+    total = f"{counted(report.rounds, 'round')} in {human_seconds(report.seconds)} in all"
     if len(timed) < 2:
-        return f"{told}."
+        return f"{total}."
     slowest = max(timed, key=lambda row: row["seconds"])
     middle = sorted(row["seconds"] for row in timed)[len(timed) // 2]
     return (
-        f"{told}; half of the rounds took {human_seconds(middle)} or less, the slowest, round {slowest['round']},"
-        f" {human_seconds(slowest['seconds'])}. A round's time is that from its first ask to its last answer."
+        f"{total}; half of the rounds took {human_seconds(middle)} or less, the slowest, round {slowest['round']},"
+        f" {human_seconds(slowest['seconds'])}. A round's time runs from its first ask to its last answer."
     )
 
 
@@ -326,8 +323,8 @@ def _missing(report: Report) -> Html:
         return paragraph("None: every site answered in every round.")
     rows = []
     for name, events in sorted(report.missing.items()):
-        more = len(events) - _TOLD_EVENTS
-        rows.append([name, "; ".join([*events[:_TOLD_EVENTS], *([f"and {more} more"] if more > 0 else [])])])
+        more = len(events) - _MOST_EVENTS
+        rows.append([name, "; ".join([*events[:_MOST_EVENTS], *([f"and {more} more"] if more > 0 else [])])])
     return table("Sites that did not answer, or failed", ("site", "what happened"), rows, where="report.json")
 
 
@@ -336,26 +333,26 @@ def _missing(report: Report) -> Html:
 
 def _configuration(report: Report) -> Html:
     defaults = declared()
-    unlike = {key: value for key, value in report.config.items() if key not in defaults or value != defaults[key]}
-    rest = {key: value for key, value in report.config.items() if key not in unlike}
+    changed = {key: value for key, value in report.config.items() if key not in defaults or value != defaults[key]}
+    rest = {key: value for key, value in report.config.items() if key not in changed}
     parts = []
-    if unlike:
+    if changed:
         rows = [
-            [key, _told(value), _told(defaults[key]) if key in defaults else "", _meaning_of(key)]
-            for key, value in sorted(unlike.items())
+            [key, _setting(value), _setting(defaults[key]) if key in defaults else "", _meaning_of(key)]
+            for key, value in sorted(changed.items())
         ]
         parts.append(table("Set for this run", ("key", "value", "default", "meaning"), rows))
     else:
         parts.append(paragraph("Every key of the run configuration has its default."))
     if rest:
-        others = [[key, _told(value), _meaning_of(key)] for key, value in sorted(rest.items())]
+        others = [[key, _setting(value), _meaning_of(key)] for key, value in sorted(rest.items())]
         content = table("Keys at their defaults", ("key", "value", "meaning"), others)
-        title = f"{grouped(len(rest))} {'other keys' if unlike else 'keys'}, at their defaults"
+        title = f"{grouped(len(rest))} {'other keys' if changed else 'keys'} at their defaults"
         parts.append(folded_away(title, content))
     return joined(parts)
 
 
-def _told(value: object) -> object:
+def _setting(value: object) -> object:
     if isinstance(value, bool):
         return "true" if value else "false"
     return small("empty") if value == "" else value
@@ -383,8 +380,8 @@ def _repeat(report: Report) -> Html:
             paragraph("The same with Flower's own command, in the folder of consilience:"),
         ]
     else:
-        whose = "" if "num-supernodes" in report.command else ", at the SuperLink to which the sites are connected"
-        parts.append(paragraph(f"With Flower's own command, in the folder of consilience {version}{whose}:"))
+        where = "" if "num-supernodes" in report.command else ", at the SuperLink to which the sites are connected"
+        parts.append(paragraph(f"With Flower's own command, in the folder of consilience {version}{where}:"))
     parts.append(code(broken_over_lines(report.command)))
     parts.append(paragraph("The same seed, data and versions give the same numbers; times differ."))
     return joined(parts)

@@ -1,4 +1,4 @@
-"""HTML that runs nothing, takes nothing from the network, and escapes every value."""
+"""HTML without scripts and without anything from the network; every value is escaped."""
 
 from __future__ import annotations
 
@@ -11,72 +11,72 @@ from server.report.formatting import grouped, number, printable
 from server.report.style import STYLE
 
 _MOST_ROWS = 400
-"""Rows of a table on a page, unless it says otherwise."""
+"""Rows of a table on a page, by default."""
 _NUMBER = r"[-+−]?\d[\d,]*(\.\d+)?(e[+-]?\d+)?"
 _NUMERIC = re.compile(rf"{_NUMBER}( ± {_NUMBER})?( ([kMGT]?B|m?s|%))?$")
 _MANY = 9
-"""Columns from which on a table is set smaller on paper."""
+"""Columns above which a table is set smaller on paper."""
 _SHORT = 16
-"""Characters of a cell that is not broken over lines."""
+"""Characters up to which a cell is not broken over lines."""
 
 
 class Html(str):
-    """Text that is HTML already; all other text is escaped on its way into the page."""
+    """Text that is HTML; all other text is escaped when it enters the page."""
 
     __slots__ = ()
 
 
 def text(value: object) -> Html:
-    """`value` as a reader sees it, escaped."""
+    """Return `value` as escaped text."""
     return value if isinstance(value, Html) else Html(html.escape(number(value)))
 
 
 def joined(parts: Iterable[Html]) -> Html:
-    """Several pieces of HTML as one."""
+    """Return several pieces of HTML as one."""
     return Html("".join(parts))
 
 
 def paragraph(value: object, kind: str = "") -> Html:
-    """A paragraph."""
+    """Return a paragraph."""
     return Html(f"<p{_of_class(kind)}>{text(value)}</p>\n")
 
 
 def bullets(values: Iterable[object]) -> Html:
-    """A list; nothing of no values."""
+    """Return a list; empty without values."""
     items = "".join(f"<li>{text(each)}</li>\n" for each in values)
     return Html(f"<ul>\n{items}</ul>\n" if items else "")
 
 
 def facts(values: Mapping[str, object]) -> Html:
-    """Short facts side by side: a name and a value each."""
+    """Return short facts side by side, each with a name and a value."""
     pairs = "".join(f"<div><dt>{text(name)}</dt><dd>{text(value)}</dd></div>\n" for name, value in values.items())
     return Html(f'<dl class="facts">\n{pairs}</dl>\n')
 
 
 def definitions(values: Mapping[str, object]) -> Html:
-    """Terms and what there is to say of each, below one another."""
+    """Return terms with their descriptions, one below the other; terms without a description are left out."""
     pairs = "".join(f"<dt>{text(name)}</dt><dd>{text(value)}</dd>\n" for name, value in values.items() if value)
-    return Html(f'<dl class="said">\n{pairs}</dl>\n' if pairs else "")
+    return Html(f'<dl class="terms">\n{pairs}</dl>\n' if pairs else "")
 
 
 def code(value: str) -> Html:
-    """A block to copy from, which scrolls in a box of its own; what would disguise a line is spelled out."""
+    """Return a block of code that scrolls in its own box; control characters are escaped."""
     lines = "\n".join(printable(line) for line in value.split("\n"))
     return Html(f'<pre tabindex="0"><code>{html.escape(lines)}</code></pre>\n')
 
 
 def small(value: object) -> Html:
-    """Said in passing."""
+    """Return text in small type."""
     return Html(f'<span class="small">{text(value)}</span>')
 
 
 def named(words: object, name: str) -> Html:
-    """Plain words, and the name under which a file has it, in a wide cell."""
+    """Return plain words with the name that files use, in a wide cell."""
     return Html(f'<span class="wide">{text(words)} <code class="name">{html.escape(number(name))}</code></span>')
 
 
 def folded_away(summary: str, content: Html) -> Html:
-    """What is shown when the reader asks for it, and in print."""
+    """Return content that a click unfolds; in print it is visible."""
     return Html(f"<details>\n<summary>{text(summary)}</summary>\n{content}</details>\n")
 
 
@@ -89,34 +89,35 @@ def table(
     where: str = "",
     most: int = _MOST_ROWS,
 ) -> Html:
-    """A table whose first column names its rows, in a box of its own that scrolls when the page is too narrow.
+    """Return a table whose first column names its rows, in a box that scrolls if the page is too narrow.
 
     Parameters
     ----------
     caption : str
+        Title of the table.
     header : Sequence
-        What stands above the columns.
+        Headings of the columns.
     rows : Sequence of Sequence
-        Their cells; numbers are set flush right.
+        Cells; columns of numbers are aligned to the right.
     tall : bool
-        Whether the box scrolls up and down as well.
+        Whether the box also scrolls vertically.
     where : str
-        The file that has all rows, if there are more than a page shows.
+        File that has all rows, if the page does not show them all.
     most : int
-        Rows that it shows; of more, the first and the last.
+        Largest number of rows; of more, the first and the last ones are shown.
     """
     left_out = len(rows) - most
-    shown = list(rows) if left_out <= 0 else [*rows[: most // 2], *rows[-(most // 2) :]]
-    right = _numeric_columns(shown, len(header))
+    kept = list(rows) if left_out <= 0 else [*rows[: most // 2], *rows[-(most // 2) :]]
+    right = _numeric_columns(kept, len(header))
     head = "".join(
         f'<th scope="col"{_of_class("n" if place in right else "")}>{text(name)}</th>'
         for place, name in enumerate(header)
     )
-    body = [_row(row, right) for row in shown]
+    body = [_row(row, right) for row in kept]
     if left_out > 0:
-        note = f"{grouped(left_out)} rows between these are left out here{f': all are in {where}' if where else ''}"
+        note = f"{grouped(left_out)} rows are left out here{f': all are in {where}' if where else ''}"
         body.insert(most // 2, f'<tr><td colspan="{len(header)}">{text(note)}</td></tr>\n')
-    # Above the box, not a <caption> in it: that would be as wide as the table, and cut off by the box on a phone.
+    # Above the box, since a <caption> is as wide as the table, and the box would cut it off on a phone.
     name = f"t-{_identifier(caption)}"
     return Html(
         f'<p class="label" id="{name}">{text(caption)}</p>\n'
@@ -128,7 +129,7 @@ def table(
 
 
 def _numeric_columns(rows: Sequence[Sequence[object]], width: int) -> set[int]:
-    """Places, behind the first, of columns that hold numbers or nothing."""
+    """Return the indices of columns, without the first, that hold numbers or nothing."""
     return {
         place
         for place in range(1, width)
@@ -137,7 +138,7 @@ def _numeric_columns(rows: Sequence[Sequence[object]], width: int) -> set[int]:
 
 
 def _first_line(cell: object) -> str:
-    """What is in a cell, without its HTML."""
+    """Return the first line of a cell, without HTML."""
     return re.sub(r"<br>.*|<[^>]*>", "", text(cell))
 
 
@@ -152,7 +153,7 @@ def _row(row: Sequence[object], right: set[int]) -> str:
 
 
 def figure(image: bytes, alt: str, caption: str) -> Html:
-    """A PNG image inside the page; a caption that says what the alternative text says is not read twice."""
+    """Return a PNG image, embedded in the page, with its alternative text and its caption."""
     data = base64.b64encode(image).decode("ascii")
     width, height = int.from_bytes(image[16:20], "big"), int.from_bytes(image[20:24], "big")
     size = f' width="{width}" height="{height}"' if image.startswith(b"\x89PNG") else ""
@@ -163,7 +164,7 @@ def figure(image: bytes, alt: str, caption: str) -> Html:
 
 
 def section(title: str, content: Html) -> tuple[str, Html]:
-    """Its name in the contents, and the section; nothing without content."""
+    """Return a section's title and its HTML, which is empty without content."""
     name = _identifier(title)
     block = (
         f'<section id="{name}" aria-labelledby="h-{name}">\n<h2 id="h-{name}">{text(title)}</h2>\n{content}</section>\n'
@@ -172,9 +173,9 @@ def section(title: str, content: Html) -> tuple[str, Html]:
 
 
 def document(title: str, header: Html, sections: Sequence[tuple[str, Html]], footer: str) -> str:
-    """A whole page with its contents beside it: no script, nothing from the network."""
-    there = [(name, content) for name, content in sections if content]
-    links = "".join(f'<li><a href="#{_identifier(name)}">{text(name)}</a></li>\n' for name, _ in there)
+    """Return a whole page with a list of its sections."""
+    present = [(name, content) for name, content in sections if content]
+    links = "".join(f'<li><a href="#{_identifier(name)}">{text(name)}</a></li>\n' for name, _ in present)
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
@@ -183,18 +184,18 @@ def document(title: str, header: Html, sections: Sequence[tuple[str, Html]], foo
         f"style-src 'unsafe-inline'\">\n<title>{text(title)}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n"
         '<a class="skip" href="#main">Skip to the report</a>\n'
         f'<header>\n{header}</header>\n<nav aria-label="Contents">\n<ul>\n{links}</ul>\n</nav>\n'
-        f'<main id="main">\n{joined(content for _, content in there)}</main>\n'
+        f'<main id="main">\n{joined(content for _, content in present)}</main>\n'
         f"<footer>\n<p>{text(footer)}</p>\n</footer>\n</body>\n</html>\n"
     )
 
 
 def _identifier(title: str) -> str:
-    """A title as the name of an element."""
+    """Return a title as the id of an element."""
     return re.sub(r"[^a-z]+", "-", title.lower()).strip("-")
 
 
 def unbroken(value: object) -> Html:
-    """Text whose numbers stay on one line with their errors and units."""
+    """Return text whose numbers stay on one line with their errors and units."""
     return Html(re.sub(r"(?<=[\d.)]) (?=[±%])|(?<=±) ", "&nbsp;", text(value)))
 
 

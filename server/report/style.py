@@ -1,4 +1,4 @@
-"""How the pages look: in the light and in the dark, on a phone, on a wide screen, on paper."""
+"""Style sheet of the pages: light and dark, phone, wide screen and paper."""
 
 STYLE = """
 :root { --ink: #1b1f24; --dim: #59626d; --paper: #ffffff; --line: #d5d9de; --soft: #f4f6f8; --mark: #0b5cad;
@@ -27,7 +27,7 @@ a { color: var(--mark); text-underline-offset: .15em; }
 .small { color: var(--dim); font-size: .9em; }
 dl.facts { display: flex; flex-wrap: wrap; gap: .5rem 2rem; max-width: none; margin: 0; }
 dl.facts dt { color: var(--dim); font-size: .85rem; } dl.facts dd { margin: 0; font-weight: 600; font-size: 1.1rem; }
-dl.said dt { font-weight: 600; } dl.said dd { margin: 0 0 .6rem; }
+dl.terms dt { font-weight: 600; } dl.terms dd { margin: 0 0 .6rem; }
 nav ul { list-style: none; display: flex; flex-wrap: wrap; gap: .2rem 1.1rem; padding: .6rem 0; margin: 1.25rem 0 0;
   border-top: 1px solid var(--line); font-size: .92rem; max-width: none; }
 nav a { text-decoration: none; } nav a:hover { text-decoration: underline; }

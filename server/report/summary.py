@@ -1,57 +1,53 @@
-"""A run's report in words: its answer, what crossed the wire in sum, and the table for the terminal."""
+"""Summary of a run: totals of the ledger, and the report as text for the terminal."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from server.report.data import Report
 from server.report.formatting import columns, folded, human_bytes, human_seconds, printable
 from server.report.headline import answer, first_metrics
 
-if TYPE_CHECKING:
-    from server.results import Report
-
-__all__ = ["answer", "ledger_summary", "metric_columns", "metric_rows", "render_table"]
-
-_SHOWN_SITES = 10
+_MOST_SITES = 10
 
 
 def metric_names(report: Report) -> list[str]:
-    """Names of metrics and published figures: what the answer speaks of first, the others by name."""
-    shown = {*folded(report.metrics), *folded(report.published)}
+    """Return the names of metrics and published figures: those of the answer first, the others by name."""
+    names = {*folded(report.metrics), *folded(report.published)}
     first = first_metrics(report)
-    return [*first, *sorted(shown.difference(first))]
+    return [*first, *sorted(names.difference(first))]
 
 
 def metric_rows(report: Report) -> list[list[str]]:
-    """Name, this run's value and the published one."""
+    """Return name, value and published figure of every metric."""
     here, published = folded(report.metrics), folded(report.published)
     width = len(metric_columns(report))
     return [[name, here.get(name, ""), published.get(name, "")][:width] for name in metric_names(report)]
 
 
 def metric_columns(report: Report) -> tuple[str, ...]:
-    """Headings of `metric_rows`: the paper's figures have a column where there are any."""
+    """Return the headings of `metric_rows`; published figures have a column if there are any."""
     return ("metric", "this run", "published") if report.published else ("metric", "this run")
 
 
 def ledger_summary(lines: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """Sum up what crossed the wire.
+    """Return the totals of what crossed the wire.
 
     Parameters
     ----------
     lines : Iterable of Mapping
-        One per payload: ``round``, ``direction`` (``"to_site"`` or ``"from_site"``), ``site``, ``payload``,
-        ``fields`` {name: {``shape``, ``dtype``, ``bytes``}} and ``bytes``. A field that holds several arrays has a list
-        of their shapes.
+        Lines of the ledger, one per payload: ``round``, ``direction`` (``"to_site"`` or ``"from_site"``), ``site``,
+        ``payload``, ``fields`` {name: {``shape``, ``dtype``, ``bytes``}} and ``bytes``. A field with several arrays has
+        a list of their shapes.
 
     Returns
     -------
     dict
         ``messages`` (distinct round, direction and site), ``bytes_to_sites``, ``bytes_from_sites``, ``by_payload``
-        {payload: {direction, messages, bytes, fields {name: {every dtype, shape of the first, bytes in all}}}} and
-        ``by_site`` {site: {bytes_to, bytes_from, payloads {payload: bytes both ways}}}, all ordered by name. The
-        direction of a payload that crossed both ways is ``"both"``.
+        {payload: {direction, messages, bytes, fields {name: {all dtypes, first shape, total bytes}}}} and ``by_site``
+        {site: {bytes_to, bytes_from, payloads {payload: bytes both ways}}}, all sorted by name. A payload that crossed
+        both ways has the direction ``"both"``.
     """
     messages = set()
     totals = {"to_site": 0, "from_site": 0}
@@ -89,11 +85,11 @@ def ledger_summary(lines: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def render_table(report: Report) -> str:
-    """The result as plain text for a terminal: the answer, metrics beside published ones, table rows, and the cost."""
+    """Return the report as plain text for a terminal: answer, metrics beside published figures, table, cost."""
     ledger = report.ledger
-    sites = [printable(name) for name in report.sites[:_SHOWN_SITES]]
-    if len(report.sites) > _SHOWN_SITES:
-        sites.append(f"and {len(report.sites) - _SHOWN_SITES} more")
+    sites = [printable(name) for name in report.sites[:_MOST_SITES]]
+    if len(report.sites) > _MOST_SITES:
+        sites.append(f"and {len(report.sites) - _MOST_SITES} more")
     cost = [
         ["sites", f"{len(report.sites)}: {', '.join(sites)}"],
         ["rounds", str(report.rounds)],
@@ -117,7 +113,7 @@ def render_table(report: Report) -> str:
 
 
 def aligned(rows: Iterable[Iterable[str]]) -> str:
-    """Rows of equally many cells with every column as wide as its widest cell."""
+    """Return rows of equally many cells as text, with columns as wide as their widest cell."""
     cells = [[printable(cell) for cell in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     return "\n".join("  ".join(map(str.ljust, row, widths)).rstrip() for row in cells)

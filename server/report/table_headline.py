@@ -1,41 +1,23 @@
-"""The answer of a run whose result is a table: with which settings its number is smallest and largest."""
+"""The answer of a run whose result is a table: the settings with the smallest and the largest number."""
 
 from __future__ import annotations
 
 import math
 import statistics
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
 
+from server.report.data import Report, Row
 from server.report.formatting import counted, grouped, listed, number, percent, with_error
-from server.report.glossary import Meaning, direction, meaning
+from server.report.glossary import direction, meaning
+from server.report.protocol import Answer, Meaning
 
-if TYPE_CHECKING:
-    from server.results import Report
-
-_TOLD_LABELS = 3
+_MOST_LABELS = 3
 _EQUAL = 1e-9
-Row = Mapping[str, Any]
-
-
-class Told(Protocol):
-    """A metric that can be an answer, what it is held against, and what answers in its place in tables."""
-
-    @property
-    def metric(self) -> str:
-        """Its name."""
-
-    @property
-    def rivals(self) -> Mapping[str, str]:
-        """By metric, how it is said after "than"."""
-
-    @property
-    def in_tables(self) -> tuple[str, ...]:
-        """Metrics in its place, best first."""
+"""Relative difference below which two numbers are the same."""
 
 
 def label_columns(report: Report) -> list[str]:
-    """Columns of a scenario's table that set its rows apart; none of a table that has one line a site, say."""
+    """Return the columns of a scenario's table that set its rows apart; none for a table of sites or clusters."""
     if "n_cells" not in report.metrics:
         return []
     names: list[str] = []
@@ -46,45 +28,46 @@ def label_columns(report: Report) -> list[str]:
     return [name for name in names if len({repr(row.get(name)) for row in report.table}) > 1]
 
 
-def table_answer(report: Report, who: str, answers: Sequence[Told]) -> str:
-    """What a scenario's table says; empty if the run has none, or one of a single row.
+def table_answer(report: Report, who: str, answers: Sequence[Answer]) -> str:
+    """Return the answer of a scenario's table; empty if the run has none, or a table with one row.
 
     Parameters
     ----------
     report : Report
+        Report of the run.
     who : str
-        How the sentence begins.
-    answers : Sequence
-        What can be the answer of the run's protocol, best first.
+        Subject of the sentence.
+    answers : Sequence of Answer
+        Answers of the run's protocol, the best first.
     """
     labels = label_columns(report)
     metric = _metric(report, answers) if len(report.table) > 1 and labels else ""
-    said = meaning(metric)
-    if said is None:
+    known = meaning(report.protocol, metric)
+    if known is None:
         return ""
     rows = _rows_with(report, metric)
     low, high = min(rows, key=lambda row: row[metric]), max(rows, key=lambda row: row[metric])
-    words = f"{said.words.partition(' (')[0]} ({direction(said)})"
+    words = f"{known.words.partition(' (')[0]} ({direction(known)})"
     begin = f"{who} worked through {counted(len(report.table), 'setting')}. {words[0].upper()}{words[1:]}:"
     if low[metric] < high[metric]:
-        lowest, highest = (f"{_called(row, labels)} ({_cell(row, metric)})" for row in (low, high))
+        lowest, highest = (f"{_label(row, labels)} ({_cell(row, metric, known)})" for row in (low, high))
         parts = [f"{begin} lowest with {lowest}, highest with {highest}."]
     else:
-        parts = [f"{begin} {_cell(low, metric)} with each of them."]
+        parts = [f"{begin} {_cell(low, metric, known)} with each of them."]
     rivals = next((each.rivals for each in answers if metric.startswith(each.metric)), {})
-    parts += _held_against(report, rows, metric, rivals)
-    return " ".join([*parts, *_beside_published(rows, metric, said)])
+    parts += _compared(report, rows, metric, rivals)
+    return " ".join([*parts, *_beside_published(rows, metric, known)])
 
 
-def _metric(report: Report, answers: Sequence[Told]) -> str:
-    """What the table is about: what the paper has figures of, else its first column that can be better or worse."""
+def _metric(report: Report, answers: Sequence[Answer]) -> str:
+    """Return the table's main metric: one of `in_tables`, of the paper's figures, or its first one with a direction."""
     for name in (name for each in answers for name in each.in_tables):
         if _rows_with(report, name):
             return name
-    there = [name for name in report.table[0] if name in report.metrics]
-    ranked = [name for name in there if (known := meaning(name)) and direction(known) and _rows_with(report, name)]
-    told = [name for name in ranked if any(row.get(f"{name} published") is not None for row in report.table)]
-    return next(iter([*told, *ranked]), "")
+    names = [name for name in report.table[0] if name in report.metrics]
+    ranked = [name for name in names if direction(meaning(report.protocol, name)) and _rows_with(report, name)]
+    published = [name for name in ranked if any(row.get(f"{name} published") is not None for row in report.table)]
+    return next(iter([*published, *ranked]), "")
 
 
 def _rows_with(report: Report, metric: str) -> list[Row]:
@@ -95,13 +78,14 @@ def _is_finite(value: object) -> bool:
     return isinstance(value, int | float) and math.isfinite(value)
 
 
-def _called(row: Row, labels: Sequence[str]) -> str:
-    told = [f"{name.replace('_', ' ')} {number(row[name])}" for name in labels if row.get(name) is not None]
-    return ", ".join(told[:_TOLD_LABELS])
+def _label(row: Row, labels: Sequence[str]) -> str:
+    """Return the first labels of a row in words."""
+    words = [f"{name.replace('_', ' ')} {number(row[name])}" for name in labels if row.get(name) is not None]
+    return ", ".join(words[:_MOST_LABELS])
 
 
-def _cell(row: Row, metric: str) -> str:
-    value, error, known = float(row[metric]), row.get(f"{metric}_se"), meaning(metric)
+def _cell(row: Row, metric: str, known: Meaning | None) -> str:
+    value, error = float(row[metric]), row.get(f"{metric}_se")
     if known and known.share:
         return percent(value, error)
     if error:
@@ -109,21 +93,22 @@ def _cell(row: Row, metric: str) -> str:
     return grouped(round(value)) if abs(value) >= 1e4 else f"{value:.4g}"
 
 
-def _held_against(report: Report, rows: Sequence[Row], metric: str, rivals: Mapping[str, str]) -> list[str]:
-    """In how many rows it is better than what else could be done; of a rival with no column, the mean over cells."""
-    in_rows = [told for rival, phrase in rivals.items() if (told := _against(rows, metric, rival, phrase))]
-    by_itself = [
-        f"{_cell(report.metrics, rival)} {phrase}"
+def _compared(report: Report, rows: Sequence[Row], metric: str, rivals: Mapping[str, str]) -> list[str]:
+    """Return in how many rows the metric beats each rival; for a rival without a column, its mean over the rows."""
+    known = meaning(report.protocol, metric)
+    in_rows = [text for rival, phrase in rivals.items() if (text := _wins(rows, metric, known, rival, phrase))]
+    on_average = [
+        f"{_cell(report.metrics, rival, meaning(report.protocol, rival))} {phrase}"
         for rival, phrase in rivals.items()
         if rival in report.metrics and not any(rival in row for row in rows)
     ]
     found = [f"It is {listed(in_rows)}."] if in_rows else []
-    return [*found, f"To be held against, on average over the settings: {listed(by_itself)}."] if by_itself else found
+    return [*found, f"For comparison, on average over the settings: {listed(on_average)}."] if on_average else found
 
 
-def _against(rows: Sequence[Row], metric: str, rival: str, phrase: str) -> str:
-    """In how many rows it is better, and in how many the same."""
-    sign, word = (-1, "higher") if (known := meaning(metric)) and known.better == "higher" else (1, "lower")
+def _wins(rows: Sequence[Row], metric: str, known: Meaning | None, rival: str, phrase: str) -> str:
+    """Return in how many rows the metric beats a rival, and in how many they are the same."""
+    sign, word = (-1, "higher") if known and known.better == "higher" else (1, "lower")
     pairs = [(float(row[metric]), float(row[rival])) for row in rows if _is_finite(row.get(rival))]
     if not pairs:
         return ""
@@ -133,26 +118,24 @@ def _against(rows: Sequence[Row], metric: str, rival: str, phrase: str) -> str:
     return f"{word} than {phrase} in {better} of {len(pairs)}{equal}"
 
 
-def _beside_published(rows: Sequence[Row], metric: str, said: Meaning) -> list[str]:
-    """How far this run's figures are from the paper's, over the rows of which it has one."""
+def _beside_published(rows: Sequence[Row], metric: str, known: Meaning) -> list[str]:
+    """Return how far this run's numbers are from the paper's, over the rows with a published figure."""
     pairs = [
         (float(row[metric]), float(row[f"{metric} published"]))
         for row in rows
         if _is_finite(row.get(f"{metric} published"))
     ]
-    if said.share:
+    if known.share:
         changes, unit = [100 * (here - there) for here, there in pairs], " percentage points"
     else:
         changes, unit = [100 * (here / there - 1) for here, there in pairs if there > 0], " %"
     if not changes:
         return []
     which = "all of them" if len(changes) == len(rows) else f"{len(changes)} of them"
-    middle, spread = (
-        statistics.median(changes),
-        f" (from {_change(min(changes), unit)} to {_change(max(changes), unit)})",
-    )
-    told = f"The paper has figures for {which}: this run's are {_change(middle, unit)}"
-    return [f"{told} in the median{spread}." if len(changes) > 1 else f"{told}."]
+    middle = _change(statistics.median(changes), unit)
+    spread = f" (from {_change(min(changes), unit)} to {_change(max(changes), unit)})"
+    text = f"The paper has figures for {which}: this run's are {middle}"
+    return [f"{text} in the median{spread}." if len(changes) > 1 else f"{text}."]
 
 
 def _change(value: float, unit: str) -> str:

@@ -1,4 +1,4 @@
-"""The fusion center of fair clustering: merges the sites' coresets, clusters them fairly, and says what goes where."""
+"""The fusion center of fair clustering: it merges the sites' coresets, clusters them fairly, and has rows assigned."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 from jaxtyping import Int64, Shaped
 
-from numerics.coreset import WeightedPoints, reduce
 from numerics.coreset.fairness.apportionment import PointMasses, distribute
 from numerics.coreset.fairness.clustering import Clustering, fair_clustering, plain_clustering
+from numerics.coreset.reduction import reduce
+from numerics.coreset.weighted_points import WeightedPoints
 from numerics.shared.threads import single_threaded
 from protocols.coreset.payloads import (
     LARGEST,
@@ -27,20 +28,23 @@ from protocols.coreset.settings import Settings
 from protocols.wire.payload import PayloadError
 from strategies.column_names import check_names
 from strategies.conversation import Broadcast, Conversation, Tell
-from strategies.coreset.exact_assignment import check_counted, settled
-from strategies.coreset.federation import Federation
+from strategies.coreset.exact_assignment import assign_exactly, check_counts
+from strategies.coreset.outcome import ClusterCenters, CoresetOutcome
+from strategies.coreset.pooled_coreset import PooledCoreset
 from strategies.coreset.price_of_fairness import price_over_k
-from strategies.coreset.report import Outcome, Plan, metrics_of, notes_on, table_of
+from strategies.coreset.report import metrics_of, notes_on, table_of
 from strategies.errors import FusionError
 from strategies.fusion import FusionStrategy
 
-__all__ = ["Coreset", "Outcome", "Settings"]
+__all__ = ["Coreset", "CoresetOutcome", "Settings"]
 
-_MOST_COLOURS = 1000
+_MOST_GROUPS = 1000
 
 
 class Coreset(FusionStrategy):
-    """Cluster all sites' rows, so that every cluster has its fair share of every colour.
+    """Cluster all sites' rows so that every cluster has its fair share of every group.
+
+    Source: Schmidt, Schwiegelshohn and Sohler (2018); docs/coreset.md.
 
     Parameters
     ----------
@@ -48,49 +52,55 @@ class Coreset(FusionStrategy):
         How rows are summed up, clustered and assigned.
     **common
         Of `FusionStrategy`.
+
+    Examples
+    --------
+    >>> strategy = Coreset(settings=Settings(k=3))
+    >>> strategy.settings.how.size
+    600
     """
 
     def __init__(self, *, settings: Settings | None = None, **common: Any) -> None:
         super().__init__(**common)
         self.settings = settings or Settings()
 
-    def conversation(self, repetition: int = 0) -> Conversation[Outcome]:
-        """Gather the coresets, cluster them, and have every site put its rows where their points were put."""
+    def conversation(self, repetition: int = 0) -> Conversation[CoresetOutcome]:
+        """Gather the coresets, cluster them, and have every site assign its rows as their points were."""
         settings, how = self.settings, self.settings.how
         answers: dict[str, Summary] = yield Broadcast(Summarise(**asdict(how)), check=self._check_summary)
         if not answers:
             raise FusionError("no site has sent a coreset")
-        federation = Federation.of(answers, scaled=how.scaled)
-        federation.check_enough(self.min_sites)
+        pool = PooledCoreset.of(answers, scaled=how.scaled)
+        pool.check_enough(self.min_sites)
         rng = np.random.default_rng([self.seed + repetition, 3])
 
-        points, index = _within(federation, settings.center_size, rng)
+        points, index = _reduced(pool, settings.center_size, rng)
         # The same centers to the last digit wherever the center runs: a site holds it to them when a run is resumed.
         with single_threaded():
-            clustering = _cluster(federation, points, settings, rng)
+            clustering = _cluster(pool, points, settings, rng)
             plain, _ = plain_clustering(
-                federation.in_units(points),
+                pool.in_units(points),
                 points.weights,
                 settings.k,
                 restarts=settings.restarts,
-                # Its result is never dearer than what it starts from: a poor one must not hide the price of fairness.
+                # Its result never costs more than what it starts from: a poor one must not hide the price of fairness.
                 start=clustering.centers,
                 rng=rng,
             )
-        mean, scale = federation.units
-        plan = Plan(how, clustering.centers * scale + mean, plain * scale + mean, scale)
-        outcome = Outcome(federation, points, clustering, plan, settings.balance)
+        mean, scale = pool.units
+        centers = ClusterCenters(how, clustering.centers * scale + mean, plain * scale + mean, scale)
+        outcome = CoresetOutcome(pool, points, clustering, centers, settings.balance)
         if settings.assignment == "exact":
-            return (yield from settled(outcome, settings.gap, settings.price_rounds, self.min_sites))
+            return (yield from assign_exactly(outcome, settings.gap, settings.price_rounds, self.min_sites))
 
-        shares = _shares(federation, points, index, clustering)
-        asks = {site: _ask(plan, federation.shown[site], share) for site, share in shares.items()}
-        counted: dict[str, Counted] = yield Tell(
+        masses = _masses_by_site(pool, points, index, clustering)
+        asks = {site: _ask(centers, pool.summaries[site], own) for site, own in masses.items()}
+        counts: dict[str, Counted] = yield Tell(
             asks,
-            check=check_counted({site: _told(ask, federation.shown[site]) for site, ask in asks.items()}),
+            check=check_counts({site: _rows_of(ask, pool.summaries[site]) for site, ask in asks.items()}),
             measure={"points": float(len(points.weights)), "cost_coreset": clustering.cost},
         )
-        return outcome.concluded(counted, {site: federation.shown[site].colours for site in counted})
+        return outcome.with_counts(counts, {site: pool.summaries[site].colours for site in counts})
 
     # -- checks -------------------------------------------------------------------------------------------------------
 
@@ -101,8 +111,8 @@ class Coreset(FusionStrategy):
         for field, names in (("features", answer.features), ("colours", answer.colours)):
             check_names(answer, field, names)
         H = len(answer.colours)
-        if H > _MOST_COLOURS:
-            refuse("colours", f"expected {_MOST_COLOURS} at most")
+        if H > _MOST_GROUPS:
+            refuse("colours", f"expected {_MOST_GROUPS} at most")
         if answer.points.shape[1] != len(answer.features):
             refuse("points", f"expected {len(answer.features)} columns, got {answer.points.shape[1]}")
         if not len(answer.points) or len(answer.points) > self.settings.how.size * H:
@@ -115,34 +125,34 @@ class Coreset(FusionStrategy):
             refuse("weights", f"expected points of {self.settings.min_weight} rows or more")
         if not np.array_equal(np.unique(answer.colour), np.arange(H)):
             refuse("colour", f"expected all places from 0 to {H - 1}, and no other")
-        told = float(answer.weights.sum(dtype=np.float64)) + answer.withheld
-        if not answer.n_rows <= MOST_ROWS or min(answer.withheld, answer.merged) < 0 or told != answer.n_rows:
+        n_rows = float(answer.weights.sum(dtype=np.float64)) + answer.withheld
+        if not answer.n_rows <= MOST_ROWS or min(answer.withheld, answer.merged) < 0 or n_rows != answer.n_rows:
             refuse("n_rows", "is not the number of rows behind the points and of those withheld")
 
     # -- what a run reports -------------------------------------------------------------------------------------------
 
-    def metrics(self, outcome: Outcome) -> dict[str, float]:
-        """Names and numbers of `report.json`."""
+    def metrics(self, outcome: CoresetOutcome) -> dict[str, float]:
+        """Return names and numbers of `report.json`."""
         return metrics_of(outcome)
 
-    def arrays(self, outcome: Outcome) -> dict[str, Shaped[np.ndarray, "..."]]:
-        """Names and arrays of `arrays.npz` (docs/coreset.md)."""
+    def arrays(self, outcome: CoresetOutcome) -> dict[str, Shaped[np.ndarray, "..."]]:
+        """Return names and arrays of `arrays.npz` (docs/coreset.md)."""
         return outcome.arrays()
 
-    def diagnostics(self, outcome: Outcome) -> dict[str, Shaped[np.ndarray, "..."]]:
-        """Cost of fair and of plain clusters at other numbers of clusters (docs/coreset.md)."""
+    def diagnostics(self, outcome: CoresetOutcome) -> dict[str, Shaped[np.ndarray, "..."]]:
+        """Compute the cost of fair and of plain clusters at other numbers of clusters (docs/coreset.md)."""
         return price_over_k(outcome)
 
-    def table(self, metrics: Mapping[str, float], outcome: Outcome) -> list[dict[str, Any]]:
-        """A row for every cluster: its rows, and the share of every colour."""
+    def table(self, metrics: Mapping[str, float], outcome: CoresetOutcome) -> list[dict[str, Any]]:
+        """Return a row for every cluster: its rows, and the share of every group."""
         return table_of(outcome)
 
-    def excluded(self, outcome: Outcome) -> Mapping[str, str]:
-        """Sites whose rows are not in the clustering."""
-        return outcome.federation.excluded
+    def excluded(self, outcome: CoresetOutcome) -> Mapping[str, str]:
+        """Return the sites whose rows are not in the clustering."""
+        return outcome.pool.excluded
 
-    def notes(self, outcome: Outcome) -> list[str]:
-        """What a reader should know before using the clusters."""
+    def notes(self, outcome: CoresetOutcome) -> list[str]:
+        """Return what a reader should know before using the clusters."""
         return notes_on(outcome)
 
 
@@ -161,20 +171,19 @@ def from_config(config: Mapping[str, Any], **common: Any) -> Coreset:
     return Coreset(settings=settings, **common)
 
 
-def _within(
-    federation: Federation, most: int, rng: np.random.Generator
-) -> tuple[WeightedPoints, Int64[np.ndarray, "n"]]:
-    """The union of the sites' points, summed up once more where they are more than `most`; which stands for which."""
-    union = federation.union
+def _reduced(pool: PooledCoreset, most: int, rng: np.random.Generator) -> tuple[WeightedPoints, Int64[np.ndarray, "n"]]:
+    """Reduce the union of the sites' points where they are more than `most`.
+
+    Returns the points to cluster, and for every point of the union the one that stands for it.
+    """
+    union = pool.union
     if len(union.weights) <= most:
         return union, np.arange(len(union.weights))
-    locations = max(1, most // len(federation.colours))
-    return reduce(union, locations, rng, federation.units[1])
+    locations = max(1, most // len(pool.groups))
+    return reduce(union, locations, rng, pool.units[1])
 
 
-def _cluster(
-    federation: Federation, points: WeightedPoints, settings: Settings, rng: np.random.Generator
-) -> Clustering:
+def _cluster(pool: PooledCoreset, points: WeightedPoints, settings: Settings, rng: np.random.Generator) -> Clustering:
     distinct = len(np.unique(points.points, axis=0))
     if settings.k > distinct:
         raise FusionError(
@@ -183,10 +192,10 @@ def _cluster(
         )
     try:
         return fair_clustering(
-            federation.in_units(points),
+            pool.in_units(points),
             points.weights,
             points.groups,
-            federation.bounds(settings.balance),
+            pool.bounds(settings.balance),
             settings.k,
             algorithm=settings.algorithm,
             restarts=settings.restarts,
@@ -196,40 +205,39 @@ def _cluster(
         raise FusionError(f"coreset.algorithm={settings.algorithm}: {error}") from error
 
 
-def _shares(
-    federation: Federation, points: WeightedPoints, index: Int64[np.ndarray, "n"], clustering: Clustering
+def _masses_by_site(
+    pool: PooledCoreset, points: WeightedPoints, index: Int64[np.ndarray, "n"], clustering: Clustering
 ) -> dict[str, PointMasses]:
-    """How many rows of each of its points every site puts where.
+    """Return by site how many rows of each of its points go to each center.
 
-    Where a point that was clustered stands for several of the sites' points, its share is dealt out among these.
+    Where a point that was clustered stands for several of the sites' points, its masses are distributed among these.
     """
-    assigned = clustering.assignment
-    union = federation.union
-    shares = PointMasses(assigned.point, assigned.center, assigned.mass.astype(np.int64))
+    assignment, union = clustering.assignment, pool.union
+    masses = PointMasses(assignment.point, assignment.center, assignment.mass.astype(np.int64))
     if points is not union:
-        shares = distribute(federation.in_units(union), union.weights, index, shares, clustering.centers)
-    found = {}
-    for site, place in federation.slices().items():
-        own = slice(*np.searchsorted(shares.point, [place.start, place.stop]).tolist())
-        found[site] = PointMasses(shares.point[own] - place.start, shares.center[own], shares.mass[own])
-    return found
+        masses = distribute(pool.in_units(union), union.weights, index, masses, clustering.centers)
+    by_site = {}
+    for site, place in pool.slices().items():
+        own = slice(*np.searchsorted(masses.point, [place.start, place.stop]).tolist())
+        by_site[site] = PointMasses(masses.point[own] - place.start, masses.center[own], masses.mass[own])
+    return by_site
 
 
-def _ask(plan: Plan, shown: Summary, shares: PointMasses) -> Assign:
+def _ask(centers: ClusterCenters, summary: Summary, masses: PointMasses) -> Assign:
     return Assign(
-        **asdict(plan.how),
-        colours=shown.colours,
-        centers=plan.centers,
-        plain=plan.plain,
-        scale=plan.scale,
-        point=shares.point,
-        center=shares.center,
-        mass=shares.mass,
+        **asdict(centers.how),
+        colours=summary.colours,
+        centers=centers.fair,
+        plain=centers.plain,
+        scale=centers.scale,
+        point=masses.point,
+        center=masses.center,
+        mass=masses.mass,
     )
 
 
-def _told(ask: Assign, shown: Summary) -> Int64[np.ndarray, "k h"]:
-    """Rows of each of a site's colours that it puts into each cluster."""
-    told = np.zeros((len(ask.centers), len(shown.colours)), np.int64)
-    np.add.at(told, (ask.center, shown.colour[ask.point]), ask.mass)
-    return told
+def _rows_of(ask: Assign, summary: Summary) -> Int64[np.ndarray, "k h"]:
+    """Return the rows of each of a site's groups that it is asked to put into each cluster."""
+    rows = np.zeros((len(ask.centers), len(summary.colours)), np.int64)
+    np.add.at(rows, (ask.center, summary.colour[ask.point]), ask.mass)
+    return rows

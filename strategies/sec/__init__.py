@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Float64, Int64, Shaped
 
-from numerics.sec import choose_landmarks
+from numerics.sec.similarity import choose_landmarks
 from protocols.models import ModelError, check_model
 from protocols.sec.payloads import LARGEST_ERROR, MOST_ROWS, Errors, Exchange, Fitted, Losses, Predict, Select
 from protocols.sec.settings import Settings

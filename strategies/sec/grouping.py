@@ -9,15 +9,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from jaxtyping import Float64, Int64, Shaped
 
-from numerics.sec import (
-    assign,
-    cluster,
-    complete,
-    dissimilarity,
-    nothing_known,
-    similarity,
-    similarity_to,
-)
+from numerics.sec.cluster_assignment import assign
+from numerics.sec.similarity import complete, dissimilarity, nothing_known, similarity, similarity_to
+from numerics.sec.spectral import cluster
 from strategies.errors import FusionError
 from strategies.sec.learners import Learners
 

@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Bool, Int64
 from sklearn.metrics import adjusted_rand_score
 
-from numerics.sec import same_partition
+from numerics.sec.cluster_assignment import same_partition
 from strategies.column_names import list_names
 from strategies.sec.grouping import Grouping
 from strategies.sec.learners import Learners

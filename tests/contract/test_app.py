@@ -20,7 +20,8 @@ from scenarios.registry import Scenario, ScenarioError
 from server import app as server_app
 from server.app import NO_FIGURES, RefusedError, main
 from server.evaluation import summarise
-from server.results import ResultsError, load
+from server.report.data import ResultsError
+from server.results import load
 from strategies.checkpoint import CheckpointError
 from strategies.errors import FusionError
 from tests.support.grid import Clock, config
@@ -32,7 +33,7 @@ PARTIES = ("north", "south", "west")
 @pytest.fixture(autouse=True)
 def _no_waiting_and_no_figures(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(strategies.exchange, "time", Clock())
-    monkeypatch.setattr(server_app, "figures", lambda report, arrays: {})
+    monkeypatch.setattr(server_app, "figures", lambda report, arrays: [])
 
 
 @pytest.fixture
@@ -118,7 +119,7 @@ def test_a_wrong_number_of_sites_is_answered_by_the_command_to_type(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fixed = Scenario("fixed", "bc3e", 4, False, "", "", lambda *_: [], lambda *_: {})
-    monkeypatch.setattr(server_app, "find", lambda name: fixed)
+    monkeypatch.setattr("server.run_plan.find", lambda name: fixed)
     with pytest.raises(ScenarioError) as refused:
         run(config(tmp_path, scenario="fixed", seed=5), 2)
     told = str(refused.value)
@@ -155,7 +156,7 @@ def test_the_last_line_of_a_run_is_the_path_of_its_results(tmp_path: Path, log: 
 def test_a_figure_that_cannot_be_drawn_costs_no_results(
     tmp_path: Path, log: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(server_app, "figures", lambda report, arrays: {"bound": report.no_such_thing})
+    monkeypatch.setattr(server_app, "figures", lambda report, arrays: [report.no_such_thing])
     settings = config(tmp_path, bc3e__max_rounds=1)
     path = server_app.run(make_grid(settings, 2), Context(1, 0, {}, RecordDict(), settings))
     report, arrays = load(path)

@@ -25,7 +25,8 @@ from consilience import cli
 from consilience.predict.interface import Predictions, RequestError
 from consilience.predict.new_rows import predict_file
 from numerics.coreset.fairness.bounds import Bounds
-from server.results import ResultsError, load
+from server.report.data import ResultsError
+from server.results import load
 from tests.support.grid import config
 from tests.support.runs import in_no_time, run
 

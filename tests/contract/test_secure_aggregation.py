@@ -20,7 +20,8 @@ from numerics.gp.likelihood import Evaluation
 from protocols.gp.payloads import Evaluate, Likelihood
 from protocols.wire.faults import Fault
 from server import app as server_app
-from server.results import Report, load
+from server.report.data import Report
+from server.results import load
 from strategies.errors import FusionError
 from tests.support.gp_sites import TARGET, own, write_world
 from tests.support.grid import Clock, config, simulated
@@ -32,7 +33,7 @@ from tests.support.tampering import silent
 def _no_waiting_and_no_figures(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     monkeypatch.setattr(strategies.exchange, "time", Clock())
-    monkeypatch.setattr(server_app, "figures", lambda report, arrays: {})
+    monkeypatch.setattr(server_app, "figures", lambda report, arrays: [])
 
 
 def bc3e(tmp_path: Path, **changes: Any) -> dict[str, Any]:

@@ -83,7 +83,7 @@ def known_keys() -> set[str]:
     return {*run_keys(), *site_keys(), *policy, *_OF_FLOWER}
 
 
-@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize("page", [page for page in PAGES if page != "CHANGELOG.md"])  # that one names former keys, too
 def test_every_key_that_a_page_names_is_one(page: str) -> None:
     known, told = known_keys(), " ".join(f"`{each}`" for each in quoted(page))
     named = set(re.findall(rf"`((?:{_FAMILIES})\.[a-z][a-z0-9-]*)(?=[`=])", told))

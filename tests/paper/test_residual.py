@@ -17,7 +17,7 @@ from tests.support.residual_sites import learn
 
 @pytest.fixture
 def no_figures(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server_app, "figures", lambda report, arrays: {})
+    monkeypatch.setattr(server_app, "figures", lambda report, arrays: [])
 
 
 def test_table_1_has_the_published_shape(tmp_path: Path, no_figures: None, monkeypatch: pytest.MonkeyPatch) -> None:

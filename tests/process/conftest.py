@@ -1,4 +1,4 @@
-"""One SuperLink for all end-to-end tests of a session: it takes a second to start, and holds no state between runs."""
+"""One SuperLink for all simulations of a session: it takes a second to start, and holds no state between runs."""
 
 from __future__ import annotations
 

@@ -26,6 +26,9 @@ APP = Path(__file__).resolve().parents[2]
 BRISK = {"FLWR_SUPEREXEC_TASK_POLL_INTERVAL": "0.1"}
 """A SuperNode looks every so many seconds, by default 1, whether there is a message to start a process for."""
 
+THREADS = {f"{library}_NUM_THREADS": "2" for library in ("MKL", "OMP", "OPENBLAS")}
+"""The tests' own process has one thread for numerical libraries: results do not depend on their number."""
+
 
 @dataclass(frozen=True)
 class FlowerHome:
@@ -78,7 +81,7 @@ class RunOutcome:
 @contextlib.contextmanager
 def flower_home(path: Path) -> Iterator[FlowerHome]:
     """A SuperLink with `path` as its FLWR_HOME, on a free port: it neither meets nor disturbs the developer's own."""
-    env = {**environment(), "FLWR_HOME": str(path)}
+    env = {**environment(), **THREADS, "FLWR_HOME": str(path)}
     with own_superlink(env) as superlink:
         yield FlowerHome(path, superlink.env, superlink.pid)
 
@@ -210,7 +213,9 @@ def deployment(
         Added to the environment of every SuperNode.
     """
     parties = [LocalSite(name, Path(str(node["data"])), node) for name, node in nodes.items()]
-    with federation(parties, folder / "federation", tls=True, node_env={**BRISK, **(node_env or {})}) as started:
+    with federation(
+        parties, folder / "federation", tls=True, node_env={**BRISK, **THREADS, **(node_env or {})}
+    ) as started:
         yield Deployment(started.env, {name: started.processes[name] for name in nodes})
 
 

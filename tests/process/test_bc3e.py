@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pytest
 
 from server.results import load
 from tests.process.processes import APP, FlowerHome, RunOutcome, flwr_run, kill_serverapp, start_run
@@ -34,6 +35,7 @@ def assert_equal(one: Path, other: Path, arrays: tuple[str, ...] = ()) -> None:
         np.testing.assert_array_equal(held[name], wanted[name], err_msg=name)
 
 
+@pytest.mark.slow
 def test_the_distributions_agree_bit_for_bit_over_two_and_seven_sites(flower: FlowerHome, tmp_path: Path) -> None:
     def run(distribution: str, sites: int) -> Path:
         config: dict[str, Any] = {**QUICK, "output-dir": str(tmp_path), "bc3e.distribution": distribution}
@@ -74,6 +76,7 @@ def test_killed_serverapp_resumes_to_the_same_result(flower: FlowerHome, tmp_pat
             ).read_bytes()
 
 
+@pytest.mark.slow
 def test_own_data_of_three_parties(flower: FlowerHome, tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     folder = tmp_path / "parties"

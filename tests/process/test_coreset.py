@@ -21,7 +21,7 @@ from tests.support.grid import config
 from tests.support.runs import run
 from tests.support.tampering import silent
 
-pytestmark = [pytest.mark.usefixtures("quick")]
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("quick")]
 
 SHORT: dict[str, Value] = {"protocol": "coreset", "min-sites": 3, "coreset.k": 3, "coreset.size": 12}
 

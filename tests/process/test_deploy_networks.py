@@ -21,6 +21,8 @@ from server.results import load
 from tests.process.deploy_page import block
 from tests.process.processes import APP, BRISK
 
+pytestmark = pytest.mark.slow
+
 SITES = ("hospital-a", "hospital-b")
 PORT = "8443"
 

@@ -145,6 +145,7 @@ def try_to_get_in(page: Page) -> None:
         page.processes[name], page.logs[name] = site.start_text(shlex.join([*command, *options]), name)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", INTRUDERS)
 def test_whoever_may_not_in_is_not_in(page: Page, name: str) -> None:
     said = page.logs[name].read_text(errors="replace")
@@ -164,6 +165,7 @@ def test_whoever_may_not_in_is_not_in(page: Page, name: str) -> None:
 # -- the page ---------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_run_of_the_page(page: Page) -> None:
     runs = json.loads(page.said("flwr list"))["runs"]
     assert [run["status"] for run in runs] == ["finished:completed"]
@@ -186,6 +188,7 @@ def test_the_run_of_the_page(page: Page) -> None:
     assert not np.isnan(arrays["centers"]).any()
 
 
+@pytest.mark.slow
 def test_keys_stay_where_they_were_made(page: Page) -> None:
     secret = {CENTER: "certificates/ca.key certificates/server.key"} | {site: f"keys/{site}" for site in SITES}
     content: dict[str, bytes] = {}
@@ -201,6 +204,7 @@ def test_keys_stay_where_they_were_made(page: Page) -> None:
             assert not found, f"{file} holds {found}"
 
 
+@pytest.mark.slow
 def test_after_a_crash_the_same_commands_are_enough(page: Page) -> None:
     """The SuperLink is killed and a site ends; nobody registers anything again, and the other sites come back."""
     commands = {CENTER: block("flower-superlink"), SITES[0]: block("flower-supernode")}
@@ -227,6 +231,7 @@ OF_NUMBERS = {
 """What comes of the page's other commands when the run has ended: exit status, and words."""
 
 
+@pytest.mark.slow
 def test_the_commands_in_its_sentences(page: Page) -> None:
     user = page.machines[USER]
     [run] = json.loads(page.said("flwr list"))["runs"]

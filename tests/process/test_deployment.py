@@ -118,6 +118,7 @@ def test_three_parties_beside_their_own_files(tmp_path: Path, parties: dict[str,
     }
 
 
+@pytest.mark.slow
 def test_three_labs_beside_their_own_files(tmp_path: Path, labs: dict[str, dict[str, Value]]) -> None:
     """The same numbers as in a simulation, bit for bit; each lab keeps the models of its cluster, ready to use."""
     with deployment(tmp_path, labs) as center:
@@ -176,6 +177,7 @@ def rows(config):
 """A site's own data function, by which its SuperNode is caught between its first ask and the next."""
 
 
+@pytest.mark.slow
 def test_a_supernode_that_ends_after_select_is_clustered_by_what_the_others_saw(
     tmp_path: Path, labs: dict[str, dict[str, Value]]
 ) -> None:

@@ -18,12 +18,15 @@ from common.settings import Value
 from consilience.local_federation import CENTER, LocalFederation, LocalSite, federation
 from consilience.run_log import round_of
 from consilience.superlink import is_up
-from server.results import Report, load
+from server.report.data import Report
+from server.results import load
 from tests.process.processes import APP, BackgroundRun, descendants, start_deployed_run
 from tests.process.test_bc3e import assert_equal, results_of
 from tests.support.faults import FaultyGrid, no_ask, once
 from tests.support.grid import config
 from tests.support.runs import run_over
+
+pytestmark = pytest.mark.slow
 
 WARDS = {"east": 40, "north": 25, "west": 30}
 KILLED, FORGETFUL = "north", "west"

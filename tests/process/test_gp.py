@@ -18,7 +18,7 @@ from tests.support.gp_sites import TARGET, dealt, points, soundings, write_files
 from tests.support.grid import config
 from tests.support.runs import run
 
-pytestmark = [pytest.mark.usefixtures("quick")]
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("quick")]
 
 SITES = ("coast", "hills", "plain")
 

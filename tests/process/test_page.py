@@ -117,10 +117,10 @@ def test_what_sticks_out_or_cannot_be_read_would_be_found(browser: Browser, tmp_
 @pytest.mark.parametrize("protocol", protocol_names())
 def test_a_run_says_what_was_asked_and_every_metric_has_words(results: dict[str, Path], protocol: str) -> None:
     report, _ = load(results[protocol])
-    assert {"question", "data", "holds", "left"} <= set(report.asked)
+    assert {"question", "data", "holdings", "disclosure"} <= set(report.overview)
     own = "protocol" in RUNS[protocol][1]
     started = f"--protocol {protocol} --data" if own else f"{report.scenario} --sites {len(report.sites)}"
     assert report.shorthand.startswith("consilience run ")
     assert started in report.shorthand
     assert len(answer(report)) > 80
-    assert not [name for name in report.metrics if not name.endswith("_se") and meaning(name) is None]
+    assert not [name for name in report.metrics if not name.endswith("_se") and meaning(protocol, name) is None]

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pytest
 
 from common.settings import Value
 from server.results import load
@@ -15,6 +16,8 @@ from tests.process.test_bc3e import assert_equal, results_of
 from tests.process.test_deployment import deployed_run
 from tests.support.grid import config
 from tests.support.runs import run
+
+pytestmark = pytest.mark.slow
 
 PARTIES = {"bank": ["income", "debt"], "shop": ["city", "visits"], "telecom": ["calls"]}
 """The columns of each; the outcome depends on the first of each."""

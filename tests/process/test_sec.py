@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+import pytest
 
 from scenarios.datasets import DATA_VARIABLE
 from server.results import load
@@ -17,6 +18,8 @@ from tests.process.test_bc3e import assert_equal, results_of
 from tests.support.grid import config
 from tests.support.runs import run_with_grid
 from tests.support.sec_sites import draw_rows, write_parties
+
+pytestmark = pytest.mark.slow
 
 SHARED = Path(os.environ.get(DATA_VARIABLE) or APP.parent / "shared" / "data").absolute()
 GRID = next((path for n in ("", ".gz") if (path := SHARED / f"grid_stability.csv{n}").is_file()), None)

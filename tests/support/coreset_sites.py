@@ -19,7 +19,8 @@ from protocols.coreset.payloads import Summarise
 from protocols.wire.faults import Fault, SiteFault
 from protocols.wire.message import Answer, Ask, Parcel, write_answer
 from protocols.wire.payload import Payload, decode
-from server.results import Report, load
+from server.report.data import Report
+from server.results import load
 from tests.support.grid import Tamper, config
 from tests.support.runs import Nodes, run
 from tests.support.tampering import parcels_of

@@ -16,7 +16,7 @@ from numerics.bc3e.ensemble import Ensemble
 from protocols.sec import payloads as sec
 from protocols.wire.message import ENVELOPE
 from protocols.wire.payload import Payload
-from server.results import Report
+from server.report.data import Report
 from tests.support import reference_bc3e, reference_coreset, reference_gp, reference_residual, reference_sec
 from tests.support.coreset_sites import Clustered
 from tests.support.fault_federations import CUSTOMERS, LABS, World

@@ -19,7 +19,8 @@ from protocols.gp.payloads import Agreed, Survey
 from protocols.wire.faults import Fault, SiteFault
 from protocols.wire.message import ENVELOPE, Answer, Ask, Parcel, write_answer
 from protocols.wire.payload import Payload, decode
-from server.results import Report, load
+from server.report.data import Report
+from server.results import load
 from tests.support import reference_gp as reference
 from tests.support.grid import Tamper, config
 from tests.support.runs import Nodes, make_grid, run_over

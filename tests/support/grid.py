@@ -117,7 +117,7 @@ def config(tmp_path: Path, **changes: Any) -> dict[str, Any]:
     return {**declared(), "output-dir": str(tmp_path / "results"), "round-timeout": 5.0, **named}
 
 
-def predicting(settings: dict[str, Any], results: Path, **changes: Any) -> dict[str, Any]:
+def prediction_config(settings: dict[str, Any], results: Path, **changes: Any) -> dict[str, Any]:
     """A run configuration that predicts by the results of a run, with the settings that differ from their defaults."""
     named = {key.replace("__", "."): value for key, value in changes.items()}
     return {**settings, "scenario": "predict", "protocol": "", "from": str(results), **named}

@@ -18,7 +18,8 @@ from protocols.residual.payloads import Enrol, Order
 from protocols.wire.faults import Fault, SiteFault
 from protocols.wire.message import Ask, Parcel
 from protocols.wire.payload import Payload
-from server.results import Report, load
+from server.report.data import Report
+from server.results import load
 from tests.support.grid import config
 from tests.support.runs import Nodes, run
 

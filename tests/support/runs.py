@@ -20,8 +20,9 @@ import strategies.exchange
 from protocols.registry import names as protocol_names
 from scenarios.registry import scenarios
 from server import app as server_app
+from server.report.data import Report
 from server.report.glossary import meaning
-from server.results import Report, load
+from server.results import load
 from tests.support.grid import Clock, InProcessGrid, simulated
 
 Nodes = int | list[dict[str, Any]]
@@ -32,7 +33,7 @@ def in_no_time(patch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
     patch.setattr(os, "fsync", lambda file: None)
     patch.setattr(strategies.exchange, "time", clock)
-    patch.setattr(server_app, "figures", lambda report, arrays: {})
+    patch.setattr(server_app, "figures", lambda report, arrays: [])
     return clock
 
 
@@ -144,7 +145,7 @@ def run_with_grid(
     context = Context(run_id, 0, {}, RecordDict(), run_config)
     path = server_app.run(grid, context)
     report, _ = load(path)
-    assert not (unknown := undescribed(report)), f"server/report/glossary.py has no words for {unknown}"
+    assert not (unknown := undescribed(report)), f"server/report/{report.protocol}.py has no words for {unknown}"
     assert server_app.NO_FIGURES not in report.notes
     return path, grid
 
@@ -154,4 +155,5 @@ def undescribed(report: Report) -> list[str]:
     scenario = scenarios().get(report.scenario)
     made_here = scenario is not None and scenario.baselines.__module__.startswith("tests.")
     ours = report.protocol in protocol_names() and not made_here
-    return [name for name in report.metrics if ours and not name.endswith("_se") and meaning(name) is None]
+    names = [name for name in report.metrics if ours and not name.endswith("_se")]
+    return [name for name in names if meaning(report.protocol, name) is None]

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import numpy as np
 
+from server.report.data import Report
 from server.report.summary import ledger_summary
-from server.results import Report
 
 HOSTILE = '<script>alert("&")</script>'
 
@@ -56,7 +56,7 @@ def make(**changes):
         missing={"b": ["round 3: no answer within 600 s"]},
         config={"seed": 3, "bc3e.distribution": "row"},
         command="flwr run . --stream --run-config 'seed=3'",
-        asked={"question": "What class is each?", "data": "Wine.", "holds": "Rows.", "left": "Sums."},
+        overview={"question": "What class is each?", "data": "Wine.", "holdings": "Rows.", "disclosure": "Sums."},
         convergence=[{"round": 1, "bound": -300.5, "bytes": 64}, {"round": 2, "bound": -250.25, "bytes": 64}],
     )
     return replace(report, **changes)

@@ -303,7 +303,7 @@ def honest(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Recorded
         found: Recorded = []
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(strategies.exchange, "time", Clock())
-            patch.setattr(server_app, "figures", lambda report, arrays: {})
+            patch.setattr(server_app, "figures", lambda report, arrays: [])
             grid = make_grid(run_config, nodes)
             context = grid.contexts[1000]
 

@@ -220,7 +220,7 @@ def ended(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Run]:
         world = WORLDS[protocol](folder)
         nodes = at_home(world.nodes, folder / "homes")
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("server.app.figures", lambda report, arrays: {})
+            patch.setattr("server.app.figures", lambda report, arrays: [])
             path = run_over(make_grid(world.settings, nodes), world.settings)
         return world, path, [folder / "homes" / name for name in world.names]
 

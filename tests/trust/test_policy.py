@@ -280,7 +280,7 @@ def test_the_center_reports_who_refused_and_why(tmp_path: Path, protocol: str) -
     others = [name for name in protocol_names() if name != protocol]
     nodes[world.victim]["policy"] = str(write(tmp_path, f"protocols = {others}"))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("server.app.figures", lambda report, arrays: {})
+        patch.setattr("server.app.figures", lambda report, arrays: [])
         told = outcome_of(world.settings, nodes)
     assert world.name in told.text
     assert "[protocol-not-allowed]" in told.text
@@ -301,7 +301,7 @@ def test_what_is_summed_is_held_against_the_policy_in_the_clear_and_masked(
     nodes = at_home(world.nodes, tmp_path / "homes")
     nodes[world.victim]["policy"] = str(write(tmp_path, policy))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("server.app.figures", lambda report, arrays: {})
+        patch.setattr("server.app.figures", lambda report, arrays: [])
         outcome_of({**world.settings, "secure-aggregation": masked, "bc3e.max-rounds": 2}, nodes)
     lines = map(json.loads, (tmp_path / "homes" / world.name / NAME).read_text().splitlines())
     assert {line["fault"] for line in lines if "fault" in line} == ({code} if code else set())

@@ -37,7 +37,7 @@ from protocols.wire.packing import pack
 from strategies.conversation import Tell
 from strategies.errors import FusionError
 from strategies.residual.execution import relayed
-from tests.support.grid import predicting
+from tests.support.grid import prediction_config
 from tests.support.residual_sites import COLUMNS, N, ask, begun, customers, deployed, learn, refused, write_world
 from tests.support.runs import outcome_of
 from tests.support.site_client import RealSite
@@ -263,7 +263,7 @@ def test_a_model_learnt_sealed_predicts_for_its_reader_alone(tmp_path: Path, top
     # Nor may another site read them.
     sites = begun(tmp_path, "bank")
     refused(sites["shop"], Present(report.session, "telecom"), 2, Fault.SEALED_ONLY)
-    again = learn(predicting(settings, path), nodes)[0]
+    again = learn(prediction_config(settings, path), nodes)[0]
     assert again.metrics["n_predicted"] == N
     assert not again.missing
 
@@ -271,7 +271,7 @@ def test_a_model_learnt_sealed_predicts_for_its_reader_alone(tmp_path: Path, top
 def test_a_ring_with_the_center_s_outcome_is_predicted_by_the_center(tmp_path: Path) -> None:
     settings, nodes = deployed(tmp_path, write_world(tmp_path / "parties"), residual__topology="ring")
     report, _, path = learn(settings, nodes)
-    again, arrays, _ = learn(predicting(settings, path), nodes)
+    again, arrays, _ = learn(prediction_config(settings, path), nodes)
     assert not again.missing
     said = dict(zip(arrays["entity"].tolist(), arrays["prediction"].tolist(), strict=True))
     left = customers()["y"] - customers()["customer"].map(said)
@@ -288,7 +288,7 @@ def test_a_site_that_answers_sealed_only(tmp_path: Path) -> None:
     assert told.report is not None
     assert told.report.sites == ["bank", "telecom"]
     assert "[sealed-only]" in told.text
-    told = outcome_of(predicting(settings, path), nodes)
+    told = outcome_of(prediction_config(settings, path), nodes)
     assert "[sealed-only]" in told.text
     holder = write_world(tmp_path / "held", holder="bank")
     settings, nodes = deployed(tmp_path, holder, holder="bank", residual__rounds=3)
@@ -345,7 +345,7 @@ def test_predictions_leave_no_key_either(tmp_path: Path) -> None:
     folder = write_world(tmp_path / "parties", holder="bank")
     settings, nodes = deployed(tmp_path, folder, holder="bank", residual__rounds=3)
     path = learn(settings, nodes)[2]
-    report = learn(predicting(settings, path), nodes)[0]
+    report = learn(prediction_config(settings, path), nodes)[0]
     for party in COLUMNS:
         newest = sorted((tmp_path / "home" / party).glob(f"memory-{report.session}/round-*.npz"))[-1]
         with np.load(newest) as memory:

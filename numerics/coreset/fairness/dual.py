@@ -37,7 +37,7 @@ _Duals = Float64[np.ndarray, "2 H k"]
 
 
 @dataclass(frozen=True, eq=False)
-class Priced:
+class PriceResponse:
     """Sums over points at given prices; those of several sites add up.
 
     Attributes
@@ -59,8 +59,8 @@ class Priced:
     masses: Float64[np.ndarray, "H k"]
     curvature: Float64[np.ndarray, "H k k"]
 
-    def __add__(self, other: Priced) -> Priced:
-        return Priced(
+    def __add__(self, other: PriceResponse) -> PriceResponse:
+        return PriceResponse(
             self.exact + other.exact,
             self.value + other.value,
             self.masses + other.masses,
@@ -68,13 +68,13 @@ class Priced:
         )
 
 
-def priced(
+def price_points(
     squared: Float64[np.ndarray, "n k"],
     weights: Int64[np.ndarray, "n"],
     groups: Int64[np.ndarray, "n"],
     shift: _Prices,
     temperature: float,
-) -> Priced:
+) -> PriceResponse:
     """What points answer to prices.
 
     Parameters
@@ -111,7 +111,7 @@ def priced(
                 masses_part = np.bincount(nearest, w, k)
             exact, value = exact + exact_part, value + value_part
             masses[group] += masses_part
-    return Priced(exact, value, masses, curvature)
+    return PriceResponse(exact, value, masses, curvature)
 
 
 def _smoothed(
@@ -202,7 +202,7 @@ class Pricing:
         self._duals = duals_of(bounds.normalised(np.zeros((H, k)) if start is None else start), bounds)
         self._radius: _Prices = np.tile(np.broadcast_to(scale, k), (H, 1)).astype(np.float64)
         self._temperature = COLD if start is None else WARM
-        self._model: Priced | None = None
+        self._model: PriceResponse | None = None
         self._steps: list[tuple[_Duals, float]] = []
         self.shift: _Prices = prices_from(self._duals, bounds)
         self.bound, self.gap_estimate, self.rounds = -np.inf, np.inf, 0
@@ -222,7 +222,7 @@ class Pricing:
         cooler = max(self._temperature / _COOLING, _COLDEST)
         return shifts, np.array([self._temperature] * len(tried) + [cooler])
 
-    def update(self, answers: Sequence[Priced]) -> None:
+    def update(self, answers: Sequence[PriceResponse]) -> None:
         """Take the sums over all points, in the order of the candidates."""
         self.rounds += 1
         if self._model is None:
@@ -244,7 +244,7 @@ class Pricing:
         else:
             self._adopt(answers[best], gain)
 
-    def _adopt(self, model: Priced, gain: float) -> None:
+    def _adopt(self, model: PriceResponse, gain: float) -> None:
         """Go on from the current prices with this model of their surroundings."""
         self._model, self.masses = model, model.masses
         self.shift, self.bound = prices_from(self._duals, self._bounds), model.exact
@@ -252,7 +252,7 @@ class Pricing:
         self._steps = [_newton_step(self._duals, model, self._bounds, times * self._radius, unit) for times in _RADII]
         self.gap_estimate = gain + self._steps[0][1]
 
-    def _resize(self, answers: Sequence[Priced]) -> None:
+    def _resize(self, answers: Sequence[PriceResponse]) -> None:
         """Trust radii from what each step did to the masses, the shortest step first."""
         assert self._model is not None
         before = _excess(self._model.masses, self._bounds)
@@ -275,7 +275,9 @@ def _excess(masses: _Prices, bounds: Bounds) -> _Prices:
     return excess
 
 
-def _newton_step(start: _Duals, model: Priced, bounds: Bounds, radius: _Prices, unit: float) -> tuple[_Duals, float]:
+def _newton_step(
+    start: _Duals, model: PriceResponse, bounds: Bounds, radius: _Prices, unit: float
+) -> tuple[_Duals, float]:
     """Multipliers, none farther than its radius, that the quadratic model likes best, and the gain it predicts.
 
     `unit` is a large mass, in which the optimiser counts.
@@ -338,6 +340,6 @@ def prices_of(
     while not search.done and search.rounds < rounds:
         shifts, temperatures = search.candidates()
         search.update(
-            [priced(squared, weights, groups, s, T) for s, T in zip(shifts, temperatures.tolist(), strict=True)]
+            [price_points(squared, weights, groups, s, T) for s, T in zip(shifts, temperatures.tolist(), strict=True)]
         )
     return search.shift

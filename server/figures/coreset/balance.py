@@ -1,4 +1,4 @@
-"""The sensitive colours of every cluster, against the data's and the bounds."""
+"""Figure of the groups in every cluster, beside their shares of all rows and the bounds."""
 
 from __future__ import annotations
 
@@ -11,45 +11,45 @@ import numpy as np
 from jaxtyping import Bool, Float64, Int64, Shaped
 
 from server.figures.drawing import BLUE, INK, VERMILION, explain, plain, png_panels
-from server.figures.wording import Arrays, measured, sentences, several
+from server.figures.figure import Figure
+from server.figures.wording import measured, sentences, several
+from server.report.data import Arrays, Report
 from server.report.formatting import counted
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from server.results import Report
-
 _ABREAST, _FEW_PANELS = 3, 3
-"""Panels in a row, where there are more than two; panels up to which more clusters are shown."""
-_COLOURS = 8
-"""Sensitive colours whose shares are shown: the most frequent."""
+"""Panels in a row at most; panels up to which more clusters are drawn."""
+_GROUPS = 8
+"""Groups that are drawn at most: the most frequent."""
 _ROUNDING = 2.0
-"""Rows by which whole numbers of rows may miss a bound: its own rounded, and those of its cluster."""
+"""Rows by which whole numbers of rows may miss a bound, since the group's and the cluster's rows are rounded."""
 _NARROWEST = 0.02
-"""How far the axis of relative shares reaches from 1 to either side at least, that rounding does not look large."""
+"""Smallest reach of the axis of relative shares to either side of 1, so that rounding does not look large."""
 
 
 @dataclass(frozen=True, eq=False)
 class Shares:
-    """The shares of colours in clusters, relative to their shares in all rows.
+    """Shares of groups in clusters, relative to their shares of all rows.
 
     Attributes
     ----------
-    colours : ndarray
-        ``(c,)`` names of the colours that are shown, the most frequent first.
+    groups : ndarray
+        ``(c,)`` names of the drawn groups, the most frequent first.
     clusters, sizes : ndarray
-        ``(m,)`` numbers of the clusters that are shown, and their rows.
+        ``(m,)`` numbers of the drawn clusters, and their rows.
     of_all : ndarray
-        ``(c,)`` each colour's share of all rows.
+        ``(c,)`` each group's share of all rows.
     ratio : ndarray
-        ``(m, c)`` its share in the cluster by its share of all rows; NaN in an empty cluster.
+        ``(m, c)`` its share in the cluster divided by its share of all rows; NaN in an empty cluster.
     allowed : ndarray
-        ``(2, c)`` what that may be, from and to.
+        ``(2, c)`` smallest and largest ratio that is fair.
     outside : ndarray
-        ``(m, c)`` whether it is not, by more than rounding.
+        ``(m, c)`` whether the ratio is not fair, by more than rounding.
     """
 
-    colours: Shaped[np.ndarray, "c"]
+    groups: Shaped[np.ndarray, "c"]
     clusters: Int64[np.ndarray, "m"]
     sizes: Int64[np.ndarray, "m"]
     of_all: Float64[np.ndarray, "c"]
@@ -59,15 +59,15 @@ class Shares:
 
     @classmethod
     def of(cls, arrays: Arrays) -> Shares:
-        """Of the most frequent colours, and where there are many clusters, of those farthest from all rows."""
+        """Return the shares of the most frequent groups; of many clusters, those farthest from all rows."""
         totals, alpha = arrays["totals"], float(arrays["balance"])
-        frequent = np.argsort(-totals, kind="stable")[:_COLOURS]
+        frequent = np.argsort(-totals, kind="stable")[:_GROUPS]
         frequent = frequent[totals[frequent] > 0]
         of_all = totals[frequent] / totals.sum()
         counts, sizes = arrays["counts"][:, frequent], arrays["counts"].sum(axis=1)
         fair = sizes[:, np.newaxis] * of_all
         ratio = np.divide(counts, fair, out=np.full(fair.shape, np.nan), where=fair > 0)
-        low, high = np.full(len(of_all), alpha), np.minimum(1 / of_all, 1 / alpha)  # specs/coreset.md, Definitions
+        low, high = np.full(len(of_all), alpha), np.minimum(1 / of_all, 1 / alpha)
         outside = np.maximum(low * fair - counts, counts - high * fair) > _ROUNDING
         far_first = np.argsort(-np.nan_to_num(np.abs(ratio - 1), nan=-1.0).max(axis=1), kind="stable")
         kept = np.sort(far_first[: _most_clusters(len(frequent))])
@@ -75,16 +75,20 @@ class Shares:
         return cls(names, kept, sizes[kept], of_all, ratio[kept], np.stack([low, high]), outside[kept])
 
 
-def draw_balance(arrays: Arrays) -> bytes:
-    """The figure: a panel for each colour."""
+def balance(report: Report, arrays: Arrays) -> Figure | None:
+    """Draw a panel for each group; None with a single one."""
+    counts = arrays.get("counts", np.zeros((0, 0)))
+    if not counts.sum() or counts.shape[1] < 2:
+        return None
     shares = Shares.of(arrays)
-    n, height = len(shares.colours), 1.7 + 0.25 * len(shares.clusters)
-    return png_panels(partial(_draw, shares=shares), n, height, abreast=min(n, _ABREAST))
+    n, height = len(shares.groups), 1.7 + 0.25 * len(shares.clusters)
+    image = png_panels(partial(_draw, shares=shares), n, height, abreast=min(n, _ABREAST))
+    return Figure("balance", image, _caption(report), _alt(report, shares))
 
 
-def _most_clusters(n_colours: int) -> int:
-    """That are shown in each panel, lest the figure is too tall."""
-    return 30 if n_colours <= _FEW_PANELS else 12
+def _most_clusters(n_groups: int) -> int:
+    """Return how many clusters a panel shows, so that the figure does not get too tall."""
+    return 30 if n_groups <= _FEW_PANELS else 12
 
 
 def _draw(panels: Sequence[Axes], shares: Shares) -> None:
@@ -102,7 +106,7 @@ def _draw(panels: Sequence[Axes], shares: Shares) -> None:
             if chosen.any():
                 x, y = shares.ratio[chosen, c], np.flatnonzero(chosen)
                 handles[label] = axes.scatter(x, y, s=25, c=colour, marker=marker, zorder=3)
-        axes.set_title(f"{plain(shares.colours[c], 16)}:\n{100 * shares.of_all[c]:.3g} % of all rows")
+        axes.set_title(f"{plain(shares.groups[c], 16)}:\n{100 * shares.of_all[c]:.3g} % of all rows")
         axes.tick_params(axis="y", labelsize=9)
         axes.locator_params(axis="x", nbins=5 if len(panels) < _ABREAST else 4)
     first = panels[0]
@@ -117,38 +121,37 @@ def _draw(panels: Sequence[Axes], shares: Shares) -> None:
     explain(first, list(handles.values()), list(handles), abreast=2)
 
 
-def balance_caption(report: Report) -> str:
-    """What the figure draws."""
+def _caption(report: Report) -> str:
     metrics, where = report.metrics, " in the first repetition" if several(report) else ""
-    colours, clusters = metrics.get("n_colours", 0), metrics.get("n_clusters", 0)
-    alpha, most = float(report.config.get("coreset.balance") or 1.0), _most_clusters(int(colours))
+    groups, clusters = metrics.get("n_colours", 0), metrics.get("n_clusters", 0)
+    alpha, most = float(report.config.get("coreset.balance") or 1.0), _most_clusters(int(groups))
     return sentences(
-        "Share of each sensitive colour in each cluster by its share of all rows (ratio; 1: the same share)"
+        "Share of each group in each cluster divided by its share of all rows (ratio; 1: the same share)"
         f"{where}: {measured(report, n_rows='row')}",
-        f"The {_COLOURS} most frequent of {counted(colours, 'colour')}" if colours > _COLOURS else "",
+        f"The {_GROUPS} most frequent of {counted(groups, 'group')}" if groups > _GROUPS else "",
         f"The {most} clusters farthest from all rows, of {clusters:.0f}" if clusters > most else "",
-        f"The shaded band, {alpha:g} to {1 / alpha:.3g}, is what is allowed (coreset.balance {alpha:g})"
+        f"The shaded band, {alpha:g} to {1 / alpha:.3g}, is allowed (coreset.balance {alpha:g})"
         if alpha < 1
-        else "Asked for is 1, up to whole rows (coreset.balance 1)",
+        else "Required is 1, up to whole rows (coreset.balance 1)",
     )
 
 
-def balance_told(report: Report, arrays: Arrays) -> str:
-    """Alternative text: the share that is farthest from that of all rows, and what misses its bound."""
-    metrics, told = report.metrics, [_farthest(report)]
-    if "counts" in arrays:
-        shares = Shares.of(arrays)
-        known = shares.ratio[np.isfinite(shares.ratio)]
-        told.append(f"the ratios are from {known.min():.3g} to {known.max():.3g}")
-        outside = int(shares.outside.any(axis=1).sum())
-        told.append(f"{counted(outside, 'cluster')} not as fair as asked" if outside else "all are as fair as asked")
-    if "max_violation" in metrics and not several(report):
-        told.append(f"the farthest outside what is asked is so by {metrics['max_violation']:.3g} rows")
-    return sentences("; ".join(filter(None, told)) or "shares of colours by cluster")
+def _alt(report: Report, shares: Shares) -> str:
+    """Return the share that is farthest from that of all rows, and what misses its bound."""
+    known = shares.ratio[np.isfinite(shares.ratio)]
+    outside = int(shares.outside.any(axis=1).sum())
+    parts = [
+        _farthest(report),
+        f"the ratios are from {known.min():.3g} to {known.max():.3g}",
+        f"{counted(outside, 'cluster')} not as fair as required" if outside else "all are as fair as required",
+    ]
+    if "max_violation" in report.metrics and not several(report):
+        parts.append(f"the largest violation of a bound is {report.metrics['max_violation']:.3g} rows")
+    return sentences("; ".join(filter(None, parts)))
 
 
 def _farthest(report: Report) -> str:
-    """Of the clusters in the report's table, which colour's share is farthest from that of all rows; empty: unknown."""
+    """Return the group and cluster whose share is farthest from that of all rows; empty if the table has no shares."""
     of_all = next((row for row in report.table if row.get("cluster") == "all"), None)
     if of_all is None:
         return ""
@@ -160,7 +163,7 @@ def _farthest(report: Report) -> str:
     ]
     if not found:
         return ""
-    _, cluster, colour, here, share = max(found, key=lambda each: each[0])
+    _, cluster, group, here, share = max(found, key=lambda each: each[0])
     return (
-        f"farthest from 1 is {colour} in cluster {cluster}, {100 * here:.3g} % against {100 * share:.3g} % of all rows"
+        f"farthest from 1 is {group} in cluster {cluster}, {100 * here:.3g} % against {100 * share:.3g} % of all rows"
     )

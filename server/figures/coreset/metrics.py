@@ -1,4 +1,4 @@
-"""What the parts of a table may be about."""
+"""Metrics that the parts of a table show."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Metric:
-    """A metric that a part of the table may be about.
+    """A metric that a part of the table shows.
 
     Attributes
     ----------
     name : str
-        In the table.
+        Its name in the table.
     axis : str
-        What its axis says, with the unit.
+        Label of its axis, with the unit.
     words : str
-        What an alternative text calls it.
+        Its name in an alternative text.
     percent : bool
-        Whether it is a share that is shown in percent.
+        Whether it is a share, drawn in percent.
     reference : tuple of (float, str) or None
-        A line across, and what it is.
+        Value and name of a line across.
     """
 
     name: str
@@ -29,13 +29,13 @@ class Metric:
     percent: bool = False
     reference: tuple[float, str] | None = None
 
-    def shown(self, value: float) -> float:
-        """A value in the unit of the axis."""
+    def scaled(self, value: float) -> float:
+        """Return a value in the unit of the axis."""
         return 100 * value if self.percent else value
 
-    def told(self, value: float) -> str:
-        """A value in words."""
-        return f"{self.shown(value):.3g}{' %' if self.percent else ''}"
+    def text(self, value: float) -> str:
+        """Return a value in words."""
+        return f"{self.scaled(value):.3g}{' %' if self.percent else ''}"
 
 
 METRICS = {
@@ -71,6 +71,6 @@ METRICS = {
         Metric("cost", "cost (sum of squared distances)", "Sum of squared distances of all rows to their centers"),
     )
 }
-"""What a part is about is the first of these that its rows have, unless `ABOUT` says otherwise."""
-ABOUT = {"quality": ("relative", "fairlet_share"), "colours": ("price_of_fairness",)}
-"""Metrics of a part, each with a figure: Figure 4 left and right, and the price of fairness."""
+"""A part shows the first of these that its rows have, unless `PARTS` names others."""
+PARTS = {"quality": ("relative", "fairlet_share"), "colours": ("price_of_fairness",)}
+"""Metrics of a part, each with its own figure: Figure 4 left and right, and the price of fairness."""

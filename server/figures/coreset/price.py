@@ -1,4 +1,4 @@
-"""What fairness costs, by the number of clusters."""
+"""Figure of the price of fairness by the number of clusters."""
 
 from __future__ import annotations
 
@@ -9,29 +9,43 @@ import numpy as np
 from jaxtyping import Float64
 
 from server.figures.drawing import BLUE, VERMILION, explain, png, whole
-from server.figures.wording import Arrays, sentences, several
+from server.figures.figure import Figure
+from server.figures.wording import sentences, several
+from server.report.data import Arrays, Report
 from server.report.formatting import counted
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from server.results import Report
-
 _FEWEST = 2
-"""Numbers of clusters from which on there is a curve."""
+"""Fewest numbers of clusters that make a curve."""
+
+
+def price(report: Report, arrays: Arrays) -> Figure | None:
+    """Draw the price of fairness over k; None if it was not computed for several k."""
+    if len(arrays.get("price_k", ())) < _FEWEST or not np.all(arrays["price_unfair"] > 0):
+        return None
+    of = "the first repetition" if several(report) else "this run"
+    caption = sentences(
+        "Price of fairness by number of clusters: by how much fair k-means++ costs more than plain k-means++, in % of"
+        f" the latter's cost, on the coreset's points of {of}, with the movement of their rows added to both costs;"
+        f" {counted(len(report.sites), 'site')}",
+        "Few starts were tried for each number, so the curve need not be smooth; the diamond is the price of the run"
+        " itself, counted on all rows",
+    )
+    curve = [f"{each:.3g} % at {k}" for each, k in zip(prices(arrays), arrays["price_k"], strict=True)]
+    own = 100 * report.metrics.get("price_of_fairness", np.nan)
+    alt = sentences(
+        f"Price of fairness by number of clusters: {', '.join(curve)}",
+        f"this run paid {own:.3g} % on all rows" if np.isfinite(own) and not several(report) else "",
+    )
+    return Figure("price", png(partial(_draw, report=report, arrays=arrays), height=3.6), caption, alt)
 
 
 def prices(arrays: Arrays) -> Float64[np.ndarray, "m"]:
-    """By how much the fair clusters are dearer than plain ones (%), in the order of ``price_k``."""
+    """Return by how many percent fair clusters cost more than plain ones, in the order of ``price_k``."""
     found: Float64[np.ndarray, "m"] = 100 * (arrays["price_fair"] / arrays["price_unfair"] - 1)
     return found
-
-
-def draw_price(report: Report, arrays: Arrays) -> dict[str, bytes]:
-    """The figure by its name; none where it is not known at other numbers of clusters."""
-    if len(arrays.get("price_k", ())) < _FEWEST or not np.all(arrays["price_unfair"] > 0):
-        return {}
-    return {"price": png(partial(_draw, report=report, arrays=arrays), height=3.6)}
 
 
 def _draw(axes: Axes, report: Report, arrays: Arrays) -> None:
@@ -50,25 +64,3 @@ def _draw(axes: Axes, report: Report, arrays: Arrays) -> None:
     axes.set_xlabel("clusters k (count)")
     axes.set_ylabel("price of fairness\n(% of the cost of plain k-means)")
     explain(axes, list(handles.values()), list(handles))
-
-
-def price_caption(report: Report) -> str:
-    """What the figure draws."""
-    of = "the first repetition" if several(report) else "this run"
-    return sentences(
-        "Price of fairness by number of clusters: how much dearer fair k-means++ is than plain k-means++, in % of the"
-        f" latter's cost, on the coreset's points of {of}, the movement of their rows added to both costs;"
-        f" {counted(len(report.sites), 'site')}",
-        "Few starts were tried for each number, so that the curve need not be smooth; the diamond is what the run"
-        " itself found, counted on all rows",
-    )
-
-
-def price_told(report: Report, arrays: Arrays) -> str:
-    """Alternative text: the price at every number of clusters."""
-    if "price_k" not in arrays:
-        return "Price of fairness by number of clusters."
-    told = [f"{price:.3g} % at {k}" for price, k in zip(prices(arrays), arrays["price_k"], strict=True)]
-    own = 100 * report.metrics.get("price_of_fairness", np.nan)
-    here = f"this run paid {own:.3g} % on all rows" if np.isfinite(own) and not several(report) else ""
-    return sentences(f"Price of fairness by number of clusters: {', '.join(told)}", here)

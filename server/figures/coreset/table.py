@@ -1,4 +1,4 @@
-"""Figures of a table of several settings: a figure for every part of it, as curves over a number or as dots."""
+"""Figures of a table of several settings: one for every part of it, as curves over a number or as dots."""
 
 from __future__ import annotations
 
@@ -9,42 +9,41 @@ from functools import partial
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
-from server.figures.coreset.metrics import ABOUT, METRICS, Metric
+from server.figures.coreset.metrics import METRICS, PARTS, Metric
 from server.figures.drawing import INK, PALETTE, QUIET, SHAPES, explain, leftmost, plain, png, png_panels, scale
-from server.figures.wording import BARS, CROSSES, Row, finite, measured, sentences
+from server.figures.figure import Figure
+from server.figures.wording import BARS, CROSSES, finite, measured, sentences
+from server.report.data import Report, Row
 from server.report.formatting import counted
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from server.results import Report
-
-
 _AXES = {"rows": "rows (count)", "k": "clusters k (count)", "min_weight": "fewest rows that a point stands for (count)"}
-"""Labels as axes say them."""
+"""Labels of axes."""
 _BARE = ("algorithm", "sensitive", "split")
-"""Labels that explain themselves."""
+"""Columns whose values need no heading."""
 _STYLES = tuple(
     (colour, marker, line) for line in ("-", "--", ":") for colour, marker in zip(PALETTE, SHAPES, strict=True)
 )
-_TOLD = 12
-"""Points or curves that an alternative text tells."""
+_MOST_IN_WORDS = 12
+"""Points or curves that an alternative text names."""
 _CURVE = 3
-"""Different numbers from which on a curve says more than dots."""
+"""Fewest different numbers that are drawn as a curve, not as dots."""
 
 
 @dataclass(frozen=True)
 class _Series:
-    """Rows that are told apart in a figure.
+    """Rows of one figure.
 
     Attributes
     ----------
     metric : Metric
-        What is compared.
+        Metric that is compared.
     rows : tuple of Row
-        Those that have it.
+        Rows that have it.
     varied : tuple of str
-        Labels that they differ in.
+        Labels in which they differ.
     same : str
         The other labels, in words.
     """
@@ -56,14 +55,14 @@ class _Series:
 
     @property
     def x(self) -> str | None:
-        """The number that a curve goes over: the one with the most values; None: too few for a curve."""
+        """Label along x: the number with the most values; None if there are too few for a curve."""
         values = {name: {row.get(name) for row in self.rows} for name in self.varied}
         numbers = {name: len(each) for name, each in values.items() if all(isinstance(v, int | float) for v in each)}
         longest = max(numbers, key=lambda name: numbers[name], default=None)
         return longest if longest is not None and numbers[longest] >= _CURVE else None
 
     def grouped(self, names: Iterable[str]) -> dict[str, list[Row]]:
-        """The rows by their labels of these names, in words: text as it is, a number with its heading."""
+        """Return the rows by these labels in words: text as it is, a number with its heading."""
         groups: dict[str, list[Row]] = {}
         names = list(names)
         for row in self.rows:
@@ -71,29 +70,29 @@ class _Series:
         return groups
 
     def value(self, row: Row) -> float:
-        """In the unit of the axis."""
-        return self.metric.shown(row[self.metric.name])
+        """Return the metric in the unit of the axis."""
+        return self.metric.scaled(row[self.metric.name])
 
     def error(self, row: Row) -> float:
-        """Standard error, 0 where it is not known."""
-        return self.metric.shown(finite(row.get(f"{self.metric.name}_se"), 0.0))
+        """Return the standard error; 0 if unknown."""
+        return self.metric.scaled(finite(row.get(f"{self.metric.name}_se"), 0.0))
 
     def published(self, row: Row) -> float:
-        """The paper's figure, NaN where there is none, or where it is the line across."""
+        """Return the published figure; NaN if there is none, or if it is the line across."""
         figure = finite(row.get(f"{self.metric.name} published"))
         reference = self.metric.reference
-        return math.nan if reference is not None and figure == reference[0] else self.metric.shown(figure)
+        return math.nan if reference is not None and figure == reference[0] else self.metric.scaled(figure)
 
 
 def _words(row: Row, names: Sequence[str], bare: Collection[str] = _BARE) -> str:
-    """Labels of a row, each with its heading unless it is one of `bare`."""
+    """Return labels of a row in words, each with its heading unless it is one of `bare`."""
     found = [(name, row[name]) for name in names if row.get(name) is not None]
-    told = [(name.replace("_", " "), name in bare, f"{v:g}" if isinstance(v, int | float) else v) for name, v in found]
-    return ", ".join(str(value) if alone else f"{name} {value}" for name, alone, value in told)
+    texts = [(name.replace("_", " "), name in bare, f"{v:g}" if isinstance(v, int | float) else v) for name, v in found]
+    return ", ".join(str(value) if alone else f"{name} {value}" for name, alone, value in texts)
 
 
 def _labels(report: Report, row: Row) -> list[str]:
-    """What sets a row apart: its leading columns, up to the first that was measured; ``balance`` may be asked for."""
+    """Return the leading columns of a row, up to the first metric; ``balance`` may be a setting, too."""
 
     def label(name: str) -> bool:
         measured = name in METRICS or (name in report.metrics and name != "balance")
@@ -102,15 +101,17 @@ def _labels(report: Report, row: Row) -> list[str]:
     return [name for name in takewhile(label, row) if name != "part"]
 
 
-def _figures(report: Report) -> dict[str, _Series]:
-    """What is drawn, by the name of the figure: that of its part, or of its metric where a part has several."""
+def _parts(report: Report) -> dict[str, _Series]:
+    """Return the series by the name of the figure: that of the part, or of the metric if a part has several."""
     parts: dict[str, list[Row]] = {}
     for row in report.table:
         parts.setdefault(str(row.get("part", "")), []).append(row)
     found = {}
     for part, rows in parts.items():
-        about = [each for each in ABOUT.get(part, METRICS) if any(math.isfinite(finite(row.get(each))) for row in rows)]
-        for place, metric in enumerate(about if part in ABOUT else about[:1]):
+        metrics = [
+            each for each in PARTS.get(part, METRICS) if any(math.isfinite(finite(row.get(each))) for row in rows)
+        ]
+        for place, metric in enumerate(metrics if part in PARTS else metrics[:1]):
             found[metric if place or not part else part] = _series(report, rows, METRICS[metric])
     return found
 
@@ -118,7 +119,7 @@ def _figures(report: Report) -> dict[str, _Series]:
 def _series(report: Report, rows: Sequence[Row], metric: Metric) -> _Series:
     known = tuple(row for row in rows if math.isfinite(finite(row.get(metric.name))))
     labels = list(dict.fromkeys(name for row in known for name in _labels(report, row)))
-    if metric.name == "fairlet_share":  # the same whatever is made of the fairlets
+    if metric.name == "fairlet_share":  # fairlets do not depend on the algorithm
         labels = [name for name in labels if name != "algorithm"]
         known = tuple({tuple(row.get(name) for name in labels): row for row in known}.values())
     varied = tuple(name for name in labels if len({row.get(name) for row in known}) > 1)
@@ -127,24 +128,24 @@ def _series(report: Report, rows: Sequence[Row], metric: Metric) -> _Series:
     )
 
 
-def draw_table(report: Report) -> dict[str, bytes]:
-    """PNG images by name."""
-    drawn = {}
-    for name, series in _figures(report).items():
+def table_figures(report: Report) -> list[Figure]:
+    """Draw a figure for every part of the table: curves over a number, or dots."""
+    found = []
+    for name, series in _parts(report).items():
         if series.x is None:
             lines = len(series.grouped(_split(series)[0]))
-            drawn[name] = png(partial(_draw_dots, series=series), height=1.6 + 0.34 * lines)
+            image = png(partial(_draw_dots, series=series), height=1.6 + 0.34 * lines)
         else:
-            panels = series.grouped(_panel(series))
-            drawn[name] = png_panels(partial(_draw_curves, series=series), len(panels), 3.8)
-    return drawn
+            image = png_panels(partial(_draw_curves, series=series), len(series.grouped(_panel(series))), 3.8)
+        found.append(Figure(name, image, _caption(report, series), _alt(series)))
+    return found
 
 
 # -- curves -----------------------------------------------------------------------------------------------------------
 
 
 def _panel(series: _Series) -> list[str]:
-    """Labels whose values have a panel each: costs in different units are not compared."""
+    """Return the labels whose values have their own panels: costs in different units are not comparable."""
     return [name for name in series.varied if name == "scale" and name != series.x]
 
 
@@ -179,7 +180,7 @@ def _curve(axes: Axes, series: _Series, x: str, rows: Sequence[Row], style: tupl
 def _marks(
     axes: Axes, series: _Series, rows: Sequence[Row], place: Callable[[Row], float], *, upright: bool
 ) -> dict[str, Any]:
-    """The paper's figures: crosses at the places of the rows that have one, and a line across."""
+    """Draw the published figures as crosses at the places of their rows, and the reference as a line across."""
     handles: dict[str, Any] = {}
     if published := [(place(row), series.published(row)) for row in rows if math.isfinite(series.published(row))]:
         x, y = zip(*(each if upright else each[::-1] for each in published), strict=True)
@@ -187,8 +188,8 @@ def _marks(
     if series.metric.reference is not None:
         value, what = series.metric.reference
         across = axes.axhline if upright else axes.axvline
-        handles[f"{what}: {series.metric.told(value)}"] = across(
-            series.metric.shown(value), color=QUIET, linestyle=":", linewidth=1.3, zorder=1
+        handles[f"{what}: {series.metric.text(value)}"] = across(
+            series.metric.scaled(value), color=QUIET, linestyle=":", linewidth=1.3, zorder=1
         )
     return handles
 
@@ -197,7 +198,7 @@ def _marks(
 
 
 def _split(series: _Series) -> tuple[list[str], list[str]]:
-    """Labels whose values have a line of dots each, and those whose values have a marker each."""
+    """Return the labels whose values have their own lines, and those whose values have their own markers."""
     texts = [name for name in series.varied if any(isinstance(row.get(name), str) for row in series.rows)]
     return (texts, [name for name in series.varied if name not in texts]) if texts else (list(series.varied), [])
 
@@ -226,28 +227,21 @@ def _draw_dots(axes: Axes, series: _Series) -> None:
 # -- in words ----------------------------------------------------------------------------------------------------------
 
 
-def table_told(report: Report, name: str) -> str:
-    """Alternative text of a figure of the table: its points or its curves' ends; empty for one that is not ours."""
-    series = _figures(report).get(name)
-    if series is None:
-        return ""
-    points = _points_told(series) if series.x is None else _curves_told(series)
-    cut = f"; and {len(points) - _TOLD} more" if len(points) > _TOLD else ""
-    told = f"{series.metric.words}{f' ({series.same})' if series.same else ''}: {'; '.join(points[:_TOLD])}{cut}"
-    return sentences(told, _gain_told(series))
+def _alt(series: _Series) -> str:
+    """Return the points of the figure, or the ends of its curves."""
+    points = _points(series) if series.x is None else _ends(series)
+    cut = f"; and {len(points) - _MOST_IN_WORDS} more" if len(points) > _MOST_IN_WORDS else ""
+    same = f" ({series.same})" if series.same else ""
+    return sentences(f"{series.metric.words}{same}: {'; '.join(points[:_MOST_IN_WORDS])}{cut}", _largest_gain(series))
 
 
-def table_caption(report: Report, name: str) -> str:
-    """What a figure of the table draws; empty for one that is not ours."""
-    series = _figures(report).get(name)
-    if series is None:
-        return ""
+def _caption(report: Report, series: _Series) -> str:
     over = f" over {_AXES.get(series.x, series.x)}" if series.x is not None else ""
     repeated = counted(int(report.config.get("repetitions", 1)), "repetition")
     reference = ""
     if series.metric.reference is not None:
         value, what = series.metric.reference
-        reference = f"the dotted line is {what}, {series.metric.told(value)}"
+        reference = f"the dotted line is {what}, {series.metric.text(value)}"
     return sentences(
         f"{series.metric.axis.replace(chr(10), ' ')}{over}{f'; {series.same}' if series.same else ''}:"
         f" {counted(len(series.rows), 'row')} of the table, {repeated}, {measured(report)}",
@@ -257,27 +251,28 @@ def table_caption(report: Report, name: str) -> str:
     )
 
 
-def _points_told(series: _Series) -> list[str]:
-    told = [(_words(row, series.varied), series.metric.told(row[series.metric.name])) for row in series.rows]
-    return [f"{name}: {value}" if name else value for name, value in told]
+def _points(series: _Series) -> list[str]:
+    """Return every row's labels and value."""
+    points = [(_words(row, series.varied), series.metric.text(row[series.metric.name])) for row in series.rows]
+    return [f"{name}: {value}" if name else value for name, value in points]
 
 
-def _curves_told(series: _Series) -> list[str]:
-    """Of a single curve every point, of several the ends."""
-    x, told = series.x, []
+def _ends(series: _Series) -> list[str]:
+    """Return every point of a single curve, or the ends of several ones."""
+    x, found = series.x, []
     assert x is not None
     groups = series.grouped(name for name in series.varied if name != x)
     for name, rows in groups.items():
         curve = sorted(rows, key=lambda row: float(row[x]))
         if len(groups) > 1:
             curve = [curve[0], *curve[-1:]] if len(curve) > 1 else curve
-        points = [f"{series.metric.told(row[series.metric.name])} ({_words(row, [x])})" for row in curve]
-        told.append(f"{name}: {' to '.join(points)}" if name else ", ".join(points))
-    return told
+        points = [f"{series.metric.text(row[series.metric.name])} ({_words(row, [x])})" for row in curve]
+        found.append(f"{name}: {' to '.join(points)}" if name else ", ".join(points))
+    return found
 
 
-def _gain_told(series: _Series) -> list[str]:
-    """The largest gain of fair k-means++ over reassigned CKLV, beside the paper's."""
+def _largest_gain(series: _Series) -> list[str]:
+    """Return the largest gain of fair k-means++ over reassigned CKLV, beside the paper's."""
     if series.metric.name != "relative":
         return []
     rows = [row for row in series.rows if math.isfinite(finite(row.get("gain")))]

@@ -1,33 +1,29 @@
-"""What the figures of a run have in common: which of many points are drawn, and how columns are called."""
+"""Query points and columns, which the figures of a run share."""
 
 from __future__ import annotations
-
-from typing import TYPE_CHECKING
 
 import numpy as np
 from jaxtyping import Int64
 
 from server.figures.drawing import plain
 from server.figures.wording import several
+from server.report.data import Report
 from server.report.formatting import counted
 
-if TYPE_CHECKING:
-    from server.results import Report
-
 LINES = ("-", "--", ":", "-.")
-"""By which experts of the same colour are told apart, beside their markers."""
+"""Lines of experts with the same colour, which also differ in their markers."""
 
 MOST_POINTS = 2000
-"""Query points that are drawn; of more, so many that lie evenly in their order."""
+"""Query points that are drawn at most; of more, an even sample in their order."""
 
 
 def sample(n: int) -> Int64[np.ndarray, "m"]:
-    """Which of n points are drawn."""
+    """Return the indices of the points that are drawn, of n."""
     return np.linspace(0, n - 1, min(n, MOST_POINTS)).astype(np.int64)
 
 
-def points_told(report: Report) -> str:
-    """How many query points there are, and how many of them are drawn."""
+def points_text(report: Report) -> str:
+    """Return how many query points there are, and how many of them are drawn, in words."""
     n = int(report.metrics.get("n_queries", 0))
     points = counted(n, "query point") if n else "the query points"
     drawn = f", of which {MOST_POINTS:,} are drawn," if n > MOST_POINTS else ""
@@ -35,5 +31,5 @@ def points_told(report: Report) -> str:
 
 
 def output_of(report: Report) -> str:
-    """What the output is called: by its column where the run configuration names it."""
+    """Return the name of the output: its column, if the run configuration names it."""
     return plain(report.config.get("target") or "output")

@@ -1,4 +1,4 @@
-"""Figures of the experts of a run: where their rows lie, and which query points chose them."""
+"""Figure of the experts of a run: where their rows lie, and which query points chose them."""
 
 from __future__ import annotations
 
@@ -11,31 +11,72 @@ import numpy as np
 from jaxtyping import Float64, Int64
 
 from server.figures.drawing import BLUE, INK, ORANGE, PALETTE, QUIET, SHAPES, component, explain, plain, png
-from server.figures.gp.columns import LINES, points_told, sample
-from server.figures.wording import Arrays, measured, sentences, several
+from server.figures.figure import Figure
+from server.figures.gp.columns import LINES, points_text, sample
+from server.figures.wording import measured, sentences, several
+from server.report.data import Arrays, Report
 from server.report.formatting import counted
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from server.results import Report
-
 _FEW, _NUMBERED = 30, 100
-"""Experts up to which their numbers are large, and are there at all."""
+"""Experts up to which numbers are large, and up to which there are any."""
 _DEVIATIONS = 2.0
-"""How far an ellipse or a bar reaches from its centroid."""
+"""Reach of an ellipse or a bar from its centroid."""
 _TALLEST = 14.0
-"""Inches."""
+"""Greatest height of the figure in inches."""
 
 
-def draw_experts(report: Report, arrays: Arrays) -> dict[str, bytes]:
-    """PNG images by name."""
+def experts(report: Report, arrays: Arrays) -> Figure | None:
+    """Draw where the experts' rows lie: in a plane, or over a single input; None without experts."""
     if not len(arrays.get("centroids", ())):
-        return {}
+        return None
     if arrays["centroids"].shape[1] == 1:
-        height = min(1.5 + 0.2 * len(arrays["centroids"]), _TALLEST)
-        return {"reach": png(partial(_draw_reach, arrays=arrays), height)}
-    return {"experts": png(partial(_draw_experts, arrays=arrays), height=5.2)}
+        return _reach(report, arrays)
+    plane = Plane.of(arrays["expert_rows"], arrays["centroids"], arrays["covariances"])
+    first = " of the first repetition" if several(report) else ""
+    caption = sentences(
+        f"Where the rows of the experts{first} lie, in the first two principal components of the inputs (standard"
+        f" deviations): {measured(report, n_experts='expert', n_rows='row')}",
+        f"Ellipses reach {_DEVIATIONS:g} standard deviations from an expert's mean",
+        f"Dots are {points_text(report)} in the colour of the expert that suits them best"
+        if "n_queries" in report.metrics
+        else "",
+    )
+    variance = f"the axes show {100 * plane.explained.sum():.3g} % of the variance of all rows"
+    alt = sentences("; ".join([*_sizes(report), variance]))
+    return Figure("experts", png(partial(_draw_experts, plane=plane, arrays=arrays), height=5.2), caption, alt)
+
+
+def _reach(report: Report, arrays: Arrays) -> Figure:
+    """Draw where the experts' rows lie over a single input."""
+    first = " of the first repetition" if several(report) else ""
+    caption = sentences(
+        f"Where the rows of the experts{first} lie over the one input (data's unit), experts in the order of their"
+        f" means: {measured(report, n_experts='expert', n_rows='row')}",
+        f"Bars reach {_DEVIATIONS:g} standard deviations from an expert's mean",
+        f"Ticks are {points_text(report)} at the experts that were chosen for them"
+        if "n_queries" in report.metrics
+        else "",
+    )
+    middles = arrays["centroids"][:, 0] * arrays["input_scale"][0] + arrays["input_mean"][0]
+    sizes = _sizes(report)
+    whose = "their" if sizes else "the experts'"
+    alt = sentences("; ".join([*sizes, f"{whose} means are from {middles.min():.4g} to {middles.max():.4g}"]))
+    height = min(1.5 + 0.2 * len(arrays["centroids"]), _TALLEST)
+    return Figure("reach", png(partial(_draw_reach, arrays=arrays), height), caption, alt)
+
+
+def _sizes(report: Report) -> list[str]:
+    """Return how many rows the experts have, and how many query points they answered, by the report's table."""
+    rows = [row for row in report.table if {"expert", "rows"} <= row.keys()]
+    if not rows:
+        return []
+    parts = [f"{counted(len(rows), 'expert')} of {_range(rows, 'rows')} rows"]
+    if all("queries" in row for row in rows):
+        parts.append(f"each answered {_range(rows, 'queries')} of the query points")
+    return parts
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,40 +104,39 @@ class Plane:
         centroids: Float64[np.ndarray, "M d"],
         covariances: Float64[np.ndarray, "M d d"],
     ) -> Plane:
-        """Of experts with so many rows about these centroids."""
+        """Return the plane of experts with this many rows about these centroids."""
         share = rows / rows.sum()
         middle = share @ centroids
         apart = centroids - middle
         covariance = np.einsum("m,mij->ij", share, covariances) + (apart * share[:, np.newaxis]).T @ apart
         values, vectors = np.linalg.eigh(covariance)
         axes = vectors[:, :-3:-1]
-        # Either sign of a direction is as good: the one whose largest part is positive is the same everywhere.
+        # Signs are arbitrary; these, with a positive largest part, are the same everywhere.
         axes = axes * np.sign(np.take_along_axis(axes, np.abs(axes).argmax(axis=0)[np.newaxis], axis=0))
         total = values.sum()
         return cls(middle, axes, np.maximum(values[:-3:-1], 0) / total if total > 0 else np.zeros(2))
 
-    def put(self, points: Float64[np.ndarray, "n d"]) -> Float64[np.ndarray, "n 2"]:
-        """Where points in standardised units lie."""
+    def project(self, points: Float64[np.ndarray, "n d"]) -> Float64[np.ndarray, "n 2"]:
+        """Return the coordinates of points in standardised units."""
         placed: Float64[np.ndarray, "n 2"] = (points - self.middle) @ self.axes
         return placed
 
     def ellipses(
         self, covariances: Float64[np.ndarray, "M d d"]
     ) -> tuple[Float64[np.ndarray, "M 2"], Float64[np.ndarray, "M"]]:
-        """Deviations along each ellipse's axes, and how the longer one is turned, in degrees."""
+        """Return the deviations along each ellipse's axes, and the angle of the longer one in degrees."""
         flat = np.einsum("ia,mij,jb->mab", self.axes, covariances, self.axes)
         values, vectors = np.linalg.eigh(flat)
         turned = np.degrees(np.arctan2(vectors[:, 1, 1], vectors[:, 0, 1]))
         return np.sqrt(np.maximum(values[:, ::-1], 0)), turned
 
 
-def _draw_experts(axes: Axes, arrays: Arrays) -> None:
+def _draw_experts(axes: Axes, plane: Plane, arrays: Arrays) -> None:
     from matplotlib.patches import Ellipse
 
     rows, centroids, covariances = (arrays[name] for name in ("expert_rows", "centroids", "covariances"))
-    plane = Plane.of(rows, centroids, covariances)
     handles = _draw_points(axes, plane, arrays)
-    centers, (deviations, turned) = plane.put(centroids), plane.ellipses(covariances)
+    centers, (deviations, turned) = plane.project(centroids), plane.ellipses(covariances)
     few = len(rows) <= _FEW
     pen = {"linewidth": 1.1 if few else 0.7, "alpha": 1.0 if few else 0.6}
     for expert, (center, size, angle) in enumerate(zip(centers, 2 * _DEVIATIONS * deviations, turned, strict=True)):
@@ -119,11 +159,11 @@ def _draw_experts(axes: Axes, arrays: Arrays) -> None:
 
 
 def _draw_points(axes: Axes, plane: Plane, arrays: Arrays) -> dict[str, Any]:
-    """Query points in the colour of the expert that suits them best; grey where there was none."""
+    """Draw query points in the colour of their best expert; grey if they have none."""
     if not len(arrays.get("queries", ())):
         return {}
     rows = sample(len(arrays["queries"]))
-    placed = plane.put((arrays["queries"][rows] - arrays["input_mean"]) / arrays["input_scale"])
+    placed = plane.project((arrays["queries"][rows] - arrays["input_mean"]) / arrays["input_scale"])
     first, area = arrays["selected"][rows, 0], float(np.clip(6000 / len(rows), 5, 14))
     for expert in np.unique(first).tolist():
         colour, marker, _ = _style(expert) if expert >= 0 else ("#bbbbbb", "x", "")
@@ -133,13 +173,13 @@ def _draw_points(axes: Axes, plane: Plane, arrays: Arrays) -> dict[str, Any]:
 
 
 def _style(expert: int) -> tuple[str, str, str]:
-    """Colour, marker and line of an expert."""
-    alike = expert // len(PALETTE)  # of the same colour
+    """Return colour, marker and line of an expert."""
+    alike = expert // len(PALETTE)  # earlier experts with the same colour
     return PALETTE[expert % len(PALETTE)], SHAPES[alike % len(SHAPES)], LINES[alike % len(LINES)]
 
 
 def _draw_reach(axes: Axes, arrays: Arrays) -> None:
-    """One input: a line for every expert, with the points that it answered above where its rows lie."""
+    """Draw a line for every expert: where its rows lie, and above the query points that it answered."""
     unit, origin = arrays["input_scale"][0], arrays["input_mean"][0]
     centroids = arrays["centroids"][:, 0] * unit + origin
     half = _DEVIATIONS * np.sqrt(arrays["covariances"][:, 0, 0]) * unit
@@ -170,48 +210,6 @@ def _draw_reach(axes: Axes, arrays: Arrays) -> None:
     axes.set_ylabel("expert")
     axes.set_xlabel(f"{plain(arrays['features'][0])} (data's unit)")
     explain(axes, list(handles.values()), list(handles), abreast=2)
-
-
-def experts_caption(report: Report, name: str) -> str:
-    """What a figure of the experts draws; empty for one that is not ours."""
-    first = " of the first repetition" if several(report) else ""
-    sizes = measured(report, n_experts="expert", n_rows="row")
-    asked = "n_queries" in report.metrics
-    if name == "experts":
-        return sentences(
-            f"Where the rows of the experts{first} lie, in the first two principal components of the inputs (standard"
-            f" deviations): {sizes}",
-            f"Ellipses reach {_DEVIATIONS:g} standard deviations from an expert's mean",
-            f"Dots are {points_told(report)} in the colour of the expert that suits them best" if asked else "",
-        )
-    if name != "reach":
-        return ""
-    return sentences(
-        f"Where the rows of the experts{first} lie over the one input (data's unit), experts in the order of their"
-        f" means: {sizes}",
-        f"Bars reach {_DEVIATIONS:g} standard deviations from an expert's mean",
-        f"Ticks are {points_told(report)} at the experts that were chosen for them" if asked else "",
-    )
-
-
-def experts_told(report: Report, name: str, arrays: Arrays) -> str:
-    """Alternative text of a figure of the experts; empty for one that is not ours."""
-    if name not in ("experts", "reach"):
-        return ""
-    experts = [row for row in report.table if {"expert", "rows"} <= row.keys()]
-    told = []
-    if experts:
-        told.append(f"{counted(len(experts), 'expert')} of {_range(experts, 'rows')} rows")
-        if all("queries" in row for row in experts):
-            told.append(f"each answered {_range(experts, 'queries')} of the query points")
-    if name == "experts" and "centroids" in arrays:
-        shown = Plane.of(arrays["expert_rows"], arrays["centroids"], arrays["covariances"]).explained.sum()
-        told.append(f"the axes show {100 * shown:.3g} % of the variance of all rows")
-    if name == "reach" and "centroids" in arrays:
-        middles = arrays["centroids"][:, 0] * arrays["input_scale"][0] + arrays["input_mean"][0]
-        whose = "their" if told else "the experts'"
-        told.append(f"{whose} means are from {middles.min():.4g} to {middles.max():.4g}")
-    return sentences("; ".join(told) or "the experts' rows")
 
 
 def _range(rows: Sequence[dict[str, Any]], name: str) -> str:

@@ -1,4 +1,4 @@
-"""Figures of what all experts share: the fit of the hyperparameters, and how far each input goes."""
+"""Figures of the hyperparameters, which all experts share: their fit, and the length-scales of the inputs."""
 
 from __future__ import annotations
 
@@ -12,82 +12,61 @@ import numpy as np
 from jaxtyping import Float64
 
 from server.figures.drawing import BLUE, GREEN, PALETTE, SHAPES, explain, plain, png, png_panels, scale, whole
-from server.figures.wording import Arrays, measured, sentences, several
+from server.figures.figure import Figure
+from server.figures.wording import measured, sentences, several
+from server.report.data import Arrays, Report
 from server.report.formatting import counted
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from server.results import Report
-
 _CLOSE = 1e-3
-"""Nats a row: nearer to the last value the predictions change no more (specs/gp.md)."""
+"""Nats a row: closer than this to the last value, predictions no longer change."""
 _HARDLY = 100.0
-"""Length of an input, in its standard deviations, from which on it hardly matters."""
+"""Length-scale, in standard deviations of the input, beyond which the input hardly matters."""
 _MOST_INPUTS = 40
-"""Inputs that are shown: those that matter most."""
-_TOLD = 6
-"""Inputs that an alternative text tells."""
+"""Inputs that are drawn at most: those that matter most."""
+_MOST_IN_WORDS = 6
+"""Inputs that an alternative text names."""
 _LENGTH = re.compile(r"log ell_(\d+)(?: of (.+))?")
-"""A length-scale among the names of the hyperparameters: its input from 1 on, and which of several kernels has it."""
-
-
-def draw_model(report: Report, arrays: Arrays) -> dict[str, bytes]:
-    """PNG images by name."""
-    drawn = {}
-    if curves := _curves(report):
-        draw = partial(_draw_fit, curves=curves)
-        drawn["fit"] = png_panels(draw, len(curves), 3.4, same_x=False, same_y=False, abreast=1)
-    if len(arrays.get("features", ())) > 1 and (lengths := lengths_of(arrays)):
-        height = 1.6 + 0.24 * min(len(arrays["features"]), _MOST_INPUTS)
-        names = [plain(name) for name in arrays["features"].tolist()]
-        drawn["inputs"] = png(partial(_draw_lengths, names=names, lengths=lengths), height)
-    return drawn
-
-
-def model_caption(report: Report, name: str) -> str:
-    """What a figure of what was learnt draws; empty for one that is not ours."""
-    sizes = measured(report, n_experts="expert", n_rows="row")
-    if name == "fit":
-        gate = ", and cross-entropy of the gate's network (nats a row)" if "gate_loss" in _curves(report) else ""
-        return sentences(f"Log likelihood of the experts' outputs (nats a row) after each ask{gate}: {sizes}")
-    if name != "inputs":
-        return ""
-    return sentences(
-        "Length-scale of each input in its standard deviations, the shortest first (along it the output changes most):"
-        f" {sizes}",
-        f"Of more than {_MOST_INPUTS} inputs the first {_MOST_INPUTS} are shown; beyond {_HARDLY:g} one hardly matters",
-    )
-
-
-def model_told(report: Report, name: str, arrays: Arrays) -> str:
-    """Alternative text of a figure of what was learnt; empty for one that is not ours."""
-    if name == "fit":
-        return _fit_told(report)
-    return _lengths_told(report, arrays) if name == "inputs" else ""
+"""Name of a length-scale: the number of its input, from 1, and the kernel if there are several."""
 
 
 # -- the fit ----------------------------------------------------------------------------------------------------------
 
 
+def fit(report: Report, arrays: Arrays) -> Figure | None:
+    """Draw the likelihood, and the loss of the gate's network, over the asks; None with a single value each."""
+    curves = _curves(report)
+    if not curves:
+        return None
+    image = png_panels(partial(_draw_fit, curves=curves), len(curves), 3.4, same_x=False, same_y=False, abreast=1)
+    gate = ", and cross-entropy of the gate's network (nats a row)" if "gate_loss" in curves else ""
+    caption = sentences(
+        f"Log likelihood of the experts' outputs (nats a row) after each ask{gate}:"
+        f" {measured(report, n_experts='expert', n_rows='row')}"
+    )
+    return Figure("fit", image, caption, _fit_alt(curves))
+
+
 @dataclass(frozen=True)
 class _Curve:
-    """A measure after each ask, and what its axis says."""
+    """A measure after each ask, and the label of its axis."""
 
     axis: str
     values: tuple[float, ...]
 
     @property
     def close(self) -> int:
-        """The first ask, from 1 on, from which on all are within `_CLOSE` of the last."""
+        """The first ask (from 1) after which all values are within `_CLOSE` of the last."""
         far = np.flatnonzero(np.abs(np.array(self.values) - self.values[-1]) > _CLOSE)
         return int(far[-1]) + 2 if len(far) else 1
 
 
 def _curves(report: Report) -> dict[str, _Curve]:
-    """The likelihood, and the loss of the gate's network if it is one, where there is more than one value.
+    """Return the likelihood, and the loss of the gate's network, if they have more than one value.
 
-    Of several repetitions the rounds tell one at a time, so that none can be drawn as a whole.
+    With several repetitions a round has the measures of one of them only, so there is no complete curve.
     """
     if several(report):
         return {}
@@ -98,7 +77,7 @@ def _curves(report: Report) -> dict[str, _Curve]:
     ):
         values = [float(row[name]) for row in report.convergence if isinstance(row.get(name), int | float)]
         if name == "log_likelihood" and values and name in report.metrics:
-            values.append(report.metrics[name])  # the rounds tell what was reached before the last ask
+            values.append(report.metrics[name])  # a round has the value before its ask
         if len(values) > 1:
             found[name] = _Curve(axis, tuple(values))
     return found
@@ -119,26 +98,41 @@ def _draw_fit(panels: Sequence[Axes], curves: dict[str, _Curve]) -> None:
             scale(axes, "y", curve.values)
 
 
-def _fit_told(report: Report) -> str:
-    curves, told = _curves(report), []
+def _fit_alt(curves: dict[str, _Curve]) -> str:
+    parts = []
     if curve := curves.get("log_likelihood"):
-        told.append(
+        parts.append(
             f"Log likelihood of the experts' outputs after each ask: {curve.values[0]:.4g} to {curve.values[-1]:.4g}"
             f" nats a row after {len(curve.values)} asks, within {_CLOSE:g} of that from ask {curve.close} on"
         )
     if curve := curves.get("gate_loss"):
-        told.append(
+        parts.append(
             f"Cross-entropy of the gate's network: {curve.values[0]:.3g} to {curve.values[-1]:.3g} nats a row after"
             f" {len(curve.values)} steps"
         )
-    return f"{'. '.join(told)}." if told else ""
+    return sentences(*parts)
 
 
-# -- how far each input goes ------------------------------------------------------------------------------------------
+# -- length-scales of the inputs --------------------------------------------------------------------------------------
+
+
+def inputs(report: Report, arrays: Arrays) -> Figure | None:
+    """Draw the length-scale of each input; None with a single input, or a kernel without length-scales."""
+    if len(arrays.get("features", ())) < 2 or not (lengths := lengths_of(arrays)):
+        return None
+    height = 1.6 + 0.24 * min(len(arrays["features"]), _MOST_INPUTS)
+    names = [plain(name) for name in arrays["features"].tolist()]
+    caption = sentences(
+        "Length-scale of each input in its standard deviations, the shortest first (along it the output changes most):"
+        f" {measured(report, n_experts='expert', n_rows='row')}",
+        f"Of more than {_MOST_INPUTS} inputs the first {_MOST_INPUTS} are drawn; beyond {_HARDLY:g} one hardly matters",
+    )
+    image = png(partial(_draw_lengths, names=names, lengths=lengths), height)
+    return Figure("inputs", image, caption, _lengths_alt(report, arrays, lengths))
 
 
 def lengths_of(arrays: Arrays) -> dict[str, Float64[np.ndarray, "d"]]:
-    """Length-scale of each input by kernel, in the input's standard deviations; none of a kernel without them."""
+    """Return by kernel the length-scale of each input, in the input's standard deviations."""
     d = len(arrays["features"])
     found: dict[str, Float64[np.ndarray, "d"]] = {}
     for name, value in zip(arrays["theta_names"].tolist(), arrays["theta"].tolist(), strict=True):
@@ -148,7 +142,7 @@ def lengths_of(arrays: Arrays) -> dict[str, Float64[np.ndarray, "d"]]:
 
 
 def _draw_lengths(axes: Axes, names: Sequence[str], lengths: dict[str, Float64[np.ndarray, "d"]]) -> None:
-    """The inputs that matter most first."""
+    """Draw the inputs, those that matter most first."""
     order = np.argsort(np.nanmin(np.stack(list(lengths.values())), axis=0), kind="stable")[:_MOST_INPUTS]
     handles: dict[str, Any] = {}
     for place, (kernel, values) in enumerate(lengths.items()):
@@ -166,14 +160,12 @@ def _draw_lengths(axes: Axes, names: Sequence[str], lengths: dict[str, Float64[n
         explain(axes, list(named.values()), list(named))
 
 
-def _lengths_told(report: Report, arrays: Arrays) -> str:
-    told = []
-    if {"features", "theta", "theta_names"} <= arrays.keys() and (lengths := lengths_of(arrays)):
-        shortest = np.nanmin(np.stack(list(lengths.values())), axis=0)
-        order = np.argsort(shortest, kind="stable")[:_TOLD]
-        named = ", ".join(f"{plain(arrays['features'][j])} {shortest[j]:.3g}" for j in order)
-        more = f", and {counted(len(shortest) - _TOLD, 'input')} more" if len(shortest) > _TOLD else ""
-        told.append(f"lengths, the shortest first: {named}{more}")
+def _lengths_alt(report: Report, arrays: Arrays, lengths: dict[str, Float64[np.ndarray, "d"]]) -> str:
+    shortest = np.nanmin(np.stack(list(lengths.values())), axis=0)
+    order = np.argsort(shortest, kind="stable")[:_MOST_IN_WORDS]
+    named = ", ".join(f"{plain(arrays['features'][j])} {shortest[j]:.3g}" for j in order)
+    more = f", and {counted(len(shortest) - _MOST_IN_WORDS, 'input')} more" if len(shortest) > _MOST_IN_WORDS else ""
+    parts = [f"lengths, the shortest first: {named}{more}"]
     if "noise" in report.metrics:
-        told.append(f"the noise has a deviation of {report.metrics['noise']:.3g} standard deviations of the output")
-    return sentences("; ".join(told) or "length-scale of each input")
+        parts.append(f"the noise has a deviation of {report.metrics['noise']:.3g} standard deviations of the output")
+    return sentences("; ".join(parts))

@@ -1,4 +1,4 @@
-"""Figures of a run's predictions: beside what was measured, and how often their intervals hold it."""
+"""Figures of a run's predictions: beside the measured outputs, and their calibration."""
 
 from __future__ import annotations
 
@@ -11,110 +11,119 @@ from jaxtyping import Bool, Float64
 from scipy.special import ndtr, ndtri
 
 from server.figures.drawing import BLUE, GREEN, INK, VERMILION, explain, plain, png, png_panels
-from server.figures.gp.columns import output_of, points_told, sample
-from server.figures.wording import Arrays, measured, sentences, several
+from server.figures.figure import Figure
+from server.figures.gp.columns import output_of, points_text, sample
+from server.figures.wording import measured, sentences, several
+from server.report.data import Arrays, Report
 from server.report.formatting import counted
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from server.results import Report
-
 _CURVE_LEVEL, _BAR_LEVEL = 0.99, 0.95
-"""Of the band about the curve of one input (Figure 9), and of the bars of predictions."""
+"""Levels of the band about the curve of one input (Figure 9), and of the bars of predictions."""
 _LEVELS = (0.5, 0.8, 0.95, 0.99)
-"""Of the intervals whose coverage is marked, as the metrics have them."""
+"""Levels of the intervals whose coverage is marked; the metrics have the same."""
 _GRID = np.arange(1, 100) / 100
-"""Of the intervals whose coverage is a curve."""
+"""Levels of the intervals whose coverage is a curve."""
 _BY_CHANCE = 0.95
-"""Probability of the band in which the coverage of calibrated predictions stays."""
+"""Probability of the band of the coverage of calibrated predictions."""
 _FARTHEST = 5.0
-"""Standardised residuals farther from 0 are drawn there."""
+"""Distance from 0 at which all larger standardised residuals are drawn."""
 _MOST_BINS = 40
 _KEY = 20
 """Area of a dot in a legend."""
 
 
-def draw_answers(report: Report, arrays: Arrays) -> dict[str, bytes]:
-    """PNG images by name; without query points there are none."""
+def predictions(report: Report, arrays: Arrays) -> Figure | None:
+    """Draw the predictions: over one input, by measured output, or by predicted mean; None without query points."""
     if not len(arrays.get("mean", ())):
-        return {}
-    drawn, output = {}, output_of(report)
+        return None
+    output, points, sizes = output_of(report), points_text(report), measured(report, n_experts="expert")
     if arrays["queries"].shape[1] == 1:
-        drawn["curve"] = png(partial(_draw_curve, arrays=arrays, output=output), height=4.2)
-    elif "outputs" in arrays:
-        drawn["predictions"] = png(partial(_draw_predictions, arrays=arrays, output=output), height=5.4)
-    else:
-        drawn["deviations"] = png(partial(_draw_deviations, arrays=arrays, output=output), height=4.0)
-    if "outputs" in arrays:
-        panels = partial(_draw_calibration, residuals=standardised(arrays))
-        drawn["calibration"] = png_panels(panels, 2, 3.3, same_x=False, same_y=False, abreast=1)
-    return drawn
-
-
-def answers_caption(report: Report, name: str) -> str:
-    """What a figure of predictions draws; empty for one that is not ours."""
-    points, sizes = points_told(report), measured(report, n_experts="expert")
-    known = "rmse" in report.metrics
-    return {
-        "curve": sentences(
+        name, draw, height = "curve", _draw_curve, 4.2
+        caption = sentences(
             f"Predicted mean over the one input and the {100 * _CURVE_LEVEL:g} % interval of an observation (data's"
             f" units) at {points}: {sizes}",
-            "Dots are what was measured there, of which the center knows" if known else "",
+            "Dots are measured outputs, which the fusion center knows" if "rmse" in report.metrics else "",
             "Ticks on the axis are the centroids of the experts",
-        ),
-        "predictions": sentences(
+        )
+    elif "outputs" in arrays:
+        name, draw, height = "predictions", _draw_predictions, 5.4
+        caption = sentences(
             f"Predicted by measured output (data's unit) at {points}: {sizes}",
-            f"Bars are {100 * _BAR_LEVEL:g} % intervals of an observation; on the line the prediction is what was"
-            " measured",
-        ),
-        "deviations": sentences(
+            f"Bars are {100 * _BAR_LEVEL:g} % intervals of an observation; on the line the prediction is exact",
+        )
+    else:
+        name, draw, height = "deviations", _draw_deviations, 4.0
+        caption = sentences(
             f"Standard deviation of an observation by predicted mean (data's unit) at {points}: {sizes}",
             "Nothing was measured there; the dashed line is the noise alone, the least that a deviation can be",
-        ),
-        "calibration": sentences(
-            f"Above, the share of {_outputs(report)} (%) that prediction intervals of every level hold; the grey band"
-            f" has {100 * _BY_CHANCE:g} % of calibrated predictions' shares at each level: {sizes}",
-            "Below, residuals in standard deviations of their predictions beside the normal density; those beyond"
-            f" {_FARTHEST:g} are in the outermost bars",
-        ),
-    }.get(name, "")
-
-
-def answers_told(report: Report, name: str, arrays: Arrays) -> str:
-    """Alternative text of a figure of predictions; empty for one that is not ours."""
-    if name == "calibration":
-        return _calibration_told(report, arrays)
-    if name not in ("curve", "predictions", "deviations"):
-        return ""
-    told = []
-    if len(arrays.get("mean", ())):
-        mean, std = arrays["mean"], arrays["std"]
-        told.append(
-            f"Predictions from {mean.min():.4g} to {mean.max():.4g}, with deviations from {std.min():.3g} to"
-            f" {std.max():.3g}, at {points_told(report)}"
         )
-    told += _held(report, _BAR_LEVEL if name == "predictions" else _CURVE_LEVEL)
+    level = _BAR_LEVEL if name == "predictions" else _CURVE_LEVEL
+    image = png(partial(draw, arrays=arrays, output=output), height=height)
+    return Figure(name, image, caption, _alt(report, arrays, level))
+
+
+def _alt(report: Report, arrays: Arrays, level: float) -> str:
+    """Return ranges of the predictions, how many outputs are in their intervals, and the error."""
+    mean, std = arrays["mean"], arrays["std"]
+    parts = [
+        f"Predictions from {mean.min():.4g} to {mean.max():.4g}, with deviations from {std.min():.3g} to"
+        f" {std.max():.3g}, at {points_text(report)}"
+    ]
+    if (name := f"coverage_{100 * level:g}") in report.metrics:
+        share, average = 100 * report.metrics[name], ", on average over the repetitions" if several(report) else ""
+        parts.append(f"{share:.3g} % of the measured outputs are in their {100 * level:g} % interval{average}")
     if "rmse" in report.metrics:
-        told.append(f"root mean squared error {report.metrics['rmse']:.4g} in the output's unit")
-    return sentences("; ".join(told) or f"predictions at {points_told(report)}")
+        parts.append(f"root mean squared error {report.metrics['rmse']:.4g} in the output's unit")
+    return sentences("; ".join(parts))
+
+
+def calibration(report: Report, arrays: Arrays) -> Figure | None:
+    """Draw the coverage of prediction intervals, and the residuals; None if the outputs are unknown."""
+    if not len(arrays.get("mean", ())) or "outputs" not in arrays:
+        return None
+    residuals = standardised(arrays)
+    n = report.metrics.get("n_queries", 0)
+    outputs = counted(n, "measured output") if n else "the measured outputs"
+    caption = sentences(
+        f"Above, the share of {outputs} (%) inside prediction intervals of every level; the grey band holds"
+        f" {100 * _BY_CHANCE:g} % of the shares of calibrated predictions at each level:"
+        f" {measured(report, n_experts='expert')}",
+        "Below, residuals in standard deviations of their predictions beside the normal density; those beyond"
+        f" {_FARTHEST:g} are in the outermost bars",
+    )
+    levels = [
+        f"{100 * report.metrics[name]:.3g} % in the {name.removeprefix('coverage_')} % intervals"
+        for name in (f"coverage_{100 * level:g}" for level in _LEVELS)
+        if name in report.metrics
+    ]
+    average = " on average over the repetitions" if several(report) else ""
+    alt = sentences(
+        f"of {outputs}, {', '.join(levels)}{average}" if levels else f"calibration on {outputs}",
+        f"residuals have mean {residuals.mean():.2g} and deviation {residuals.std():.2g}",
+    )
+    draw = partial(_draw_calibration, residuals=residuals)
+    image = png_panels(draw, 2, 3.3, same_x=False, same_y=False, abreast=1)
+    return Figure("calibration", image, caption, alt)
 
 
 def standardised(arrays: Arrays) -> Float64[np.ndarray, "N"]:
-    """By how many of its standard deviations every prediction misses what was measured; drawn N(0, 1) if they fit."""
+    """Return each prediction's residual in its standard deviations, which is N(0, 1) if calibrated."""
     residuals: Float64[np.ndarray, "N"] = (arrays["outputs"] - arrays["mean"]) / arrays["std"]
     return residuals
 
 
 def observed(residuals: Float64[np.ndarray, "N"], levels: Float64[np.ndarray, "l"]) -> Float64[np.ndarray, "l"]:
-    """Share of the residuals that the central interval of each level holds."""
+    """Return the share of the residuals inside the central interval of each level."""
     needed = np.sort(2 * ndtr(np.abs(residuals)) - 1)
     held: Float64[np.ndarray, "l"] = np.searchsorted(needed, levels, side="right") / len(residuals)
     return held
 
 
 def _width(level: float) -> float:
-    """Half of a central interval, in standard deviations."""
+    """Return half the width of a central interval, in standard deviations."""
     return float(ndtri(0.5 + level / 2))
 
 
@@ -150,17 +159,8 @@ def _draw_curve(axes: Axes, arrays: Arrays, output: str) -> None:
 
 
 def _dot(n: int) -> float:
-    """Area of a dot, in square points of typography, so that many do not hide each other."""
+    """Return the area of a dot in square typographic points, smaller for many dots."""
     return float(np.clip(4000 / n, 3, 16))
-
-
-def _held(report: Report, level: float) -> list[str]:
-    """How many of the measured outputs are in their intervals, in words."""
-    name = f"coverage_{100 * level:g}"
-    if name not in report.metrics:
-        return []
-    mean = ", on average over the repetitions" if several(report) else ""
-    return [f"{100 * report.metrics[name]:.3g} % of the measured outputs are in their {100 * level:g} % interval{mean}"]
 
 
 # -- several inputs ---------------------------------------------------------------------------------------------------
@@ -243,22 +243,3 @@ def _draw_residuals(axes: Axes, residuals: Float64[np.ndarray, "N"]) -> None:
     axes.set_xlabel("residual (standard deviations of the prediction)")
     axes.set_ylabel("density\n(points per standard deviation)")
     axes.legend([line], ["calibrated: N(0, 1)"], frameon=False, fontsize=9, loc="upper left")
-
-
-def _calibration_told(report: Report, arrays: Arrays) -> str:
-    told = [
-        f"{100 * report.metrics[name]:.3g} % in the {name.removeprefix('coverage_')} % intervals"
-        for name in (f"coverage_{100 * level:g}" for level in _LEVELS)
-        if name in report.metrics
-    ]
-    mean = " on average over the repetitions" if several(report) else ""
-    held = f"of {_outputs(report)}, {', '.join(told)}{mean}" if told else f"calibration on {_outputs(report)}"
-    if "outputs" not in arrays:
-        return sentences(held)
-    residuals = standardised(arrays)
-    return sentences(held, f"residuals have mean {residuals.mean():.2g} and deviation {residuals.std():.2g}")
-
-
-def _outputs(report: Report) -> str:
-    n = report.metrics.get("n_queries", 0)
-    return counted(n, "measured output") if n else "the measured outputs"

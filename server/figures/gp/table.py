@@ -10,19 +10,19 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from server.figures.drawing import BLUE, GREEN, INK, ORANGE, QUIET, VERMILION, explain, plain, png_panels, scale
-from server.figures.wording import BARS, CROSSES, Row, finite, measured, sentences
+from server.figures.figure import Figure
+from server.figures.wording import BARS, CROSSES, finite, measured, sentences
+from server.report.data import Report, Row
 from server.report.formatting import counted
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from server.results import Report
-
 METRICS = {
     "smse": "SMSE (1: always the mean\nof the test outputs)",
     "msll": "MSLL (nats a point; 0: mean and\nvariance of the training outputs)",
 }
-"""What is compared, and what its axis says."""
+"""Metrics that are compared, and the labels of their axes."""
 _LABELS = ("M", "K", "gate", "rule")
 _NAMES = {
     "all": "all experts", "knn": "KNN", "dnn": "DNN", "gaussian": "Gaussian", "ggm": "GGM", "npae": "NPAE",
@@ -39,48 +39,48 @@ _MARKERS = {
 }  # fmt: skip
 _LINES = ("-", "--", ":", "-.")
 _APART, _SPREAD = 0.06, 0.4
-"""How far the points of two curves and of all are set apart, as many coincide: shares of a step along x."""
+"""Distance of the points of two curves, and of all, as shares of a step along x: many would coincide."""
 _OTHER = (INK, "o")
-"""Colour and marker of what nobody has named."""
+"""Colour and marker of other gates and rules."""
 _CURVE = 3
-"""Different numbers from which on a curve says more than dots."""
+"""Fewest different numbers that are drawn as a curve, not as dots."""
 _FAR = 10.0
-"""An MSLL beyond this is of intervals that are far too narrow; the axis is then logarithmic beyond 1."""
-_TOLD = 12
-"""Points or curves that an alternative text tells."""
+"""An MSLL beyond this, of intervals far too narrow, makes the axis logarithmic beyond 1."""
+_MOST_IN_WORDS = 12
+"""Points or curves that an alternative text names."""
 
 
 @dataclass(frozen=True)
 class _Part:
-    """Rows of the table that are drawn together.
+    """Rows of the table in one figure.
 
     Attributes
     ----------
     rows : tuple of Row
-        Those with a number for one of `METRICS`.
+        Rows with a number for one of `METRICS`.
     """
 
     rows: tuple[Row, ...]
 
     @property
     def metrics(self) -> list[str]:
-        """Those that some row has."""
+        """Metrics that some row has."""
         return [name for name in METRICS if _known(self.rows, name)]
 
     @property
     def varied(self) -> list[str]:
-        """Labels that the rows differ in."""
+        """Labels in which the rows differ."""
         return [name for name in _LABELS if len({row.get(name) for row in self.rows}) > 1]
 
     @property
     def x(self) -> str | None:
-        """What curves go over: K or M, whichever has more values; None: both have too few."""
+        """Label along x: K or M, whichever has more values; None if both have too few."""
         values = {name: {row[name] for row in self.rows if isinstance(row.get(name), int)} for name in ("K", "M")}
         longest = max(values, key=lambda name: len(values[name]))
         return longest if len(values[longest]) >= _CURVE else None
 
     def grouped(self, names: Iterable[str]) -> dict[str, list[Row]]:
-        """The rows by their labels of these names, in words."""
+        """Return the rows by these labels, in words."""
         names, groups = list(names), dict[str, list[Row]]()
         for row in self.rows:
             groups.setdefault(_words(row, names), []).append(row)
@@ -88,17 +88,17 @@ class _Part:
 
     @property
     def numbers(self) -> list[int]:
-        """Those along x."""
+        """Numbers along x."""
         return sorted({number for row in self.rows if (number := self.place(row)) is not None})
 
     def place(self, row: Row) -> int | None:
-        """The number of a row along x; None: it has none there (of all experts, over K)."""
+        """Return the number of a row along x; None if it has none (all experts, over K)."""
         number = row.get(self.x) if self.x is not None else None
         return number if isinstance(number, int) else None
 
     @property
     def curves(self) -> dict[str, list[Row]]:
-        """Rows along x, by what they are."""
+        """Rows along x, by the other labels."""
         found = {
             name: sorted((row for row in rows if self.place(row) is not None), key=lambda row: self.place(row) or 0)
             for name, rows in self._lines.items()
@@ -107,7 +107,7 @@ class _Part:
 
     @property
     def levels(self) -> dict[str, list[Row]]:
-        """Rows that have no place along x, by what they are: lines across."""
+        """Rows without a place along x, by the other labels: lines across."""
         found = {name: [row for row in rows if self.place(row) is None] for name, rows in self._lines.items()}
         return {name: rows for name, rows in found.items() if rows}
 
@@ -116,21 +116,21 @@ class _Part:
         return self.grouped(name for name in self.varied if name != self.x)
 
     def full(self, metric: str) -> float:
-        """That of one process of all rows; NaN: unknown."""
+        """Return the metric of one process of all rows; NaN if unknown."""
         return next((value for row in self.rows if math.isfinite(value := finite(row.get(f"{metric}_full")))), math.nan)
 
     def has_published(self) -> bool:
-        """Whether the paper reports one of these."""
+        """Return whether there is a published figure."""
         return any(math.isfinite(_published(row, metric)) for row in self.rows for metric in self.metrics)
 
 
 def _known(rows: Iterable[Row], metric: str) -> list[Row]:
-    """Rows that have the metric."""
+    """Return the rows that have the metric."""
     return [row for row in rows if math.isfinite(finite(row.get(metric)))]
 
 
 def _error(row: Row, metric: str) -> float:
-    """Standard error, 0 where it is not known."""
+    """Return the standard error; 0 if unknown."""
     error = finite(row.get(f"{metric}_se"))
     return error if math.isfinite(error) else 0.0
 
@@ -140,18 +140,18 @@ def _published(row: Row, metric: str) -> float:
 
 
 def _words(row: Row, names: Sequence[str]) -> str:
-    """Labels of a row as the paper says them; of a row of all experts K is not told, for its gate tells it."""
-    told = []
+    """Return labels of a row with the paper's names; K is left out for all experts, which the gate names."""
+    words = []
     for name in ("rule", "gate", "M", "K"):
         value = row.get(name)
         if name not in names or value is None or (name == "K" and value == "all"):
             continue
-        told.append(_NAMES.get(str(value), str(value)) if name in ("rule", "gate") else f"{name} {value}")
-    return ", ".join(told)
+        words.append(_NAMES.get(str(value), str(value)) if name in ("rule", "gate") else f"{name} {value}")
+    return ", ".join(words)
 
 
 def _parts(report: Report) -> dict[str, _Part]:
-    """What is drawn, by the name of the figure."""
+    """Return the parts of the table by the name of their figure."""
     found: dict[str, list[Row]] = {}
     for row in report.table:
         if any(math.isfinite(finite(row.get(metric))) for metric in METRICS):
@@ -159,21 +159,22 @@ def _parts(report: Report) -> dict[str, _Part]:
     return {name: _Part(tuple(rows)) for name, rows in found.items()}
 
 
-def draw_table(report: Report) -> dict[str, bytes]:
-    """PNG images by name."""
-    drawn = {}
+def table_figures(report: Report) -> list[Figure]:
+    """Draw both scores for every part of the table: curves over K or M, or dots."""
+    found = []
     for name, part in _parts(report).items():
         n = len(part.metrics)
         if part.x is None:
             height = 1.8 + 0.3 * len(part.grouped(part.varied))
-            drawn[name] = png_panels(partial(_draw_dots, part=part), n, height, same_x=False)
+            image = png_panels(partial(_draw_dots, part=part), n, height, same_x=False)
         else:
-            drawn[name] = png_panels(partial(_draw_curves, part=part), n, 3.2, same_y=False, abreast=1)
-    return drawn
+            image = png_panels(partial(_draw_curves, part=part), n, 3.2, same_y=False, abreast=1)
+        found.append(Figure(name, image, _caption(report, part), _alt(part)))
+    return found
 
 
 def _styles(part: _Part) -> dict[str, tuple[str, str, str]]:
-    """Colour and marker of every curve by its gate, or its rule where this differs; lines tell the rest apart."""
+    """Return colour and marker of every curve by its gate, or its rule if that differs; lines differ otherwise."""
     by_rule = "rule" in part.varied
     alike: dict[tuple[str, str], int] = {}
     styles = {}
@@ -215,7 +216,7 @@ def _draw_curves(panels: Sequence[Axes], part: _Part) -> None:
 
 
 def _places(part: _Part) -> dict[int, float]:
-    """Where the rows of each curve lie along x, by their identity."""
+    """Return the place of each row along x, by the row's identity."""
     curves, numbers = list(part.curves.values()), part.numbers
     nearest = min(after - before for before, after in pairwise(numbers))
     step = nearest * min(_APART, _SPREAD / len(curves))
@@ -227,7 +228,7 @@ def _places(part: _Part) -> dict[int, float]:
 
 
 def _marks(axes: Axes, part: _Part, metric: str, places: Mapping[int, float], *, upright: bool) -> dict[str, Any]:
-    """The paper's figures as crosses, rows' places by identity; and one process of all rows as a line."""
+    """Draw published figures as crosses at the places of their rows, and one process of all rows as a line."""
     handles: dict[str, Any] = {}
     reported = [(places[id(row)], _published(row, metric)) for row in part.rows if id(row) in places]
     if reported := [each for each in reported if math.isfinite(each[1])]:
@@ -240,7 +241,7 @@ def _marks(axes: Axes, part: _Part, metric: str, places: Mapping[int, float], *,
 
 
 def _fit_scale(axes: Axes, which: str, part: _Part, metric: str) -> None:
-    """Logarithmic where values span powers of ten: also MSLL, which may be negative."""
+    """Make an axis logarithmic if its values span powers of ten, also of MSLL, which may be negative."""
     values = [finite(value) for row in part.rows for value in (row.get(metric), _published(row, metric))]
     values = [value for value in values if math.isfinite(value)]
     axes.margins(0.1)
@@ -276,38 +277,32 @@ def _draw_dots(panels: Sequence[Axes], part: _Part) -> None:
 # -- in words ---------------------------------------------------------------------------------------------------------
 
 
-def table_told(report: Report, name: str) -> str:
-    """Alternative text of a figure of the table; empty for one that is not ours."""
-    part = _parts(report).get(name)
-    if part is None:
-        return ""
-    points = _dots_told(part) if part.x is None else _curves_told(part)
-    cut = f"; and {len(points) - _TOLD} more" if len(points) > _TOLD else ""
-    told = f"{_said(part)}: {'; '.join(points[:_TOLD])}{cut}"
+def _alt(part: _Part) -> str:
+    points = _points(part) if part.x is None else _ends(part)
+    cut = f"; and {len(points) - _MOST_IN_WORDS} more" if len(points) > _MOST_IN_WORDS else ""
     full = [f"{metric.upper()} {part.full(metric):.3g}" for metric in part.metrics if math.isfinite(part.full(metric))]
-    return sentences(told, f"One process of all rows: {', '.join(full)}" if full else "")
+    return sentences(
+        f"{_content(part)}: {'; '.join(points[:_MOST_IN_WORDS])}{cut}",
+        f"One process of all rows: {', '.join(full)}" if full else "",
+    )
 
 
-def table_caption(report: Report, name: str) -> str:
-    """What a figure of the table draws; empty for one that is not ours."""
-    part = _parts(report).get(name)
-    if part is None:
-        return ""
+def _caption(report: Report, part: _Part) -> str:
     full = any(math.isfinite(part.full(metric)) for metric in part.metrics)
     repeated = counted(int(report.config.get("repetitions", 1)), "repetition")
     return sentences(
-        f"{_said(part)}, less is better: {counted(len(part.rows), 'row')} of the table, {repeated},"
+        f"{_content(part)}, less is better: {counted(len(part.rows), 'row')} of the table, {repeated},"
         f" {measured(report, n_queries='query point')}",
         [METRICS[metric].replace("\n", " ") for metric in part.metrics],
         "The dotted line is one process of all rows" if full else "",
-        f"The points of one {part.x} are set apart" if part.x is not None and len(part.curves) > 1 else "",
+        f"Points with the same {part.x} are set apart" if part.x is not None and len(part.curves) > 1 else "",
         BARS if any(_error(row, metric) for row in part.rows for metric in part.metrics) else "",
         CROSSES if part.has_published() else "",
     )
 
 
-def _said(part: _Part) -> str:
-    """What is compared, over what, and what all rows have in common."""
+def _content(part: _Part) -> str:
+    """Return what is compared, over what, and the labels that all rows share."""
     same = _words(part.rows[0], [label for label in _LABELS if label not in part.varied])
     what = " and ".join(metric.upper() for metric in part.metrics)
     over = f" over {part.x}" if part.x is not None else ""
@@ -318,18 +313,19 @@ def _scores(row: Row, metrics: Sequence[str]) -> str:
     return " / ".join(f"{finite(row.get(metric)):.3g}" for metric in metrics)
 
 
-def _dots_told(part: _Part) -> list[str]:
-    told = [(_words(row, part.varied), _scores(row, part.metrics)) for row in part.rows]
-    return [f"{name}: {value}" if name else value for name, value in told]
+def _points(part: _Part) -> list[str]:
+    """Return every row's labels and scores."""
+    points = [(_words(row, part.varied), _scores(row, part.metrics)) for row in part.rows]
+    return [f"{name}: {value}" if name else value for name, value in points]
 
 
-def _curves_told(part: _Part) -> list[str]:
-    """The ends of every curve, and the lines across."""
-    told = []
+def _ends(part: _Part) -> list[str]:
+    """Return the ends of every curve, and the lines across."""
+    found = []
     for name, rows in part.curves.items():
         ends = [rows[0], rows[-1]] if len(rows) > 1 else rows
         points = " to ".join(f"{_scores(row, part.metrics)} ({part.x} {part.place(row)})" for row in ends)
-        told.append(f"{name}: {points}" if name else points)
+        found.append(f"{name}: {points}" if name else points)
     for name, rows in part.levels.items():
-        told += [f"{name or 'all experts'}: {_scores(row, part.metrics)}" for row in rows]
-    return told
+        found += [f"{name or 'all experts'}: {_scores(row, part.metrics)}" for row in rows]
+    return found

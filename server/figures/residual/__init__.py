@@ -1,28 +1,14 @@
-"""Figures of residual: errors, power and coefficients of a run; a table as bars, as curves, or panel by panel."""
+"""Figures of attribute-distributed regression: errors, power and parts of the agents; of a table, its rows."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from server.figures.residual.descriptions import table_caption, table_told
-from server.figures.residual.run import draw_run, run_caption, run_told
-from server.figures.residual.table import draw_table
-from server.figures.wording import Arrays, compares
-
-if TYPE_CHECKING:
-    from server.results import Report
+from server.figures.figure import Figure
+from server.figures.residual.run import run_figures
+from server.figures.residual.table import table_figures
+from server.figures.wording import is_table
+from server.report.data import Arrays, Report
 
 
-def draw(report: Report, arrays: Arrays) -> dict[str, bytes]:
-    """PNG images by name: of a table of several rows what compares these, else how the run went."""
-    return draw_table(report, arrays) if compares(report) else draw_run(report, arrays)
-
-
-def alt_text(report: Report, name: str, arrays: Arrays) -> str:
-    """What a reader who cannot see the figure needs to know; empty for one that is not ours."""
-    return table_told(report, name, arrays) if compares(report) else run_told(report, name, arrays)
-
-
-def caption(report: Report, name: str) -> str:
-    """What a figure draws, with units and sizes; empty for one that is not ours."""
-    return table_caption(report, name) if compares(report) else run_caption(report, name)
+def figures(report: Report, arrays: Arrays) -> list[Figure]:
+    """Draw the rows of a table with several rows, else the course of the run."""
+    return table_figures(report, arrays) if is_table(report) else run_figures(report, arrays)

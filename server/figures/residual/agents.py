@@ -1,4 +1,4 @@
-"""Figures of what each agent adds to one run's prediction: its power over the iterations, its coefficient."""
+"""Figures of the agents' parts of one run's prediction: power over the iterations, coefficients."""
 
 from __future__ import annotations
 
@@ -11,38 +11,38 @@ import numpy as np
 from jaxtyping import Bool, Float64, Int64, Shaped
 
 from server.figures.drawing import BLUE, INK, PALETTE, VERMILION, explain, plain, png, png_panels
+from server.figures.figure import Figure
 from server.figures.residual.common import chosen, over_iterations, where
-from server.figures.wording import Arrays, sentences, several
+from server.figures.wording import sentences
+from server.report.data import Arrays, Report
 from server.report.formatting import counted
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from server.results import Report
-
 NAMED, GREY = 8, "#bbbbbb"
-"""Agents whose power is drawn in colour and named; what the others are drawn in."""
+"""Agents with a colour and a name, and the colour of the others."""
 _MOST = 20
-"""Agents whose coefficients are shown: those with the largest parts."""
-_TOLD = 6
+"""Agents whose coefficients are drawn: those with the largest parts."""
+_MOST_IN_WORDS = 6
 _KINDS = {True: ("relevant attribute", BLUE, ""), False: ("irrelevant attributes alone", VERMILION, "////")}
-"""Of agents, where the scenario knows: how they are called, and their bars' colour and hatching."""
+"""Label, colour and hatching of agents with and without a relevant attribute, if the scenario knows them."""
 
 
 @dataclass(frozen=True, eq=False)
 class Parts:
-    """What each agent adds to the chosen prediction, agents in the order of `Arrays`.
+    """Parts of the agents in the chosen prediction, in the order of the run's arrays.
 
     Attributes
     ----------
     names : ndarray
-        ``(D,)``.
+        ``(D,)`` names of the agents.
     beta : ndarray
         ``(D,)`` coefficients.
     share : ndarray
-        ``(D,)`` mean square of each agent's part, by the sum of all; 0 where nobody adds anything.
+        ``(D,)`` mean square of each agent's part divided by the sum over all; 0 if all are 0.
     relevant : ndarray or None
-        ``(D,)`` who has a relevant attribute; None where nobody knows.
+        ``(D,)`` which agents have a relevant attribute; None if unknown.
     """
 
     names: Shaped[np.ndarray, "D"]
@@ -52,7 +52,7 @@ class Parts:
 
     @classmethod
     def of(cls, report: Report, arrays: Arrays) -> Parts | None:
-        """At the chosen iterate; None where the arrays do not tell it."""
+        """Return the parts at the chosen iteration; None if the arrays lack the power."""
         power = arrays.get("power", np.empty((0, 0)))
         if power.ndim != 2 or not power.size:
             return None
@@ -64,29 +64,62 @@ class Parts:
 
     @property
     def order(self) -> Int64[np.ndarray, "D"]:
-        """The largest part first."""
+        """Indices of the agents, the largest part first."""
         return np.argsort(-self.share, kind="stable")
 
     @property
     def weighted(self) -> bool:
-        """Whether coefficients differ: sip and greedy add parts as they are, meta-boosting has none."""
+        """Whether coefficients differ; sip and greedy add parts as they are, meta-boosting has none."""
         return bool(np.ptp(self.beta))
 
 
-def draw_agents(report: Report, arrays: Arrays) -> dict[str, bytes]:
-    """PNG images by name."""
+def agents_figures(report: Report, arrays: Arrays) -> list[Figure]:
+    """Draw the power of the agents over the iterations, and their parts of the chosen prediction."""
     parts = Parts.of(report, arrays)
     if parts is None:
-        return {}
-    drawn = {}
+        return []
+    n = report.metrics.get("n_agents")
+    who = counted(n, "agent") if n else counted(len(report.sites), "site")
+    cut = f", the {_MOST} with the largest parts" if n and n > _MOST else ""
+    found = []
     if len(arrays["power"]) > 1:
-        drawn["power"] = png(partial(_draw_power, power=arrays["power"], parts=parts), height=4.2)
-    n = min(len(parts.names), _MOST)
-    height = 1.5 + 0.25 * n
-    drawn["coefficients"] = png_panels(
-        partial(_draw_parts, parts=parts), 2 if parts.weighted else 1, height, same_x=False
+        caption = sentences(
+            f"Power (mean square about its mean, squared unit of the outcome) of each agent's part of the prediction"
+            f" over the iterations{where(report)}: {who}",
+            f"The {NAMED} largest at the end have names, the others are grey; agents whose attributes are all"
+            " irrelevant are dotted, if the scenario knows them",
+        )
+        image = png(partial(_draw_power, power=arrays["power"], parts=parts), height=4.2)
+        found.append(Figure("power", image, caption, _power_alt(report, parts)))
+    caption = sentences(
+        f"Part of each agent in the chosen prediction{where(report)}: the power of the part as a share of the sum over"
+        f" all parts (%), and its coefficient (no unit) if coefficients differ; {who}{cut}",
+        "Parts overlap: a share is not the loss without that agent",
     )
-    return drawn
+    draw = partial(_draw_parts, parts=parts)
+    height = 1.5 + 0.25 * min(len(parts.names), _MOST)
+    image = png_panels(draw, 2 if parts.weighted else 1, height, same_x=False)
+    alt = sentences(f"What each agent adds{where(report)}; {_shares(parts, coefficients=parts.weighted)}")
+    return [*found, Figure("coefficients", image, caption, alt)]
+
+
+def _power_alt(report: Report, parts: Parts) -> str:
+    irrelevant = ""
+    if parts.relevant is not None:
+        share = 100 * float(parts.share[~parts.relevant.astype(bool)].sum())
+        irrelevant = f"agents with irrelevant attributes alone have {share:.3g} % together"
+    return sentences(f"Power over the iterations{where(report)}; {_shares(parts)}", irrelevant)
+
+
+def _shares(parts: Parts, *, coefficients: bool = False) -> str:
+    """Return the largest shares of power at the chosen iteration, in words."""
+    words = [
+        f"{plain(parts.names[agent])} {100 * parts.share[agent]:.3g} %"
+        + (f" (coefficient {parts.beta[agent]:.3g})" if coefficients else "")
+        for agent in parts.order[:_MOST_IN_WORDS]
+    ]
+    words += [f"and {len(parts.names) - _MOST_IN_WORDS} more"] if len(parts.names) > _MOST_IN_WORDS else []
+    return f"shares of all power at the chosen one: {', '.join(words)}"
 
 
 def _draw_power(axes: Axes, power: Float64[np.ndarray, "iterations D"], parts: Parts) -> None:
@@ -131,49 +164,3 @@ def _draw_parts(panels: Sequence[Axes], parts: Parts) -> None:
     panels[0].set_ylim(len(order) - 0.5, -0.5)
     if parts.relevant is not None:
         explain(panels[0], list(handles.values()), list(handles))
-
-
-def agents_caption(report: Report, name: str) -> str:
-    """What a figure of the agents draws; empty for one that is not ours."""
-    n = report.metrics.get("n_agents")
-    who = counted(n, "agent") if n else counted(len(report.sites), "site")
-    if name == "power":
-        return sentences(
-            f"Power (mean square about its mean, squared unit of the outcome) of each agent's part of the prediction"
-            f" over the iterations{where(report)}: {who}",
-            f"The {NAMED} largest at the end by name, any others in grey; where the scenario knows them, agents whose"
-            " attributes are irrelevant are dotted",
-        )
-    if name != "coefficients":
-        return ""
-    cut = f", the {_MOST} with the largest parts" if n and n > _MOST else ""
-    return sentences(
-        f"What each agent adds to the chosen prediction{where(report)}: its part's power as a share of the sum of all"
-        f" parts' (%), and its coefficient (no unit) where these differ; {who}{cut}",
-        "Parts overlap, so that shares are not what would be lost without an agent",
-    )
-
-
-def agents_told(report: Report, name: str, arrays: Arrays) -> str:
-    """Alternative text of a figure of the agents; empty for one that is not ours."""
-    if name not in ("power", "coefficients"):
-        return ""
-    parts, told = Parts.of(report, arrays), [""]
-    if parts is not None:
-        told = [
-            f"{plain(parts.names[agent])} {100 * parts.share[agent]:.3g} %"
-            + (f" (coefficient {parts.beta[agent]:.3g})" if parts.weighted and name == "coefficients" else "")
-            for agent in parts.order[:_TOLD]
-        ]
-        told += [f"and {len(parts.names) - _TOLD} more"] if len(parts.names) > _TOLD else []
-    elif not several(report):
-        shares = {row["party"]: row["share of power"] for row in report.table if "share of power" in row}
-        first = sorted(shares, key=lambda party: -shares[party])
-        told = [f"{party} {100 * shares[party]:.3g} %" for party in first[:_TOLD]]
-    what = "Power over the iterations" if name == "power" else "What each agent adds"
-    listed = f"shares of all power at the chosen one: {', '.join(told)}" if any(told) else "a part for each agent"
-    known = ""
-    if parts is not None and parts.relevant is not None and name == "power":
-        share = 100 * float(parts.share[~parts.relevant.astype(bool)].sum())
-        known = f"agents with irrelevant attributes alone have {share:.3g} % together"
-    return sentences(f"{what}{where(report)}; {listed}", known)

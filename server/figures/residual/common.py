@@ -1,4 +1,4 @@
-"""What the figures of a run and of a table have in common: names, colours, and errors over the iterations."""
+"""Names, colours and curves that the figures of a run and of a table share."""
 
 from __future__ import annotations
 
@@ -9,20 +9,19 @@ import numpy as np
 from jaxtyping import Float64
 
 from server.figures.drawing import BLUE, GREEN, ORANGE, VERMILION, whole
-from server.figures.wording import Arrays, several
+from server.figures.wording import several
+from server.report.data import Arrays, Report
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.lines import Line2D
-
-    from server.results import Report
 
 KINDS = {
     "train": ("training rows", ORANGE, "--"),
     "validation": ("validation rows", GREEN, ":"),
     "test": ("test rows", BLUE, "-"),
 }
-"""Kinds of rows by the end of their curve's name: how they are called and drawn."""
+"""Label, colour and line of the curve of each kind of row."""
 
 SUMS = {
     "power_relevant": ("agents with a relevant attribute", BLUE, "o"),
@@ -36,18 +35,18 @@ MEASURED = {"test_mse", "test_mse_best", "test_mse_last", "train_mse", "iteratio
 ERROR = "mean squared error (squared unit of the outcome)"
 POWER = "power (squared unit of the outcome)"
 MOST_POINTS = 40
-"""Iterations up to which each has its own mark."""
-PANELS, TOLD = 8, 12
-"""Rows of a table whose curves are drawn; those that an alternative text tells."""
+"""Iterations up to which each has a mark."""
+PANELS, MOST_IN_WORDS = 8, 12
+"""Rows of a table whose curves are drawn, and rows that an alternative text names."""
 
 
 def where(report: Report) -> str:
-    """Which of several repetitions is drawn, in words."""
+    """Return which of several repetitions is drawn, in words."""
     return " in the first repetition" if several(report) else ""
 
 
 def chosen(report: Report, arrays: Arrays) -> int:
-    """The chosen iterate of what is drawn, which is the first repetition's (of the first cell)."""
+    """Return the chosen iteration of the first repetition (of the first cell), which is drawn."""
     for name in ("cells_iterations", "repetitions_iterations"):
         if name in arrays:
             return int(arrays[name].flat[0])
@@ -55,13 +54,13 @@ def chosen(report: Report, arrays: Arrays) -> int:
 
 
 def curves_by_kind(arrays: Arrays) -> dict[str, Float64[np.ndarray, "iterations"]]:
-    """By kind of row, the errors after each iteration, where there is more than one."""
+    """Return the errors after each iteration by kind of row, if there is more than one iteration."""
     found = {kind: np.asarray(arrays.get(f"curve_{kind}", ()), float) for kind in KINDS}
     return {kind: curve for kind, curve in found.items() if np.isfinite(curve).sum() > 1}
 
 
 def errors_over_iterations(axes: Axes, curves: Mapping[str, Float64[np.ndarray, "iterations"]]) -> dict[str, Line2D]:
-    """Draw the curves of one run; returns what explains them."""
+    """Draw the curves of one run; return their entries in the legend."""
     handles = {}
     for kind, curve in curves.items():
         label, colour, line = KINDS[kind]
@@ -70,7 +69,7 @@ def errors_over_iterations(axes: Axes, curves: Mapping[str, Float64[np.ndarray, 
 
 
 def over_iterations(axes: Axes, values: Float64[np.ndarray, "iterations"], **style: Any) -> Line2D:
-    """Draw a line, with a mark at each iteration where there are few."""
+    """Draw a line, with a mark at each iteration if there are few."""
     if len(values) <= MOST_POINTS:
         style = {"marker": "o", "markersize": 3, **style}
     whole(axes)

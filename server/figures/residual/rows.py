@@ -1,23 +1,20 @@
-"""What sets the rows of a table apart, for its figures and their words."""
+"""Labels and metrics of the rows of a table."""
 
 from __future__ import annotations
 
 import math
 from itertools import takewhile
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float64
 
 from server.figures.residual.common import MEASURED
-from server.figures.wording import Arrays, Row
-
-if TYPE_CHECKING:
-    from server.results import Report
+from server.report.data import Arrays, Report, Row
 
 
 def labels_of(report: Report, row: Row) -> dict[str, Any]:
-    """What sets a row apart: its leading columns, up to the first that was measured."""
+    """Return the labels of a row: its leading columns, up to the first metric."""
 
     def label(each: tuple[str, Any]) -> bool:
         name = each[0]
@@ -27,19 +24,19 @@ def labels_of(report: Report, row: Row) -> dict[str, Any]:
 
 
 def error_of(report: Report) -> str:
-    """The test error that is drawn: that of the chosen iterate, or the last one's where the paper's figures are."""
+    """Return the drawn test error: of the chosen iteration, or of the last one if the published figures are."""
     names = ("test_mse", "test_mse_last")
     return next((name for name in names if any(f"{name} published" in row for row in report.table)), names[0])
 
 
 def name_of(report: Report, row: Row) -> str:
-    """A row's labels in a few words: text as it is, a number with its heading."""
+    """Return a row's labels in words: text as it is, a number with its heading."""
     labels = labels_of(report, row)
     return ", ".join(value if isinstance(value, str) else f"{key} = {value}" for key, value in labels.items())
 
 
 def label_number(value: object) -> float:
-    """A label as a number; NaN if it is none."""
+    """Return a label as a number; NaN if it is none."""
     try:
         return float(value) if isinstance(value, int | float | str) else math.nan
     except ValueError:
@@ -47,7 +44,7 @@ def label_number(value: object) -> float:
 
 
 def over_label(report: Report) -> tuple[str, Float64[np.ndarray, "rows"]] | None:
-    """The label that most rows have another number in, and nothing else that differs between these; None: no such."""
+    """Return the only label that differs between most rows, if it is a number in these; else None."""
     labels = [labels_of(report, row) for row in report.table]
     for name in dict.fromkeys(name for each in labels for name in each):
         values = np.array([label_number(each.get(name)) for each in labels])
@@ -59,7 +56,7 @@ def over_label(report: Report) -> tuple[str, Float64[np.ndarray, "rows"]] | None
 
 
 def measures(report: Report, arrays: Arrays, metric: str) -> Float64[np.ndarray, "2 rows"]:
-    """A metric and its standard error (0: unknown) by row, shown in the table or not; NaN where it is not known."""
+    """Return a metric and its standard error (0: unknown) by row, also if the table lacks it; NaN if unknown."""
     found = np.full((2, len(report.table)), math.nan)
     for place, row in enumerate(report.table):
         if row.get(metric) is not None:

@@ -1,4 +1,4 @@
-"""Figures of one run: errors over the iterations, the relevant and irrelevant agents' power, what each agent adds."""
+"""Figures of one run: errors over the iterations, the agents, and the power of relevant and irrelevant ones."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ import numpy as np
 from jaxtyping import Float64
 
 from server.figures.drawing import VERMILION, explain, png, scale
-from server.figures.residual.agents import agents_caption, agents_told, draw_agents
+from server.figures.figure import Figure
+from server.figures.residual.agents import agents_figures
 from server.figures.residual.common import (
     ERROR,
     KINDS,
@@ -22,70 +23,56 @@ from server.figures.residual.common import (
     over_iterations,
     where,
 )
-from server.figures.wording import Arrays, finite, measured, sentences, several
+from server.figures.wording import measured, sentences, several
+from server.report.data import Arrays, Report
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from server.results import Report
 
-
-def draw_run(report: Report, arrays: Arrays) -> dict[str, bytes]:
-    """PNG images by name."""
-    drawn = {}
+def run_figures(report: Report, arrays: Arrays) -> list[Figure]:
+    """Draw errors, agents and power of a run, as far as it has them."""
+    found = []
     if curves := curves_by_kind(arrays):
-        drawn["curves"] = png(partial(_draw_curves, curves=curves, at=chosen(report, arrays)), height=3.8)
-    drawn |= draw_agents(report, arrays)
-    told = {name: arrays.get(f"curve_{name}", np.zeros(0)) for name in SUMS}
-    if sums := {name: values for name, values in told.items() if values.size > 1}:
-        drawn["relevance"] = png(partial(_draw_sums, sums=sums), height=3.6)
-    return drawn
+        found.append(_curves(report, arrays, curves))
+    found += agents_figures(report, arrays)
+    powers = {name: arrays.get(f"curve_{name}", np.zeros(0)) for name in SUMS}
+    if sums := {name: values for name, values in powers.items() if values.size > 1}:
+        found.append(_relevance(report, sums))
+    return found
 
 
-def run_caption(report: Report, name: str) -> str:
-    """What a figure of a run draws; empty for one that is not ours."""
-    if name == "curves":
-        kinds = measured(report, n_aligned="common row", n_test="test row", n_agents="agent")
-        return sentences(
-            f"Mean squared error (squared unit of the outcome) over the iterations{where(report)}: {kinds}",
-            "A dashed line marks the iteration that was chosen",
-        )
-    if name == "relevance":
-        return sentences(
-            f"Power of the prediction (mean square about its mean, squared unit of the outcome) over the"
-            f" iterations{where(report)}: {measured(report, n_agents='agent')}",
-            "One line is the sum over the agents with a relevant attribute, the other over those without one: noise"
-            " that was learnt",
-        )
-    return agents_caption(report, name)
-
-
-def run_told(report: Report, name: str, arrays: Arrays) -> str:
-    """Alternative text of a figure of a run; empty for one that is not ours."""
-    metrics = report.metrics
+def _curves(report: Report, arrays: Arrays, curves: Mapping[str, Float64[np.ndarray, "iterations"]]) -> Figure:
+    metrics, at = report.metrics, chosen(report, arrays)
+    sizes = measured(report, n_aligned="common row", n_test="test row", n_agents="agent")
+    caption = sentences(
+        f"Mean squared error (squared unit of the outcome) over the iterations{where(report)}: {sizes}",
+        "A dashed line marks the chosen iteration",
+    )
     mean = ", on average over the repetitions," if several(report) else ""
-    if name == "curves":
-        ends = [f"{metrics[f'{kind}_mse']:.3g} on {KINDS[kind][0]}" for kind in KINDS if f"{kind}_mse" in metrics]
-        last = (
-            f"iteration {metrics['iterations']:.0f}" if "iterations" in metrics and not mean else "the chosen iteration"
-        )
-        reached = f"{last} is used, and has{mean} {', '.join(ends)}" if ends else ""
-        falls = [
-            f"{KINDS[kind][0]} {curve[0]:.3g} to {np.nanmin(curve):.3g} (iteration {int(np.nanargmin(curve))})"
-            for kind, curve in curves_by_kind(arrays).items()
-        ]
-        fall = f": from the start to the least, {', '.join(falls)}" if falls else ""
-        return sentences(f"Mean squared error over the iterations{where(report)}{fall}", reached)
-    if name == "relevance":
-        sums = {each: float(arrays[f"curve_{each}"][-1]) for each in SUMS if len(arrays.get(f"curve_{each}", ()))}
-        sums = sums or {each: finite(metrics[each]) for each in SUMS if each in metrics and not several(report)}
-        told = [f"{power:.3g} for {SUMS[each][0]}" for each, power in sums.items()]
-        at = f"Power{where(report)} at the last iteration"
-        return sentences(f"{at}: {', '.join(told)}" if told else f"Power of {_SIDES}")
-    return agents_told(report, name, arrays)
+    ends = [f"{metrics[f'{kind}_mse']:.3g} on {KINDS[kind][0]}" for kind in KINDS if f"{kind}_mse" in metrics]
+    last = f"iteration {metrics['iterations']:.0f}" if "iterations" in metrics and not mean else "the chosen iteration"
+    falls = [
+        f"{KINDS[kind][0]} {curve[0]:.3g} to {np.nanmin(curve):.3g} (iteration {int(np.nanargmin(curve))})"
+        for kind, curve in curves.items()
+    ]
+    alt = sentences(
+        f"Mean squared error over the iterations{where(report)}: from the start to the least, {', '.join(falls)}",
+        f"{last} is used, and has{mean} {', '.join(ends)}" if ends else "",
+    )
+    return Figure("curves", png(partial(_draw_curves, curves=curves, at=at), height=3.8), caption, alt)
 
 
-_SIDES = "agents with a relevant attribute and of those without one, over the iterations"
+def _relevance(report: Report, sums: Mapping[str, Float64[np.ndarray, "iterations"]]) -> Figure:
+    caption = sentences(
+        f"Power of the prediction (mean square about its mean, squared unit of the outcome) over the"
+        f" iterations{where(report)}: {measured(report, n_agents='agent')}",
+        "One line is the sum over the agents with a relevant attribute, the other over those without one, which have"
+        " learnt noise",
+    )
+    powers = [f"{values[-1]:.3g} for {SUMS[name][0]}" for name, values in sums.items()]
+    alt = sentences(f"Power{where(report)} at the last iteration: {', '.join(powers)}")
+    return Figure("relevance", png(partial(_draw_sums, sums=sums), height=3.6), caption, alt)
 
 
 def _draw_curves(axes: Axes, curves: Mapping[str, Float64[np.ndarray, "iterations"]], at: int) -> None:

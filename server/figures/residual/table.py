@@ -21,6 +21,7 @@ from server.figures.drawing import (
     png_panels,
     scale,
 )
+from server.figures.figure import Figure
 from server.figures.residual.common import (
     ERROR,
     KINDS,
@@ -32,40 +33,41 @@ from server.figures.residual.common import (
     errors_over_iterations,
     over_iterations,
 )
+from server.figures.residual.descriptions import alt_text, caption
 from server.figures.residual.rows import error_of, label_number, measures, name_of, over_label
-from server.figures.wording import Arrays
+from server.report.data import Arrays, Report
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.lines import Line2D
 
-    from server.results import Report
 
-
-def draw_table(report: Report, arrays: Arrays) -> dict[str, bytes]:
-    """PNG images by name."""
-    drawn = {}
+def table_figures(report: Report, arrays: Arrays) -> list[Figure]:
+    """Draw the rows of the table, as far as they have numbers to compare."""
+    images = {}
     over = over_label(report)
     errors = measures(report, arrays, error_of(report))
     if over is None and np.isfinite(errors[0]).any():
         height = 1.4 + 0.3 * len(report.table)
-        drawn["errors"] = png(partial(_draw_bars, report=report, arrays=arrays), height=height)
+        images["errors"] = png(partial(_draw_bars, report=report, arrays=arrays), height=height)
     elif over is not None:
-        figures = {"errors": (error_of(report),), "contraction": ("contraction",), "relevance": tuple(SUMS)}
-        for figure, metrics in figures.items():
-            known = [name for name in metrics if np.isfinite(measures(report, arrays, name)[0]).sum() > 1]
+        names = {"errors": (error_of(report),), "contraction": ("contraction",), "relevance": tuple(SUMS)}
+        for name, metrics in names.items():
+            known = [each for each in metrics if np.isfinite(measures(report, arrays, each)[0]).sum() > 1]
             if known:
                 panel = partial(_draw_over, report=report, arrays=arrays, over=over, metrics=known)
-                drawn[figure] = png(panel, height=3.6)
+                images[name] = png(panel, height=3.6)
     if panels := _cells_curves(report, arrays):
-        drawn["curves"] = png_panels(partial(_draw_panels, cells=panels), len(panels), height=2.9, same_x=False)
+        images["curves"] = png_panels(partial(_draw_panels, cells=panels), len(panels), height=2.9, same_x=False)
     if powers := _cells_powers(report, arrays):
-        drawn["powers"] = png_panels(partial(_draw_powers, powers=powers), len(SUMS), height=3.8, same_y=False)
-    return drawn
+        images["powers"] = png_panels(partial(_draw_powers, powers=powers), len(SUMS), height=3.8, same_y=False)
+    return [
+        Figure(name, image, caption(report, name), alt_text(report, name, arrays)) for name, image in images.items()
+    ]
 
 
 def _draw_bars(axes: Axes, report: Report, arrays: Arrays) -> None:
-    """A bar a row, as in papers/attribute_distributed.txt, Figure 3."""
+    """Draw a bar for each row, as in Zheng, Kulkarni and Poor (2011), Figure 3."""
     values, errors = measures(report, arrays, error_of(report))
     places = np.arange(len(values))
     bars = axes.barh(
@@ -106,7 +108,7 @@ def _draw_over(
     over: tuple[str, Float64[np.ndarray, "rows"]],
     metrics: Sequence[str],
 ) -> None:
-    """Metrics over a number that the rows differ in; rows without it, and references, are lines across."""
+    """Draw metrics over a number in which the rows differ; rows without it, and references, are lines across."""
     heading, x = over
     order = np.argsort(x)[: np.isfinite(x).sum()]
     handles: dict[str, Any] = {}
@@ -131,7 +133,7 @@ def _draw_over(
 def _published(
     axes: Axes, report: Report, places: Shaped[np.ndarray, "rows"], metric: str, *, upright: bool
 ) -> dict[str, Line2D]:
-    """The paper's figures as crosses at the places of their rows."""
+    """Draw published figures as crosses at the places of their rows."""
     figures = np.array([label_number(row.get(f"{metric} published")) for row in report.table])
     known = np.isfinite(figures) & np.isfinite(places)
     if not known.any():
@@ -143,7 +145,7 @@ def _published(
 
 
 def _lines_across(axes: Axes, report: Report, arrays: Arrays, others: Sequence[int]) -> dict[str, Line2D]:
-    """The test error of rows without the number that the others are drawn over, and of what a user would do instead."""
+    """Draw lines across: test errors of rows without the number along x, and references."""
     values = measures(report, arrays, error_of(report))[0]
     lines = {
         plain(name_of(report, report.table[place])): (values[place], ORANGE, ("-.", (0, (1, 1)))[number % 2])
@@ -159,7 +161,7 @@ def _lines_across(axes: Axes, report: Report, arrays: Arrays, others: Sequence[i
 
 
 def _cells_curves(report: Report, arrays: Arrays) -> dict[str, dict[str, Float64[np.ndarray, "iterations"]]]:
-    """By row and kind, the mean curve of its repetitions, as far as the shortest goes."""
+    """Return by row and kind the mean curve of the repetitions, as far as the shortest one goes."""
     panels = {}
     for place, row in enumerate(report.table):
         cells = {
@@ -173,7 +175,7 @@ def _cells_curves(report: Report, arrays: Arrays) -> dict[str, dict[str, Float64
 
 
 def _draw_panels(panels: Sequence[Axes], cells: Mapping[str, Mapping[str, Float64[np.ndarray, "iterations"]]]) -> None:
-    """The curves of each row, as in papers/attribute_distributed.txt, Figure 4."""
+    """Draw the curves of each row, as in Zheng, Kulkarni and Poor (2011), Figure 4."""
     handles: dict[str, Any] = {}
     for axes, (name, curves) in zip(panels, cells.items(), strict=True):
         handles |= errors_over_iterations(axes, curves)
@@ -186,7 +188,7 @@ def _draw_panels(panels: Sequence[Axes], cells: Mapping[str, Mapping[str, Float6
 
 
 def _cells_powers(report: Report, arrays: Arrays) -> dict[str, dict[str, Float64[np.ndarray, "iterations"]]]:
-    """By sum and row, the mean power over the iterations, of rows whose agents change with them."""
+    """Return by sum and row the mean power over the iterations, for rows with several iterations."""
     found: dict[str, dict[str, Float64[np.ndarray, "iterations"]]] = {}
     for name in SUMS:
         for place, row in enumerate(report.table):
@@ -194,12 +196,12 @@ def _cells_powers(report: Report, arrays: Arrays) -> dict[str, dict[str, Float64
             known = mean[np.isfinite(mean)]
             if len(known) > 1:
                 found.setdefault(name, {})[name_of(report, row) or f"row {place + 1}"] = known
-    # Where no agent lacks a relevant attribute there is nothing to compare.
+    # If every agent has a relevant attribute, there is nothing to compare.
     return found if set(found) == set(SUMS) and any(np.any(each) for each in found["power_irrelevant"].values()) else {}
 
 
 def _draw_powers(panels: Sequence[Axes], powers: Mapping[str, Mapping[str, Float64[np.ndarray, "iterations"]]]) -> None:
-    """Eqs. (44) and (45) by row, as in papers/attribute_distributed.txt, Figure 5."""
+    """Draw equations (44) and (45) by row, as in Zheng, Kulkarni and Poor (2011), Figure 5."""
     handles: dict[str, Any] = {}
     for axes, (name, rows) in zip(panels, powers.items(), strict=True):
         for place, (row, values) in enumerate(list(rows.items())[:PANELS]):

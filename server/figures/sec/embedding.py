@@ -1,4 +1,4 @@
-"""The learners where k-means found their clusters: in the first eigenvectors of the normalised similarity."""
+"""The learners in the space in which k-means clusters them: eigenvectors of the normalised similarity."""
 
 from __future__ import annotations
 
@@ -11,33 +11,33 @@ import numpy as np
 from jaxtyping import Bool, Float64, Int64
 
 from server.figures.drawing import QUIET, explain, png_panels
-from server.figures.sec.styles import cluster_style, n_clusters, which
-from server.figures.wording import Arrays, measured, sentences
+from server.figures.figure import Figure
+from server.figures.sec.styles import cluster_sizes, cluster_style, n_clusters, which
+from server.figures.wording import measured, sentences
+from server.report.data import Arrays, Report
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from server.results import Report
-
 _FEWEST = 3
-"""Learners from which on there is something to see."""
+"""Fewest learners that are drawn."""
 _EXPLAINED, _NUMBERED = 6, 30
-"""Clusters up to which each is in the legend, and has its number beside it."""
+"""Clusters up to which each is in the legend, or has its number beside it."""
 _NO_EIGENVALUE, _NO_LENGTH = 1e-9, 1e-12
 
 
 @dataclass(frozen=True, eq=False)
 class Embedding:
-    """Rows of the first eigenvectors, of unit length (Ng, Jordan and Weiss 2001).
+    """Rows of the first eigenvectors, scaled to unit length (Ng, Jordan and Weiss 2001).
 
     Attributes
     ----------
     rows : ndarray
-        ``(n, m)`` coordinates of the learners that can be placed; m is the number of clusters, 2 at least.
+        ``(n, m)`` coordinates of the learners that can be placed; m is the number of clusters, at least 2.
     labels : ndarray
         ``(n,)`` their clusters; -1: none.
     newcomer : ndarray
-        ``(n,)`` who had no part in the eigenvectors, and is placed by its similarities to those who had (Nystroem).
+        ``(n,)`` learners without a part in the eigenvectors, placed by their similarities to the others (Nystroem).
     """
 
     rows: Float64[np.ndarray, "n m"]
@@ -46,7 +46,7 @@ class Embedding:
 
     @classmethod
     def of(cls, arrays: Arrays) -> Embedding | None:
-        """Of a run's arrays; None where too few learners were clustered."""
+        """Return the embedding of a run; None if too few learners were clustered."""
         labels, similarity = arrays["labels"], arrays["similarity"]
         new = arrays.get("newcomer", np.zeros(len(labels), bool))
         old = np.flatnonzero(~new & (labels >= 0))
@@ -57,7 +57,7 @@ class Embedding:
         values, vectors = np.linalg.eigh(s / np.sqrt(np.outer(degree, degree)))
         m = min(max(2, n_clusters(arrays)), len(old))
         values, vectors = values[: -m - 1 : -1], vectors[:, : -m - 1 : -1]
-        # A sign is arbitrary; this one does not hang on the version of LAPACK.
+        # Signs are arbitrary; these do not depend on the version of LAPACK.
         vectors = vectors * np.sign(np.take_along_axis(vectors, np.abs(vectors).argmax(axis=0)[np.newaxis], axis=0))
         known = np.nan_to_num(similarity[:, old])
         known[old] = 0
@@ -71,24 +71,31 @@ class Embedding:
 
     @property
     def clusters(self) -> list[int]:
-        """Those that have a learner here."""
+        """Clusters with a learner in the embedding."""
         return [label for label in np.unique(self.labels).tolist() if label >= 0]
 
     @property
     def middles(self) -> Float64[np.ndarray, "c m"]:
-        """Means of the clusters' learners that are no newcomers, in the order of `clusters`."""
+        """Mean of each cluster's learners, without newcomers, in the order of `clusters`."""
         old = ~self.newcomer
         return np.array([self.rows[old & (self.labels == label)].mean(axis=0) for label in self.clusters])
 
 
-def draw_embedding(arrays: Arrays) -> dict[str, bytes]:
-    """The figure by its name; none where there is too little to see."""
-    embedding = Embedding.of(arrays)
-    if embedding is None:
-        return {}
-    pairs = [(0, 1)] if embedding.rows.shape[1] == 2 else [(0, 1), (1, 2)]
-    draw = partial(_draw, embedding=embedding, pairs=pairs)
-    return {"embedding": png_panels(draw, len(pairs), 4.2 if len(pairs) == 1 else 3.9, same_x=False, same_y=False)}
+def embedding(report: Report, arrays: Arrays) -> Figure | None:
+    """Draw the learners in the first eigenvectors; None with too few learners."""
+    found = Embedding.of(arrays) if len(arrays.get("similarity", ())) else None
+    if found is None:
+        return None
+    pairs = [(0, 1)] if found.rows.shape[1] == 2 else [(0, 1), (1, 2)]
+    draw = partial(_draw, embedding=found, pairs=pairs)
+    image = png_panels(draw, len(pairs), 4.2 if len(pairs) == 1 else 3.9, same_x=False, same_y=False)
+    caption = sentences(
+        f"The learners{which(report)} in the space in which they were clustered: rows of the first eigenvectors of the"
+        f" normalised similarity, scaled to unit length (no unit), {measured(report, n_learners='learner')}",
+        "Each cluster has its colour and marker; open markers are newcomers, placed by their similarities to the"
+        " others; learners that cannot be placed, since too little is known of them, are not drawn",
+    )
+    return Figure("embedding", image, caption, sentences(_distances(found), cluster_sizes(arrays)))
 
 
 def _draw(panels: Sequence[Axes], embedding: Embedding, pairs: Sequence[tuple[int, int]]) -> None:
@@ -109,13 +116,13 @@ def _draw(panels: Sequence[Axes], embedding: Embedding, pairs: Sequence[tuple[in
                     x, y, s=size, c=face, marker=marker, alpha=0.85, linewidths=1.3 if new else 0.5, **edge
                 )
                 if few or label < 0:
-                    handles[_called(label, new=new)] = drawn
+                    handles[_label(label, new=new)] = drawn
         if not few and len(embedding.clusters) <= _NUMBERED:
             for label, middle in zip(embedding.clusters, embedding.middles, strict=True):
                 axes.annotate(str(label), middle[[i, j]], (6, 5), textcoords="offset points", fontsize=8)
         axes.set_xlabel(f"eigenvector {i + 1} (no unit)")
         axes.set_ylabel(f"eigenvector {j + 1} (no unit)")
-        axes.set_aspect("equal", adjustable="datalim")  # distances between learners are what is seen
+        axes.set_aspect("equal", adjustable="datalim")  # distances between learners are what counts
         axes.margins(0.12)
     if not few and embedding.newcomer.any():
         handles["newcomer"] = panels[0].scatter([], [], s=70, c="none", edgecolors=QUIET, linewidths=1.3)
@@ -123,33 +130,20 @@ def _draw(panels: Sequence[Axes], embedding: Embedding, pairs: Sequence[tuple[in
         explain(panels[0], list(handles.values()), list(handles), abreast=min(3, len(handles)))
 
 
-def _called(label: int, *, new: bool) -> str:
+def _label(label: int, *, new: bool) -> str:
     if label < 0:
         return "in no cluster"
     return f"newcomer, {label}" if new else f"cluster {label}"
 
 
-def embedding_caption(report: Report) -> str:
-    """What the figure draws."""
-    return sentences(
-        f"The learners{which(report)} where their clusters were found: rows of the first eigenvectors of the normalised"
-        f" similarity, of unit length (no unit), {measured(report, n_learners='learner')}",
-        "Each cluster has its colour and marker; open markers are newcomers, placed by their similarities to the"
-        " others; learners of whom too little is known to place them are not shown",
-    )
-
-
-def embedding_told(arrays: Arrays) -> str:
-    """What is seen in it, in numbers: how near learners lie to their own cluster and to the others."""
-    embedding = Embedding.of(arrays) if {"labels", "similarity"} <= arrays.keys() else None
-    if embedding is None:
-        return "The learners in the first eigenvectors of their similarity"
+def _distances(embedding: Embedding) -> str:
+    """Return how near learners lie to the middles of their own cluster and of the next, in words."""
     here = np.searchsorted(embedding.clusters, embedding.labels[embedding.labels >= 0])
     rows = embedding.rows[embedding.labels >= 0]
     distances = np.linalg.norm(rows[:, np.newaxis] - embedding.middles, axis=2)
     own = np.take_along_axis(distances, here[:, np.newaxis], axis=1)
-    told = f"Learners lie {own.mean():.2g} from the middle of their cluster on average"
+    text = f"Learners lie {own.mean():.2g} from the middle of their cluster on average"
     if len(embedding.clusters) > 1:
         np.put_along_axis(distances, here[:, np.newaxis], np.inf, axis=1)
-        told += f", and {distances.min(axis=1).mean():.2g} from the next"
-    return told
+        text += f", and {distances.min(axis=1).mean():.2g} from the next"
+    return text

@@ -1,4 +1,4 @@
-"""What collaboration gains the learners of a run: alone, with their cluster, with all."""
+"""Errors of a run's learners: alone, with their cluster, with all."""
 
 from __future__ import annotations
 
@@ -7,34 +7,35 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from server.figures.drawing import explain, png, scale
+from server.figures.figure import Figure
 from server.figures.sec.styles import COMPARED, ERROR
-from server.figures.wording import BARS, Row, measured, sentences, several
+from server.figures.wording import BARS, measured, sentences, several
+from server.report.data import Arrays, Report, Row
 from server.report.formatting import counted
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from server.results import Report
-
-_CLUSTERS, _TOLD = 15, 5
-"""Clusters whose errors are shown; rows of the figure that its alternative text tells."""
+_CLUSTERS, _MOST_IN_WORDS = 15, 5
+"""Clusters whose errors are drawn, and rows of the figure that its alternative text describes."""
 
 
-def draw_errors(report: Report) -> dict[str, bytes]:
-    """The figure by its name; none where nothing was measured."""
-    rows = _compared(report)
+def errors(report: Report, arrays: Arrays) -> Figure | None:
+    """Draw the errors of the run and of its clusters; None if nothing was measured."""
+    rows = _rows(report)
     if not rows:
-        return {}
-    return {"errors": png(partial(_draw_comparison, rows=rows, report=report), height=1.4 + 0.3 * len(rows))}
+        return None
+    image = png(partial(_draw, rows=rows, report=report), height=1.4 + 0.3 * len(rows))
+    return Figure("errors", image, _caption(report), _alt(report, rows))
 
 
 def _prefix(report: Report) -> str:
-    """Errors on the rows that the learners held out, or where there are none, on the center's own."""
+    """Return the prefix of errors on the learners' held-out rows, or else on the center's test rows."""
     return "mse_" if "mse_cluster" in report.metrics else "mse_test_"
 
 
-def _compared(report: Report) -> list[tuple[str, Row]]:
-    """Errors of a run and of each of its clusters; none if nothing was measured."""
+def _rows(report: Report) -> list[tuple[str, Row]]:
+    """Return the errors of the run and of each of its clusters; empty if nothing was measured."""
     prefix = _prefix(report)
     if f"{prefix}cluster" not in report.metrics:
         return []
@@ -43,12 +44,12 @@ def _compared(report: Report) -> list[tuple[str, Row]]:
     return [("all clusters", report.metrics), *(named if len(clusters) > 1 else [])]
 
 
-def _draw_comparison(axes: Axes, rows: Sequence[tuple[str, Row]], report: Report) -> None:
+def _draw(axes: Axes, rows: Sequence[tuple[str, Row]], report: Report) -> None:
     prefix = _prefix(report)
     handles = {}
     for way, style in COMPARED.items():
-        told = [(place, row) for place, (_, row) in enumerate(rows) if row.get(f"{prefix}{way}") is not None]
-        for place, row in told:
+        known = [(place, row) for place, (_, row) in enumerate(rows) if row.get(f"{prefix}{way}") is not None]
+        for place, row in known:
             handles[style.label] = axes.errorbar(
                 row[f"{prefix}{way}"], place, xerr=row.get(f"{prefix}{way}_se"), linestyle="none", capsize=3,
                 color=style.colour, marker=style.marker, markersize=style.size + 1.5, fillstyle=style.fill,
@@ -64,23 +65,22 @@ def _draw_comparison(axes: Axes, rows: Sequence[tuple[str, Row]], report: Report
     explain(axes, list(handles.values()), list(handles), abreast=4)
 
 
-def errors_told(report: Report) -> str:
-    """Alternative text: the errors of all and of the first clusters; empty where nothing was measured."""
+def _alt(report: Report, rows: Sequence[tuple[str, Row]]) -> str:
+    """Return the errors of all clusters together and of the first ones."""
     prefix, parts = _prefix(report), []
-    for name, row in _compared(report)[:_TOLD]:
+    for name, row in rows[:_MOST_IN_WORDS]:
         values = [(style.label, row.get(f"{prefix}{way}")) for way, style in COMPARED.items()]
         parts.append(f"{name}: " + ", ".join(f"{label} {value:.3g}" for label, value in values if value is not None))
-    return sentences(f"Mean squared error{_where(report)}: {'; '.join(parts)}") if parts else ""
+    return sentences(f"Mean squared error{_where(report)}: {'; '.join(parts)}")
 
 
-def errors_caption(report: Report) -> str:
-    """What the figure draws."""
+def _caption(report: Report) -> str:
     clusters = sum("cluster" in row for row in report.table)
     cut = f", the first {_CLUSTERS} of {counted(clusters, 'cluster')}" if clusters > _CLUSTERS else ""
     mean = "; means over the repetitions" if several(report) else ""
     return sentences(
-        f"Mean squared error{_where(report)} (squared unit of the outcome), of each learner's own model, and of those"
-        f" of its cluster and of all together{cut}: {measured(report, n_learners='learner')}{mean}",
+        f"Mean squared error{_where(report)} (squared unit of the outcome) of each learner's own model, and of the"
+        f" models of its cluster and of all together{cut}: {measured(report, n_learners='learner')}{mean}",
         BARS if f"{_prefix(report)}cluster_se" in report.metrics else "",
     )
 

@@ -1,22 +1,24 @@
-"""How the figures of SEC tell clusters, and ways to predict, from each other."""
+"""Styles of clusters, and of ways to predict, in the figures of SEC."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+
+import numpy as np
 
 from server.figures.drawing import BLUE, GREEN, ORANGE, PALETTE, SHAPES, VERMILION
-from server.figures.wording import Arrays, several
+from server.figures.wording import several
+from server.report.data import Arrays, Report
+from server.report.formatting import counted
 
-if TYPE_CHECKING:
-    from server.results import Report
-
+_SIZES = 8
+"""Clusters whose sizes an alternative text names."""
 ERROR = "mean squared error (squared unit of the outcome)"
 
 
 @dataclass(frozen=True)
 class Style:
-    """How a curve is told from the others: by colour, and by its marker where there is none."""
+    """Style of a curve, or of the dots in its place."""
 
     label: str
     colour: str
@@ -27,7 +29,7 @@ class Style:
     above: int = 3
 
 
-# The oracle's errors are often those of the clusters: a large open marker below a small full one shows both.
+# The oracle's errors often equal those of the clusters: a large open marker below a small full one shows both.
 COMPARED = {
     "alone": Style("alone", ORANGE, "s"),
     "cluster": Style("with its cluster", BLUE, "o"),
@@ -37,15 +39,26 @@ COMPARED = {
 
 
 def cluster_style(cluster: int) -> tuple[str, str]:
-    """Colour and marker: 49 clusters differ in one of them at least."""
+    """Return colour and marker: 49 clusters differ in at least one of them."""
     return PALETTE[cluster % len(PALETTE)], SHAPES[(cluster + cluster // len(PALETTE)) % len(SHAPES)]
 
 
 def n_clusters(arrays: Arrays) -> int:
-    """Of the clustering that is drawn."""
+    """Return the number of clusters that are drawn."""
     return int(arrays["labels"].max()) + 1
 
 
+def cluster_sizes(arrays: Arrays) -> str:
+    """Return how many learners are in each cluster, in words."""
+    labels, sizes = np.unique(arrays["labels"], return_counts=True)
+    words = [
+        f"{counted(n, 'learner')} in cluster {label}" for label, n in zip(labels, sizes, strict=True) if label >= 0
+    ]
+    more = [f"and {counted(len(words) - _SIZES, 'cluster')} more"] if len(words) > _SIZES else []
+    none = [f"{counted(n, 'learner')} in none" for label, n in zip(labels, sizes, strict=True) if label < 0]
+    return ", ".join([*words[:_SIZES], *more, *none])
+
+
 def which(report: Report) -> str:
-    """Which of several repetitions is drawn, in words."""
+    """Return which of several repetitions is drawn, in words."""
     return " of the first repetition" if several(report) else ""

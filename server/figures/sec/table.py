@@ -1,4 +1,4 @@
-"""A table as curves: how often the clusters are right, and what collaboration gains, over a number."""
+"""Figures of a table: how often all clusters are right, and errors, as curves over a number."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from server.figures.drawing import INK, PALETTE, SHAPES, explain, leftmost, plain, png, png_panels, scale
+from server.figures.figure import Figure
 from server.figures.sec.styles import COMPARED, ERROR, Style
-from server.figures.wording import BARS, CROSSES, Row, measured, sentences
+from server.figures.wording import BARS, CROSSES, measured, sentences
+from server.report.data import Report, Row
 from server.report.formatting import counted
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.lines import Line2D
-
-    from server.results import Report
 
 _MEASURED = {"n_clusters", "clusters_correct", *(f"mse_{way}" for way in COMPARED)}
 _AXES = {
@@ -25,21 +25,21 @@ _AXES = {
     "SNR": "signal-to-noise ratio",
     "c": "effect c of the sensitive variable",
 }
-"""Headings of tables, as axes say them."""
+"""Labels of axes, by the heading of the table."""
 _TICKS = 12
-"""Numbers along x up to which each has its tick."""
+"""Numbers along x up to which each has a tick."""
 
 
 @dataclass(frozen=True)
 class _Curves:
-    """A table's rows as points of curves: over the column `x`, those of a group joined."""
+    """Rows of a table as curves over the column `x`, one for each group of rows."""
 
     x: str
     groups: Mapping[str, Sequence[Row]]
 
 
 def _curves(report: Report) -> _Curves | None:
-    """How to draw the table; None where no leading column is a number that differs between the rows."""
+    """Return the curves of the table; None if no leading column is a number that differs between the rows."""
     table = report.table
     leading: list[str] = []
     for name in table[0] if table else ():
@@ -48,7 +48,7 @@ def _curves(report: Report) -> _Curves | None:
         leading.append(name)
     varied = [name for name in leading if len({row.get(name) for row in table}) > 1]
     numbers = [name for name in varied if all(isinstance(row.get(name), int | float) for row in table)]
-    if not numbers or "cluster" in leading:  # rows of clusters are no table of cells
+    if not numbers or "cluster" in leading:  # a table of clusters, not of settings
         return None
     x = numbers[-1]
     groups: dict[str, list[Row]] = {}
@@ -57,24 +57,38 @@ def _curves(report: Report) -> _Curves | None:
     return _Curves(x, {name: sorted(rows, key=lambda row: float(row[x])) for name, rows in groups.items()})
 
 
-def draw_table(report: Report) -> dict[str, bytes]:
-    """PNG images by name; none of a table that is no curve."""
+def table_figures(report: Report) -> list[Figure]:
+    """Draw the table's curves; none if it has no number to draw them over."""
     curves = _curves(report)
     if curves is None:
-        return {}
-    drawn = {}
+        return []
+    found = []
     if _known(report.table, "clusters_correct"):
-        drawn["correct"] = png(partial(_draw_correct, curves=curves), height=3.6)
-    shown = {f"mse_{way}": style for way, style in COMPARED.items() if _known(report.table, f"mse_{way}")}
-    if shown:
+        caption = _caption(
+            report, curves, "clusters_correct", "Share of the repetitions whose clusters are all correct (no unit)"
+        )
+        ends = _ends(curves, "clusters_correct", "")
+        alt = sentences(f"Share of the repetitions whose clusters are all correct: {ends}")
+        found.append(Figure("correct", png(partial(_draw_correct, curves=curves), height=3.6), caption, alt))
+    styles = {f"mse_{way}": style for way, style in COMPARED.items() if _known(report.table, f"mse_{way}")}
+    if styles:
         height = 3.8 if len(curves.groups) == 1 else 3.2
-        draw_errors = partial(_draw_errors, curves=curves, styles=shown)
-        drawn["errors"] = png_panels(draw_errors, len(curves.groups), height)
-    return drawn
+        draw = partial(_draw_errors, curves=curves, styles=styles)
+        caption = _caption(
+            report,
+            curves,
+            "mse_",
+            "Mean squared error on held-out rows (squared unit of the outcome)",
+            "A panel for each group of rows" if len(curves.groups) > 1 else "",
+        )
+        ends = "; ".join(_ends(curves, metric, style.label) for metric, style in styles.items())
+        alt = sentences(f"Mean squared error: {ends}")
+        found.append(Figure("errors", png_panels(draw, len(curves.groups), height), caption, alt))
+    return found
 
 
 def _known(rows: Sequence[Row], metric: str) -> list[Row]:
-    """The rows that have it."""
+    """Return the rows that have the metric."""
     return [row for row in rows if row.get(metric) is not None]
 
 
@@ -114,7 +128,7 @@ def _draw_errors(panels: Sequence[Axes], curves: _Curves, styles: Mapping[str, S
 
 
 def _curve(axes: Axes, rows: Sequence[Row], x: str, metric: str, style: Style) -> Line2D:
-    """One metric over x with its standard errors, and the paper's figures as crosses."""
+    """Draw one metric over x with its standard errors, and the paper's figures as crosses."""
     known = _known(rows, metric)
     line: Line2D = axes.errorbar(
         [row[x] for row in known], [row[metric] for row in known], yerr=[row.get(f"{metric}_se", 0.0) for row in known],
@@ -130,7 +144,7 @@ def _curve(axes: Axes, rows: Sequence[Row], x: str, metric: str, style: Style) -
 
 
 def _cross(axes: Axes) -> Line2D:
-    """What stands for a published figure in a legend: it has the colour of its curve, here none."""
+    """Return the entry of published figures in a legend; in the figure each has the colour of its curve."""
     return axes.plot([], [], color=INK, marker="x", markersize=6, linestyle="none")[0]
 
 
@@ -143,45 +157,24 @@ def _draw_x(axes: Axes, curves: _Curves) -> None:
     axes.set_xlabel(_AXES.get(curves.x, plain(curves.x)))
 
 
-def _curves_told(report: Report, metric: str, what: str) -> str:
-    """First and last point of every curve of a metric, in words; empty where there are none."""
-    curves, parts = _curves(report), []
-    if curves is None:
-        return ""
+def _ends(curves: _Curves, metric: str, label: str) -> str:
+    """Return the first and the last point of every curve of a metric, in words."""
+    parts = []
     for name, rows in curves.groups.items():
         if known := _known(rows, metric):
             ends = " to ".join(f"{row[metric]:.3g} ({curves.x} {row[curves.x]:g})" for row in (known[0], known[-1]))
-            parts.append(f"{', '.join(filter(None, (what, name)))}{': ' if what or name else ''}{ends}")
+            parts.append(f"{', '.join(filter(None, (label, name)))}{': ' if label or name else ''}{ends}")
     return "; ".join(parts)
 
 
-def table_told(report: Report, name: str) -> str:
-    """Alternative text of a figure of the table: the ends of every curve; empty for one that is not ours."""
-    if name == "correct":
-        told = _curves_told(report, "clusters_correct", "")
-        return sentences(f"Share of the repetitions whose clusters are all correct: {told}") if told else ""
-    if name != "errors":
-        return ""
-    curves = [_curves_told(report, f"mse_{way}", style.label) for way, style in COMPARED.items()]
-    return sentences(f"Mean squared error: {'; '.join(filter(None, curves))}") if any(curves) else ""
-
-
-def table_caption(report: Report, name: str) -> str:
-    """What a figure of the table draws; empty for one that is not ours."""
-    what = {
-        "correct": ("clusters_correct", "Share of the repetitions whose clusters are all correct (no unit)"),
-        "errors": ("mse_", "Mean squared error on held-out rows (squared unit of the outcome)"),
-    }
-    curves = _curves(report)
-    if curves is None or name not in what:
-        return ""
-    prefix, said = what[name]
+def _caption(report: Report, curves: _Curves, prefix: str, what: str, panels: str = "") -> str:
+    """Return the caption of a figure of the metrics that begin with `prefix`."""
     names = {each for row in report.table for each in row if each.startswith(prefix)}
     repeated = counted(int(report.config.get("repetitions", 1)), "repetition")
     return sentences(
-        f"{said} over {_AXES.get(curves.x, curves.x)}, {counted(len(report.table), 'row')} of the table,"
+        f"{what} over {_AXES.get(curves.x, curves.x)}, {counted(len(report.table), 'row')} of the table,"
         f" {repeated}: {measured(report, n_learners='learner')}",
-        "A panel for each group of rows" if name == "errors" and len(curves.groups) > 1 else "",
+        panels,
         BARS if any(each.endswith("_se") for each in names) else "",
         CROSSES if any(each.endswith(" published") for each in names) else "",
     )

@@ -42,7 +42,7 @@ _NAMES = itertools.count()
 
 @pytest.fixture(autouse=True)
 def _no_figures_and_no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server_app, "figures", lambda report, arrays: {})
+    monkeypatch.setattr(server_app, "figures", lambda report, arrays: [])
     monkeypatch.setattr(strategies.exchange, "time", Clock())
 
 

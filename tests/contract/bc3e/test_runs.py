@@ -99,7 +99,7 @@ class TestRowRepeatedAndRestarted(Contract):
 @pytest.fixture(autouse=True)
 def _no_waiting_and_no_figures(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(strategies.exchange, "time", Clock())
-    monkeypatch.setattr(server_app, "figures", lambda report, arrays: {})
+    monkeypatch.setattr(server_app, "figures", lambda report, arrays: [])
 
 
 def some_of(n_sites: int, places: list[int]) -> list[dict[str, Any]]:

@@ -116,7 +116,7 @@ def test_one_colour_in_all_is_plain_k_means(tmp_path: Path, changes: dict[str, A
     found = cluster(own(tmp_path, folder, **changes))
     assert found.metrics["price_of_fairness"] == pytest.approx(0, abs=0.05)
     assert found.metrics["max_violation"] == 0
-    assert any("one colour: this is plain k-means" in note for note in found.report.notes)
+    assert any("one group: this is plain k-means" in note for note in found.report.notes)
     assert_true(found)
 
 
@@ -154,7 +154,7 @@ def test_rows_of_a_rare_colour_go_to_the_nearest_center_and_are_not_counted(
     assert rows.loc[hidden, "cluster"].tolist() == nearest.tolist()
     np.testing.assert_array_equal(found.counts(rows[~hidden]), found.arrays["counts"])
     [note] = found.report.notes
-    assert note.startswith("4 of 360 rows, at clinic, have a colour that is too rare there to be sent")
+    assert note.startswith("4 of 360 rows, at clinic, belong to a group that is too rare there to be sent")
 
 
 def test_a_gap_that_better_prices_would_close_is_noted(tmp_path: Path) -> None:

@@ -47,7 +47,7 @@ from tests.support.gp_sites import (
     write_files,
     write_world,
 )
-from tests.support.grid import predicting
+from tests.support.grid import prediction_config
 from tests.support.runs import outcome_of
 
 EXACT = {"gp__covariance": "inputs"}
@@ -336,7 +336,7 @@ def test_a_site_of_many_rows_is_several_experts(tmp_path: Path, n_sites: int) ->
 
 def again_with(settings: dict[str, Any], results: Path, points: Path) -> dict[str, Any]:
     """The configuration of a run that predicts at some points by the results of an earlier one."""
-    return predicting(settings, results, data=str(points))
+    return prediction_config(settings, results, data=str(points))
 
 
 @pytest.mark.parametrize(

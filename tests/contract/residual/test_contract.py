@@ -11,7 +11,7 @@ import pytest
 
 from server.results import load
 from tests.support.contract import Recording, StrategyContract
-from tests.support.grid import predicting
+from tests.support.grid import prediction_config
 from tests.support.residual_sites import COLUMNS, customers, own, write_world
 from tests.support.runs import Nodes, make_grid, outcome_of, run, run_over
 from tests.support.tampering import silent
@@ -125,7 +125,7 @@ def test_the_holder_of_the_outcome_falls_silent(tmp_path: Path, contract: type[C
 def test_predictions_are_interrupted_and_resumed(tmp_path: Path) -> None:
     settings = TestHolder().run_config(tmp_path)
     path = run(settings, 3)
-    again = predicting(settings, path)
+    again = prediction_config(settings, path)
     whole = run(again, 3)
     grid = make_grid(again, 3)
     grid.stop_before = 2

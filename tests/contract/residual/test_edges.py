@@ -10,9 +10,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from server.results import Report, render_table
+from server.report.data import Report
+from server.report.summary import render_table
 from strategies.errors import FusionError
-from tests.support.grid import predicting
+from tests.support.grid import prediction_config
 from tests.support.reference_residual import agreed_order
 from tests.support.residual_sites import (
     COLUMNS,
@@ -283,7 +284,7 @@ def test_an_agent_that_comes_back_goes_on(tmp_path: Path, folder: Path) -> None:
         report, arrays, path = learn(own(tmp_path, folder, **chosen), tamper=silent(SHOP, [3, 4]))
         assert arrays["beta"][SHOP] != 0
         assert report.metrics["train_mse"] == pytest.approx(whole.metrics["train_mse"], rel=0.2)
-        again = learn(predicting(own(tmp_path, folder), path))[0]
+        again = learn(prediction_config(own(tmp_path, folder), path))[0]
         assert again.metrics["n_predicted"] == N
 
 
@@ -341,7 +342,7 @@ def test_predictions_later_are_those_of_the_training_run(tmp_path: Path, algorit
     }  # fmt: skip
     folder = write_world(tmp_path / "parties", holder=holder)
     report, _, path = learn(own(tmp_path, folder, **chosen))
-    again, arrays, where = learn(predicting(own(tmp_path, folder, **chosen), path))
+    again, arrays, where = learn(prediction_config(own(tmp_path, folder, **chosen), path))
     said = predictions_of(where, arrays, holder)
     assert len(said) == again.metrics["n_predicted"] == N
     people = customers()
@@ -359,7 +360,7 @@ def test_new_rows_in_another_order_with_unknown_categories_and_fewer_entities(tm
     settings, nodes = deployed(tmp_path, folder, holder=holder, residual__algorithm="greedy")
     nodes[1]["features"] = "city"
     path = learn(settings, nodes)[2]
-    before = predicting(settings, path)
+    before = prediction_config(settings, path)
     _, arrays, _ = learn(before, nodes)
 
     def said(arrays: Any) -> dict[str, float]:
@@ -386,6 +387,6 @@ def test_an_agent_that_is_missing_at_prediction_is_named(tmp_path: Path, holder:
     folder = write_world(tmp_path / "parties", holder=holder)
     settings = own(tmp_path, folder)
     path = learn(settings)[2]
-    report, _, _ = learn(predicting(settings, path), tamper=silent(2, range(1, 100)))
+    report, _, _ = learn(prediction_config(settings, path), tamper=silent(2, range(1, 100)))
     assert any(note.startswith("telecom: gave no part of the prediction") for note in report.notes)
     assert report.metrics["n_predicted"] == N

@@ -22,7 +22,7 @@ from protocols.wire.faults import usable_name
 from protocols.wire.payload import Payload
 from strategies.conversation import Broadcast
 from strategies.residual import Residual, from_config
-from tests.support.grid import Tamper, config, predicting
+from tests.support.grid import Tamper, config, prediction_config
 from tests.support.residual_sites import (
     COLUMNS,
     N,
@@ -62,7 +62,7 @@ def down(place: int, rounds: Iterable[int]) -> Iterator[Tamper]:
 
 def later(settings: Mapping[str, Any], path: Path, nodes: Any = 3, **changes: Any) -> Any:
     """The report of a run that predicts by the models of an earlier one; all sites must answer."""
-    return learn({**predicting(settings, path), "min-sites": 3, **changes}, nodes)[0]
+    return learn({**prediction_config(settings, path), "min-sites": 3, **changes}, nodes)[0]
 
 
 # -- agents without a part --------------------------------------------------------------------------------------------
@@ -201,7 +201,7 @@ def test_who_has_not_kept_its_model_is_named(tmp_path: Path, holder: str, topolo
     with down(SHOP, range(end, end + 4)) as tamper:
         report, _, path = learn(settings, tamper=tamper)
     assert any(note.startswith(f"shop: {UNKEPT}") for note in report.notes)
-    again = learn(predicting(settings, path))[0]
+    again = learn(prediction_config(settings, path))[0]
     assert any(note.startswith("shop: gave no part of the prediction") for note in again.notes)
 
 
@@ -320,7 +320,7 @@ def test_outcomes_that_change_end_the_run_of_their_holder(tmp_path: Path) -> Non
 def test_a_prediction_is_made_once(tmp_path: Path) -> None:
     settings = own(tmp_path, write_world(tmp_path / "parties"), residual__rounds=2)
     path = learn(settings)[2]
-    told = outcome_of(predicting(settings, path, repetitions=2), 3).refusal
+    told = outcome_of(prediction_config(settings, path, repetitions=2), 3).refusal
     assert told == "repetitions: there is one prediction of a row; leave it out"
 
 

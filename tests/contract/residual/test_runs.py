@@ -16,7 +16,7 @@ from protocols.wire.message import find
 from protocols.wire.payload import Payload
 from scenarios import registry
 from tests.support import reference_residual as reference
-from tests.support.grid import config, predicting
+from tests.support.grid import config, prediction_config
 from tests.support.residual_sites import (
     COLUMNS,
     Arrays,
@@ -335,7 +335,7 @@ def test_a_file_of_test_rows_is_tested_on(tmp_path: Path) -> None:
     folder = write_world(tmp_path / "parties", n_test=40)
     report, _, path = learn(own(tmp_path, folder))
     assert report.metrics["n_test"] == 40
-    again = learn(predicting(own(tmp_path, folder), path))[1]
+    again = learn(prediction_config(own(tmp_path, folder), path))[1]
     rows = dict(zip(again["entity"].tolist(), again["prediction"].tolist(), strict=True))
     people = customers()[-40:]
     mse = np.mean([(rows[name] - y) ** 2 for name, y in zip(people["customer"], people["y"], strict=True)])

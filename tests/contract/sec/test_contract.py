@@ -12,7 +12,7 @@ import pytest
 from sklearn.linear_model import LinearRegression
 from sklearn.svm import NuSVR
 
-from numerics.sec import same_partition
+from numerics.sec.cluster_assignment import same_partition
 from protocols.sec.payloads import Errors, Exchange, Fitted, Losses, Predict, Select
 from protocols.wire.message import find
 from server.results import load

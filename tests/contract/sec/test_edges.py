@@ -16,8 +16,9 @@ from common.settings import ConfigError
 from protocols.models import encode_model
 from protocols.sec.payloads import MOST_ROWS
 from scenarios.registry import ScenarioError, find
+from server.report.data import Report
 from server.report.summary import render_table
-from server.results import Report, load
+from server.results import load
 from tests.support.grid import Tamper, config
 from tests.support.runs import run
 from tests.support.sec_sites import draw_rows, forged, own, write_files

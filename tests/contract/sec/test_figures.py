@@ -9,9 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from server.figures import alt_text, caption
 from server.results import load
-from tests.support.figure_checks import assert_drawn
+from tests.support.figure_checks import alt_text, assert_drawn
 from tests.support.grid import config
 from tests.support.runs import run_with_grid
 from tests.support.sec_sites import write_parties
@@ -39,9 +38,10 @@ def test_figures_of_a_run_on_own_data(tmp_path: Path, method: str, names: list[s
     assert (
         f"all clusters: alone {metrics['mse_alone']:.3g}, with its cluster {metrics['mse_cluster']:.3g}, "
         f"with all {metrics['mse_all']:.3g}; cluster 0: alone {report.table[0]['mse_alone']:.3g}, "
-    ) in alt_text(report, "errors")
+    ) in alt_text(report, "errors", arrays)
+    assert [figure["name"] for figure in report.figures] == list(drawn)
     page = (path / "report.html").read_text()
-    assert all(caption(report, name).replace("'", "&#x27;") in page for name in drawn)
+    assert all(figure["caption"].replace("'", "&#x27;") in page for figure in report.figures)
     assert page.count("<img ") == len(drawn)
 
 

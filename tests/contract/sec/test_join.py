@@ -10,8 +10,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from server.report.previous_run import clustering_to_join
-from server.results import Report, ResultsError, load
+from server.report.data import Report, ResultsError
+from server.report.protocol import report_of
+from server.results import load
 from strategies.errors import FusionError
 from tests.support.runs import run
 from tests.support.sec_sites import draw_rows, own, write_files, write_parties
@@ -113,13 +114,14 @@ def test_without_anybody_left_the_reason_is_the_refusal(tmp_path: Path, earlier:
 
 def test_an_earlier_run_of_other_settings_cannot_be_joined(tmp_path: Path, folder: Path, earlier: Path) -> None:
     settings = own(tmp_path, folder, sec__join=str(earlier), sec__standardize="none")
-    with pytest.raises(ResultsError, match=r"made with sec\.standardize='model', this run has 'none'; set the same"):
-        clustering_to_join(settings)
+    with pytest.raises(ResultsError, match=r"has sec\.standardize='model', this run has 'none'; set the same"):
+        report_of("sec").earlier_arrays(settings)
 
 
 def test_a_default_and_its_name_are_the_same_setting(tmp_path: Path, folder: Path, earlier: Path) -> None:
     settings = own(tmp_path, folder, sec__join=str(earlier), sec__standardize="model", sec__reference="fitted")
-    assert clustering_to_join(settings)["learners"].tolist() == [f"lab-{place}" for place in range(len(GROUPS))]
+    learners = report_of("sec").earlier_arrays(settings)["learners"]
+    assert learners.tolist() == [f"lab-{place}" for place in range(len(GROUPS))]
 
 
 # -- landmarks --------------------------------------------------------------------------------------------------------

@@ -25,7 +25,7 @@ from benchmarks.side.sec_peers import (
     predict,
 )
 from numerics.bc3e.ensemble import Ensemble
-from numerics.sec import same_partition
+from numerics.sec.cluster_assignment import same_partition
 
 
 def learners(groups: list[int], rows: int = 60, noise: float = 0.1) -> list[Shard]:
@@ -126,6 +126,7 @@ def test_columns_dealt_out_are_all_columns() -> None:
             assert np.array_equal(shard.x, split.world.x[:, places])
 
 
+@pytest.mark.slow
 def test_methods_of_residual_are_tested_on_the_same_rows() -> None:
     side = residual.side(quick=True)
     split = side.small()

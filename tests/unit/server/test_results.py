@@ -11,16 +11,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import server.results as results_module
+from server.report.data import Report, ResultsError
 from server.report.html import report_html
-from server.report.overview import QUESTIONS
-from server.results import Report, ResultsDirectory, ResultsError, load, render_table
+from server.report.protocol import report_of
+from server.report.summary import render_table
+from server.results import ResultsDirectory, load
 from server.versions import versions
 from tests.support.sample_report import LINES, make
 
 
 def finish(directory, report=None, arrays=None):
     arrays = {"alpha": np.array([1.0, 2.5])} if arrays is None else arrays
-    return directory.finish(report or make(), arrays, iter(LINES), {"bound": b"png", "lazy": lambda: b"drawn"})
+    return directory.finish(report or make(), arrays, iter(LINES), {"bound": b"png", "accuracy": b"another"})
 
 
 def started(tmp_path, run_id="7"):
@@ -43,20 +45,22 @@ def test_report_json_has_the_documented_keys_in_order():
     documented = ["schema", "scenario", "protocol", "seed", "sites", "rounds", "seconds"]
     documented += ["metrics", "published", "table", "ledger", "versions"]
     assert keys[: len(documented)] == documented
-    optional = ["missing", "notes", "config", "command", "convergence", "session", "asked", "differences", "shorthand"]
+    optional = ["missing", "notes", "config", "command", "convergence", "session", "overview", "differences"]
+    optional += ["shorthand", "figures"]
     assert keys[len(documented) :] == optional
 
 
 def test_a_report_of_an_earlier_version_is_read_and_shown():
     old = json.loads(make().to_json())
-    for name in ("asked", "differences", "shorthand"):
+    for name in ("overview", "differences", "shorthand", "figures"):
         del old[name]
     for site in old["ledger"]["by_site"].values():
         del site["payloads"]
     report = Report.from_json(json.dumps(old))
-    assert report == make(ledger=report.ledger, asked={})
-    html = report_html(report, {})
-    assert QUESTIONS["bc3e"] in html
+    assert report == make(ledger=report.ledger, overview={})
+    html = report_html(report, {"bound": b"png"})
+    assert report_of("bc3e").question in html
+    assert 'alt="Figure: bound."' in html
     assert ">By site</p>" in html
 
 
@@ -150,7 +154,7 @@ def test_finish_leaves_a_complete_directory_and_no_empty_folder(tmp_path, monkey
         "report.html",
         "figures",
     }
-    assert tree(final / "figures") == {"bound.png": b"png", "lazy.png": b"drawn"}
+    assert tree(final / "figures") == {"accuracy.png": b"another", "bound.png": b"png"}
     lines = [json.loads(each) for each in (final / "ledger.jsonl").read_text().splitlines()]
     assert lines == json.loads(json.dumps(LINES))
     assert os.listdir(final.parent) == ["12"]
@@ -218,14 +222,6 @@ def test_a_failure_in_any_step_leaves_no_results_and_a_run_to_resume(tmp_path, m
     assert next_run.adopt(directory.final) == directory.partial
     assert finish(directory).is_dir()  # and the interrupted one can finish as well
     assert finish(next_run).is_dir()
-
-
-def test_a_figure_that_cannot_be_drawn_leaves_no_results(tmp_path):
-    directory = started(tmp_path)
-    with pytest.raises(ZeroDivisionError):
-        directory.finish(make(), {}, [], {"broken": lambda: bytes(1 // 0)})
-    assert not directory.final.exists()
-    assert directory.checkpoint.is_dir()
 
 
 def test_a_checkpoint_that_cannot_be_removed_does_not_undo_the_run(tmp_path, monkeypatch):

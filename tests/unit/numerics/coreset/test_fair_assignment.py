@@ -13,7 +13,7 @@ from scipy.optimize import linear_sum_assignment
 
 from numerics.coreset.fairness.assignment import Assignment, fair_assignment
 from numerics.coreset.fairness.bounds import Bounds
-from numerics.coreset.fairness.dual import Priced, Pricing, duals_of, priced, prices_from, prices_of
+from numerics.coreset.fairness.dual import PriceResponse, Pricing, duals_of, price_points, prices_from, prices_of
 from numerics.coreset.fairness.flow import balanced_flow, capacitated
 from numerics.coreset.fairness.rounding import share_out, whole_targets
 from tests.support import reference_coreset as reference
@@ -303,9 +303,9 @@ def test_any_multipliers_bound_the_cost_from_below(seed: int, alpha: float) -> N
     found, bounds, squared = assigned(points, alpha, whole=False)
     rng = np.random.default_rng(seed)
     duals = rng.exponential(size=(2, 3, 4)) * (rng.random((2, 3, 4)) < 0.3)
-    below = priced(squared, points[1], points[2], prices_from(duals, bounds), 0.0)
+    below = price_points(squared, points[1], points[2], prices_from(duals, bounds), 0.0)
     assert below.exact <= found.cost * (1 + 1e-9)
-    smoothed = priced(squared, points[1], points[2], prices_from(duals, bounds), 0.1)
+    smoothed = price_points(squared, points[1], points[2], prices_from(duals, bounds), 0.1)
     assert smoothed.value <= smoothed.exact == pytest.approx(below.exact)
 
 
@@ -313,12 +313,12 @@ def test_gradient_and_curvature_of_the_smoothed_dual() -> None:
     x, weights, colours, centers = case(11, 50, 4, 2)
     squared = reference.squares(x, centers)
     shift = np.random.default_rng(0).normal(size=(2, 4))
-    here, step = priced(squared, weights, colours, shift, 0.3), 1e-5
+    here, step = price_points(squared, weights, colours, shift, 0.3), 1e-5
     for h, c in product(range(2), range(4)):
         ahead, behind = shift.copy(), shift.copy()
         ahead[h, c] += step
         behind[h, c] -= step
-        up, down = (priced(squared, weights, colours, s, 0.3) for s in (ahead, behind))
+        up, down = (price_points(squared, weights, colours, s, 0.3) for s in (ahead, behind))
         assert (up.value - down.value) / (2 * step) == pytest.approx(here.masses[h, c], rel=1e-6, abs=1e-6)
         bent = (up.masses - down.masses) / (2 * step)
         np.testing.assert_allclose(bent[h], -here.curvature[h, c], rtol=1e-5, atol=1e-6)
@@ -330,8 +330,8 @@ def test_sites_sums_add_up_to_those_of_all_points(temperature: float) -> None:
     x, weights, colours, centers = case(12, 90, 4, 3)
     squared = reference.squares(x, centers)
     shift = np.random.default_rng(1).normal(size=(3, 4))
-    parts = [priced(squared[i::3], weights[i::3], colours[i::3], shift, temperature) for i in range(3)]
-    together, whole = parts[0] + parts[1] + parts[2], priced(squared, weights, colours, shift, temperature)
+    parts = [price_points(squared[i::3], weights[i::3], colours[i::3], shift, temperature) for i in range(3)]
+    together, whole = parts[0] + parts[1] + parts[2], price_points(squared, weights, colours, shift, temperature)
     for field in ("exact", "value", "masses", "curvature"):
         np.testing.assert_allclose(getattr(together, field), getattr(whole, field), rtol=1e-9, atol=1e-9)
     np.testing.assert_allclose(whole.masses.sum(axis=1), np.bincount(colours, weights))
@@ -339,7 +339,7 @@ def test_sites_sums_add_up_to_those_of_all_points(temperature: float) -> None:
 
 @pytest.mark.parametrize(("H", "alpha"), [(2, 1.0), (3, 1.0), (3, 0.8)])
 def test_a_federation_finds_the_prices_in_few_rounds(H: int, alpha: float) -> None:
-    """No points but in `priced`: start from the prices of a sample, as those of a coreset are."""
+    """No points but in `price_points`: start from the prices of a sample, as those of a coreset are."""
     points = case(13, 6000, 6, H)
     best, bounds, squared = assigned(points, alpha, whole=False)
     x, weights, colours, centers = points
@@ -354,7 +354,7 @@ def test_a_federation_finds_the_prices_in_few_rounds(H: int, alpha: float) -> No
         assert len(shifts) == len(temperatures) <= 4
         answers = []
         for shift, temperature in zip(shifts, temperatures, strict=True):
-            each = [priced(squared[s], weights[s], colours[s], shift, float(temperature)) for s in sites]
+            each = [price_points(squared[s], weights[s], colours[s], shift, float(temperature)) for s in sites]
             answers.append(sum(each[1:], start=each[0]))
         before = search.bound
         search.update(answers)
@@ -374,8 +374,8 @@ def test_prices_of_one_center_and_of_points_at_their_centers_are_found() -> None
 
 
 def test_nothing_priced_is_nothing() -> None:
-    none = priced(np.zeros((0, 3)), np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros((2, 3)), 0.1)
-    assert isinstance(none, Priced)
+    none = price_points(np.zeros((0, 3)), np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros((2, 3)), 0.1)
+    assert isinstance(none, PriceResponse)
     assert none.exact == none.value == none.masses.sum() == none.curvature.sum() == 0
 
 

@@ -349,6 +349,7 @@ class TestFairClustering:
         assert (one.centers == two.centers).all()
         assert one.cost == two.cost
 
+    @pytest.mark.slow
     def test_restarts_help(self) -> None:
         world = balanced(12, 200, groups=8)
         one, many = (
@@ -358,6 +359,7 @@ class TestFairClustering:
         assert np.mean(many) < np.mean(one)
         assert max(many) <= max(one)
 
+    @pytest.mark.slow
     @examples(10)
     @given(SEEDS, st.integers(1, 6))
     def test_order_of_the_algorithms_with_restarts(self, seed: int, k: int) -> None:

@@ -12,10 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.cluster import KMeans
 
-from numerics.coreset import CONSTRUCTIONS, Features, WeightedPoints, merge_light, moments, reduce, summarise, union
+from numerics.coreset.features import Features
 from numerics.coreset.grouped_rows import GroupedRows, RowBlock
 from numerics.coreset.nearest_neighbours import nearest
-from numerics.coreset.summary import ShardCoreset
+from numerics.coreset.reduction import merge_light, reduce, union
+from numerics.coreset.summary import CONSTRUCTIONS, ShardCoreset, summarise
+from numerics.coreset.weighted_points import WeightedPoints, moments
 from tests.support.examples import examples
 
 SHARED = Path(os.environ.get("CONSILIENCE_DATA") or Path(__file__).resolve().parents[5] / "shared" / "data")

@@ -239,7 +239,7 @@ def test_information_averages_the_observed_and_the_expected_one() -> None:
     """The mean over outputs of the model is the expected information, and so is that of minus the Hessian."""
     rng, kernel, x = np.random.default_rng(5), SquaredExponential(1), rows(20, 1)
     theta = np.array([-0.5, 0.1, -0.7])
-    draws = (factor(kernel, theta, x) @ rng.normal(size=(20, 4000))).T
+    draws = (factor(kernel, theta, x) @ rng.normal(size=(20, 1500))).T
     found = np.mean([evaluate(kernel, theta, x, y).information for y in draws], axis=0)
     inverse = np.linalg.inv(kernel.matrix(theta[:-1], x, x) + np.exp(-1.4) * np.eye(20))
     by = slopes(lambda t: kernel.matrix(t[:-1], x, x) + np.exp(2 * t[-1]) * np.eye(20), theta).transpose(2, 0, 1)
@@ -318,6 +318,7 @@ def test_a_fit_of_drawn_rows_is_that_of_the_generator() -> None:
         fit_one(kernel, x, y, rows=20)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not (SHARED / "concrete.csv.gz").is_file(), reason="the shared concrete.csv.gz is absent")
 def test_concrete_reaches_what_an_independent_implementation_has() -> None:
     """specs/gp.md: the GP of all data has SMSE .0685, a mean of 5 splits."""

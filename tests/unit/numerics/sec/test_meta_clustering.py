@@ -11,23 +11,19 @@ from hypothesis import strategies as st
 from sklearn.cluster import SpectralClustering
 from threadpoolctl import threadpool_limits
 
-from numerics.sec import (
-    Clustering,
-    Method,
+from numerics.sec.canonical_order import canonical_order
+from numerics.sec.cluster_assignment import assign, same_partition
+from numerics.sec.gap_statistic import gap_choice
+from numerics.sec.similarity import (
     Scale,
-    assign,
     choose_landmarks,
-    cluster,
     complete,
     dissimilarity,
-    eigengap,
     nothing_known,
-    same_partition,
     similarity,
     similarity_to,
 )
-from numerics.sec.canonical_order import canonical_order
-from numerics.sec.gap_statistic import gap_choice
+from numerics.sec.spectral import Clustering, Method, cluster, eigengap
 from tests.support import reference_sec as reference
 from tests.support.examples import examples
 

@@ -7,9 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from server.figures import alt_text, caption, figures
-from server.results import Report
-from tests.support.figure_checks import assert_drawn
+from server.report.data import Report
+from tests.support.figure_checks import alt_text, assert_drawn, caption, draw
 
 METRICS = {"accuracy": 0.9, "accuracy_majority": 0.8, "accuracy_best_component": 0.85, "accuracy_$x^{$": 0.85}
 
@@ -38,7 +37,7 @@ def test_a_run_shows_its_bound_its_accuracy_and_what_clusterings_tell() -> None:
         warnings.simplefilter("error")
         assert_drawn(make(), learnt(), ["bound", "accuracy", "clusterings"], twice=True)
         assert_drawn(make(metrics={}), {"bounds": learnt()["bounds"]}, ["bound"])
-    assert figures(make(metrics={}), {}) == {}
+    assert draw(make(metrics={}), {}) == {}
 
 
 def test_the_texts_tell_numbers_units_and_sizes() -> None:
@@ -46,10 +45,9 @@ def test_the_texts_tell_numbers_units_and_sizes() -> None:
     assert alt_text(report, "bound", learnt()) == "Bound over the steps of the fit: -50 after the first, -40.5 after 2."
     assert "together (BC3E) 0.900, majority vote 0.800" in alt_text(report, "accuracy")
     assert alt_text(report, "clusterings", learnt()) == (
-        "Share of instances whose class the cluster tells: sharp 100 %, idle 75 %; always the commonest class 75 %."
+        "Share of instances whose class the cluster predicts: sharp 100 %, idle 75 %; always the commonest class 75 %."
     )
-    assert "(nats, the sum over all instances) after every step" in caption(report, "bound")
-    assert "2 sites, 3 rounds" in caption(report, "bound")
-    assert "in the first repetition" in caption(make(config={"repetitions": 4}), "bound")
+    assert "(nats, the sum over all instances) after every counted step" in caption(report, "bound", learnt())
+    assert "2 sites, 3 rounds" in caption(report, "bound", learnt())
+    assert "in the first repetition" in caption(make(config={"repetitions": 4}), "bound", learnt())
     assert "means of 4 repetitions" in caption(make(config={"repetitions": 4}), "accuracy")
-    assert caption(report, "unheard_of") == "Unheard of."

@@ -12,15 +12,14 @@ import pytest
 
 from numerics.coreset.fairness.clustering import fair_clustering
 from protocols.coreset.payloads import Construction, Summary
-from server.figures import alt_text, caption, figures
 from server.figures.coreset.balance import Shares
 from server.figures.coreset.clusters import Plane
 from server.figures.coreset.price import prices
-from server.results import Report
-from strategies.coreset.federation import Federation
+from server.report.data import Report
+from strategies.coreset.outcome import ClusterCenters, CoresetOutcome
+from strategies.coreset.pooled_coreset import PooledCoreset
 from strategies.coreset.price_of_fairness import price_over_k
-from strategies.coreset.report import Outcome, Plan
-from tests.support.figure_checks import assert_drawn
+from tests.support.figure_checks import alt_text, assert_drawn, caption, draw
 
 ALGORITHMS = ("fair-kmeans++", "reassigned-cklv", "cklv")
 RUN = ["clusters", "balance"]
@@ -138,7 +137,7 @@ def test_a_clustering_that_no_site_has_counted_has_no_shares() -> None:
 
 
 def test_nothing_to_draw() -> None:
-    assert figures(make(), {}) == {}
+    assert draw(make(), {}) == {}
 
 
 def test_a_table_of_one_row_shows_its_run() -> None:
@@ -160,11 +159,11 @@ def test_the_plane_is_that_of_the_rows_behind_the_points() -> None:
     values, vectors = np.linalg.eigh(np.cov(rows.T, ddof=0))
     assert plane.explained == pytest.approx(values[::-1][:2] / values.sum(), rel=1e-6)
     assert np.abs(plane.axes.T @ vectors[:, ::-1][:, :2]) == pytest.approx(np.eye(2), abs=1e-5)
-    assert plane.put(rows * scale).mean(axis=0) == pytest.approx(np.zeros(2), abs=1e-9)
+    assert plane.project(rows * scale).mean(axis=0) == pytest.approx(np.zeros(2), abs=1e-9)
 
 
 def test_what_is_drawn_depends_on_the_weights_colours_and_clusters() -> None:
-    base = figures(make(), clustered())["clusters"]
+    base = draw(make(), clustered())["clusters"]
     changed = {
         "weights": np.arange(60) + 5,
         "point_colours": np.zeros(60, int),
@@ -172,7 +171,7 @@ def test_what_is_drawn_depends_on_the_weights_colours_and_clusters() -> None:
         "centers_unfair": np.zeros((3, 3)),
         "scale": np.array([1.0, 2.0, 30.0]),
     }
-    images = {figures(make(), {**clustered(), name: value})["clusters"] for name, value in changed.items()}
+    images = {draw(make(), {**clustered(), name: value})["clusters"] for name, value in changed.items()}
     assert len(images | {base}) == 6
 
 
@@ -205,7 +204,7 @@ def test_rounding_to_whole_rows_is_fair() -> None:
 def test_the_most_frequent_colours_are_shown() -> None:
     totals = np.arange(1, 13)
     shares = Shares.of(clustered(H=12, counts=np.tile(totals, (3, 1)), totals=3 * totals))
-    assert shares.colours.tolist() == [f"sex={h}" for h in range(11, 3, -1)]
+    assert shares.groups.tolist() == [f"sex={h}" for h in range(11, 3, -1)]
     assert shares.ratio == pytest.approx(np.ones((3, 8)))
 
 
@@ -223,7 +222,7 @@ def test_of_many_clusters_those_farthest_from_all_rows_are_shown() -> None:
 def test_an_unfair_cluster_and_the_allowed_band_are_seen() -> None:
     unfair = np.array([[300, 0], [200, 100], [100, 200]])
     images = {
-        figures(make(), clustered(counts=counts, balance=np.array(alpha)))["balance"]
+        draw(make(), clustered(counts=counts, balance=np.array(alpha)))["balance"]
         for counts in (clustered()["counts"], unfair)
         for alpha in (1.0, 0.8)
     }
@@ -231,7 +230,7 @@ def test_an_unfair_cluster_and_the_allowed_band_are_seen() -> None:
 
 
 def test_a_row_of_panels_for_every_three_colours() -> None:
-    three, eight = (figures(make(), clustered(H=H, n=200))["balance"] for H in (3, 12))
+    three, eight = (draw(make(), clustered(H=H, n=200))["balance"] for H in (3, 12))
     assert height(eight) == pytest.approx(3 * height(three), abs=3)
 
 
@@ -248,9 +247,9 @@ def test_every_part_of_a_table_has_its_figures() -> None:
 
 def test_errors_over_rows_with_the_papers_largest() -> None:
     base = assert_drawn(*table(errors()), ["error"])
-    assert figures(*table(errors()[::-1])) == base
-    assert figures(*table(errors(error_se=0.002))) != base
-    assert figures(*table(errors(**{"error published": 0.035}))) == base, "the line says it"
+    assert draw(*table(errors()[::-1])) == base
+    assert draw(*table(errors(error_se=0.002))) != base
+    assert draw(*table(errors(**{"error published": 0.035}))) == base, "the line says it"
     assert alt_text(table(errors())[0], "error") == (
         "How much dearer the coreset's solution is than that of clustering all rows (sensitive sex, balance 1,"
         " fair-kmeans++, k 4): 1 % (rows 1000), 2 % (rows 2000), 3 % (rows 3000), 4 % (rows 4000)."
@@ -278,13 +277,13 @@ def test_scaled_and_unscaled_columns_have_a_panel_each() -> None:
     rows = [{**each, "scale": scale} for scale in ("variance", "none") for each in quality()]
     rows = [{"part": each.pop("part"), "scale": each.pop("scale"), **each} for each in rows]
     both = assert_drawn(*table(rows), ["quality", "fairlet_share"])
-    assert both["quality"] != figures(*table(quality()))["quality"]
+    assert both["quality"] != draw(*table(quality()))["quality"]
     assert "scale none, cklv: 1 (k 2) to 1 (k 60)" in alt_text(table(rows)[0], "quality")
 
 
 def test_the_price_of_fairness_over_colours_and_balance() -> None:
     base = assert_drawn(*table(colours()), ["colours"])
-    assert figures(*table(colours(price_of_fairness_se=0.01))) != base
+    assert draw(*table(colours(price_of_fairness_se=0.01))) != base
     assert alt_text(table(colours(price_of_fairness_se=0.01))[0], "colours") == (
         "How much dearer the fair clusters are than those of plain k-means (rows all, fair-kmeans++, k 4): sex, balance"
         " 1: 13.2 %; sex, balance 0.8: 10.6 %; race, balance 1: 6.7 %; race, balance 0.8: 5.36 %; race sex, balance 1:"
@@ -295,7 +294,7 @@ def test_the_price_of_fairness_over_colours_and_balance() -> None:
 
 def test_published_figures_are_crosses() -> None:
     rows = colours(**{"price_of_fairness published": 0.1})
-    assert figures(*table(rows)) != figures(*table(colours()))
+    assert draw(*table(rows)) != draw(*table(colours()))
     assert caption(table(rows)[0], "colours").endswith("Crosses are the paper's figures.")
 
 
@@ -310,7 +309,7 @@ def test_cells_without_a_number_are_left_out() -> None:
     assert alt_text(table(rows)[0], "error").startswith("Sum of squared distances")
     for each in rows:
         each["cost"] = float("nan")
-    assert figures(*table(rows)) == {}
+    assert draw(*table(rows)) == {}
 
 
 def test_a_table_without_parts_is_named_by_what_it_compares() -> None:
@@ -343,24 +342,22 @@ def test_the_price_over_k_is_drawn_beside_the_runs_own() -> None:
     assert alt_text(report, "price", arrays) == (
         "Price of fairness by number of clusters: 37.5 % at 2, 50 % at 3, 12.5 % at 6. This run paid 40 % on all rows."
     )
-    assert "on the coreset's points" in caption(report, "price")
+    assert "on the coreset's points" in caption(report, "price", arrays)
     assert_drawn(make(), {**arrays, "price_unfair": np.zeros(3)}, RUN)
 
 
-def outcome(k: int, H: int = 2, n: int = 40) -> Outcome:
-    """Of a site whose colours lie apart: fairness has a price."""
+def outcome(k: int, H: int = 2, n: int = 40) -> CoresetOutcome:
+    """Of a site whose groups lie apart: fairness has a price."""
     rng = np.random.default_rng(0)
     colour = np.arange(n) % H
     x = rng.normal(size=(n, 2)) + 3.0 * colour[:, np.newaxis]
     names = tuple(map(str, range(H)))
     sent = Summary(("x", "y"), names, x, np.full(n, 5), colour, np.ones(2), 5 * n, 0, 0)
-    federation = Federation.of({"a": sent}, scaled=False)
-    points = federation.union
-    clustering = fair_clustering(
-        points.points, points.weights, points.groups, federation.bounds(1.0), k, restarts=1, rng=rng
-    )
-    plan = Plan(Construction(n, "bico", 0, 5, False), clustering.centers, clustering.centers, np.ones(2))
-    return Outcome(federation, points, clustering, plan, 1.0)
+    pool = PooledCoreset.of({"a": sent}, scaled=False)
+    points = pool.union
+    clustering = fair_clustering(points.points, points.weights, points.groups, pool.bounds(1.0), k, restarts=1, rng=rng)
+    centers = ClusterCenters(Construction(n, "bico", 0, 5, False), clustering.centers, clustering.centers, np.ones(2))
+    return CoresetOutcome(pool, points, clustering, centers, 1.0)
 
 
 def test_the_price_is_found_from_half_to_twice_as_many_clusters() -> None:
@@ -369,7 +366,7 @@ def test_the_price_is_found_from_half_to_twice_as_many_clusters() -> None:
     assert found["price_k"].tolist() == [2, 3, 4, 6, 8]
     assert np.all(found["price_fair"] >= found["price_unfair"])
     assert np.all(found["price_unfair"] > 0)
-    many = replace(run, plan=replace(run.plan, centers=np.zeros((13, 2))))
+    many = replace(run, centers=replace(run.centers, fair=np.zeros((13, 2))))
     for other in (many, replace(run, lost=("b",)), outcome(4, H=1)):
         assert price_over_k(other) == {}, "takes seconds; of other rows than the bounds; no price to pay"
 
@@ -380,35 +377,33 @@ def test_the_price_is_found_from_half_to_twice_as_many_clusters() -> None:
 def test_the_text_of_the_points_gives_sizes_and_the_price_of_fairness() -> None:
     metrics = {"n_coreset": 4000.0, "n_rows": 48842.0, "cost": 11.32, "cost_unfair": 10.0, "price_of_fairness": 0.132}
     report = make(metrics=metrics)
-    assert "4,000 points that stand for 48,842 rows, 1 site" in caption(report, "clusters")
-    assert alt_text(report, "clusters").endswith("fair clusters cost 11.32, 13.2 % above the 10 of plain k-means.")
+    assert "4,000 points that stand for 48,842 rows, 1 site" in caption(report, "clusters", clustered())
+    assert alt_text(report, "clusters", clustered()).endswith(
+        "fair clusters cost 11.32, 13.2 % above the 10 of plain k-means."
+    )
     assert alt_text(report, "clusters", clustered()).startswith("3 clusters of 300 to 300 rows. The axes show ")
     twice = make(metrics=metrics, config={"repetitions": 2})
-    assert caption(twice, "clusters").startswith("The weighted points of the first repetition")
-    assert "4,000" not in caption(twice, "clusters"), "the metrics are means over the repetitions"
-    assert alt_text(twice, "clusters").endswith("of plain k-means, on average over the repetitions.")
+    assert caption(twice, "clusters", clustered()).startswith("The weighted points of the first repetition")
+    assert "4,000" not in caption(twice, "clusters", clustered()), "the metrics are means over the repetitions"
+    assert alt_text(twice, "clusters", clustered()).endswith("of plain k-means, on average over the repetitions.")
     cheaper = {**metrics, "price_of_fairness": -0.01}
-    assert "1 % below the 10 of plain k-means" in alt_text(make(metrics=cheaper), "clusters")
+    assert "1 % below the 10 of plain k-means" in alt_text(make(metrics=cheaper), "clusters", clustered())
 
 
 def test_the_text_of_the_shares_gives_the_farthest() -> None:
     shares: list[dict[str, Any]] = [{"cluster": 0, "rows": 40, "share F": 0.55, "share M": 0.45}]
     shares += [{"cluster": 1, "rows": 0}, {"cluster": "all", "rows": 40, "share F": 0.5, "share M": 0.5}]
     report = make(table=shares, metrics={"max_violation": 0.4, "n_colours": 12.0}, config={"coreset.balance": 0.8})
-    assert alt_text(report, "balance") == (
-        "Farthest from 1 is F in cluster 0, 55 % against 50 % of all rows; the farthest outside what is asked is so by"
-        " 0.4 rows."
+    assert alt_text(report, "balance", clustered()) == (
+        "Farthest from 1 is F in cluster 0, 55 % against 50 % of all rows; the ratios are from 1 to 1; all are as fair"
+        " as required; the largest violation of a bound is 0.4 rows."
     )
     unfair = clustered(counts=np.array([[300, 0], [200, 100], [100, 200]]))
-    assert "the ratios are from 0 to 2; 2 clusters not as fair as asked" in alt_text(make(), "balance", unfair).lower()
-    told = caption(report, "balance")
-    assert "8 most frequent of 12 colours" in told
-    assert told.endswith("The shaded band, 0.8 to 1.25, is what is allowed (coreset.balance 0.8).")
-    assert "Asked for is 1" in caption(make(config={"coreset.balance": 1.0}), "balance")
-    assert "in the first repetition" in caption(make(config={"repetitions": 3}), "balance")
-
-
-def test_a_figure_of_another_name_is_not_ours() -> None:
-    for report in (make(), table(errors())[0]):
-        assert alt_text(report, "unheard_of") == "Figure: unheard of."
-        assert caption(report, "unheard_of") == "Unheard of."
+    assert (
+        "the ratios are from 0 to 2; 2 clusters not as fair as required" in alt_text(make(), "balance", unfair).lower()
+    )
+    text = caption(report, "balance", unfair)
+    assert "8 most frequent of 12 groups" in text
+    assert text.endswith("The shaded band, 0.8 to 1.25, is allowed (coreset.balance 0.8).")
+    assert "Required is 1" in caption(make(config={"coreset.balance": 1.0}), "balance", unfair)
+    assert "in the first repetition" in caption(make(config={"repetitions": 3}), "balance", unfair)

@@ -10,13 +10,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from server.figures import alt_text, caption, figures
 from server.figures.gp.columns import MOST_POINTS, sample
 from server.figures.gp.experts import Plane
 from server.figures.gp.model import lengths_of
 from server.figures.gp.predictions import observed, standardised
-from server.results import Report
-from tests.support.figure_checks import PNG, assert_drawn
+from server.report.data import Report
+from tests.support.figure_checks import PNG, alt_text, assert_drawn, caption, draw
 
 RUN = ["predictions", "calibration", "experts", "fit", "inputs"]
 FIT: list[dict[str, Any]] = [
@@ -75,7 +74,7 @@ def predicted(d: int = 3, M: int = 4, K: int = 2, N: int = 60, **changes: np.nda
 
 def drawn_once(report: Report, arrays: dict[str, np.ndarray], names: list[str]) -> None:
     """As `assert_drawn`, for shapes of which one drawing says enough."""
-    drawn = figures(report, arrays)
+    drawn = draw(report, arrays)
     assert list(drawn) == names
     assert all(image.startswith(PNG) for image in drawn.values())
 
@@ -136,9 +135,12 @@ def test_without_measured_outputs_there_is_nothing_to_check(d: int) -> None:
     first, place = ("curve", "reach") if d == 1 else ("deviations", "experts")
     metrics = {"log_likelihood": -0.45, "n_queries": 60.0, "noise": 0.2}
     drawn = [first, place, "fit", *(["inputs"] if d > 1 else [])]
-    drawn_once(make(metrics=metrics), predicted(d=d, outputs=None), drawn)
-    assert "Nothing was measured there" in caption(make(metrics=metrics), "deviations")
-    assert "measured" not in caption(make(metrics=metrics), "curve") + alt_text(make(metrics=metrics), "curve")
+    report, arrays = make(metrics=metrics), predicted(d=d, outputs=None)
+    drawn_once(report, arrays, drawn)
+    if d > 1:
+        assert "Nothing was measured there" in caption(report, first, arrays)
+    else:
+        assert "measured" not in caption(report, first, arrays) + alt_text(report, first, arrays)
 
 
 def test_without_query_points_what_was_learnt_is_shown() -> None:
@@ -146,8 +148,9 @@ def test_without_query_points_what_was_learnt_is_shown() -> None:
     report = make(metrics={"log_likelihood": -0.45})
     drawn_once(report, only(predicted(), *left), ["experts", "fit", "inputs"])
     drawn_once(report, only(predicted(d=1), *left), ["reach", "fit"])
-    assert "query points" not in caption(report, "experts") + caption(report, "reach")
-    assert figures(make(convergence=[], metrics={}), {}) == {}
+    assert "query points" not in caption(report, "experts", only(predicted(), *left))
+    assert "query points" not in caption(report, "reach", only(predicted(d=1), *left))
+    assert draw(make(convergence=[], metrics={}), {}) == {}
 
 
 @pytest.mark.parametrize(
@@ -177,11 +180,12 @@ def test_of_many_points_a_sample_is_drawn_and_said_to_be() -> None:
     assert len(drawn) == len(set(drawn.tolist())) == MOST_POINTS
     assert (drawn[0], drawn[-1]) == (0, 49_999)
     report = make(metrics={**METRICS, "n_queries": 50_000.0})
-    drawn_once(report, predicted(N=50_000), RUN)
+    arrays = predicted(N=50_000)
+    drawn_once(report, arrays, RUN)
     for name in ("predictions", "experts"):
-        assert "50,000 query points, of which 2,000 are drawn" in caption(report, name)
-    assert "50,000 measured outputs" in caption(report, "calibration"), "all of them count"
-    assert "drawn" not in caption(report, "calibration")
+        assert "50,000 query points, of which 2,000 are drawn" in caption(report, name, arrays)
+    assert "50,000 measured outputs" in caption(report, "calibration", arrays), "all of them count"
+    assert "drawn" not in caption(report, "calibration", arrays)
 
 
 def test_what_is_drawn_of_the_experts_depends_on_their_rows_and_on_who_was_chosen_first() -> None:
@@ -192,10 +196,10 @@ def test_what_is_drawn_of_the_experts_depends_on_their_rows_and_on_who_was_chose
         "covariances": np.stack([np.eye(3)] * 4),
     }
     report = make(convergence=[])
-    images = {figures(report, {**base, **change})["experts"] for change in [{}, *({n: v} for n, v in changes.items())]}
+    images = {draw(report, {**base, **change})["experts"] for change in [{}, *({n: v} for n, v in changes.items())]}
     assert len(images) == 4
     later = np.column_stack([base["selected"][:, 0], np.zeros((60, 1), int)])
-    assert figures(report, {**base, "selected": later}) == figures(report, base)
+    assert draw(report, {**base, "selected": later}) == draw(report, base)
 
 
 # -- what the figures are made of -------------------------------------------------------------------------------------
@@ -213,7 +217,7 @@ def test_the_plane_is_that_of_the_rows_behind_the_moments() -> None:
     values, vectors = np.linalg.eigh(np.cov(rows.T, ddof=0))
     assert plane.explained == pytest.approx(values[:-3:-1] / values.sum())
     assert np.abs(plane.axes.T @ vectors[:, :-3:-1]) == pytest.approx(np.eye(2), abs=1e-9)
-    assert plane.put(rows).mean(axis=0) == pytest.approx(np.zeros(2), abs=1e-9)
+    assert plane.project(rows).mean(axis=0) == pytest.approx(np.zeros(2), abs=1e-9)
 
 
 def test_an_ellipse_is_the_spread_of_the_rows_in_the_plane() -> None:
@@ -234,7 +238,7 @@ def test_coverage_is_the_share_of_the_outputs_in_their_intervals() -> None:
 def test_a_calibrated_run_looks_otherwise_than_one_too_sure_of_itself() -> None:
     base = only(predicted(), "mean", "std", "queries", "outputs")
     report = make(convergence=[])
-    assert figures(report, base)["calibration"] != figures(report, {**base, "std": base["std"] / 3})["calibration"]
+    assert draw(report, base)["calibration"] != draw(report, {**base, "std": base["std"] / 3})["calibration"]
 
 
 def test_lengths_are_those_of_every_kernel_that_has_some() -> None:
@@ -252,11 +256,11 @@ def test_lengths_are_those_of_every_kernel_that_has_some() -> None:
 def test_a_kernel_without_lengths_has_no_figure_of_them() -> None:
     names = np.array(["log slope_1 of linear", "log slope_2 of linear", "log sigma"])
     arrays = predicted(d=2, theta=np.zeros(3), theta_names=names)
-    assert figures(make(convergence=[]), only(arrays, *LENGTHS)) == {}
+    assert draw(make(convergence=[]), only(arrays, *LENGTHS)) == {}
 
 
 def test_inputs_that_hardly_matter_are_beyond_a_line() -> None:
-    assert "beyond 100 one hardly matters" in caption(make(), "inputs")
+    assert "beyond 100 one hardly matters" in caption(make(), "inputs", predicted())
     arrays = predicted(theta=np.log([0.5, 2.0, 1e4, 1.0, 0.2]))
     assert_drawn(make(convergence=[]), only(arrays, *LENGTHS), ["inputs"])
 
@@ -274,13 +278,13 @@ def test_the_fit_is_told_with_the_ask_from_which_on_nothing_changed() -> None:
 def test_the_training_of_the_gate_has_a_panel() -> None:
     steps = [{**each, "gate_loss": 2.3 / (1 + t)} for t, each in enumerate([*FIT, {"round": 5}, {"round": 6}])]
     report = make(convergence=steps)
-    assert assert_drawn(report, {}, ["fit"]) != figures(make(), {})
+    assert assert_drawn(report, {}, ["fit"]) != draw(make(), {})
     assert "Cross-entropy of the gate's network: 2.3 to 0.383 nats a row after 6 steps." in alt_text(report, "fit")
 
 
 def test_a_run_that_fitted_nothing_has_no_fit() -> None:
-    assert figures(make(convergence=[{"round": 1, "queries": 60.0}]), {}) == {}
-    assert figures(make(config={"repetitions": 3}), {}) == {}, "the rounds tell one repetition after another"
+    assert draw(make(convergence=[{"round": 1, "queries": 60.0}]), {}) == {}
+    assert draw(make(config={"repetitions": 3}), {}) == {}, "the rounds tell one repetition after another"
 
 
 # -- what is said of a run --------------------------------------------------------------------------------------------
@@ -288,24 +292,26 @@ def test_a_run_that_fitted_nothing_has_no_fit() -> None:
 
 def test_texts_give_sizes_and_what_was_found() -> None:
     report, arrays = make(metrics={**METRICS, "n_experts": 4.0, "n_rows": 126.0}), predicted()
-    assert alt_text(report, "predictions") == (
-        "94 % of the measured outputs are in their 95 % interval; root mean squared error 3.744 in the output's unit."
+    assert alt_text(report, "predictions", arrays).endswith(
+        "; 94 % of the measured outputs are in their 95 % interval; root mean squared error 3.744 in the output's unit."
     )
     low, high = arrays["mean"].min(), arrays["mean"].max()
     assert alt_text(report, "predictions", arrays).startswith(f"Predictions from {low:.4g} to {high:.4g}, with ")
-    assert "52 % in the 50 % intervals, 81 % in the 80 % intervals" in alt_text(report, "calibration")
+    assert "52 % in the 50 % intervals, 81 % in the 80 % intervals" in alt_text(report, "calibration", arrays)
     assert "Residuals have mean" in alt_text(report, "calibration", arrays)
-    assert "99 % of the measured outputs are in their 99 % interval" in alt_text(report, "curve")
-    assert caption(report, "curve").startswith("Predicted mean over the one input and the 99 % interval")
-    for name in ("experts", "reach"):
-        assert alt_text(report, name) == "4 experts of 30 to 33 rows; each answered 0 to 6 of the query points."
-        assert "4 experts, 126 rows, 2 sites" in caption(report, name)
+    one_input = predicted(d=1)
+    assert "99 % of the measured outputs are in their 99 % interval" in alt_text(report, "curve", one_input)
+    assert caption(report, "curve", one_input).startswith("Predicted mean over the one input and the 99 % interval")
+    for name, each in (("experts", arrays), ("reach", one_input)):
+        sizes = "4 experts of 30 to 33 rows; each answered 0 to 6 of the query points; "
+        assert alt_text(report, name, each).startswith(sizes)
+        assert "4 experts, 126 rows, 2 sites" in caption(report, name, each)
     assert alt_text(report, "inputs", arrays).startswith("Lengths, the shortest first: x0 0.368, x1 0.779, x2 1.65;")
     one = make(metrics={"n_queries": 1.0})
-    assert "at 1 query point:" in caption(one, "deviations")
+    assert "at 1 query point:" in caption(one, "deviations", predicted(outputs=None))
     twice = make(config={"repetitions": 2})
-    assert "60 query points of the first repetition" in caption(twice, "predictions")
-    assert "in their 95 % interval, on average over the repetitions" in alt_text(twice, "predictions")
+    assert "60 query points of the first repetition" in caption(twice, "predictions", arrays)
+    assert "in their 95 % interval, on average over the repetitions" in alt_text(twice, "predictions", arrays)
 
 
 def test_fewer_experts_are_drawn_where_they_were_tried() -> None:
@@ -319,14 +325,8 @@ def test_fewer_experts_are_drawn_where_they_were_tried() -> None:
     assert alt_text(make(), "fewer", tried) == (
         "SMSE / MSLL at 60 query points: 0.2 / -0.5 from 1 expert, 0.1 / -1 from 2 experts, 0.05 / -1.5 from 5 experts."
     )
-    assert "aggregation is rbcm" in caption(make(config={"gp.aggregation": "rbcm"}), "fewer")
-    assert figures(make(convergence=[]), {"tried_K": np.array([1])}) == {}
-
-
-def test_a_figure_of_another_name_is_not_ours() -> None:
-    for report in (make(), table(methods())[0]):
-        assert alt_text(report, "unheard_of") == "Figure: unheard of."
-        assert caption(report, "unheard_of") == "Unheard of."
+    assert "aggregation is rbcm" in caption(make(config={"gp.aggregation": "rbcm"}), "fewer", tried)
+    assert draw(make(convergence=[]), {"tried_K": np.array([1])}) == {}
 
 
 # -- a table ----------------------------------------------------------------------------------------------------------
@@ -350,11 +350,11 @@ def test_over_k_every_gate_is_a_curve_and_all_experts_a_line() -> None:
         " SMSE 0.0685, MSLL -1.34."
     )
     assert caption(table(rows)[0], "figure7").endswith(
-        "The dotted line is one process of all rows. The points of one K are set apart."
+        "The dotted line is one process of all rows. Points with the same K are set apart."
     )
     base = assert_drawn(*table(rows), ["figure7"])
-    assert figures(*table(rows[1:])) != base, "the line of all experts"
-    assert figures(*table(over_k())) != base, "the line of one process"
+    assert draw(*table(rows[1:])) != base, "the line of all experts"
+    assert draw(*table(over_k())) != base, "the line of one process"
 
 
 def test_over_m_every_rule_is_a_curve() -> None:
@@ -374,7 +374,7 @@ def test_over_m_with_two_k_every_gate_has_a_curve_for_each() -> None:
 def test_methods_are_dots_beside_the_published() -> None:
     rows = methods(smse_se=0.004, **{"smse published": 0.138, "msll published": -0.876})
     base = assert_drawn(*table(rows), ["table1"])
-    assert figures(*table(methods(smse_se=0.004))) != base
+    assert draw(*table(methods(smse_se=0.004))) != base
     told = alt_text(table(rows)[0], "table1")
     assert told.startswith("SMSE and MSLL (M 10): GPoE, all experts: 0.138 / -1.3; RBCM, KNN, K 6: 0.091")
     assert "less is better: 4 rows of the table" in caption(table(rows)[0], "table1")
@@ -405,7 +405,7 @@ def test_cells_without_a_number_are_left_out() -> None:
     assert alt_text(table(rows)[0], "figure7").startswith("SMSE over K")
     for each in rows:
         each["smse"] = math.nan
-    assert figures(*table(rows)) == {}
+    assert draw(*table(rows)) == {}
 
 
 def test_many_methods_are_told_in_part() -> None:

@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from server.figures import alt_text, caption, figures
 from server.figures.sec.embedding import Embedding
-from server.results import Report
-from tests.support.figure_checks import assert_drawn
+from server.report.data import Report
+from tests.support.figure_checks import alt_text, assert_drawn, caption, draw
 
 
 @pytest.fixture(autouse=True)
@@ -76,11 +75,11 @@ def test_a_table_of_several_rows_shows_curves() -> None:
 
 def test_a_table_without_numbers_to_run_over_has_no_curves() -> None:
     found = [{"scans": name, "clusters_correct": 1.0, "mse_alone": 1.0} for name in ("made", "real")]
-    assert figures(*table(found)) == {}
+    assert draw(*table(found)) == {}
 
 
 def test_curves_differ_where_the_content_differs() -> None:
-    drawn = [figures(*table(rows((5,), **more))) for more in ({}, {"mse_alone_se": 0.1}, {"mse_alone published": 2.0})]
+    drawn = [draw(*table(rows((5,), **more))) for more in ({}, {"mse_alone_se": 0.1}, {"mse_alone published": 2.0})]
     assert len({each["errors"] for each in drawn}) == 3
     assert len({each["correct"] for each in drawn}) == 1
 
@@ -104,8 +103,8 @@ def test_a_clustering_of_any_size_can_be_drawn(n: int) -> None:
 
 
 def test_one_learner_and_a_run_that_measured_nothing_have_no_figures() -> None:
-    assert figures(make(metrics={"n_clusters": 1.0}), clustering([0])) == {}
-    assert figures(make(), {}) == {}
+    assert draw(make(metrics={"n_clusters": 1.0}), clustering([0])) == {}
+    assert draw(make(), {}) == {}
 
 
 def test_a_name_is_drawn_as_it_is() -> None:
@@ -152,7 +151,7 @@ def test_a_newcomer_with_the_row_of_an_old_learner_lies_where_that_one_does() ->
 @pytest.mark.parametrize("k", [7, 40])
 def test_many_clusters_are_told_by_number_rather_than_in_a_legend(k: int) -> None:
     arrays = clustering([label % k for label in range(3 * k)])
-    assert "embedding" in figures(make(metrics={"n_clusters": float(k)}), arrays)
+    assert "embedding" in draw(make(metrics={"n_clusters": float(k)}), arrays)
     text = alt_text(make(metrics={"n_clusters": float(k)}), "embedding", arrays)
     assert "3 learners in cluster 0" in text
     assert len(text) < 500
@@ -184,20 +183,20 @@ def test_the_text_of_a_clustering_tells_its_numbers() -> None:
         " between clusters. 2 learners in cluster 0, 1 learner in cluster 1, 1 learner in none."
     )
     assert alt_text(report, "eigenvalues", arrays) == (
-        "The largest eigenvalues fall from 1 to 0.667 at 2 clusters, the number that was taken, and then to 0.333."
+        "The largest eigenvalues fall from 1 to 0.667 at 2 clusters, the chosen number, and then to 0.333."
     )
     arrays |= {"gap": np.array([0.5, 0.2, 0.1]), "gap_error": np.full(3, 0.1)}
-    assert alt_text(report, "gap", arrays) == "Gap by number of clusters: 0.5 at 2, 0.1 at 4; 2 was taken."
-    assert "4 learners, 1 site" in caption(report, "similarity")
+    assert alt_text(report, "gap", arrays) == "Gap by number of clusters: 0.5 at 2, 0.1 at 4; 2 was chosen."
+    assert "4 learners, 1 site" in caption(report, "similarity", arrays)
 
 
-def test_the_text_of_a_clustering_does_not_pass_a_mean_off_as_the_first_repetitions_number() -> None:
-    once, twice = (make(metrics={"n_clusters": 2.5 if n > 1 else 2.0}, config={"repetitions": n}) for n in (1, 2))
-    assert alt_text(once, "eigenvalues") == "Falling eigenvalues; 2 were taken."
+def test_the_text_of_a_clustering_names_the_first_repetition_if_there_are_several() -> None:
+    report = make(metrics={"n_clusters": 2.5}, config={"repetitions": 2})
+    arrays = clustering([0, 1, 0], gap=np.array([0.5, 0.2]), gap_error=np.full(2, 0.1))
     for name in ("similarity", "eigenvalues", "gap"):
-        assert "first repetition" in alt_text(twice, name)
-        assert "2" not in alt_text(twice, name)
-        assert "first repetition" in caption(twice, name)
+        assert "first repetition" in alt_text(report, name, arrays)
+        assert "2.5" not in alt_text(report, name, arrays), "a mean over the repetitions, which are not all drawn"
+        assert "first repetition" in caption(report, name, arrays)
 
 
 def test_errors_on_the_centers_rows_are_said_to_be_on_those() -> None:
@@ -206,9 +205,3 @@ def test_errors_on_the_centers_rows_are_said_to_be_on_those() -> None:
     assert alt_text(report, "errors") == (
         "Mean squared error on the center's test rows: all clusters: alone 1, with its cluster 0.5."
     )
-
-
-def test_a_figure_of_another_name_is_not_ours() -> None:
-    assert alt_text(make(), "unheard_of") == "Figure: unheard of."
-    assert alt_text(make(), "errors") == "Figure: errors."
-    assert caption(make(), "unheard_of") == "Unheard of."

@@ -12,17 +12,27 @@ from consilience.cli import app
 from protocols.registry import SHARED
 from protocols.registry import names as protocol_names
 from protocols.wire.payload import Payload
-from server.figures import alt_text, figures
+from server.figures import figures
 from server.report.commands import broken_over_lines, consilience_command, flwr_command
 from server.report.compare import compare_html, open_runs, render_comparison
+from server.report.data import Report, ResultsError
 from server.report.formatting import folded, human_bytes, human_seconds, percent, printable, with_error
-from server.report.glossary import METRICS, PAYLOADS, meaning
+from server.report.glossary import meaning, measure_words, payload_words
 from server.report.headline import UNCLEAR, answer, comparisons, differences
 from server.report.html import report_html
-from server.report.overview import QUESTIONS, asked
-from server.report.summary import ledger_summary
-from server.results import Report, ResultsDirectory, ResultsError, render_table
+from server.report.overview import overview
+from server.report.protocol import report_of
+from server.report.summary import ledger_summary, render_table
+from server.results import ResultsDirectory
 from tests.support.sample_report import ARRAYS, HOSTILE, LINES, line, make
+
+
+def draw(report):
+    """Draw the figures, add their texts to the report, and return their images by name."""
+    drawn = figures(report, ARRAYS)
+    report.figures = [figure.texts for figure in drawn]
+    return {figure.name: figure.image for figure in drawn}
+
 
 # -------------------------------------------------------------------------------------------------- words and numbers
 
@@ -156,7 +166,7 @@ def test_a_name_cannot_steer_the_terminal():
             {"mse_cluster": 0.6, "mse_alone": 0.2},
             "(lower is better): 3 times as large as with every learner alone (0.2).",
         ),
-        ("bc3e", {"n_predicted": 7.0}, "told the classes of 7 new instances"),
+        ("bc3e", {"n_predicted": 7.0}, "classified 7 new instances of their own"),
         ("sec", {"n_clusters": 3.0}, "form 3 clusters; no rows were held out"),
         ("residual", {"test_mse": 0.1, "train_mse": 0.2}, "predict test rows with a mean squared error of 0.1 (lower"),
         (
@@ -187,9 +197,9 @@ def test_a_name_cannot_steer_the_terminal():
             {"smse": 0.25, "smse_full": 0.2, "n_queries": 10.0, "coverage_95": 0.9},
             "predict 10 points with a standardised mean squared error of 0.25 (lower is better), where 0 is exact and"
             " 1 no better than the mean output: 25.0 % more than by one Gaussian process of all rows (0.2; the price of"
-            " rows that stay apart). Their 95 % intervals hold 90.0 % of the outputs.",
+            " rows in separate places). Their 95 % intervals hold 90.0 % of the outputs.",
         ),
-        ("gp", {"n_queries": 10.0}, "predict 10 points, at which nobody has said"),
+        ("gp", {"n_queries": 10.0}, "predict 10 points with unknown outputs."),
         ("gp", {"log_likelihood": -0.5}, "at a log likelihood of -0.5 (higher is better) per row"),
         ("other", {"b": 2.0, "a": 1.0}, "reached a = 1."),
         ("other", {}, "there was nothing to measure"),
@@ -208,8 +218,10 @@ def test_the_answer_of_a_single_site_is_of_one():
 
 
 def test_the_answer_of_a_run_that_goes_on_from_another_says_so():
-    for key in ("from", "sec.join"):
-        assert answer(make(config={key: "/results/7"})).startswith("With what an earlier run learnt, 2 sites put")
+    for protocol, key in (("bc3e", "from"), ("sec", "from"), ("sec", "sec.join")):
+        text = answer(make(protocol=protocol, config={key: "/results/7"}))
+        assert text.startswith("With the result of an earlier run, 2 sites")
+    assert answer(make(config={"sec.join": "/results/7"})).startswith("Together"), "no key of its protocol"
 
 
 TABLE = [
@@ -237,7 +249,7 @@ def test_what_the_answer_is_held_against_says_which_is_better():
     assert told == [("mse_alone", "worse"), ("mse_all", "better")]
     costs = {"cost": 3.0, "cost_full": 2.0, "cost_unfair": 2.5}
     told = {each.metric: each.verdict for each in comparisons(make(protocol="coreset", metrics=costs, published={}))}
-    assert told == {"cost_full": "the price of rows that stay apart", "cost_unfair": "the price of fairness"}
+    assert told == {"cost_full": "the price of rows in separate places", "cost_unfair": "the price of fairness"}
     cheaper = comparisons(make(protocol="coreset", metrics={**costs, "cost": 1.0}, published={}))
     assert {each.verdict for each in cheaper} == {"better"}
     assert comparisons(make(protocol="other")) == []
@@ -254,7 +266,7 @@ def test_a_difference_within_its_error_is_neither_better_nor_worse(error, verdic
     )
     assert {each.verdict for each in comparisons(report)} == {verdict}
     assert (f"; {UNCLEAR})" in answer(report)) == (verdict == UNCLEAR)
-    assert ("not told from none" in report_html(report, {})) == (verdict == UNCLEAR)
+    assert ("Not significant: the difference" in report_html(report, {})) == (verdict == UNCLEAR)
 
 
 def test_the_answer_of_a_table_says_higher_where_that_is_better():
@@ -262,7 +274,7 @@ def test_the_answer_of_a_table_says_higher_where_that_is_better():
     metrics = {"accuracy": 0.9, "accuracy_majority": 0.88, "accuracy_best_component": 0.7, "n_cells": 3.0}
     told = answer(make(metrics=metrics, published={}, table=rows))
     assert "It is higher than by majority vote in 1 of 3 and the same in 1." in told
-    assert "To be held against, on average over the settings: 70.0 % by the best single component." in told
+    assert "For comparison, on average over the settings: 70.0 % by the best single component." in told
 
 
 def test_differences_have_the_standard_errors_of_pairs():
@@ -321,54 +333,82 @@ def every_subclass(kind):
 
 
 def test_every_payload_that_can_cross_is_explained():
-    assert {"bc3e.EStep", "gp.Predictions", "secure_aggregation.Keys"} <= payloads() <= set(PAYLOADS)
-    assert all(words[0].islower() or words.startswith("a ") for words in PAYLOADS.values())
-
-
-def test_metrics_with_a_name_in_them_are_explained_too():
-    assert meaning("coverage_95").target == 0.95
-    assert meaning("coverage_95").words == "outputs inside their 95 % interval"
-    assert meaning("accuracy_naive_bayes").words == "right by the classifier naive bayes"
-    assert meaning("mse_test_all").words.startswith(METRICS["mse_all"].words)
-    assert meaning("mse_test_x") is meaning("unheard-of") is None
+    every = payloads()
+    assert {"bc3e.EStep", "gp.Predictions", "secure_aggregation.Keys"} <= every
+    assert not [name for name in every if not payload_words(name)]
+    assert all(words[0].islower() for name in every if (words := payload_words(name)))
+    assert payload_words("envelope")
+    assert payload_words("unheard-of.Ask") == payload_words("Ask") == ""
 
 
 @pytest.mark.parametrize("protocol", protocol_names())
-def test_every_protocol_says_what_was_asked_and_what_left(protocol):
+def test_no_payload_is_explained_that_does_not_exist(protocol):
+    payloads()
+    assert {f"{protocol}.{name}" for name in report_of(protocol).payloads} <= {
+        each.title() for each in every_subclass(Payload)
+    }
+
+
+def test_metrics_with_a_name_in_them_are_explained_too():
+    assert meaning("gp", "coverage_95").target == 0.95
+    assert meaning("gp", "coverage_95").words == "outputs inside their 95 % interval"
+    assert meaning("bc3e", "accuracy_naive_bayes").words == "accuracy of the classifier naive bayes"
+    assert meaning("sec", "mse_test_all").words.startswith(meaning("sec", "mse_all").words)
+    assert meaning("sec", "mse_test_x") is meaning("sec", "unheard-of") is None
+    assert meaning("sec", "coverage_95") is meaning("unheard-of", "coverage_95") is None
+    assert meaning("unheard-of", "n_rows").counts == "row"
+
+
+def test_measures_of_a_round_are_explained():
+    assert measure_words("bc3e", "change") == "rise of the bound, as a share of it"
+    assert measure_words("bc3e", "bound") == meaning("bc3e", "bound").words
+    assert "fits under way" in measure_words("bc3e", "open")
+    assert measure_words("bc3e", "unheard-of") == ""
+
+
+@pytest.mark.parametrize("protocol", protocol_names())
+def test_every_protocol_has_a_question_and_says_what_left_the_sites(protocol):
     config = {"bc3e.distribution": "row", "coreset.min-weight": 5, "data": "/d", "target": "y", "sensitive": "sex"}
-    told = asked(protocol, config, [], 3, "", (), {})
-    assert told["question"] == QUESTIONS[protocol]
-    assert told["data"].startswith("Own data of 3 sites, a file each in /d")
-    assert {"holds", "left"} < set(told)
-    assert "earlier" not in told
-    assert "own configuration" in asked(protocol, {**config, "data": ""}, [], 3, "", (), {})["data"]
+    texts = overview(protocol, config, [], 3, "", (), {})
+    assert texts["question"] == report_of(protocol).question
+    assert texts["data"].startswith("Own data of 3 sites, one file each in /d")
+    assert {"holdings", "disclosure"} < set(texts)
+    assert "earlier" not in texts
+    assert "own configuration" in overview(protocol, {**config, "data": ""}, [], 3, "", (), {})["data"]
 
 
-def test_what_left_the_sites_is_told_as_it_was():
-    def left(protocol, payloads=(), cells=(), arrays=None, **config):
+def test_a_protocol_that_is_not_installed_has_an_overview_of_its_data():
+    assert set(overview("unheard-of", {"data": "/d"}, [], 3, "", ("unheard-of.Ask",), {})) == {"data"}
+
+
+def test_what_left_the_sites_is_said():
+    def texts(protocol, payloads=(), cells=(), arrays=None, **config):
         named = {key.replace("__", "."): value for key, value in config.items()}
-        return asked(protocol, named, cells, 2, "x", payloads, arrays or {})
+        return overview(protocol, named, cells, 2, "x", payloads, arrays or {})
 
-    assert "how many instances" in left("bc3e", ["bc3e.Predict"])["left"]
-    assert "masked" in left("bc3e", **{"secure-aggregation": True})["left"]
-    assert "Of instances that several sites hold" in left("bc3e", bc3e__distribution="column")["left"]
-    assert "Models that hold rows" in left("sec", **{"sec.allow-row-models": True})["left"]
-    assert "encrypted" in left("residual", ["residual.Pass"])["left"]
-    assert "at the fusion center" in left("residual", arrays={"holder": np.array("")})["holds"]
-    assert "at the fusion center" in left("residual", arrays={"prediction": np.ones(2)})["holds"]
-    assert "at one of them" in left("residual", arrays={"holder": np.array("b")})["holds"]
-    assert "single row here" in left("coreset", **{"coreset.min-weight": 1})["left"]
+    def left(*args, **options):
+        return texts(*args, **options)["disclosure"]
+
+    assert "number of instances" in left("bc3e", ["bc3e.Predict"])
+    assert "their number" in left("bc3e", ["bc3e.PredictShared"])
+    assert "masked" in left("bc3e", **{"secure-aggregation": True})
+    assert "Of instances that several sites hold" in left("bc3e", bc3e__distribution="column")
+    assert "Models that hold rows" in left("sec", **{"sec.allow-row-models": True})
+    assert "encrypted" in left("residual", ["residual.Pass"])
+    assert "at the fusion center" in texts("residual", arrays={"holder": np.array("")})["holdings"]
+    assert "at the fusion center" in texts("residual", arrays={"prediction": np.ones(2)})["holdings"]
+    assert "at one of them" in texts("residual", arrays={"holder": np.array("b")})["holdings"]
+    assert "single row here" in left("coreset", **{"coreset.min-weight": 1})
     rows = [{"coreset.min-weight": 20}, {"coreset.min-weight": 1}]
-    assert "single row here" in left("coreset", cells=rows)["left"], "what the row that shows most lets be seen"
-    assert "some of single rows" in left("coreset", ["coreset.Masses"])["left"]
-    assert "disclosed the inputs" in left("gp", ["gp.Inputs"])["left"]
-    assert "are predictions at" in left("gp", ["gp.Predict", "gp.Predictions"])["left"], "nothing was learnt anew"
-    assert left("gp", ["gp.Moments", "gp.Likelihood"])["left"].endswith(
-        "and of the output and sums for the hyperparameters."
-    )
-    assert "(masked: only their total" in left("gp", ["gp.Moments", "secure_aggregation.Hidden"])["left"]
-    assert "to all sites" in left("gp", ["gp.Rows"])["left"]
-    assert left("gp", **{"from": "/r/7"})["earlier"].endswith("/r/7.")
+    assert "single row here" in left("coreset", cells=rows), "the row that discloses most"
+    assert "some of single rows" in left("coreset", ["coreset.Masses"])
+    assert "disclosed the inputs" in left("gp", ["gp.Inputs"])
+    assert "are predictions at" in left("gp", ["gp.Predict", "gp.Predictions"]), "nothing was learnt anew"
+    assert left("gp", ["gp.Moments", "gp.Likelihood"]).endswith("and of the output and sums for the hyperparameters.")
+    assert "(masked: only their total" in left("gp", ["gp.Moments", "secure_aggregation.Hidden"])
+    assert "to all sites" in left("gp", ["gp.Rows"])
+    assert texts("sec", **{"sec.join": "/r/7"})["earlier"].endswith("joined the clusters of an earlier run: /r/7.")
+    assert texts("gp", **{"from": "/r/7"})["earlier"].endswith("/r/7.")
 
 
 # ------------------------------------------------------------------------------------------------------ the commands
@@ -435,11 +475,11 @@ class Page(HTMLParser):
 
 def test_page_is_well_formed_and_complete():
     report = make()
-    html = report_html(report, figures(report, ARRAYS))
+    html = report_html(report, draw(report))
     page = Page(html)
     text = "".join(page.text)
-    headings = ["What was asked", "The answer", "Figures", "Result", "What crossed the wire", "Rounds"]
-    headings += ["Missing parties", "Configuration", "Versions", "How to repeat this run"]
+    headings = ["Overview", "The answer", "Figures", "Result", "What crossed the wire", "Rounds"]
+    headings += ["Missing sites", "Configuration", "Versions", "How to repeat this run"]
     assert re.findall(r"<h2 [^>]*>([^<]*)</h2>", html) == headings
     links = [attrs["href"].removeprefix("#") for attrs in page.all("a")]
     assert [attrs["id"] for attrs in page.all("section")] == links[1:]
@@ -462,7 +502,7 @@ def test_page_is_well_formed_and_complete():
 
 def test_page_takes_nothing_from_the_network_and_runs_nothing():
     report = make()
-    html = report_html(report, figures(report, ARRAYS))
+    html = report_html(report, draw(report))
     page = Page(html)
     assert not re.search(r"https?://|@import|url\(|javascript:", html)
     assert not {"script", "link", "iframe", "object"} & {tag for tag, _ in page.tags}
@@ -513,7 +553,7 @@ def test_page_of_a_bare_run_is_well_formed():
 
 def test_a_run_of_many_sites_and_rounds_gives_a_page_of_bounded_size():
     sites = [f"site-{number:03d}" for number in range(200)]
-    payloads = sorted(PAYLOADS)[:8]
+    payloads = [f"bc3e.{name}" for name in sorted(report_of("bc3e").payloads)[:8]]
     lines = [line(1, "from_site", site, payload, 1234567) for site in sites for payload in payloads]
     rounds = [{"round": n, "bound": -1 / n, "seconds": 0.01 * n, "bytes_to_sites": n} for n in range(1, 1001)]
     rows = [{"expert": n, "site": sites[n % 200], "rows": n} for n in range(3000)]
@@ -522,7 +562,7 @@ def test_a_run_of_many_sites_and_rounds_gives_a_page_of_bounded_size():
     html = report_html(big, {})
     assert len(html) < 1_000_000
     Page(html)
-    assert "900 rows between these are left out here: all are in report.json" in html
+    assert "900 rows are left out here: all are in report.json" in html
     assert ">site-199<" in html
     assert "the slowest, round 1000, 10.0 s" in html
     assert "and 980 more" in html
@@ -532,7 +572,7 @@ def test_the_configuration_shows_first_what_differs_from_the_defaults():
     html = report_html(make(config={"seed": 3, "bc3e.distribution": "row", "gp.kernel": ""}), {})
     changed, _, rest = html.partition("<details>")
     assert re.search(r"<th scope=\"row\">seed</th><td class=\"n\">3</td><td class=\"n\">0</td>", changed)
-    assert "<summary>2 other keys, at their defaults</summary>" in rest
+    assert "<summary>2 other keys at their defaults</summary>" in rest
     assert "bc3e.distribution" in rest.partition("</details>")[0]
     assert "has its default" in report_html(make(config={"gp.kernel": ""}), {})
 
@@ -540,7 +580,7 @@ def test_the_configuration_shows_first_what_differs_from_the_defaults():
 def test_the_page_says_by_how_much_a_published_figure_is_missed():
     html = report_html(make(metrics={"accuracy": 0.9, "bound": 2.0}, published={"accuracy": 1.0, "bound": 0.0}), {})
     assert '<td class="n">−10.0 %</td>' in html
-    assert "right by majority vote" not in html
+    assert "accuracy of the majority vote" not in html
 
 
 # ------------------------------------------------------------------------------------------------------------- compare
@@ -553,7 +593,7 @@ def leave(tmp_path):
     def finished(run_id, **changes):
         directory = ResultsDirectory.open(tmp_path, "runs", run_id)
         report = make(**changes)
-        return directory.finish(report, ARRAYS, LINES, figures(report, ARRAYS))
+        return directory.finish(report, ARRAYS, LINES, draw(report))
 
     return finished
 
@@ -578,27 +618,30 @@ def test_runs_side_by_side(leave):
 
 
 def test_a_lead_within_the_standard_errors_is_said_to_be_one(leave):
-    metrics = {"accuracy": 0.9, "accuracy_se": 0.05, "coverage_95": 0.99, "bound": -1.0}
+    metrics = {"smse": 0.2, "smse_se": 0.05, "coverage_95": 0.99, "log_likelihood": -1.0}
     runs = open_runs(
-        [leave("1", metrics=metrics), leave("2", metrics={**metrics, "accuracy": 0.85, "coverage_95": 0.9})]
+        [
+            leave("1", protocol="gp", metrics=metrics),
+            leave("2", protocol="gp", metrics={**metrics, "smse": 0.25, "coverage_95": 0.9}),
+        ]
     )
     text = render_comparison(runs)
-    assert "0.90 ± 0.05 (*)" in text
+    assert "0.20 ± 0.05 (*)" in text
     assert re.search(r"coverage_95 +0\.99 \* +0\.9", text), "the nearer to 95 % the better"
     assert "but within the standard errors" in text
-    assert "best, within the errors" in compare_html(runs)
+    assert "best, not significantly" in compare_html(runs)
 
 
 @pytest.mark.parametrize(
     ("changes", "words", "marked"),
     [
-        ({"protocol": "sec"}, "The runs are of other protocols (bc3e and sec)", False),
-        ({"scenario": "bc3e-heart"}, "The runs are of other scenarios (bc3e-wine and bc3e-heart)", False),
+        ({"protocol": "sec"}, "The runs have different protocols (bc3e and sec)", False),
+        ({"scenario": "bc3e-heart"}, "The runs have different scenarios (bc3e-wine and bc3e-heart)", False),
         ({"config": {"bc3e.labelled": 0.5}}, "The data of the runs differ (bc3e.labelled)", False),
         ({"config": {"data": "/other"}}, "The data of the runs differ (data)", False),
         ({"seed": 4}, "The seeds differ (3 and 4): part of every difference is chance.", True),
-        ({"sites": ["a"]}, "Other sites took part (2 and 1 sites).", True),
-        ({"sites": ["a", "c"]}, "Other sites took part (sites of other names).", True),
+        ({"sites": ["a"]}, "Different sites took part (2 and 1 sites).", True),
+        ({"sites": ["a", "c"]}, "Different sites took part (sites with other names).", True),
         ({"config": {"repetitions": 5}}, "The numbers of repetitions differ (1 and 5).", True),
         ({"missing": {"b": ["gone"]}}, "Sites were missing, or left out, in run 2.", True),
     ],
@@ -647,22 +690,34 @@ def test_the_command_writes_the_page_and_prints_the_table(leave, tmp_path):
 def test_figures_are_reproducible_png_images():
     report = make(metrics=make().metrics | {"accuracy_$x^{$": 0.5})
     drawn = figures(report, ARRAYS)
-    assert list(drawn) == ["bound", "accuracy"]
+    assert [figure.name for figure in drawn] == ["bound", "accuracy"]
     assert drawn == figures(report, ARRAYS)
-    for image in drawn.values():
-        assert image.startswith(b"\x89PNG\r\n\x1a\n")
-        assert b"tEXt" not in image
-    assert drawn["bound"] != figures(report, {"bounds": np.array([1.0])})["bound"]
+    for figure in drawn:
+        assert figure.image.startswith(b"\x89PNG\r\n\x1a\n")
+        assert b"tEXt" not in figure.image
+    assert drawn[0] != figures(report, {"bounds": np.array([1.0])})[0]
 
 
-def test_figures_of_what_is_not_there():
-    assert figures(make(metrics={"accuracy": 1.0}), {}) == {}
-    assert figures(make(protocol="unheard-of"), {}) == {}
+def test_a_run_without_anything_to_draw_has_no_figures():
+    assert figures(make(metrics={"accuracy": 1.0}), {}) == []
+    assert figures(make(protocol="unheard-of"), {}) == []
 
 
-def test_alt_text_says_what_the_figure_shows():
-    assert "-300.5 after the first, -250.25 after 2" in alt_text(make(), "bound", ARRAYS)
-    assert "together (BC3E) 0.942, majority vote 0.897, tree 0.810" in alt_text(make(), "accuracy")
+def test_the_page_has_the_texts_that_the_report_keeps():
+    report = make()
+    images = draw(report)
+    assert Report.from_json(report.to_json()).figures == report.figures
+    assert "-300.5 after the first, -250.25 after 2" in report.figures[0]["alt"]
+    report.figures[0] |= {"alt": "An old text & its number.", "caption": "Words of an earlier version."}
+    html = report_html(report, images)
+    assert 'alt="An old text &amp; its number."' in html
+    assert "<figcaption>Words of an earlier version.</figcaption>" in html
+
+
+def test_a_figure_without_texts_is_named():
+    html = report_html(make(), {"price_of_all": b"x"})
+    assert 'alt="Figure: price of all."' in html
+    assert "<figcaption>Price of all.</figcaption>" in html
 
 
 # --------------------------------------------------------------------------------------- numbers that are not finite

@@ -1,0 +1,99 @@
+"""The fusion center of a run: its strategy, with what it knows besides the sites' answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from clients.data.files import numbered_site
+from common.settings import Config
+from protocols import registry
+from scenarios.registry import Scenario
+from server.report.data import Arrays
+from server.report.protocol import report_of
+from server.run_plan import RunPlan
+from strategies.cells import Table
+from strategies.checkpoint import Checkpoint
+from strategies.fusion import FusionStrategy, Reference
+from strategies.run import MEGABYTE
+
+
+def build(plan: RunPlan, checkpoint: Checkpoint) -> FusionStrategy:
+    """Return the protocol's strategy; for a scenario's table, one for every row side by side.
+
+    Parameters
+    ----------
+    plan : RunPlan
+        Plan of the run.
+    checkpoint : Checkpoint
+        Where the strategy saves its rounds.
+
+    Raises
+    ------
+    ResultsError, DataError, FusionError
+        If an earlier run's results, a file of the fusion center, or a setting cannot be used.
+    """
+    from_config = registry.room(plan.protocol, "strategy").from_config
+    known = report_of(plan.protocol)
+    config, scenario = plan.config, plan.scenario
+    common = {
+        "seed": config["seed"],
+        "repetitions": config["repetitions"],
+        "min_sites": config["min-sites"],
+        "n_sites": plan.n_sites if plan.simulated else 0,  # of real sites, those of the first round
+        "checkpoint": checkpoint,
+        "max_payload": int(float(config["max-payload-mb"]) * MEGABYTE),
+    }
+    earlier = known.earlier_arrays(config)
+    files = known.center_files(config, scenario=scenario is not None)
+    if scenario is None:
+        strategy: FusionStrategy = from_config(config, reference=Reference(**files, earlier=earlier), **common)
+        return strategy
+    common["at_once"] = scenario.at_once
+    members = []
+    for settings in [{**config, **cell.settings} for cell in plan.cells] or [config]:
+        reference = _reference(scenario, settings, plan.n_sites, files, earlier)
+        members.append(from_config(settings, reference=reference, **common))
+    return Table(members, **common) if plan.cells else members[0]
+
+
+def _reference(
+    scenario: Scenario, config: Config, n_sites: int, files: Mapping[str, Any], earlier: Arrays
+) -> Reference:
+    """Return what the fusion center knows of a scenario, and from files of its own."""
+    if scenario.queries is not None:
+        # The fusion center makes the same data as the sites: an impossible number of sites fails before any is asked.
+        scenario.shards(config, int(config["seed"]), n_sites)
+    return Reference(
+        **files,
+        truth=_truth(scenario, config, n_sites),
+        outcome=_outcome(scenario, config),
+        queries=_queries(scenario, config),
+        earlier=earlier,
+    )
+
+
+def _outcome(scenario: Scenario, config: Config) -> Callable[[int], Any] | None:
+    """Return by repetition the outcomes that the fusion center of a scenario holds."""
+    outcome = scenario.outcome
+    return None if outcome is None else lambda repetition: outcome(config, int(config["seed"]) + repetition)
+
+
+def _queries(scenario: Scenario, config: Config) -> Callable[[int], Any] | None:
+    """Return by repetition the query points of a scenario."""
+    queries = scenario.queries
+    return None if queries is None else lambda repetition: queries(config, int(config["seed"]) + repetition)
+
+
+def _truth(scenario: Scenario, config: Config, n_sites: int) -> Callable[[int], Mapping[str, int]] | None:
+    """Return by repetition and site what only the maker of the scenario knows."""
+    truth = scenario.truth
+    if truth is None:
+        return None
+    names = [numbered_site(place, n_sites) for place in range(n_sites)]
+
+    def by_name(repetition: int) -> Mapping[str, int]:
+        known = truth(config, int(config["seed"]) + repetition, n_sites)
+        return {} if known is None else dict(zip(names, known, strict=True))
+
+    return by_name

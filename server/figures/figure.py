@@ -1,0 +1,32 @@
+"""A figure of a report."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One figure: its image, and its texts.
+
+    Attributes
+    ----------
+    name : str
+        File name without ``.png``.
+    image : bytes
+        PNG image.
+    caption : str
+        What is drawn, with units and sizes.
+    alt : str
+        What is to be seen, in numbers, for readers who cannot see it.
+    """
+
+    name: str
+    image: bytes
+    caption: str
+    alt: str
+
+    @property
+    def texts(self) -> dict[str, str]:
+        """Name, caption and alternative text, as ``report.json`` keeps them."""
+        return {"name": self.name, "caption": self.caption, "alt": self.alt}

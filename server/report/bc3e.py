@@ -1,0 +1,124 @@
+"""Report of BC3E: consensus of classifiers and clusterings."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+import numpy as np
+
+from server.report.data import Arrays, ResultsError
+from server.report.previous_run import read_results
+from server.report.protocol import HASHED_NAMES, Answer, Config, Meaning, ProtocolReport, higher, lower
+from server.report.saved_arrays import check_saved
+
+_HOLDINGS = {
+    "row": "Each site holds some of the instances, with the labels that all classifiers and clusterings give them.",
+    "column": "Each site holds all instances, with the labels that some of the classifiers and clusterings give them.",
+    "arbitrary": "Each site holds the labels that some classifiers and clusterings give to some of the instances.",
+}
+"""By distribution, who holds what."""
+
+
+def more_metrics(metric: str) -> Meaning | None:
+    """Return the meaning of ``accuracy_NAME``, the accuracy of the classifier NAME."""
+    if not metric.startswith("accuracy_"):
+        return None
+    return higher(f"accuracy of the classifier {metric.removeprefix('accuracy_').replace('_', ' ')}", share=True)
+
+
+def holdings(config: Config, arrays: Arrays) -> str:
+    """Return who holds what, by the distribution of the labels."""
+    return _HOLDINGS.get(str(config.get("bc3e.distribution", "row")), "")
+
+
+def disclosure(settings: Sequence[Config], payloads: Collection[str]) -> str:
+    """Return what left the sites: sums, or the scores of shared instances."""
+    config = settings[0]
+    if "bc3e.Predict" in payloads:
+        return (
+            "Instances, labels and class probabilities stayed at the sites. What left them is the number of"
+            " instances classified, and how many decisions were right where the site knows the true class."
+        )
+    if "bc3e.PredictShared" in payloads:
+        return (
+            "Labels stayed at the sites. Of instances that several sites hold, each site sent its part of their"
+            " class scores; of all others, their number. Sites that know the true classes sent how many decisions"
+            f" were right.{HASHED_NAMES.format('instances')}"
+        )
+    if config.get("bc3e.distribution", "row") == "row":
+        masked = " (masked: only their total over all sites is readable)" if config.get("secure-aggregation") else ""
+        return (
+            "Instances, labels and class probabilities stayed at the sites. What left them are sums over a site's"
+            f" instances{masked}, and how many decisions were right where the site knows the true class."
+        )
+    return (
+        "Labels stayed at the sites. Of instances that several sites hold, each site sent its part of their class"
+        f" scores; of all others, sums only.{HASHED_NAMES.format('instances')}"
+    )
+
+
+def earlier_arrays(config: Config) -> Arrays:
+    """Return alpha, beta and ``session`` of the run that `from` names, to classify new instances by."""
+    path = str(config["from"]).strip()
+    if not path:
+        return {}
+    report, arrays = read_results(path, "from", "bc3e")
+    if "clusterings" not in arrays:
+        raise ResultsError(f"from: {path} does not name its clusterings; run it again with this version")
+    check_saved(path, "bc3e", arrays)
+    return {**arrays, "session": np.array(report.session)}
+
+
+REPORT = ProtocolReport(
+    question="What class is each of our instances, given all our classifiers and clusterings?",
+    column_keys={
+        "classes": "class labels",
+        "clusters": "cluster labels",
+        "id": "names of instances",
+        "truth": "true class",
+    },
+    answers=(
+        Answer(
+            "accuracy",
+            "{who} put {value} of {their} instances into the right class",
+            {"accuracy_majority": "by majority vote", "accuracy_best_component": "by the best single component"},
+            {"accuracy_best_component": "not knowing in advance which component is best"},
+        ),
+        Answer("n_predicted", "{who} classified {value} new instances of {their} own; no true classes are known"),
+        Answer(
+            "bound",
+            "{who} classified {their} instances at a bound on the log-likelihood of {value}; no true classes are"
+            " known, so nobody can say how many are right",
+        ),
+    ),
+    metrics={
+        "accuracy": higher("instances in their right class", share=True),
+        "accuracy_majority": higher("accuracy of the majority vote of the classifiers", share=True),
+        "accuracy_best_component": higher("accuracy of the best single classifier, known only afterwards", share=True),
+        "bound": higher("lower bound on the log likelihood of all labels"),
+        "rounds_to_converge": lower("rounds until the bound stopped rising"),
+        "converged": higher("fits that converged before the last round allowed", share=True),
+        "n_predicted": Meaning("rows predicted"),
+    },
+    measures={"change": "rise of the bound, as a share of it"},
+    payloads={
+        "Survey": "asks what a site holds",
+        "Holdings": "names and sizes of a site's models, number of its instances; if shared, hashes of their names",
+        "Setup": "common sizes, and which instances several sites hold",
+        "Starts": "votes for instances that several sites hold labels of",
+        "EStep": "parameters of the model: alpha and beta",
+        "Statistics": "sums over a site's own instances",
+        "Sweep": "class scores of instances that several sites hold labels of",
+        "Shares": "a site's part of these scores",
+        "Predict": "parameters of an earlier run, to classify new instances",
+        "Predicted": "number of instances classified, and of right decisions",
+        "PredictShared": "parameters of an earlier run, and which instances several sites hold",
+        "Conclude": "the final parameters, for the class probabilities at the site",
+        "Tally": "number of right decisions, where the site knows the true classes",
+    },
+    saved_arrays={"alpha": "positive k", "clusterings": "names m", "beta_#m": "share k _"},
+    more_metrics=more_metrics,
+    holdings=holdings,
+    disclosure=disclosure,
+    earlier_arrays=earlier_arrays,
+)

@@ -1,0 +1,108 @@
+"""Report of fair clustering from coresets."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from server.report.data import Arrays
+from server.report.protocol import Answer, Config, Meaning, ProtocolReport, higher, lower
+
+
+def holdings(config: Config, arrays: Arrays) -> str:
+    """Return who holds what."""
+    return "Each site holds rows of the same columns, and the group of every row: the value of its sensitive attribute."
+
+
+def disclosure(settings: Sequence[Config], payloads: Collection[str]) -> str:
+    """Return what left the sites: weighted points, counts, and where prices were used, counts of single rows."""
+    least = min(int(each.get("coreset.min-weight") or 5) for each in settings)
+    points = f"weighted points, each the mean of {least} rows or more of one group" if least > 1 else "weighted points"
+    single = " A point may be a single row here (a setting allows it)." if least == 1 else ""
+    counts = (
+        " Counts of rows by group and center left them, too, some of single rows."
+        if "coreset.Masses" in payloads
+        else ""
+    )
+    return (
+        f"Rows stayed at the sites. What left them are {points}, how many rows of each group are in each cluster,"
+        f" and what these cost.{single}{counts}"
+    )
+
+
+REPORT = ProtocolReport(
+    question="How do we cluster all our records so that every cluster is fair?",
+    column_keys={"sensitive": "group", "features": "columns"},
+    answers=(
+        Answer(
+            "cost",
+            "{who} put {n_rows} into fair clusters at a cost of {value}",
+            {
+                "cost_full": "by the same algorithm on all rows in one place",
+                "cost_unfair": "without the bounds of fairness",
+            },
+            {"cost_full": "rows in separate places", "cost_unfair": "fairness"},
+            ("max_violation", "balance", "price_of_fairness", "n_coreset"),
+            also="A group misses its bounds of fairness in a cluster by {max_violation} at most.",
+            also_at_0=("max_violation", "Every cluster keeps the bounds of fairness."),
+            in_tables=("error", "relative", "price_of_fairness", "excess"),
+        ),
+    ),
+    metrics={
+        "cost": lower("cost of the fair clusters (squared distance of rows from their centers, summed)"),
+        "cost_coreset": Meaning("cost of the weighted points that stand for the rows"),
+        "cost_unfair": lower("cost of clusters without bounds of fairness"),
+        "cost_bound": Meaning("upper bound of the cost, from the points alone"),
+        "cost_lower": Meaning("lower bound of the cost of every fair assignment to these centers"),
+        "cost_fairlets": Meaning("cost of joining rows into fairlets, a lower bound of every fair clustering's cost"),
+        "cost_planted": lower("cost of the planted clusters, by which the data were made"),
+        "cost_full": lower("cost of the same algorithm on all rows in one place"),
+        "cost_full_unfair": lower("cost of clusters without bounds of fairness, all rows in one place"),
+        "cost_cklv": lower("cost of CKLV k-means++ on all rows in one place"),
+        "cost_reassigned": lower("cost of reassigned CKLV on all rows in one place"),
+        "price_of_fairness": lower(
+            "price of fairness: by how much fair clusters cost more than clusters without bounds", share=True
+        ),
+        "price_of_fairness_full": lower("price of fairness with all rows in one place", share=True),
+        "gap": lower("excess of the cost over its lower bound", share=True),
+        "error": lower("excess of the cost over that of the same algorithm on all rows in one place", share=True),
+        "relative": lower("cost divided by that of CKLV k-means++ on all rows in one place"),
+        "fairlet_share": Meaning("cost of fairlets divided by that of CKLV k-means++"),
+        "gain": higher("saving in cost over reassigned CKLV on all rows in one place", share=True),
+        "excess": lower("excess of the cost over that of the planted clusters", share=True),
+        "max_violation": lower("rows by which a group misses its bounds in a cluster, at most", counts="row"),
+        "balance": higher(
+            "balance: smallest ratio of a group's share of a cluster to its share of all rows, or inverse"
+        ),
+        "n_colours": Meaning("groups"),
+        "n_coreset": Meaning("weighted points that were clustered"),
+        "n_sent": Meaning("weighted points that the sites sent"),
+        "n_merged": Meaning("points that stood for too few rows and were merged with another"),
+        "n_withheld": lower("rows of which nothing was sent, since their group is too rare at their site"),
+    },
+    measures={
+        "points": "weighted points that the sites sent",
+        "gain_expected": "further fall of the cost that is still possible, as a share of it",
+    },
+    payloads={
+        "Summarise": "settings of the coreset",
+        "Summary": "weighted points, each the mean of rows of one group",
+        "Assign": "centers, and how many rows of each point go to each",
+        "Price": "centers, and prices that make clusters fair",
+        "Masses": "how many rows of each group would go to which center at these prices",
+        "Settle": "centers, and the last prices",
+        "Counted": "rows of each group in each cluster, and what they cost",
+    },
+    saved_arrays={
+        "features": "names d",
+        "scale": "positive d",
+        "centers": "number k d",
+        "balance": "fraction",
+        "colours": "names H",
+        "points": "number n d",
+        "point_colours": "place<H n",
+        "point_clusters": "place<k n",
+    },
+    packages=("ortools",),
+    holdings=holdings,
+    disclosure=disclosure,
+)

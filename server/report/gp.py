@@ -1,0 +1,143 @@
+"""Report of distributed Gaussian processes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Sequence
+from typing import Any
+
+from server.report.data import Arrays, ResultsError
+from server.report.formatting import listed
+from server.report.previous_run import read_results
+from server.report.protocol import Answer, Config, Meaning, ProtocolReport, higher, lower
+from server.report.saved_arrays import check_saved
+
+_COVERAGE = re.compile(r"coverage_(\d\d)")
+_DISCLOSED = {
+    "gp.Moments": "numbers of rows, means and covariances of the inputs and of the output",
+    "gp.Likelihood": "sums for the hyperparameters",
+    "gp.Slope": "sums for the gate's network",
+    "secure_aggregation.Hidden": "sums for what was learnt (masked: only their total over all sites is readable)",
+    "gp.Predictions": "predictions at the query points",
+}
+"""By payload, what it discloses of the sites' rows."""
+
+
+def more_metrics(metric: str) -> Meaning | None:
+    """Return the meaning of ``coverage_95`` and its like, which are best near their level."""
+    level = _COVERAGE.fullmatch(metric)
+    return level and Meaning(f"outputs inside their {level[1]} % interval", share=True, target=int(level[1]) / 100)
+
+
+def holdings(config: Config, arrays: Arrays) -> str:
+    """Return who holds what."""
+    return "Each site holds rows of the same inputs with the output measured there, and a Gaussian process of its own."
+
+
+def disclosure(settings: Sequence[Config], payloads: Collection[str]) -> str:
+    """Return what left the sites, by the payloads that crossed the wire."""
+    left = listed(words for payload, words in _DISCLOSED.items() if payload in payloads)
+    text = f"Rows stayed at the sites. {f'What left them are {left}.' if left else 'Nothing left them.'}"
+    if "gp.Inputs" in payloads:
+        text += " Sites that consented disclosed the inputs of all their rows to the fusion center."
+    if "gp.Rows" in payloads:
+        text += " Sites that consented disclosed some of their rows to all sites."
+    return text
+
+
+def earlier_arrays(config: Config) -> Arrays:
+    """Return arrays of the run whose experts predict."""
+    path = str(config["from"]).strip()
+    if not path:
+        return {}
+    _, arrays = read_results(path, "from", "gp")
+    if len(arrays.get("cells_log_likelihood", ())) > 1:
+        raise ResultsError(f"from: {path} is a scenario's table with several models; name a run that has one")
+    check_saved(path, "gp", arrays)
+    return arrays
+
+
+def center_files(config: Config, *, scenario: bool) -> dict[str, Any]:
+    """Return the query points of a file; a scenario makes its own unless `gp.queries` names a file."""
+    from clients.data.testset import center_queries
+
+    return {} if scenario and not config["gp.queries"] else {"test": center_queries(config, str(config["gp.queries"]))}
+
+
+REPORT = ProtocolReport(
+    question="What is the value here, and how sure are we, when every site has its own Gaussian process?",
+    column_keys={"target": "output", "features": "inputs", "id": "names of points"},
+    answers=(
+        Answer(
+            "smse",
+            "{who} predict{s} {n_queries} with a standardised mean squared error of {value}, where 0 is exact and 1 no"
+            " better than the mean output",
+            {"smse_full": "by one Gaussian process of all rows"},
+            {"smse_full": "rows in separate places"},
+            ("msll", "coverage_95", "rmse"),
+            also="Their 95 % intervals hold {coverage_95} of the outputs.",
+        ),
+        Answer("n_queries", "{who} predict{s} {n_queries} with unknown outputs"),
+        Answer(
+            "log_likelihood",
+            "{who} fit{s} common hyperparameters at a log likelihood of {value} per row; there are no query points",
+        ),
+    ),
+    metrics={
+        "smse": lower("standardised mean squared error (0: exact, 1: no better than the mean output)"),
+        "msll": lower("mean standardised log loss (0: no better than the mean and variance of the outputs)"),
+        "rmse": lower("root mean squared error, in units of the output"),
+        "smse_full": lower("standardised mean squared error of one Gaussian process of all rows"),
+        "msll_full": lower("mean standardised log loss of one Gaussian process of all rows"),
+        "log_likelihood": higher("log likelihood of the outputs, per row"),
+        "fit_rounds": lower("asks until the hyperparameters were found"),
+        "noise": Meaning("standard deviation of the noise divided by that of the outputs"),
+        "n_experts": Meaning("Gaussian process experts"),
+        "n_queries": Meaning("points predicted", counts="point"),
+        "n_selected": Meaning("experts asked for a point, on average"),
+        "n_dropped": lower("expected answers of experts that did not come"),
+        "bytes_per_query": lower("bytes on the wire for a point"),
+    },
+    measures={
+        "queries": "points to predict",
+        "gate_loss": "loss of the gate's network on whose rows are whose (cross-entropy, nats a row)",
+    },
+    payloads={
+        "Survey": "asks which experts a site has",
+        "Moments": "numbers of rows, means and covariances of a site's experts",
+        "Evaluate": "hyperparameters to try",
+        "Likelihood": "likelihood of the outputs under them, summed over a site's experts",
+        "Train": "the gate's network, to say how well it tells whose rows are whose",
+        "Slope": "the network's loss and gradient over a site's rows",
+        "Share": "asks for rows for the communication expert",
+        "Rows": "rows that a site consented to disclose to all sites",
+        "Disclose": "asks for the inputs of all rows",
+        "Inputs": "inputs of all rows, which a site consented to disclose",
+        "Predict": "points to predict, and the experts asked for each",
+        "Predictions": "an expert's mean and variance at each of these points",
+    },
+    saved_arrays={
+        "features": "names d",
+        "kernel": "text",
+        "theta": "number t",
+        "log_likelihood": "float",
+        "max_expert_rows": "place",
+        "input_mean": "number d",
+        "input_scale": "positive d",
+        "output_mean": "number",
+        "output_scale": "positive",
+        "expert_site": "text M",
+        "expert_rows": "count M",
+        "centroids": "number M d",
+        "covariances": "number M d d",
+        "expert_y_mean": "number M",
+        "expert_y_variance": "share M",
+        "network": "number *",
+    },
+    packages=("torch", "gpytorch"),
+    more_metrics=more_metrics,
+    holdings=holdings,
+    disclosure=disclosure,
+    earlier_arrays=earlier_arrays,
+    center_files=center_files,
+)

@@ -1,0 +1,220 @@
+"""What the report of a run needs to know of its protocol: the interface of ``server/report/NAME.py``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol
+
+from protocols import registry
+from server.report.data import Arrays
+
+Config = Mapping[str, Any]
+"""A run configuration."""
+
+HASHED_NAMES = " Where {} are matched by name, keyed hashes of the names left the sites, too."
+"""Sentence of a protocol whose sites match the names of instances or entities."""
+
+
+@dataclass(frozen=True)
+class Meaning:
+    """Meaning of a metric.
+
+    Attributes
+    ----------
+    words : str
+        Its name in plain words.
+    better : str
+        ``"lower"``, ``"higher"``, or empty where neither is better.
+    share : bool
+        Whether it is a share, which is shown in percent.
+    target : float or None
+        The best value, where neither lower nor higher is better.
+    counts : str
+        What a count counts, in the singular: ``"row"``; empty for other metrics.
+
+    Examples
+    --------
+    >>> Meaning("rows of all sites", counts="row").better
+    ''
+    """
+
+    words: str
+    better: Literal["lower", "higher", ""] = ""
+    share: bool = False
+    target: float | None = None
+    counts: str = ""
+
+
+def lower(words: str, *, share: bool = False, counts: str = "") -> Meaning:
+    """Return the meaning of a metric of which lower values are better."""
+    return Meaning(words, "lower", share, counts=counts)
+
+
+def higher(words: str, *, share: bool = False) -> Meaning:
+    """Return the meaning of a metric of which higher values are better."""
+    return Meaning(words, "higher", share)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A sentence that answers a protocol's question with one metric.
+
+    Attributes
+    ----------
+    metric : str
+        The metric.
+    sentence : str
+        The sentence, with ``{who}`` for the sites, ``{value}`` for the metric and ``{NAME}`` for other metrics;
+        ``{s}``, ``{have}`` and ``{their}`` agree with the number of sites.
+    rivals : Mapping[str, str]
+        Metrics that it is compared with, each as it follows "less than".
+    prices : Mapping[str, str]
+        Rivals that are not available in practice: what being worse than it is the price of.
+    beside : tuple of str
+        Metrics that are shown next to it.
+    also : str
+        A second sentence, for a run that has all metrics named in it.
+    also_at_0 : tuple of str
+        A metric, and the second sentence where that metric is 0.
+    in_tables : tuple of str
+        Metrics that replace it in the answer of a table over whose rows it is not comparable, the best first.
+    """
+
+    metric: str
+    sentence: str
+    rivals: Mapping[str, str] = field(default_factory=dict)
+    prices: Mapping[str, str] = field(default_factory=dict)
+    beside: tuple[str, ...] = ()
+    also: str = ""
+    also_at_0: tuple[str, str] = ("", "")
+    in_tables: tuple[str, ...] = ()
+
+
+FROM: Mapping[str, str] = {"from": "Nothing was learnt anew. The sites used the result of an earlier run"}
+"""Key of every protocol that names the results of an earlier run, with a sentence that the path completes."""
+
+
+def no_meaning(metric: str) -> Meaning | None:
+    """Return None: the protocol has no metrics beside `ProtocolReport.metrics`."""
+    return None
+
+
+def no_holdings(config: Config, arrays: Arrays) -> str:
+    """Return nothing of who holds what."""
+    return ""
+
+
+def no_disclosure(settings: Sequence[Config], payloads: Collection[str]) -> str:
+    """Return nothing of what left the sites."""
+    return ""
+
+
+def no_earlier_arrays(config: Config) -> Arrays:
+    """Return no arrays: a run of the protocol cannot go on from an earlier one."""
+    return {}
+
+
+def own_test_rows(config: Config, *, scenario: bool) -> dict[str, Any]:
+    """Return the columns of the fusion center's file ``_test`` beside the sites' own data."""
+    from clients.data.testset import center_columns
+
+    return {} if scenario else {"test": center_columns(config)}
+
+
+class _CenterFiles(Protocol):
+    """A function that reads the fusion center's own files."""
+
+    def __call__(self, config: Config, *, scenario: bool) -> dict[str, Any]:
+        """Return arguments of `strategies.fusion.Reference`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProtocolReport:
+    """What the shared modules of the report, and the start of a run, need to know of a protocol.
+
+    A protocol's module ``server/report/NAME.py`` (the room ``report`` of `protocols.registry`) has an instance named
+    ``REPORT``. Everything has a default, which is also used for a protocol that is no longer installed: its reports
+    stay readable.
+
+    Attributes
+    ----------
+    question : str
+        The question that the protocol answers, for a reader who has not read the paper. Used by `overview` and `html`.
+    answers : tuple of Answer
+        Possible answers; a run gives the first one whose metric it has. Used by `headline` and `summary`.
+    metrics : Mapping[str, Meaning]
+        Meaning of the protocol's metrics. Used by `glossary`.
+    more_metrics : Callable
+        ``more_metrics(metric)``: the meaning of a metric whose name follows a pattern, or None. Used by `glossary`.
+    measures : Mapping[str, str]
+        Measures of a round that are not metrics, in words. Used by `glossary`.
+    payloads : Mapping[str, str]
+        Content of every payload class, by the class's name. Used by `glossary`.
+    holdings : Callable
+        ``holdings(config, arrays)``: who holds what, in one or two sentences, from the run configuration and the arrays
+        of the results. Used by `overview`.
+    disclosure : Callable
+        ``disclosure(settings, payloads)``: what stayed at the sites and what left them. `settings` is the run
+        configuration, for a table one for each row, and the text must hold for all of them; `payloads` are the names of
+        those that crossed the wire, ``protocol.Class``. Used by `overview`.
+    column_keys : Mapping[str, str]
+        Keys of the run configuration that name columns, and what these columns hold. Used by `overview`.
+    earlier_keys : Mapping[str, str]
+        Keys that name the results of an earlier run, each with a sentence that the path completes. Used by `headline`
+        and `overview`.
+    earlier_arrays : Callable
+        ``earlier_arrays(config)``: arrays of the earlier run that this one goes on from, empty if the configuration
+        names none; a `ResultsError` if the results are missing, damaged, or of no use. Used by `server.run_plan`.
+    center_files : Callable
+        ``center_files(config, scenario=...)``: what the fusion center reads from its own files, as arguments of
+        `strategies.fusion.Reference`; `scenario` says whether the sites' data are a scenario's. A `DataError` if a file
+        cannot be used. Used by `server.run_plan`.
+    saved_arrays : Mapping[str, str]
+        Arrays that are used after the run, with types and shapes as `saved_arrays` reads them.
+    packages : tuple of str
+        Packages that a result depends on, beside those of all protocols. Used by `server.versions`.
+
+    Examples
+    --------
+    >>> report = ProtocolReport(
+    ...     question="What is the mean of all our numbers?",
+    ...     answers=(Answer("mean", "{who} have the mean {value}"),),
+    ...     metrics={"mean": Meaning("mean of all numbers")},
+    ... )
+    >>> report.meaning("mean").words
+    'mean of all numbers'
+    """
+
+    question: str = ""
+    answers: tuple[Answer, ...] = ()
+    metrics: Mapping[str, Meaning] = field(default_factory=dict)
+    more_metrics: Callable[[str], Meaning | None] = no_meaning
+    measures: Mapping[str, str] = field(default_factory=dict)
+    payloads: Mapping[str, str] = field(default_factory=dict)
+    holdings: Callable[[Config, Arrays], str] = no_holdings
+    disclosure: Callable[[Sequence[Config], Collection[str]], str] = no_disclosure
+    column_keys: Mapping[str, str] = field(default_factory=dict)
+    earlier_keys: Mapping[str, str] = field(default_factory=lambda: FROM)
+    earlier_arrays: Callable[[Config], Arrays] = no_earlier_arrays
+    center_files: _CenterFiles = own_test_rows
+    saved_arrays: Mapping[str, str] = field(default_factory=dict)
+    packages: tuple[str, ...] = ()
+
+    def meaning(self, metric: str) -> Meaning | None:
+        """Return the meaning of a metric; None if the protocol does not describe it."""
+        return self.metrics.get(metric) or self.more_metrics(metric)
+
+
+def report_of(protocol: str) -> ProtocolReport:
+    """Return the report of a protocol; one with every default if the protocol is not installed or has none.
+
+    Examples
+    --------
+    >>> report_of("unheard-of").question
+    ''
+    """
+    if registry.exists(protocol) and registry.has_room(protocol, "report"):
+        report: ProtocolReport = registry.room(protocol, "report").REPORT
+        return report
+    return ProtocolReport()

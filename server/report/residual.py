@@ -1,0 +1,149 @@
+"""Report of attribute-distributed regression: agents that hold different columns of the same entities."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Any
+
+import numpy as np
+
+from server.report.data import Arrays, ResultsError
+from server.report.previous_run import read_results
+from server.report.protocol import HASHED_NAMES, Answer, Config, Meaning, ProtocolReport, lower
+from server.report.saved_arrays import check_saved
+
+_SEALED = ("residual.Sealed", "residual.Pass", "residual.Present")
+"""Payloads of runs in which predictions are encrypted between sites."""
+
+
+def holdings(config: Config, arrays: Arrays) -> str:
+    """Return who holds what; the outcome is at a site or at the fusion center."""
+    at_center = str(arrays["holder"]) == "" if "holder" in arrays else "prediction" in arrays
+    holder = "the fusion center" if at_center else "one of them"
+    return f"Each site holds other columns of the same entities. The outcome is at {holder}."
+
+
+def disclosure(settings: Sequence[Config], payloads: Collection[str]) -> str:
+    """Return what left the sites: predictions and residuals, plain or encrypted."""
+    if any(name in payloads for name in _SEALED):
+        return (
+            "Columns and models stayed at the sites. Predictions and residuals, a number for every entity, went"
+            " from site to site encrypted; the fusion center relayed them and could read errors and sizes only."
+            f"{HASHED_NAMES.format('entities')}"
+        )
+    return (
+        "Columns and models stayed at the sites. Each site's predictions, a number for every entity, went to the"
+        f" fusion center, which returned the residual still to be explained.{HASHED_NAMES.format('entities')}"
+    )
+
+
+def earlier_arrays(config: Config) -> Arrays:
+    """Return arrays of the run whose agents predict, and its ``session``."""
+    path = str(config["from"]).strip()
+    if not path:
+        return {}
+    report, arrays = read_results(path, "from", "residual")
+    if "beta" not in arrays or not report.config.get("protocol"):
+        raise ResultsError(f"from: no agent has kept a model of {path}; learn from the sites' own data")
+    check_saved(path, "residual", arrays)
+    return {**arrays, "session": np.array(report.session)}
+
+
+def center_files(config: Config, *, scenario: bool) -> dict[str, Any]:
+    """Return the outcomes that the fusion center holds; a scenario makes its own."""
+    from clients.data.outcomes import center_outcomes
+    from numerics.residual.columns_and_outcomes import Outcomes
+
+    columns = None if scenario else center_outcomes(config, by_row=config["residual.align"] == "row-order")
+    if columns is None:
+        return {}
+    outcomes = Outcomes(*columns)
+    return {"outcome": lambda repetition: outcomes}
+
+
+REPORT = ProtocolReport(
+    question="How well can we predict together when each of us holds other columns?",
+    column_keys={"target": "outcome", "features": "columns", "id": "names of entities"},
+    answers=(
+        Answer(
+            "test_mse",
+            "{who} predict{s} test rows with a mean squared error of {value}",
+            {
+                "test_mse_once": "with one round only",
+                "mse_average": "by the mean of the agents alone",
+                "mse_centralized": "by boosting all columns in one place",
+            },
+            {"mse_centralized": "columns in separate places"},
+            ("mse_pooled", "train_mse", "iterations"),
+        ),
+        Answer(
+            "train_mse",
+            "{who} fit{s} the training rows with a mean squared error of {value}; there are no test rows, on which it"
+            " would be larger",
+        ),
+        Answer("n_predicted", "{who} predict{s} {value} rows with unknown outcomes"),
+    ),
+    metrics={
+        "test_mse": lower("mean squared error on test rows"),
+        "test_mse_last": lower("mean squared error on test rows after the last iteration"),
+        "test_mse_once": lower("mean squared error on test rows with one round only, combined linearly"),
+        "test_mse_best": lower("mean squared error on test rows at the best iteration, known only afterwards"),
+        "train_mse": lower("mean squared error on the training rows"),
+        "train_mse_last": lower("mean squared error on the training rows after the last iteration"),
+        "validation_mse": lower("mean squared error on the validation rows, which decide when to stop"),
+        "mse_average": lower("mean squared error of the mean of the agents alone"),
+        "mse_centralized": lower("mean squared error of boosted trees on all columns in one place"),
+        "mse_pooled": lower("mean squared error of scikit-learn's gradient boosting on all columns in one place"),
+        "iterations": Meaning("iterations of the result"),
+        "power": Meaning("exponent p of the reweighting"),
+        "power_relevant": Meaning("mean square of the predictions of agents with a relevant column, summed"),
+        "power_irrelevant": lower("mean square of the predictions of agents without a relevant column, summed"),
+        "contraction": lower("factor by which a step shrinks from one turn to the next"),
+        "n_aligned": Meaning("entities known to every site"),
+        "n_lost": lower("entities left out, since some site does not know them"),
+        "n_agents": Meaning("agents"),
+        "n_test": Meaning("test rows"),
+        "n_predicted": Meaning("rows predicted"),
+        "numbers_down": lower("numbers sent to the sites in an iteration"),
+        "numbers_up": lower("numbers sent by the sites in an iteration"),
+        "asks_per_iteration": lower("asks in an iteration"),
+    },
+    measures={
+        "train": "mean squared error on the training rows",
+        "validation": "mean squared error on the validation rows, which decide when to stop",
+        "test": "mean squared error on test rows",
+        "predicted": "rows predicted",
+    },
+    payloads={
+        "Enrol": "asks what a site holds",
+        "Enrolled": "hashed names of the entities, numbers of rows and columns",
+        "Order": "the entities known to all, and the settings of learning",
+        "Ready": "a site's confirmation of the order",
+        "Fit": "the residual that an agent is to fit, a number for every entity",
+        "Fitted": "an agent's predictions, a number for every entity",
+        "Try": "the residual, to say how well it could be fitted",
+        "Tried": "how well an agent could fit it",
+        "Show": "asks the best agent for its predictions",
+        "Conclude": "which model an agent is to keep",
+        "Concluded": "whether the model was kept",
+        "Predict": "asks for predictions of the rows that the agents have now",
+        "Predicted": "an agent's part of the predictions, a number for every entity",
+        "Sealed": "a message from one site to another, encrypted; the center relays it",
+        "SealedAnswer": "the answer to it, encrypted",
+        "Lead": "asks the site with the outcome to do the fusion center's arithmetic",
+        "Fuse": "the agents' encrypted answers, to the site with the outcome",
+        "Fused": "that site's next ask, encrypted; at the end its results",
+        "Pass": "asks an agent for its turn in the ring",
+        "Passed": "the residual for the next agent, encrypted, and its mean square",
+        "Residual": "the residual on its way in the ring",
+        "Sum": "agents' encrypted parts of the predictions, to the site with the outcome",
+        "Summed": "number of predictions; they stay at that site",
+        "KeepEnsemble": "what the site with the outcome needs for later predictions",
+        "Present": "asks for encrypted predictions with an earlier run's model",
+    },
+    saved_arrays={"agents": "names D", "holder": "text", "beta": "float D", "mean": "float"},
+    holdings=holdings,
+    disclosure=disclosure,
+    earlier_arrays=earlier_arrays,
+    center_files=center_files,
+)

@@ -1,0 +1,112 @@
+"""Report of Select-Exchange-Cluster: clusters of sites that see the same relation."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+
+from protocols.sec.settings import Settings
+from server.report.data import Arrays, ResultsError
+from server.report.previous_run import read_results
+from server.report.protocol import FROM, Answer, Config, Meaning, ProtocolReport, higher, lower
+from server.report.saved_arrays import check_saved
+
+_SAME_SETTINGS = ("standardize", "reference", "combine")
+"""Settings that two runs must share, since otherwise their models or errors are not comparable."""
+
+
+def more_metrics(metric: str) -> Meaning | None:
+    """Return the meaning of ``mse_test_WAY``, which is ``mse_WAY`` on the fusion center's test rows."""
+    known = REPORT.metrics.get(f"mse_{metric.removeprefix('mse_test_')}") if metric.startswith("mse_test_") else None
+    return known and replace(known, words=f"{known.words}, on the fusion center's test rows")
+
+
+def holdings(config: Config, arrays: Arrays) -> str:
+    """Return who holds what."""
+    return "Each site is a learner: it holds rows of the same columns, and fits its own regression to them."
+
+
+def disclosure(settings: Sequence[Config], payloads: Collection[str]) -> str:
+    """Return what left the sites: fitted models and their errors, and where asked for, moments."""
+    rows = any(each.get("sec.allow-row-models") for each in settings)
+    some = any(each.get("sec.exchange") == "landmarks" for each in settings)
+    sums = any(each.get("sec.combine") == "pooled-linear" for each in settings)
+    return (
+        "Rows stayed at the sites. Every site sent its fitted model to the fusion center, which passed"
+        f" {'the models of some of them (the landmarks)' if some else 'it'} on to every other site; the sites"
+        " returned the errors of these models."
+        f"{' Means and summed products of the columns, outcome included, went to the center.' if sums else ''}"
+        f"{' Models that hold rows (knn, svr) were allowed.' if rows else ''}"
+    )
+
+
+def earlier_arrays(config: Config) -> Arrays:
+    """Return arrays of the run that `sec.join` names, whose clusters the sites of this run join."""
+    path = str(config["sec.join"]).strip()
+    if not path:
+        return {}
+    report, arrays = read_results(path, "sec.join", "sec")
+    if "cells_n_clusters" in arrays:
+        raise ResultsError(f"sec.join: {path} is a scenario's table with several clusterings; name a run that has one")
+    for name in _SAME_SETTINGS:
+        then, now = (getattr(Settings.of(each), name) for each in (report.config, config))
+        if then != now:
+            raise ResultsError(f"sec.join: {path} has sec.{name}={then!r}, this run has {now!r}; set the same")
+    check_saved(path, "sec", arrays)
+    return arrays
+
+
+REPORT = ProtocolReport(
+    question="With whom should I collaborate?",
+    column_keys={"target": "output", "features": "inputs"},
+    answers=(
+        Answer(
+            "mse_cluster",
+            "{who}, each predicting with its cluster, {have} a mean squared error of {value}",
+            {"mse_alone": "with every learner alone", "mse_all": "with all learners together"},
+            beside=("mse_oracle", "n_clusters", "clusters_correct", "adjusted_rand"),
+            also="They form {n_clusters}.",
+        ),
+        Answer("n_clusters", "{who} form{s} {n_clusters}; no rows were held out to measure errors on"),
+    ),
+    metrics={
+        "mse_cluster": lower("mean squared error, every learner with its cluster"),
+        "mse_alone": lower("mean squared error, every learner alone"),
+        "mse_all": lower("mean squared error, all learners together"),
+        "mse_oracle": lower("mean squared error, if the true clusters were known"),
+        "n_learners": Meaning("learners"),
+        "n_measured": Meaning("learners with held-out rows to measure errors on"),
+        "n_unclustered": lower("learners without a cluster, since too little is known of them"),
+        "clusters_correct": higher("draws in which every learner is in its true cluster", share=True),
+        "adjusted_rand": higher("agreement with the true clusters, adjusted Rand index (1: full, 0: by chance)"),
+    },
+    measures={"learners": "learners whose models are compared", "models": "models of a learner, at most"},
+    payloads={
+        "Select": "candidate methods and how to choose among them",
+        "Fitted": "a learner's fitted model, its method, error and number of rows; if pooled, moments of its columns",
+        "Exchange": "the learners' models, for all to try",
+        "Losses": "errors of the others' models on a learner's rows",
+        "Predict": "a learner's cluster, and weights of the models in it",
+        "Errors": "errors on rows that a learner held out",
+    },
+    earlier_keys={
+        **FROM,
+        "sec.join": "The sites joined the clusters of an earlier run",
+    },
+    saved_arrays={
+        "learners": "names L",
+        "methods": "text L",
+        "features": "names p",
+        "labels": "label<L L",
+        "newcomer": "flag L",
+        "n": "count L",
+        "errors": "float L",
+        "mean_#L": "number q",
+        "scatter_#L": "number q q",
+        "model_#L": "bytes _",
+    },
+    more_metrics=more_metrics,
+    holdings=holdings,
+    disclosure=disclosure,
+    earlier_arrays=earlier_arrays,
+)

@@ -1,0 +1,84 @@
+"""The report of a run that has ended."""
+
+from __future__ import annotations
+
+from server.evaluation import Evaluation
+from server.report.commands import consilience_command, flwr_command
+from server.report.data import Report
+from server.report.headline import differences
+from server.report.overview import overview
+from server.report.summary import ledger_summary
+from server.run_plan import RunPlan
+from server.versions import versions
+from strategies.fusion import FusionResult, FusionStrategy
+
+
+def make_report(plan: RunPlan, strategy: FusionStrategy, result: FusionResult, evaluation: Evaluation) -> Report:
+    """Return the report of a run, without its figures.
+
+    Parameters
+    ----------
+    plan : RunPlan
+        Plan of the run.
+    strategy : FusionStrategy
+        Strategy after the run.
+    result : FusionResult
+        Sites, rounds, ledger and failures of the run.
+    evaluation : Evaluation
+        Its metrics, table and arrays.
+    """
+    n_simulated = len(result.sites) if plan.simulated else 0
+    scenario = plan.scenario
+    return Report(
+        scenario=plan.name,
+        protocol=plan.protocol,
+        seed=strategy.seed,
+        sites=result.sites,
+        rounds=result.rounds,
+        seconds=result.seconds,
+        metrics=evaluation.metrics,
+        published=_published(plan),
+        table=evaluation.table,
+        ledger=ledger_summary(result.ledger),
+        versions=versions(plan.protocol),
+        missing=_missing(result, evaluation),
+        notes=[*evaluation.notes, *_rebuilt(result)],
+        config=dict(plan.config),
+        command=flwr_command(plan.typed, n_simulated),
+        convergence=result.convergence,
+        session=strategy.session,
+        overview=overview(
+            plan.protocol,
+            plan.config,
+            [cell.settings for cell in plan.cells],
+            len(result.sites),
+            f"{scenario.summary}. Source: {scenario.source}." if scenario else "",
+            {line["payload"] for line in result.ledger},
+            evaluation.arrays,
+        ),
+        differences=differences(plan.protocol, evaluation.metrics, evaluation.arrays),
+        shorthand=consilience_command(plan.typed, n_simulated),
+    )
+
+
+def _published(plan: RunPlan) -> dict[str, float]:
+    """Return the published figures of the scenario; of a table with one row, those of that row."""
+    if plan.scenario is None:
+        return {}
+    return dict(plan.cells[0].published if len(plan.cells) == 1 else plan.scenario.published)
+
+
+def _missing(result: FusionResult, evaluation: Evaluation) -> dict[str, list[str]]:
+    """Return by site what went wrong, and why it was left out of the result although it answered."""
+    missing = {site: list(events) for site, events in result.missing.items()}
+    for site, reason in evaluation.excluded.items():
+        missing.setdefault(site, []).append(reason)
+    return missing
+
+
+def _rebuilt(result: FusionResult) -> list[str]:
+    """Return a sentence for every site that lost its memory and was asked again."""
+    return [
+        f"{site} lost its memory, was asked everything again in round {', '.join(map(str, rounds))}, and remembered"
+        for site, rounds in sorted(result.rebuilt.items())
+    ]
