@@ -16,7 +16,8 @@ from typing import Any
 from flwr.app import Context, RecordDict
 
 from clients.dispatch import handler_of
-from clients.site import Site, site_name
+from clients.places import site_name
+from clients.site import Site
 from protocols.settings import declared
 from protocols.wire.message import Answer, Ask, Parcel, encoded_bytes, write_answer, write_ask
 from scenarios.common import no_baselines

@@ -96,15 +96,16 @@ def handle(message: Message, context: Context) -> Message:
 def _open(exchange: _Exchange) -> tuple[Ask, Site]:
     """Read the ask, wait until no other process of the site works on this run, and load what the site remembers."""
     from clients.commitments import run_lock
-    from clients.prediction import as_it_is_asked, as_it_learnt
-    from clients.site import Site, own_directory, private_files, site_name
+    from clients.places import make_files_private, real_directory, site_name
+    from clients.prediction import configure_real_prediction, configure_simulated_prediction
+    from clients.site import Site
 
-    private_files(exchange.context)
-    exchange.context = as_it_learnt(exchange.context)
+    make_files_private(exchange.context)
+    exchange.context = configure_simulated_prediction(exchange.context)
     exchange.name = site_name(exchange.context)
     exchange.ask = ask = read_ask(exchange.message.content)
-    exchange.context = as_it_is_asked(exchange.context, ask)
-    exchange.lock.enter_context(run_lock(own_directory(exchange.context), exchange.context.run_id))
+    exchange.context = configure_real_prediction(exchange.context, ask)
+    exchange.lock.enter_context(run_lock(real_directory(exchange.context), exchange.context.run_id))
     exchange.site = site = Site.open(exchange.name, exchange.context, ask)
     return ask, site
 
@@ -128,7 +129,7 @@ def _answer(ask: Ask, site: Site) -> list[Parcel]:
 
 def _commit(answer: Answer, ask: Ask, site: Site, context: Context) -> RecordDict:
     """Write down what the answer leaves at the site; the ledger comes last, so that it holds what leaves."""
-    from clients.site import ledger_of
+    from clients.places import ledger_of
 
     content = write_answer(answer)
     site.policy.count_bytes(encoded_bytes(content), site.commitments)
@@ -147,7 +148,7 @@ def _refuse(error: Exception, exchange: _Exchange) -> RecordDict:
         site.log_failure(number)
     content = write_answer(Answer(name, number, fault, ()))
     try:
-        from clients.site import ledger_of
+        from clients.places import ledger_of
 
         if site is not None:
             site.commitments.save()

@@ -1,8 +1,7 @@
-"""A site's own ledger: a line for everything that leaves, on its own disk before it leaves.
+"""A site's own ledger: a line for everything that leaves, written to the site's disk before it leaves.
 
-The fusion center keeps a ledger too, written by the same function from the same records (protocols/wire/message.py),
-so the
-two of a run can be compared (``consilience ledger``). Here run, session and time stand beside what both of them say.
+The fusion center keeps a ledger too, written by the same function from the same records (protocols/wire/message.py), so
+that the two can be compared (``consilience ledger``). A site's ledger also has the run, its session and the time.
 """
 
 from __future__ import annotations
@@ -21,23 +20,23 @@ from protocols.wire.faults import Fault, SiteFault
 from protocols.wire.message import Parcel, ledger_lines
 
 NAME = "ledger.jsonl"
-"""Of the file in the site's own directory."""
+"""Name of the file in the site's own directory."""
 
 
 @dataclass(frozen=True)
 class Ledger:
-    """What has left a site, run after run; lines are added and never changed.
+    """The record of what has left a site, run after run; lines are added and never changed.
 
     Attributes
     ----------
     directory : Path or None
-        The site's own; None: it has set none, and keeps no ledger.
+        The site's own; None: the site has set none, and keeps no ledger.
     site : str
         Its name.
     run : int
         Flower's number of the run.
     synced : bool
-        Whether to wait until lines are on the disk itself, which a power failure does not take away.
+        Whether to wait until lines are on the disk itself, where they survive a power failure.
     """
 
     directory: Path | None
@@ -46,23 +45,23 @@ class Ledger:
     synced: bool = True
 
     def record(self, content: RecordDict, parcels: Sequence[Parcel], *, round_number: int, session: str) -> None:
-        """Write down a message that is about to leave.
+        """Add the lines of a message that is about to leave.
 
         Parameters
         ----------
         content : RecordDict
             The message, encoded.
         parcels : Sequence[Parcel]
-            What it holds; nothing in a refusal, whose code is in the envelope.
+            Its parcels; none in a refusal, whose code is in the envelope.
         round_number : int
             Of the ask.
         session : str
-            What the center calls the run; that of a run which was resumed is the same.
+            The center's name of the run; a resumed run has the same.
 
         Raises
         ------
         SiteFault
-            If it cannot be written: then the message must not leave.
+            If they cannot be written: then the message must not leave.
         """
         if self.directory is None:
             return
@@ -74,7 +73,7 @@ class Ledger:
             self.directory.mkdir(parents=True, exist_ok=True)
             with path.open("ab") as file:
                 lock(file)  # a SuperNode may answer for two runs at once
-                # What a process that died wrote of its last line is left as it is, and ended.
+                # A line that a process could not finish before it died stays as it is, and is ended.
                 file.write((b"" if _ends_well(path) else b"\n") + encoded(text))
                 file.flush()
                 if self.synced:

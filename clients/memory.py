@@ -1,8 +1,8 @@
-"""What a site remembers between asks, in Flower's context and in the site's own directory.
+"""A site's memory between asks, in Flower's context and in the site's own directory.
 
-Two generations are kept: the state after the newest round and the state before it. When a round is asked again - the
-fusion center was interrupted before it had saved the answer - the site starts from the state before it, and its second
-answer equals its first, bit for bit.
+Two generations are kept: the state after the newest round and the state before it. A round may be asked again, because
+the fusion center was interrupted before it had saved the answer. Then the site starts from the state before the round,
+and its second answer equals its first, bit for bit.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ CONCLUDED = "concluded"
 
 @dataclass
 class Generation:
-    """The state after a round: arrays by ``lane/name``."""
+    """The memory after a round: arrays by ``lane/name``."""
 
     round: int = 0
     arrays: Arrays = field(default_factory=dict)
@@ -39,8 +39,15 @@ class Generation:
 class Memory(MutableMapping[str, np.ndarray]):
     """One lane's view of the memory: a mapping from names to arrays.
 
-    Arrays are stored as they are when the ask has been answered; values that are not arrays are made arrays. Those of
-    earlier rounds are read-only: put a new array in the place of one that changes.
+    The arrays are stored when the ask has been answered; other values become arrays. Arrays of earlier rounds are
+    read-only: put a new array in the place of one that changes.
+
+    Examples
+    --------
+    >>> arrays: Arrays = {}
+    >>> Memory(arrays, "0")["steps"] = 3
+    >>> list(Memory(arrays, "0")), list(Memory(arrays, "1")), arrays
+    (['steps'], [], {'0/steps': array(3)})
     """
 
     def __init__(self, arrays: Arrays, lane: str) -> None:
@@ -67,14 +74,14 @@ class Memory(MutableMapping[str, np.ndarray]):
 
 
 class MemoryStore:
-    """Loads the generation that an ask is to start from, and stores the one it leaves.
+    """Loads the memory that an ask starts from, and stores the one that it leaves.
 
     Parameters
     ----------
     state : RecordDict
         ``Context.state`` of Flower, which a restarted SuperNode has lost.
     folder : Path or None
-        Where it is also kept; None: in the context only.
+        The site's own directory, for a second copy; None: in the context only.
     session : str
         Run that the memory belongs to; memory of another run is not used.
     """
@@ -86,17 +93,17 @@ class MemoryStore:
         self._forgotten = False
 
     def load(self, number: int) -> Arrays:
-        """The arrays as they were after the newest round before `number`; they are read-only.
+        """Return the arrays as they were after the newest round before `number`; they are read-only.
 
         Raises
         ------
         SiteFault
-            If that state is no longer kept, or only a file that cannot be read holds it: to start from another would
-            lead to another result without a word.
+            If that state is no longer kept, or is only in a file that cannot be read: another state would silently lead
+            to another result.
         """
         kept = set(self._in_context()) | set(self._files())
         if kept and min(kept) >= number:
-            raise SiteFault(Fault.STALE_MEMORY, f"round {number} is asked, what is kept begins with {min(kept)}")
+            raise SiteFault(Fault.STALE_MEMORY, f"round {number} is asked, the memory begins with round {min(kept)}")
         wanted = max((each for each in kept if each < number), default=0)
         if wanted > 0:
             self._base = self._generation(wanted)
@@ -105,41 +112,41 @@ class MemoryStore:
         return dict(self._base.arrays)
 
     def _in_context(self) -> dict[int, bool]:
-        """Rounds of the generations in the context, and whether each is the newest there."""
+        """Return the rounds of the generations in the context, and whether each is the newest there."""
         rounds = {newest: _round_of(self._state, self._session, newest=newest) for newest in (True, False)}
         return {number: newest for newest, number in rounds.items() if number is not None}
 
     def _generation(self, number: int) -> Generation:
-        """The state after a round that is kept."""
+        """Return the memory after a round that is kept."""
         newest = self._in_context().get(number)
         return self._read(number) if newest is None else _from_state(self._state, number, newest=newest)
 
     def forget(self) -> Arrays:
-        """Begin anew, but for what is over: what is kept cannot be used, and `store` puts the new in its place.
+        """Return an empty memory, but for concluded conversations; `store` will replace what is kept.
 
-        Else a site could be made to do anew what it is to do once, by whoever says that it has lost its memory.
+        Without these marks, a center could make a site repeat what it does once, by claiming that its memory is lost.
         """
-        over: Arrays = {}
+        marks: Arrays = {}
         for number in (*self._in_context(), *self._files()):
             with contextlib.suppress(SiteFault):
                 arrays = self._generation(number).arrays
-                over |= {name: each for name, each in arrays.items() if name.endswith(f"/{CONCLUDED}")}
+                marks |= {name: each for name, each in arrays.items() if name.endswith(f"/{CONCLUDED}")}
         self._base, self._forgotten = Generation(), True
-        return over
+        return marks
 
     def settle(self, number: int, arrays: Arrays) -> None:
-        """Take `arrays` as the state after an earlier round, without keeping it: the next round starts from it."""
+        """Take `arrays` as the memory after an earlier round, which is not kept: the next round starts from it."""
         self._base = Generation(number, dict(arrays))
         for array in self._base.arrays.values():
             array.flags.writeable = False
 
     def store(self, number: int, arrays: Arrays) -> None:
-        """Keep `arrays` as the state after round `number`, and the state it came from as the one before.
+        """Keep `arrays` as the memory after round `number`, and the memory that it started from as the one before.
 
         Raises
         ------
         SiteFault
-            If the file cannot be written; the context then stays as it was, too.
+            If the file cannot be written; then the context does not change either.
         """
         if not self._forgotten and ((not arrays and not self._base.arrays) or self._unchanged(arrays)):
             return
@@ -154,9 +161,9 @@ class MemoryStore:
             self._state[name] = record
 
     def _unchanged(self, arrays: Arrays) -> bool:
-        """Whether the round began with the very same state, and that is the newest wherever states are kept.
+        """Whether the round started from the very same arrays, and these are the newest wherever memory is kept.
 
-        Most rounds of some protocols remember nothing; what a later round finds is then the state that is there.
+        Most rounds of some protocols change nothing; a later round then starts from the memory as it is.
         """
         before = self._base.arrays
         if arrays.keys() != before.keys() or any(arrays[key] is not before[key] for key in arrays):
@@ -167,7 +174,7 @@ class MemoryStore:
         return newest == {self._base.round}
 
     def _records_before(self) -> dict[str, ConfigRecord | ArrayRecord]:
-        """The records of the state before: those of the newest, if it is that, need no second encoding."""
+        """Return the records of the memory before the round; if it is the newest there, it is not encoded again."""
         if self._forgotten or _round_of(self._state, self._session, newest=True) != self._base.round:
             return _records(self._session, self._base, newest=False)
         return {
@@ -176,7 +183,7 @@ class MemoryStore:
         }
 
     def _files(self) -> dict[int, Path]:
-        """The files that are there, by round."""
+        """Return the files of the memory by round."""
         paths = [] if self._folder is None else self._folder.glob("round-*.npz")
         numbered = [(path.stem.removeprefix("round-"), path) for path in paths]
         return {int(number): path for number, path in numbered if number.isdecimal()}
@@ -197,9 +204,9 @@ class MemoryStore:
             np.savez(file, **generation.arrays)  # type: ignore[arg-type]
         temporary.replace(folder / f"round-{generation.round:05d}.npz")
         if self._base.round == 0 and not (first := folder / "round-00000.npz").exists():
-            with first.open("wb") as file:  # says that before this round there was nothing to remember
+            with first.open("wb") as file:  # before this round the memory was empty
                 np.savez(file)
-        before = generation.round if self._forgotten else self._base.round  # what was kept of that round is not it
+        before = generation.round if self._forgotten else self._base.round  # a file of that round holds something else
         for number, path in self._files().items():
             if number not in (before, generation.round):
                 path.unlink(missing_ok=True)
@@ -219,7 +226,7 @@ def _records(session: str, generation: Generation, *, newest: bool) -> dict[str,
 
 
 def _round_of(state: RecordDict, session: str, *, newest: bool) -> int | None:
-    """The round of a generation in the context; None if it holds none of this session."""
+    """Return the round of a generation in the context; None if there is none of this session."""
     about = state.get(_names(newest)[0])
     if not isinstance(about, ConfigRecord) or about["session"] != session:
         return None

@@ -1,4 +1,4 @@
-"""What a site makes of the configuration of a run that predicts with what an earlier one has learnt."""
+"""The configuration of a run that predicts by what an earlier run has learnt, as a site sees it."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from protocols.wire.message import Ask
 logger = logging.getLogger("flwr")
 
 
-def as_it_learnt(context: Context) -> Context:
-    """The context of a simulated site, with the configuration of the run that has learnt; another's as it is.
+def configure_simulated_prediction(context: Context) -> Context:
+    """Return a simulated site's context with the configuration of the run that has learnt; any other context as it is.
 
     Raises
     ------
@@ -32,17 +32,17 @@ def as_it_learnt(context: Context) -> Context:
     return _with(context, dict(_resolved(tuple(sorted(config.items())))))
 
 
-def as_it_is_asked(context: Context, ask: Ask) -> Context:
-    """The context of a real site, with the protocol of what it is asked; another's as it is.
+def configure_real_prediction(context: Context, ask: Ask) -> Context:
+    """Return a real site's context with the protocol of the ask; any other context as it is.
 
-    A message that asks nothing, or things of several protocols, needs none of its data or is refused later.
+    An ask without parcels needs no data, and one of several protocols is refused later.
     """
     config = context.run_config
     if config.get("scenario") != PREDICT or is_simulated(context.node_config):
         return context
     parcels = [*ask.parcels, *(parcel for _, past in ask.history for parcel in past)]
-    asked = (type(parcel.payload).title().partition(".")[0] for parcel in parcels)
-    protocol = next((each for each in asked if registry.exists(each)), "")
+    names = (type(parcel.payload).title().partition(".")[0] for parcel in parcels)
+    protocol = next((name for name in names if registry.exists(name)), "")
     return _with(context, {**config, "protocol": protocol}) if protocol else context
 
 
@@ -56,5 +56,5 @@ def _resolved(config: tuple[tuple[str, Any], ...]) -> dict[str, Any]:
 
 
 def _with(context: Context, run_config: dict[str, Any]) -> Context:
-    """The same context, its state too, with another run configuration."""
+    """Return the same context, with the same state, and another run configuration."""
     return Context(context.run_id, context.node_id, context.node_config, context.state, run_config, context.series_id)

@@ -1,4 +1,4 @@
-"""What a site keeps in Flower's context for one run, and for no other run that may be given the same context."""
+"""Records in Flower's context that belong to one run; another run may get the same context."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ _RUN = "run"
 
 
 def record_of(state: RecordDict, name: str, run_id: int) -> ConfigRecord:
-    """The record of this name if it is of this run; else a new one in its place, which holds the run's number only.
+    """Return the record of this name if it is of this run; else put a new one in its place, with the run's number only.
 
     Parameters
     ----------

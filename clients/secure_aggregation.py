@@ -1,8 +1,9 @@
-"""A site in masked sums: its keys, what it hides, and what it says that a sum can be seen.
+"""A site in secure aggregation: its keys, its masked answers, and the shares by which a sum can be read.
 
-It holds the fusion center to what makes a sum hide its terms: sums over three sites or more, more than two thirds of
-those who hold shares; masks that others have shared out the secrets of, among the same holders; one answer under one
-mask, and one list of who was there, for every sum; and no going back to an earlier one.
+A sum hides its terms only under conditions that every site checks: it is over three sites or more, and over more than
+two thirds of the sites that hold shares; the seeds of all masks are shared among the same holders; there is one
+answer under one mask, and one list of the sites that answered, for every sum; and no sum is asked again after a later
+one.
 """
 
 from __future__ import annotations
@@ -28,11 +29,21 @@ from protocols.wire.vector_encoding import Vector, layout, minus, plus, size_of,
 
 
 @dataclass(frozen=True)
-class _Secret:
-    """The seeds of a site's masks of one sum, in hexadecimal digits, and who holds shares of them.
+class _MaskSeeds:
+    """The seeds of a site's masks of one sum, in hexadecimal digits.
 
-    `sites` and `shares`: whom the sum is over, once that is known, and this site's shares of their secrets. `hidden`
-    and `shown`: digests of what was hidden under the masks, and of who was said to be gone.
+    Attributes
+    ----------
+    number : int
+        Of the sum.
+    holders : tuple of str
+        The sites that hold shares of the seeds.
+    pair, own : str
+        Seeds of the masks that the site has in common with others, and of the one that it has alone.
+    sites, shares : tuple of str
+        The sites that the sum is over, once they are known, and this site's shares of their seeds.
+    answer, dropped : str
+        Digests of the masked answer, and of the list of sites that did not answer.
     """
 
     number: int = -1
@@ -41,11 +52,11 @@ class _Secret:
     own: str = ""
     sites: tuple[str, ...] = ()
     shares: tuple[str, ...] = ()
-    hidden: str = ""
-    shown: str = ""
+    answer: str = ""
+    dropped: str = ""
 
     @classmethod
-    def of(cls, kept: Mapping[str, Any]) -> _Secret:
+    def of(cls, kept: Mapping[str, Any]) -> _MaskSeeds:
         values: dict[str, Any] = {
             name: tuple(value) if isinstance(value, list) else value for name, value in kept.items()
         }
@@ -53,31 +64,40 @@ class _Secret:
 
 
 @dataclass(frozen=True)
-class _Standing:
-    """What a site knows of the sums of one name: its private key, the keys it shares with others, its secrets.
+class _SumState:
+    """The state of the sums of one name at a site.
 
-    `newest`: number of the newest sum that it has hidden an answer in, under whatever keys.
+    Attributes
+    ----------
+    channel : str
+        The site's private key.
+    keys : dict of str
+        By other site, the key that the two share.
+    current, upcoming : _MaskSeeds
+        Of the newest sum, and of the next one.
+    newest : int
+        Number of the newest sum that the site has answered, under whatever keys.
     """
 
     channel: str = ""
     keys: dict[str, str] = field(default_factory=dict)
-    current: _Secret = field(default_factory=_Secret)
-    coming: _Secret = field(default_factory=_Secret)
+    current: _MaskSeeds = field(default_factory=_MaskSeeds)
+    upcoming: _MaskSeeds = field(default_factory=_MaskSeeds)
     newest: int = -1
 
     @classmethod
-    def load(cls, site: Site, total: str) -> _Standing:
-        kept = site.keys.get(_place(site, total))
+    def load(cls, site: Site, total: str) -> _SumState:
+        kept = site.keys.get(_key(site, total))
         if not kept:
             return cls()
-        current, coming = _Secret.of(kept["current"]), _Secret.of(kept["coming"])
-        return cls(kept["channel"], kept["keys"], current, coming, kept["newest"])
+        current, upcoming = _MaskSeeds.of(kept["current"]), _MaskSeeds.of(kept["upcoming"])
+        return cls(kept["channel"], kept["keys"], current, upcoming, kept["newest"])
 
     def store(self, site: Site, total: str, *, anew: bool = False) -> None:
-        site.keys.put(_place(site, total), asdict(self), anew=anew)
+        site.keys.put(_key(site, total), asdict(self), anew=anew)
 
 
-def _place(site: Site, total: str) -> str:
+def _key(site: Site, total: str) -> str:
     return f"{site.lane}/{total}"
 
 
@@ -86,55 +106,55 @@ def _place(site: Site, total: str) -> str:
 
 @answers(Join)
 def join(ask: Join, site: Site) -> Keys:
-    """A new pair of keys; what went before is forgotten, but for how far it went."""
+    """Make a new pair of keys; of the former state only the number of the newest sum stays."""
     if site.replaying:
         return Keys(np.zeros(0, np.uint8))
     private, public = masking.new_channel()
-    newest = _Standing.load(site, ask.total).newest
-    _Standing(channel=private.decode(), newest=newest).store(site, ask.total, anew=True)
+    newest = _SumState.load(site, ask.total).newest
+    _SumState(channel=private.decode(), newest=newest).store(site, ask.total, anew=True)
     return Keys(_array(public))
 
 
 @answers(Deal)
 def deal(ask: Deal, site: Site) -> Shares:
-    """Agree on a key with every other site, and share out the secrets of the sum to come."""
+    """Agree on a key with every other site, and share out the seeds of the next sum."""
     if site.replaying:
-        return Shares(*_nothing())
-    standing = _Standing.load(site, ask.total)
-    if not standing.channel:
+        return Shares(*_no_shares())
+    state = _SumState.load(site, ask.total)
+    if not state.channel:
         raise SiteFault(Fault.NO_MASK_KEYS)
-    if ask.number <= standing.newest:
-        raise SiteFault(Fault.SHOWN_OTHERWISE, f"sum {ask.number} is gone back to, after {standing.newest}")
-    private = standing.channel.encode()
+    if ask.number <= state.newest:
+        raise SiteFault(Fault.SHOWN_OTHERWISE, f"sum {ask.number} is asked after sum {state.newest}")
+    private = state.channel.encode()
     _check_sites(ask.sites, site)
     if len(ask.channels) != len(ask.sites):
-        raise SiteFault(Fault.MALFORMED_ASK, "not one public key for every site")
+        raise SiteFault(Fault.MALFORMED_ASK, "there is not one public key for every site")
     channels = dict(zip(ask.sites, (row.tobytes() for row in ask.channels), strict=True))
     if channels[site.name] != masking.public_of_channel(private):
-        raise SiteFault(Fault.NO_MASK_KEYS, "the public key named is not its own")
+        raise SiteFault(Fault.NO_MASK_KEYS, "the public key in the ask is not this site's")
     secret = shared_secret(site.config)
     try:
         keys = {peer: masking.channel_key(private, public, secret).decode() for peer, public in channels.items()}
     except MaskError as error:
         raise SiteFault(Fault.MALFORMED_ASK, str(error)) from error
-    standing = replace(standing, keys=keys)
-    coming, shares = _dealt(standing, site, ask.total, ask.number, ask.sites)
-    replace(standing, coming=coming).store(site, ask.total)
+    state = replace(state, keys=keys)
+    upcoming, shares = _share_seeds(state, site, ask.total, ask.number, ask.sites)
+    replace(state, upcoming=upcoming).store(site, ask.total)
     return Shares(**shares)
 
 
-def _dealt(
-    standing: _Standing, site: Site, total: str, number: int, holders: Sequence[str]
-) -> tuple[_Secret, dict[str, Any]]:
-    """New secrets, and their shares as fields of an answer."""
+def _share_seeds(
+    state: _SumState, site: Site, total: str, number: int, holders: Sequence[str]
+) -> tuple[_MaskSeeds, dict[str, Any]]:
+    """Return new seeds, and their shares as fields of an answer."""
     pair, own = masking.new_seed(), masking.new_seed()
     public = masking.public_of(pair)
     rows, digests = [], []
     for holder, *shares in zip(
         holders, masking.shares_of(pair, len(holders)), masking.shares_of(own, len(holders)), strict=True
     ):
-        plain = _between(site, total, number, site.name, holder, public, holders) + b"".join(shares)
-        rows.append(masking.sealed(standing.keys[holder].encode(), plain))
+        plain = _share_header(site, total, number, site.name, holder, public, holders) + b"".join(shares)
+        rows.append(masking.sealed(state.keys[holder].encode(), plain))
         digests.append(b"".join(masking.digest(share) for share in shares))
     fields = {
         "mask": _array(public),
@@ -142,16 +162,16 @@ def _dealt(
         "sealed": np.stack([_array(row) for row in rows]),
         "digests": np.stack([_array(row) for row in digests]),
     }
-    return _Secret(number, tuple(holders), pair.hex(), own.hex()), fields
+    return _MaskSeeds(number, tuple(holders), pair.hex(), own.hex()), fields
 
 
-def _between(
+def _share_header(
     site: Site, total: str, number: int, owner: str, holder: str, public: bytes, holders: Sequence[str]
 ) -> bytes:
-    """What a sealed share begins with: it counts for this sum, pair of sites, key of its masks and all these holders.
+    """Return the beginning of a sealed share: it is valid for this sum, pair of sites, public key and holders only.
 
-    So a site notices before it masks whether it was told another key of the owner's than the owner has, or the owner
-    of other holders.
+    So a site notices, before it masks, if the center has changed the owner's key, or has named other holders to the
+    owner.
     """
     return masking.context(site.session, site.lane, total, number, owner, holder, public.hex(), *holders)
 
@@ -170,62 +190,62 @@ def _check_sites(sites: Sequence[str], site: Site) -> None:
 
 @answers(Hide)
 def hide(ask: Hide, site: Site) -> Hidden:
-    """Answer the ask that is wrapped, and add the masks; share out the secrets of the next sum."""
+    """Answer the wrapped ask, add the masks, and share out the seeds of the next sum."""
     if site.replaying:
         _answer(ask, site)
-        return Hidden(*_nothing(), "", np.zeros(0, np.uint64))
-    standing = _Standing.load(site, ask.total)
-    # The sum that was hidden last may be asked again where the fusion center was interrupted; no earlier one.
-    repeated = ask.number == standing.current.number
-    secret = standing.current if repeated else standing.coming
-    if not secret.holders or secret.number != ask.number:
+        return Hidden(*_no_shares(), "", np.zeros(0, np.uint64))
+    state = _SumState.load(site, ask.total)
+    # The newest sum may be asked again, where the fusion center was interrupted; no earlier one.
+    repeated = ask.number == state.current.number
+    seeds = state.current if repeated else state.upcoming
+    if not seeds.holders or seeds.number != ask.number:
         raise SiteFault(Fault.NO_MASK_KEYS)
     _check_sites(ask.sites, site)
-    if not set(ask.sites) <= set(secret.holders) or not len(ask.masks) == len(ask.sealed) == len(ask.sites):
-        raise SiteFault(Fault.MALFORMED_ASK, "not every site of the sum holds shares, or has a public key and shares")
-    if not masking.enough(len(ask.sites), len(secret.holders)):
+    if not set(ask.sites) <= set(seeds.holders) or not len(ask.masks) == len(ask.sealed) == len(ask.sites):
+        raise SiteFault(Fault.MALFORMED_ASK, "some site of the sum holds no shares, or has no public key")
+    if not masking.enough(len(ask.sites), len(seeds.holders)):
         raise SiteFault(Fault.TOO_FEW_TO_MASK)
-    shares = _opened(ask, site, standing, secret.holders)
+    shares = _open_shares(ask, site, state, seeds.holders)
     answer = _answer(ask, site)
-    words = _masked(answer, ask, site, secret)
-    hidden = masking.digest(repr(ask.sites).encode(), ask.masks.tobytes(), layout(answer).encode(), words.tobytes())
-    if repeated and hidden.hex() != secret.hidden:
-        raise SiteFault(Fault.SHOWN_OTHERWISE, "another answer is asked for under masks that were used")
-    current = replace(secret, sites=ask.sites, shares=shares, hidden=hidden.hex())
-    coming, dealt = _dealt(standing, site, ask.total, ask.number + 1, ask.sites)
-    replace(standing, current=current, coming=coming, newest=ask.number).store(site, ask.total)
-    return Hidden(**dealt, layout=layout(answer), words=words)
+    words = _mask(answer, ask, site, seeds)
+    digest = masking.digest(repr(ask.sites).encode(), ask.masks.tobytes(), layout(answer).encode(), words.tobytes())
+    if repeated and digest.hex() != seeds.answer:
+        raise SiteFault(Fault.SHOWN_OTHERWISE, "another answer is asked for under the same masks")
+    current = replace(seeds, sites=ask.sites, shares=shares, answer=digest.hex())
+    upcoming, next_shares = _share_seeds(state, site, ask.total, ask.number + 1, ask.sites)
+    replace(state, current=current, upcoming=upcoming, newest=ask.number).store(site, ask.total)
+    return Hidden(**next_shares, layout=layout(answer), words=words)
 
 
-def _opened(ask: Hide, site: Site, standing: _Standing, holders: Sequence[str]) -> tuple[str, ...]:
-    """The site's shares of everybody's secrets of the sum.
+def _open_shares(ask: Hide, site: Site, state: _SumState, holders: Sequence[str]) -> tuple[str, ...]:
+    """Return the site's shares of all sites' seeds of the sum.
 
     Raises
     ------
     SiteFault
-        If one is not what its owner sealed for this sum, with this key of his masks and these holders.
+        If a share is not one that its owner sealed for this sum, this public key and these holders.
     """
-    if not set(ask.sites) <= set(standing.keys):
+    if not set(ask.sites) <= set(state.keys):
         raise SiteFault(Fault.NO_MASK_KEYS)
     shares = []
     for owner, mask, row in zip(ask.sites, ask.masks, ask.sealed, strict=True):
-        begin = _between(site, ask.total, ask.number, owner, site.name, mask.tobytes(), holders)
+        header = _share_header(site, ask.total, ask.number, owner, site.name, mask.tobytes(), holders)
         try:
-            plain = masking.opened(standing.keys[owner].encode(), row.tobytes())
+            plain = masking.opened(state.keys[owner].encode(), row.tobytes())
         except MaskError as error:
-            raise SiteFault(Fault.BROKEN_SEAL, f"{error}: of {owner}'s secrets") from error
-        if not plain.startswith(begin) or len(plain) != len(begin) + 2 * masking.SHARE_BYTES:
+            raise SiteFault(Fault.BROKEN_SEAL, f"{error}: the share of {owner}'s seeds") from error
+        if not plain.startswith(header) or len(plain) != len(header) + 2 * masking.SHARE_BYTES:
             raise SiteFault(Fault.BROKEN_SEAL, f"{owner} has sealed shares of another sum, key or list of holders")
-        shares.append(plain[len(begin) :].hex())
+        shares.append(plain[len(header) :].hex())
     return tuple(shares)
 
 
 def _answer(ask: Hide, site: Site) -> Payload:
-    """The answer to the ask that is wrapped."""
+    """Return the answer to the wrapped ask."""
     try:
         kind = find(ask.inner)
         if kind.answer is None or not kind.answer.summed:
-            raise SiteFault(Fault.UNKNOWN_ASK, f"the answer to {kind.title()} is not one that may be summed")
+            raise SiteFault(Fault.UNKNOWN_ASK, f"the answer to {kind.title()} may not be summed")
         site.policy.admit_ask(kind, masked=True)
         inner = unpack(ask.ask.tobytes(), kind)
     except PayloadError as error:
@@ -236,17 +256,18 @@ def _answer(ask: Hide, site: Site) -> Payload:
     return answer
 
 
-def _masked(answer: Payload, ask: Hide, site: Site, secret: _Secret) -> Vector:
+def _mask(answer: Payload, ask: Hide, site: Site, seeds: _MaskSeeds) -> Vector:
+    """Return an answer's numbers plus the site's own mask and those that it has in common with the others."""
     try:
         words = to_vector(answer)
     except ValueError as error:
         raise SiteFault(Fault.BEYOND_SUMS, str(error)) from error
     size = size_of(answer)
-    own, pair = bytes.fromhex(secret.own), bytes.fromhex(secret.pair)
+    own, pair = bytes.fromhex(seeds.own), bytes.fromhex(seeds.pair)
     words = plus(answer, words, masking.own_mask(own, masking.context(ask.total, ask.number, site.name), size))
     place = ask.sites.index(site.name)
     if ask.masks[place].tobytes() != masking.public_of(pair):
-        raise SiteFault(Fault.NO_MASK_KEYS, "the public key named is not its own")
+        raise SiteFault(Fault.NO_MASK_KEYS, "the public key in the ask is not this site's")
     for other, peer in enumerate(ask.sites):
         if other == place:
             continue
@@ -263,37 +284,37 @@ def _masked(answer: Payload, ask: Hide, site: Site, secret: _Secret) -> Vector:
 
 @answers(Show)
 def show(ask: Show, site: Site) -> Shown:
-    """The shares by which the sum over those who answered can be seen; once for every sum."""
+    """Return the shares by which the sum over the sites that answered can be read; once for every sum."""
     if site.replaying:
         return Shown(np.zeros((0, masking.SHARE_BYTES), np.uint8))
-    standing = _Standing.load(site, ask.total)
-    secret = standing.current
-    if not secret.sites or secret.number != ask.number:
+    state = _SumState.load(site, ask.total)
+    seeds = state.current
+    if not seeds.sites or seeds.number != ask.number:
         raise SiteFault(Fault.NO_MASK_KEYS)
-    if len(ask.dropped) != len(secret.sites):
+    if len(ask.dropped) != len(seeds.sites):
         raise SiteFault(Fault.MALFORMED_ASK, "the sites are not those of the sum")
-    if ask.dropped[secret.sites.index(site.name)]:
-        raise SiteFault(Fault.MALFORMED_ASK, "it is itself said not to have answered")
-    if not masking.enough(int((~ask.dropped).sum()), len(secret.holders)):
+    if ask.dropped[seeds.sites.index(site.name)]:
+        raise SiteFault(Fault.MALFORMED_ASK, "the ask says that this site has not answered")
+    if not masking.enough(int((~ask.dropped).sum()), len(seeds.holders)):
         raise SiteFault(Fault.TOO_FEW_TO_MASK)
-    shown = masking.digest(ask.dropped.tobytes()).hex()
-    if secret.shown not in ("", shown):
+    dropped = masking.digest(ask.dropped.tobytes()).hex()
+    if seeds.dropped not in ("", dropped):
         raise SiteFault(Fault.SHOWN_OTHERWISE)
-    replace(standing, current=replace(secret, shown=shown)).store(site, ask.total)
-    both = np.stack([_array(bytes.fromhex(each)) for each in secret.shares])
+    replace(state, current=replace(seeds, dropped=dropped)).store(site, ask.total)
+    both = np.stack([_array(bytes.fromhex(each)) for each in seeds.shares])
     size = masking.SHARE_BYTES
     return Shown(np.where(ask.dropped[:, np.newaxis], both[:, :size], both[:, size:]))
 
 
-# -- small ------------------------------------------------------------------------------------------------------------
+# -- arrays -----------------------------------------------------------------------------------------------------------
 
 
 def _array(data: bytes) -> UInt8[np.ndarray, "n"]:
     return np.frombuffer(data, np.uint8)
 
 
-def _nothing() -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Shares of no one, for an answer that is nobody's."""
+def _no_shares() -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Return the shares of an answer that is discarded."""
     empty = np.zeros(0, np.uint8)
     return (
         np.zeros(masking.PUBLIC_BYTES, np.uint8),

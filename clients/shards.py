@@ -1,4 +1,4 @@
-"""Which private data are a site's: its part of a scenario, or its own file."""
+"""A site's private data: its part of a scenario, or its own file."""
 
 from __future__ import annotations
 
@@ -18,44 +18,40 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("flwr")
 
+_Items = tuple[tuple[str, Any], ...]
+"""A configuration as a key of a cache."""
 
-_OF_THE_NODE = {"partition-id", "num-partitions", "site", "site-output-dir"}
+_NODE_KEYS = {"partition-id", "num-partitions", "site", "site-output-dir"}
 """Keys of a node's own configuration that do not change the scenario."""
 
 
 def is_simulated(config: Mapping[str, Any]) -> bool:
-    """Whether a configuration is that of a simulated SuperNode: those, unless they are named, are told their place."""
+    """Whether a configuration is that of a simulated SuperNode: Flower gives it a number, and nobody a name.
+
+    Examples
+    --------
+    >>> is_simulated({"partition-id": 0, "num-partitions": 3}), is_simulated({"partition-id": 0, "site": "north"})
+    (True, False)
+    """
     return "partition-id" in config and "site" not in config
 
 
-def party_name(config: Mapping[str, Any], partition: int, partitions: int) -> str:
-    """Name of a simulated site: its file's stem, or ``site-NUMBER`` with as many digits as all need."""
+def simulated_name(config: Mapping[str, Any], partition: int, partitions: int) -> str:
+    """Return the name of a simulated site: the stem of its file, else ``site-NUMBER``."""
     if config.get("protocol") and config.get("data"):
-        return _party_file(str(config["data"]), partition, partitions)[1]
+        return _site_file(str(config["data"]), partition, partitions)[1]
     return numbered_site(partition, partitions)
 
 
-def _party_file(folder: str, partition: int, partitions: int) -> tuple[Path, str]:
-    from clients.data import DataError, party_files, site_name
-
-    try:
-        files = party_files(Path(folder).expanduser())
-    except DataError as error:
-        raise own_log(error) from error
-    if len(files) != partitions:
-        raise SiteFault(Fault.WRONG_NUMBER_OF_SITES, f"{folder} holds {len(files)} files, there are {partitions} sites")
-    return files[partition], site_name(files[partition])
-
-
-def own_log(error: DataError) -> SiteFault:
-    """A data error as a fault: its one line goes to the site's own log, its code to the fusion center."""
+def logged_fault(error: DataError) -> SiteFault:
+    """Write a data error to the site's own log, and return the fault whose code the fusion center gets."""
     logger.error("%s", error)
     name = error.code.upper().replace("-", "_")
     return SiteFault(Fault[name] if name in Fault.__members__ else Fault.UNREADABLE_DATA, str(error))
 
 
 def shard(config: Mapping[str, Any], partition: int, partitions: int, seed: int, *, simulated: bool) -> Any:
-    """The private shard of a site.
+    """Return the private shard of a site.
 
     Parameters
     ----------
@@ -66,7 +62,7 @@ def shard(config: Mapping[str, Any], partition: int, partitions: int, seed: int,
     seed : int
         Of the scenario's draw.
     simulated : bool
-        Whether `data` is a folder with a file a site.
+        Whether `data` is a folder with a file for each site.
 
     Raises
     ------
@@ -74,63 +70,79 @@ def shard(config: Mapping[str, Any], partition: int, partitions: int, seed: int,
         With the code of what is wrong with the data; the details go to the site's own log.
     """
     if not config.get("protocol"):
-        return _scenario_shard(_of_all_sites(config), partition, partitions, seed)
-    return _own_shard(*_own_source(config, partition, partitions, simulated=simulated), kept=not simulated)
+        return _scenario_shard(_common_settings(config), partition, partitions, seed)
+    return _own_shard(*_own_source(config, partition, partitions, simulated=simulated), cached=not simulated)
 
 
 def own_table(config: Mapping[str, Any], partition: int, partitions: int, *, simulated: bool) -> Table:
-    """Return a site's own table, of which a protocol has taken nothing yet; parameters as of `shard`."""
+    """Return a site's own table with all its columns; parameters and errors as of `shard`."""
     return _own_table(*_own_source(config, partition, partitions, simulated=simulated))
+
+
+# -- own data ---------------------------------------------------------------------------------------------------------
+
+
+def _site_file(folder: str, partition: int, partitions: int) -> tuple[Path, str]:
+    """Return the file of a simulated site, and the site's name."""
+    from clients.data import DataError, site_files, site_name
+
+    try:
+        files = site_files(Path(folder).expanduser())
+    except DataError as error:
+        raise logged_fault(error) from error
+    if len(files) != partitions:
+        raise SiteFault(Fault.WRONG_NUMBER_OF_SITES, f"{folder} holds {len(files)} files, there are {partitions} sites")
+    return files[partition], site_name(files[partition])
 
 
 def _own_source(
     config: Mapping[str, Any], partition: int, partitions: int, *, simulated: bool
-) -> tuple[str, int, tuple[tuple[str, Any], ...]]:
-    """Where a party's own data are, when they last changed, and the settings they are read by: a key of a cache."""
+) -> tuple[str, int, _Items]:
+    """Return the place of a site's own data, when they last changed, and the settings they are read by."""
     source = str(config.get("data", ""))
     if not source:
         raise SiteFault(Fault.NO_DATA_FILE, "no data: set data=... in the node configuration")
     if simulated:
-        source = str(_party_file(source, partition, partitions)[0])
+        source = str(_site_file(source, partition, partitions)[0])
     path = Path(source).expanduser()
     changed = path.stat().st_mtime_ns if path.is_file() else 0
     return source, changed, tuple(sorted((key, value) for key, value in config.items() if key != "data"))
 
 
 @lru_cache(maxsize=1)  # a message's asks are answered one after the other
-def _own_table(source: str, _changed: int, settings: tuple[tuple[str, Any], ...]) -> Table:
+def _own_table(source: str, _changed: int, settings: _Items) -> Table:
     from clients.data import DataError, load
 
     try:
         return load({**dict(settings), "data": source})
     except DataError as error:
-        raise own_log(error) from error
+        raise logged_fault(error) from error
 
 
 @lru_cache(maxsize=8)
-def _own_shard(source: str, _changed: int, settings: tuple[tuple[str, Any], ...], *, kept: bool) -> Any:
-    """Read once for all asks that this process answers; a file that changed is read again.
+def _own_shard(source: str, _changed: int, settings: _Items, *, cached: bool) -> Any:
+    """Return the shard, read once for all asks that this process answers; a file that has changed is read again.
 
-    `kept`: and once for all processes, if the site has a directory to keep the shard in.
+    With `cached`, it is read once for all processes, if the site has a directory to keep it in.
     """
     from clients.data import DataError
 
     config = {**dict(settings), "data": source}
-    cache = _cache(config) if kept else None
-    found = None if cache is None else cache.load(config)
-    if found is not None:
-        return found
+    cache = _cache(config) if cached else None
+    kept = None if cache is None else cache.load(config)
+    if kept is not None:
+        return kept
     try:
         if cache is None:
             return _read_shard(config)
         observed = ObservedConfig(config)
         return cache.keep(_read_shard(observed), observed)
     except DataError as error:
-        raise own_log(error) from error
+        raise logged_fault(error) from error
 
 
 def _cache(config: Mapping[str, Any]) -> ShardCache | None:
-    """Where the site keeps its shard; None where it has no directory, wants none kept, or has no file."""
+    """Return the cache of the site's shards; None if it has no directory, wants no cache, or has no file."""
     wanted = config.get("cache", True)
     if type(wanted) is not bool:
         raise SiteFault(Fault.BAD_CONFIGURATION, f"configuration: cache must be true or false, not {wanted!r}")
@@ -143,7 +155,7 @@ def _cache(config: Mapping[str, Any]) -> ShardCache | None:
     cache = ShardCache(Path(directory).expanduser(), str(config["protocol"]), source)
     if source.is_file():
         return cache
-    cache.delete_stale()  # of a file that was taken away
+    cache.delete_stale()  # of a file that was removed
     return None
 
 
@@ -151,24 +163,40 @@ def _read_shard(config: Mapping[str, Any]) -> Any:
     return registry.room(str(config["protocol"]), "shard").open_shard(config)
 
 
-def _of_all_sites(config: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
-    """What all sites of a simulation have in common, as a key of a cache."""
-    return tuple(sorted((key, value) for key, value in config.items() if key not in _OF_THE_NODE))
+# -- a part of a scenario ---------------------------------------------------------------------------------------------
 
 
-def _scenario_shard(settings: tuple[tuple[str, Any], ...], partition: int, partitions: int, seed: int) -> Any:
+def _common_settings(config: Mapping[str, Any]) -> _Items:
+    """Return the settings that all sites of a scenario share."""
+    return tuple(sorted((key, value) for key, value in config.items() if key not in _NODE_KEYS))
+
+
+def _scenario_shard(settings: _Items, partition: int, partitions: int, seed: int) -> Any:
     shards = _scenario_shards(settings, seed, partitions)
     if len(shards) != partitions:
         raise SiteFault(Fault.WRONG_NUMBER_OF_SITES, f"the scenario has {len(shards)} sites, not {partitions}")
     return shards[partition]
 
 
+@lru_cache(maxsize=64)  # the worlds of one message: their repetitions and cells
+def _scenario_shards(settings: _Items, seed: int, partitions: int) -> list[Any]:
+    """Return all sites' shards, made once a process: a simulation's worker answers for many sites and many rounds."""
+    from scenarios.registry import ScenarioError, find
+
+    config = dict(settings)
+    try:
+        return find(str(config["scenario"])).shards(config, seed, partitions)
+    except ScenarioError as error:
+        logger.error("%s", error)
+        raise SiteFault(Fault.SCENARIO_UNAVAILABLE, str(error)) from error
+
+
 def cell_settings(config: Mapping[str, Any], lane: str) -> Mapping[str, Any]:
-    """What a lane's cell of a scenario's table sets otherwise than the run configuration; empty where there is none.
+    """Return what a lane's cell of a scenario's table sets differently from the run configuration; empty without one.
 
     The lane of cell c in repetition r is ``r.c`` (strategies/cells.py).
     """
-    cells = () if config.get("protocol") else _cells(_of_all_sites(config))
+    cells = () if config.get("protocol") else _cells(_common_settings(config))
     if not cells:
         return {}
     place = int(lane.split(".")[1]) if "." in lane else 0
@@ -179,29 +207,16 @@ def cell_settings(config: Mapping[str, Any], lane: str) -> Mapping[str, Any]:
 
 
 @lru_cache(maxsize=8)
-def _cells(settings: tuple[tuple[str, Any], ...]) -> Sequence[Any]:
+def _cells(settings: _Items) -> Sequence[Any]:
     from scenarios.registry import ScenarioError, find, select_cells
 
     config = dict(settings)
     try:
         scenario = find(str(config.get("scenario", "")))
     except ScenarioError:
-        return ()  # who asks for the shard is told
+        return ()  # the error is raised where the shard is read
     try:
         return select_cells(scenario, config)
-    except ScenarioError as error:
-        logger.error("%s", error)
-        raise SiteFault(Fault.SCENARIO_UNAVAILABLE, str(error)) from error
-
-
-@lru_cache(maxsize=64)  # the worlds of one message: their repetitions and cells
-def _scenario_shards(settings: tuple[tuple[str, Any], ...], seed: int, partitions: int) -> list[Any]:
-    """All sites' shards, built once a process: a simulation's workers answer for many sites and many rounds."""
-    from scenarios.registry import ScenarioError, find
-
-    config = dict(settings)
-    try:
-        return find(str(config["scenario"])).shards(config, seed, partitions)
     except ScenarioError as error:
         logger.error("%s", error)
         raise SiteFault(Fault.SCENARIO_UNAVAILABLE, str(error)) from error

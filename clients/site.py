@@ -1,8 +1,7 @@
-"""A site as its handlers see it: private shard, memory, randomness, name, output directory."""
+"""A site as its handlers see it: private shard, memory, randomness, policy, commitments, output files."""
 
 from __future__ import annotations
 
-import os
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -17,88 +16,17 @@ from clients.commitments import Commitments, NoCommitments
 from clients.consents import Consents
 from clients.digest import digest_of
 from clients.keys import PrivateKeys, turns_in
-from clients.ledger import Ledger
 from clients.memory import Arrays, Memory, MemoryStore
+from clients.places import directory_of, earlier_directory, is_simulation, partition_of
 from clients.policy import FEWEST_ROWS, Policy, policy_of
-from clients.shards import cell_settings, is_simulated, own_table, party_name, shard
+from clients.shards import cell_settings, own_table, shard
 from common.files import replacing
-from common.results import partial_results
 from protocols.settings import taken_from_run
-from protocols.wire.faults import Fault, SiteFault, usable_name
+from protocols.wire.faults import Fault, SiteFault
 from protocols.wire.message import Ask
 
 if TYPE_CHECKING:
     from clients.data import Table
-
-
-def is_simulation(context: Context) -> bool:
-    """Whether this is a simulated SuperNode."""
-    return is_simulated(context.node_config)
-
-
-def private_files(context: Context) -> None:
-    """Let what a real site writes be read by the user that its SuperNode runs as, and by nobody else."""
-    if not is_simulation(context):
-        os.umask(0o077)
-
-
-def site_name(context: Context) -> str:
-    """The name by which everybody knows this site.
-
-    The node configuration's ``site``; in a simulation the stem of its data file or ``site-NUMBER``; else its node id.
-
-    Raises
-    ------
-    SiteFault
-        If the name could not be a file name everywhere.
-    """
-    if "site" in context.node_config:
-        name = str(context.node_config["site"])
-    elif is_simulation(context):
-        name = party_name(context.run_config, *_partition(context.node_config))
-    else:
-        name = f"node-{context.node_id}"
-    if not usable_name(name):
-        raise SiteFault(Fault.BAD_SITE_NAME, f"{name!r} is not a usable site name")
-    return name
-
-
-def model_file(run: str, ending: str) -> str:
-    """Where in its directory a site keeps what a run has learnt: ``models/RUN.ENDING``.
-
-    Raises
-    ------
-    SiteFault
-        ``MALFORMED_ASK``: the fusion center says which run, and its word must not lead to another folder.
-    """
-    if not usable_name(run):
-        raise SiteFault(Fault.MALFORMED_ASK, f"{run!r} is no name of a run")
-    return f"models/{run}.{ending}"
-
-
-def _partition(node_config: Mapping[str, Any]) -> tuple[int, int]:
-    return int(node_config.get("partition-id", 0)), int(node_config.get("num-partitions", 1))
-
-
-def _directory(name: str, context: Context) -> Path | None:
-    """The site's own directory: ``site-output-dir``, or in a simulation ``RESULTS-DIR/sites/NAME``."""
-    if "site-output-dir" in context.node_config:
-        return Path(str(context.node_config["site-output-dir"])).expanduser().absolute()
-    if is_simulation(context) and context.run_config.get("output-dir"):
-        return partial_results(context.run_config, context.run_id) / "sites" / name
-    return None
-
-
-def own_directory(context: Context) -> Path | None:
-    """The directory that a real site has set; None: it has set none, or is simulated."""
-    return None if is_simulation(context) else _directory("", context)
-
-
-def ledger_of(name: str, context: Context) -> Ledger:
-    """Where a site writes down what leaves it; a scenario's rows are nobody's: simulated, it keeps none of them."""
-    simulated = is_simulation(context)
-    directory = None if simulated and not (name and context.run_config.get("protocol")) else _directory(name, context)
-    return Ledger(directory, name, context.run_id, synced=not simulated)
 
 
 @dataclass
@@ -115,6 +43,8 @@ class Site:
         Whether it is a simulated SuperNode.
     directory : Path or None
         Its own directory, for output files; None: the site has set none.
+    earlier_directory : Path or None
+        Where its files of an earlier run lie.
     seed, round : int
         Of the ask.
     session : str
@@ -139,6 +69,7 @@ class Site:
     config: Mapping[str, Any]
     simulated: bool
     directory: Path | None
+    earlier_directory: Path | None
     seed: int
     round: int
     session: str
@@ -155,7 +86,7 @@ class Site:
     @classmethod
     def open(cls, name: str, context: Context, ask: Ask) -> Site:
         """Return the site with what it remembers of the run."""
-        directory = _directory(name, context)
+        directory = directory_of(name, context)
         store = MemoryStore(context.state, directory, ask.session)
         state, run_id, simulated = context.state, context.run_id, is_simulation(context)
         of_run = context.run_config if simulated else taken_from_run(context.run_config)
@@ -164,6 +95,7 @@ class Site:
             config={**of_run, **context.node_config},
             simulated=simulated,
             directory=directory,
+            earlier_directory=earlier_directory(name, context),
             seed=ask.seed,
             round=ask.round,
             session=ask.session,
@@ -217,7 +149,7 @@ class Site:
         SiteFault
             With the code of what is wrong with the data; or if own data have fewer rows than the policy demands.
         """
-        own = shard(self.config, *_partition(self.config), self.seed + self.repetition, simulated=self.simulated)
+        own = shard(self.config, *partition_of(self.config), self.seed + self.repetition, simulated=self.simulated)
         n_rows = getattr(own, "n", None)  # None: read in blocks, and the protocol has a floor of its own
         if n_rows is not None and self.config.get("protocol"):
             least = self.policy.to_take_part(self.consents.number("min-rows", FEWEST_ROWS))
@@ -228,7 +160,7 @@ class Site:
     @property
     def table(self) -> Table:
         """The site's own table as it is read now."""
-        return own_table(self.config, *_partition(self.config), simulated=self.simulated)
+        return own_table(self.config, *partition_of(self.config), simulated=self.simulated)
 
     @property
     def rng(self) -> np.random.Generator:
@@ -245,28 +177,13 @@ class Site:
         """Return randomness that depends on seed, repetition and the digest of a part of the shard."""
         return np.random.default_rng([self.seed, self.repetition, *digest])
 
-    def earlier_files(self, key: str) -> Path:
-        """Where its files of an earlier run lie: its own directory, or, simulated, in the results that `key` names.
-
-        Raises
-        ------
-        SiteFault
-            ``NO_SAVED_MODEL`` if it has no directory.
-        """
-        if self.simulated:
-            return Path(str(self.config.get(key, "")).strip()).expanduser() / "sites" / self.name
-        if self.directory is None:
-            raise SiteFault(Fault.NO_SAVED_MODEL, "site-output-dir is not set, so no model was kept")
-        return self.directory
-
     def write(self, name: str, save: Callable[[Path], object]) -> None:
-        """Have an output file in the site's own directory, whole or not at all; nothing when the site has set none.
+        """Write an output file in the site's own directory, whole or not at all; nothing where it has set none.
 
         Parameters
         ----------
         name : str
-            Of the file, which may lie in a folder; a repetition other than 0 puts its number behind the folder's name,
-            or before the file's ending.
+            Of the file, which may lie in a folder; as in `of_repetition`.
         save : Callable
             Writes the content to the path that it is given.
 
@@ -286,7 +203,12 @@ class Site:
             raise SiteFault(Fault.OUTPUT_NOT_WRITTEN, str(error)) from error
 
     def of_repetition(self, name: str) -> str:
-        """What a file or folder is called in this repetition."""
+        """Return the name of a file in this repetition: its number is put before the ending, or behind a folder's name.
+
+        Examples
+        --------
+        Of repetition 2, ``theta.csv`` is ``theta-2.csv`` and ``models/run.npz`` is ``models-2/run.npz``.
+        """
         first, slash, rest = name.partition("/")
         stem, dot, ending = first.partition(".")
         return name if self.repetition == 0 else f"{stem}-{self.repetition}{dot}{ending}{slash}{rest}"
@@ -301,11 +223,11 @@ class Site:
             with (self.directory / "errors.log").open("a", encoding="utf-8", errors="backslashreplace") as file:
                 file.write(f"round {number}\n{traceback.format_exc()}\n")
         except OSError:
-            pass  # a full disk must not keep the site from saying that it failed
+            pass  # a full disk must not keep the site from refusing
 
 
 def _remembered(store: MemoryStore, ask: Ask) -> Arrays:
-    """What an ask starts from; of one that brings its history, nothing."""
+    """Return the memory that an ask starts from; none if the ask brings its history."""
     if ask.history:
         return store.forget()
     return store.load(ask.round) if ask.parcels else {}

@@ -1,4 +1,4 @@
-"""Files that are there whole or not at all, on the disk when the call returns, their bytes given by their content."""
+"""Files that are written whole or not at all, are on the disk when the call returns, and have deterministic bytes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ except ImportError:  # Windows
 
 
 def write_file(path: Path, chunks: Iterable[bytes]) -> None:
-    """Write and wait until it is on the disk: a rename that outlives its files would leave a hollow directory."""
+    """Write and wait until it is on the disk: a rename that outlives its files would leave an empty directory."""
     with path.open("wb") as file:
         file.writelines(chunks)
         file.flush()
@@ -28,7 +28,7 @@ def write_file(path: Path, chunks: Iterable[bytes]) -> None:
 
 @contextlib.contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """A path beside `path` to write to; it takes its place when the block ends well, and is removed when not."""
+    """Yield a path beside `path` to write to; it replaces `path` when the block succeeds, and else is removed."""
     temporary = path.with_name(f".{path.name}.writing")
     try:
         yield temporary
@@ -38,7 +38,16 @@ def replacing(path: Path) -> Iterator[Path]:
 
 
 def write_arrays(path: Path, arrays: Mapping[str, Shaped[np.ndarray, "..."]]) -> None:
-    """An NPZ file whose bytes follow from names and values alone: sorted, no times, C order, not compressed."""
+    """Write an NPZ file whose bytes depend on names and values alone: sorted, no times, C order, not compressed.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "arrays.npz"
+    >>> write_arrays(path, {"b": np.ones(2), "a": np.zeros(1)})
+    >>> np.load(path).files
+    ['a', 'b']
+    """
     with path.open("wb") as file:
         with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
             for name, values in sorted(arrays.items()):
@@ -51,7 +60,7 @@ def write_arrays(path: Path, arrays: Mapping[str, Shaped[np.ndarray, "..."]]) ->
 
 
 def sync_directory(path: Path) -> None:
-    """Wait until the directory's entries are on the disk, where the system can be asked for that."""
+    """Wait until the directory's entries are on the disk, where the system supports that."""
     # Windows and some network file systems cannot; a disk that fails has already failed on the files themselves.
     with contextlib.suppress(OSError):
         descriptor = os.open(path, os.O_RDONLY)
@@ -62,17 +71,17 @@ def sync_directory(path: Path) -> None:
 
 
 def lock(file: IO[Any], *, wait: bool = True) -> None:
-    """Have a file alone among all that lock it, until it is closed. Windows has no such locks: nothing is locked there.
+    """Lock a file for this process, until it is closed. Windows has no such locks: nothing is locked there.
 
     Raises
     ------
     BlockingIOError
-        If another has it, and there is to be no waiting.
+        If another process has locked it and `wait` is false.
     """
     if fcntl is not None:
         fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
 
 
 def encoded(text: str) -> bytes:
-    """UTF-8; half of a surrogate pair, which UTF-8 does not have, in the notation that JSON reads back."""
+    """Return the UTF-8 of a text; a lone surrogate, which UTF-8 does not have, is escaped as in JSON."""
     return text.encode("utf-8", "backslashreplace")

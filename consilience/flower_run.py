@@ -17,7 +17,7 @@ from consilience.app_folder import stage_app
 from consilience.flower_programs import CONNECTION, LaunchError, flower_home, flwr, program
 from consilience.processes import Interrupted, Lines, lines_of, started, until
 from consilience.run_log import Transcript, message
-from consilience.run_request import Plan
+from consilience.run_request import RunRequest
 from consilience.superlink import is_up
 
 _FINISH_SECONDS = 60.0
@@ -48,35 +48,35 @@ class Outcome:
         return self.status == "finished:completed"
 
 
-def flwr_arguments(app: str, plan: Plan) -> list[str]:
-    """Return the arguments of `flwr` that start the plan and stream its log."""
+def flwr_arguments(app: str, request: RunRequest) -> list[str]:
+    """Return the arguments of `flwr` that start a run and stream its log."""
     arguments = ["run", app, CONNECTION, "--stream"]
-    if plan.settings:
-        arguments += ["--run-config", to_toml(plan.settings)]
-    if plan.sites == 0:
+    if request.settings:
+        arguments += ["--run-config", to_toml(request.settings)]
+    if request.sites == 0:
         return arguments
-    return [*arguments, "--federation-config", f"num-supernodes={plan.sites} client-resources-num-cpus=1"]
+    return [*arguments, "--federation-config", f"num-supernodes={request.sites} client-resources-num-cpus=1"]
 
 
-def run(plan: Plan, env: Mapping[str, str], show: Callable[[str], None]) -> Outcome:
-    """Start the plan, hand every line of its log to `show`, wait, and ask Flower how it ended.
+def run(request: RunRequest, env: Mapping[str, str], show: Callable[[str], None]) -> Outcome:
+    """Start a run, hand every line of its log to `show`, wait, and ask Flower how it ended.
 
     Raises
     ------
     Interrupted
         On SIGINT or SIGTERM (inside `interruptible`); the run has been stopped.
     LaunchError
-        If the run took longer than the plan allows (it has been stopped), or Flower does not say how it ended.
+        If the run took longer than the request allows (it has been stopped), or Flower does not say how it ended.
     """
     transcript = Transcript()
     last = ""
     with tempfile.TemporaryDirectory(prefix="consilience-") as folder:
         stage_app(Path(folder))
-        command = [program("flwr", env), *flwr_arguments(folder, plan)]
+        command = [program("flwr", env), *flwr_arguments(folder, request)]
         with started(command, flower_home(env), env) as process:
             lines = lines_of(process)
             try:
-                for line in until(lines, time.monotonic() + plan.seconds):
+                for line in until(lines, time.monotonic() + request.seconds):
                     transcript.read(line)
                     last = message(line) or last
                     if not transcript.refused:  # what follows is Flower's traceback of the refusal
@@ -86,7 +86,7 @@ def run(plan: Plan, env: Mapping[str, str], show: Callable[[str], None]) -> Outc
                 if isinstance(error, Interrupted):
                     error.run_id = transcript.run_id
                 if isinstance(error, TimeoutError):
-                    raise LaunchError(f"the run took longer than {plan.seconds:g} s and was stopped") from None
+                    raise LaunchError(f"the run took longer than {request.seconds:g} s and was stopped") from None
                 raise
     if not transcript.run_id:
         return Outcome(transcript, details=last)

@@ -122,10 +122,10 @@ def read_sites(folder: Path, assignments: Iterable[str], *, run: bool) -> tuple[
     SettingError
         If a key, a value or a site cannot be used, or the folder holds no site's files.
     """
-    from clients.data import DataError, party_files, site_name  # not for `--help`
+    from clients.data import DataError, site_files, site_name  # not for `--help`
 
     try:
-        files = {site_name(path): path.absolute() for path in party_files(folder)}
+        files = {site_name(path): path.absolute() for path in site_files(folder)}
     except DataError as error:
         raise SettingError(str(error)) from None
     if CENTER in files:

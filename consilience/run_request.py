@@ -1,4 +1,4 @@
-"""From what the user typed to one run: which settings, how many sites; all that can be refused is refused here."""
+"""One run as the user asked for it: settings, number of sites, time limit. Mistakes are refused before it starts."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -11,15 +11,15 @@ from protocols.settings import declared, run_keys
 
 
 @dataclass(frozen=True)
-class Plan:
-    """One run: its settings, how many sites simulate it, and for how long at most.
+class RunRequest:
+    """One run.
 
     Attributes
     ----------
     settings : Mapping[str, bool | int | float | str]
         Run configuration that differs from the defaults; paths absolute, since the app runs in another directory.
     sites : int
-        Number of simulated SuperNodes; 0: the SuperNodes are real, and as many as there are.
+        Number of simulated SuperNodes; 0: all connected SuperNodes, which are real.
     seconds : float
         After this time the run is stopped.
     """
@@ -29,15 +29,17 @@ class Plan:
     seconds: float
 
 
-def make_plan(assignments: Iterable[str], options: Mapping[str, str | None], sites: int | None, seconds: float) -> Plan:
-    """The run that the user means.
+def simulated_run(
+    assignments: Iterable[str], options: Mapping[str, str | None], sites: int | None, seconds: float
+) -> RunRequest:
+    """Return the request for a simulated run.
 
     Parameters
     ----------
     assignments : iterable of str
         ``key=value`` as typed after ``--set``.
     options : Mapping[str, str | None]
-        Keys of the run configuration that have an argument of their own (``scenario``, ``data``, ...); None: not given.
+        Keys of the run configuration that have an argument of their own (``scenario``, ``data``, ...); None: not set.
     sites : int or None
         Number of sites; None: as many as the scenario or the data folder has.
     seconds : float
@@ -58,11 +60,11 @@ def make_plan(assignments: Iterable[str], options: Mapping[str, str | None], sit
         settings[key] = value
     settings.setdefault("output-dir", keys["output-dir"].declared)
     settings = absolute(settings, keys)
-    return Plan(settings, _sites(settings, str(keys["scenario"].declared), sites), seconds)
+    return RunRequest(settings, _sites(settings, str(keys["scenario"].declared), sites), seconds)
 
 
-def federated_plan(settings: Mapping[str, Value], protocol: str, seconds: float) -> Plan:
-    """A run of a protocol between real SuperNodes, which have their data in their own configuration.
+def federated_run(settings: Mapping[str, Value], protocol: str, seconds: float) -> RunRequest:
+    """Return the request for a run between real SuperNodes, whose own configurations name their data.
 
     Raises
     ------
@@ -77,14 +79,14 @@ def federated_plan(settings: Mapping[str, Value], protocol: str, seconds: float)
         raise SettingError(
             f"{stray[0]} is not for --set here: every site has its file in --sites, and --protocol says what"
         )
-    return Plan(absolute({**settings, "protocol": protocol}, run_keys()), 0, seconds)
+    return RunRequest(absolute({**settings, "protocol": protocol}, run_keys()), 0, seconds)
 
 
 def _sites(settings: Mapping[str, Value], default_scenario: str, wanted: int | None) -> int:
     if settings.get("scenario") == PREDICT:
         return _sites_that_predict(settings, wanted)
     if not settings.get("protocol"):
-        # A scenario may read a file of its own from `data`; data alone say nothing of what to do with them.
+        # A scenario may read a file of its own from `data`; data alone name no protocol.
         if settings.get("data") and "scenario" not in settings:
             raise SettingError("own data need --protocol beside --data: which protocol is to run on them?")
         return _scenario_sites(str(settings.get("scenario", default_scenario)), wanted)
@@ -92,11 +94,11 @@ def _sites(settings: Mapping[str, Value], default_scenario: str, wanted: int | N
         raise SettingError("a run has a scenario, or --protocol and --data, not both")
     if not settings.get("data"):
         raise SettingError("--protocol needs --data beside it: a folder with one file for every site")
-    return _party_sites(Path(str(settings["data"])), wanted)
+    return _sites_with_files(Path(str(settings["data"])), wanted)
 
 
 def _sites_that_predict(settings: Mapping[str, Value], wanted: int | None) -> int:
-    """As many as have new rows; where the rows are those of then, as many as had them."""
+    """Return the number of sites with new rows; if the first run's rows predict, the number of its sites."""
     config = resolved({**declared(), **settings})
     if config["protocol"] and not config["data"]:
         prediction = prediction_of(str(config["protocol"]))
@@ -107,12 +109,12 @@ def _sites_that_predict(settings: Mapping[str, Value], wanted: int | None) -> in
             )
         raise SettingError("a prediction needs --data: a folder with one file for every site, of its new rows")
     if config["protocol"]:
-        return _party_sites(Path(str(config["data"])), wanted)
+        return _sites_with_files(Path(str(config["data"])), wanted)
     return _scenario_sites(str(config["scenario"]), wanted or len(read_report(str(config["from"]))["sites"]))
 
 
 def _scenario_sites(name: str, wanted: int | None) -> int:
-    # Imported here: the scenarios bring scikit-learn along, which `--help` and a mistyped key need not wait for.
+    # Imported here: scenarios load scikit-learn, which `--help` and a mistyped key need not wait for.
     from scenarios.registry import ScenarioError, find
 
     try:
@@ -124,11 +126,11 @@ def _scenario_sites(name: str, wanted: int | None) -> int:
     return wanted or scenario.sites
 
 
-def _party_sites(folder: Path, wanted: int | None) -> int:
-    from clients.data import DataError, party_files
+def _sites_with_files(folder: Path, wanted: int | None) -> int:
+    from clients.data import DataError, site_files
 
     try:
-        count = len(party_files(folder))
+        count = len(site_files(folder))
     except DataError as error:
         raise SettingError(str(error)) from None
     if wanted not in (None, count):

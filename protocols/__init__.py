@@ -1,5 +1,5 @@
 """What crosses the wire, and what a run may set: one package a protocol, which sites and fusion center both import.
 
-Who wants to know what leaves a site reads this room: a handler can only answer with a payload declared here, and
-`protocols.wire.message` shows the few words (site, round, lane) that travel beside it.
+To know what leaves a site, read this room: a handler can only answer with a payload that is declared here, and
+`protocols.wire.message` has the few words (site, round, lane) that travel with it.
 """

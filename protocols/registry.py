@@ -7,7 +7,7 @@ Shared code asks the registry for that module by the room's name and never names
 room         of a built-in protocol      what shared code finds there
 ===========  ==========================  =================================================================
 payloads     ``protocols.NAME``          payload classes: everything that can cross the wire
-settings     ``protocols.NAME``          ``Settings`` and ``Consents``: defaults, ranges, help
+settings     ``protocols.NAME``          ``Settings``, ``Consents``, ``PREDICTION`` (`protocols.settings`)
 handlers     ``clients.NAME``            functions decorated with `clients.dispatch.answers`
 shard        ``clients.NAME``            ``open_shard``: a site's private data
 check        ``clients.NAME``            ``check_lines``: what would be used and what would leave
@@ -112,14 +112,14 @@ def room(protocol: str, name: str) -> ModuleType:
     'protocols.gp.payloads'
     """
     path = _path(protocol, name)
-    if not _is_there(path):
+    if not _has_module(path):
         raise RegistryError(f"the protocol {protocol!r} has no module {path}")
     return importlib.import_module(path)
 
 
 def has_room(protocol: str, name: str) -> bool:
     """Whether a protocol has a module in this room; the module itself is not imported."""
-    return _is_there(_path(protocol, name))
+    return _has_module(_path(protocol, name))
 
 
 def _path(protocol: str, name: str) -> str:
@@ -133,7 +133,7 @@ def _path(protocol: str, name: str) -> str:
 
 
 @cache
-def _is_there(path: str) -> bool:
+def _has_module(path: str) -> bool:
     try:
         return importlib.util.find_spec(path) is not None
     except ModuleNotFoundError:

@@ -1,1 +1,1 @@
-"""The ServerApp: run configuration to scenario to strategy to results directory."""
+"""The ServerApp of the fusion center: resolve, build, run, evaluate, write."""

@@ -96,10 +96,10 @@ def _arrays(strategy: FusionStrategy, outcome: Any) -> dict[str, np.ndarray]:
 
 def _by_lane(ledger: Lines, depth: int) -> dict[str, Lines]:
     """Return the ledger's lines by the first `depth` numbers of their lane, inner lanes with their outer one."""
-    found: dict[str, list[Mapping[str, Any]]] = {}
+    lanes: dict[str, list[Mapping[str, Any]]] = {}
     for line in ledger:
-        found.setdefault(".".join(line["lane"].split(".")[:depth]), []).append(line)
-    return dict(found)
+        lanes.setdefault(".".join(line["lane"].split(".")[:depth]), []).append(line)
+    return dict(lanes)
 
 
 def _values(
@@ -179,10 +179,10 @@ def _curves(strategy: Table, outcomes: Sequence[Any]) -> dict[str, np.ndarray]:
     return curves
 
 
-def _row(cell: Cell, metrics: Mapping[str, float], shown: Sequence[str]) -> dict[str, Any]:
+def _row(cell: Cell, metrics: Mapping[str, float], columns: Sequence[str]) -> dict[str, Any]:
     """Return the cell's labels, then each metric with its standard error and the published figure."""
     row: dict[str, Any] = dict(cell.labels)
-    for name in shown or [name for name in metrics if not name.endswith("_se")]:
+    for name in columns or [name for name in metrics if not name.endswith("_se")]:
         row |= {each: metrics[each] for each in (name, f"{name}_se") if each in metrics}
         if name in cell.published:
             row[f"{name} published"] = cell.published[name]

@@ -9,7 +9,7 @@ from typing import Any
 
 from flwr.serverapp import Grid
 
-from clients.data import party_files
+from clients.data import site_files
 from common.results import results_name
 from common.settings import Config, ConfigError
 from protocols.prediction import resolved
@@ -115,7 +115,7 @@ def _number_of_sites(grid: Grid, typed: Config, config: Config, scenario: Scenar
     if scenario is None:
         if not config["data"]:
             return n_nodes
-        needed, owner = len(party_files(Path(str(config["data"])).expanduser())), config["data"]
+        needed, owner = len(site_files(Path(str(config["data"])).expanduser())), config["data"]
     elif scenario.any_number:
         return n_nodes
     else:

@@ -1,4 +1,4 @@
-"""The answers of a run, on disk: replayed, they bring a conversation back to where it was interrupted."""
+"""The asks and answers of a run, on disk: replayed, they bring a conversation back to where it was interrupted."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ class CheckpointError(ValueError):
 
 @dataclass(frozen=True)
 class SavedRound:
-    """One round: the sites that were sent an ask, their replies, and why others failed.
+    """One round: the asks, the replies, and why sites failed.
 
     Attributes
     ----------
     number : int
         Round, from 1.
-    recipients : tuple of str
-        Names of these sites; ``node NUMBER`` for one that never gave its name.
+    asks : Mapping[str, RecordDict]
+        What was sent, by site; ``node NUMBER`` for one that never gave its name.
     contents : Mapping[str, RecordDict]
         Replies as they came, by site.
     failures : Mapping[str, str]
@@ -37,7 +37,7 @@ class SavedRound:
     """
 
     number: int
-    recipients: tuple[str, ...]
+    asks: Mapping[str, RecordDict]
     contents: Mapping[str, RecordDict] = field(default_factory=dict)
     failures: Mapping[str, str] = field(default_factory=dict)
 
@@ -90,11 +90,25 @@ class Checkpoint:
         """Write one round; when this returns, it is on disk."""
         blobs: list[bytes] = []
         sites = {site: _describe(content, blobs) for site, content in saved.contents.items()}
-        about = {"asked": saved.recipients, "failures": dict(saved.failures), "sites": sites}
+        # Sites with equal asks share the records.
+        asks = {id(content): _describe(content, blobs) for content in saved.asks.values()}
+        place = {identity: place for place, identity in enumerate(asks)}
+        about = {
+            "asks": list(asks.values()),
+            "asked": {site: place[id(content)] for site, content in saved.asks.items()},
+            "failures": dict(saved.failures),
+            "sites": sites,
+        }
         arrays = {str(place): np.frombuffer(blob, np.uint8) for place, blob in enumerate(blobs)}
         arrays["about"] = np.frombuffer(json.dumps(about).encode(), np.uint8)
         with replacing(self._path(saved.number)) as temporary:
             write_arrays(temporary, arrays)
+
+    def discard(self, number: int) -> None:
+        """Delete this round and all that follow, the last one first: those that are left are without a gap."""
+        for path in sorted(self.folder.glob("round-*.npz"), reverse=True):
+            if path >= self._path(number):
+                path.unlink()
 
     def _path(self, number: int) -> Path:
         return self.folder / f"round-{number:05d}.npz"
@@ -140,10 +154,13 @@ def _read(path: Path, number: int) -> SavedRound:
     try:
         with np.load(path, allow_pickle=False) as file:
             about = json.loads(file["about"].tobytes())
-            contents = {
-                site: _restore(description, lambda place: file[str(place)].tobytes())
-                for site, description in about["sites"].items()
-            }
-            return SavedRound(number, tuple(about["asked"]), contents, dict(about["failures"]))
+
+            def blob(place: int) -> bytes:
+                return bytes(file[str(place)])
+
+            contents = {site: _restore(description, blob) for site, description in about["sites"].items()}
+            sent = [_restore(description, blob) for description in about["asks"]]
+            asks = {site: sent[place] for site, place in about["asked"].items()}
+            return SavedRound(number, asks, contents, dict(about["failures"]))
     except Exception as error:  # numpy, zipfile, JSON and Flower each have their own for a damaged file
         raise CheckpointError(f"{path} cannot be read ({error}); delete it to resume from the round before") from error

@@ -1,17 +1,22 @@
-"""The asks that each site has answered, so that a site which has lost its memory can go through them again."""
+"""Asks that go through once more: those of a site which has lost its memory, and those of an interrupted run."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
-from flwr.app import Message
+import numpy as np
+from flwr.app import Array, Message, RecordDict
 
 from protocols.wire.faults import Fault, usable_name
 from protocols.wire.message import Parcel, Past, read_envelope
-from protocols.wire.payload import PayloadError
+from protocols.wire.packing import unpack_records
+from protocols.wire.payload import PayloadError, decode_array
 
 MOST_BYTES = 256 * 10**6
 """Bytes of asks beyond which a run keeps no log: it stays in memory as long as the run lasts."""
+ROUNDING = 1e-9
+"""Relative difference up to which numbers of two processors are the same: the answers differ as little."""
 
 
 class ReplayLog:
@@ -59,3 +64,46 @@ def forgetful_site(reply: Message, number: int) -> str:
         return ""
     lost = envelope.fault == Fault.STALE_MEMORY and envelope.round == number and usable_name(envelope.site)
     return envelope.site if lost else ""
+
+
+def same_ask(saved: RecordDict, content: RecordDict) -> bool:
+    """Return whether an ask is the one that was saved, but for the rounding of another processor.
+
+    Floating-point numbers may differ by `ROUNDING` times the largest number of their array, also within packed bytes.
+    All else must be equal: another list of instances, another assignment or another key is another ask.
+    """
+    return saved.keys() == content.keys() and all(_same(saved[name], content[name]) for name in saved)
+
+
+def _same(saved: Any, now: Any) -> bool:
+    if type(saved) is not type(now):
+        return False
+    if isinstance(saved, Array):
+        return _same_array(saved, now)
+    if isinstance(saved, float):
+        return bool(abs(saved - now) <= ROUNDING * abs(saved))
+    if isinstance(saved, Mapping):
+        return saved.keys() == now.keys() and all(_same(saved[key], now[key]) for key in saved)
+    return bool(saved == now)
+
+
+def _same_array(saved: Array, now: Array) -> bool:
+    if (saved.dtype, saved.shape) != (now.dtype, now.shape):
+        return _same_packed(saved, now)
+    if saved.data == now.data:
+        return True
+    one, other = decode_array(saved), decode_array(now)
+    if one.dtype.kind != "f":
+        return _same_packed(saved, now)
+    rounding = max(ROUNDING, 4 * float(np.finfo(one.dtype).eps))
+    return bool(np.abs(one - other).max() <= rounding * np.abs(one).max())
+
+
+def _same_packed(saved: Array, now: Array) -> bool:
+    """Return whether both are bytes of a packed payload, and the same one."""
+    if not saved.dtype == now.dtype == "uint8":
+        return False
+    try:
+        return all(map(_same, unpack_records(saved.data), unpack_records(now.data)))
+    except PayloadError:
+        return False

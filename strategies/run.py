@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from flwr.app import Message, RecordDict
 from flwr.serverapp import Grid
@@ -28,12 +28,14 @@ from strategies.errors import FusionError
 from strategies.exchange import Stopwatch, exchange
 from strategies.node_registry import NodeRegistry
 from strategies.recorder import EncodedAsk, RunRecorder
-from strategies.replay import ReplayLog, forgetful_site
+from strategies.replay import ReplayLog, forgetful_site, same_ask
 from strategies.result import FusionResult
 
 logger = logging.getLogger("flwr")
 
 MEGABYTE = 10**6
+
+Recipient = TypeVar("Recipient", int, str)
 
 
 class ConversationRun:
@@ -107,21 +109,11 @@ class ConversationRun:
         """Turn what the conversation yielded into messages to the connected nodes."""
         self._stopwatch = Stopwatch()
         site_by_node = {node: site for site, node in self.registry.node_by_site.items()}
-        self._recipients, self._asks = {}, {}
-        messages = []
-        encoded: dict[tuple[tuple[str, int], ...], EncodedAsk] = {}
-        for node in sorted(set(grid.get_node_ids())):
-            site = site_by_node.get(node, "")
-            parcels = parcels_for(self._flat, site or None)
-            if not parcels:
-                continue
-            # Sites with equal asks are sent the same records: encoded once, however many sites there are.
-            equal = tuple((parcel.lane, id(parcel.payload)) for parcel in parcels)
-            ask = encoded.get(equal) or self._encode(number, parcels)
-            encoded[equal] = self._asks[node] = ask
-            self._recipients[node] = site
-            messages.append(Message(ask[0], node, "train", group_id=str(number)))
-        return messages
+        nodes = {node: site_by_node.get(node, "") for node in sorted(set(grid.get_node_ids()))}
+        parcels = {node: parcels_for(self._flat, site or None) for node, site in nodes.items()}
+        self._asks = self._encode_all(number, {node: listed for node, listed in parcels.items() if listed})
+        self._recipients = {node: nodes[node] for node in self._asks}
+        return [Message(content, node, "train", group_id=str(number)) for node, (content, _) in self._asks.items()]
 
     def exchange(self, grid: Grid, messages: Sequence[Message], timeout: float) -> list[Message]:
         """Push messages and pull their replies for `timeout` seconds at most."""
@@ -172,7 +164,7 @@ class ConversationRun:
         broadcast = any(isinstance(request, Broadcast) for request in self._flat.values())
         for site in (addressed(self._flat) | set(self.registry.sites if broadcast else ())) - set(asks):
             failures[site] = "its node is not connected"
-        saved = SavedRound(number, tuple(asks), contents, failures)
+        saved = SavedRound(number, {site: content for site, (content, _) in asks.items()}, contents, failures)
         for site in self._take(saved, asks) & self._reminded:
             self.result.rebuilt.setdefault(site, []).append(number)
         if self.checkpoint:
@@ -181,17 +173,28 @@ class ConversationRun:
     # -- before the first round, and between rounds -------------------------------------------------------------------
 
     def replay(self) -> int:
-        """Feed the conversation the rounds that an interrupted run saved; returns how many."""
+        """Feed the conversation the rounds that an interrupted run saved; returns how many.
+
+        It stops before a round whose asks are others than they were, and forgets it and all later ones: another
+        processor rounds otherwise, and a decision may hang by the last digit. The sites are asked anew from there on.
+        """
         number = 0
         for saved in self.checkpoint.rounds() if self.checkpoint else ():
             if self.request is None:
                 break
-            number = saved.number
             self._stopwatch = Stopwatch()
-            asks = {
-                site: self._encode(number, parcels_for(self._flat, site if usable_name(site) else None))
-                for site in saved.recipients
-            }
+            by_name = {site: parcels_for(self._flat, site if usable_name(site) else None) for site in saved.asks}
+            asks = self._encode_all(saved.number, by_name)
+            if not all(same_ask(saved.asks[site], content) for site, (content, _) in asks.items()):
+                logger.warning(
+                    "round %d: the asks are not those of the interrupted run, whose processor or libraries rounded"
+                    " otherwise: the sites are asked anew from this round on",
+                    saved.number,
+                )
+                assert self.checkpoint is not None
+                self.checkpoint.discard(saved.number)
+                break
+            number = saved.number
             self._take(saved, asks)
         if number:
             logger.info("resumed after round %d", number)
@@ -298,3 +301,12 @@ class ConversationRun:
 
     def _encode(self, number: int, parcels: list[Parcel]) -> EncodedAsk:
         return write_ask(Ask(self.session, number, self.seed, parcels)), parcels
+
+    def _encode_all(self, number: int, parcels: Mapping[Recipient, list[Parcel]]) -> dict[Recipient, EncodedAsk]:
+        """Encode the asks of a round; equal ones once, however many sites there are."""
+        encoded: dict[tuple[tuple[str, int], ...], EncodedAsk] = {}
+        asks = {}
+        for recipient, listed in parcels.items():
+            equal = tuple((parcel.lane, id(parcel.payload)) for parcel in listed)
+            asks[recipient] = encoded[equal] = encoded.get(equal) or self._encode(number, listed)
+        return asks

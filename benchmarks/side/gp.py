@@ -17,9 +17,9 @@ from benchmarks.side.protocol import result_of, run_protocol
 from benchmarks.side.synthetic import neighbours, surface
 from numerics.gp.measurements import Measurements, Queries
 from numerics.gp.metrics import coverage, msll, smse
-from numerics.gp.moments import Units, moments_of, pooled
+from numerics.gp.moments import Units, moments_of, units_of
 from scenarios.registry import find
-from strategies.gp import Outcome
+from strategies.gp import GPOutcome
 
 Numbers = Float64[np.ndarray, "t"]
 _LEVEL = 0.95
@@ -42,7 +42,7 @@ class Split:
     @property
     def units(self) -> Units:
         """Units of all rows."""
-        return pooled(moments_of(self.rows.x, self.rows.y))
+        return units_of(moments_of(self.rows.x, self.rows.y))
 
     def score(self, mean: Numbers, variance: Numbers) -> dict[str, float]:
         """Return metrics of predicted observations in the units of all rows."""
@@ -81,7 +81,7 @@ def consilience(settings: Mapping[str, str], data: Split, seed: int) -> Result:
 
 
 def _score(data: Split, transcript: Transcript) -> dict[str, float]:
-    outcome: Outcome = transcript.outcome
+    outcome: GPOutcome = transcript.outcome
     assert outcome.fused is not None
     return data.score(outcome.fused.mean, outcome.fused.variance)
 
@@ -127,7 +127,7 @@ def _experts(data: Split, seed: int) -> tuple[list[tuple[Numbers, Numbers]], lis
     common, predictions, seconds = data.units, [], []
     for shard in data.shards:
         started = time.perf_counter()
-        own = pooled(moments_of(shard.x, shard.y))
+        own = units_of(moments_of(shard.x, shard.y))
         mean, variance = full(own.inputs(shard.x), own.outputs(shard.y), seed)(own.inputs(data.queries.x))
         mean, scale = common.outputs(mean * own.y_scale + own.y_mean), own.y_scale / common.y_scale
         predictions.append((mean, variance * scale**2))

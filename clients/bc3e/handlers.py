@@ -10,7 +10,7 @@ from jaxtyping import Float64, Int64, Shaped, UInt64
 from clients.bc3e import prediction
 from clients.bc3e.consent import agree_on, check_places, hold_to, keeps_to, refuse_single_model
 from clients.bc3e.results import count, threads, write_theta
-from clients.bc3e.saved_tables import keep_tables
+from clients.bc3e.saved_tables import save_tables
 from clients.dispatch import answers
 from clients.keys import shared_secret
 from clients.memory import Memory
@@ -316,4 +316,4 @@ def _write_own_beta(site: Site, state: _State, *, accepted: bool) -> None:
     if tables:
         site.write("beta.npz", lambda temporary: write_arrays(temporary, tables))
     if state.set_up:
-        keep_tables(site, site.session, tables)
+        save_tables(site, site.session, tables)

@@ -10,7 +10,7 @@ from jaxtyping import Float64, Int64
 
 from clients.bc3e.consent import agree_on, check_places, hold_to, refuse_single_model
 from clients.bc3e.results import count, threads, write_theta
-from clients.bc3e.saved_tables import Tables, recall_tables
+from clients.bc3e.saved_tables import Tables, load_tables
 from clients.dispatch import answers
 from clients.site import Site
 from numerics.bc3e.e_step import EStepSettings, add_alpha, cold_start, e_step, likelihood_table, shares
@@ -69,7 +69,7 @@ def start_prediction(ask: PredictShared, site: Site) -> Starts:
     tables: dict[str, Float64[np.ndarray, "k _"]] = dict(zip(ask.clusterings, ask.beta, strict=True))
     if site.shard.clusterings.keys() - tables.keys():
         # Of a clustering that several sites hold now, and one alone held then, the center has no table.
-        tables = {**recall_tables(site, ask.session, k), **tables}
+        tables = {**load_tables(site, ask.session, k), **tables}
     shard = _as_then(site.shard, k, tables)
     private = np.ones(shard.n, bool)
     private[ask.shared] = False

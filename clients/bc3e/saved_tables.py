@@ -1,38 +1,33 @@
-"""The tables that a site alone holds, kept by run, to predict with."""
+"""The beta tables that only one site holds, saved by run, to predict with."""
 
 from __future__ import annotations
 
-import zipfile
 from collections.abc import Mapping
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 from jaxtyping import Float64
 
-from clients.site import Site, model_file
+from clients.model_store import ModelFileError, load_model, save_model
+from clients.site import Site
 from common.files import write_arrays
-from protocols.wire.faults import Fault, SiteFault
 
 Tables = Mapping[str, Float64[np.ndarray, "k _"]]
 """By clustering, its beta."""
 
 
-def keep_tables(site: Site, run: str, tables: Tables) -> None:
-    """Write ``models/RUN.npz``, also where there is no table: none was held then is not the same as lost.
+def save_tables(site: Site, run: str, tables: Tables) -> None:
+    """Write ``models/RUN.npz``, also without a table: to have held none is not the same as to have lost it.
 
-    A run that has no name could not be asked for later: of that nothing is kept.
-
-    Raises
-    ------
-    SiteFault
-        If the run's name could lead elsewhere, or the file cannot be written.
+    Nothing is saved of a run without a name, which nobody could ask for later. Raises as `clients.model_store`.
     """
     if run:
-        site.write(model_file(run, "npz"), partial(write_arrays, arrays=tables))
+        save_model(site, run, "npz", partial(write_arrays, arrays=tables))
 
 
-def recall_tables(site: Site, run: str, k: int) -> Tables:
-    """The tables that the site has kept of a run: in a simulation in the results that ``from`` names, else in its own.
+def load_tables(site: Site, run: str, k: int) -> Tables:
+    """Return the tables that the site has saved of a run.
 
     Parameters
     ----------
@@ -46,17 +41,17 @@ def recall_tables(site: Site, run: str, k: int) -> Tables:
     Raises
     ------
     SiteFault
-        ``NO_SAVED_MODEL``: there is no such file, or it holds something else. ``MALFORMED_ASK`` as `keep_tables`.
+        As `clients.model_store.load_model`.
     """
-    path = site.earlier_files("from") / model_file(run, "npz")
-    try:
-        with np.load(path, allow_pickle=False) as file:
-            tables = {name: file[name] for name in file.files}
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
-        raise SiteFault(Fault.NO_SAVED_MODEL, f"{path}: {error}") from error
+    return load_model(site, run, "npz", partial(_read, k=k))
+
+
+def _read(path: Path, k: int) -> Tables:
+    with np.load(path, allow_pickle=False) as file:
+        tables = {name: file[name] for name in file.files}
     for name, table in tables.items():
         if not _is_table(table, k):
-            raise SiteFault(Fault.NO_SAVED_MODEL, f"{path}: {name} is no table of {k} classes")
+            raise ModelFileError(f"{name} is no table of {k} classes")
     return tables
 
 

@@ -12,7 +12,7 @@ from jaxtyping import Float64, Int64, Shaped
 from clients.coreset.storage import keep_shard, read_shard
 from clients.data import DataError, Table, cell_name, match_columns, numeric, quoted, setting, split_patterns
 from clients.data.blocks import Blocks, open_blocks
-from clients.shards import own_log
+from clients.shards import logged_fault
 from numerics.coreset.grouped_rows import GroupedRows, RowBlock
 from protocols.coreset.payloads import LARGEST
 
@@ -83,7 +83,7 @@ def open_shard(config: Mapping[str, object]) -> GroupedRows:
         try:
             yield from points.blocks()
         except DataError as error:
-            raise own_log(error) from error
+            raise logged_fault(error) from error
 
     return GroupedRows(points.features, blocks)
 

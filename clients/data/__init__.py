@@ -1,10 +1,10 @@
-"""A party's own data: from a file, or from a function of the party's, to named columns (README, "Your own data").
+"""A site's own data: from a file, or from a function of the site's own, to named columns (README, "Your own data").
 
-A `DataError` speaks to the site: it names file, column and row. Only its `code` may travel to the fusion center.
-pandas and pyarrow are imported where they are needed: a site may start a process for every message it answers.
+A `DataError` is for the site's own log: it names file, column and row. Only its `code` may travel to the fusion center.
+pandas and pyarrow are imported where they are needed: a site may start a process for every message that it answers.
 """
 
-from clients.data.files import ENDINGS, party_files, read_table, site_name
+from clients.data.files import ENDINGS, read_table, site_files, site_name
 from clients.data.source import load
 from clients.data.table import (
     Code,
@@ -30,11 +30,11 @@ __all__ = [
     "make_table",
     "match_columns",
     "numeric",
-    "party_files",
     "quoted",
     "read_table",
     "sensitive_columns",
     "setting",
+    "site_files",
     "site_name",
     "split_patterns",
 ]

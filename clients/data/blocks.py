@@ -1,4 +1,4 @@
-"""A party's own data in blocks of rows, for what must not hold all of them in memory at once."""
+"""A site's own data in blocks of rows, for data that need not fit in memory."""
 
 from __future__ import annotations
 
@@ -21,61 +21,61 @@ BLOCK_CELLS = 2**18
 
 _Names = Sequence[str]
 _Read = Callable[[_Names | None, _Names], Iterator[Table]]
-"""All rows from the first on; given are the names of columns to be read as numbers where they are (None: all columns),
-and of columns to be read as text."""
+"""Yields all rows, given names of columns to be read as numbers if they are (None: all), and of columns to be read as
+text."""
 
 
 @dataclass(frozen=True, eq=False)
 class Blocks:
-    """A party's own data, as often as wanted.
+    """A site's own data, which can be read any number of times.
 
     Attributes
     ----------
     schema : Table
         All columns, in the type that each has in the first block, without rows.
     read : Callable
-        How rows are read; for `tables`.
+        Reads the rows, for `tables`.
     """
 
     schema: Table
     read: _Read
 
     def tables(self, numbers: Sequence[str], text: Sequence[str] = ()) -> Iterator[Table]:
-        """All rows, from the first on, some at a time.
+        """Yield all rows, from the first on, a block at a time.
 
         Parameters
         ----------
         numbers, text : sequence of str
             Names of the wanted columns, each in one of the two. In a CSV file, which has no types, a column of `text`
-            holds its cells as they stand (``007``); one of `numbers` holds numbers in every block in which all its
-            cells are such, else text. A block of empty cells only is NaN in either.
+            holds its cells as they stand (``007``). A column of `numbers` holds numbers in every block in which all
+            cells are numbers, else text. A block of empty cells only is NaN in either.
 
         Yields
         ------
         Table
-            Of `BLOCK_ROWS` rows at most, in the order of the source; messages about a row name
-            its line or number in the source.
+            Of `BLOCK_ROWS` rows at most, in the order of the source; messages about a row name its line or number in
+            the source.
 
         Raises
         ------
         DataError
-            Where the next rows cannot be read; an error inside the party's function is its ``__cause__``.
+            Where the next rows cannot be read; an error inside the site's function is its ``__cause__``.
         """
         return _two_rows(self.schema.source, self.read(numbers, text))
 
 
 def open_blocks(config: Mapping[str, object]) -> Blocks:
-    """A party's own data, of which only the first block is read.
+    """Return a site's own data, of which only the first block has been read.
 
-    Of a CSV or Parquet file a block is in memory at a time, whatever its size. An NPZ file is read as a whole in every
-    pass and let go after it.
+    Of a CSV or Parquet file one block is in memory at a time, whatever the size of the file. An NPZ file is read as a
+    whole in every pass.
 
     Parameters
     ----------
     config : Mapping
-        Node or run configuration. ``data`` as for `clients.data.load`; a function may also return an iterable of
-        tables, mappings or frames, all of the same columns, such as a generator, and is then called anew for every
-        pass. What it returns in one piece is kept.
+        Run configuration overridden by the node configuration. ``data`` as for `clients.data.load`; a function may also
+        return an iterable of tables, mappings or frames, all of the same columns, such as a generator. It is then
+        called anew for every pass. An answer in one piece is kept.
 
     Raises
     ------
@@ -91,7 +91,7 @@ def open_blocks(config: Mapping[str, object]) -> Blocks:
     tables = _two_rows(source, read(None, ()))
     head = next(tables)
     if head.n == 1:
-        next(tables)  # or it is refused
+        next(tables)  # raises if there is no second row
     # Copies: a view would keep the block in memory.
     return Blocks(replace(head, columns={name: cells[:0].copy() for name, cells in head.columns.items()}), read)
 
@@ -101,7 +101,7 @@ def _block_rows(columns: int) -> int:
 
 
 def _two_rows(source: str, tables: Iterator[Table]) -> Iterator[Table]:
-    """The tables that have rows; refused when they end after fewer than two."""
+    """Yield the tables that have rows; a `DataError` if all of them have fewer than two."""
     n = 0
     for table in tables:
         n += table.n
@@ -150,7 +150,7 @@ def _wanted(names: Iterable[str], numbers: _Names | None, text: _Names) -> list[
 
 
 def _slices(table: Table, numbers: _Names | None, text: _Names, before: int = 0) -> Iterator[Table]:
-    """A table in blocks; `before`: so many rows of its source are before it."""
+    """Yield a table in blocks; `before` is the number of rows of its source before it."""
     wanted = _wanted(table.columns, numbers, text)
     most = _block_rows(len(table.columns))
     for start in range(0, table.n, most):
@@ -160,7 +160,7 @@ def _slices(table: Table, numbers: _Names | None, text: _Names, before: int = 0)
         yield replace(table, columns={name: table.columns[name][part] for name in wanted}, lines=lines)
 
 
-# --- A party's own function ---------------------------------------------------------------------------------------
+# --- A site's own function ----------------------------------------------------------------------------------------
 
 
 def _function_reader(reference: str, config: Mapping[str, object]) -> _Read:
@@ -178,7 +178,7 @@ def _function_reader(reference: str, config: Mapping[str, object]) -> _Read:
 
 
 def _pieces(reference: str, config: Mapping[str, object], numbers: _Names | None, text: _Names) -> Iterator[Table]:
-    """The tables that the function gives one after the other, in blocks."""
+    """Yield the tables that the function returns one after the other, in blocks."""
     names: set[str] = set()
     before = 0
     for number, answer in enumerate(_answers(reference, config), start=1):
@@ -197,7 +197,7 @@ def _pieces(reference: str, config: Mapping[str, object], numbers: _Names | None
                 f"{quoted(sorted(names))}",
                 "bad-shape",
             )
-        own_rows = table.source == reference  # a table from a file of its own counts that file's rows
+        own_rows = table.source == reference  # a table from a file counts that file's rows
         yield from _slices(table, numbers, text, before if own_rows else 0)
         before += table.n if own_rows else 0
 

@@ -1,4 +1,4 @@
-"""Reading one party's file, and finding the parties' files of a simulation."""
+"""Files: reading one site's file, and finding the sites' files of a simulation."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ if TYPE_CHECKING:
     from pyarrow.parquet import ParquetFile
 
 ENDINGS = (".csv", ".csv.gz", ".parquet", ".npz")
-"""What the name of a party's file may end in, in upper or lower case."""
+"""Endings of a site's file, in upper or lower case."""
 
 _ZERO_LED = r"\s*[+-]?0[0-9]"
 _ZERO_LED_CELL = re.compile(rb'[,"\r\n]' + _ZERO_LED.encode())
-_BUFFER = 2**20  # bytes of a column read ahead; by default pyarrow holds all that a row group has of every column
+_BUFFER = 2**20  # bytes of a column read ahead; by default pyarrow reads whole row groups
 
 
 def read_table(path: str | Path, *, own: bool = True, text: Sequence[str] = ()) -> Table:
-    """Read one party's file.
+    """Return the table in a site's file.
 
     CSV (``.csv``, ``.csv.gz``) is UTF-8, separated by commas, with a header. Only an empty cell is missing: ``None``,
     ``NA`` and ``?`` are text. A column with zero-led whole numbers (``0012``) is text: codes, not quantities. NPZ
@@ -45,15 +45,15 @@ def read_table(path: str | Path, *, own: bool = True, text: Sequence[str] = ()) 
     path : str or Path
         Of the file.
     own : bool
-        Whether these are a party's own rows, which must be two at least.
+        Whether these are a site's own rows, of which there must be two at least.
     text : sequence of str
-        Names or globs of columns of a CSV file that are read as text whatever they hold; one that is no column's stands
-        for none.
+        Names or globs of columns of a CSV file that are read as text whatever they hold; those that match no column are
+        ignored.
 
     Raises
     ------
     DataError
-        If the file is missing or damaged, or has no proper columns, or too few rows.
+        If the file is missing or damaged, has no proper columns, or has too few rows.
     """
     path = data_file(path)
     name = path.name.lower()
@@ -68,7 +68,7 @@ def read_table(path: str | Path, *, own: bool = True, text: Sequence[str] = ()) 
 
 
 def data_file(path: str | Path) -> Path:
-    """A party's file; a `DataError` if it is not there, or none that can be read."""
+    """Return the path of a site's file; a `DataError` if it is missing, or is of an unknown kind."""
     path = Path(path).expanduser()
     if path.is_dir():
         raise DataError(f"{path}: is a folder; name one file in it", "no-data-file")
@@ -81,7 +81,7 @@ def data_file(path: str | Path) -> Path:
 
 @contextmanager
 def _readable(path: Path) -> Iterator[None]:
-    """Have what the system says of a damaged file told as a `DataError`."""
+    """Turn the system's errors about a damaged file into a `DataError`."""
     try:
         yield
     except (OSError, EOFError, zlib.error) as error:
@@ -90,7 +90,13 @@ def _readable(path: Path) -> Iterator[None]:
 
 
 def site_name(path: str | Path) -> str:
-    """The name of the site whose file this is: the file's name without its ending (``.csv.gz`` is one ending)."""
+    """Return the name of the site whose file this is: the file's name without its ending (``.csv.gz`` is one ending).
+
+    Examples
+    --------
+    >>> site_name("hospitals/north.csv.gz")
+    'north'
+    """
     name = Path(path).name
     ending = max((e for e in ENDINGS if name.lower().endswith(e)), key=len, default="")
     return name[: len(name) - len(ending)]
@@ -107,13 +113,13 @@ def numbered_site(place: int, n_sites: int) -> str:
     return f"site-{place:0{len(str(n_sites - 1))}d}"
 
 
-def party_files(folder: str | Path) -> list[Path]:
-    """The parties' files of a simulation, sorted by name; names that start with ``_`` or ``.`` are no party's.
+def site_files(folder: str | Path) -> list[Path]:
+    """Return the sites' files of a simulation, sorted by name; names that start with ``_`` or ``.`` are no site's.
 
     Raises
     ------
     DataError
-        If `folder` is no folder, holds no party's file, or two files that would make sites of one name.
+        If `folder` is no folder, holds no site's file, or holds two files whose sites would have the same name.
     """
     folder = Path(folder).expanduser()
     if not folder.is_dir():
@@ -151,9 +157,9 @@ class CsvPart:
     Attributes
     ----------
     n : int
-        How many.
+        Number of records.
     content : bytes
-        The header, and they, in UTF-8.
+        The header and the records, in UTF-8.
     first_line, lines
         As in `Table`.
     """
@@ -165,29 +171,29 @@ class CsvPart:
 
 
 class CsvFile:
-    """A CSV file whose records all have the header's cells, some records at a time.
+    """A CSV file, read some records at a time; every record must have as many cells as the header.
 
     pandas alone would fill short rows with empty cells, take a surplus cell for an index, and rename duplicates.
 
     Parameters
     ----------
     path : Path
-        What messages call it.
+        Its name in messages.
     stream : binary file
         Its content.
 
     Raises
     ------
     DataError
-        If the header is no proper one.
+        If the header is unusable.
     """
 
     def __init__(self, path: Path, stream: BinaryIO | gzip.GzipFile) -> None:
         self._path = path
         self._text = io.StringIO()
-        # Held here: were the records its only holder, their end would close the stream under its owner.
+        # Held here: if only the records held it, their end would close the stream under its owner.
         self._lines = io.TextIOWrapper(stream, "utf-8-sig", newline="")
-        self._records = csv.reader(self._noted(self._lines), strict=True)
+        self._records = csv.reader(self._kept(self._lines), strict=True)
         with self._proper():
             self.header = next(self._records, [])
             if not self.header and not any(self._records):
@@ -198,12 +204,12 @@ class CsvFile:
             raise DataError(f"{path}: its cells must be separated by commas, not semicolons or tabs", "bad-shape")
 
     def take(self, most: int | None = None) -> CsvPart:
-        """The next records, `most` of them at most; none after the last.
+        """Return the next records, `most` at most; none after the last.
 
         Raises
         ------
         DataError
-            If a record has other cells than the header, or is no proper CSV.
+            If a record has another number of cells than the header, or is no proper CSV.
         """
         self._text = io.StringIO()  # a new one: emptied, it would hold four bytes a character
         before = self._records.line_num
@@ -224,14 +230,14 @@ class CsvFile:
     def parse(
         self, part: CsvPart, numbers: Sequence[str] | None = None, text: Sequence[str] = ()
     ) -> dict[str, Shaped[np.ndarray, "n"]]:
-        """The columns of a part.
+        """Return the columns of a part.
 
         Parameters
         ----------
         part : CsvPart
             Of this file.
         numbers : sequence of str or None
-            Columns to be read as numbers where they are. None: all columns, those of codes (``0012``) as text.
+            Columns to be read as numbers if they are. None: all columns, those of codes (``0012``) as text.
         text : sequence of str
             Columns to be read as text whatever they hold.
 
@@ -262,14 +268,14 @@ class CsvFile:
             raise DataError(f"{self._path}: is not a proper CSV file: {str(error).strip()}", "unreadable") from error
         return {name: columns[name] for name in self.header if name in columns}
 
-    def _noted(self, lines: Iterable[str]) -> Iterator[str]:
-        """Pass lines on, and keep them: what the records were read from is what pandas is given."""
+    def _kept(self, lines: Iterable[str]) -> Iterator[str]:
+        """Yield lines, and keep them: pandas reads the very lines that the records were checked from."""
         for line in lines:
             self._text.write(line)
             yield line
 
     def _record_ends(self) -> Iterator[int]:
-        """How many lines there are up to the end of each record noted, from 0 before the first."""
+        """Yield the number of lines up to the end of each record, from 0 before the first."""
         records = csv.reader(io.StringIO(self._text.getvalue(), newline=""), strict=True)
         yield 0
         for _ in records:
@@ -294,7 +300,7 @@ class CsvFile:
 
 @contextmanager
 def open_csv(path: Path) -> Iterator[CsvFile]:
-    """A CSV file, compressed (``.gz``) or not; a `DataError` where it is damaged, at once or while it is read."""
+    """Open a CSV file, compressed (``.gz``) or not; a `DataError` if it is damaged, at once or while it is read."""
     with _readable(path), gzip.open(path) if path.name.lower().endswith(".gz") else path.open("rb") as stream:
         yield CsvFile(path, stream)
 
@@ -304,12 +310,12 @@ def open_csv(path: Path) -> Iterator[CsvFile]:
 
 @contextmanager
 def open_parquet(path: Path) -> Iterator[tuple[ParquetFile, list[str]]]:
-    """A Parquet file and the names of its columns; a `DataError` where it is damaged, at once or while it is read."""
+    """Open a Parquet file, with the names of its columns; a `DataError` if it is damaged, also while it is read."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     try:
-        # ParquetFile, not read_table: the latter makes columns of folder names such as site=1.
+        # ParquetFile, not read_table, which turns folder names such as site=1 into columns.
         with _readable(path), pq.ParquetFile(path, buffer_size=_BUFFER, pre_buffer=False) as file:
             # pandas keeps an unnamed row index in the file under such a name; a named one is a column like others.
             names = [name for name in file.schema_arrow.names if not name.startswith("__index_level_")]

@@ -42,8 +42,8 @@ def center_outcomes(config: Mapping[str, object], *, by_row: bool) -> CenterOutc
     Parameters
     ----------
     config : Mapping
-        Run configuration. ``labels`` is a CSV, Parquet or NPZ file; in a simulation on own data, where it is not set, a
-        file ``_labels`` in the folder ``data`` takes its place, and the rows of a file ``_test`` there are test rows.
+        Run configuration. ``labels`` is a CSV, Parquet or NPZ file. In a simulation on own data, a file ``_labels`` in
+        the folder ``data`` takes its place if it is not set, and the rows of a file ``_test`` there are test rows.
         ``target`` and ``id`` name the columns of outcomes and of entities' names (without ``id`` entities go by
         their row). ``from``: nothing is learnt, so outcomes may be empty, and the column may be missing, since
         `target` is that of the run which has learnt.
@@ -112,7 +112,7 @@ def _read(path: object, config: Mapping[str, object], *, predicting: bool, by_ro
 
 
 def _check_apart(learnt: _Part, tested: _Part) -> None:
-    """Whether the entities of the two files are others, and named alike."""
+    """Refuse two files that have an entity in common, or names of different kinds."""
     if learnt.entity is None or tested.entity is None:
         return
     if learnt.kind != tested.kind:

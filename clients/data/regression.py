@@ -1,4 +1,4 @@
-"""A party's table as the rows of a regression: an outcome, and inputs by name."""
+"""A site's table as the rows of a regression: an outcome, and inputs by name."""
 
 from __future__ import annotations
 
@@ -13,25 +13,32 @@ _ROLES = ("target", "id", "truth")
 
 
 def regression_rows(table: Table, config: Mapping[str, object]) -> RegressionRows:
-    """Outcome and inputs of a party's table.
+    """Return outcome and inputs of a site's table.
 
     Parameters
     ----------
     table : Table
-        The party's own.
+        The site's own.
     config : Mapping
-        Run or node configuration: `target` names the outcome; `features` the inputs (names or globs; default: every
-        column of numbers that has no other role).
+        Run or node configuration. ``target`` names the outcome, ``features`` the inputs: names or globs; by default
+        every column of numbers that has no other role.
 
     Returns
     -------
     RegressionRows
-        Inputs in the order of their names, the same at every party whatever the order in its file; no test rows.
+        Inputs in the order of their names, which is the same at every site; no test rows.
 
     Raises
     ------
     DataError
-        If a column is missing, is no number in some row, or an outcome or input is empty or infinite.
+        If a column is missing or is no number in some row, or if an outcome or input is empty or infinite.
+
+    Examples
+    --------
+    >>> table = Table("records", {"y": np.array([1.0, 2.0]), "b": np.array([3, 4]), "a": np.array([5, 6])})
+    >>> rows = regression_rows(table, {"target": "y"})
+    >>> rows.features, rows.x.tolist(), rows.y.tolist()
+    (('a', 'b'), [[5.0, 3.0], [6.0, 4.0]], [1.0, 2.0])
     """
     target = setting(config, "target")
     if not target:

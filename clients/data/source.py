@@ -1,4 +1,4 @@
-"""What a party configured as its data: a file, or a function of its own."""
+"""The source of a site's data: a file, or a function of the site's own."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def load(config: Mapping[str, object], other: type[Any] | None = None) -> Any:
 
 
 def configured(config: Mapping[str, object]) -> str:
-    """What ``data`` is set to; a `DataError` if it is not."""
+    """Return what ``data`` is set to; a `DataError` if it is not set."""
     data = setting(config, "data")
     if not data:
         raise DataError(
@@ -81,7 +81,7 @@ def is_function(data: str) -> bool:
 
 
 def call(reference: str, config: Mapping[str, object]) -> Any:
-    """What a party's own function returns."""
+    """Return the answer of a site's own function."""
     function = _find_function(reference)
     with own_code(reference):
         return function(config)
@@ -89,7 +89,7 @@ def call(reference: str, config: Mapping[str, object]) -> Any:
 
 @contextmanager
 def own_code(reference: str) -> Iterator[None]:
-    """Have what a party's own code raises told as a `DataError`, the error its ``__cause__``."""
+    """Turn what a site's own code raises into a `DataError`, with the error as its ``__cause__``."""
     try:
         yield
     except (Exception, SystemExit) as error:  # a script's sys.exit() would end the process, and the text leave it
@@ -98,31 +98,31 @@ def own_code(reference: str) -> Iterator[None]:
 
 
 def table_of(reference: str, answer: Any, *, whole: bool = True) -> Table | None:
-    """The table that a function's answer is; None if it is none. `whole` as in `make_table`."""
+    """Return a function's answer as a table; None if it is not one. `whole` as in `make_table`."""
     if isinstance(answer, Table):
         return make_table(answer.source, answer.columns.items(), answer.first_line, answer.lines, whole=whole)
     if isinstance(answer, Mapping):
         return make_table(reference, answer.items(), whole=whole)
-    # Told by its module, so that pandas is imported by those only who use it.
+    # Recognised by its module, so that pandas is imported only by those who use it.
     if type(answer).__module__.partition(".")[0] == "pandas" and hasattr(answer, "columns"):
         return make_table(reference, frame_columns(answer), whole=whole)
     return None
 
 
 def _find_function(reference: str) -> Callable[[Mapping[str, object]], Any]:
-    """The function that ``package.module:function`` stands for."""
+    """Return the function that ``package.module:function`` names."""
     module_name, _, attribute = reference.partition(":")
     try:
-        found: Any = importlib.import_module(module_name)
-    except Exception as error:  # it is the party's code: whatever it raises while it is imported
+        attribute_value: Any = importlib.import_module(module_name)
+    except Exception as error:  # whatever the site's code raises while it is imported
         raise DataError(
             f"{reference}: cannot import {module_name} ({type(error).__name__}: {error}); install it, or add its "
             "folder to PYTHONPATH",
             "function-failed",
         ) from error
     for part in attribute.split("."):
-        found = getattr(found, part, None)
-    if not callable(found):
+        attribute_value = getattr(attribute_value, part, None)
+    if not callable(attribute_value):
         raise DataError(f"{reference}: {module_name} has no function {attribute}", "bad-configuration")
-    function: Callable[[Mapping[str, object]], Any] = found
+    function: Callable[[Mapping[str, object]], Any] = attribute_value
     return function

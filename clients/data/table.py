@@ -1,4 +1,4 @@
-"""Named columns, how they are checked on the way in, and how a protocol takes them out."""
+"""Tables: named columns of a site's data, checked when they are made; and how a protocol selects columns."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ Code = Literal[
     "too-few-rows",
     "unreadable",
 ]
-"""All that the fusion center may be told about a site's bad data."""
+"""Codes of bad data: all that the fusion center learns of them."""
 
 NUMBER = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*", re.ASCII)
 """A number as text."""
 _INFINITY = re.compile(r"\s*[+-]?inf(inity)?\s*", re.ASCII | re.IGNORECASE)
 GLOB = re.compile(r"[*?\[]")
-"""What a glob has and a plain name has not."""
+"""Characters that a glob has and a plain name has not."""
 UNKNOWN = frozenset({"", "?", "-", "na", "n/a", "nan", "null", "none"})
-"""What people write, in upper or lower case, where nothing is known."""
-_SHOWN = 20  # characters of a cell, or names of columns, in a message: enough to recognise it by
+"""Words that people write for a missing value, in upper or lower case."""
+_SHOWN = 20  # characters of a cell, or names of columns, in a message
 
 
 class DataError(ValueError):
@@ -47,9 +47,9 @@ class DataError(ValueError):
     Parameters
     ----------
     message : str
-        One sentence for the site's own log or terminal: may name file, column and row, and show a cell.
+        One sentence for the site's own log or terminal; it may name file, column and row, and show a cell.
     code : str
-        What kind of fault it is, one of `Code`: the part that may travel to the fusion center.
+        The kind of fault, one of `Code`; only this may travel to the fusion center.
     """
 
     def __init__(self, message: str, code: Code) -> None:
@@ -59,20 +59,26 @@ class DataError(ValueError):
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """The columns of one party's file.
+    """The columns of a site's data.
 
     Attributes
     ----------
     source : str
-        Path, or ``package.module:function``: what messages call it.
+        Path, or ``package.module:function``, for messages.
     columns : dict[str, ndarray]
         By name, in file order, all ``(n,)``: ``bool``, ``int64``, ``float64`` (NaN where the cell is empty) or
         ``object`` (text: `str`, None where the cell is empty).
     first_line : int
         Line of the file on which the first data row stands (2 below a CSV header); 1 where rows are not lines.
     lines : ndarray or None
-        ``(n,)`` line on which each row starts, where quoted line breaks make rows longer than a line; or the row's
-        number, counted from 1, where these are rows from the midst of a source without lines.
+        ``(n,)`` line on which each row starts, where quoted line breaks make rows longer than a line; or each row's
+        number from 1, where these are some rows of a source without lines.
+
+    Examples
+    --------
+    >>> table = Table("records.csv", {"age": np.array([41.0, 52.0])}, first_line=2)
+    >>> table.n, table.where(1), table.column("age").tolist()
+    (2, 'line 3', [41.0, 52.0])
     """
 
     source: str
@@ -86,12 +92,12 @@ class Table:
         return len(next(iter(self.columns.values()), ()))
 
     def where(self, row: int) -> str:
-        """How messages name a row (`row` counts from 0): ``line 5`` of a CSV file, else ``row 4``."""
+        """Return how messages name a row (`row` counts from 0): ``line 5`` of a CSV file, else ``row 4``."""
         line = self.first_line + row if self.lines is None else int(self.lines[row])
         return f"line {line}" if self.first_line > 1 else f"row {line}"
 
     def column(self, name: str) -> Shaped[np.ndarray, "n"]:
-        """The column of that name; a `DataError` with the nearest names if there is none."""
+        """Return the column of that name; a `DataError` with the nearest names if there is none."""
         if name not in self.columns:
             near = difflib.get_close_matches(name, self.columns, n=3)
             hint = f"did you mean {' or '.join(map(repr, near))}?" if near else f"it has {quoted(self.columns)}"
@@ -100,14 +106,14 @@ class Table:
 
 
 def quoted(names: Iterable[str]) -> str:
-    """Names for a message: quoted, separated by commas, the first 20 of them."""
+    """Return names for a message: quoted, separated by commas, the first 20 of them."""
     names = list(names)
     rest = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
     return ", ".join(map(repr, names[:_SHOWN])) + rest
 
 
 def setting(config: Mapping[str, object], key: str, default: str = "") -> str:
-    """The text set under `key`, `default` if nothing is; a `DataError` if it is set to something other than text."""
+    """Return the text set under `key`, or `default`; a `DataError` if it is set to something other than text."""
     value = config.get(key, default)
     if not isinstance(value, str):
         raise DataError(f"configuration: {key} must be text, not {value!r}", "bad-configuration")
@@ -115,7 +121,7 @@ def setting(config: Mapping[str, object], key: str, default: str = "") -> str:
 
 
 def own_number(config: Mapping[str, object], key: str, default: int) -> int:
-    """What a site's own configuration sets under `key`; a `DataError` if it is no whole number, 1 or greater."""
+    """Return the number that a site sets under `key`; a `DataError` if it is no whole number, 1 or greater."""
     value = config.get(key, default)
     if type(value) is not int or value < 1:
         raise DataError(
@@ -135,24 +141,30 @@ def make_table(
     *,
     whole: bool = True,
 ) -> Table:
-    """A table of checked columns.
+    """Return a table of checked columns.
 
     Parameters
     ----------
     source : str
-        What messages call it.
+        Its name in messages.
     arrays : iterable of (str, array)
         One-dimensional columns in order; a two-dimensional ``x`` becomes the columns ``x_0``, ``x_1``, ...
     first_line, lines
         As in `Table`.
     whole : bool
-        Whether these are all rows of the source, two at least, and not a part of them.
+        Whether these are all rows of the source, of which there must be two at least.
 
     Raises
     ------
     DataError
-        If a column has no name, another's name, another number of rows, or holds neither numbers nor text; or if
+        If a column has no name or another's, has another number of rows, or holds neither numbers nor text; or if
         the source has fewer than two rows.
+
+    Examples
+    --------
+    >>> table = make_table("records", [("age", [41, 52]), ("ward", ["a", None])])
+    >>> table.columns["age"].tolist(), table.columns["ward"].tolist()
+    ([41, 52], ['a', None])
     """
     pairs = [pair for name, given in arrays for pair in _one_dimensional(source, name, given)]
     check_names(source, [name for name, _ in pairs])
@@ -178,7 +190,7 @@ def check_rows(source: str, n: int) -> None:
 
 
 def check_names(source: str, names: Iterable[object]) -> None:
-    """Refuse columns that are not named by text, or share a name."""
+    """Refuse columns whose name is not text, or that share a name."""
     seen: set[str] = set()
     for position, name in enumerate(names, start=1):
         if not isinstance(name, str):
@@ -194,14 +206,14 @@ def check_names(source: str, names: Iterable[object]) -> None:
 
 
 def frame_columns(frame: pd.DataFrame) -> Iterator[tuple[str, Shaped[np.ndarray, "n"]]]:
-    """Columns as NumPy arrays; what NumPy has no type for (nullable, categorical, text) as objects."""
+    """Yield columns as NumPy arrays; types that NumPy lacks (nullable, categorical, text) as objects."""
     for position, name in enumerate(frame.columns):
         series = frame.iloc[:, position]
         yield name, series.to_numpy() if isinstance(series.dtype, np.dtype) else series.astype(object).to_numpy()
 
 
 def _one_dimensional(source: str, name: str, given: Any) -> list[tuple[str, Shaped[np.ndarray, "n"]]]:
-    """The columns that one array, list or pandas Series stands for."""
+    """Return the columns that one array, list or pandas Series stands for."""
     if isinstance(given, np.ma.MaskedArray):
         mask, given = np.ma.getmaskarray(given), given.data.astype(object)
         given[mask] = None  # asarray would bring the masked values back
@@ -217,14 +229,14 @@ def _one_dimensional(source: str, name: str, given: Any) -> list[tuple[str, Shap
 
 
 def _typed(source: str, name: str, values: Shaped[np.ndarray, "n"]) -> Shaped[np.ndarray, "n"]:
-    """The column in one of the types that `Table.columns` names."""
+    """Return the column in one of the types of `Table.columns`."""
     kind = values.dtype.kind
     if kind == "b":
         return values
     if kind == "f":
         return values.astype(np.float64)
     if kind in "iu":
-        # Larger numbers are names of things; as text they stay exact.
+        # Larger numbers are identifiers; as text they stay exact.
         return _as_text(values) if values.max(initial=0) > np.iinfo(np.int64).max else values.astype(np.int64)
     if kind == "U":
         return _as_text(values)
@@ -238,7 +250,7 @@ def _typed(source: str, name: str, values: Shaped[np.ndarray, "n"]) -> Shaped[np
 
 
 def _typed_objects(values: Shaped[np.ndarray, "n"]) -> Shaped[np.ndarray, "n"] | None:
-    """Objects as numbers or text; None if they are neither."""
+    """Return objects as numbers or text; None if they are neither."""
     import pandas as pd
 
     kind = pd.api.types.infer_dtype(values, skipna=True)
@@ -258,7 +270,7 @@ def _typed_objects(values: Shaped[np.ndarray, "n"]) -> Shaped[np.ndarray, "n"] |
 
 
 def _as_text(values: Shaped[np.ndarray, "n"], missing: Bool[np.ndarray, "n"] | None = None) -> Shaped[np.ndarray, "n"]:
-    """An object array of `str`, None where the cell is missing or empty."""
+    """Return an object array of `str`, None where the cell is missing or empty."""
     text = np.empty(len(values), dtype=object)
     text[:] = [str(value) or None for value in values]
     if missing is not None:
@@ -270,12 +282,12 @@ def _as_text(values: Shaped[np.ndarray, "n"], missing: Bool[np.ndarray, "n"] | N
 
 
 def split_patterns(patterns: str) -> list[str]:
-    """The column names and globs of a list separated by commas or spaces."""
+    """Return the column names and globs of a list separated by commas or spaces."""
     return [pattern for pattern in re.split(r"[,\s]+", patterns) if pattern]
 
 
 def match_columns(table: Table, patterns: str) -> list[str]:
-    """Names of the columns that `patterns` stands for, in file order, each once.
+    """Return the names of the columns that `patterns` stands for, in file order, each once.
 
     Parameters
     ----------
@@ -288,6 +300,12 @@ def match_columns(table: Table, patterns: str) -> list[str]:
     ------
     DataError
         If a plain name is not a column. A glob may match nothing.
+
+    Examples
+    --------
+    >>> table = make_table("records", [("age", [1, 2]), ("x_0", [3, 4]), ("x_1", [5, 6])])
+    >>> match_columns(table, "x_*, age")
+    ['age', 'x_0', 'x_1']
     """
     chosen: set[str] = set()
     for pattern in split_patterns(patterns):
@@ -300,19 +318,25 @@ def match_columns(table: Table, patterns: str) -> list[str]:
 
 
 def sensitive_columns(table: Table, config: Mapping[str, object]) -> list[str]:
-    """Names of the columns that `sensitive` stands for, names and globs; a name that is no column stands for none."""
+    """Return the names of the columns that ``sensitive`` stands for; a name that is no column stands for none."""
     patterns = split_patterns(setting(config, "sensitive"))
     return [name for name in table.columns if any(fnmatchcase(name, pattern) for pattern in patterns)]
 
 
 def numeric(table: Table, name: str, *, allow_missing: bool) -> Float64[np.ndarray, "n"]:
-    """A column as finite numbers; NaN stands for an empty cell.
+    """Return a column as finite numbers; NaN stands for an empty cell.
 
     Raises
     ------
     DataError
-        With the first bad row: text (``not-numeric``), an infinity (``not-finite``), or, unless `allow_missing`, an
+        For the first bad row: text (``not-numeric``), an infinity (``not-finite``), or, unless `allow_missing`, an
         empty cell or NaN (``missing-value``).
+
+    Examples
+    --------
+    >>> table = make_table("records", [("age", [41, None])])
+    >>> numeric(table, "age", allow_missing=True).tolist()
+    [41.0, nan]
     """
     values = table.column(name)
     if values.dtype == object:
@@ -329,7 +353,7 @@ def numeric(table: Table, name: str, *, allow_missing: bool) -> Float64[np.ndarr
 
 
 def cell_name(table: Table, name: str, row: int) -> str:
-    """How a message about one cell starts: file, line or row, column (`row` counts from 0)."""
+    """Return the beginning of a message about one cell: file, line or row, column (`row` counts from 0)."""
     return f"{table.source}, {table.where(row)}, column {name!r}"
 
 

@@ -26,7 +26,7 @@ from numerics.gp.gates.network import Network
 from numerics.gp.likelihood import START_LOG_SIGMA, fit_one, theta_bounds
 from numerics.gp.likelihood import evaluate as likelihood
 from numerics.gp.measurements import Measurements
-from numerics.gp.moments import moments_of, pooled
+from numerics.gp.moments import moments_of, units_of
 from numerics.gp.sketch import features
 from numerics.shared.threads import single_threaded
 from protocols.gp.payloads import (
@@ -76,7 +76,7 @@ def survey(ask: Survey, site: Site) -> Moments:
         found = moments_of(rows.x, rows.y, parts_of(site, ask.max_rows))
         theta = information = np.zeros(0)
         if ask.fit:
-            units = pooled(found)
+            units = units_of(found)
             theta, information = _own_choice(ask.kernel, Part.of(units.inputs(rows.x), units.outputs(rows.y)))
     return Moments(
         features=rows.features,

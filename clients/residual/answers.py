@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from clients.residual.learner import Learner
-from clients.residual.model_store import Kept, keep
+from clients.residual.model_store import SavedModel, save_agent
 from numerics.residual.columns_and_outcomes import Columns
 from protocols.residual.payloads import Conclude, Concluded, Fit, Fitted, Show, Tried, Try
 from protocols.wire.faults import Fault, SiteFault
@@ -52,10 +52,10 @@ def keep_model(ask: Conclude, learner: Learner) -> Concluded:
     site = learner.site
     parts: tuple[tuple[float, Any], ...] = ((1.0, learner.model(ask.target)),) if len(ask.target) else ()
     columns: Columns = site.shard
-    keep(
+    save_agent(
         site,
         site.session,
-        Kept(columns.features, columns.categories, parts or learner.steps_of(ask.numbers), learner.holder),
+        SavedModel(columns.features, columns.categories, parts or learner.steps_of(ask.numbers), learner.holder),
     )
     return Concluded(site.directory is not None)
 

@@ -1,32 +1,27 @@
-"""What an agent keeps of a run in its own directory: its model and the columns that this takes, to predict with."""
+"""An agent's saved model: its fitted estimators and the columns that these take, to predict with."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from jaxtyping import Float64
 
-from clients.site import Site, model_file
-from protocols.wire.faults import Fault, SiteFault
+from clients.model_store import ModelFileError, load_model, save_model
+from clients.site import Site
 
 if TYPE_CHECKING:
     from sklearn.base import BaseEstimator
 
 _TRUSTED = ("sklearn.", "numpy.", "scipy.")
-"""Packages of which a kept file may hold any type; it never holds a pickle."""
-
-
-class ModelFileError(ValueError):
-    """Bytes that hold no model that an agent has kept."""
+"""Packages of which a saved file may hold any type; it never holds a pickle."""
 
 
 @dataclass(frozen=True)
-class Kept:
+class SavedModel:
     """An agent's part in the prediction.
 
     Attributes
@@ -47,7 +42,7 @@ class Kept:
     reader: str = ""
 
     def predict(self, x: Float64[np.ndarray, "n p"]) -> Float64[np.ndarray, "n"]:
-        """Sum over the parts of coefficient times prediction.
+        """Return the sum over the parts of coefficient times prediction.
 
         Parameters
         ----------
@@ -67,8 +62,11 @@ class Kept:
         return total
 
 
+# -- estimators as bytes ----------------------------------------------------------------------------------------------
+
+
 def dump(model: Any) -> bytes:
-    """A fitted estimator as a skops file, or what is made of such and of plain values.
+    """Return a fitted estimator, or a list or mapping of estimators and plain values, as a skops file.
 
     Raises
     ------
@@ -84,7 +82,7 @@ def dump(model: Any) -> bytes:
 
 
 def restore(data: bytes) -> Any:
-    """What `dump` has written: it predicts bit for bit as it did.
+    """Return what `dump` has written; it predicts bit for bit as before.
 
     Raises
     ------
@@ -103,104 +101,67 @@ def restore(data: bytes) -> Any:
     raise ModelFileError(f"holds {foreign[0]}, which is not of scikit-learn, NumPy or SciPy")
 
 
-def keep(site: Site, run: str, kept: Kept) -> None:
-    """Write ``models/RUN.skops`` in the site's own directory, with everything that predicting takes.
+# -- files ------------------------------------------------------------------------------------------------------------
 
-    Parameters
-    ----------
-    site : Site
-        Whose model it is; nothing is written where it has set no directory.
-    run : str
-        Of which run.
-    kept : Kept
-        The agent's part in the prediction.
 
-    Raises
-    ------
-    SiteFault
-        As `keep_file`.
-    """
+def save_agent(site: Site, run: str, model: SavedModel) -> None:
+    """Write ``models/RUN.skops``, with everything that predicting takes; raises as `save_file`."""
     content = {
-        "features": list(kept.features),
-        "categories": {name: list(values) for name, values in kept.categories.items()},
-        "coefficients": [float(coefficient) for coefficient, _ in kept.parts],
-        "models": [model for _, model in kept.parts],
-        "reader": kept.reader,
+        "features": list(model.features),
+        "categories": {name: list(values) for name, values in model.categories.items()},
+        "coefficients": [float(coefficient) for coefficient, _ in model.parts],
+        "models": [part for _, part in model.parts],
+        "reader": model.reader,
     }
-    keep_file(site, run, content)
+    save_file(site, run, content)
 
 
-def recall(site: Site, run: str) -> Kept:
-    """What the site has kept of a run.
+def load_agent(site: Site, run: str) -> SavedModel:
+    """Return the agent's part that the site has saved of a run; raises as `clients.model_store.load_model`."""
+    return load_model(site, run, "skops", _read_agent)
 
-    Raises
-    ------
-    SiteFault
-        As `recall_file`; ``NO_SAVED_MODEL`` too where the file holds something else.
-    """
-    content = recall_file(site, run)
+
+def _read_agent(path: Path) -> SavedModel:
+    content = _read(path)
     try:
         parts = zip(content["coefficients"], content["models"], strict=True)
-        return Kept(
+        return SavedModel(
             features=tuple(content["features"]),
             categories={name: tuple(values) for name, values in content["categories"].items()},
             parts=tuple((float(coefficient), model) for coefficient, model in parts),
             reader=str(content["reader"]),
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise SiteFault(Fault.NO_SAVED_MODEL, f"{model_file(run, 'skops')}: holds no model of an agent") from error
+        raise ModelFileError("holds no model of an agent") from error
 
 
-def keep_file(site: Site, name: str, content: Mapping[str, Any]) -> None:
-    """Write ``models/NAME.skops`` in the site's own directory; nothing where it has set none.
+def save_file(site: Site, name: str, content: Mapping[str, Any]) -> None:
+    """Write ``models/NAME.skops`` in the site's own directory.
 
     Parameters
     ----------
     site : Site
         Whose file it is.
     name : str
-        What it is of.
+        Of the run, or of what else it is of.
     content : Mapping
         Estimators, arrays, and lists and mappings of these and of plain values.
 
     Raises
     ------
     SiteFault
-        ``MALFORMED_ASK``: the name could lead elsewhere. ``OUTPUT_NOT_WRITTEN``; ``HANDLER_FAILED``: skops cannot write
-        a model.
+        As `clients.model_store.save_model`.
     """
-    if site.directory is None:
-        return
-    path = model_file(name, "skops")
-    try:
-        data = dump(dict(content))
-    except ModelFileError as error:
-        raise SiteFault(Fault.HANDLER_FAILED, str(error)) from error
-    site.write(path, partial(Path.write_bytes, data=data))
+    save_model(site, name, "skops", lambda path: path.write_bytes(dump(dict(content))))
 
 
-def recall_file(site: Site, name: str) -> dict[str, Any]:
-    """What `keep_file` has written.
+def load_file(site: Site, name: str) -> dict[str, Any]:
+    """Return what `save_file` has written in an earlier run; raises as `clients.model_store.load_model`."""
+    return load_model(site, name, "skops", _read)
 
-    Parameters
-    ----------
-    site : Site
-        In a simulation its files lie in the results directory that `from` names, else in its own.
-    name : str
-        What it is of.
 
-    Raises
-    ------
-    SiteFault
-        ``NO_SAVED_MODEL``: there is no such file, or it cannot be read. ``MALFORMED_ASK`` as `keep_file`.
-    """
-    path = site.earlier_files("from") / site.of_repetition(model_file(name, "skops"))
-    try:
-        content = restore(path.read_bytes())
-    except OSError as error:
-        raise SiteFault(Fault.NO_SAVED_MODEL, f"{path}: {error.strerror or error}") from error
-    except ModelFileError as error:
-        raise SiteFault(Fault.NO_SAVED_MODEL, f"{path}: {error}") from error
+def _read(path: Path) -> dict[str, Any]:
+    content = restore(path.read_bytes())
     if not isinstance(content, dict):
-        raise SiteFault(Fault.NO_SAVED_MODEL, f"{path}: holds a {type(content).__name__}")
+        raise ModelFileError(f"holds a {type(content).__name__}")
     return content

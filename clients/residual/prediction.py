@@ -10,9 +10,9 @@ from jaxtyping import Float64, UInt8, UInt64
 from clients.data import DataError
 from clients.keys import shared_secret
 from clients.residual.agents import AgentError
-from clients.residual.model_store import recall
+from clients.residual.model_store import load_agent
 from clients.residual.shard import columns_like
-from clients.shards import own_log
+from clients.shards import logged_fault
 from clients.site import Site
 from common.entity_keys import keyed_hashes, secret_check
 from numerics.residual.columns_and_outcomes import Columns
@@ -55,7 +55,7 @@ def predictions(site: Site, run: str, *, reader: str) -> tuple[Columns, Float64[
     SiteFault
         Where the predictions are for the eyes of another than `reader`, a site, or if empty the fusion center.
     """
-    kept = recall(site, run)
+    kept = load_agent(site, run)
     if kept.reader != reader or (not reader and site.config.get("sealed-only", False)):
         raise SiteFault(Fault.SEALED_ONLY, f"the predictions of {run} are for {kept.reader or 'nobody else'}")
     columns = _columns_like(site, kept.features, kept.categories)
@@ -69,4 +69,4 @@ def _columns_like(site: Site, features: tuple[str, ...], categories: Mapping[str
     try:
         return columns_like(site.table, site.config, features, categories)
     except DataError as error:
-        raise own_log(error) from error
+        raise logged_fault(error) from error

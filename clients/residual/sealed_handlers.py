@@ -22,7 +22,7 @@ from clients.memory import CONCLUDED
 from clients.residual.agent_state import freeze, thaw
 from clients.residual.answers import answer_sealed
 from clients.residual.learner import Learner, agreed_rows, forget
-from clients.residual.model_store import keep_file, recall_file
+from clients.residual.model_store import load_file, save_file
 from clients.residual.prediction import predictions, present_rows
 from clients.residual.sealing import SealError, new_private_key, public_key_of, seal, unseal
 from clients.site import Site
@@ -332,7 +332,7 @@ def keep_ensemble(ask: KeepEnsemble, site: Site) -> Concluded:
 
 def _write_ensemble(site: Site, ensemble: AgentCombination) -> None:
     about = {**vars(ensemble), "names": list(ensemble.names), "beta": ensemble.beta.tolist()}
-    keep_file(site, f"{site.session}-ensemble", about)
+    save_file(site, f"{site.session}-ensemble", about)
 
 
 @answers(Present)
@@ -348,7 +348,7 @@ def present(ask: Present, site: Site) -> SealedAnswer:
 @answers(Sum)
 def sum_up(ask: Sum, site: Site) -> Summed:
     """The predictions of the common rows, into this site's own ``predictions.csv``."""
-    about = recall_file(site, f"{ask.run}-ensemble")
+    about = load_file(site, f"{ask.run}-ensemble")
     ensemble = AgentCombination(tuple(about["names"]), np.array(about["beta"], float), about["mean"], about["model"])
     rows, seals = agreed_rows(site), Seals.of(site)
     parts = {}

@@ -16,11 +16,11 @@ from clients.data import (
     load,
     match_columns,
     numeric,
-    party_files,
     quoted,
     read_table,
     sensitive_columns,
     setting,
+    site_files,
     split_patterns,
 )
 from clients.data.entities import entity_names
@@ -161,7 +161,7 @@ def _is_here(name: str, table: Table, config: Mapping[str, object]) -> bool:
     if name in table.columns or GLOB.search(name):
         return True
     folder = Path(setting(config, "data")).parent
-    known = {other for path in party_files(folder) for other in _names_in(path, path.stat().st_mtime_ns)}
+    known = {other for path in site_files(folder) for other in _names_in(path, path.stat().st_mtime_ns)}
     if name in known:
         return False
     near = difflib.get_close_matches(name, sorted(known), n=1)

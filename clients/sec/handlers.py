@@ -15,7 +15,7 @@ from jaxtyping import Float64, UInt8
 
 from clients.dispatch import answers
 from clients.regressors import ROW_MODELS, Candidate, CandidateError, parse_candidates
-from clients.sec.model_store import keep_models, keep_result, start_anew
+from clients.sec.model_store import remove_results, save_models, save_result
 from clients.sec.shard import FEWEST_HELD_OUT, n_held_out
 from clients.site import Site
 from numerics.sec.mixture import combine, mean_squared_errors
@@ -57,12 +57,12 @@ def select_model(ask: Select, site: Site) -> Fitted:
     rows = _rows(site, ask.standardize)
     if ask.moments and rows.n < len(rows.features) + 2:
         raise SiteFault(Fault.ROWS_IN_MOMENTS, f"{rows.n} rows of {len(rows.features)} inputs and an outcome")
-    start_anew(site)
+    remove_results(site)
     chosen, model = _selected(ask, site, rows)
     if len(rows.y_test):
         with single_threaded():
             site.memory["own"] = Predictors([chosen.model]).predict(rows.x_test)[0]
-    keep_models(site, {site.name: model})
+    save_models(site, {site.name: model})
     mean, scatter = _moments(rows) if ask.moments else (np.zeros(0), np.zeros((0, 0)))
     return Fitted(
         method=chosen.method,
@@ -143,7 +143,7 @@ def evaluate_models(ask: Exchange, site: Site) -> Losses:
             others = np.full((len(ask.models), len(rows.y_test)), np.nan)
             others[usable] = predictors.predict(rows.x_test)
             site.memory["others"] = others
-    keep_models(site, {ask.learners[i]: ask.models[i] for i in usable if ask.learners[i] != site.name})
+    save_models(site, {ask.learners[i]: ask.models[i] for i in usable if ask.learners[i] != site.name})
     finite = losses <= LARGEST_ERROR
     return Losses(np.where(finite, losses, 0.0), finite)
 
@@ -188,7 +188,7 @@ def try_combinations(ask: Predict, site: Site) -> Errors:
         with single_threaded():
             errors = mean_squared_errors(_combine(ask, site, rows.x_test), rows.y_test)
         finite = errors <= LARGEST_ERROR
-    keep_result(ask, site, rows.features)
+    save_result(ask, site, rows.features)
     for name in list(site.memory):
         del site.memory[name]  # the conversation ends here; of a table's hundreds of lanes nothing is to pile up
     return Errors(n_test, np.where(finite, errors, 0.0), finite)

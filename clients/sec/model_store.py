@@ -1,4 +1,4 @@
-"""What a learner keeps of a run in its own directory: its cluster, and in deployment the models to predict with."""
+"""Files that a learner leaves in its own directory: its cluster, and in deployment the models to predict with."""
 
 from __future__ import annotations
 
@@ -12,48 +12,49 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import UInt8
 
+from clients.model_store import FOLDER, model_file, save_model
 from clients.site import Site
 from protocols.sec.payloads import Predict
 from protocols.wire.faults import Fault, SiteFault
 
 logger = logging.getLogger("flwr")
 
-_OURS = "models/.of-this-run"
-"""Names of the files that a run wrote, so that a later one removes these and no others."""
+_LIST = f"{FOLDER}/.of-this-run"
+"""File with the learners whose models a run has saved, so that a later run removes these and no others."""
 
 
-def start_anew(site: Site) -> None:
-    """Remove what an earlier run left."""
-    _keep_only(site, ())
+def remove_results(site: Site) -> None:
+    """Remove the files of an earlier run."""
+    _remove_other_models(site, ())
     if site.directory is not None:
         for name in ("collaborators.csv", "pooled.csv"):
             (site.directory / site.of_repetition(name)).unlink(missing_ok=True)
 
 
-def keep_models(site: Site, models: Mapping[str, UInt8[np.ndarray, "_"]]) -> None:
-    """Write models by learner; in a simulation they are in the center's results, and nothing is written.
+def save_models(site: Site, models: Mapping[str, UInt8[np.ndarray, "_"]]) -> None:
+    """Write models by learner, at a real site only: in a simulation they stand in the fusion center's results.
 
-    The site's own files stay as they are, also where one is called as a learner is: the center chooses these names.
+    The center chooses the learners' names. So a file that no run has saved stays as it is, even under such a name.
     """
-    if site.simulated or site.directory is None:
+    if not _saves_models(site):
         return
-    ours = set(_names(site))
-    for learner in set(models) - ours:
-        path = site.directory / site.of_repetition(f"models/{learner}.skops")
+    saved = set(_saved_names(site))
+    for learner in set(models) - saved:
+        path = _model_path(site, learner)
         if path.exists():
-            logger.warning("site %s: %s is of no run and stays; %s's model is not kept", site.name, path, learner)
+            logger.warning("site %s: %s is of no run and stays; %s's model is not saved", site.name, path, learner)
         else:
-            ours.add(learner)
-    _write_names(site, sorted(ours))
-    for learner in sorted(ours & set(models)):
-        site.write(f"models/{learner}.skops", partial(Path.write_bytes, data=models[learner].tobytes()))
+            saved.add(learner)
+    _write_names(site, sorted(saved))
+    for learner in sorted(saved & set(models)):
+        save_model(site, learner, "skops", partial(Path.write_bytes, data=models[learner].tobytes()))
 
 
-def keep_result(ask: Predict, site: Site, features: Sequence[str]) -> None:
-    """``collaborators.csv``: the cluster's members, with each one's share of eq. (5).
+def save_result(ask: Predict, site: Site, features: Sequence[str]) -> None:
+    """Write ``collaborators.csv``: the cluster's members, with each one's share of eq. (5).
 
-    And ``pooled.csv``, the coefficients of the cluster's pooled regression, where there is one; of the models that were
-    sent, the members' stay.
+    And ``pooled.csv``, the coefficients of the cluster's pooled regression, if there is one. Of the saved models, those
+    of the members stay.
     """
     if "." in site.lane:  # a cell of a table: its sites play many parts
         return
@@ -65,29 +66,40 @@ def keep_result(ask: Predict, site: Site, features: Sequence[str]) -> None:
         values = ask.coefficients[ask.combinations.index("cluster")].tolist()
         pairs = zip(("(intercept)", *features), map(repr, values), strict=True)
         _write_table(site, "pooled.csv", ("input", "coefficient"), pairs)
-    _keep_only(site, (*ask.members, site.name))
+    _remove_other_models(site, (*ask.members, site.name))
 
 
-def _keep_only(site: Site, learners: Iterable[str]) -> None:
-    if site.simulated or site.directory is None:
+def _remove_other_models(site: Site, learners: Iterable[str]) -> None:
+    """Remove the saved models of all but these learners."""
+    if not _saves_models(site):
         return
-    kept = set(learners)
+    saved = set(_saved_names(site))
     try:
-        for name in set(_names(site)) - kept:
-            (site.directory / site.of_repetition(f"models/{name}.skops")).unlink(missing_ok=True)
+        for learner in saved.difference(learners):
+            _model_path(site, learner).unlink(missing_ok=True)
     except OSError as error:
         raise SiteFault(Fault.OUTPUT_NOT_WRITTEN, str(error)) from error
-    if _names(site):
-        _write_names(site, sorted(set(_names(site)) & kept))
+    if saved:
+        _write_names(site, sorted(saved.intersection(learners)))
 
 
-def _names(site: Site) -> list[str]:
-    path = None if site.directory is None else site.directory / site.of_repetition(_OURS)
-    return path.read_text(encoding="utf-8").split() if path is not None and path.is_file() else []
+def _saves_models(site: Site) -> bool:
+    return not site.simulated and site.directory is not None
+
+
+def _model_path(site: Site, learner: str) -> Path:
+    assert site.directory is not None
+    return site.directory / site.of_repetition(model_file(learner, "skops"))
+
+
+def _saved_names(site: Site) -> list[str]:
+    assert site.directory is not None
+    path = site.directory / site.of_repetition(_LIST)
+    return path.read_text(encoding="utf-8").split() if path.is_file() else []
 
 
 def _write_names(site: Site, names: Sequence[str]) -> None:
-    site.write(_OURS, partial(Path.write_text, data="\n".join(names) + "\n", encoding="utf-8"))
+    site.write(_LIST, partial(Path.write_text, data="\n".join(names) + "\n", encoding="utf-8"))
 
 
 def _write_table(site: Site, name: str, header: Sequence[str], rows: Iterable[Sequence[object]]) -> None:

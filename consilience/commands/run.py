@@ -14,7 +14,7 @@ from consilience import flower_run, progress, superlink
 from consilience.commands import results, terminal
 from consilience.flower_programs import DEFAULT_PORT, PORT_VARIABLE, LaunchError, environment
 from consilience.processes import Interrupted, interruptible
-from consilience.run_request import Plan, make_plan
+from consilience.run_request import RunRequest, simulated_run
 from protocols.settings import declared
 
 _KEPT_LINES = 40  # of a failed quiet run's log
@@ -42,22 +42,24 @@ def run(
     options = {"scenario": scenario, "protocol": protocol, "data": data, "output-dir": output_dir}
     try:
         texts = {key: None if value is None else str(value) for key, value in options.items()}
-        plan = make_plan(assignments or (), texts, sites, timeout)
-        to_toml(plan.settings)
+        request = simulated_run(assignments or (), texts, sites, timeout)
+        to_toml(request.settings)
     except SettingError as error:
         terminal.fail(str(error), terminal.USAGE)
     try:
         with interruptible():
-            outcome = launch(plan, quiet, stop_superlink)
+            outcome = launch(request, quiet, stop_superlink)
     except Interrupted as interrupt:
-        terminal.fail(f"interrupted; the run was stopped{how_to_resume(plan, interrupt.run_id)}", interrupt.exit_code)
+        terminal.fail(
+            f"interrupted; the run was stopped{how_to_resume(request, interrupt.run_id)}", interrupt.exit_code
+        )
     except LaunchError as error:
         terminal.fail(str(error))
     conclude(outcome)
 
 
-def launch(plan: Plan, quiet: bool, own: bool) -> flower_run.Outcome:
-    """Run the plan by the local SuperLink, or by one of its own, and show its log unless `quiet`."""
+def launch(request: RunRequest, quiet: bool, own: bool) -> flower_run.Outcome:
+    """Start the run by the local SuperLink, or by one of its own, and show its log unless `quiet`."""
     env = environment()
     kept: deque[str] = deque(maxlen=_KEPT_LINES)
     with ExitStack() as stack:
@@ -66,9 +68,9 @@ def launch(plan: Plan, quiet: bool, own: bool) -> flower_run.Outcome:
         elif not quiet:
             _print_superlink(env)
         if not quiet:
-            typer.echo(f"$ {shlex.join(['flwr', *flower_run.flwr_arguments('.', plan)])}", err=True)
+            typer.echo(f"$ {shlex.join(['flwr', *flower_run.flwr_arguments('.', request)])}", err=True)
         show = stack.enter_context(progress.kept(kept) if quiet else progress.followed(terminal.console()))
-        outcome = flower_run.run(plan, env, show)
+        outcome = flower_run.run(request, env, show)
     if not outcome.completed:
         # The one line of a refusal is printed last. What a site logged of its data before it is worth reading.
         for line in kept:
@@ -77,11 +79,11 @@ def launch(plan: Plan, quiet: bool, own: bool) -> flower_run.Outcome:
     return outcome
 
 
-def how_to_resume(plan: Plan, run_id: str) -> str:
+def how_to_resume(request: RunRequest, run_id: str) -> str:
     """Say how an interrupted run is resumed, or where its results are; nothing if it has left neither."""
     from common.results import results_name
 
-    config = {**declared(), **plan.settings}
+    config = {**declared(), **request.settings}
     directory = Path(str(config["output-dir"])).absolute() / results_name(config) / run_id
     if run_id and (directory / "report.json").is_file():
         return f", but had completed: {directory}"

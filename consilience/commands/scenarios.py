@@ -5,7 +5,7 @@ from rich.table import Table
 
 from consilience.commands import terminal
 
-_PIPE_WIDTH = 200  # columns of a table that no terminal limits
+_PIPE_WIDTH = 1000  # columns of a table that no terminal limits
 
 
 def list_scenarios() -> None:

@@ -12,7 +12,7 @@ from consilience.commands import terminal
 from consilience.commands.run import conclude
 from consilience.flower_programs import LaunchError
 from consilience.processes import Interrupted, interruptible
-from consilience.run_request import federated_plan
+from consilience.run_request import federated_run
 
 if TYPE_CHECKING:
     from consilience.local_federation import LocalFederation, LocalSite
@@ -43,22 +43,22 @@ def up(
 
     try:
         local_sites, settings = read_sites(sites, assignments or (), run=protocol is not None)
-        plan = federated_plan(settings, protocol, timeout) if protocol is not None else None
+        request = federated_run(settings, protocol, timeout) if protocol is not None else None
     except SettingError as error:
         terminal.fail(str(error), terminal.USAGE)
     outcome = None
     try:
         with interruptible(), federation(local_sites, folder, port, tls=tls) as started:
             _print_federation(local_sites, started)
-            if plan:
+            if request:
                 with progress.followed(terminal.console()) as show:
-                    outcome = flower_run.run(plan, started.env, show)
+                    outcome = flower_run.run(request, started.env, show)
             else:
                 typer.echo(f"\nto start a run, type in another terminal:\n\n{started.how_to_run(settings)}\n")
                 typer.echo(f"PROTOCOL is {', '.join(names())}. Ctrl-C here ends all.")
                 started.watch()
     except Interrupted as interrupt:
-        if plan:
+        if request:
             terminal.fail("interrupted; the run was stopped, and all processes have ended", interrupt.exit_code)
         typer.echo("all processes have ended", err=True)
     except (CertificateError, LaunchError, OSError, SettingError) as error:

@@ -165,7 +165,7 @@ class Scoring:
         spent = self.asks >= self._most_asks
         return spent or self.promised <= 0 or max(self.gain, self.promised) <= self._tolerance
 
-    def tell(self, answers: Mapping[str, Evaluations], rows: Mapping[str, int]) -> None:
+    def update(self, answers: Mapping[str, Evaluations], rows: Mapping[str, int]) -> None:
         """Take the answers to `candidates`.
 
         Parameters

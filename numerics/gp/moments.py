@@ -122,7 +122,7 @@ def _moments(rows: Float64[np.ndarray, "n c"]) -> tuple[Float64[np.ndarray, "c"]
     return first + offset, centred.T @ centred / len(rows)
 
 
-def joined(sites: Sequence[ExpertMoments]) -> ExpertMoments:
+def join(sites: Sequence[ExpertMoments]) -> ExpertMoments:
     """Moments of the experts of several sites, one site after the other."""
     return ExpertMoments(
         counts=np.concatenate([site.counts for site in sites]),
@@ -133,7 +133,7 @@ def joined(sites: Sequence[ExpertMoments]) -> ExpertMoments:
     )
 
 
-def pooled(moments: ExpertMoments) -> Units:
+def units_of(moments: ExpertMoments) -> Units:
     """Mean and standard deviation over the rows of all experts, as if they lay in one place.
 
     By the formula of Chan, Golub and LeVeque (1983): the variance is that within the experts and that between their

@@ -1,20 +1,20 @@
-"""What crosses the wire in BC3E (docs/bc3e.md, "Who holds what").
+"""Payloads of BC3E: what crosses the wire (Acharya, Hruschka and Ghosh 2011; docs/bc3e.md, "Who holds what").
 
-``k`` classes, ``k_m`` clusters of clustering m. "Private" instances are those that one site alone holds, "shared" ones
-those of which several sites hold labels; a clustering is "common" when several sites hold labels of it, and its beta
-then lives at the fusion center, or "own" when one site alone holds it, and its beta never leaves that site.
+``k`` classes; clustering m has ``k_m`` clusters. *Private* instances are held by one site alone, *shared* instances by
+several. A clustering is *common* if several sites hold labels of it; its beta is then at the fusion center. It is
+*own* if one site alone holds it; its beta never leaves that site.
 
-- Row distribution: all instances private, all clusterings common. Only `EStep` / `Statistics` cross in a round.
-- Column distribution: all instances shared, all clusterings own.
+- Row distribution: all instances are private, all clusterings common. A round is `EStep` and `Statistics` only.
+- Column distribution: all instances are shared, all clusterings own.
 - Arbitrary distribution: any mixture of these.
-- Prediction, of a run in the row distribution: `Predict` / `Predicted`, one round, and nothing but counts goes up.
-- Prediction, of a run in another: `Survey`, then `PredictShared` in the place of `Setup` and `EStep`, `Sweep` until all
-  shared instances have settled, `Conclude`. Nothing is learnt, so of `Shares` only the shares themselves go up.
+- Prediction after a run in the row distribution: `Predict` and `Predicted`, one round. Only counts reach the center.
+- Prediction after a run in another distribution: `Survey`; `PredictShared` in place of `Setup` and `EStep`; `Sweep`
+  until all shared instances have converged; `Conclude`. Nothing is learned, so of `Shares` only the shares are used.
 
-What that reveals: the column sums of `Statistics.mass` are the exact histogram of the site's cluster labels, and `n`
-its number of instances (row). Votes plus responsibilities of every shared instance (column, arbitrary) give a site's
-labels away when it holds a single model, and a classifier's labels when it is the site's only one: a site with a single
-model refuses unless it was allowed to answer.
+What that reveals: in the row distribution, the column sums of `Statistics.mass` are the exact histogram of the site's
+cluster labels, and `n` is its number of instances. In the other distributions, votes plus responsibilities of a shared
+instance reveal a site's labels if it holds a single model, and a classifier's labels if it is the site's only one. A
+site with a single model therefore refuses unless its own configuration allows it.
 """
 
 from __future__ import annotations
@@ -27,35 +27,36 @@ from jaxtyping import Float64, Int64, UInt64
 from protocols.wire.payload import Payload
 
 MOST_INSTANCES = 10**9
-"""Instances that a site may say it holds."""
+"""Largest number of instances of a site."""
 MOST_CLASSES = 100_000
-"""Classes that a site may say its labels show: everybody's tables have a row for each."""
+"""Largest number of classes in a site's labels: all tables have a row for each class."""
 LARGEST_TABLE = 2**24
-"""Entries of one clustering's beta at most (128 MiB): more is a mistake, or somebody who means harm."""
+"""Largest number of entries of one clustering's beta (128 MiB): more is a mistake or an attack."""
 MOST_BITS = 52
-"""Of the grid: as many as float64 has."""
+"""Bits of the grid: as many as float64 has."""
 MOST_SWEEPS = 100_000
-"""Sweeps of one E-step."""
+"""Largest number of sweeps of one E-step."""
 
 
 @dataclass(frozen=True)
 class Holdings(Payload):
-    """Up, once: what a site holds, by name and size.
+    """To the center, once: what a site holds, by name and size.
 
     Attributes
     ----------
     instances : int
         Number of instances.
     n_classes : int
-        Classes seen in its labels.
+        Classes in its labels.
     classifiers, clusterings : tuple of str
-        Names of its models, in order of name.
+        Names of its models, in alphabetical order.
     n_clusters : ndarray
-        Clusters seen in each clustering's labels.
+        Number of clusters in the labels of each clustering.
     keys : ndarray
-        Keyed hashes of its instances' names, to find which instances are shared; empty in the row distribution.
+        Keyed hashes of its instances' names, from which the center finds the shared instances; empty in the row
+        distribution.
     has_truth : bool
-        Whether it knows true classes and can count how often a decision is right.
+        Whether it has the true classes and can count correct decisions.
     """
 
     instances: int
@@ -69,7 +70,7 @@ class Holdings(Payload):
 
 @dataclass(frozen=True)
 class Survey(Payload, answer=Holdings):
-    """Down, once: the question what the site holds; `salt` goes into the keyed hashes."""
+    """To sites, once: asks what a site holds. `salt` goes into the keyed hashes."""
 
     distribution: str
     salt: str
@@ -77,21 +78,21 @@ class Survey(Payload, answer=Holdings):
 
 @dataclass(frozen=True)
 class Starts(Payload):
-    """Up, once, column and arbitrary: ``votes + r2_n / k`` of every shared instance, on the grid."""
+    """To the center, once, column and arbitrary: ``votes + r2_n / k`` of every shared instance, on the grid."""
 
     start: Int64[np.ndarray, "k shared"]
 
 
 @dataclass(frozen=True)
 class Setup(Payload, answer=Starts):
-    """Down, once, column and arbitrary: the sizes all agreed on, and which instances are shared.
+    """To sites, once, column and arbitrary: the common sizes, and which instances are shared.
 
     Attributes
     ----------
     n_classes, grid_bits : int
         k, and the fineness of the grid.
     clusterings : tuple of str
-        Names of all clusterings of this site, and in `n_clusters` their agreed sizes.
+        Names of all clusterings of this site; `n_clusters` has their common sizes.
     own : ndarray
         Which of them this site alone holds.
     shared : ndarray
@@ -108,7 +109,7 @@ class Setup(Payload, answer=Starts):
 
 @dataclass(frozen=True)
 class Statistics(Payload, summed=True):
-    """Up, every round: sums over the site's private instances, on the grid.
+    """To the center, every round: sums over the site's private instances, on the grid.
 
     Attributes
     ----------
@@ -130,23 +131,23 @@ class Statistics(Payload, summed=True):
 
 @dataclass(frozen=True)
 class EStep(Payload, answer=Statistics):
-    """Down, every round: the parameters; do the E-step on your private instances, to convergence.
+    """To sites, every round: the parameters, for an E-step over the private instances until it converges.
 
     Attributes
     ----------
     step : int
         Number of E-steps of this fit so far; at 0 an instance starts cold.
     accepted : bool
-        Whether the previous E-step counts; if not, go back to the state before it.
+        Whether the previous E-step counts; if not, the site returns to the state before it.
     start : int
-        How own clusterings' beta starts at step 0: 0 uniform, else the seed of random rows.
+        Start of own clusterings' beta at step 0: 0 for uniform, else the seed of random rows.
     weights : ndarray
-        How own clusterings combine their last EM steps (numerics/bc3e/anderson.py); one weight: the plain step.
+        Weights that combine own clusterings' last EM steps (numerics/bc3e/anderson.py); one weight is the plain step.
     alpha : ndarray
         ``(k,)``.
     clusterings : tuple of str
-        Names of the common clusterings of this site, and in `beta` their tables ``(k, k_m)``; where answers are masked,
-        of all sites: a site has zeros of one that it does not hold.
+        Names of the common clusterings of this site; `beta` has their tables ``(k, k_m)``. Where answers are masked,
+        they are those of all sites, and a site answers zeros for a clustering that it does not hold.
     grid_bits, tolerance, max_sweeps, smoothing :
         Settings of E-step and M-step (numerics/bc3e/e_step.py, numerics/bc3e/m_step.py).
     """
@@ -166,18 +167,18 @@ class EStep(Payload, answer=Statistics):
 
 @dataclass(frozen=True)
 class Shares(Payload):
-    """Up, every sweep, column and arbitrary.
+    """To the center, every sweep, column and arbitrary: a site's part of the class scores of shared instances.
 
     Attributes
     ----------
     share : ndarray
-        ``g_n`` = votes + sum of the site's responsibilities, of the active shared instances, on the grid (eq. 6).
+        ``g_n``: votes plus the site's responsibilities of the active shared instances, on the grid (eq. 6).
     mass : tuple of ndarray
         ``T_m`` of every common clustering, over all shared instances.
     bound : int
         The site's cluster part of the bound, over all shared instances, and its own clusterings' prior.
     products : ndarray
-        Inner products of the newest step of its own clusterings with their earlier ones (numerics/bc3e/anderson.py).
+        Inner products of the newest step of its own clusterings with their earlier steps (numerics/bc3e/anderson.py).
     """
 
     share: Int64[np.ndarray, "k active"]
@@ -188,9 +189,9 @@ class Shares(Payload):
 
 @dataclass(frozen=True)
 class Sweep(Payload, answer=Shares):
-    """Down, every sweep, column and arbitrary: ``psi(gamma_n)`` of the shared instances that still move.
+    """To sites, every sweep, column and arbitrary: ``psi(gamma_n)`` of the shared instances that have not converged.
 
-    `active` counts within the site's shared instances, in the order of `Setup.shared`.
+    `active` are places among the site's shared instances, in the order of `Setup.shared`.
     """
 
     active: Int64[np.ndarray, "active"]
@@ -199,9 +200,9 @@ class Sweep(Payload, answer=Shares):
 
 @dataclass(frozen=True)
 class Tally(Payload):
-    """Up, once: how often decisions were right, where the site knows the truth; zeros where it does not.
+    """To the center, once: number of correct decisions, where the site has the true classes; zeros where it has none.
 
-    `methods` are ``bc3e``, ``vote`` (private instances only: shared ones' votes are known to no one) and the site's
+    `methods` are ``bc3e``, ``vote`` (private instances only: no site has all votes for a shared one) and the site's
     classifiers.
     """
 
@@ -212,7 +213,7 @@ class Tally(Payload):
 
 @dataclass(frozen=True)
 class Predicted(Payload):
-    """Up, once, in a run that predicts: how many instances were told their class; the rest as in `Tally`."""
+    """To the center, once, in a prediction: number of instances that got a class; the rest as in `Tally`."""
 
     instances: int
     methods: tuple[str, ...]
@@ -222,14 +223,14 @@ class Predicted(Payload):
 
 @dataclass(frozen=True)
 class Predict(Payload, answer=Predicted):
-    """Down, once, in a run that predicts: tell new instances their class by what an earlier run has learnt.
+    """To sites, once, in a prediction: the parameters of an earlier run, for the classes of new instances.
 
     Attributes
     ----------
     alpha : ndarray
         ``(k,)``.
     clusterings : tuple of str
-        Names of all clusterings of that run, and in `beta` their tables ``(k, k_m)``.
+        Names of all clusterings of that run; `beta` has their tables ``(k, k_m)``.
     tolerance, max_sweeps :
         Of the E-step, as in `EStep`.
     """
@@ -243,14 +244,14 @@ class Predict(Payload, answer=Predicted):
 
 @dataclass(frozen=True)
 class PredictShared(Payload, answer=Starts):
-    """Down, once, in a run that predicts where instances are shared: use what an earlier run has learnt.
+    """To sites, once, in a prediction where instances are shared: the parameters of an earlier run.
 
     Attributes
     ----------
     alpha, clusterings, beta :
-        As in `Predict`; clusterings whose beta is not here are the sites' own.
+        As in `Predict`; a clustering whose beta is not here is a site's own.
     session : str
-        The run that has learnt: a site has the tables of its own clusterings in ``models/SESSION.npz``.
+        The earlier run: a site has the tables of its own clusterings in ``models/SESSION.npz``.
     shared : ndarray
         As in `Setup`.
     grid_bits, tolerance, max_sweeps :
@@ -269,7 +270,7 @@ class PredictShared(Payload, answer=Starts):
 
 @dataclass(frozen=True)
 class Conclude(Payload, answer=Tally):
-    """Down, once: write your instances' class probabilities to your own file, and count.
+    """To sites, once: asks a site to write its instances' class probabilities to its own file, and to count.
 
     Attributes
     ----------
@@ -278,7 +279,7 @@ class Conclude(Payload, answer=Tally):
     gamma : ndarray
         Final gamma of the site's shared instances, ``(k, shared)``.
     counted : ndarray
-        Which of the shared instances this site counts, so that each is counted once.
+        Shared instances that this site counts, so that each is counted once.
     """
 
     accepted: bool

@@ -26,7 +26,7 @@ class Settings(ProtocolSettings, prefix="bc3e"):
         Sites at least that such a sum is over (``min-sites``).
     """
 
-    summed: ClassVar[str] = "bc3e with bc3e.distribution=row"
+    summed: ClassVar[str] = "bc3e (bc3e.distribution=row)"
 
     distribution: Literal["row", "column", "arbitrary"] = setting(
         "row", "what the sites hold: instances, models, or any entries"

@@ -1,13 +1,15 @@
-"""What crosses the wire in fair clustering from coresets (docs/coreset.md, "What left my site").
+"""Payloads of fair clustering by coresets: what crosses the wire (docs/coreset.md, "What left my site").
 
-Two asks: every site sums up its rows in weighted points; every site is told how many of the rows behind each of its
-points belong to which center, and answers how many rows of each colour its clusters have. Where the fair assignment is
-to be that of all rows, and not of the points, rounds of prices come between.
+Two asks: every site summarises its rows in weighted points; then the center tells it how many of the rows behind each
+point go to which cluster center, and it answers the number of rows of each group in its clusters. Where all rows are
+assigned exactly, and not the points, rounds of prices come between.
 
-What that reveals: a point is the centroid of as many rows of one colour as its weight says, `Construction.min_weight`
-at least; the names of columns, and of colours that have so many rows; and sums over all rows. Rounds of prices reveal
-more: `Masses` and `Settle.targets` are counts, which may be of one row, and a center that means ill can choose prices
-with which they tell of single rows; a real site answers none without its own consent. No payload holds a row as it is.
+A group is a value of the sensitive columns; the paper, and the fields here, call it a colour.
+
+What that reveals: a point is the centroid of rows of one group, of as many as its weight, at least
+`Construction.min_weight`; the names of columns, and of groups with that many rows; and sums over all rows. Rounds of
+prices reveal more: `Masses` and `Settle.targets` are counts, possibly of one row, and a malicious center can choose
+prices that isolate single rows. A real site answers them only with its own consent. No payload holds a row.
 """
 
 from __future__ import annotations
@@ -20,41 +22,41 @@ from jaxtyping import Float64, Int64
 from protocols.wire.payload import Payload
 
 MOST_ROWS = 10**10
-"""Rows that a site may say it has."""
+"""Largest number of rows of a site."""
 MOST_POINTS = 10**7
-"""Points that a site may be asked for, or send."""
+"""Largest number of points that a site sends."""
 LARGEST, LARGEST_SUM = 1e50, 1e120
-"""A coordinate, and a sum of squares, beyond these count as not finite: squares and sums of them would not be."""
+"""Largest coordinate and largest sum of squares: beyond them, squares and sums would overflow."""
 LEAST_TEMPERATURE = 1e-7
-"""Below it the softened minimum is hardly one."""
+"""Smallest temperature: below it the minimum is hardly softened."""
 MOST_PRICED = 100
-"""Centers with which rows are priced: for every table of prices a site answers k^2 numbers for each colour."""
+"""Largest number of clusters with prices: for every table of prices a site answers k^2 numbers for each group."""
 
 
 @dataclass(frozen=True)
 class Summary(Payload):
-    """Up, once: the site's rows as a coreset (papers/fair_coresets.txt, Definition 4 and Theorem 7).
+    """To the center, once: the site's rows as a coreset (Schmidt, Schwiegelshohn and Sohler 2018, Definition 4).
 
     Attributes
     ----------
     features : tuple of str
         Names of the d columns, in order.
     colours : tuple of str
-        Names of the colours of its points.
+        Names of the groups of its points.
     points : ndarray
-        Each the centroid of the rows that it stands for, in the data's own units.
+        Centroids of the rows that they represent, in the units of the data.
     weights : ndarray
-        How many rows each stands for.
+        Number of rows of each point.
     colour : ndarray
-        Which colour they have, a place in `colours`.
+        Group of each point, a place in `colours`.
     movement : ndarray
-        For every column the sum, over all rows that some point stands for, of their squared distance to it.
+        For every column the sum, over all represented rows, of their squared distance to their point.
     n_rows : int
-        Rows that the site has.
+        Rows of the site.
     withheld : int
-        How many of them no point stands for: their colour is rarer than `Construction.min_weight` rows.
+        Rows without a point: their group has fewer than `Construction.min_weight` rows.
     merged : int
-        Points that were lighter than that, and joined another.
+        Points that were lighter than that and were merged into another.
     """
 
     features: tuple[str, ...]
@@ -70,22 +72,22 @@ class Summary(Payload):
 
 @dataclass(frozen=True)
 class Construction(Payload):
-    """What every ask begins with: how a site's rows become points.
+    """The beginning of every ask: how a site's rows become points.
 
-    It is repeated, so that a site that has lost its memory between two asks finds the same points again.
+    It is repeated, so that a site that has lost its memory between two asks computes the same points again.
 
     Attributes
     ----------
     size : int
-        Locations at most; each has a point for every colour of its rows.
+        Largest number of locations; each has a point for every group of its rows.
     construction : str
-        ``bico`` (one pass) or ``kmeans`` (its locations improved by passes over the data).
+        ``bico`` (one pass) or ``kmeans`` (locations improved by further passes).
     projection : int
-        Dimensions of a random projection in which the locations are found (Algorithm 15); 0: in the columns' own.
+        Dimensions of the random projection in which the locations are found (Algorithm 15); 0: no projection.
     min_weight : int
-        Fewest rows that a point may stand for. A site may insist on more.
+        Fewest rows of a point. A site may require more.
     scaled : bool
-        Whether the columns count in units of their standard deviation, or as they are.
+        Whether columns are in units of their standard deviation, or in their own.
     """
 
     size: int
@@ -97,17 +99,17 @@ class Construction(Payload):
 
 @dataclass(frozen=True)
 class Summarise(Construction, answer=Summary):
-    """Down, once: sum up your rows."""
+    """To sites, once: asks for a summary of the rows."""
 
 
 @dataclass(frozen=True)
 class Counted(Payload):
-    """Up, once: what the clustering of the site's rows comes to.
+    """To the center, once: counts and costs of the clustering of the site's rows.
 
     Attributes
     ----------
     counts : ndarray
-        Rows of each colour in each cluster, colours as in the ask.
+        Rows of each group in each cluster, groups as in the ask.
     cost : float
         Sum over the rows of the squared distance to their cluster's center.
     plain_cost : float
@@ -121,20 +123,20 @@ class Counted(Payload):
 
 @dataclass(frozen=True)
 class Assign(Construction, answer=Counted):
-    """Down, once: which of your points go where, in rows.
+    """To sites, once: how many rows of each point go where.
 
     Attributes
     ----------
     colours : tuple of str
-        Names of the site's colours, in its own order.
+        Names of the site's groups, in its own order.
     centers : ndarray
-        Of the clusters, in the data's own units.
+        Centers of the clusters, in the units of the data.
     plain : ndarray
-        Centers of a clustering that is not fair, to compare with.
+        Centers of a clustering without fairness, for comparison.
     scale : ndarray
-        What a column counts in: distances are between columns divided by it.
+        Unit of each column: distances are between columns divided by it.
     point, center, mass : ndarray
-        ``mass`` rows of the site's point number ``point`` go to center number ``center``; sorted by point.
+        ``mass`` rows of the site's point ``point`` go to center ``center``; sorted by point.
     """
 
     colours: tuple[str, ...]
@@ -148,20 +150,20 @@ class Assign(Construction, answer=Counted):
 
 @dataclass(frozen=True)
 class Masses(Payload):
-    """Up, in every round of prices: sums over the site's rows, one set for every table of prices.
+    """To the center, in every round of prices: sums over the site's rows, one set for every table of prices.
 
     Attributes
     ----------
     exact : ndarray
-        Sum over the rows of ``min_c (d_pc + s_hc)``, where d_pc is the squared distance to center c and s_hc the
-        price for its colour there.
+        Sum over the rows of ``min_c (d_pc + s_hc)``; d_pc is the squared distance to center c, s_hc the price of the
+        row's group h there.
     value : ndarray
         The same with a softened minimum, ``-T_p log sum_c exp(-(d_pc + s_hc) / T_p)``
         (numerics/coreset/fairness/dual.py).
     masses : ndarray
-        Rows of each colour that go to each center, softened in the same way.
+        Rows of each group that go to each center, softened in the same way.
     curvature : ndarray
-        Second derivatives of `value` by the prices, a block for every colour; its sign turned.
+        Negative second derivatives of `value` by the prices, a block for every group.
     """
 
     exact: Float64[np.ndarray, "m"]
@@ -172,20 +174,20 @@ class Masses(Payload):
 
 @dataclass(frozen=True)
 class Price(Construction, answer=Masses):
-    """Down, in every round of prices: say where your rows would go at these prices.
+    """To sites, in every round of prices: asks where the rows would go at these prices.
 
-    Rows that no point stands for take no part.
+    Rows without a point take no part.
 
     Attributes
     ----------
     colours : tuple of str
-        Names of all sites' colours.
+        Names of all sites' groups.
     centers, scale : ndarray
         As in `Assign`.
     shifts : ndarray
-        m tables of prices, added to the squared distance of a row of colour h from center c.
+        m tables of prices, which are added to the squared distance of a row of group h from center c.
     temperatures : ndarray
-        How much the minimum is softened with each, as a share of a row's median squared distance to the centers.
+        Softness of the minimum for each table, as a share of a row's median squared distance to the centers.
     """
 
     colours: tuple[str, ...]
@@ -197,16 +199,16 @@ class Price(Construction, answer=Masses):
 
 @dataclass(frozen=True)
 class Settle(Construction, answer=Counted):
-    """Down, once, after the rounds of prices: how many of your rows of each colour go to each center.
+    """To sites, once, after the rounds of prices: how many rows of each group go to each center.
 
     Attributes
     ----------
     colours, centers, plain, scale
         As in `Assign` and `Price`.
     shift : ndarray
-        The prices found.
+        The final prices.
     targets : ndarray
-        Rows of the site's colour h that go to center c.
+        Rows of the site's group h that go to center c.
     """
 
     colours: tuple[str, ...]

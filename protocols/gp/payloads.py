@@ -1,18 +1,17 @@
-"""What crosses the wire in Gaussian process regression by experts (docs/gp.md, "What left my site").
+"""Payloads of Gaussian process experts: what crosses the wire (docs/gp.md, "What left my site").
 
-One ask takes stock of every site's experts; some more, of which each tries several values of the hyperparameters, find
-those that all experts share; a last one sends every query point to the experts that were chosen for it.
+One ask collects the moments of every site's experts. Further asks, each of which tries several values of the
+hyperparameters, find the values that all experts share. A last ask sends every query point to its chosen experts.
 
-What that reveals: of every expert the number of its rows, the mean and the covariance of their inputs, and of their
-outputs; sums over a site's rows at each value tried; and its predictions where it was asked for them. An expert of few
-rows tells of single ones: a real site with fewer than its ``min-rows`` rows takes no part. PREDICTIONS TELL OF SINGLE
-ROWS, too: a center that means ill can choose hyperparameters under which a few well-placed points give a row away,
-inputs and output. A real site predicts with one value of the hyperparameters in a run, for ``max-queries`` points at
-most, and says D + 2 numbers of each: that bounds how much can be told, and no more. Take part only with a center that
-you trust that far.
+What that reveals: the number of rows of every expert, the mean and covariance of their inputs, the mean and variance of
+their outputs; sums over a site's rows at each tried value; and predictions at the query points. An expert of few rows
+reveals single rows, so a real site with fewer than ``min-rows`` rows takes no part. PREDICTIONS REVEAL SINGLE ROWS,
+too: a malicious center can choose hyperparameters under which a few well-placed points disclose a row, inputs and
+output. A real site predicts with one value of the hyperparameters in a run, for at most ``max-queries`` points, with D
++ 2 numbers each. That bounds the disclosure and does no more. Take part only with a center that you trust that far.
 
-Rows cross in two payloads, which a real site answers with its own consent alone: `Inputs` (``allow-inputs``) and `Rows`
-(``allow-rows``). `Slope` can be made to tell of rows by a center that means ill (``allow-gate-training``).
+Rows cross in two payloads, which a real site answers only with its own consent: `Inputs` (``allow-inputs``) and `Rows`
+(``allow-rows``). A malicious center can also isolate rows through `Slope` (``allow-gate-training``).
 """
 
 from __future__ import annotations
@@ -26,31 +25,31 @@ from numerics.shared.exact_sum import LARGEST_TERM
 from protocols.wire.payload import Payload
 
 MOST_ROWS = 10**9
-"""Rows that an expert may say it has."""
+"""Largest number of rows of an expert."""
 MOST_EXPERTS = 10_000
-"""Experts that a site may say it has."""
+"""Largest number of experts of a site."""
 MOST_CANDIDATES = 64
-"""Values of the hyperparameters in one ask."""
+"""Largest number of hyperparameter values in one ask."""
 MOST_LANDMARKS = 256
-"""Landmarks of a query point: what is said of it is so many numbers, and two more."""
+"""Largest number of landmarks: an answer has that many numbers for each point, and two more."""
 MOST_TRIED = 5_000
-"""Values of the hyperparameters that a real site tries in one run: each says sums over its rows."""
+"""Largest number of hyperparameter values that a real site tries in one run: each answer is a sum over its rows."""
 MOST_SHARED = 20_000
-"""Rows of a communication expert."""
+"""Largest number of rows of a communication expert."""
 MOST_HIDDEN = 10_000
-"""Hidden units of a gate's network."""
+"""Largest number of hidden units of a gate's network."""
 LARGEST = 1e50
-"""A coordinate or an output beyond this counts as not finite: squares and sums of squares would not be."""
+"""Largest coordinate or output: beyond it, squares and their sums would overflow."""
 CONSENTS = ("allow-gate-training", "allow-inputs", "allow-rows")
 """What a site may allow in its own configuration: `Train`, `Disclose` and `Share`."""
 NO_VALUE = -LARGEST_TERM
-"""Stands for the log likelihood of hyperparameters at which it cannot be computed. So small that a sum with it is known
-by its size from any without: see `numerics.shared.exact_sum`."""
+"""Stands for a log likelihood that cannot be computed. It is so small that its presence shows in a sum
+(`numerics.shared.exact_sum`)."""
 
 
 @dataclass(frozen=True)
 class Moments(Payload):
-    """Up, once: the site's experts, in the data's own units.
+    """To the center, once: the site's experts, in the units of the data.
 
     Attributes
     ----------
@@ -63,11 +62,11 @@ class Moments(Payload):
     y_means, y_variances : ndarray
         Of each expert's outputs; the variance is over n.
     theta : ndarray
-        What hyperparameters the site would choose for itself, its own rows standardised; empty: it has not tried.
+        Hyperparameters that fit the site's own standardised rows best; empty: it did not fit any.
     information : ndarray
-        How well it knows them: the upper triangle, row by row, of the average information matrix there.
+        Their precision: the upper triangle, row by row, of the average information matrix there.
     consents : tuple of str
-        What the site is willing to do beyond this: some of `CONSENTS`.
+        What the site's own configuration allows beyond this: some of `CONSENTS`.
     """
 
     features: tuple[str, ...]
@@ -83,16 +82,16 @@ class Moments(Payload):
 
 @dataclass(frozen=True)
 class Survey(Payload, answer=Moments):
-    """Down, once: say which experts you have.
+    """To sites, once: asks for the moments of the experts.
 
     Attributes
     ----------
     max_rows : int
-        A site with more rows than this splits itself into several experts.
+        A site with more rows than this splits them among several experts.
     kernel : str
-        Which the experts will have (numerics/gp/kernel_registry.py).
+        The experts' kernel (numerics/gp/kernel_registry.py).
     fit : bool
-        Whether the site is to say which hyperparameters it would choose for itself.
+        Whether the site fits hyperparameters of its own.
     """
 
     max_rows: int
@@ -102,10 +101,10 @@ class Survey(Payload, answer=Moments):
 
 @dataclass(frozen=True)
 class Agreed(Payload):
-    """What every later ask begins with.
+    """The beginning of every later ask: the split into experts, and the common units.
 
-    A site keeps nothing between two asks: it splits its rows in the same way again, and knows by `counts` whether they
-    are as many as before.
+    A site keeps nothing between two asks. It splits its rows in the same way again; `counts` shows whether there are as
+    many as before.
 
     Attributes
     ----------
@@ -114,9 +113,9 @@ class Agreed(Payload):
     counts : ndarray
         Rows of each of the site's experts.
     mean, scale : ndarray
-        What an input counts from and in: inputs are ``(x - mean) / scale`` in all that follows.
+        Origin and unit of each input: inputs are ``(x - mean) / scale`` from here on.
     y_mean, y_scale : float
-        The same of the output.
+        The same for the output.
     """
 
     max_rows: int
@@ -129,7 +128,7 @@ class Agreed(Payload):
 
 @dataclass(frozen=True)
 class Likelihood(Payload, summed=True):
-    """Up: of each candidate, sums over the site's experts (papers/gp_experts.txt, eq. 1).
+    """To the center: for each candidate, sums over the site's experts (Jalali and Kasneci 2022, eq. 1).
 
     Attributes
     ----------
@@ -148,7 +147,7 @@ class Likelihood(Payload, summed=True):
 
 @dataclass(frozen=True)
 class Evaluate(Agreed, answer=Likelihood):
-    """Down, some times: say how likely your outputs are with each of these hyperparameters.
+    """To sites, several times: asks how likely the outputs are with each of these hyperparameters.
 
     Attributes
     ----------
@@ -164,7 +163,7 @@ class Evaluate(Agreed, answer=Likelihood):
 
 @dataclass(frozen=True)
 class Slope(Payload, summed=True):
-    """Up: the gate's loss over the site's rows, and its gradient (papers/gp_experts.txt, Algorithm 3).
+    """To the center: the gate's loss over the site's rows, and its gradient (Jalali and Kasneci 2022, Algorithm 3).
 
     Attributes
     ----------
@@ -180,7 +179,7 @@ class Slope(Payload, summed=True):
 
 @dataclass(frozen=True)
 class Train(Agreed, answer=Slope):
-    """Down, some times, for a gate that is a network: say how well it tells whose your rows are.
+    """To sites, several times, for a gate that is a network: asks how well it assigns the site's rows to their experts.
 
     Attributes
     ----------
@@ -189,9 +188,9 @@ class Train(Agreed, answer=Slope):
     n_experts : int
         Experts of all sites.
     experts : ndarray
-        Numbers of the site's own among them.
+        Numbers of the site's own experts.
     weights : ndarray
-        Of the network (numerics/gp/gates/network.py).
+        Weights of the network (numerics/gp/gates/network.py).
     """
 
     hidden: int
@@ -202,12 +201,12 @@ class Train(Agreed, answer=Slope):
 
 @dataclass(frozen=True)
 class Rows(Payload):
-    """Up, once, on consent: rows that all sites will see.
+    """To the center, once, on consent: rows that all sites will see.
 
     Attributes
     ----------
     x, y : ndarray
-        Inputs and outputs, in the agreed units.
+        Inputs and outputs, in the common units.
     """
 
     x: Float64[np.ndarray, "r d"]
@@ -216,12 +215,12 @@ class Rows(Payload):
 
 @dataclass(frozen=True)
 class Share(Agreed, answer=Rows):
-    """Down, once, for the communication expert of GRBCM: give rows, drawn at random.
+    """To sites, once, for the communication expert of GRBCM: asks for rows drawn at random.
 
     Attributes
     ----------
     rows : int
-        How many, at most.
+        Largest number of rows.
     """
 
     rows: int
@@ -229,12 +228,12 @@ class Share(Agreed, answer=Rows):
 
 @dataclass(frozen=True)
 class Inputs(Payload):
-    """Up, once, on consent: the inputs of every row, for exact covariances between experts.
+    """To the center, once, on consent: the inputs of every row, for exact covariances between experts.
 
     Attributes
     ----------
     x : tuple of ndarray
-        Those of each expert, in the agreed units.
+        Inputs of each expert, in the common units.
     """
 
     x: tuple[Float64[np.ndarray, "_ d"], ...]
@@ -242,21 +241,21 @@ class Inputs(Payload):
 
 @dataclass(frozen=True)
 class Disclose(Agreed, answer=Inputs):
-    """Down, once: give the inputs of all your rows."""
+    """To sites, once: asks for the inputs of all rows."""
 
 
 @dataclass(frozen=True)
 class Predictions(Payload):
-    """Up: what each of the site's experts says of the points it was asked for, in the agreed units.
+    """To the center: predictions of each of the site's experts at its points, in the common units.
 
     Attributes
     ----------
     mean : tuple of ndarray
-        Of the latent function (papers/gp_experts.txt, eq. 2).
+        Means of the latent function (Jalali and Kasneci 2022, eq. 2).
     explained : tuple of ndarray
-        By how much the expert's rows reduce the prior variance: ``k** `` less the variance of eq. (3).
+        Prior variance that the expert's rows explain: ``k**`` minus the variance of eq. (3).
     features : tuple of ndarray
-        What the covariance with other experts' predictions follows from (numerics/gp/sketch.py).
+        Features that give the covariance with other experts' predictions (numerics/gp/sketch.py).
     """
 
     mean: tuple[Float64[np.ndarray, "_"], ...]
@@ -266,25 +265,25 @@ class Predictions(Payload):
 
 @dataclass(frozen=True)
 class Predict(Agreed, answer=Predictions):
-    """Down, once as a rule: predict the output at these points.
+    """To sites, usually once: asks for predictions of the output at these points.
 
     Attributes
     ----------
     kernel : str
         As in `Survey`.
     theta : ndarray
-        The hyperparameters found.
+        The hyperparameters.
     points : tuple of ndarray
-        In the agreed units, those for each of the site's experts; none for an expert that was not chosen.
+        Points of each of the site's experts, in the common units; none for an expert that is not chosen.
     landmarks, seed : int
-        D and what draws the landmarks about every point, which the features are over (numerics/gp/landmarks.py); 0: no
-        features.
+        D, and the seed of the landmarks around every point, which the features are over (numerics/gp/landmarks.py); 0:
+        no features.
     varies : ndarray
-        Whether an input is not the same in all rows of all sites.
+        Whether an input differs between rows of any sites.
     shared_rows : int
-        How many rows the site was asked to share: those it gave are among the shared ones, and count once.
+        Number of rows that the site was asked to share: its own are among the shared rows, and count once.
     shared_x, shared_y : ndarray
-        Rows that every expert has beside its own (GRBCM); none: no such rows.
+        Rows that every expert has in addition to its own (GRBCM); none: no such rows.
     """
 
     kernel: str

@@ -1,10 +1,9 @@
-"""Fitted scikit-learn regressors on the wire: skops files, never pickles, of what is on a list and of nothing else.
+"""Fitted scikit-learn regressors on the wire: skops files, never pickles, of listed types and of nothing else.
 
-What leaves a site with a model is what predicting takes: its settings, and the fitted attributes that `contract`
-lists. Seeds, optimizers, learning curves, impurities, numbers of rows, values of nodes that are no leaves, and names of
-columns stay. What a site accepts is checked by `archive` (the bytes), `parts` (which types), and `contract` with
-`trees` and `regressors` (what each is made of) before anything is constructed; skops then reads a file that was written
-anew from what was accepted.
+With a model, only what predicting reads leaves a site: its settings, and the fitted attributes that `contract` lists.
+Seeds, optimizers, learning curves, impurities, numbers of rows, values of inner nodes, and names of columns stay. A
+received file is checked by `archive` (the bytes), `parts` (the types), and `contract` with `trees` and `regressors`
+(the attributes) before anything is constructed. skops then reads a file that is written anew from what was accepted.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ import numpy as np
 from jaxtyping import UInt8
 from sklearn.base import BaseEstimator
 
-from protocols.models import regressors, trees  # noqa: F401  they fill the list
+from protocols.models import regressors, trees  # noqa: F401  they fill `KINDS`
 from protocols.models.archive import Archive, ModelError, pack, quote, unpack
 from protocols.models.contract import KINDS, TRAINING_ONLY, check_regressor, is_setting, parameters
 from protocols.models.parts import TREE, parse
@@ -31,7 +30,7 @@ _CACHE_BYTES = 256 * 2**20
 
 
 def encode_model(model: BaseEstimator) -> UInt8[np.ndarray, "bytes"]:
-    """A fitted regressor as a skops file; equal models give equal bytes.
+    """Return a fitted regressor as a skops file; equal models give equal bytes.
 
     Parameters
     ----------
@@ -40,12 +39,21 @@ def encode_model(model: BaseEstimator) -> UInt8[np.ndarray, "bytes"]:
         GradientBoostingRegressor and HistGradientBoostingRegressor (squared error, numeric inputs),
         KNeighborsRegressor (``algorithm="brute"``), SVR, MLPRegressor or DummyRegressor, of one outcome; or a Pipeline
         of StandardScalers and one of these, or a TransformedTargetRegressor with a StandardScaler around any of them.
-        It is not changed; training's by-products are left out.
+        It is not changed; by-products of training are left out.
 
     Raises
     ------
     ModelError
         If it, or something in it, is not on the list; if it is not fitted.
+
+    Examples
+    --------
+    >>> from sklearn.linear_model import LinearRegression
+    >>> model = LinearRegression().fit([[0.0], [1.0]], [1.0, 3.0])
+    >>> check_model(encode_model(model))
+    1
+    >>> round(float(decode_model(encode_model(model)).predict([[2.0]])[0]), 6)
+    5.0
     """
     import skops.io  # here and below: it takes half a second, and not every site exchanges models
 
@@ -59,32 +67,28 @@ def encode_model(model: BaseEstimator) -> UInt8[np.ndarray, "bytes"]:
 
 
 def check_model(data: UInt8[np.ndarray, "bytes"]) -> int:
-    """Whether a file holds a model that is accepted. Nothing of it is constructed.
+    """Check a file without constructing anything of it, and return the number of the model's inputs.
 
     Parameters
     ----------
     data : ndarray
         A file, as `encode_model` writes it.
 
-    Returns
-    -------
-    int
-        How many inputs the model takes.
-
     Raises
     ------
     ModelError
         If it is not such a file, is too large, holds a type that is not on the list, or an attribute that is not
-        sound: indices out of range, shapes that do not fit, numbers that are not finite. Says which and of what type.
+        sound: indices out of range, shapes that do not fit, numbers that are not finite. Names the attribute and its
+        type.
     """
     return check_regressor(parse(unpack(data.tobytes()), KINDS))
 
 
 def decode_model(data: UInt8[np.ndarray, "bytes"]) -> BaseEstimator:
-    """The regressor that a file holds, after `check_model` and a first prediction.
+    """Return the regressor of a file, after `check_model` and a first prediction.
 
-    It predicts bit for bit as the one that was encoded. Parameters that only training reads (seeds, jobs, verbosity)
-    have neutral values.
+    It predicts bit for bit as the encoded one. Parameters that only training reads (seeds, jobs, verbosity) have
+    neutral values.
 
     Raises
     ------
@@ -95,10 +99,10 @@ def decode_model(data: UInt8[np.ndarray, "bytes"]) -> BaseEstimator:
 
 
 def decode_models(files: Sequence[UInt8[np.ndarray, "_"]]) -> list[BaseEstimator | ModelError]:
-    """Many files, of which any number are remembered from before.
+    """Return the models of many files; recent files are not decoded again.
 
-    Files that this process decoded lately (up to 256 MiB of them, inflated) are not decoded again: the sites that a
-    worker of a simulation answers for share one model, which they must not change.
+    Up to 256 MiB of decoded models (inflated) are cached: the sites that a worker of a simulation answers for share one
+    model, which they must not change.
 
     Parameters
     ----------
@@ -108,13 +112,13 @@ def decode_models(files: Sequence[UInt8[np.ndarray, "_"]]) -> list[BaseEstimator
     Returns
     -------
     list
-        In the same order, the model, or why it was refused.
+        In the same order, the model, or the error that refused it.
     """
     return [_cache.model(file.tobytes()) for file in files]
 
 
 def n_features(model: BaseEstimator) -> int:
-    """How many inputs a decoded model takes."""
+    """Return the number of inputs of a decoded model."""
     return int(model.n_features_in_)
 
 
@@ -123,9 +127,9 @@ def _build(archive: Archive) -> BaseEstimator:
 
     inputs = check_regressor(parse(archive, KINDS))
     with warnings.catch_warnings(), np.errstate(all="ignore"):
-        # One of another release of scikit-learn may still predict well; the first prediction tells.
+        # A model of another release of scikit-learn may still predict well; the first prediction shows it.
         warnings.simplefilter("ignore")
-        # What goes wrong from here on is worded by others, about the content of a foreign file.
+        # Errors from here on are worded by others, and may quote a foreign file.
         try:
             model = skops.io.loads(archive.stored(), trusted=sorted(KINDS))
             if hasattr(model, "regressor_"):
@@ -139,7 +143,7 @@ def _build(archive: Archive) -> BaseEstimator:
 
 
 class _Cache:
-    """Decoded models by the hash of their file, the least recently used of which make room for others."""
+    """Decoded models by the hash of their file; the least recently used are dropped first."""
 
     def __init__(self, most_bytes: int) -> None:
         self._most_bytes, self._bytes = most_bytes, 0
@@ -147,7 +151,7 @@ class _Cache:
         self._lock = threading.Lock()
 
     def model(self, data: bytes) -> BaseEstimator | ModelError:
-        """The model of a file, or why it is refused; refused files are not remembered."""
+        """Return the model of a file, or the error that refused it; refused files are not cached."""
         key = hashlib.sha256(data).digest()
         with self._lock:
             if key in self._models:
@@ -179,13 +183,13 @@ def _type_name(value: Any) -> str:
 
 
 def _slim(model: Any) -> Any:
-    """An object of the same type with nothing but what crosses."""
+    """Return an object of the same type with only what crosses."""
     name = _type_name(model)
     kind = KINDS.get(name)
     if kind is None:
         raise ModelError(f"holds {quote(name)}, which is not on the list of models that are accepted", quote(name))
     if name == TREE:
-        return trees.leaves_only(model)  # of its nodes `pack` drops the rest that does not cross
+        return trees.leaves_only(model)  # `pack` drops the rest of its nodes
     held = vars(model)
     state = {}
     for setting in parameters(name):
@@ -205,7 +209,7 @@ def _slim(model: Any) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    """Numbers, texts, arrays and containers as Python's and NumPy's own; other objects slimmed."""
+    """Convert numbers, texts, arrays and containers to Python's and NumPy's own; slim other objects."""
     if value is None or type(value) in (bool, int, float, str):
         return value
     if isinstance(value, np.generic) or (isinstance(value, np.ndarray) and value.ndim == 0):

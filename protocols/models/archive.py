@@ -1,9 +1,9 @@
 """The file that a model travels in: a zip of ``schema.json`` and NumPy arrays, read without trusting any of it.
 
-skops writes memory addresses and the time of day into its files, and reads what it is given with general tools
-(``zipfile``, ``numpy.load``). Here a file has one form only: `pack` gives equal models equal bytes, and `unpack`
-accepts nothing that `pack` could not have written, within limits that hold before anything is inflated. What skops
-gets to read is `Archive.stored`, written anew from what was accepted.
+skops writes memory addresses and the time of day into its files, and reads any file with general tools (``zipfile``,
+``numpy.load``). Here a file has one form only: `pack` gives equal models equal bytes. `unpack` accepts nothing that
+`pack` could not have written, within limits that hold before anything is inflated. skops reads `Archive.stored`, which
+is written anew from what was accepted.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ import numpy as np
 from protocols.wire.payload import shorten
 
 MOST_BYTES = 256 * 2**20
-"""Of a file as it crosses, of all it inflates to, and of all arrays a model is made of."""
+"""Most bytes of a file as it crosses, of all that it inflates to, and of all arrays of a model."""
 MOST_SCHEMA_BYTES = 16 * 2**20
 _BYTES_A_COMMA = 12
-"""Of a schema, at least: skops writes some 23. Of a schema of empty lists JSON makes fifty times as many bytes."""
+"""Fewest bytes of a schema for each comma: skops writes some 23. A schema of empty lists grows fiftyfold in memory."""
 MOST_MEMBERS = 20_000
 SKOPS_PROTOCOL = 2
-"""Version of skops' format. An older number would let a file choose loaders that skops keeps for old files."""
+"""Version of skops' format. With an older number a file could choose loaders that skops keeps for old files."""
 
 _SCHEMA = "schema.json"
 _MEMBER = re.compile(r"(0|[1-9][0-9]{0,19})\.npy")
 _COMPRESSIONS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
-"""Others zipfile inflates block by block, each to whatever it becomes: a kilobyte of bzip2 to gigabytes."""
-_EPOCH = (1980, 1, 1, 0, 0, 0)  # the earliest that a zip can say
+"""zipfile inflates others block by block without a limit: a kilobyte of bzip2 to gigabytes."""
+_EPOCH = (1980, 1, 1, 0, 0, 0)  # the earliest date of a zip
 _END = struct.Struct("<4s4H2LH")  # of a zip without a comment: its last bytes
 _MOST_ENTRY_BYTES = 46 + 64  # a directory entry of ours: fixed part, and room for a name
 _NPY = re.compile(
@@ -44,9 +44,9 @@ _NPY = re.compile(
     rb"'shape': \(((?:[0-9]{1,12},(?: [0-9]{1,12})?(?:, [0-9]{1,12}){0,2})?)\), \} *\n",
     re.DOTALL,
 )
-"""The header that numpy.save writes, up to 4 dimensions. Read by this alone: numpy's reader evaluates it."""
+"""The header that numpy.save writes, up to 4 dimensions. It is matched, never evaluated as numpy's reader does."""
 
-# What a tree reads to predict; impurities and numbers of rows stay at the site.
+# Fields that a tree predicts by; impurities and numbers of rows stay at the site.
 _TREE_FIELDS = ("left_child", "right_child", "feature", "threshold", "missing_go_to_left")
 _PREDICTOR_FIELDS = (
     *("value", "feature_idx", "num_threshold", "missing_go_to_left", "left", "right", "depth"),
@@ -55,15 +55,14 @@ _PREDICTOR_FIELDS = (
 
 
 class ModelError(ValueError):
-    """A model that does not cross the wire, or a file that is refused.
+    """A model that may not cross the wire, or a file that is refused.
 
     Attributes
     ----------
     problem : str
-        What is wrong, as the end of a sentence that begins with "the model". What it quotes of a file is cut and
-        printable.
+        What is wrong, as the end of a sentence that begins with "the model". Quotes from a file are cut and printable.
     type_name : str
-        The Python type that is to blame; empty if none is.
+        The Python type that is to blame; empty if there is none.
     """
 
     def __init__(self, problem: str, type_name: str = "") -> None:
@@ -72,7 +71,7 @@ class ModelError(ValueError):
 
 
 def quote(text: object) -> str:
-    """A foreign text, cut and printable ASCII, for an error message."""
+    """Return a foreign text, cut and in printable ASCII, for an error message."""
     return "".join(letter if letter.isascii() and letter.isprintable() else "?" for letter in shorten(text, 100))
 
 
@@ -83,9 +82,9 @@ class Archive:
     Attributes
     ----------
     schema : object
-        What ``schema.json`` holds, less skops' protocol number.
+        Content of ``schema.json``, without skops' protocol number.
     arrays : Mapping[str, ndarray]
-        Arrays by the names that the schema calls them; read-only.
+        Arrays by their names in the schema; read-only.
     members : Mapping[str, bytes]
         All of it as bytes, for `stored`.
     """
@@ -95,7 +94,7 @@ class Archive:
     members: Mapping[str, bytes]
 
     def stored(self) -> bytes:
-        """An uncompressed skops file of the same content."""
+        """Return an uncompressed skops file of the same content."""
         return _zip(self.members.items(), zipfile.ZIP_STORED)
 
     @property
@@ -105,11 +104,11 @@ class Archive:
 
 
 def pack(skops_file: bytes) -> bytes:
-    """A file that skops wrote, in the one form that `unpack` accepts.
+    """Convert a file of skops to the one form that `unpack` accepts.
 
-    Arrays are numbered as the schema mentions them, equal ones are kept once; object ids, the version of skops and
-    times of day are left out; of tree nodes only the fields that a prediction reads are kept, the others (and the
-    padding, which may hold anything) are zero.
+    Arrays are numbered in the order of the schema, and equal ones are stored once. Object ids, the version of skops and
+    times of day are left out. Tree nodes keep only the fields that a prediction reads; other fields, and the padding,
+    which may hold anything, are zero.
     """
     members: dict[str, bytes] = {}
     names: dict[bytes, str] = {}
@@ -142,7 +141,7 @@ def unpack(data: bytes) -> Archive:
         If it is not a zip as `pack` writes it, too large, or holds something else than a schema and plain arrays.
     """
     _check_end(data)
-    # Damaged bytes make zipfile raise a dozen kinds of errors; all of them mean the same to the reader.
+    # Damaged bytes make zipfile raise a dozen kinds of errors, which all mean the same.
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as file:
             members = _members(file)
@@ -162,7 +161,7 @@ def unpack(data: bytes) -> Archive:
 
 
 def _check_end(data: bytes) -> None:
-    """Hold the zip's last record against the limits: zipfile would make an object of every directory entry first."""
+    """Check the zip's last record: zipfile would first make an object of every directory entry."""
     if len(data) > MOST_BYTES:
         raise ModelError(f"is too large: {len(data)} bytes, and {MOST_BYTES} are accepted")
     if len(data) < _END.size or data[-_END.size :][:4] != b"PK\x05\x06":
@@ -194,7 +193,7 @@ def _members(file: zipfile.ZipFile) -> dict[str, bytes]:
         if info.compress_type not in _COMPRESSIONS:
             raise ModelError("is not a skops file: a member is compressed otherwise than skops does")
         with file.open(info) as member:
-            # A count, or zipfile inflates all that is there, whatever size the directory claims.
+            # Without a count zipfile inflates everything, whatever size the directory claims.
             members[info.filename] = member.read(info.file_size + 1)
         if len(members[info.filename]) != info.file_size:
             raise ModelError("is not a skops file: a member is shorter than its zip says")
@@ -203,7 +202,7 @@ def _members(file: zipfile.ZipFile) -> dict[str, bytes]:
 
 @cache
 def _dtypes() -> dict[bytes, np.dtype[Any]]:
-    """The element types that arrays of a model have, by their text in a header. No objects, so no pickles."""
+    """Return the dtypes of a model's arrays, by their text in a header. No objects, so no pickles."""
     from sklearn.ensemble._hist_gradient_boosting.common import PREDICTOR_RECORD_DTYPE
     from sklearn.tree._tree import NODE_DTYPE
 
@@ -227,7 +226,7 @@ def _array(content: bytes) -> np.ndarray:
 
 
 def _without_training(content: bytes) -> bytes:
-    """An array as it is, but tree nodes with the fields of `_TREE_FIELDS` or `_PREDICTOR_FIELDS` only."""
+    """Return an array unchanged, but tree nodes with `_TREE_FIELDS` or `_PREDICTOR_FIELDS` only."""
     array = np.load(io.BytesIO(content), allow_pickle=False)
     names = array.dtype.names
     if names is None:
@@ -236,7 +235,7 @@ def _without_training(content: bytes) -> bytes:
     for field in _TREE_FIELDS if "left_child" in names else _PREDICTOR_FIELDS:
         clean[field] = array[field]
     if "is_leaf" in names:
-        clean["value"][clean["is_leaf"] == 0] = 0  # means of rows; with the children's they tell how many of each
+        clean["value"][clean["is_leaf"] == 0] = 0  # means of rows; with the children's they reveal numbers of rows
     buffer = io.BytesIO()
     np.save(buffer, clean, allow_pickle=False)
     return buffer.getvalue()
@@ -248,6 +247,6 @@ def _zip(members: Iterable[tuple[str, bytes]], compression: int) -> bytes:
         for name, content in members:
             info = zipfile.ZipInfo(name, _EPOCH)
             info.compress_type = compression
-            info.create_system = 3  # or the bytes would tell, and depend on, the sender's operating system
+            info.create_system = 3  # else the bytes would depend on the sender's operating system
             file.writestr(info, content)
     return buffer.getvalue()

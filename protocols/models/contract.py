@@ -1,8 +1,8 @@
-"""Which models are accepted, and what each must be made of.
+"""Accepted types of models, and the checks of their attributes.
 
-For every type: the attributes that predicting reads, and a check of them that looks at plain values only. The check
-comes before anything is constructed, because scikit-learn and libsvm follow the indices and lengths in a fitted model
-without looking: a forged tree can crash a process, or read its memory, even while it is loaded.
+For every type: the attributes that predicting reads, and a check of them that reads plain values only. The check comes
+before anything is constructed, because scikit-learn and libsvm follow the indices and lengths in a fitted model without
+checking them: a forged tree can crash a process, or read its memory, even while it is loaded.
 """
 
 from __future__ import annotations
@@ -23,40 +23,40 @@ DECISION_TREE = "sklearn.tree._classes.DecisionTreeRegressor"
 DUMMY = "sklearn.dummy.DummyRegressor"
 MOST_FEATURES = 1_000_000
 MOST_WIDTH = 10_000
-"""Numbers that a model may make of one row while it predicts: units of a layer, neighbours, nodes from root to leaf.
+"""Most numbers that a model computes of one row at a time: units of a layer, neighbours, nodes from root to leaf.
 
 A small file can describe a model that would take terabytes, or days, for a few rows.
 """
 _VERSION = "_sklearn_version"  # scikit-learn adds it to the state of every estimator
 
 TRAINING_ONLY: Mapping[str, Any] = {
-    "random_state": None,  # with a forest's seed, which rows each tree was grown from could be drawn again
-    "n_jobs": None,  # how many processes a receiver starts is not the sender's choice
+    "random_state": None,  # a forest's seed would reveal the rows that each tree was grown from
+    "n_jobs": None,  # the sender does not choose the number of a receiver's processes
     "verbose": False,
     "memory": None,
     "copy": True,  # a scaler that does not copy would scale the receiver's own rows, for all models after it
     "regressor": None,  # the unfitted originals of regressor_ and transformer_
     "transformer": None,
 }
-"""Parameters that predicting does not read, and the value with which they cross."""
+"""Parameters that predicting does not read, and the values that they cross with."""
 
 
 @dataclass(frozen=True)
 class Kind:
-    """What is known of a type.
+    """An accepted type.
 
     Attributes
     ----------
     fitted : tuple of str
         Attributes that predicting reads, besides the parameters of the constructor.
     check : callable
-        Holds a `Part` of this type against its contract and returns how many inputs it takes.
+        Checks a `Part` of this type against its contract and returns the number of its inputs.
     predicts : bool
         Whether it is a regressor.
     has_parameters : bool
-        Whether the parameters of its constructor cross too: they tell what the model is.
+        Whether the parameters of its constructor cross too: they describe the model.
     blank : Mapping[str, Callable]
-        Attributes of which predicting needs the form only, and what makes of them what crosses in their place.
+        Attributes of which predicting needs the form only, and functions that return what crosses in their place.
     """
 
     fitted: tuple[str, ...]
@@ -67,7 +67,7 @@ class Kind:
 
 
 KINDS: dict[str, Kind] = {}
-"""Every type that may be constructed, by module and class; all others are refused. Filled by `accepts`."""
+"""All types that may be constructed, by module and class; others are refused. `accepts` fills it."""
 
 Check = Callable[[Part], int]
 
@@ -80,7 +80,7 @@ def accepts(
     has_parameters: bool = True,
     blank: Mapping[str, Callable[[Any], Any]] | None = None,
 ) -> Callable[[Check], Check]:
-    """Put a type on the list, with the function that checks it (`Kind` says the rest; `fitted` is words)."""
+    """Return a decorator that lists a type with the function that checks it; other parameters as of `Kind`."""
 
     def put(check: Check) -> Check:
         KINDS[type_name] = Kind(tuple(fitted.split()), check, predicts, has_parameters, blank or {})
@@ -90,17 +90,17 @@ def accepts(
 
 
 def regressors() -> set[str]:
-    """The types on the list that predict."""
+    """Return the listed types that predict."""
     return {name for name, kind in KINDS.items() if kind.predicts}
 
 
 def check_regressor(value: Any) -> int:
-    """Hold a parsed file against the contracts; the number of inputs of the regressor in it.
+    """Check a parsed file against the contracts, and return the number of inputs of the regressor in it.
 
     Raises
     ------
     ModelError
-        If it is no fitted regressor, or an attribute of it is not as it should be; names the type.
+        If it is no fitted regressor, or an attribute breaks its contract; names the type.
     """
     if not isinstance(value, Part) or not KINDS[value.type_name].predicts:
         shown = value.type_name if isinstance(value, Part) else type(value).__name__
@@ -109,7 +109,7 @@ def check_regressor(value: Any) -> int:
 
 
 def parameters(type_name: str) -> tuple[str, ...]:
-    """The parameters of an estimator's constructor, as the scikit-learn that is installed here knows them."""
+    """Return the parameters of an estimator's constructor, in the scikit-learn that is installed here."""
     kind = KINDS[type_name]
     return tuple(name for name in _parameters(type_name) if name not in kind.fitted) if kind.has_parameters else ()
 
@@ -126,31 +126,31 @@ def _parameters(type_name: str) -> tuple[str, ...]:
 
 
 def _may_be_newer(type_name: str, name: str) -> bool:
-    """Whether it can be a parameter that another release of scikit-learn has: it hides nothing that there is here."""
+    """Return whether it can be a parameter of another release of scikit-learn: it hides no attribute here."""
     own = name.strip("_") == name and not hasattr(_class(type_name), name)
     return KINDS[type_name].has_parameters and name.isidentifier() and own
 
 
 def is_setting(value: Any) -> bool:
-    """Whether it is what a parameter may be: a number, a text, None, or a flat list or tuple of them."""
+    """Return whether a parameter may have this value: a number, a text, None, or a flat list or tuple of them."""
     if isinstance(value, list | tuple):
         return all(item is None or isinstance(item, bool | int | float | str) for item in value)
     return value is None or isinstance(value, bool | int | float | str)
 
 
-# -- what all checks are made of ------------------------------------------------------------------
+# -- parts of the checks -----------------------------------------------------------------------------------------------
 
 
 def checked(value: Any, *type_names: str) -> int:
-    """Check a part, of one of these types if any are given."""
+    """Check a part, of one of these types if any are given, and return the number of its inputs."""
     part = known(value, *type_names)
     return KINDS[part.type_name].check(part)
 
 
 def known(value: Any, *type_names: str) -> Part:
-    """A part that has no other attributes than its kind has, and settings that are settings.
+    """Return a part that has only attributes of its kind, and whose settings are settings.
 
-    Its fitted attributes are not looked at: that is for the kind's own check, which must look at every one of them.
+    Its fitted attributes are not checked: the kind's own check must check every one of them.
     """
     if not isinstance(value, Part) or (type_names and value.type_name not in type_names):
         shown = value.type_name if isinstance(value, Part) else type(value).__name__
@@ -175,19 +175,19 @@ def _fitted_with(part: Part) -> str:
 
 
 def wrong(part: Part, name: str, problem: str) -> ModelError:
-    """What to raise about an attribute of a part."""
+    """Return the error about an attribute of a part."""
     return ModelError(f"is not sound: {part.name}.{name} {problem}", part.type_name)
 
 
 def get(part: Part, name: str) -> Any:
-    """An attribute that must be there."""
+    """Return an attribute that must exist."""
     if name not in part.state:
         raise ModelError(f"is not fitted, or not of a known form: {part.name} has no {name}", part.type_name)
     return part.state[name]
 
 
 def array(part: Part, name: str, shape: tuple[int, ...], dtypes: str = "float64") -> np.ndarray:
-    """An attribute that is a finite array of this shape and of one of these element types."""
+    """Return an attribute that is a finite array of this shape and of one of these dtypes."""
     value = get(part, name)
     if not isinstance(value, np.ndarray) or value.dtype.name not in dtypes.split():
         raise wrong(part, name, f"is not an array of {dtypes}")
@@ -199,7 +199,7 @@ def array(part: Part, name: str, shape: tuple[int, ...], dtypes: str = "float64"
 
 
 def integer(part: Part, name: str, low: int, high: int) -> int:
-    """An attribute that is a whole number in this range."""
+    """Return an attribute that is a whole number in this range."""
     value = get(part, name)
     if type(value) is not int or not low <= value <= high:
         raise wrong(part, name, f"is not {low}" if low == high else f"is not a whole number from {low} to {high}")
@@ -207,7 +207,7 @@ def integer(part: Part, name: str, low: int, high: int) -> int:
 
 
 def number(part: Part, name: str) -> float:
-    """An attribute that is a finite number."""
+    """Return an attribute that is a finite number."""
     value = get(part, name)
     try:
         if type(value) in (int, float) and math.isfinite(value):
@@ -218,7 +218,7 @@ def number(part: Part, name: str) -> float:
 
 
 def one_of(part: Part, name: str, *choices: Any) -> Any:
-    """An attribute that is one of these, of the same type."""
+    """Return an attribute that is one of these, of the same type."""
     value = get(part, name)
     if not any(type(value) is type(choice) and value == choice for choice in choices):
         raise wrong(part, name, f"is not {' or '.join(map(repr, choices))}")
@@ -226,7 +226,7 @@ def one_of(part: Part, name: str, *choices: Any) -> Any:
 
 
 def a_list(part: Part, name: str) -> list[Any]:
-    """An attribute that is a list, and not empty."""
+    """Return an attribute that is a list, and not empty."""
     value = get(part, name)
     if not isinstance(value, list) or not value:
         raise wrong(part, name, "is not a list of one or more")
@@ -234,11 +234,11 @@ def a_list(part: Part, name: str) -> list[Any]:
 
 
 def inputs(part: Part) -> int:
-    """How many inputs an estimator says that it takes."""
+    """Return the number of inputs that an estimator declares."""
     return integer(part, "n_features_in_", 1, MOST_FEATURES)
 
 
 def same_inputs(part: Part, inner: int) -> None:
-    """Hold what an estimator says of its inputs against what a part of it takes."""
+    """Check the number of inputs of an estimator against that of a part of it."""
     if inner != inputs(part):
         raise wrong(part, "n_features_in_", f"is {inputs(part)}, but a part of it takes {inner} inputs")

@@ -1,8 +1,8 @@
-"""What a model's schema describes, as plain values: the objects of a file without constructing any of them.
+"""The objects of a model's schema as plain values, without constructing any of them.
 
-skops constructs whatever its nodes name. A node is accepted here only in the one form in which skops writes it, with
-a type that is on the list, and with the loader that belongs to the type: loaders for methods, functions, partials,
-operators, types, random generators are on no list. Nodes have no ids, so that none can stand for another.
+skops constructs whatever its nodes name. Here a node is accepted only in the one form in which skops writes it, with a
+listed type, and with the loader that belongs to the type: loaders for methods, functions, partials, operators, types
+and random generators are not listed. Nodes have no ids, so that none can stand for another.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Part:
     state : Mapping[str, Any]
         Its attributes: plain values, arrays, lists, and other parts.
     arguments : object
-        What its constructor is called with; None for all but a `TREE`.
+        Arguments of its constructor; None for all but a `TREE`.
     """
 
     type_name: str
@@ -64,14 +64,14 @@ class Part:
 
 
 def parse(archive: Archive, object_types: Collection[str]) -> Any:
-    """The value that a file describes.
+    """Return the value that a file describes.
 
     Parameters
     ----------
     archive : Archive
         The file.
     object_types : collection of str
-        Names of the types, besides Python's own, arrays and `TREE`, that it may hold.
+        Names of the accepted types, besides Python's own, arrays and `TREE`.
 
     Raises
     ------
@@ -107,11 +107,11 @@ class _Reader:
         return value
 
     def _head(self, node: Any) -> tuple[str, str]:
-        """Type and loader of a node, if they are on the list and belong together."""
+        """Return type and loader of a node, if they are listed and belong together."""
         if not isinstance(node, dict):
             raise _malformed("node")
         module, class_name, loader = (node.get(key) for key in ("__module__", "__class__", "__loader__"))
-        # The two apart: skops imports the module, so "a.b" and "c" must not pass for "a" and "b.c".
+        # Compared apart: skops imports the module, so "a.b" and "c" must not pass for "a" and "b.c".
         name = f"{module}.{class_name}"
         known = _LOADERS.get(name) or ("ObjectNode" if name in self.object_types else None)
         if known is None or name.rpartition(".")[0] != module:
@@ -167,7 +167,7 @@ class _Reader:
         return array
 
     def _column(self, content: Any, shape: Any) -> np.ndarray:
-        """An array of objects, which skops writes item by item; of the accepted models, a column of trees."""
+        """Return an array of objects, which skops writes item by item; in accepted models, a column of trees."""
         if not isinstance(content, list):
             raise _malformed("NdArrayNode")
         rows = [self.value(row) for row in content]

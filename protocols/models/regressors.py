@@ -1,4 +1,4 @@
-"""Models that are not made of trees, and what may be around any model: scalers of inputs and outcome."""
+"""Models without trees, and what may be around any model: scalers of inputs and outcome."""
 
 from __future__ import annotations
 
@@ -61,10 +61,10 @@ def _neighbours(part: Part) -> int:
     "sklearn.svm._classes.SVR",
     fitted="support_ support_vectors_ _n_support dual_coef_ _dual_coef_ intercept_ _intercept_ _probA _probB _gamma "
     "_sparse n_features_in_",
-    blank={"support_": np.zeros_like},  # its length counts; the numbers are those of the sender's rows
+    blank={"support_": np.zeros_like},  # its length matters; its numbers are row numbers of the sender
 )
 def _support_vectors(part: Part) -> int:
-    """Support vectors, as libsvm reads them: as many of everything as the first of ``_n_support`` says."""
+    """Support vectors, as libsvm reads them: the first of ``_n_support`` is the length of all arrays."""
     p = inputs(part)
     support = get(part, "support_")
     m = support.size if isinstance(support, np.ndarray) else 0

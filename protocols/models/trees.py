@@ -1,4 +1,4 @@
-"""Trees and what is made of them: the models whose nodes scikit-learn follows without looking."""
+"""Trees and ensembles of them: models whose nodes scikit-learn follows without checking."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _NO_CHILD = -1
 
 
 def _unfitted(tree: Any) -> Any:
-    """A decision tree that was never fitted, with nothing but its default settings."""
+    """Return a decision tree that was never fitted, with its default settings only."""
     default = type(tree)()
     twin = object.__new__(type(tree))
     settings = parameters(DECISION_TREE)
@@ -47,9 +47,9 @@ def _unfitted(tree: Any) -> Any:
 
 
 def leaves_only(tree: Any) -> Any:
-    """A compiled tree that says nothing where it does not end.
+    """Return a compiled tree without the values of its inner nodes.
 
-    A node's value is the mean of its rows: with those of its children it would tell how many rows went to each.
+    A node's value is the mean of its rows: with those of its children it would reveal how many rows went to each.
     """
     state = tree.__getstate__()
     inner = state["nodes"]["left_child"] != _NO_CHILD
@@ -67,7 +67,7 @@ def _binary_tree(
     feature: Int64[np.ndarray, "nodes"],
     p: int,
 ) -> Int64[np.ndarray, "nodes"]:
-    """How deep each node is, once it is known that children come after their parents, each with one parent."""
+    """Return the depth of each node, after checking that children follow their parents, each with one parent."""
     n = len(inner)
     parents = np.tile(np.flatnonzero(inner), 2)
     children = np.concatenate([left[inner], right[inner]])
@@ -136,7 +136,7 @@ def _decision_tree(part: Part) -> int:
 @accepts(
     "sklearn.ensemble._forest.RandomForestRegressor",
     fitted="estimators_ estimator n_outputs_ n_features_in_",
-    blank={"estimator": _unfitted},  # is asked which inputs it can take
+    blank={"estimator": _unfitted},  # scikit-learn reads its accepted inputs
 )
 def _forest(part: Part) -> int:
     integer(part, "n_outputs_", 1, 1)
@@ -191,8 +191,8 @@ def _histogram_boosting(part: Part) -> int:
 )
 def _predictor(part: Part) -> int:
     for name in ("binned_left_cat_bitsets", "raw_left_cat_bitsets"):
-        array(part, name, (0, 8), "uint32")  # no categories, so no node has a set of them
-    return 0  # a predictor does not say; `_predictor_nodes` knows from the model around it
+        array(part, name, (0, 8), "uint32")  # there are no categories, so no node has a set of them
+    return 0  # unknown to a predictor; `_predictor_nodes` has it from the model around it
 
 
 def _predictor_nodes(part: Part, p: int) -> None:

@@ -1,4 +1,4 @@
-"""What is asked of an agent, and what it answers: in the clear by the fusion center, or sealed by another site."""
+"""Asks to an agent and their answers: in the clear from the fusion center, or sealed from another site."""
 
 from __future__ import annotations
 
@@ -10,33 +10,32 @@ from jaxtyping import Float32, Float64, Int64, UInt8, UInt64
 
 from protocols.wire.payload import Payload, specs
 
-# -- who is there, and which rows are whose ---------------------------------------------------------------------------
+# -- enrolment and alignment ------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Enrolled(Payload):
-    """Up, once.
+    """To the center, once: what the site holds.
 
     Attributes
     ----------
     n : int
-        Rows that the site has.
+        Rows of the site.
     keys : ndarray
         HMAC-SHA256 of the entities' names, cut to 128 bits, in the order of the site's rows; no rows where entities
         have no names (``align="row-order"``).
     check : ndarray
-        Of the sites' shared secret, by a key that names nothing: differs where two sites have different secrets. Empty
-        without a secret.
+        Hash of the sites' shared secret: it differs where two sites have different secrets. Empty without a secret.
     kind : str
-        ``number`` or ``text``: what the column of names holds; empty: there is none.
+        ``number`` or ``text``: content of the column of names; empty: there is no such column.
     n_columns : int
-        How many columns the site learns from.
+        Number of columns that the site learns from.
     agent : str
         Its method.
     outcome : bool
         Whether it holds the outcome.
     public_key : ndarray
-        X25519, of this run alone, for what is sealed for this site; empty unless asked for.
+        X25519 key of this run, for payloads that are sealed for this site; empty unless asked for.
     """
 
     n: int
@@ -51,12 +50,12 @@ class Enrolled(Payload):
 
 @dataclass(frozen=True)
 class Enrol(Payload, answer=Enrolled):
-    """Down, once: say what you hold.
+    """To sites, once: asks what a site holds.
 
     Attributes
     ----------
     salt : str
-        Of this run: keyed hashes of two runs cannot be matched.
+        Salt of this run: keyed hashes of two runs cannot be matched.
     align : str
         ``id``, ``row-order``, or empty: by name where the site has names.
     seal : bool
@@ -70,27 +69,27 @@ class Enrol(Payload, answer=Enrolled):
 
 @dataclass(frozen=True)
 class Ready(Payload):
-    """Up, once: the order is understood."""
+    """To the center, once: the site is ready."""
 
 
 @dataclass(frozen=True)
 class Order(Payload, answer=Ready):
-    """Down, once: the common entities, and how the agent is to learn.
+    """To sites, once: the common entities, and how the agent learns.
 
     Attributes
     ----------
     rows : ndarray
-        Places of the common entities among the site's rows, in the order that all sites agree on: those learnt from
+        Places of the common entities among the site's rows, in the order that is common to all sites; training rows
         come first.
     agent : str
         The run's method, for a site that has none of its own.
     min_leaf : int
         Fewest rows in a leaf of a tree.
     holder : str
-        The site that holds the outcome, which alone may read what the models say of other rows later; empty: the
-        fusion center holds it.
+        The site that holds the outcome. It alone may read later predictions of the models. Empty: the fusion center
+        holds the outcome.
     names, public_keys
-        Sites that things may be sealed for or come sealed from, and their keys; empty where nothing is sealed.
+        Sites that payloads are sealed for, or that seal them, and their keys; empty where nothing is sealed.
     """
 
     rows: Int64[np.ndarray, "n"]
@@ -106,14 +105,14 @@ class Order(Payload, answer=Ready):
 
 @dataclass(frozen=True)
 class Fitted(Payload):
-    """Up: an agent's predictions.
+    """To the center: an agent's predictions.
 
     Attributes
     ----------
     fitted : ndarray
-        Of the rows it fitted, a column for every column of `Fit.target`; of a step times `Fit.add`.
+        For the rows that it fitted, a column for every column of `Fit.target`; a step is multiplied by `Fit.add`.
     held : ndarray
-        Of all rows behind them.
+        For all later rows.
     """
 
     fitted: Float64[np.ndarray, "n c"] | Float32[np.ndarray, "n c"]
@@ -122,21 +121,21 @@ class Fitted(Payload):
 
 @dataclass(frozen=True)
 class Fit(Payload, answer=Fitted):
-    """Down: fit these numbers as well as you can.
+    """To sites: asks an agent to fit these numbers.
 
     Attributes
     ----------
     target : ndarray
-        For the first n rows of the order; every column is fitted by itself.
+        For the first n rows of the order; every column is fitted separately.
     add : float
-        0: what is fitted takes the place of what was. Else it is added to what the agent fitted before, times this
-        (papers/attribute_distributed.txt, Algorithm 1, line 7).
+        0: the new fit replaces the old one. Else the fit times this is added to the old one (Zheng, Kulkarni and Poor
+        2010, Algorithm 1, line 7).
     steps : int
-        How often: from the second time on what the times before have left is fitted.
+        Number of successive fits: from the second on, to what the earlier ones leave.
     number : int
-        Of the step: one of the same number that did not count is forgotten.
+        Number of the step; an earlier step of the same number, which did not count, is discarded.
     keep : bool
-        Whether the agent is to keep the step, which may have a part in predictions to come.
+        Whether the agent stores the step, for later predictions.
     """
 
     target: Float64[np.ndarray, "n c"] | Float32[np.ndarray, "n c"]
@@ -148,12 +147,12 @@ class Fit(Payload, answer=Fitted):
 
 @dataclass(frozen=True)
 class Tried(Payload):
-    """Up: how well an agent could fit a residual.
+    """To the center: how well an agent can fit a residual.
 
     Attributes
     ----------
     error : float
-        Sum of squares that it would leave.
+        Sum of squares that would be left.
     fitted, held : ndarray
         As in `Fitted`, times `Try.add`; no rows where `error` is not below `Try.bar`.
     """
@@ -165,18 +164,18 @@ class Tried(Payload):
 
 @dataclass(frozen=True)
 class Try(Payload, answer=Tried):
-    """Down, to every agent: say how well you could fit this residual.
+    """To every agent: asks how well it can fit this residual.
 
-    papers/attribute_distributed.txt, eq. 23, in one ask where the likely winner is foreseen.
+    Zheng, Kulkarni and Poor (2010), eq. 23, in one ask where the winner can be predicted.
 
     Attributes
     ----------
     residual : ndarray
         For the first n rows of the order.
     bar : float
-        Predictions come along where the error is below this.
+        An agent whose error is below this sends its predictions, too.
     add, steps, number, keep
-        As in `Fit`; what is kept is the last try, and what `accepted` names.
+        As in `Fit`; the agent stores the last try and the step that `accepted` names.
     accepted : int
         Number of the agent's last step that was the best of all, and counts; -1: none yet.
     """
@@ -192,26 +191,26 @@ class Try(Payload, answer=Tried):
 
 @dataclass(frozen=True)
 class Show(Payload, answer=Fitted):
-    """Down, to the agent that could fit the residual best, if its predictions did not come along: send them."""
+    """To the agent that can fit the residual best: asks for its predictions, if it has not sent them yet."""
 
 
 @dataclass(frozen=True)
 class Concluded(Payload):
-    """Up, once: the agent has kept its model, or has no directory to keep it in."""
+    """To the center, once: whether the agent has stored its model; false where it has no directory."""
 
     kept: bool
 
 
 @dataclass(frozen=True)
 class Conclude(Payload, answer=Concluded):
-    """Down, once: keep this model for predictions to come.
+    """To sites, once: asks an agent to store this model for later predictions.
 
     Attributes
     ----------
     target : ndarray
-        What it is to be fitted to once more; empty: the model is a sum of steps.
+        Target that the model is fitted to once more; empty: the model is a sum of steps.
     numbers : ndarray
-        Of these steps; none and no target: the agent has no part in the prediction.
+        Numbers of these steps; none, and no target: the agent has no part in the prediction.
     """
 
     target: Float64[np.ndarray, "n"] | Float32[np.ndarray, "n"]
@@ -223,14 +222,14 @@ class Conclude(Payload, answer=Concluded):
 
 @dataclass(frozen=True)
 class Predicted(Payload):
-    """Up: the agent's part of the predictions of its present rows.
+    """To the center: the agent's part of the predictions of its present rows.
 
     Attributes
     ----------
     keys, check, kind
         As in `Enrolled`.
     part : ndarray
-        ``f_j(x)``, a number a row; the center, who holds the coefficients, sums ``beta_j f_j(x)``.
+        ``f_j(x)``, a number for each row; the center has the coefficients and computes ``sum_j beta_j f_j(x)``.
     """
 
     keys: UInt64[np.ndarray, "rows 2"]
@@ -241,12 +240,12 @@ class Predicted(Payload):
 
 @dataclass(frozen=True)
 class Predict(Payload, answer=Predicted):
-    """Down: predict the rows that you have now.
+    """To sites: asks for predictions of the present rows.
 
     Attributes
     ----------
     run : str
-        Whose model.
+        Run whose model predicts.
     salt, align
         As in `Enrol`.
     """
@@ -260,7 +259,7 @@ class Predict(Payload, answer=Predicted):
 
 
 def rounded(payload: Payload, dtype: np.dtype) -> Payload:
-    """The payload with the numbers that may cross in less precision in that one."""
+    """Return the payload with the numbers that may cross in lower precision in this one."""
     changes = {
         name: getattr(payload, name).astype(dtype)
         for name, spec in specs(type(payload)).items()

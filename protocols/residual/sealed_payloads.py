@@ -1,4 +1,4 @@
-"""What crosses sealed, and what is asked of the site that holds the outcome: the center relays bytes it cannot read."""
+"""Sealed payloads, and asks to the site that holds the outcome: the center relays bytes that it cannot read."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from protocols.wire.payload import Payload
 
 @dataclass(frozen=True)
 class SealedAnswer(Payload):
-    """Up: the answer to what was sealed, sealed for who asked. `body` as in `Sealed`."""
+    """To the center: the answer to a sealed ask, sealed for the site that asked. `body` as in `Sealed`."""
 
     body: UInt8[np.ndarray, "bytes"]
 
 
 @dataclass(frozen=True)
 class Sealed(Payload, answer=SealedAnswer):
-    """Down: a payload of this module, encrypted by another site for this one; the center relays it.
+    """To sites: a payload of this module, encrypted by another site for this one; the center relays it.
 
     Attributes
     ----------
     sender : str
-        The site that it comes from.
+        The site that sealed it.
     body : ndarray
         Nonce and ciphertext (X25519, HKDF-SHA256, ChaCha20-Poly1305).
     """
@@ -38,34 +38,34 @@ class Sealed(Payload, answer=SealedAnswer):
 
 @dataclass(frozen=True)
 class Fused(Payload):
-    """Up: what the site that holds the outcome asks of the agents next, and when it has ended what came out.
+    """To the center: the next sealed asks of the site that holds the outcome, and at the end the result.
 
     Attributes
     ----------
     agents : tuple of str
-        Who is asked; empty: the run has ended.
+        Agents that are asked; empty: the run has ended.
     bodies : tuple of ndarray
-        What, sealed for each of them.
+        The asks, each sealed for its agent.
     refused : tuple of str
-        Agents whose last answer could not be used, and counts as none.
+        Agents whose last answer could not be used, and counts as missing.
     train, validation, test : float
         Mean squared errors of the newest ensemble; 0 where there are no such rows.
     beta : ndarray
-        Coefficients, an agent each; here and below empty until the run has ended.
+        Coefficients, one for each agent; this and the following fields are empty until the run has ended.
     iteration : int
-        Which iterate was chosen.
+        Number of the chosen iterate.
     power : float
         p of eq. (37).
     curve : ndarray
-        Mean squared errors on the rows learnt from, validation and test rows by iteration; 0 where there are none.
+        Mean squared errors on training, validation and test rows by iteration; 0 where there are none.
     parts : ndarray
         Variances of the agents' parts of the prediction by iteration.
     seen : ndarray
-        Which agents gave any prediction.
+        Agents that sent any prediction.
     unkept : tuple of str
-        Agents that have a part in the result and did not say that their model is kept.
+        Agents with a part in the result that did not confirm that they stored their model.
     last : bool
-        Whether what is asked is to keep what was learnt.
+        Whether the asks are to store the models.
     """
 
     agents: tuple[str, ...]
@@ -86,18 +86,18 @@ class Fused(Payload):
 
 @dataclass(frozen=True)
 class Lead(Payload, answer=Fused):
-    """Down, once, to the site that holds the outcome: do the fusion center's arithmetic.
+    """To the site that holds the outcome, once: asks it to do the fusion center's arithmetic.
 
     Attributes
     ----------
     agents : tuple of str
         All agents.
     n_learn : int
-        The first rows of the order are learnt from, the others are test rows.
+        Number of training rows, the first ones of the order; the others are test rows.
     rules : str
         How to learn (numerics/residual/rules.py), as JSON.
     precision : str
-        ``float64`` or ``float32``: of the numbers it sends.
+        Precision of the numbers that it sends: ``float64`` or ``float32``.
     """
 
     agents: tuple[str, ...]
@@ -108,12 +108,12 @@ class Lead(Payload, answer=Fused):
 
 @dataclass(frozen=True)
 class Fuse(Payload, answer=Fused):
-    """Down, to the site that holds the outcome: the agents' answers to what it asked.
+    """To the site that holds the outcome: the agents' answers to its asks.
 
     Attributes
     ----------
     agents : tuple of str
-        Who answered.
+        Agents that answered.
     bodies : tuple of ndarray
         Their answers, sealed for this site.
     """
@@ -124,16 +124,16 @@ class Fuse(Payload, answer=Fused):
 
 @dataclass(frozen=True)
 class KeepEnsemble(Payload, answer=Concluded):
-    """Down, once, to the site that holds the outcome, after the ring: what it takes to sum up predictions to come.
+    """To the site that holds the outcome, once, after the ring: asks it to store what later predictions need.
 
     Attributes
     ----------
     agents : tuple of str
-        Who has a part in them.
+        Agents that have a part in them.
     n_learn : int
-        The first rows of the order, whose mean outcome is the intercept.
+        Number of training rows, the first ones of the order; their mean outcome is the intercept.
     intercept : bool
-        Whether there is one.
+        Whether there is an intercept.
     """
 
     agents: tuple[str, ...]
@@ -143,14 +143,15 @@ class KeepEnsemble(Payload, answer=Concluded):
 
 @dataclass(frozen=True)
 class Present(Payload, answer=SealedAnswer):
-    """Down: predict the common rows with the model of an earlier run, sealed for the site that held the outcome.
+    """To sites: asks for predictions of the common rows by an earlier run's model, sealed for the site that held the
+    outcome.
 
     Attributes
     ----------
     run : str
-        Whose model.
+        Run whose model predicts.
     receiver : str
-        Who sums up.
+        Site that adds up the predictions.
     """
 
     run: str
@@ -166,14 +167,14 @@ class Part(Payload):
 
 @dataclass(frozen=True)
 class Summed(Payload):
-    """Up: the predictions are made, and stay at the site.
+    """To the center: the predictions are complete, and stay at the site.
 
     Attributes
     ----------
     n : int
-        How many.
+        Number of predictions.
     missing : tuple of str
-        Agents whose part should have come, and did not.
+        Agents whose part was expected and did not come.
     """
 
     n: int
@@ -182,7 +183,7 @@ class Summed(Payload):
 
 @dataclass(frozen=True)
 class Sum(Payload, answer=Summed):
-    """Down, to the site that held the outcome: the agents' parts. `run` as in `Predict`, the others as in `Fuse`."""
+    """To the site that held the outcome: the agents' parts. `run` as in `Predict`, the others as in `Fuse`."""
 
     run: str
     agents: tuple[str, ...]
@@ -191,21 +192,21 @@ class Sum(Payload, answer=Summed):
 
 @dataclass(frozen=True)
 class Residual(Payload):
-    """Inside `Pass`: what is left of the outcome on all rows of the order."""
+    """Inside `Pass`: the residual of the outcome on all rows of the order."""
 
     residual: Float64[np.ndarray, "n"]
 
 
 @dataclass(frozen=True)
 class Passed(Payload):
-    """Up: what is left of the outcome after this agent's step, sealed for the next.
+    """To the center: the residual after this agent's step, sealed for the next agent.
 
     Attributes
     ----------
     body : ndarray
         As in `Sealed`.
     train, validation, test : float
-        Mean squares of what is left, by kind of row; 0 where there are none.
+        Mean squares of the residual, by kind of row; 0 where there are none.
     step, total : float
         Mean square of the step; variance of the agent's sum of steps.
     """
@@ -220,26 +221,26 @@ class Passed(Payload):
 
 @dataclass(frozen=True)
 class Pass(Payload, answer=Passed):
-    """Down: take the residual, fit it, hand on what is left (section VI-B, without a fusion center).
+    """To sites: asks an agent to fit the residual and pass on what is left (section VI-B, without a fusion center).
 
     Attributes
     ----------
     sender : str
-        Who sealed `body`. This site itself: what it handed on last is to be sealed for another, since the one that
-        was next is silent. Empty: a new course begins, with the outcome, or with what is left of it in the clear where
-        the center holds it.
+        Site that sealed `body`. This site itself: it seals its last residual again, for another agent, since the next
+        one does not answer. Empty: a new course begins, with the outcome, or with its residual in the clear where the
+        center holds it.
     body : ndarray
-        As in `Sealed`; empty where this site is to take what it has.
+        As in `Sealed`; empty where this site takes its own residual.
     receiver : str
-        Who is next.
+        The next agent.
     n_fit, n_validation : int
-        Rows learnt from and validation rows; the others are test rows.
+        Training rows and validation rows; the others are test rows.
     add, steps, number, keep
-        As in `Fit`; with 0 steps what came is handed on as it is.
+        As in `Fit`; with 0 steps the residual is passed on unchanged.
     intercept : bool
-        Whether the outcome is taken about its mean.
+        Whether the mean of the outcome is subtracted.
     accepted : int
-        Number of this agent's last step that counts; -1: none yet. Of a later one the answer was lost.
+        Number of this agent's last step that counts; -1: none yet. The answer to a later step was lost.
     """
 
     sender: str

@@ -54,7 +54,9 @@ class Settings(ProtocolSettings, prefix="residual"):
     shrinkage: float = setting(1.0, "nu of sip and greedy", between(0.000001, 1), unset=0)
     steps: int = setting(1, "sip and greedy: residual steps of an agent in one ask", between(1, 1000))
     ridge: float = setting(1e-6, "lambda of eq. (35), relative to the mean power of a prediction", between(0, 10**9))
-    intercept: bool = setting(True, "learn about the mean outcome, or about 0 as the paper's formulas")
+    intercept: bool = setting(
+        True, "learn about the mean outcome, or about 0 as the paper's formulas; rows of a scenario's table may set it"
+    )
     idle_share: float = setting(0.0, "parallel: share of the power below which an agent is no longer asked", below(1))
     validation: float = setting(
         0.25,

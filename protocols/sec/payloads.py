@@ -1,12 +1,12 @@
-"""What crosses the wire in Select-Exchange-Cluster (docs/sec.md, "What left my site").
+"""Payloads of Select-Exchange-Cluster: what crosses the wire (docs/sec.md, "What left my site").
 
-Three asks: every learner fits a model and shows it; every learner tells how well the others' models predict its rows;
-every learner is told whom it belongs with and tells how much better it predicts for it.
+Three asks: every learner fits a model and sends it; every learner sends the errors of the others' models on its rows;
+every learner gets its cluster and sends the errors of the cluster's predictions on rows that it held out.
 
-What that reveals: the fusion center, and through it every learner, sees the learners' fitted models. A linear model is
-a line of coefficients; a forest's leaves hold means of `min_leaf` or more outcomes, and its thresholds are values that
-lie between two of the site's own; nearest neighbours and support vector machines contain rows themselves, and a site
-fits them only if it was allowed to. No payload holds a row.
+What that reveals: the fusion center, and through it every learner, sees the fitted models. A linear model is a list of
+coefficients. A forest's leaves hold means of `min_leaf` or more outcomes, and its thresholds lie between two of the
+site's own values. Nearest neighbours and support vector machines contain rows, and a site fits them only if its own
+configuration allows it. No payload holds a row.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ from jaxtyping import Bool, Float64, Int64, UInt8
 from protocols.wire.payload import Payload
 
 LARGEST_ERROR = 1e100
-"""A mean squared error beyond this counts as not finite: sums and squares of it would not be."""
+"""Largest mean squared error: beyond it, sums and squares would overflow."""
 MOST_ROWS = 10**9
-"""Rows that a learner may say it learnt from: they are its weight."""
+"""Largest number of rows of a learner: they are its weight."""
 
 
 @dataclass(frozen=True)
 class Fitted(Payload):
-    """Up, once: what a learner may share of itself (papers/sec.txt, step 1).
+    """To the center, once: a learner's fitted model (Ye, Ding and Ghanadan 2022, step 1).
 
     Attributes
     ----------
     method : str
-        The candidate it chose.
+        The candidate that it chose.
     error : float
-        ``e_i``, the mean squared error that its own rows are held against.
+        ``e_i``, the mean squared error that others' errors on its rows are compared with.
     n : int
-        Rows it learnt from, ``n_i``.
+        Rows that it learned from, ``n_i``.
     features : tuple of str
         Names of its inputs, in order.
     model : ndarray
@@ -56,7 +56,7 @@ class Fitted(Payload):
 
 @dataclass(frozen=True)
 class Select(Payload, answer=Fitted):
-    """Down, once: choose a method by half-half cross validation and fit it.
+    """To sites, once: asks for a method chosen by half-half cross validation, and its fitted model.
 
     Attributes
     ----------
@@ -67,9 +67,9 @@ class Select(Payload, answer=Fitted):
     min_leaf : int
         Fewest rows in a leaf of a tree.
     reference : str
-        Which error is ``e_i``: ``fitted`` or ``cv``.
+        Definition of ``e_i``: ``fitted`` or ``cv``.
     moments : bool
-        Whether to answer `Fitted.mean` and `Fitted.scatter`, of which a pooled linear regression is made.
+        Whether `Fitted.mean` and `Fitted.scatter` are wanted, for a pooled linear regression.
     """
 
     candidates: str = "rf lr"
@@ -81,7 +81,7 @@ class Select(Payload, answer=Fitted):
 
 @dataclass(frozen=True)
 class Losses(Payload):
-    """Up, once: the learner's rows under the others' models (papers/sec.txt, step 2).
+    """To the center, once: errors of the others' models on the learner's rows (Ye, Ding and Ghanadan 2022, step 2).
 
     Attributes
     ----------
@@ -89,7 +89,7 @@ class Losses(Payload):
         ``e_{i -> j}`` of every model i of the ask, mean squared error on the rows of this learner j; 0 where `finite`
         is False.
     finite : ndarray
-        Whether the model gave a finite prediction for every row, and an error of `LARGEST_ERROR` at most.
+        Whether the model's prediction is finite for every row, and the error at most `LARGEST_ERROR`.
     """
 
     losses: Float64[np.ndarray, "models"]
@@ -98,18 +98,18 @@ class Losses(Payload):
 
 @dataclass(frozen=True)
 class Exchange(Payload, answer=Losses):
-    """Down, once: the learners' models. Everybody gets the same, so that it is encoded once.
+    """To sites, once: the learners' models. All sites get the same, so that it is encoded once.
 
     Attributes
     ----------
     learners : tuple of str
-        Whose models they are.
+        Names of their learners.
     models : tuple of ndarray
         In the same order.
     standardize : str
         As in `Select`.
     keep : bool
-        Whether their predictions of held-out rows are wanted later.
+        Whether their predictions of held-out rows are needed later.
     """
 
     learners: tuple[str, ...]
@@ -120,7 +120,7 @@ class Exchange(Payload, answer=Losses):
 
 @dataclass(frozen=True)
 class Errors(Payload):
-    """Up, once: mean squared errors on the rows that this learner held out.
+    """To the center, once: mean squared errors on the rows that this learner held out.
 
     Attributes
     ----------
@@ -129,7 +129,7 @@ class Errors(Payload):
     errors : ndarray
         Of every combination of the ask; 0 where `finite` is False.
     finite : ndarray
-        Whether the combination gave a finite prediction for every row.
+        Whether the combination's prediction is finite for every row.
     """
 
     n_test: int
@@ -139,25 +139,26 @@ class Errors(Payload):
 
 @dataclass(frozen=True)
 class Predict(Payload, answer=Errors):
-    """Down, once: whom this learner belongs with, and which predictions to try on its held-out rows.
+    """To sites, once: the learner's cluster, and the combinations of models to predict its held-out rows by.
 
-    A combination predicts ``sum_i weights_i f_i(x) + own f(x) + [1 x] coefficients`` (papers/sec.txt, eq. 5).
+    A combination predicts ``sum_i weights_i f_i(x) + own f(x) + [1 x] coefficients`` (Ye, Ding and Ghanadan 2022, eq.
+    5).
 
     Attributes
     ----------
     cluster : int
         Its cluster, counted from 0; -1 if it belongs to none.
     combinations : tuple of str
-        ``alone``, ``cluster``, ``all``, and where the scenario knows the truth ``oracle``.
+        ``alone``, ``cluster``, ``all``, and where the scenario has true clusters ``oracle``.
     weights : ndarray
-        Of the models of `Exchange`; no columns if they were not kept.
+        Weights of the models of `Exchange`; no columns if they were not kept.
     own : ndarray
-        Of the learner's own model.
+        Weight of the learner's own model.
     coefficients : ndarray
-        Of pooled linear regressions, intercept first; no columns without `Select.moments`.
+        Coefficients of pooled linear regressions, intercept first; no columns without `Select.moments`.
     members : tuple of str
-        Learners of its cluster, and in `rows` how many rows each learnt from: its weight in eq. (5), 0 for a newcomer,
-        who lends no model.
+        Learners of its cluster; `rows` has the number of rows that each learned from, which is its weight in eq. (5). A
+        newcomer has 0, and lends no model.
     standardize : str
         As in `Select`.
     """

@@ -53,7 +53,9 @@ class Settings(ProtocolSettings, prefix="sec"):
     holdout: float = setting(
         0.2, "own data: share of a site's rows held out to compare predictions on", between(0, 0.9)
     )
-    allow_row_models: bool = setting(False, "simulation: models that hold rows (knn, svr) may be candidates")
+    allow_row_models: bool = setting(
+        False, "simulation: models that hold rows (knn, svr) may be candidates; rows of a table may set it"
+    )
     p: int = setting(5, "scenario: number of inputs", at_least(1), unset=0, data=True)
     snr: float = setting(16.0, "scenario: signal-to-noise ratio", POSITIVE, unset=0, data=True)
     effect: float = setting(1.0, "scenario: coefficient of the sensitive variable", POSITIVE, unset=0, data=True)

@@ -1,7 +1,7 @@
-"""The cryptography of masked sums, as both sides need it (Bonawitz et al. 2017, docs/secure-aggregation.md).
+"""The cryptography of masked sums, for both sides (Bonawitz et al. 2017, docs/secure-aggregation.md).
 
 Flower's SecAgg+ building blocks agree on keys, encrypt, and share secrets. Its mask expansion is not used: it seeds
-NumPy's Mersenne Twister with 32 bits, which a computer tries out in minutes. Masks are ChaCha20 keystreams.
+NumPy's Mersenne Twister with 32 bits, which a computer can try out in minutes. Masks are ChaCha20 keystreams.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ from jaxtyping import UInt64
 from protocols.secure_aggregation.shamir import combined
 
 SHARE_BYTES = 36
-"""Of a share of a seed: its number, and two blocks of 16 bytes."""
+"""Bytes of a share of a seed: its number, and two blocks of 16 bytes."""
 PUBLIC_BYTES = 33
-"""Of a mask's public key: a compressed point."""
+"""Bytes of a mask's public key: a compressed point."""
 DIGEST_BYTES = 32
 SEALED_BYTES = 228
-"""Of a digest and two shares, encrypted."""
+"""Bytes of a digest and two shares, encrypted."""
 FEWEST_SITES = 3
-"""Of a sum over two sites each of them could tell what the other said."""
+"""Fewest sites of a sum: of a sum over two, each could compute the other's answer."""
 MOST_SITES = 500
-"""Each shares out its secrets in a time quadratic in the sites: some 7 s for a sum over so many."""
+"""Most sites of a sum: a site shares its secrets in quadratic time, some 7 s for so many sites."""
 
 _SEED_BYTES = 31  # Flower pads a secret to whole blocks of 16 bytes, by one byte at least
 _CURVE, _ORDER = ec.SECP256R1(), 0xFFFFFFFF00000000FFFFFFFFFFFFFFFFBCE6FAADA7179E84F3B9CAC2FC632551
@@ -50,40 +50,45 @@ _PURPOSE = b"consilience: masked sums, 1: "
 
 
 class MaskError(ValueError):
-    """A key, a share or a sealed text that cannot be used. Its message holds nothing of it."""
+    """A key, a share or a sealed text that cannot be used. Its message contains no part of it."""
 
 
 def threshold(holders: int) -> int:
-    """How many of those who hold shares must say theirs before a secret is known.
+    """Return how many of the holders' shares reconstruct a secret: more than two thirds.
 
-    More than two thirds. More than half are needed, so that the fusion center cannot tell one half of the sites that
-    somebody is gone and the other half that he is there, and so learn both his secrets; with more than two thirds it
-    cannot even if up to a third of the sites take its side.
+    More than half are necessary: else the fusion center could tell one half of the sites that a site is missing and the
+    other half that it answered, and so learn both its secrets. With more than two thirds it cannot even if up to a
+    third of the sites collude with it.
+
+    Examples
+    --------
+    >>> threshold(10)
+    7
     """
     return 2 * holders // 3 + 1
 
 
-def enough(there: int, holders: int) -> bool:
-    """Whether so many of those who hold shares can open a sum."""
-    return there >= max(FEWEST_SITES, threshold(holders))
+def enough(present: int, holders: int) -> bool:
+    """Return whether so many holders of shares can reveal a sum."""
+    return present >= max(FEWEST_SITES, threshold(holders))
 
 
-# -- channels: what one site says to another, through the fusion center -----------------------------------------------
+# -- channels: what one site sends another, through the fusion center -------------------------------------------------
 
 
 def new_channel() -> tuple[bytes, bytes]:
-    """A private key and its public one, by which sites encrypt for each other."""
+    """Return a private key and its public key, by which sites encrypt for each other."""
     private, public = generate_key_pairs()
     return private_key_to_bytes(private), public_key_to_bytes(public)
 
 
 def public_of_channel(private: bytes) -> bytes:
-    """The public key that goes with a private one."""
+    """Return the public key of a private one."""
     return public_key_to_bytes(bytes_to_private_key(private).public_key())
 
 
 def is_channel(public: bytes) -> bool:
-    """Whether these are the bytes of a public key that `new_channel` may have made."""
+    """Return whether these bytes are a public key as `new_channel` makes them."""
     try:
         key = bytes_to_public_key(public)
         return isinstance(key.curve, ec.SECP384R1) and public_key_to_bytes(key) == public
@@ -92,17 +97,17 @@ def is_channel(public: bytes) -> bool:
 
 
 def channel_key(private: bytes, peer: bytes, secret: bytes = b"") -> bytes:
-    """What two sites alone know.
+    """Return the key that two sites alone know.
 
     Parameters
     ----------
     private : bytes
-        Of one of them.
+        Private key of one of them.
     peer : bytes
-        Public key of the other, as the fusion center says.
+        Public key of the other, as the fusion center sent it.
     secret : bytes
-        What all sites share and the center does not know: with it the center gains nothing by handing out keys of its
-        own, or by sites that it invents. May be empty.
+        Secret that all sites share and the center does not know. With it the center gains nothing by keys of its own,
+        or by invented sites. May be empty.
 
     Raises
     ------
@@ -116,12 +121,12 @@ def channel_key(private: bytes, peer: bytes, secret: bytes = b"") -> bytes:
 
 
 def sealed(key: bytes, plain: bytes) -> bytes:
-    """Encrypted for the other holder of a channel's key."""
+    """Encrypt for the other holder of a channel's key."""
     return encrypt(key, plain)
 
 
 def opened(key: bytes, token: bytes) -> bytes:
-    """What `sealed` encrypted.
+    """Decrypt a text of `sealed`.
 
     Raises
     ------
@@ -134,21 +139,21 @@ def opened(key: bytes, token: bytes) -> bytes:
         raise MaskError("a sealed share cannot be opened") from None
 
 
-# -- seeds: shared out, put together, committed to --------------------------------------------------------------------
+# -- seeds: their shares, reconstruction and digests ------------------------------------------------------------------
 
 
 def new_seed() -> bytes:
-    """A secret of 248 random bits."""
+    """Return a secret of 248 random bits."""
     return os.urandom(_SEED_BYTES)
 
 
 def shares_of(seed: bytes, holders: int) -> list[bytes]:
-    """One share for each of some holders, `threshold` of which tell the seed and fewer nothing."""
+    """Return one share for each holder; `threshold` of them reconstruct the seed, and fewer reveal nothing."""
     return create_shares(seed, threshold(holders), holders)
 
 
 def seed_of(shares: Sequence[bytes]) -> bytes:
-    """The seed that as many shares as are needed tell.
+    """Reconstruct a seed from exactly as many shares as are needed.
 
     Raises
     ------
@@ -162,7 +167,7 @@ def seed_of(shares: Sequence[bytes]) -> bytes:
 
 
 def digest(*parts: bytes) -> bytes:
-    """32 bytes that stand for some others; of a secret as long as these they tell nothing."""
+    """Return 32 bytes that stand for others; those of a secret as long as a seed reveal nothing of it."""
     found = sha256(_PURPOSE)
     for part in parts:
         found.update(len(part).to_bytes(8, "little") + part)
@@ -170,7 +175,7 @@ def digest(*parts: bytes) -> bytes:
 
 
 def context(*words: object) -> bytes:
-    """Which sum, and whose: what is derived or sealed for one is of no use for another."""
+    """Return a digest of which sum it is, and of which site: keys derived for one are useless for another."""
     return digest(*(str(word).encode() for word in words))
 
 
@@ -178,7 +183,7 @@ def context(*words: object) -> bytes:
 
 
 def public_of(seed: bytes) -> bytes:
-    """The public key of the masks that follow from a seed: 33 bytes."""
+    """Return the public key of the masks of a seed: 33 bytes."""
     return _private(seed).public_key().public_bytes(Encoding.X962, PublicFormat.CompressedPoint)
 
 
@@ -197,36 +202,38 @@ def check_public(public: bytes) -> None:
 
 
 def pair_mask(seed: bytes, peer: bytes, context: bytes, size: int) -> UInt64[np.ndarray, "w"]:
-    """The mask that two sites add and subtract: both derive it, each from its own seed and the other's public key.
+    """Return a pairwise mask: one site adds it, the other subtracts it.
+
+    Both derive it, each from its own seed and the other's public key.
 
     Parameters
     ----------
     seed : bytes
-        Of one of them.
+        Seed of one site.
     peer : bytes
         Public key of the other, checked.
     context : bytes
-        Which sum it is for, and whom of.
+        Which sum it is for, and of which sites.
     size : int
-        Words.
+        Number of words.
     """
     common = generate_shared_key(_private(seed), ec.EllipticCurvePublicKey.from_encoded_point(_CURVE, peer))
     return _expanded(common, b"pair" + context, size)
 
 
 def own_mask(seed: bytes, context: bytes, size: int) -> UInt64[np.ndarray, "w"]:
-    """The mask that a site adds on its own."""
+    """Return the mask that a site adds on its own."""
     return _expanded(seed, b"own" + context, size)
 
 
 def _private(seed: bytes) -> ec.EllipticCurvePrivateKey:
-    # 16 bytes more than the order has: what is left of them is as good as uniform.
+    # 16 bytes more than the order has: the remainder is as good as uniform.
     number = int.from_bytes(HKDF(SHA256(), 48, salt=None, info=_PURPOSE + b"key").derive(seed), "big")
     return ec.derive_private_key(number % (_ORDER - 1) + 1, _CURVE)
 
 
 def _expanded(secret: bytes, context: bytes, size: int) -> UInt64[np.ndarray, "w"]:
-    """Uniform words: a keystream under a key of its own for every secret and context, so its nonce may be zero."""
+    """Return uniform words: a keystream under a key for each secret and context, so that its nonce may be zero."""
     key = HKDF(SHA256(), 32, salt=None, info=_PURPOSE + context).derive(secret)
     stream = Cipher(ChaCha20(key, bytes(16)), mode=None).encryptor().update(bytes(8 * size))
     return np.frombuffer(stream, "<u8").astype(np.uint64)

@@ -1,15 +1,15 @@
-"""What crosses the wire when the fusion center is to see the sum of the sites' answers and no single one.
+"""Payloads of secure aggregation: the fusion center sees the sum of the sites' answers and no single one.
 
 The protocol is that of Bonawitz et al. (2017) with two masks (docs/secure-aggregation.md). Every sum has a name within
-its lane and sums of a name are numbered. `Join` and `Deal` set up keys. `Hide` then wraps any ask whose answer may be
-summed (``summed=True``): each site answers with the words of its own answer (protocols/wire/vector_encoding.py) under
-masks that
-cancel in the sum over all sites, and one mask that does not. `Hide` also brings the site its shares of everybody's
-secrets, and it answers nothing before it has found that they belong to the keys that it is to mask with. `Show` has it
-say those by which the center takes out that last mask of those who answered, and the masks of those who did not.
+its lane, and the sums of a name are numbered. `Join` and `Deal` exchange keys. `Hide` then wraps any ask whose answer
+may be summed (``summed=True``). Each site answers with the words of its own answer
+(protocols/wire/vector_encoding.py) under pairwise masks, which cancel in the sum over all sites, and one mask of its
+own. `Hide` also brings the site its shares of all sites' secrets; the site answers only if they belong to the keys of
+its masks. `Show` asks for the shares by which the center removes the own masks of the sites that answered, and the
+pairwise masks of the sites that did not.
 
-What that reveals: the sum, and over whom it is. A site says once for every sum who is thought to be there, and never
-both kinds of share of one site; numbers of sums only rise, so that none is gone back to.
+What that reveals: the sum, and the sites that it is over. A site answers once for every sum which sites are missing,
+and never gives both kinds of share of one site. Numbers of sums only increase, so that no sum is repeated.
 """
 
 from __future__ import annotations
@@ -24,32 +24,32 @@ from protocols.wire.payload import Payload
 
 @dataclass(frozen=True)
 class Keys(Payload):
-    """Up: the public key by which other sites encrypt for this one."""
+    """To the center: the public key by which other sites encrypt for this one."""
 
     channel: UInt8[np.ndarray, "c"]
 
 
 @dataclass(frozen=True)
 class Join(Payload, answer=Keys):
-    """Down: make a new pair of keys; `total` is the name of the sums."""
+    """To sites: asks for a new pair of keys; `total` is the name of the sums."""
 
     total: str
 
 
 @dataclass(frozen=True)
 class Shares(Payload):
-    """Up: the secrets of the site's masks of one sum, in shares for other sites.
+    """To the center: the secrets of the site's masks of one sum, in shares for other sites.
 
     Attributes
     ----------
     mask : ndarray
-        Public key of the masks it has in common with others.
+        Public key of its pairwise masks.
     commitment : ndarray
-        Digest of the seed of the mask it has alone.
+        Digest of the seed of its own mask.
     sealed : ndarray
         For each site of the ask, a share of either secret, encrypted for it.
     digests : ndarray
-        For each site, digests of the two shares, by which wrong ones are told.
+        For each site, digests of the two shares, which expose wrong ones.
     """
 
     mask: UInt8[np.ndarray, "33"]
@@ -60,14 +60,14 @@ class Shares(Payload):
 
 @dataclass(frozen=True)
 class Deal(Payload, answer=Shares):
-    """Down: make secrets for the sum of this number, higher than any before, and shares of them for these sites.
+    """To sites: asks for secrets for the sum of this number, higher than all before, in shares for these sites.
 
     Attributes
     ----------
     total, number
         Name and number of the sum.
     sites : tuple of str
-        Who takes part; three or more, the site itself among them.
+        Sites that take part; three or more, this site among them.
     channels : ndarray
         Their public keys.
     """
@@ -80,14 +80,14 @@ class Deal(Payload, answer=Shares):
 
 @dataclass(frozen=True)
 class Hidden(Shares):
-    """Up: an answer under masks; and the secrets of the next sum, in shares for the same sites.
+    """To the center: an answer under masks, and the secrets of the next sum, in shares for the same sites.
 
     Attributes
     ----------
     layout : str
-        Names and shapes of what was answered.
+        Names and shapes of the answer's fields.
     words : ndarray
-        The answer's numbers plus the masks; uniformly distributed, whatever the answer was.
+        The answer's numbers plus the masks; uniformly distributed, whatever the answer is.
     """
 
     layout: str
@@ -96,18 +96,18 @@ class Hidden(Shares):
 
 @dataclass(frozen=True)
 class Hide(Payload, answer=Hidden):
-    """Down: answer this ask under masks.
+    """To sites: an ask that is to be answered under masks.
 
     Attributes
     ----------
     total, number
         Name and number of the sum.
     sites : tuple of str
-        Whom it is over.
+        Sites that it is over.
     masks : ndarray
         Public keys of their masks.
     sealed : ndarray
-        Their shares, as they encrypted them for this site.
+        Their shares, encrypted for this site.
     inner : str
         Title of the ask.
     ask : ndarray
@@ -125,22 +125,22 @@ class Hide(Payload, answer=Hidden):
 
 @dataclass(frozen=True)
 class Shown(Payload):
-    """Up: this site's share of one secret of every site that the sum was to be over; zeros where there was none."""
+    """To the center: this site's share of one secret of every site of the sum; zeros where there was none."""
 
     shares: UInt8[np.ndarray, "n 36"]
 
 
 @dataclass(frozen=True)
 class Show(Payload, answer=Shown):
-    """Down: say your shares, that the sum can be seen.
+    """To sites: asks for the shares that reveal the sum.
 
     Attributes
     ----------
     total, number
         Name and number of the sum.
     dropped : ndarray
-        Which of the sites of `Hide` did not answer it: of those the share of what they have in common with others is
-        asked, of all others the share of what each has alone.
+        Sites of `Hide` that did not answer it: of those the share of the pairwise masks' secret is asked for, of all
+        other sites the share of their own mask's.
     """
 
     total: str

@@ -1,7 +1,7 @@
-"""What a site may say when it cannot answer: a code, and a message fixed here.
+"""Faults: what a site may report when it cannot answer. A code, and a message that is fixed here.
 
-An exception's text can hold private values, so it stays in the site's own log. The fusion center prints the message it
-finds here under the code that came; a code it does not know is shown as a number.
+An exception's text can contain private values, so it stays in the site's own log. The fusion center prints the message
+that belongs to the code; an unknown code is shown as a number.
 """
 
 from __future__ import annotations
@@ -191,7 +191,7 @@ _MESSAGES = {
 }
 
 
-class SiteFault(Exception):  # noqa: N818  (a fault is what a site reports, not an error of ours)
+class SiteFault(Exception):  # noqa: N818  (a fault is reported by a site, and no error here)
     """Raised at a site to refuse an ask: the code travels, the detail stays in the site's log."""
 
     def __init__(self, fault: Fault, detail: str = "") -> None:
@@ -200,17 +200,17 @@ class SiteFault(Exception):  # noqa: N818  (a fault is what a site reports, not 
 
 
 def usable_name(name: str) -> bool:
-    """Whether a site may be called so: the name stands in logs and reports, and is a folder's name everywhere."""
+    """Return whether a site may have this name: it is shown in logs and reports, and names a folder."""
     return bool(_SITE_NAME.fullmatch(name)) and set(name) != {"."}
 
 
 def slug_of(code: int) -> str:
-    """How a ledger writes a code that may have come over the wire."""
+    """Return the text of a code, known or not, for a ledger."""
     return Fault(code).slug if code in set(Fault) else str(code)
 
 
 def describe(code: int) -> str:
-    """The message of a code that came over the wire."""
+    """Return the message of a code that came over the wire."""
     try:
         fault = Fault(code)
     except ValueError:

@@ -1,11 +1,12 @@
-"""A Flower message's content: an envelope and any number of parcels.
+"""The content of a Flower message: an envelope and any number of parcels.
 
-Envelope of an ask: session (the run whose memory a site is to use), round, seed. Envelope of an answer: the site's
-name, the round, and a fault code (0: none). A parcel is a payload and the lane it belongs to: lanes are conversations
-that share their rounds, such as the repetitions of an experiment or the restarts of a fit (``"2"``, ``"2.0"``).
+The envelope of an ask has the session (the run whose memory a site uses), the round and the seed. The envelope of an
+answer has the site's name, the round, and a fault code (0: none). A parcel is a payload and its lane. Lanes are
+conversations that share their rounds, such as the repetitions of an experiment or the restarts of a fit (``"2"``,
+``"2.0"``).
 
-An ask to a site that has lost its memory begins with its history: what the site was asked, and answered, in earlier
-rounds of the run. It answers that again, for itself, and so comes to remember what it did.
+An ask to a site that has lost its memory begins with its history: all asks of earlier rounds of the run. The site
+answers them again, for itself, and so restores its memory.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ ENVELOPE = "envelope"
 _ASK_KEYS: dict[str, type] = {"session": str, "round": int, "seed": int}
 _ANSWER_KEYS: dict[str, type] = {"site": str, "round": int, "fault": int}
 _SESSION = re.compile(r"[A-Za-z0-9_-]{0,64}")
-"""A session's name becomes part of a file name at the site."""
+"""Characters of a session, whose name becomes part of a file name at the site."""
 _ROUND = re.compile(r"[1-9][0-9]{0,8}")
 _LANE = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9}){0,7}")
 
@@ -41,7 +42,7 @@ class Parcel:
 
 
 Past = tuple[int, Sequence[Parcel]]
-"""An earlier round, and what a site was asked in it."""
+"""An earlier round and its asks."""
 
 
 @dataclass(frozen=True)
@@ -99,7 +100,7 @@ def read_ask(content: RecordDict) -> Ask:
 
 
 def read_envelope(content: RecordDict) -> Answer:
-    """The envelope of an answer alone: who, which round, which fault."""
+    """Decode the envelope of an answer alone: site, round and fault."""
     return Answer(parcels=(), **_envelope(content, _ANSWER_KEYS))
 
 
@@ -141,7 +142,7 @@ def read_answer(content: RecordDict, expected: Sequence[Parcel]) -> Answer:
 
 
 def find(title: str) -> type[Payload]:
-    """The payload class called ``protocol.Name``; only modules of this package that hold a protocol are looked into."""
+    """Return the payload class called ``protocol.Name``; only ``payloads`` modules of the registry are searched."""
     protocol, _, name = title.partition(".")
     if (registry.exists(protocol) or protocol in registry.SHARED) and name.isidentifier():
         found = getattr(registry.room(protocol, "payloads"), name, None)
@@ -151,7 +152,7 @@ def find(title: str) -> type[Payload]:
 
 
 def asks_of(protocol: str) -> list[type[Payload]]:
-    """The kinds of asks of a protocol, by title."""
+    """Return the asks of a protocol, by title."""
     names = vars(registry.room(protocol, "payloads"))
     found = {each for each in names.values() if isinstance(each, type) and issubclass(each, Payload) and each.answer}
     return sorted((each for each in found if each.title().startswith(f"{protocol}.")), key=lambda each: each.title())
@@ -160,12 +161,13 @@ def asks_of(protocol: str) -> list[type[Payload]]:
 def ledger_lines(
     content: RecordDict, parcels: Sequence[Parcel], *, round_number: int, direction: str, site: str
 ) -> Iterable[dict[str, Any]]:
-    """What a message carried: a line for the envelope and one for every payload, with the bytes of every field.
+    """Yield the ledger's lines of a message: one for the envelope and one for every payload, with the bytes of every
+    field.
 
-    Bytes are those of the encoded records: an array's numbers as they are, and the serialized ConfigRecord that holds
-    the scalars. Flower's own message header is not counted. What a site sent has its `digest` too, as ``sha256``, and
-    the line of an envelope that says why there is no answer has that as ``fault``: site and fusion center write these
-    lines from the same records, and can compare them.
+    Bytes are those of the encoded records: an array's numbers as they are, and the serialized ConfigRecord with the
+    scalars. Flower's own message header is not counted. What a site sent has its `digest` too, as ``sha256``, and the
+    envelope of a refusal has its code as ``fault``. Site and fusion center write these lines from the same records, so
+    that they can be compared.
     """
     base = {"round": round_number, "direction": direction, "site": site}
     signed = direction == "from_site"
@@ -190,17 +192,17 @@ def ledger_lines(
 
 
 def refused_line(content: RecordDict, *, round_number: int, direction: str, site: str) -> dict[str, Any]:
-    """The ledger's line of a message that broke its contract: what it held is not known, but that it left is."""
+    """Return the ledger's line of a message that broke its contract: its content is unknown, its size is not."""
     base = {"round": round_number, "direction": direction, "site": site}
     return {**base, "lane": "", "payload": "refused", "fields": {}, "bytes": encoded_bytes(content)}
 
 
 def digest(content: RecordDict, part: str) -> str:
-    """SHA-256 of the envelope, or of a parcel, whatever the order of its records.
+    """Return the SHA-256 of the envelope, or of a parcel, whatever the order of its records.
 
-    Of this text and what follows it: ``{"arrays": [[name, dtype, shape, bytes], ...], "payload": title, "scalars":
-    {...}}`` in JSON as Python writes it with sorted keys and without spaces, arrays in the order of their names; a line
-    feed; the arrays' numbers as they cross, one array behind the other. A parcel's lane is no part of it.
+    It is computed of ``{"arrays": [[name, dtype, shape, bytes], ...], "payload": title, "scalars": {...}}`` in JSON as
+    Python writes it with sorted keys and without spaces, arrays in the order of their names; a line feed; and the
+    arrays' numbers as they cross, one array after the other. A parcel's lane is no part of it.
 
     Parameters
     ----------
@@ -221,19 +223,19 @@ def digest(content: RecordDict, part: str) -> str:
 
 
 def encoded_bytes(content: RecordDict) -> int:
-    """Bytes of all records of a message, as the ledger counts them, whatever they are."""
+    """Return the bytes of all records of a message, as the ledger counts them, of any kind."""
     arrays = sum(len(array.data) for record in content.array_records.values() for array in record.values())
     return arrays + sum(_scalar_bytes(content, name) for name in (*content.config_records, *content.metric_records))
 
 
 def _config(content: RecordDict, name: str) -> ConfigRecord | None:
-    """The ConfigRecord of that name; `content.config_records` would copy all of them together at each access."""
+    """Return the ConfigRecord of that name; `content.config_records` would copy all of them at each access."""
     record = content.get(name)
     return record if isinstance(record, ConfigRecord) else None
 
 
 def _record(content: RecordDict, name: str) -> ConfigRecord:
-    """The same where it is known to be there."""
+    """Return the ConfigRecord of that name, which is known to exist."""
     return cast("ConfigRecord", content[name])
 
 
@@ -261,7 +263,7 @@ def _describe(name: str, spec: FieldSpec, payload: Payload, arrays: ArrayRecord)
 
 
 def _write(envelope: dict[str, Any], parcels: Sequence[Parcel], past: Sequence[tuple[str, Parcel]] = ()) -> RecordDict:
-    """Records of a message; parcels of the past come first, each with its round in the label."""
+    """Return the records of a message; parcels of the past come first, each with its round in the label."""
     content = RecordDict({ENVELOPE: ConfigRecord(envelope)})
     for place, (number, parcel) in enumerate([*past, *(("", parcel) for parcel in parcels)]):
         scalars, arrays = encode(parcel.payload)
@@ -285,7 +287,7 @@ def _envelope(content: RecordDict, keys: dict[str, type]) -> dict[str, Any]:
 
 
 def _parcels(content: RecordDict, class_of: Callable[[int, str], type[Payload]]) -> list[tuple[str, Parcel]]:
-    """The parcels in order, each with the round that its label names; empty: the message's own."""
+    """Return the parcels in order, each with the round in its label; empty: the message's own round."""
     count, odd = divmod(len(content) - 1, 2)
     names = {f"{place}.{part}" for place in range(count) for part in ("scalars", "arrays")}
     if odd or set(content) != names | {ENVELOPE}:
@@ -304,7 +306,7 @@ def _parcels(content: RecordDict, class_of: Callable[[int, str], type[Payload]])
 
 
 def _is_label(label: object) -> TypeGuard[list[str]]:
-    """Lane and title of a parcel, and the round of one that belongs to the past."""
+    """Return whether it is lane and title of a parcel, and the round of one that belongs to the past."""
     if not isinstance(label, list) or not all(isinstance(each, str) for each in label):
         return False
     return len(label) == 2 or (len(label) == 3 and bool(label[2]))

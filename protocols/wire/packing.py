@@ -1,7 +1,7 @@
-"""A payload as one string of bytes, for what is sealed before it becomes a field of another payload.
+"""A payload as one string of bytes, to be sealed before it becomes a field of another payload.
 
-Four bytes that say how long the header is; the header in JSON: title, scalars, and name, dtype, shape and bytes of
-every array; then the arrays' numbers as `protocols.wire.payload` encodes them, one behind the other.
+Four bytes for the length of the header; the header in JSON: title, scalars, and name, dtype, shape and bytes of every
+array; then the arrays' numbers as `protocols.wire.payload` encodes them, one after the other.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from flwr.app import Array, ArrayRecord, ConfigRecord
 from protocols.wire.payload import RAW, Payload, PayloadError, decode, encode, shorten
 
 PACKED = "packed"
-"""What errors call bytes of which it is not known which payload they are."""
+"""Name in errors of bytes whose payload is unknown."""
 
 _LENGTH_BYTES = 4
 _MOST_HEADER = 1 << 20
-"""Bytes: what JSON is read into may be a hundred times as large as its text, which matters for a foreign text."""
+"""Bytes of a header: parsed JSON can take a hundred times the memory of its text, which matters for a foreign text."""
 
 
 def pack(payload: Payload) -> bytes:
-    """A checked payload as bytes.
+    """Return a checked payload as bytes.
 
     Raises
     ------
@@ -39,14 +39,14 @@ def pack(payload: Payload) -> bytes:
 
 
 def unpack(data: bytes, *allowed: type[Payload]) -> Payload:
-    """What `pack` packed, checked.
+    """Decode the bytes of `pack`, and check the payload.
 
     Parameters
     ----------
     data : bytes
-        From anybody.
+        From any sender.
     allowed : type of Payload
-        What it may be.
+        Classes that are accepted.
 
     Raises
     ------
@@ -54,19 +54,36 @@ def unpack(data: bytes, *allowed: type[Payload]) -> Payload:
         If it is anything else, or breaks its contract. Arrays take no more memory than `data` has bytes.
     """
     header, start = _header(data)
-    title, scalars, described = header
     classes = {each.title(): each for each in allowed}
-    if title not in classes:
-        raise PayloadError(shorten(title), "title", f"is not expected here; expected {' or '.join(classes)}")
+    if header[0] not in classes:
+        raise PayloadError(shorten(header[0]), "title", f"is not expected here; expected {' or '.join(classes)}")
+    return decode(classes[header[0]], *_records(data, header, start))
+
+
+def unpack_records(data: bytes) -> tuple[ConfigRecord, ArrayRecord]:
+    """Return scalars and arrays of packed bytes, of whichever payload and whether or not it keeps its contract.
+
+    Raises
+    ------
+    PayloadError
+        If `data` is not what `pack` packs.
+    """
+    return _records(data, *_header(data))
+
+
+def _records(
+    data: bytes, header: tuple[str, dict[str, Any], list[Any]], start: int
+) -> tuple[ConfigRecord, ArrayRecord]:
+    title, scalars, described = header
     try:
         record = ConfigRecord(scalars)
     except (TypeError, ValueError):  # Flower's own text would show the values
         raise PayloadError(title, "scalars", "are not what a payload holds") from None
-    return decode(classes[title], record, _arrays(title, data, start, described))
+    return record, _arrays(title, data, start, described)
 
 
 def _header(data: bytes) -> tuple[tuple[str, dict[str, Any], list[Any]], int]:
-    """Title, scalars and arrays of the header, and where the numbers begin."""
+    """Return title, scalars and arrays of the header, and where the numbers begin."""
     start = _LENGTH_BYTES + int.from_bytes(data[:_LENGTH_BYTES], "little")
     if not _LENGTH_BYTES < start <= min(len(data), _LENGTH_BYTES + _MOST_HEADER):
         raise PayloadError(PACKED, "header", f"is not within the {len(data)} bytes, or longer than {_MOST_HEADER}")

@@ -3,9 +3,9 @@
 A payload is a frozen dataclass. Its annotations are its contract: jaxtyping arrays (``Float64[np.ndarray, "k k_m"]``,
 ``tuple[Int64[np.ndarray, "k _"], ...]``), ``bool``, ``int``, ``float``, ``str``, ``tuple[str, ...]``. An array of one
 of several dtypes is a union of annotations that differ in nothing else (``Float64[np.ndarray, "n"] |
-Float32[np.ndarray, "n"]``). Arrays cross as raw little-endian numbers, never as pickles; the receiver checks field
-names, dtype, shape (one size for one dimension name within a payload; ``_`` is any) and that floating-point numbers
-are finite, before any handler sees them.
+Float32[np.ndarray, "n"]``). Arrays cross as raw little-endian numbers, never as pickles. The receiver checks field
+names, dtypes, shapes (a dimension name has one size within a payload; ``_`` is any size) and that floating-point
+numbers are finite, before any handler gets them.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ import numpy as np
 from flwr.app import Array, ArrayRecord, ConfigRecord
 
 RAW = "raw"
-"""Flower's name for how an array is serialized: C order, little-endian, without a header."""
+"""Flower's name for a serialization: C order, little-endian, without a header."""
 
 _SCALARS: dict[object, str] = {bool: "bool", int: "int", float: "float", str: "str", tuple[str, ...]: "strs"}
 _DTYPES = {
     name: np.dtype(name).newbyteorder("<")
     for name in ("bool", "uint8", "uint64", "int64", "float16", "float32", "float64")
 }
-_MOST_DIMENSIONS = 8  # far more than any payload has; keeps what a message shows of a foreign shape short
+_MOST_DIMENSIONS = 8  # far more than any payload has; bounds the length of a foreign shape in a message
 
 
 class PayloadError(ValueError):
@@ -38,7 +38,7 @@ class PayloadError(ValueError):
     Attributes
     ----------
     payload, field, problem : str
-        Which payload, which of its fields, and what is wrong with it; none of them holds a value.
+        The payload, the field, and what is wrong with it; none of them contains a value.
     """
 
     def __init__(self, payload: str, field: str, problem: str) -> None:
@@ -47,11 +47,17 @@ class PayloadError(ValueError):
 
 
 class Payload:
-    """Base of everything that crosses the wire.
+    """Base of all payloads.
 
-    A subclass is a frozen dataclass; an ask names its answer: ``class EStep(Payload, answer=Statistics)``. An answer of
-    which the fusion center needs no more than the sum over sites says so: ``class Statistics(Payload, summed=True)``;
+    A subclass is a frozen dataclass. An ask names its answer: ``class EStep(Payload, answer=Statistics)``. An answer of
+    which the fusion center needs only the sum over sites declares it: ``class Statistics(Payload, summed=True)``;
     secure aggregation masks those (protocols/secure_aggregation/payloads.py).
+
+    Examples
+    --------
+    >>> from protocols.gp.payloads import Evaluate
+    >>> Evaluate.title(), Evaluate.answer.title(), Evaluate.answer.summed
+    ('gp.Evaluate', 'gp.Likelihood', True)
     """
 
     answer: ClassVar[type[Payload] | None] = None
@@ -64,20 +70,20 @@ class Payload:
 
     @classmethod
     def title(cls) -> str:
-        """``protocol.Name``, as the wire and the ledger call it; the protocol is the package that holds the module."""
+        """Return ``protocol.Name``, as wire and ledger call it; the protocol is the package that holds the module."""
         return f"{cls.__module__.split('.')[-2:][0]}.{cls.__name__}"
 
 
 @dataclass(frozen=True)
 class FieldSpec:
-    """What a field's annotation says.
+    """The contract of a field, read from its annotation.
 
     Attributes
     ----------
     kind : str
         ``array``, ``arrays`` (a tuple of them), or a scalar kind: ``bool``, ``int``, ``float``, ``str``, ``strs``.
     dtypes : tuple of str
-        Of arrays, any of which may come, the usual one first; empty for scalars.
+        Accepted dtypes of arrays, the usual one first; empty for scalars.
     dims : tuple of str
         Names, sizes or ``_`` of an array's dimensions.
     """
@@ -88,7 +94,7 @@ class FieldSpec:
 
     @classmethod
     def of(cls, annotation: Any) -> Self:
-        """Read an annotation; anything that cannot cross the wire is a TypeError."""
+        """Read an annotation; a TypeError if it cannot cross the wire."""
         if annotation in _SCALARS:
             return cls(_SCALARS[annotation])
         kind = "array"
@@ -103,7 +109,7 @@ class FieldSpec:
 
 
 def _array_type(annotation: Any) -> tuple[str, tuple[str, ...]]:
-    """The dtype and the dimensions of one array annotation."""
+    """Return the dtype and the dimensions of one array annotation."""
     dims = tuple(str(getattr(annotation, "dim_str", "")).split())
     plain = all(dim.isidentifier() or dim.isdigit() for dim in dims)  # no "...", "*k" or "k+1": not checked here
     listed = getattr(annotation, "dtypes", ())
@@ -123,18 +129,18 @@ def _specs(payload: Any) -> dict[str, FieldSpec]:
 
 
 def specs(payload: type[Payload]) -> dict[str, FieldSpec]:
-    """The fields of a payload class and their contracts, in order."""
+    """Return the fields of a payload class and their contracts, in order."""
     contract: Any = payload  # mypy holds the class's __hash__ against the instances'
     return _specs(contract)
 
 
 def check(payload: Payload) -> None:
-    """Hold a payload against its annotations.
+    """Check a payload against its annotations.
 
     Raises
     ------
     PayloadError
-        Naming the payload and the field, and both the numbers that were expected and that came.
+        Names the payload and the field, with the expected and the actual numbers.
     """
     title = payload.title()
     sizes: dict[str, tuple[int, str]] = {}
@@ -167,7 +173,7 @@ def _check_scalar(title: str, name: str, spec: FieldSpec, value: Any) -> None:
 
 
 def _is_text(values: tuple[str, ...]) -> bool:
-    """Whether it can be written as UTF-8: lone surrogates, which JSON and a party's own function may bring, cannot."""
+    """Return whether it can be written as UTF-8; lone surrogates, from JSON or a site's own function, cannot."""
     try:
         "".join(values).encode()
     except UnicodeEncodeError:
@@ -193,7 +199,7 @@ def _check_array(title: str, name: str, spec: FieldSpec, value: Any, sizes: dict
 
 
 def encode(payload: Payload) -> tuple[ConfigRecord, ArrayRecord]:
-    """A checked payload as two Flower records: scalars (and counts of tuples), and arrays."""
+    """Encode a checked payload as two Flower records: scalars (and the counts of tuples), and arrays."""
     check(payload)
     scalars = ConfigRecord()
     arrays: dict[str, Array] = {}
@@ -210,7 +216,7 @@ def encode(payload: Payload) -> tuple[ConfigRecord, ArrayRecord]:
 
 
 def decode(payload: type[Payload], scalars: ConfigRecord, arrays: ArrayRecord) -> Payload:
-    """Two Flower records as a payload of this class, checked.
+    """Decode two Flower records as a payload of this class, and check it.
 
     Raises
     ------
@@ -257,7 +263,7 @@ def _take(title: str, arrays: Mapping[str, Array], name: str, used: set[str]) ->
 
 
 def encode_array(values: np.ndarray) -> Array:
-    """Raw little-endian numbers in C order; a TypeError for an array of other things than such numbers."""
+    """Encode as raw little-endian numbers in C order; a TypeError if the dtype cannot cross the wire."""
     if values.dtype.name not in _DTYPES:
         raise TypeError(f"arrays of {values.dtype.name} cannot be encoded; use one of {', '.join(_DTYPES)}")
     plain = np.ascontiguousarray(values, dtype=_DTYPES[values.dtype.name]).reshape(values.shape)
@@ -265,13 +271,13 @@ def encode_array(values: np.ndarray) -> Array:
 
 
 def decode_array(array: Array) -> np.ndarray:
-    """What `encode_array` encoded.
+    """Decode an array of `encode_array`.
 
     Raises
     ------
     ValueError
-        If it is of another serialization or dtype, or its bytes are not as many as its shape says. Nothing is
-        allocated before that is known.
+        If it has another serialization or dtype, or its bytes do not match its shape. Nothing is allocated before that
+        is known.
     """
     if array.stype != RAW:
         raise ValueError(f"expected serialization {RAW!r}, got {shorten(array.stype)!r}")
@@ -291,7 +297,7 @@ def decode_array(array: Array) -> np.ndarray:
 
 
 def shorten(text: object, length: int = 40) -> str:
-    """A foreign text, cut, for an error message; what of it is no text is escaped."""
+    """Return a foreign text, cut, for an error message; what is no text is escaped."""
     plain = str(text)
     cut = plain if len(plain) <= length else plain[: length - 3] + "..."
     return cut.encode(errors="backslashreplace").decode()

@@ -1,7 +1,8 @@
 """A payload as one vector of words that can be added, and a sum of such vectors as a payload.
 
-First a one, so that a sum tells how many it is of; then all integers, modulo ``2**64``; then all floating-point numbers
-as `numerics.shared.exact_sum` has them. Words added in any order, masked and unmasked, make the same payload.
+The first word is a one, so that a sum has the number of its terms. Then come all integers, modulo ``2**64``, and then
+all floating-point numbers as in `numerics.shared.exact_sum`. Words added in any order, masked or not, give the same
+payload.
 """
 
 from __future__ import annotations
@@ -20,27 +21,27 @@ Vector = UInt64[np.ndarray, "w"]
 
 
 def layout(payload: Payload) -> str:
-    """What stands where: names, kinds and shapes of all numbers; payloads that are added have the same."""
+    """Return names, dtypes and shapes of all numbers in order; payloads that are added have the same layout."""
     return f"{payload.title()} " + " ".join(
         f"{name}:{part.dtype.name}[{','.join(map(str, part.shape))}]" for name, part in _parts(payload)
     )
 
 
 def size_of(payload: Payload) -> int:
-    """Words of its vector."""
+    """Return the number of words of its vector."""
     singles = _singles(payload)
     return singles + WORDS * (sum(part.size for _, part in _parts(payload)) - (singles - 1))
 
 
 def to_vector(payload: Payload) -> Vector:
-    """A payload's numbers.
+    """Return a payload's numbers as a vector.
 
     Raises
     ------
     ValueError
         If one is too large (`numerics.shared.exact_sum.to_words`).
     TypeError
-        If it is not a payload of numbers that says ``summed=True``.
+        If it is not a payload of numbers that declares ``summed=True``.
     """
     integers = [np.ones(1, np.uint64)]
     floats = [np.zeros(0)]
@@ -53,7 +54,7 @@ def to_vector(payload: Payload) -> Vector:
 
 
 def from_vector(like: Sum, vector: Vector) -> tuple[int, Sum]:
-    """How many payloads a vector is the sum of, and that sum, which has the shapes of `like`."""
+    """Return how many payloads a vector is the sum of, and that sum, in the shapes of `like`."""
     integers = vector[: _singles(like)].view(np.int64)
     floats = from_words(vector[len(integers) :].reshape(-1, WORDS))
     place = {"i": 1, "f": 0}
@@ -71,21 +72,21 @@ def from_vector(like: Sum, vector: Vector) -> tuple[int, Sum]:
 
 
 def plus(like: Payload, one: Vector, other: Vector) -> Vector:
-    """The sum of two vectors, word by word or number by number as `like` has them."""
+    """Return the sum of two vectors, word by word or number by number as in `like`."""
     singles = _singles(like)
     wide = added(one[singles:].reshape(-1, WORDS), other[singles:].reshape(-1, WORDS))
     return np.concatenate([one[:singles] + other[:singles], wide.ravel()])
 
 
 def minus(like: Payload, one: Vector, other: Vector) -> Vector:
-    """The difference of two vectors."""
+    """Return the difference of two vectors."""
     singles = _singles(like)
     wide = negated(other[singles:].reshape(-1, WORDS)).ravel()
     return plus(like, one, np.concatenate([np.negative(other[:singles]), wide]))
 
 
 def _parts(payload: Payload) -> Iterator[tuple[str, np.ndarray]]:
-    """Its numbers by field, in the declared order."""
+    """Yield its numbers by field, in the declared order."""
     if not payload.summed:
         raise TypeError(f"{payload.title()} does not say that it may be summed")
     for name, spec in specs(type(payload)).items():
@@ -97,5 +98,5 @@ def _parts(payload: Payload) -> Iterator[tuple[str, np.ndarray]]:
 
 
 def _singles(payload: Payload) -> int:
-    """Words of the count and of all integers."""
+    """Return the number of words of the count and of all integers."""
     return 1 + sum(part.size for _, part in _parts(payload) if part.dtype.kind == "i")

@@ -42,8 +42,7 @@ def full_process(pooled: Pooled, kernel: str) -> tuple[tuple[str, float], ...]:
     from numerics.gp.kernel_registry import kernel_of
     from numerics.gp.likelihood import fit_one
     from numerics.gp.metrics import msll, smse
-    from numerics.gp.moments import moments_of
-    from numerics.gp.moments import pooled as units_of
+    from numerics.gp.moments import moments_of, units_of
 
     units = units_of(moments_of(pooled.x, pooled.y))
     x, y = units.inputs(pooled.x), units.outputs(pooled.y)

@@ -27,16 +27,16 @@ _METHODS = {
 
 def figures(report: Report, arrays: Arrays) -> list[Figure]:
     """Draw the bound, the accuracies and the clusterings, as far as the run has them."""
-    found = []
+    drawn = []
     bounds = arrays.get("bounds", np.empty(0))
     if len(bounds) > 0:
-        found.append(_bound(report, bounds))
+        drawn.append(_bound(report, bounds))
     methods = _accuracies(report)
     if len(methods) > 1:
-        found.append(_accuracy(report, methods))
+        drawn.append(_accuracy(report, methods))
     if clusterings := _predictive_shares(arrays):
-        found.append(_clusterings(report, clusterings, _commonest(arrays)))
-    return found
+        drawn.append(_clusterings(report, clusterings, _commonest(arrays)))
+    return drawn
 
 
 # -- the bound --------------------------------------------------------------------------------------------------------
@@ -128,13 +128,13 @@ class _Clustering(NamedTuple):
 
 def _predictive_shares(arrays: Arrays) -> list[_Clustering]:
     """Return the share of instances whose class is the likeliest of their cluster, the best clusterings first."""
-    found = []
+    clusterings = []
     prior = _prior(arrays)
     for place, name in enumerate(arrays.get("clusterings", ())):
         beta = arrays[f"beta_{place}"]
         joint = prior[:, np.newaxis] * beta / beta.sum(axis=1, keepdims=True)
-        found.append(_Clustering(str(name), beta.shape[1], float(joint.max(axis=0).sum())))
-    return sorted(found, key=lambda each: -each.share)[:_MOST]
+        clusterings.append(_Clustering(str(name), beta.shape[1], float(joint.max(axis=0).sum())))
+    return sorted(clusterings, key=lambda each: -each.share)[:_MOST]
 
 
 def _prior(arrays: Arrays) -> Float64[np.ndarray, "k"]:
@@ -174,5 +174,5 @@ def _draw_clusterings(axes: Axes, clusterings: list[_Clustering], commonest: flo
     axes.set_yticks(places, [f"{plain(each.name, 20)} ({each.n_clusters} clusters)" for each in clusterings])
     axes.set_ylim(len(clusterings) - 0.5, -0.5)
     axes.margins(x=0.1)
-    axes.set_xlabel("class told by the cluster alone, as believed\n(% of the instances)")
+    axes.set_xlabel("class predicted by the cluster alone, estimated\n(% of the instances)")
     explain(axes, [dots, line], ["this clustering", "always the commonest class"])

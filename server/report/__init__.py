@@ -1,1 +1,1 @@
-"""What a run's results say: headline, overview, glossary, pages."""
+"""The report of a run: data, headline, overview, glossary and pages, and a module for each protocol."""

@@ -74,18 +74,18 @@ def open_runs(paths: Sequence[Path]) -> list[Run]:
     """
     if len(paths) < 2:
         raise ResultsError("comparing takes two results directories or more")
-    found: dict[Path, Run] = {}
+    runs: dict[Path, Run] = {}
     for place, path in enumerate(paths, 1):
         report, _ = load(path)
         real = path.expanduser().resolve()
-        if real in found:
-            raise ResultsError(f"{path} is {found[real].label} already: name every run once")
+        if real in runs:
+            raise ResultsError(f"{path} is {runs[real].label} already: name every run once")
         try:
             images = {each.stem: each.read_bytes() for each in sorted((real / "figures").glob("*.png"))}
         except OSError as error:
             raise ResultsError(f"the figures of {path} cannot be read: {error.strerror}") from error
-        found[real] = Run(f"run {place}", path, report, images)
-    return list(found.values())
+        runs[real] = Run(f"run {place}", path, report, images)
+    return list(runs.values())
 
 
 # -- what keeps runs from being comparable ----------------------------------------------------------------------------
@@ -108,21 +108,21 @@ def _other_data(runs: Sequence[Run]) -> list[str]:
 def _other_draws(runs: Sequence[Run]) -> list[str]:
     """Return what makes numbers differ beside the settings."""
     reports = [run.report for run in runs]
-    found = []
+    reasons = []
     if len(seeds := _values(reports, lambda each: each.seed)) > 1:
-        found.append(f"the seeds differ ({listed(seeds)}): part of every difference is chance")
+        reasons.append(f"the seeds differ ({listed(seeds)}): part of every difference is chance")
     if len(_values(reports, lambda each: tuple(each.sites))) > 1:
         sizes = _values(reports, lambda each: len(each.sites))
         sites = f"{listed(sizes)} sites" if len(sizes) > 1 else "sites with other names"
-        found.append(f"different sites took part ({sites})")
+        reasons.append(f"different sites took part ({sites})")
     if len(times := _values(reports, lambda each: each.config.get("repetitions", 1))) > 1:
-        found.append(f"the numbers of repetitions differ ({listed(times)})")
+        reasons.append(f"the numbers of repetitions differ ({listed(times)})")
     short = [run.label for run in runs if run.report.missing]
     if short:
-        found.append(f"sites were missing, or left out, in {listed(short)}")
+        reasons.append(f"sites were missing, or left out, in {listed(short)}")
     if len(versions := _values(reports, lambda each: each.versions.get("consilience", "unknown"))) > 1:
-        found.append(f"the runs have different versions of consilience ({listed(versions)})")
-    return found
+        reasons.append(f"the runs have different versions of consilience ({listed(versions)})")
+    return reasons
 
 
 def _values(reports: Sequence[Report], of: Callable[[Report], object]) -> list[str]:
@@ -132,8 +132,8 @@ def _values(reports: Sequence[Report], of: Callable[[Report], object]) -> list[s
 
 def notes(runs: Sequence[Run]) -> list[str]:
     """Return sentences on what keeps the runs from being comparable."""
-    found = [f"{each}; nothing is marked best" for each in _other_data(runs)] + _other_draws(runs)
-    return [f"{each[:1].upper()}{each[1:]}." for each in found]
+    reasons = [f"{each}; nothing is marked best" for each in _other_data(runs)] + _other_draws(runs)
+    return [f"{each[:1].upper()}{each[1:]}." for each in reasons]
 
 
 # -- the tables -------------------------------------------------------------------------------------------------------

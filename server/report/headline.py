@@ -114,27 +114,27 @@ def comparisons(report: Report) -> list[Comparison]:
     chosen = _chosen(report)
     if chosen is None or (label_columns(report) and len(report.table) > 1):
         return []
-    here, name = report.metrics[chosen.metric], chosen.metric
-    found = [
-        _comparison(report, name, rival, phrase, here, report.metrics[rival])
+    value, name = report.metrics[chosen.metric], chosen.metric
+    compared = [
+        _comparison(report, name, rival, phrase, value, report.metrics[rival])
         for rival, phrase in chosen.rivals.items()
         if rival in report.metrics
     ]
     if name in report.published:
-        found.append(_comparison(report, name, name, _IN_PAPER, here, report.published[name]))
-    return found
+        compared.append(_comparison(report, name, name, _IN_PAPER, value, report.published[name]))
+    return compared
 
 
-def _comparison(report: Report, metric: str, other: str, phrase: str, here: float, there: float) -> Comparison:
+def _comparison(report: Report, metric: str, other: str, phrase: str, own: float, value: float) -> Comparison:
     values = report.published if other == metric else report.metrics
-    value = _value(report, values, other)
-    if math.isclose(here, there, rel_tol=1e-12):
-        return Comparison(other, phrase, value, _THE_SAME, _THE_SAME)
+    text = _value(report, values, other)
+    if math.isclose(own, value, rel_tol=1e-12):
+        return Comparison(other, phrase, text, _THE_SAME, _THE_SAME)
     error = report.differences.get(other, {})
-    # The error of a published figure is unknown: this run's own is all there is.
+    # The error of a published figure is unknown: this run's own has to do.
     spread = report.metrics.get(f"{metric}_se", 0.0) if other == metric else error.get("difference_se", 0.0)
-    verdict = _verdict(report, metric, other, here - there, spread)
-    return Comparison(other, phrase, value, _difference(report, metric, here, there, error), verdict)
+    verdict = _verdict(report, metric, other, own - value, spread)
+    return Comparison(other, phrase, text, _difference(report, metric, own, value, error), verdict)
 
 
 def _verdict(report: Report, metric: str, other: str, difference: float, error: float) -> str:
@@ -158,19 +158,19 @@ def _critical_value(repetitions: int) -> float:
     return float(stdtrit(repetitions - 1, 0.975))
 
 
-def _difference(report: Report, metric: str, here: float, there: float, error: Mapping[str, float]) -> str:
+def _difference(report: Report, metric: str, own: float, value: float, error: Mapping[str, float]) -> str:
     """Return a difference in words: ``5.6 percentage points more``, ``40 ± 3 % less``, ``3 times as large``."""
-    way = "more" if here > there else "less"
+    way = "more" if own > value else "less"
     known = meaning(report.protocol, metric)
     if known and known.share:
-        points, spread = abs(here - there) * 100, error.get("difference_se", 0.0) * 100
+        points, spread = abs(own - value) * 100, error.get("difference_se", 0.0) * 100
         return f"{with_error(points, spread) if spread else f'{points:.1f}'} percentage points {way}"
-    if there > 0 and here >= 2 * there:
-        return f"{here / there:.3g} times as large"
-    if here > 0 and there > 0:
-        return f"{percent(abs(here / there - 1), error.get('relative_se'))} {way}"
+    if value > 0 and own >= 2 * value:
+        return f"{own / value:.3g} times as large"
+    if own > 0 and value > 0:
+        return f"{percent(abs(own / value - 1), error.get('relative_se'))} {way}"
     spread = error.get("difference_se", 0.0)
-    return f"{with_error(abs(here - there), spread) if spread else f'{abs(here - there):.4g}'} {way}"
+    return f"{with_error(abs(own - value), spread) if spread else f'{abs(own - value):.4g}'} {way}"
 
 
 def _compared(each: Comparison) -> str:
@@ -209,20 +209,20 @@ def differences(protocol: str, metrics: Mapping[str, float], arrays: Arrays) -> 
         since the repetitions are pairs. Empty with one repetition.
     """
     chosen = next((each for each in report_of(protocol).answers if each.metric in metrics), None)
-    if chosen is None or (here := _repetitions(arrays, chosen.metric)) is None:
+    if chosen is None or (own := _repetitions(arrays, chosen.metric)) is None:
         return {}
-    found = {}
+    by_rival = {}
     for rival in chosen.rivals:
-        there = _repetitions(arrays, rival)
-        if there is None:
+        values = _repetitions(arrays, rival)
+        if values is None:
             continue
-        each = {"difference": float((here - there).mean()), "difference_se": _standard_error(here - there, here)}
-        if there.mean() > 0:
-            ratio = float(here.mean() / there.mean())
-            error = _standard_error(here - ratio * there, here) / float(there.mean())
+        each = {"difference": float((own - values).mean()), "difference_se": _standard_error(own - values, own)}
+        if values.mean() > 0:
+            ratio = float(own.mean() / values.mean())
+            error = _standard_error(own - ratio * values, own) / float(values.mean())
             each |= {"relative": ratio - 1, "relative_se": error}
-        found[rival] = each
-    return found
+        by_rival[rival] = each
+    return by_rival
 
 
 def _repetitions(arrays: Arrays, name: str) -> Shaped[np.ndarray, "r"] | None:

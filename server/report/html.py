@@ -132,16 +132,16 @@ def _repetitions(report: Report) -> str:
 
 
 def _answer(report: Report) -> Html:
-    found = comparisons(report)
+    rivals = comparisons(report)
     compared = Html()
-    if found:
+    if rivals:
         compared = table(
-            "Comparison",
-            ("compared with", "its number", "this run's number", "verdict"),
-            [(_capital(each.words), each.value, each.difference, _verdict(each.verdict)) for each in found],
+            "Compared with",
+            ("alternative", "its number", "this run's number", "verdict"),
+            [(_capital(each.words), each.value, each.difference, _verdict(each.verdict)) for each in rivals],
         )
         if explanations := [
-            words for verdict, words in _VERDICTS if any(each.verdict.startswith(verdict) for each in found)
+            words for verdict, words in _VERDICTS if any(each.verdict.startswith(verdict) for each in rivals)
         ]:
             compared = joined([compared, paragraph(" ".join(explanations), "small")])
     notes = bullets(report.notes)
@@ -180,18 +180,18 @@ def _results(report: Report) -> Html:
         names = columns(rows)
         cells = [[row.get(name, "") for name in names] for row in rows]
         # Names of metrics stay as files have them, and names with a space, which may be names from the data.
-        own = {name for name in names if meaning(report.protocol, name) is None and name.isidentifier()}
-        headings = [name.replace("_", " ") if name in own else name for name in names]
+        plain = {name for name in names if meaning(report.protocol, name) is None and name.isidentifier()}
+        headings = [name.replace("_", " ") if name in plain else name for name in names]
         parts.append(table("Result table", headings, cells, tall=len(rows) > 20, where="report.json"))
     if names := metric_names(report):
-        here, published = folded(report.metrics), folded(report.published)
+        own, published = folded(report.metrics), folded(report.published)
         header = ["metric", "this run", *(["published", "relative difference"] if published else []), "direction"]
         metrics = []
         for name in names:
             known = meaning(report.protocol, name)
             paper = [published.get(name, ""), _difference_from(report.metrics, report.published, name)]
             words = named(known.words if known else "", name)
-            metrics.append([words, here.get(name, ""), *(paper if published else []), direction(known)])
+            metrics.append([words, own.get(name, ""), *(paper if published else []), direction(known)])
         means = ": means over the rows of the table" if "n_cells" in report.metrics else ""
         parts.append(table(f"Metrics of this run{means}{_with_errors(report)}", header, metrics))
     return joined(parts)
@@ -201,11 +201,11 @@ def _with_errors(report: Report) -> str:
     return " (± standard error)" if any(name.endswith("_se") for name in report.metrics) else ""
 
 
-def _difference_from(here: Mapping[str, float], there: Mapping[str, float], name: str) -> str:
-    """Return by how many percent a number differs from a published one; empty where there is none above 0."""
-    if name not in here or not there.get(name, 0.0) > 0:
+def _difference_from(own: Mapping[str, float], published: Mapping[str, float], name: str) -> str:
+    """Return by how many percent a number differs from a published one; empty without one above 0."""
+    if name not in own or not published.get(name, 0.0) > 0:
         return ""
-    change = here[name] / there[name] - 1
+    change = own[name] / published[name] - 1
     return f"{'+' if change > 0 else '−' if change < 0 else ''}{percent(abs(change))}"
 
 

@@ -165,11 +165,11 @@ class ProtocolReport:
         and `overview`.
     earlier_arrays : Callable
         ``earlier_arrays(config)``: arrays of the earlier run that this one goes on from, empty if the configuration
-        names none; a `ResultsError` if the results are missing, damaged, or of no use. Used by `server.run_plan`.
+        names none; a `ResultsError` if the results are missing, damaged, or of no use. Used by `server.center`.
     center_files : Callable
         ``center_files(config, scenario=...)``: what the fusion center reads from its own files, as arguments of
         `strategies.fusion.Reference`; `scenario` says whether the sites' data are a scenario's. A `DataError` if a file
-        cannot be used. Used by `server.run_plan`.
+        cannot be used. Used by `server.center`.
     saved_arrays : Mapping[str, str]
         Arrays that are used after the run, with types and shapes as `saved_arrays` reads them.
     packages : tuple of str

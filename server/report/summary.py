@@ -21,9 +21,9 @@ def metric_names(report: Report) -> list[str]:
 
 def metric_rows(report: Report) -> list[list[str]]:
     """Return name, value and published figure of every metric."""
-    here, published = folded(report.metrics), folded(report.published)
+    own, published = folded(report.metrics), folded(report.published)
     width = len(metric_columns(report))
-    return [[name, here.get(name, ""), published.get(name, "")][:width] for name in metric_names(report)]
+    return [[name, own.get(name, ""), published.get(name, "")][:width] for name in metric_names(report)]
 
 
 def metric_columns(report: Report) -> tuple[str, ...]:

@@ -102,8 +102,12 @@ def _compared(report: Report, rows: Sequence[Row], metric: str, rivals: Mapping[
         for rival, phrase in rivals.items()
         if rival in report.metrics and not any(rival in row for row in rows)
     ]
-    found = [f"It is {listed(in_rows)}."] if in_rows else []
-    return [*found, f"For comparison, on average over the settings: {listed(on_average)}."] if on_average else found
+    sentences = [f"It is {listed(in_rows)}."] if in_rows else []
+    return (
+        [*sentences, f"For comparison, on average over the settings: {listed(on_average)}."]
+        if on_average
+        else sentences
+    )
 
 
 def _wins(rows: Sequence[Row], metric: str, known: Meaning | None, rival: str, phrase: str) -> str:
@@ -112,8 +116,8 @@ def _wins(rows: Sequence[Row], metric: str, known: Meaning | None, rival: str, p
     pairs = [(float(row[metric]), float(row[rival])) for row in rows if _is_finite(row.get(rival))]
     if not pairs:
         return ""
-    same = sum(math.isclose(here, there, rel_tol=_EQUAL) for here, there in pairs)
-    better = sum(sign * here < sign * there and not math.isclose(here, there, rel_tol=_EQUAL) for here, there in pairs)
+    same = sum(math.isclose(own, other, rel_tol=_EQUAL) for own, other in pairs)
+    better = sum(sign * own < sign * other and not math.isclose(own, other, rel_tol=_EQUAL) for own, other in pairs)
     equal = f" and the same in {same}" if same else ""
     return f"{word} than {phrase} in {better} of {len(pairs)}{equal}"
 
@@ -126,9 +130,9 @@ def _beside_published(rows: Sequence[Row], metric: str, known: Meaning) -> list[
         if _is_finite(row.get(f"{metric} published"))
     ]
     if known.share:
-        changes, unit = [100 * (here - there) for here, there in pairs], " percentage points"
+        changes, unit = [100 * (own - paper) for own, paper in pairs], " percentage points"
     else:
-        changes, unit = [100 * (here / there - 1) for here, there in pairs if there > 0], " %"
+        changes, unit = [100 * (own / paper - 1) for own, paper in pairs if paper > 0], " %"
     if not changes:
         return []
     which = "all of them" if len(changes) == len(rows) else f"{len(changes)} of them"

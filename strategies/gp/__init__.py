@@ -1,5 +1,7 @@
-"""The fusion center of Gaussian process experts: finds their common hyperparameters, sends every query point to the
-experts that know its neighbourhood, and makes one prediction of theirs (docs/gp.md).
+"""The fusion center of Gaussian process experts (docs/gp.md).
+
+It finds the experts' common hyperparameters, sends every query point to the experts that know its neighbourhood, and
+combines their predictions.
 """
 
 from __future__ import annotations
@@ -20,28 +22,30 @@ from protocols.gp.settings import Settings
 from strategies.conversation import Broadcast, Conversation, asking_nothing, in_step
 from strategies.errors import FusionError
 from strategies.fusion import FusionStrategy
-from strategies.gp.aggregation import asking_of, fused, most_important, ranked, told
+from strategies.gp.aggregation import expert_predictions, fuse, rank_experts, select_by_graph, setup_of
 from strategies.gp.checks import check_moments
 from strategies.gp.disclosure import disclosed_inputs, shared_rows
 from strategies.gp.expert_count_curve import Sample, scores_by_expert_count
-from strategies.gp.federation import Federation
-from strategies.gp.hyperparameters import fit, starts, train
+from strategies.gp.expert_registry import ExpertRegistry
+from strategies.gp.gate_training import train
+from strategies.gp.hyperparameters import fit, starts
 from strategies.gp.model import Model
-from strategies.gp.prediction import Answers, gather
-from strategies.gp.report import Outcome, answers_csv, metrics_of, notes_on, table_of
+from strategies.gp.outcome import GPOutcome
+from strategies.gp.prediction import ExpertAnswers, ask_experts
+from strategies.gp.report import answers_csv, metrics_of, notes_on, table_of
 from strategies.secure_aggregation import Masking
 
-__all__ = ["GP", "Outcome", "Settings"]
+__all__ = ["GP", "GPOutcome", "Settings"]
 
 _NETWORK_SEED = 4
 _OF_LEARNING = ("kernel", "max-expert-rows", "fit-rounds", "candidates", "gate-rounds")
 """Settings that the earlier run brings, or that a prediction has no use for."""
-_Learnt = tuple[Model, Queries | None, dict[str, Rows], dict[str, Inputs]]
-"""A model, where it is to predict, and by site what was disclosed for that."""
+_Preparation = tuple[Model, Queries | None, dict[str, Rows], dict[str, Inputs]]
+"""A model, the points where it is to predict, and by site what was disclosed for that: rows and inputs."""
 
 
 class GP(FusionStrategy):
-    """Predict with the Gaussian processes of all sites (papers/gp_experts.txt).
+    """Predict with the Gaussian processes of all sites (Jalali and Kasneci 2022; docs/gp.md).
 
     Parameters
     ----------
@@ -54,6 +58,13 @@ class GP(FusionStrategy):
     **common
         Of `FusionStrategy`. Its reference's `queries` gives a scenario's query points, `test` the columns of the
         center's own file of them, `earlier` the arrays of a run whose experts are to predict.
+
+    Examples
+    --------
+    Of ten experts, half are asked for each point:
+
+    >>> GP().settings.K(10)
+    5
     """
 
     def __init__(
@@ -63,167 +74,174 @@ class GP(FusionStrategy):
         self.settings = settings or Settings()
         self.target, self.id_column = target, id_column
 
-    def conversation(self, repetition: int = 0) -> Conversation[Outcome]:
-        """Learn what is to be learnt in rounds, unless an earlier run has, and have the chosen experts predict."""
-        learnt = self._recalled(repetition) if self.reference.earlier else self._learnt(repetition)
-        model, queries, shared, inputs = yield from learnt
+    def conversation(self, repetition: int = 0) -> Conversation[GPOutcome]:
+        """Learn in rounds, or take an earlier run's model; then have the selected experts predict."""
+        prepare = self._recall(repetition) if self.reference.earlier else self._learn(repetition)
+        model, queries, shared, inputs = yield from prepare
         if queries is None:
-            return Outcome(model, self.settings)
-        return (yield from self._predicted(model, queries, shared, inputs, self.seed + repetition))
+            return GPOutcome(model, self.settings)
+        return (yield from self._predict(model, queries, shared, inputs, self.seed + repetition))
 
-    def _recalled(self, repetition: int) -> Conversation[_Learnt]:
-        """What an earlier run has learnt."""
-        settings, model = self.settings, Model.saved(self.reference.earlier)
-        queries = self._queries(model.federation, repetition)
+    def _recall(self, repetition: int) -> Conversation[_Preparation]:
+        """Take the model of an earlier run."""
+        settings, model = self.settings, Model.from_arrays(self.reference.earlier)
+        queries = self._queries(model.registry, repetition)
         if settings.gate == "dnn" and not len(model.network):
             raise FusionError("gp.gate=dnn: the run that from names has trained no network; set another gate")
-        shared, inputs = yield from in_step(*self._disclosures(model.federation, model.max_rows, queries))
+        shared, inputs = yield from in_step(*self._disclosures(model.registry, model.max_rows, queries))
         return model, queries, shared, inputs
 
-    def _disclosures(self, federation: Federation, max_rows: int, queries: Queries | None) -> tuple[Any, Any]:
-        """What predictions need of rows; without any predictions nothing is disclosed."""
+    def _disclosures(self, registry: ExpertRegistry, max_rows: int, queries: Queries | None) -> tuple[Any, Any]:
+        """Return the conversations about what predictions need of rows; without predictions nothing is disclosed."""
         if queries is None:
             return asking_nothing({}), asking_nothing({})
-        return shared_rows(federation, self.settings, max_rows), disclosed_inputs(federation, self.settings, max_rows)
+        return shared_rows(registry, self.settings, max_rows), disclosed_inputs(registry, self.settings, max_rows)
 
-    def _learnt(self, repetition: int) -> Conversation[_Learnt]:
-        """Take stock, and learn the hyperparameters and the gate."""
+    def _learn(self, repetition: int) -> Conversation[_Preparation]:
+        """Survey the sites, then learn the hyperparameters and the gate."""
         settings = self.settings
         survey = Survey(settings.max_expert_rows, settings.kernel, fit=_translates(settings.kernel))
         answers: dict[str, Moments] = yield Broadcast(survey, check=check_moments(settings.kernel))
-        federation = Federation.of(answers)
-        federation.check_enough(self.min_sites)
-        queries = self._queries(federation, repetition)  # what is wrong with them is said before anything is learnt
-        kernel = kernel_of(settings.kernel, len(federation.features))
-        found, network, shared, inputs = yield from in_step(
+        registry = ExpertRegistry.of(answers)
+        registry.check_enough(self.min_sites)
+        queries = self._queries(registry, repetition)  # faults in them are reported before anything is learnt
+        kernel = kernel_of(settings.kernel, len(registry.features))
+        best_fit, network, shared, inputs = yield from in_step(
             fit(
-                federation,
+                registry,
                 kernel,
                 settings.kernel,
-                starts(answers, federation, kernel),
+                starts(answers, registry, kernel),
                 settings.max_expert_rows,
                 candidates=settings.candidates,
                 most_asks=settings.fit_rounds,
-                masking=self._masking("likelihood", len(federation.counts)),
+                masking=self._masking("likelihood", len(registry.counts)),
             ),
-            self._gate_training(federation, self.seed + repetition),
-            *self._disclosures(federation, settings.max_expert_rows, queries),
+            self._gate_training(registry, self.seed + repetition),
+            *self._disclosures(registry, settings.max_expert_rows, queries),
         )
-        return Model(federation, settings.kernel, settings.max_expert_rows, found, network), queries, shared, inputs
+        model = Model(registry, settings.kernel, settings.max_expert_rows, best_fit, network)
+        return model, queries, shared, inputs
 
-    def _gate_training(self, federation: Federation, seed: int) -> Conversation[Float64[np.ndarray, "w"]]:
+    def _gate_training(self, registry: ExpertRegistry, seed: int) -> Conversation[Float64[np.ndarray, "w"]]:
         settings = self.settings
         if settings.gate != "dnn":
             return np.zeros(0)
-        network = Network(len(federation.features), federation.M)
+        network = Network(len(registry.features), registry.M)
         start = int(np.random.default_rng([seed, _NETWORK_SEED]).integers(2**31))
-        masking = self._masking("slope", len(federation.willing("allow-gate-training")))
-        return (yield from train(federation, network, start, settings.gate_rounds, settings.max_expert_rows, masking))
+        masking = self._masking("slope", len(registry.willing("allow-gate-training")))
+        return (yield from train(registry, network, start, settings.gate_rounds, settings.max_expert_rows, masking))
 
     def _masking(self, name: str, n_sites: int) -> Masking | None:
-        """By which sums over so many sites alone are seen, if they are to be masked."""
+        """Return the masking of sums over so many sites; None where they are not to be masked."""
         return Masking(name, min(self.min_sites, n_sites)) if self.settings.masked else None
 
-    def _queries(self, federation: Federation, repetition: int) -> Queries | None:
-        """Where the center wants to know the output: its own file, else the scenario's points, else nowhere.
+    def _queries(self, registry: ExpertRegistry, repetition: int) -> Queries | None:
+        """Return the points to predict: those of the center's own file, else the scenario's, else none.
 
         Raises
         ------
         FusionError
-            If the points lack an input, or a number of one, or have others.
+            If the points lack an input, or a value of one, or have other inputs.
         """
-        columns, given = self.reference.test, self.reference.queries
-        queries = self._own_queries(federation, columns) if columns else given(repetition) if given else None
+        columns, of_scenario = self.reference.test, self.reference.queries
+        if columns:
+            queries: Queries | None = self._own_queries(registry, columns)
+        else:
+            queries = of_scenario(repetition) if of_scenario else None
         if queries is None:
             return None
-        if queries.features != federation.features:
+        if queries.features != registry.features:
             raise FusionError(
                 f"the query points have the inputs {', '.join(queries.features)}, the experts"
-                f" {', '.join(federation.features)}: they are not of the same data"
+                f" {', '.join(registry.features)}: they are not of the same data"
             )
-        if np.abs(federation.units.inputs(queries.x)).max(initial=0.0) > LARGEST:
+        if np.abs(registry.units.inputs(queries.x)).max(initial=0.0) > LARGEST:
             raise FusionError(f"a query point lies beyond {LARGEST:g} standard deviations of an input")
         return queries
 
-    def _own_queries(self, federation: Federation, columns: Mapping[str, Shaped[np.ndarray, "t"]]) -> Queries:
-        """The points of the center's own file."""
-        for name in federation.features:
+    def _own_queries(self, registry: ExpertRegistry, columns: Mapping[str, Shaped[np.ndarray, "t"]]) -> Queries:
+        """Return the points of the center's own file."""
+        for name in registry.features:
             if name not in columns or columns[name].dtype.kind != "f":
                 raise FusionError(f"the center's file of query points has no column of numbers {name!r}, an input")
             for point in np.flatnonzero(np.isnan(columns[name]))[:1]:
                 raise FusionError(f"the center's file of query points: {name!r} is empty at point {point + 1}")
-        x = np.column_stack([columns[name] for name in federation.features])
-        return Queries(x, federation.features, columns.get(self.target), columns.get(self.id_column))
+        x = np.column_stack([columns[name] for name in registry.features])
+        return Queries(x, registry.features, columns.get(self.target), columns.get(self.id_column))
 
     # -- predictions --------------------------------------------------------------------------------------------------
 
-    def _predicted(
+    def _predict(
         self,
         model: Model,
         queries: Queries,
         shared: dict[str, Rows],
         inputs: dict[str, Inputs],
         seed: int,
-    ) -> Conversation[Outcome]:
-        settings, federation = self.settings, model.federation
-        kernel = kernel_of(model.kernel, len(federation.features))
-        x = federation.units.inputs(queries.x)
-        asking = asking_of(model, settings, shared, seed)
-        there = np.ones(federation.M, bool)
+    ) -> Conversation[GPOutcome]:
+        settings, registry = self.settings, model.registry
+        kernel = kernel_of(model.kernel, len(registry.features))
+        x = registry.units.inputs(queries.x)
+        setup = setup_of(model, settings, shared, seed)
+        available = np.ones(registry.M, bool)
         if settings.disclosed:
-            there = np.isin(federation.site_of, list(inputs))
-        K = settings.K(federation.M)
-        static = settings.gate == "ggm"
+            available = np.isin(registry.site_of, list(inputs))
+        K = settings.K(registry.M)
+        # The graph of all predictions says which experts are the best: all are asked.
+        by_graph = settings.gate == "ggm"
         with single_threaded():
-            order = ranked(model, kernel, settings, x)
-        answers: Answers = yield from gather(federation, x, order, federation.M if static else K, there, asking)
+            order = rank_experts(model, kernel, settings, x)
+        answers: ExpertAnswers = yield from ask_experts(
+            registry, x, order, registry.M if by_graph else K, available, setup
+        )
         with single_threaded():
-            if static:
-                answers = answers.taking(most_important(answers, K))
-            said = told(model, kernel, settings, x, answers, inputs, asking)
-            made = fused(model, kernel, settings, x, said)
-        # Features may take far more memory than all else; of cells and repetitions, the first alone is looked at again.
+            if by_graph:
+                answers = answers.select(select_by_graph(answers, K))
+            predictions = expert_predictions(model, kernel, settings, x, answers, inputs, setup)
+            fused = fuse(model, kernel, settings, x, predictions)
+        # Features may take far more memory than everything else, and only the first repetition's are used again.
         answers = replace(answers, features=answers.features[:, :, :0].copy())
-        sample = Sample.of(said) if seed == self.seed else None
-        return Outcome(model, settings, queries, answers, made, sample, tuple(sorted(shared)))
+        sample = Sample.of(predictions) if seed == self.seed else None
+        return GPOutcome(model, settings, queries, answers, fused, sample, tuple(sorted(shared)))
 
     # -- what a run reports -------------------------------------------------------------------------------------------
 
-    def metrics(self, outcome: Outcome) -> dict[str, float]:
-        """Names and numbers of `report.json`."""
+    def metrics(self, outcome: GPOutcome) -> dict[str, float]:
+        """Return names and numbers of `report.json`."""
         return metrics_of(outcome)
 
-    def arrays(self, outcome: Outcome) -> dict[str, Shaped[np.ndarray, "..."]]:
-        """Names and arrays of `arrays.npz` (docs/gp.md)."""
+    def arrays(self, outcome: GPOutcome) -> dict[str, Shaped[np.ndarray, "..."]]:
+        """Return names and arrays of `arrays.npz` (docs/gp.md)."""
         return outcome.arrays()
 
-    def diagnostics(self, outcome: Outcome) -> dict[str, Shaped[np.ndarray, "..."]]:
-        """Scores of predictions by fewer experts a point, where the outputs at the query points are known."""
+    def diagnostics(self, outcome: GPOutcome) -> dict[str, Shaped[np.ndarray, "..."]]:
+        """Score predictions by fewer experts a point, where the outputs at the query points are known."""
         sample, queries, model = outcome.sample, outcome.queries, outcome.model
         if sample is None or queries is None or queries.y is None:
             return {}
         return scores_by_expert_count(
             sample,
-            y=model.federation.units.outputs(queries.y)[sample.rows],
+            y=model.registry.units.outputs(queries.y)[sample.rows],
             prior=outcome.prior[sample.rows],
             noise=float(np.exp(2 * model.fit.theta[-1])),
             aggregation=outcome.settings.aggregation,
         )
 
-    def table(self, metrics: Mapping[str, float], outcome: Outcome) -> list[dict[str, Any]]:
-        """A row for every expert: its rows, and how many points it answered."""
+    def table(self, metrics: Mapping[str, float], outcome: GPOutcome) -> list[dict[str, Any]]:
+        """Return a row for every expert: its rows, and how many points it answered."""
         return table_of(outcome)
 
-    def files(self, outcome: Outcome) -> dict[str, bytes]:
-        """``predictions.csv``: a line for every query point."""
+    def files(self, outcome: GPOutcome) -> dict[str, bytes]:
+        """Return ``predictions.csv``: a line for every query point."""
         return {} if outcome.queries is None else {"predictions.csv": answers_csv(outcome)}
 
-    def excluded(self, outcome: Outcome) -> Mapping[str, str]:
-        """Sites whose rows are in no expert."""
-        return outcome.model.federation.excluded
+    def excluded(self, outcome: GPOutcome) -> Mapping[str, str]:
+        """Return the sites whose rows are in no expert."""
+        return outcome.model.registry.excluded
 
-    def notes(self, outcome: Outcome) -> list[str]:
-        """What a reader should know before using the predictions."""
+    def notes(self, outcome: GPOutcome) -> list[str]:
+        """Return what a reader should know before using the predictions."""
         return notes_on(outcome)
 
 
@@ -244,26 +262,26 @@ def from_config(config: Mapping[str, Any], **common: Any) -> GP:
 
 
 def _translates(text: str) -> bool:
-    """Whether hyperparameters found in a site's own units are of use in the common ones."""
+    """Tell whether hyperparameters in a site's own units can be converted to the common ones."""
     kernel = kernel_of(text, 1)
     return kernel.rescaled(kernel.start(), np.ones(1), 1.0) is not None
 
 
 def _refuse_what_is_ignored(config: Mapping[str, Any], settings: Settings, repetitions: int) -> None:
-    """A key that is set in vain is told, rather than passed over."""
+    """Refuse a key that the other settings leave without effect."""
     earlier = bool(str(config["from"]).strip())
     npae = settings.aggregation == "npae"
-    in_vain: dict[str, str | bool] = dict.fromkeys(_OF_LEARNING, earlier and "a run that learns, not for a prediction")
+    ignored: dict[str, str | bool] = dict.fromkeys(_OF_LEARNING, earlier and "a run that learns, not for a prediction")
     if config["protocol"]:  # a scenario's table has rows that need a key, and rows that do not
-        in_vain |= {
+        ignored |= {
             "covariance": not npae and "gp.aggregation=npae",
             "landmarks": not settings.sketched and "gp.aggregation=npae with gp.covariance=sketch",
             "communication": settings.aggregation != "grbcm" and "gp.aggregation=grbcm",
             "experts": settings.gate == "all" and "a gate that chooses",
         }
         if settings.gate != "dnn":
-            in_vain["gate-rounds"] = "gp.gate=dnn"
+            ignored["gate-rounds"] = "gp.gate=dnn"
     keys = Settings.keys()
-    for key, needed in in_vain.items():
+    for key, needed in ignored.items():
         if needed and config[f"gp.{key}"] != keys[f"gp.{key}"].declared:
             raise FusionError(f"gp.{key} is for {needed}: leave it out")

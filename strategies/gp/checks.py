@@ -1,4 +1,4 @@
-"""What an answer must hold beyond its payload's own contract, before anything is made of it."""
+"""The fusion center's checks of answers, beyond the payloads' own contracts."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from protocols.gp.payloads import CONSENTS, LARGEST, MOST_EXPERTS, MOST_ROWS, In
 from protocols.wire.payload import PayloadError
 from strategies.column_names import check_names
 from strategies.conversation import Check
-from strategies.gp.federation import Federation
+from strategies.gp.expert_registry import ExpertRegistry
 from strategies.gp.hyperparameters import ROUNDING, is_information, symmetric
 
 
 def check_moments(kernel: str) -> Check:
-    """Refuse moments that are none, and hyperparameters of another kernel than this."""
+    """Return a check that refuses impossible moments, and hyperparameters of another kernel."""
 
     def check(site: str, answer: Moments) -> None:
         _check_moments(answer)
@@ -50,7 +50,7 @@ def _check_moments(answer: Moments) -> None:
 
 
 def _check_choice(answer: Moments, expected: int) -> None:
-    """What the site says of the hyperparameters, `expected` of them."""
+    """Check the site's own hyperparameters, of which `expected` are due, and its information about them."""
     size = len(answer.theta)
     if size not in (0, expected):
         raise PayloadError(answer.title(), "theta", f"expected {expected} hyperparameters, got {size}")
@@ -62,7 +62,7 @@ def _check_choice(answer: Moments, expected: int) -> None:
 
 
 def _are_covariances(matrices: Float64[np.ndarray, "m d d"]) -> bool:
-    """Symmetric and positive semidefinite, but for rounding."""
+    """Tell whether matrices are symmetric and positive semidefinite up to rounding."""
     variances = np.einsum("mdd->md", matrices)
     if not 0 <= variances.min() <= variances.max() <= LARGEST**2:
         return False
@@ -76,12 +76,12 @@ def _are_covariances(matrices: Float64[np.ndarray, "m d d"]) -> bool:
     )
 
 
-def check_rows(wanted: Mapping[str, int], d: int) -> Check:
-    """Refuse more rows than were asked for, by site, and rows of other than d inputs."""
+def check_rows(most: Mapping[str, int], d: int) -> Check:
+    """Return a check that refuses more rows than `most`, by site, and rows of other than d inputs."""
 
     def check(site: str, answer: Rows) -> None:
-        if len(answer.y) > wanted[site]:
-            raise PayloadError(answer.title(), "y", f"expected {wanted[site]} rows at most, got {len(answer.y)}")
+        if len(answer.y) > most[site]:
+            raise PayloadError(answer.title(), "y", f"expected {most[site]} rows at most, got {len(answer.y)}")
         if answer.x.shape[1] != d:
             raise PayloadError(answer.title(), "x", f"expected {d} inputs, got {answer.x.shape[1]}")
         _check_size(answer, "x", (answer.x,))
@@ -90,14 +90,14 @@ def check_rows(wanted: Mapping[str, int], d: int) -> Check:
     return check
 
 
-def check_inputs(federation: Federation) -> Check:
-    """Refuse inputs of other numbers of rows than the experts have."""
+def check_inputs(registry: ExpertRegistry) -> Check:
+    """Return a check that refuses inputs of other numbers of rows than the experts have."""
 
     def check(site: str, answer: Inputs) -> None:
-        told = [x.shape for x in answer.x]
-        expected = [(int(n), len(federation.features)) for n in federation.counts[site]]
-        if told != expected:
-            raise PayloadError(answer.title(), "x", f"expected inputs of shapes {expected}, got {told}")
+        shapes = [x.shape for x in answer.x]
+        expected = [(int(n), len(registry.features)) for n in registry.counts[site]]
+        if shapes != expected:
+            raise PayloadError(answer.title(), "x", f"expected inputs of shapes {expected}, got {shapes}")
         _check_size(answer, "x", answer.x)
 
     return check

@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from protocols.gp.payloads import MOST_SHARED, Disclose, Inputs, Rows, Share
+from protocols.gp.settings import Settings
 from strategies.conversation import Conversation, Tell
 from strategies.errors import FusionError
 from strategies.gp.checks import check_inputs, check_rows
-from strategies.gp.federation import Federation
-
-if TYPE_CHECKING:
-    from protocols.gp.settings import Settings
+from strategies.gp.expert_registry import ExpertRegistry
 
 
-def shared_rows(federation: Federation, settings: Settings, max_rows: int) -> Conversation[dict[str, Rows]]:
-    """Rows for the communication expert from every site that gives some, by site."""
+def shared_rows(registry: ExpertRegistry, settings: Settings, max_rows: int) -> Conversation[dict[str, Rows]]:
+    """Ask the sites that consent for rows of the communication expert; returns them by site."""
     if settings.aggregation != "grbcm":
         return {}
-    wanted = rows_wanted(federation, settings)
-    sites = federation.willing("allow-rows")
-    asks = {site: Share(**federation.agreed(site, max_rows), rows=wanted[site]) for site in sites}
+    n_rows = rows_to_share(registry, settings)
+    sites = registry.willing("allow-rows")
+    asks = {site: Share(**registry.agreement(site, max_rows), rows=n_rows[site]) for site in sites}
     answers: dict[str, Rows] = {}
     if asks:
-        answers = yield Tell(asks, check=check_rows(wanted, len(federation.features)))
+        answers = yield Tell(asks, check=check_rows(n_rows, len(registry.features)))
     if not sum(len(answer.y) for answer in answers.values()):
         raise FusionError(
             "gp.aggregation=grbcm needs a communication expert, and no site gives it rows (allow-rows in its node"
@@ -32,24 +28,24 @@ def shared_rows(federation: Federation, settings: Settings, max_rows: int) -> Co
     return answers
 
 
-def rows_wanted(federation: Federation, settings: Settings) -> dict[str, int]:
-    """How many rows each site is asked to share, in proportion to those it has; as many as it may be asked at most."""
-    share = settings.communication or 1 / (federation.M + 1)
+def rows_to_share(registry: ExpertRegistry, settings: Settings) -> dict[str, int]:
+    """Return by site how many rows it is asked to share: in proportion to those it has, within what it may be asked."""
+    share = settings.communication or 1 / (registry.M + 1)
 
-    def wanted(n: int) -> int:
-        return max(1, min(round(share * n), n // 2, MOST_SHARED * n // federation.n_rows))
+    def rows(n: int) -> int:
+        return max(1, min(round(share * n), n // 2, MOST_SHARED * n // registry.n_rows))
 
-    return {site: wanted(federation.rows_of(site)) for site in federation.counts}
+    return {site: rows(registry.rows_of(site)) for site in registry.counts}
 
 
-def disclosed_inputs(federation: Federation, settings: Settings, max_rows: int) -> Conversation[dict[str, Inputs]]:
-    """The inputs of every site that discloses them, by site."""
+def disclosed_inputs(registry: ExpertRegistry, settings: Settings, max_rows: int) -> Conversation[dict[str, Inputs]]:
+    """Ask the sites that consent for the inputs of all their rows; returns them by site."""
     if not settings.disclosed:
         return {}
-    asks = {site: Disclose(**federation.agreed(site, max_rows)) for site in federation.willing("allow-inputs")}
+    asks = {site: Disclose(**registry.agreement(site, max_rows)) for site in registry.willing("allow-inputs")}
     answers: dict[str, Inputs] = {}
     if asks:
-        answers = yield Tell(asks, check=check_inputs(federation))
+        answers = yield Tell(asks, check=check_inputs(registry))
     if not answers:
         raise FusionError(
             "gp.covariance=inputs: no site discloses its inputs (allow-inputs in its node configuration); set"

@@ -9,18 +9,18 @@ import numpy as np
 from jaxtyping import Float64, Shaped
 
 from numerics.gp.kernel_registry import kernel_of
-from strategies.gp.federation import Federation
+from strategies.gp.expert_registry import ExpertRegistry
 from strategies.gp.hyperparameters import Fit
 
 
 @dataclass(frozen=True, eq=False)
 class Model:
-    """All that is learnt: what a later run needs to predict.
+    """Everything that was learnt: what a later run needs to predict.
 
     Attributes
     ----------
-    federation : Federation
-        Whose experts.
+    registry : ExpertRegistry
+        The experts.
     kernel : str
         As the run configuration names it.
     max_rows : int
@@ -31,15 +31,15 @@ class Model:
         ``(w,)`` weights of the gate's network; none: the gate is no network.
     """
 
-    federation: Federation
+    registry: ExpertRegistry
     kernel: str
     max_rows: int
     fit: Fit
     network: Float64[np.ndarray, "w"]
 
     def arrays(self) -> dict[str, Shaped[np.ndarray, "..."]]:
-        """All of it, for `arrays.npz`."""
-        names = kernel_of(self.kernel, len(self.federation.features)).names
+        """Return all of it for `arrays.npz`."""
+        names = kernel_of(self.kernel, len(self.registry.features)).names
         return {
             "theta": self.fit.theta,
             "theta_names": np.array([*names, "log sigma"]),
@@ -47,14 +47,14 @@ class Model:
             "kernel": np.array(self.kernel),
             "max_expert_rows": np.array(self.max_rows),
             "network": self.network,
-            **self.federation.arrays(),
+            **self.registry.arrays(),
         }
 
     @classmethod
-    def saved(cls, arrays: Mapping[str, Shaped[np.ndarray, "..."]]) -> Model:
-        """What `arrays` wrote."""
+    def from_arrays(cls, arrays: Mapping[str, Shaped[np.ndarray, "..."]]) -> Model:
+        """Read what `arrays` returned."""
         return cls(
-            Federation.saved(arrays),
+            ExpertRegistry.from_arrays(arrays),
             str(arrays["kernel"]),
             int(arrays["max_expert_rows"]),
             Fit(arrays["theta"], float(arrays["log_likelihood"]), 0, True),

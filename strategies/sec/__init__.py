@@ -1,4 +1,4 @@
-"""The fusion center of Select-Exchange-Cluster: which learners see the same relation (docs/sec.md)."""
+"""The fusion center of Select-Exchange-Cluster: it finds the learners that see the same relation (docs/sec.md)."""
 
 from __future__ import annotations
 
@@ -16,24 +16,26 @@ from protocols.sec.payloads import LARGEST_ERROR, MOST_ROWS, Errors, Exchange, F
 from protocols.sec.settings import Settings
 from protocols.wire.payload import PayloadError
 from strategies.column_names import check_names
-from strategies.conversation import Broadcast, Conversation, Tell
+from strategies.conversation import Broadcast, Check, Conversation, Tell
 from strategies.errors import FusionError
 from strategies.fusion import FusionStrategy
-from strategies.sec.grouping import Grouping, group
+from strategies.sec.learner_clusters import LearnerClusters, cluster_learners
 from strategies.sec.learners import Learners, arrays_of, former_learners
 from strategies.sec.mixtures import Mixture, mixtures, on_test_rows
-from strategies.sec.report import Outcome, metrics_of, notes_on, table_of
+from strategies.sec.report import SECOutcome, metrics_of, notes_on, table_of
 
-__all__ = ["SEC", "Outcome", "Settings"]
+__all__ = ["SEC", "SECOutcome", "Settings"]
 
 logger = logging.getLogger("flwr")
 
 _MOST_METHOD = 200
-"""Characters of a method's description: it is shown in log and report."""
+"""Characters of a method's description at most: log and report show it."""
 
 
 class SEC(FusionStrategy):
-    """Find out which learners see the same relation, and let them predict together (papers/sec.txt, section III).
+    """Find the learners that see the same relation, and let them predict together.
+
+    Source: Ye, Ding and Ghanadan (2022), section III; docs/sec.md.
 
     Parameters
     ----------
@@ -43,7 +45,13 @@ class SEC(FusionStrategy):
         Name of the outcome among the center's test columns.
     **common
         Of `FusionStrategy`. Its reference's `truth` gives each site's true cluster; `test` the center's own test rows;
-        `earlier` the arrays of a run whose clustering newcomers are to join.
+        `earlier` the arrays of a run whose clusters newcomers are to join.
+
+    Examples
+    --------
+    >>> strategy = SEC(settings=Settings(k=2))
+    >>> next(strategy.conversation()).ask.standardize
+    'model'
     """
 
     def __init__(self, *, settings: Settings | None = None, target: str = "", **common: Any) -> None:
@@ -51,7 +59,7 @@ class SEC(FusionStrategy):
         self.settings = settings or Settings()
         self.target = target
 
-    def conversation(self, repetition: int = 0) -> Conversation[Outcome]:
+    def conversation(self, repetition: int = 0) -> Conversation[SECOutcome]:
         """Select, exchange, cluster; then predict within the clusters."""
         settings = self.settings
         select = Select(
@@ -60,40 +68,40 @@ class SEC(FusionStrategy):
         answers: dict[str, Fitted] = yield Broadcast(select, check=self._check_fitted)
         earlier = self.reference.earlier
         learners = Learners.of(answers, settings.newcomer_patterns, former_learners(earlier) if earlier else {})
-        _check_somebody_is_there(learners, settings.newcomer_patterns)
+        _check_learners(learners, settings.newcomer_patterns)
 
         rng = np.random.default_rng([self.seed + repetition, 2])
-        sent = self._whose_models(learners, rng)
-        exchanges = {senders: self._exchange_of(senders, learners) for senders in set(sent.values())}
-        losses: dict[str, Losses] = yield Tell(
-            {name: exchanges[senders] for name, senders in sent.items()},
-            check=_check_losses(sent),
+        senders = self._senders(learners, rng)
+        exchanges = {names: self._exchange(names, learners) for names in set(senders.values())}
+        answers_of_exchange: dict[str, Losses] = yield Tell(
+            {name: exchanges[names] for name, names in senders.items()},
+            check=_check_losses(senders),
             measure={"learners": float(len(learners.names)), "models": float(max(map(len, exchanges)))},
         )
-        losses_of = learners.losses(sent, losses)
-        grouping = group(learners, losses_of, settings, earlier, rng)
+        losses = learners.losses(senders, answers_of_exchange)
+        clusters = cluster_learners(learners, losses, settings, earlier, rng)
 
         truth = self.reference.truth(repetition) if self.reference.truth else {}
-        fit = ~np.isinf(losses_of).any(axis=1)
-        tried = {
-            name: mixtures(name, learners, grouping.labels, sent[name], fit=fit, pooled=settings.pooled, truth=truth)
-            for name in losses
-        }
-        asks = {name: _ask(name, learners, grouping, mixture, settings) for name, mixture in tried.items()}
-        errors: dict[str, Errors] = yield Tell(asks, check=_check_errors(asks), measure=grouping.measure)
-        return Outcome(
+        usable = ~np.isinf(losses).any(axis=1)
+        labels, pooled = clusters.labels, settings.pooled
+        asks = {}
+        for name in answers_of_exchange:
+            mixture = mixtures(name, learners, labels, senders[name], usable=usable, pooled=pooled, truth=truth)
+            asks[name] = _ask(name, learners, clusters, mixture, settings)
+        errors: dict[str, Errors] = yield Tell(asks, check=_check_errors(asks), measure=clusters.measure)
+        return SECOutcome(
             learners=learners,
-            grouping=grouping,
-            errors={name: _named(asks[name], answer) for name, answer in errors.items()},
-            center_errors=self._on_own_test_rows(learners, grouping.labels, fit),
+            clusters=clusters,
+            errors={name: _by_combination(asks[name], answer) for name, answer in errors.items()},
+            center_errors=self._errors_at_center(learners, clusters.labels, usable),
             truth=np.array([truth.get(name, -1) for name in learners.names], np.int64),
-            fit=fit,
+            usable=usable,
         )
 
-    def _whose_models(self, learners: Learners, rng: np.random.Generator) -> dict[str, tuple[str, ...]]:
-        """Whose models each learner that is there tries: all, or those of some landmarks among the clustered.
+    def _senders(self, learners: Learners, rng: np.random.Generator) -> dict[str, tuple[str, ...]]:
+        """Return by present learner whose models it tries: all, or those of some landmarks among the clustered.
 
-        A newcomer tries those of all who are clustered: its own cluster may hold no landmark.
+        A newcomer tries the models of all clustered learners: its own cluster may hold no landmark.
         """
         clustered = tuple(name for name, new in zip(learners.names, learners.newcomer, strict=True) if not new)
         of_clustered = of_newcomers = tuple(learners.names)
@@ -106,22 +114,23 @@ class SEC(FusionStrategy):
             if name in learners.present
         }
 
-    def _exchange_of(self, senders: tuple[str, ...], learners: Learners) -> Exchange:
-        models = tuple(learners.shown[name].model for name in senders)
+    def _exchange(self, senders: tuple[str, ...], learners: Learners) -> Exchange:
+        models = tuple(learners.profiles[name].model for name in senders)
         return Exchange(senders, models, self.settings.standardize, keep=not self.settings.pooled)
 
-    def _on_own_test_rows(
-        self, learners: Learners, labels: Int64[np.ndarray, "L"], fit: Bool[np.ndarray, "L"]
+    def _errors_at_center(
+        self, learners: Learners, labels: Int64[np.ndarray, "L"], usable: Bool[np.ndarray, "L"]
     ) -> dict[str, dict[str, float]]:
+        """Return the errors on the center's own test rows, by learner and combination; none without such rows."""
         columns = self.reference.test
         if not columns:
             return {}
-        features = next(iter(learners.shown.values())).features
+        features = next(iter(learners.profiles.values())).features
         for name in (*features, self.target):
             if name not in columns:
                 raise FusionError(f"the center's test file has no column of numbers {name!r}, which the learners use")
         x = np.column_stack([columns[name] for name in features])
-        return on_test_rows(learners, labels, x, columns[self.target], fit=fit, pooled=self.settings.pooled)
+        return on_test_rows(learners, labels, x, columns[self.target], usable=usable, pooled=self.settings.pooled)
 
     # -- checks -------------------------------------------------------------------------------------------------------
 
@@ -151,24 +160,24 @@ class SEC(FusionStrategy):
 
     # -- what a run reports -------------------------------------------------------------------------------------------
 
-    def metrics(self, outcome: Outcome) -> dict[str, float]:
-        """Names and numbers of `report.json`."""
+    def metrics(self, outcome: SECOutcome) -> dict[str, float]:
+        """Return names and numbers of `report.json`."""
         return metrics_of(outcome)
 
-    def arrays(self, outcome: Outcome) -> dict[str, Shaped[np.ndarray, "..."]]:
-        """Names and arrays of `arrays.npz` (docs/sec.md); learners in the order of their names."""
-        return {**outcome.grouping.arrays(), **arrays_of(outcome.learners), "newcomer": outcome.learners.newcomer}
+    def arrays(self, outcome: SECOutcome) -> dict[str, Shaped[np.ndarray, "..."]]:
+        """Return names and arrays of `arrays.npz` (docs/sec.md); learners in the order of their names."""
+        return {**outcome.clusters.arrays(), **arrays_of(outcome.learners), "newcomer": outcome.learners.newcomer}
 
-    def table(self, metrics: Mapping[str, float], outcome: Outcome) -> list[dict[str, Any]]:
-        """A row for every cluster: who is in it, what they chose, and what it gains them."""
+    def table(self, metrics: Mapping[str, float], outcome: SECOutcome) -> list[dict[str, Any]]:
+        """Return a row for every cluster: its learners, the methods they chose, and what the cluster gains them."""
         return table_of(outcome)
 
-    def excluded(self, outcome: Outcome) -> Mapping[str, str]:
-        """Learners whose inputs are not those of the others."""
+    def excluded(self, outcome: SECOutcome) -> Mapping[str, str]:
+        """Return the learners whose inputs are not those of the others."""
         return outcome.learners.excluded
 
-    def notes(self, outcome: Outcome) -> list[str]:
-        """Who could not be compared, stands alone, or is worse off with its cluster."""
+    def notes(self, outcome: SECOutcome) -> list[str]:
+        """Return which learners could not be compared, stand alone, or are worse off with their cluster."""
         return notes_on(outcome)
 
 
@@ -184,9 +193,9 @@ def from_config(config: Mapping[str, Any], **common: Any) -> SEC:
     return SEC(settings=settings, target=str(config["target"]).strip(), **common)
 
 
-def _ask(name: str, learners: Learners, grouping: Grouping, mixture: Mixture, settings: Settings) -> Predict:
-    label = int(grouping.labels[learners.names.index(name)])
-    same: Bool[np.ndarray, "L"] = (grouping.labels == label) & (label >= 0)
+def _ask(name: str, learners: Learners, clusters: LearnerClusters, mixture: Mixture, settings: Settings) -> Predict:
+    label = int(clusters.labels[learners.names.index(name)])
+    same: Bool[np.ndarray, "L"] = (clusters.labels == label) & (label >= 0)
     return Predict(
         cluster=label,
         combinations=mixture.combinations,
@@ -199,16 +208,16 @@ def _ask(name: str, learners: Learners, grouping: Grouping, mixture: Mixture, se
     )
 
 
-def _named(ask: Predict, answer: Errors) -> dict[str, float]:
-    """A learner's errors by combination; infinite where a prediction was not finite, empty without test rows."""
+def _by_combination(ask: Predict, answer: Errors) -> dict[str, float]:
+    """Return a learner's errors by combination; infinite where a prediction was not finite, empty without test rows."""
     if not answer.n_test:
         return {}
     values: Float64[np.ndarray, "combinations"] = np.where(answer.finite, answer.errors, np.inf)
     return dict(zip(ask.combinations, values.tolist(), strict=True))
 
 
-def _check_somebody_is_there(learners: Learners, newcomers: Sequence[str]) -> None:
-    """Refuse a run that has nobody to cluster or nobody to ask."""
+def _check_learners(learners: Learners, newcomers: Sequence[str]) -> None:
+    """Refuse a run without a learner to cluster, or without one to ask."""
     for site, reason in learners.excluded.items():
         logger.warning("%s: %s", site, reason)
     for pattern in newcomers:
@@ -221,10 +230,10 @@ def _check_somebody_is_there(learners: Learners, newcomers: Sequence[str]) -> No
         raise FusionError("there is no learner to cluster: all are newcomers" + (f" ({why})" if why else ""))
 
 
-def _check_losses(sent: Mapping[str, tuple[str, ...]]) -> Any:
+def _check_losses(senders: Mapping[str, tuple[str, ...]]) -> Check:
     def check(site: str, answer: Losses) -> None:
-        if len(answer.losses) != len(sent[site]):
-            expected = len(sent[site])
+        expected = len(senders[site])
+        if len(answer.losses) != expected:
             raise PayloadError(answer.title(), "losses", f"expected {expected} numbers, got {len(answer.losses)}")
         if ((answer.losses < 0) | (answer.losses > LARGEST_ERROR)).any():
             raise PayloadError(answer.title(), "losses", f"expected mean squared errors from 0 to {LARGEST_ERROR:g}")
@@ -232,7 +241,7 @@ def _check_losses(sent: Mapping[str, tuple[str, ...]]) -> Any:
     return check
 
 
-def _check_errors(asks: Mapping[str, Predict]) -> Any:
+def _check_errors(asks: Mapping[str, Predict]) -> Check:
     def check(site: str, answer: Errors) -> None:
         expected = len(asks[site].combinations)
         if len(answer.errors) != expected:

@@ -1,4 +1,4 @@
-"""Who predicts with whom: the weights of eq. (5), and pooled regressions, for every way that is compared."""
+"""What each learner predicts by: its own model, its cluster's, or all (Ye, Ding and Ghanadan 2022, eq. 5)."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from strategies.sec.learners import Learners
 
 @dataclass(frozen=True)
 class Mixture:
-    """The combinations that one learner tries (`protocols.sec.payloads.Predict` says how they predict).
+    """The combinations of models that one learner tries (`protocols.sec.payloads.Predict` says how they predict).
 
     Attributes
     ----------
     combinations : tuple of str
         Their names.
     weights : ndarray
-        ``(combinations, models sent)``; no columns where models are not mixed.
+        ``(combinations, models)`` of the models it was sent; no columns where models are not mixed.
     own : ndarray
-        ``(combinations,)``, weight of the learner's own model.
+        ``(combinations,)`` weight of the learner's own model.
     coefficients : ndarray
         ``(combinations, p + 1)``; no columns where nothing is pooled.
     """
@@ -36,29 +36,29 @@ class Mixture:
     coefficients: Float64[np.ndarray, "combinations q"]
 
 
-def groups_of(
+def partners_of(
     name: str,
     learners: Learners,
     labels: Int64[np.ndarray, "L"],
-    fit: Bool[np.ndarray, "L"],
+    usable: Bool[np.ndarray, "L"],
     truth: Mapping[str, int],
 ) -> dict[str, Bool[np.ndarray, "L"]]:
-    """With whom a learner predicts, by combination; nobody: with its own model alone.
+    """Return the learners that a learner predicts with, by combination; none: with its own model alone.
 
-    Newcomers use the others' models and lend none: they were not part of the clustering. Those who are not `fit`, whose
-    predictions were not finite for somebody, are left out of what everybody would use.
+    Newcomers use the others' models and lend none: they were not part of the clustering. Learners that are not
+    `usable`, because their predictions were not finite somewhere, are left out of the combinations of all.
     """
     place = learners.names.index(name)
     clustered = ~learners.newcomer & (labels >= 0)
-    groups = {
+    partners = {
         "alone": np.zeros(len(labels), bool),
         "cluster": clustered & (labels == labels[place]),
-        "all": clustered & fit,
+        "all": clustered & usable,
     }
     if name in truth:
         true = np.array([truth.get(other, -1) for other in learners.names])
-        groups["oracle"] = clustered & fit & (true == truth[name])
-    return groups
+        partners["oracle"] = clustered & usable & (true == truth[name])
+    return partners
 
 
 def mixtures(
@@ -67,47 +67,47 @@ def mixtures(
     labels: Int64[np.ndarray, "L"],
     senders: Sequence[str],
     *,
-    fit: Bool[np.ndarray, "L"],
+    usable: Bool[np.ndarray, "L"],
     pooled: bool,
     truth: Mapping[str, int],
 ) -> Mixture:
-    """The combinations of one learner.
+    """Return the combinations that one learner tries.
 
     Parameters
     ----------
     name : str
         Of the learner.
     learners : Learners
-        All of them.
+        All L of them.
     labels : ndarray
-        ``(L,)``, -1 for none.
+        ``(L,)`` clusters, -1 for none.
     senders : Sequence of str
-        Whose models the learner was sent. Of a group, those among them and the learner itself predict (all of the
-        group, unless only landmarks' models were exchanged).
-    fit : ndarray
-        ``(L,)``, whose model predicts finite numbers.
+        Learners whose models it was sent. Of its partners, those among them and the learner itself predict: all of
+        them, unless only landmarks' models were exchanged.
+    usable : ndarray
+        ``(L,)`` mask of the learners whose model predicts finite numbers.
     pooled : bool
-        Whether a group predicts by its pooled linear regression instead of the mean of eq. (5).
+        Whether partners predict by their pooled linear regression instead of the mean of eq. (5).
     truth : Mapping[str, int]
         True cluster by learner, where a scenario knows it.
     """
-    groups = groups_of(name, learners, labels, fit, truth)
+    partners = partners_of(name, learners, labels, usable, truth)
     own, weights, coefficients = [], [], []
-    for group in groups.values():
+    for members in partners.values():
         if pooled:
-            own.append(float(not group.any()))
-            q = len(next(iter(learners.shown.values())).mean)
-            coefficients.append(learners.pooled_regression(group) if group.any() else np.zeros(q))
+            own.append(float(not members.any()))
+            q = len(next(iter(learners.profiles.values())).mean)
+            coefficients.append(learners.pooled_regression(members) if members.any() else np.zeros(q))
             continue
-        mass = dict(zip(learners.names, np.where(group, learners.n, 0).tolist(), strict=True))
+        mass = dict(zip(learners.names, np.where(members, learners.n, 0).tolist(), strict=True))
         of_models = np.array([float(mass[sender]) for sender in senders])
         of_own = 0.0 if name in senders else float(mass[name])
         total = of_models.sum() + of_own
         own.append(of_own / total if total else 1.0)
         weights.append(of_models / total if total else of_models)
-    nothing = np.zeros((len(groups), 0))
+    nothing = np.zeros((len(partners), 0))
     return Mixture(
-        tuple(groups),
+        tuple(partners),
         nothing if pooled else np.array(weights),
         np.array(own),
         np.array(coefficients) if pooled else nothing,
@@ -117,9 +117,9 @@ def mixtures(
 def by_cluster(
     learners: Learners, labels: Int64[np.ndarray, "L"], x: Float64[np.ndarray, "t p"], *, pooled: bool
 ) -> Float64[np.ndarray, "clusters t"]:
-    """What every cluster predicts: the mean of all its models weighted by rows (eq. 5), or its pooled regression.
+    """Predict by every cluster: the mean of its models weighted by rows (eq. 5), or its pooled regression.
 
-    Newcomers lend no model, as in `groups_of`. The fusion center holds all models, also where only landmarks' were
+    Newcomers lend no model, as in `partners_of`. The fusion center holds all models, also where only landmarks' were
     exchanged.
 
     Parameters
@@ -143,12 +143,12 @@ def by_cluster(
     ModelError
         If a model cannot be read here.
     """
-    groups = [~learners.newcomer & (labels == cluster) for cluster in range(int(labels.max()) + 1)]
+    clusters = [~learners.newcomer & (labels == cluster) for cluster in range(int(labels.max()) + 1)]
     if pooled:
-        coefficients = np.stack([learners.pooled_regression(group) for group in groups])
+        coefficients = np.stack([learners.pooled_regression(members) for members in clusters])
         return np.asarray(coefficients[:, :1] + coefficients[:, 1:] @ x.T)
-    predictions = Predictors([decode_model(shown.model) for shown in learners.shown.values()]).predict(x)
-    rows = np.where(groups, learners.n, 0)
+    predictions = Predictors([decode_model(profile.model) for profile in learners.profiles.values()]).predict(x)
+    rows = np.where(clusters, learners.n, 0)
     return mix(rows / rows.sum(axis=1, keepdims=True), predictions)
 
 
@@ -158,14 +158,14 @@ def on_test_rows(
     x: Float64[np.ndarray, "t p"],
     y: Float64[np.ndarray, "t"],
     *,
-    fit: Bool[np.ndarray, "L"],
+    usable: Bool[np.ndarray, "L"],
     pooled: bool,
 ) -> dict[str, dict[str, float]]:
-    """Mean squared error on the center's own test rows, by learner and combination; all models are there."""
-    predictions = Predictors([decode_model(shown.model) for shown in learners.shown.values()]).predict(x)
-    found = {}
+    """Return the mean squared error on the center's own test rows, by learner and combination, of all models."""
+    predictions = Predictors([decode_model(profile.model) for profile in learners.profiles.values()]).predict(x)
+    errors = {}
     for place, name in enumerate(learners.names):
-        mixture = mixtures(name, learners, labels, learners.names, fit=fit, pooled=pooled, truth={})
+        mixture = mixtures(name, learners, labels, learners.names, usable=usable, pooled=pooled, truth={})
         total = combine(mixture.own, predictions[place], mixture.weights, predictions, mixture.coefficients, x)
-        found[name] = dict(zip(mixture.combinations, mean_squared_errors(total, y).tolist(), strict=True))
-    return found
+        errors[name] = dict(zip(mixture.combinations, mean_squared_errors(total, y).tolist(), strict=True))
+    return errors

@@ -14,7 +14,6 @@ from flwr.app import Context, RecordDict
 import strategies.exchange
 from clients.data import DataError
 from common.settings import ConfigError
-from protocols.settings import checked, declared
 from protocols.wire.faults import Fault
 from scenarios.registry import Scenario, ScenarioError
 from server import app as server_app
@@ -51,59 +50,11 @@ def nothing_left(output: Path) -> bool:
 # -- configuration ----------------------------------------------------------------------------------------------------
 
 
-def test_the_declared_defaults_pass_and_every_key_is_declared() -> None:
-    assert checked(declared()) == declared()
-
-
-@pytest.mark.parametrize(
-    ("key", "value", "message"),
-    [
-        ("seed", "1", "seed must be a whole number, got '1'"),
-        ("seed", True, "seed must be a whole number, got True"),
-        ("seed", -1, "seed must be 0 or greater, got -1"),
-        ("repetitions", 0, "repetitions must be from 1 to 1000, got 0"),
-        ("repetitions", 1001, "repetitions must be from 1 to 1000, got 1001"),
-        ("output-dir", "", "output-dir must be not empty, got ''"),
-        ("output-dir", 3, "output-dir must be text in quotes, got 3"),
-        ("min-sites", 0, "min-sites must be 1 or greater, got 0"),
-        ("min-sites", 1.5, "min-sites must be a whole number, got 1.5"),
-        ("round-timeout", 0, "round-timeout must be greater than 0, got 0.0"),
-        ("round-timeout", float("nan"), "round-timeout must be a finite number, got nan"),
-        ("round-timeout", float("inf"), "round-timeout must be a finite number, got inf"),
-        ("protocol", "fedavg", "protocol must be one of '', 'bc3e', 'coreset', 'gp', 'residual', 'sec', got 'fedavg'"),
-        ("bc3e.distribution", "rows", "bc3e.distribution must be one of 'row', 'column', 'arbitrary', got 'rows'"),
-        ("bc3e.classes", 1, "bc3e.classes must be 0, or 2 or greater, got 1"),
-        ("bc3e.max-rounds", 0, "bc3e.max-rounds must be 1 or greater, got 0"),
-        ("bc3e.tolerance", 0.0, "bc3e.tolerance must be greater than 0, got 0.0"),
-        ("bc3e.accelerate", 1, "bc3e.accelerate must be true or false, got 1"),
-        ("bc3e.sweeps", -1, "bc3e.sweeps must be 0 or greater, got -1"),
-        ("bc3e.smoothing", -0.1, "bc3e.smoothing must be 0 or greater, got -0.1"),
-        ("bc3e.alpha", 0.0, "bc3e.alpha must be from 0.001 to 10000, got 0.0"),
-        ("bc3e.restarts", 1001, "bc3e.restarts must be from 0 to 1000, got 1001"),
-        ("bc3e.missing", "ignore", "bc3e.missing must be one of 'keep', 'drop', got 'ignore'"),
-        ("bc3e.labelled", 1.0, "bc3e.labelled must be from 0 to below 1, got 1.0"),
-        ("bc3e.clusterings", "2k", "bc3e.clusterings must be one of 'k', 'k-3k-6k', 'k-2k-4k-6k', got '2k'"),
-        ("bc3e.max-round", 5, "unknown key 'bc3e.max-round' in the run configuration"),
-    ],
-)
-def test_a_wrong_value_is_told_in_a_line(tmp_path: Path, key: str, value: Any, message: str) -> None:
-    settings = {**config(tmp_path), key: value}
-    with pytest.raises(ConfigError) as refused:
-        run(settings, 2)
-    assert str(refused.value) == message
+@pytest.mark.parametrize(("key", "value"), [("seed", -1), ("bc3e.max-round", 5)])
+def test_a_wrong_value_is_refused_before_anything_is_written(tmp_path: Path, key: str, value: Any) -> None:
+    with pytest.raises(ConfigError, match=key):
+        run({**config(tmp_path), key: value}, 2)
     assert nothing_left(tmp_path)
-
-
-def test_a_whole_number_will_do_for_a_fraction() -> None:
-    assert checked({**declared(), "round-timeout": 60})["round-timeout"] == 60.0
-    assert type(checked({**declared(), "bc3e.alpha": 2})["bc3e.alpha"]) is float
-
-
-def test_a_key_that_is_not_there_is_named(tmp_path: Path) -> None:
-    settings = config(tmp_path)
-    del settings["seed"], settings["bc3e.alpha"]
-    with pytest.raises(ConfigError, match=r"^the run configuration lacks seed, bc3e\.alpha$"):
-        run(settings, 2)
 
 
 # -- scenario and sites -----------------------------------------------------------------------------------------------

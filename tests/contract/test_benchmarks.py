@@ -120,7 +120,7 @@ def test_one_site_predicts_as_the_full_process_with_its_hyperparameters() -> Non
     """What is timed is what the protocol promises: one expert is the Gaussian process of all rows."""
     data = gp.smooth(80, 1, 0)
     outcome = run_protocol("gp", data.shards, 0, {}, queries=lambda config, seed: data.queries).outcome
-    theta, units = outcome.model.fit.theta, outcome.model.federation.units
+    theta, units = outcome.model.fit.theta, outcome.model.registry.units
     (shard,) = data.shards
     assert outcome.fused is not None
     x, points = units.inputs(shard.x), units.inputs(data.queries.x)

@@ -13,9 +13,7 @@ from flwr.app import Message, RecordDict
 
 from common.files import write_arrays
 from common.settings import SettingError
-from consilience.run_request import make_plan
-from protocols.prediction import PredictionError, resolved
-from protocols.settings import declared
+from consilience.run_request import simulated_run
 from protocols.wire.message import Ask, write_ask
 from server.results import load
 from tests.process.test_residual import PARTIES, customers, write_shards
@@ -319,26 +317,9 @@ def test_gp_predicts_other_points(tmp_path: Path) -> None:
 # -- what is refused --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"scenario": "bc3e-wine"}, 'from is for scenario="predict"'),
-        ({"from": ""}, 'needs from="RESULTS-DIR"'),
-        ({"from": "/nowhere"}, "/nowhere holds no report.json"),
-        ({"protocol": "gp"}, "protocol: a prediction has the protocol of the run that from names; leave it out"),
-        ({"repetitions": 3}, "repetitions: there is one prediction of a row; leave it out"),
-        ({"seed": 3}, "seed: a prediction has the seed of the run"),
-        (
-            {"secure-aggregation": True},
-            "secure-aggregation: a prediction of bc3e sums nothing over sites; leave it out",
-        ),
-        ({"bc3e.distribution": "column"}, "bc3e.distribution: a prediction learns nothing"),
-    ],
-)
-def test_settings_that_no_prediction_has(classes: Path, changes: dict[str, Any], message: str) -> None:
-    with pytest.raises(PredictionError) as refused:
-        resolved({**declared(), "scenario": "predict", "from": str(classes), **changes})
-    assert message in str(refused.value)
+def test_what_no_prediction_has_is_refused(classes: Path, tmp_path: Path) -> None:
+    told = outcome_of(predicting(tmp_path, classes, data=str(then(classes)), seed=3), 2).refusal
+    assert told == "seed: a prediction has the seed of the run that from names; leave it out"
 
 
 def test_predictions_are_nothing_to_predict_by(classes: Path, tmp_path: Path) -> None:
@@ -425,7 +406,7 @@ def test_a_real_site_holds_the_center_to_sound_parameters(
 
 def test_the_command_finds_the_number_of_sites(classes: Path, tmp_path: Path) -> None:
     options = {"scenario": "predict", "data": str(then(classes))}
-    plan = make_plan([f"from={classes}"], options, None, 9.0)
-    assert (plan.sites, plan.settings["from"]) == (2, str(classes))
+    request = simulated_run([f"from={classes}"], options, None, 9.0)
+    assert (request.sites, request.settings["from"]) == (2, str(classes))
     with pytest.raises(SettingError, match="needs --data"):
-        make_plan([f"from={classes}"], {"scenario": "predict"}, None, 9.0)
+        simulated_run([f"from={classes}"], {"scenario": "predict"}, None, 9.0)

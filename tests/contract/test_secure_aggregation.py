@@ -247,7 +247,7 @@ def test_site_whose_likelihood_has_no_value_is_left_out(tmp_path: Path, monkeypa
         return told
 
     monkeypatch.setitem(clients.dispatch._HANDLERS, Evaluate, evaluate)
-    settings = gp(tmp_path, gp__gate="knn", gp__gate_rounds=0)
+    settings = gp(tmp_path, gp__gate="knn", gp__gate_rounds=10)
     report = assert_same(run(settings, 4), run({**settings, "secure-aggregation": False}, 4))
     [line] = {line.partition(": ")[2] for line in report.missing["hills"]}
     assert Fault.NO_LIKELIHOOD.slug in line
@@ -286,7 +286,7 @@ def test_site_masks_only_what_its_policy_allows(tmp_path: Path) -> None:
 @pytest.mark.parametrize("protocol", ["coreset", "residual", "sec"])
 def test_protocols_that_do_not_sum_are_refused(tmp_path: Path, protocol: str) -> None:
     settings = config(tmp_path, protocol=protocol, data=str(tmp_path), target=TARGET, secure_aggregation=True)
-    with pytest.raises(ConfigError, match="secure-aggregation=true is for bc3e and gp"):
+    with pytest.raises(ConfigError, match=r"secure-aggregation=true is for bc3e \(bc3e\.distribution=row\) and gp"):
         run(settings, 3)
 
 

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from clients.data import party_files
+from clients.data import site_files
 from common.settings import parse
 from consilience import cli
 from protocols.registry import names as protocol_names
@@ -87,10 +87,10 @@ def run_example(protocol: str, data: Path, settings: dict[str, Any]) -> None:
         own = {key: value for key, value in settings.items() if key in site_keys() or run_keys()[key].own}
         nodes: Any = [
             {**own, "site": path.stem, "data": str(path), "site-output-dir": f"own/{protocol}/{path.stem}"}
-            for path in party_files(data)
+            for path in site_files(data)
         ]
     else:
-        config["data"], nodes = str(data), len(party_files(data))
+        config["data"], nodes = str(data), len(site_files(data))
     path = run(config, nodes)
     path.rename(path.with_name("RUN-ID"))
 

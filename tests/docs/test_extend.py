@@ -1,72 +1,65 @@
-"""docs/extend.md: its blocks, put where they say, are a protocol that keeps the contract of all protocols."""
+"""docs/extend.md: its blocks are a package with a protocol that keeps the contract of all protocols.
+
+The package is no part of this environment: it lies in a folder on the path, with the metadata that an installation
+would write.
+"""
 
 from __future__ import annotations
 
 import os
 import re
-import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
 
-from consilience.app_folder import PACKAGES
 from tests.support.documentation import ROOT, blocks
 
 PAGE = "docs/extend.md"
-FROM_TESTS = ("__init__", "asking", "conftest", "contract", "grid")
-_PLACE = re.compile(r"# (?P<path>\S+\.(?:py|toml))(?:: (?P<how>.+))?\n")
+_PLACE = re.compile(r"# (?P<path>\S+\.(?:py|toml))\n")
 
 
 @pytest.fixture(scope="module")
-def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of what consilience is, with what the page adds."""
-    tree = tmp_path_factory.mktemp("extended")
-    for package in PACKAGES:
-        shutil.copytree(ROOT / package, tree / package, ignore=shutil.ignore_patterns("__pycache__"))
-    (tree / "tests").mkdir()
-    for name in FROM_TESTS:
-        shutil.copy(ROOT / "tests" / f"{name}.py", tree / "tests")
-    for name in ("pyproject.toml", "LICENSE"):
-        shutil.copy(ROOT / name, tree)
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The package that the page's blocks make, and the metadata of its entry points."""
+    folder = tmp_path_factory.mktemp("extension")
     for block in blocks(PAGE):
-        if block.language in ("python", "toml"):
-            put(tree, block.text)
-    return tree
+        if block.language not in ("python", "toml"):
+            continue
+        first = _PLACE.match(block.text)
+        assert first, f"{block}: a block does not say which file it is"
+        path = folder / first["path"]
+        assert not path.exists(), f"{block}: {first['path']} exists already"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(block.text, encoding="utf-8")
+    write_metadata(folder)
+    return folder
 
 
-def put(tree: Path, text: str) -> None:
-    """Do with a block what its first line says."""
-    said = _PLACE.match(text)
-    assert said, f"a block says not which file it is: {text[:60]!r}"
-    path, how, lines = tree / said["path"], said["how"], text[said.end() :]
-    if how is None:
-        assert not path.exists(), f"{said['path']} is there already"
-        path.write_text(text, encoding="utf-8")
-        return
-    before = path.read_text(encoding="utf-8")
-    if how == "at the end":
-        after = f"{before}\n{lines}"
-    elif how == "this line in place of the old":
-        name = lines.split(" = ")[0]
-        after, n = re.subn(rf"^{name} = .*\n", lambda _: lines, before, flags=re.M)
-        assert n == 1, f"{said['path']} has {n} lines {name} = ..."
-    else:
-        [name] = re.findall(r"into (\w+)", how)
-        inside = "".join(f"    {line}\n" for line in lines.splitlines())
-        after, n = re.subn(rf"^{name}\b.* = \{{\n", lambda found: found[0] + inside, before, flags=re.M)
-        assert n == 1, f"{said['path']} has {n} dictionaries {name}"
-    path.write_text(after, encoding="utf-8")
+def write_metadata(folder: Path) -> None:
+    """Write what pip would write for the package's pyproject.toml."""
+    project = tomllib.loads((folder / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    metadata = folder / f"{project['name'].replace('-', '_')}-{project['version']}.dist-info"
+    metadata.mkdir()
+    (metadata / "METADATA").write_text(
+        f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {project['version']}\n", encoding="utf-8"
+    )
+    groups = [
+        f"[{group}]\n" + "".join(f"{name} = {package}\n" for name, package in points.items())
+        for group, points in project["entry-points"].items()
+    ]
+    (metadata / "entry_points.txt").write_text("\n".join(groups), encoding="utf-8")
 
 
-def python(tree: Path, *arguments: str) -> str:
-    """What a command says that finds the copy before what is installed."""
-    environment = {**os.environ, "PYTHONPATH": str(tree), "COLUMNS": "200"}
+def python(folder: Path, *arguments: str) -> str:
+    """Run Python where the package is installed, in its folder, and return what it prints."""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join((str(folder), str(ROOT))), "COLUMNS": "200"}
     environment.pop("PYTEST_CURRENT_TEST", None)
     done = subprocess.run(
         [sys.executable, *arguments],
-        cwd=tree,
+        cwd=folder,
         env=environment,
         capture_output=True,
         text=True,
@@ -77,26 +70,32 @@ def python(tree: Path, *arguments: str) -> str:
     return done.stdout
 
 
-def test_the_protocol_keeps_the_contract_and_its_promises(tree: Path) -> None:
-    told = python(tree, "-m", "pytest", "-p", "no:cacheprovider", "tests/test_quantile.py")
-    assert re.search(r"\d+ passed", told)
-    assert "skipped" not in told
+def test_the_protocol_keeps_the_contract_and_its_promises(folder: Path) -> None:
+    output = python(folder, "-m", "pytest", "-p", "no:cacheprovider", "-m", "not slow", "-W", "ignore")
+    assert re.search(r"\d+ passed", output)
+    assert "skipped" not in output
 
 
-def test_the_blocks_are_in_the_style_of_the_house(tree: Path) -> None:
-    made = [path.relative_to(tree).as_posix() for path in tree.rglob("*quantile.py")]
-    assert len(made) == sum(
-        block.language == "python" and ": " not in block.text.split("\n")[0] for block in blocks(PAGE)
+def test_the_blocks_are_in_the_style_of_this_repository(folder: Path) -> None:
+    settings = ["--config", str(ROOT / "pyproject.toml"), "--no-cache"]
+    # A test of the package has no docstrings, as the tests here.
+    python(folder, "-m", "ruff", "check", *settings, "--ignore", "D100,D101,D102,D103", ".")
+    python(folder, "-m", "ruff", "format", *settings, "--check", ".")
+
+
+def test_the_command_knows_the_protocol(folder: Path) -> None:
+    (folder / "north.csv").write_text("case,minutes\n" + "".join(f"{i},{7 * i % 40}\n" for i in range(30)))
+    assert re.search(r"quantile-waiting +quantile +5 or any +synthetic", python(folder, "-m", "consilience", "list"))
+    check = ("-m", "consilience", "check", "north.csv", "--protocol", "quantile", "--set", "target=minutes")
+    lines = python(folder, *check)
+    assert "north.csv: 30 rows" in lines
+    assert "column minutes" in lines
+
+
+def test_the_app_that_flower_gets_declares_its_keys(folder: Path) -> None:
+    code = (
+        "from pathlib import Path; from tomllib import loads; from consilience.app_folder import with_keys;"
+        f" text = with_keys(Path({str(ROOT / 'pyproject.toml')!r}).read_text(encoding='utf-8'));"
+        " print(loads(text)['tool']['flwr']['app']['config']['quantile'])"
     )
-    python(tree, "-m", "ruff", "check", "--no-cache", *made)
-    python(tree, "-m", "ruff", "format", "--no-cache", "--check", *made)
-
-
-def test_the_commands_know_the_protocol(tree: Path) -> None:
-    (tree / "north.csv").write_text("case,minutes\n" + "".join(f"{i},{7 * i % 40}\n" for i in range(30)))
-    assert re.search(r"quantile-waiting +quantile +5 or any +made", python(tree, "-m", "consilience", "list"))
-    checked = python(
-        tree, "-m", "consilience", "check", "north.csv", "--protocol", "quantile", "--set", "target=minutes"
-    )
-    assert "north.csv: 30 rows" in checked
-    assert "column minutes" in checked
+    assert "{'at': '0.25 0.5 0.75'}" in python(folder, "-c", code)

@@ -17,7 +17,7 @@ from consilience import flower_run
 from consilience.flower_programs import CONNECTION, environment
 from consilience.local_federation import LocalSite, federation
 from consilience.run_log import Transcript, message
-from consilience.run_request import Plan
+from consilience.run_request import RunRequest
 from consilience.superlink import own_superlink
 
 APP = Path(__file__).resolve().parents[2]
@@ -142,7 +142,7 @@ def start_run(
     app_dir: Path, run_config: Mapping[str, Value], sites: int, env: Mapping[str, str], log_path: Path
 ) -> BackgroundRun:
     """``flwr run APP local --stream`` in the background, in `app_dir`; paths in `run_config` must be absolute."""
-    return _start(flower_run.flwr_arguments(".", Plan(dict(run_config), sites, 0.0)), app_dir, env, log_path)
+    return _start(flower_run.flwr_arguments(".", RunRequest(dict(run_config), sites, 0.0)), app_dir, env, log_path)
 
 
 def start_deployed_run(

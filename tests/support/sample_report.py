@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from server.figures import figures
 from server.report.data import Report
 from server.report.summary import ledger_summary
 
@@ -60,3 +61,10 @@ def make(**changes):
         convergence=[{"round": 1, "bound": -300.5, "bytes": 64}, {"round": 2, "bound": -250.25, "bytes": 64}],
     )
     return replace(report, **changes)
+
+
+def draw_figures(report):
+    """Draw the figures, add their texts to the report, and return their images by name."""
+    drawn = figures(report, ARRAYS)
+    report.figures = [figure.texts for figure in drawn]
+    return {figure.name: figure.image for figure in drawn}

@@ -156,7 +156,7 @@ def test_no_seed_crosses(world: dict[str, Party]) -> None:
     )
     for party in world.values():
         kept = party.site().keys.get("0/t")
-        for secret in (kept["current"], kept["coming"]):
+        for secret in (kept["current"], kept["upcoming"]):
             assert bytes.fromhex(secret["pair"]) not in sent
             assert bytes.fromhex(secret["own"]) not in sent
         assert kept["channel"].encode() not in sent

@@ -11,6 +11,6 @@ def ranking(scores: Float64[np.ndarray, "N M"]) -> Int64[np.ndarray, "N M"]:
     return np.argsort(-scores, axis=1, kind="stable").astype(np.int64)
 
 
-def chosen(scores: Float64[np.ndarray, "N M"], K: int) -> Int64[np.ndarray, "N K"]:
+def best(scores: Float64[np.ndarray, "N M"], K: int) -> Int64[np.ndarray, "N K"]:
     """The K best experts of every point, the best first: the first K of `ranking`."""
     return ranking(scores)[:, :K]

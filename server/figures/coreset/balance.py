@@ -101,7 +101,7 @@ def _draw(panels: Sequence[Axes], shares: Shares) -> None:
         outside, known = shares.outside[:, c], np.isfinite(shares.ratio[:, c])
         for label, colour, marker, chosen in (
             ("cluster", BLUE, "o", known & ~outside),
-            ("cluster, not as fair as asked", VERMILION, "^", known & outside),
+            ("cluster, not as fair as required", VERMILION, "^", known & outside),
         ):
             if chosen.any():
                 x, y = shares.ratio[chosen, c], np.flatnonzero(chosen)
@@ -155,15 +155,13 @@ def _farthest(report: Report) -> str:
     of_all = next((row for row in report.table if row.get("cluster") == "all"), None)
     if of_all is None:
         return ""
-    found = [
+    distances = [
         (abs(row[name] / share - 1), row["cluster"], name.removeprefix("share "), row[name], share)
         for row in report.table
         for name, share in of_all.items()
         if row is not of_all and name.startswith("share ") and name in row and share > 0
     ]
-    if not found:
+    if not distances:
         return ""
-    _, cluster, group, here, share = max(found, key=lambda each: each[0])
-    return (
-        f"farthest from 1 is {group} in cluster {cluster}, {100 * here:.3g} % against {100 * share:.3g} % of all rows"
-    )
+    _, cluster, group, own, share = max(distances, key=lambda each: each[0])
+    return f"farthest from 1 is {group} in cluster {cluster}, {100 * own:.3g} % against {100 * share:.3g} % of all rows"

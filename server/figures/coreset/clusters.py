@@ -65,8 +65,8 @@ class Plane:
 
     def project(self, points: Float64[np.ndarray, "n d"]) -> Float64[np.ndarray, "n c"]:
         """Return the coordinates of points in the data's own units."""
-        found: Float64[np.ndarray, "n c"] = (points - self.mean) / self.scale @ self.axes
-        return found
+        coordinates: Float64[np.ndarray, "n c"] = (points - self.mean) / self.scale @ self.axes
+        return coordinates
 
 
 def clusters(report: Report, arrays: Arrays) -> Figure | None:
@@ -126,7 +126,7 @@ def _strips(
     axes: Axes, placed: Sequence[Float64[np.ndarray, "n 1"]], arrays: Arrays
 ) -> list[Float64[np.ndarray, "n 2"]]:
     """Return points, fair and plain centers along one axis, each kind in its own strip, points by group."""
-    names = [plain(name) for name in arrays["colours"]] if len(arrays["colours"]) <= _GROUPS else ["all colours"]
+    names = [plain(name) for name in arrays["colours"]] if len(arrays["colours"]) <= _GROUPS else ["all groups"]
     strips = (arrays["point_colours"] if len(names) > 1 else 0, -1, -2)
     axes.set_yticks(range(-2, len(names)), ["plain k-means", "fair centers", *names])
     return [

@@ -44,8 +44,8 @@ def price(report: Report, arrays: Arrays) -> Figure | None:
 
 def prices(arrays: Arrays) -> Float64[np.ndarray, "m"]:
     """Return by how many percent fair clusters cost more than plain ones, in the order of ``price_k``."""
-    found: Float64[np.ndarray, "m"] = 100 * (arrays["price_fair"] / arrays["price_unfair"] - 1)
-    return found
+    percent: Float64[np.ndarray, "m"] = 100 * (arrays["price_fair"] / arrays["price_unfair"] - 1)
+    return percent
 
 
 def _draw(axes: Axes, report: Report, arrays: Arrays) -> None:

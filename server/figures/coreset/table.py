@@ -86,8 +86,10 @@ class _Series:
 
 def _words(row: Row, names: Sequence[str], bare: Collection[str] = _BARE) -> str:
     """Return labels of a row in words, each with its heading unless it is one of `bare`."""
-    found = [(name, row[name]) for name in names if row.get(name) is not None]
-    texts = [(name.replace("_", " "), name in bare, f"{v:g}" if isinstance(v, int | float) else v) for name, v in found]
+    labels = [(name, row[name]) for name in names if row.get(name) is not None]
+    texts = [
+        (name.replace("_", " "), name in bare, f"{v:g}" if isinstance(v, int | float) else v) for name, v in labels
+    ]
     return ", ".join(str(value) if alone else f"{name} {value}" for name, alone, value in texts)
 
 
@@ -106,14 +108,14 @@ def _parts(report: Report) -> dict[str, _Series]:
     parts: dict[str, list[Row]] = {}
     for row in report.table:
         parts.setdefault(str(row.get("part", "")), []).append(row)
-    found = {}
+    series = {}
     for part, rows in parts.items():
         metrics = [
             each for each in PARTS.get(part, METRICS) if any(math.isfinite(finite(row.get(each))) for row in rows)
         ]
         for place, metric in enumerate(metrics if part in PARTS else metrics[:1]):
-            found[metric if place or not part else part] = _series(report, rows, METRICS[metric])
-    return found
+            series[metric if place or not part else part] = _series(report, rows, METRICS[metric])
+    return series
 
 
 def _series(report: Report, rows: Sequence[Row], metric: Metric) -> _Series:
@@ -130,15 +132,15 @@ def _series(report: Report, rows: Sequence[Row], metric: Metric) -> _Series:
 
 def table_figures(report: Report) -> list[Figure]:
     """Draw a figure for every part of the table: curves over a number, or dots."""
-    found = []
+    figures = []
     for name, series in _parts(report).items():
         if series.x is None:
             lines = len(series.grouped(_split(series)[0]))
             image = png(partial(_draw_dots, series=series), height=1.6 + 0.34 * lines)
         else:
             image = png_panels(partial(_draw_curves, series=series), len(series.grouped(_panel(series))), 3.8)
-        found.append(Figure(name, image, _caption(report, series), _alt(series)))
-    return found
+        figures.append(Figure(name, image, _caption(report, series), _alt(series)))
+    return figures
 
 
 # -- curves -----------------------------------------------------------------------------------------------------------
@@ -259,7 +261,7 @@ def _points(series: _Series) -> list[str]:
 
 def _ends(series: _Series) -> list[str]:
     """Return every point of a single curve, or the ends of several ones."""
-    x, found = series.x, []
+    x, parts = series.x, []
     assert x is not None
     groups = series.grouped(name for name in series.varied if name != x)
     for name, rows in groups.items():
@@ -267,8 +269,8 @@ def _ends(series: _Series) -> list[str]:
         if len(groups) > 1:
             curve = [curve[0], *curve[-1:]] if len(curve) > 1 else curve
         points = [f"{series.metric.text(row[series.metric.name])} ({_words(row, [x])})" for row in curve]
-        found.append(f"{name}: {' to '.join(points)}" if name else ", ".join(points))
-    return found
+        parts.append(f"{name}: {' to '.join(points)}" if name else ", ".join(points))
+    return parts
 
 
 def _largest_gain(series: _Series) -> list[str]:

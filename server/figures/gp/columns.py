@@ -26,8 +26,8 @@ def points_text(report: Report) -> str:
     """Return how many query points there are, and how many of them are drawn, in words."""
     n = int(report.metrics.get("n_queries", 0))
     points = counted(n, "query point") if n else "the query points"
-    drawn = f", of which {MOST_POINTS:,} are drawn," if n > MOST_POINTS else ""
-    return f"{points}{drawn}{' of the first repetition' if several(report) else ''}"
+    cut = f", of which {MOST_POINTS:,} are drawn," if n > MOST_POINTS else ""
+    return f"{points}{cut}{' of the first repetition' if several(report) else ''}"
 
 
 def output_of(report: Report) -> str:

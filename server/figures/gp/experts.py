@@ -188,8 +188,8 @@ def _draw_reach(axes: Axes, arrays: Arrays) -> None:
     places[order] = np.arange(len(order))
     handles: dict[str, Any] = {}
     if len(arrays.get("queries", ())):
-        drawn = sample(len(arrays["queries"]))
-        x, selected = arrays["queries"][drawn, 0], arrays["selected"][drawn]
+        sampled = sample(len(arrays["queries"]))
+        x, selected = arrays["queries"][sampled, 0], arrays["selected"][sampled]
         for label, colour, chosen in (
             ("query point that chose it first", BLUE, selected[:, :1]),
             ("later", ORANGE, selected[:, 1:]),

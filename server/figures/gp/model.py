@@ -70,7 +70,7 @@ def _curves(report: Report) -> dict[str, _Curve]:
     """
     if several(report):
         return {}
-    found = {}
+    curves = {}
     for name, axis in (
         ("log_likelihood", "log likelihood (nats a row)"),
         ("gate_loss", "loss of the gate's network\n(cross-entropy, nats a row)"),
@@ -79,8 +79,8 @@ def _curves(report: Report) -> dict[str, _Curve]:
         if name == "log_likelihood" and values and name in report.metrics:
             values.append(report.metrics[name])  # a round has the value before its ask
         if len(values) > 1:
-            found[name] = _Curve(axis, tuple(values))
-    return found
+            curves[name] = _Curve(axis, tuple(values))
+    return curves
 
 
 def _draw_fit(panels: Sequence[Axes], curves: dict[str, _Curve]) -> None:
@@ -134,11 +134,11 @@ def inputs(report: Report, arrays: Arrays) -> Figure | None:
 def lengths_of(arrays: Arrays) -> dict[str, Float64[np.ndarray, "d"]]:
     """Return by kernel the length-scale of each input, in the input's standard deviations."""
     d = len(arrays["features"])
-    found: dict[str, Float64[np.ndarray, "d"]] = {}
+    lengths: dict[str, Float64[np.ndarray, "d"]] = {}
     for name, value in zip(arrays["theta_names"].tolist(), arrays["theta"].tolist(), strict=True):
         if match := _LENGTH.fullmatch(name):
-            found.setdefault(match[2] or "", np.full(d, np.nan))[int(match[1]) - 1] = np.exp(value)
-    return found
+            lengths.setdefault(match[2] or "", np.full(d, np.nan))[int(match[1]) - 1] = np.exp(value)
+    return lengths
 
 
 def _draw_lengths(axes: Axes, names: Sequence[str], lengths: dict[str, Float64[np.ndarray, "d"]]) -> None:

@@ -99,17 +99,17 @@ class _Part:
     @property
     def curves(self) -> dict[str, list[Row]]:
         """Rows along x, by the other labels."""
-        found = {
+        curves = {
             name: sorted((row for row in rows if self.place(row) is not None), key=lambda row: self.place(row) or 0)
             for name, rows in self._lines.items()
         }
-        return {name: rows for name, rows in found.items() if rows}
+        return {name: rows for name, rows in curves.items() if rows}
 
     @property
     def levels(self) -> dict[str, list[Row]]:
         """Rows without a place along x, by the other labels: lines across."""
-        found = {name: [row for row in rows if self.place(row) is None] for name, rows in self._lines.items()}
-        return {name: rows for name, rows in found.items() if rows}
+        levels = {name: [row for row in rows if self.place(row) is None] for name, rows in self._lines.items()}
+        return {name: rows for name, rows in levels.items() if rows}
 
     @property
     def _lines(self) -> dict[str, list[Row]]:
@@ -152,16 +152,16 @@ def _words(row: Row, names: Sequence[str]) -> str:
 
 def _parts(report: Report) -> dict[str, _Part]:
     """Return the parts of the table by the name of their figure."""
-    found: dict[str, list[Row]] = {}
+    by_part: dict[str, list[Row]] = {}
     for row in report.table:
         if any(math.isfinite(finite(row.get(metric))) for metric in METRICS):
-            found.setdefault(str(row.get("part") or "comparison"), []).append(row)
-    return {name: _Part(tuple(rows)) for name, rows in found.items()}
+            by_part.setdefault(str(row.get("part") or "comparison"), []).append(row)
+    return {name: _Part(tuple(rows)) for name, rows in by_part.items()}
 
 
 def table_figures(report: Report) -> list[Figure]:
     """Draw both scores for every part of the table: curves over K or M, or dots."""
-    found = []
+    figures = []
     for name, part in _parts(report).items():
         n = len(part.metrics)
         if part.x is None:
@@ -169,8 +169,8 @@ def table_figures(report: Report) -> list[Figure]:
             image = png_panels(partial(_draw_dots, part=part), n, height, same_x=False)
         else:
             image = png_panels(partial(_draw_curves, part=part), n, 3.2, same_y=False, abreast=1)
-        found.append(Figure(name, image, _caption(report, part), _alt(part)))
-    return found
+        figures.append(Figure(name, image, _caption(report, part), _alt(part)))
+    return figures
 
 
 def _styles(part: _Part) -> dict[str, tuple[str, str, str]]:
@@ -321,11 +321,11 @@ def _points(part: _Part) -> list[str]:
 
 def _ends(part: _Part) -> list[str]:
     """Return the ends of every curve, and the lines across."""
-    found = []
+    parts = []
     for name, rows in part.curves.items():
         ends = [rows[0], rows[-1]] if len(rows) > 1 else rows
         points = " to ".join(f"{_scores(row, part.metrics)} ({part.x} {part.place(row)})" for row in ends)
-        found.append(f"{name}: {points}" if name else points)
+        parts.append(f"{name}: {points}" if name else points)
     for name, rows in part.levels.items():
-        found += [f"{name or 'all experts'}: {_scores(row, part.metrics)}" for row in rows]
-    return found
+        parts += [f"{name or 'all experts'}: {_scores(row, part.metrics)}" for row in rows]
+    return parts

@@ -81,7 +81,7 @@ def agents_figures(report: Report, arrays: Arrays) -> list[Figure]:
     n = report.metrics.get("n_agents")
     who = counted(n, "agent") if n else counted(len(report.sites), "site")
     cut = f", the {_MOST} with the largest parts" if n and n > _MOST else ""
-    found = []
+    figures = []
     if len(arrays["power"]) > 1:
         caption = sentences(
             f"Power (mean square about its mean, squared unit of the outcome) of each agent's part of the prediction"
@@ -90,7 +90,7 @@ def agents_figures(report: Report, arrays: Arrays) -> list[Figure]:
             " irrelevant are dotted, if the scenario knows them",
         )
         image = png(partial(_draw_power, power=arrays["power"], parts=parts), height=4.2)
-        found.append(Figure("power", image, caption, _power_alt(report, parts)))
+        figures.append(Figure("power", image, caption, _power_alt(report, parts)))
     caption = sentences(
         f"Part of each agent in the chosen prediction{where(report)}: the power of the part as a share of the sum over"
         f" all parts (%), and its coefficient (no unit) if coefficients differ; {who}{cut}",
@@ -100,7 +100,7 @@ def agents_figures(report: Report, arrays: Arrays) -> list[Figure]:
     height = 1.5 + 0.25 * min(len(parts.names), _MOST)
     image = png_panels(draw, 2 if parts.weighted else 1, height, same_x=False)
     alt = sentences(f"What each agent adds{where(report)}; {_shares(parts, coefficients=parts.weighted)}")
-    return [*found, Figure("coefficients", image, caption, alt)]
+    return [*figures, Figure("coefficients", image, caption, alt)]
 
 
 def _power_alt(report: Report, parts: Parts) -> str:

@@ -55,8 +55,8 @@ def chosen(report: Report, arrays: Arrays) -> int:
 
 def curves_by_kind(arrays: Arrays) -> dict[str, Float64[np.ndarray, "iterations"]]:
     """Return the errors after each iteration by kind of row, if there is more than one iteration."""
-    found = {kind: np.asarray(arrays.get(f"curve_{kind}", ()), float) for kind in KINDS}
-    return {kind: curve for kind, curve in found.items() if np.isfinite(curve).sum() > 1}
+    curves = {kind: np.asarray(arrays.get(f"curve_{kind}", ()), float) for kind in KINDS}
+    return {kind: curve for kind, curve in curves.items() if np.isfinite(curve).sum() > 1}
 
 
 def errors_over_iterations(axes: Axes, curves: Mapping[str, Float64[np.ndarray, "iterations"]]) -> dict[str, Line2D]:

@@ -57,11 +57,11 @@ def over_label(report: Report) -> tuple[str, Float64[np.ndarray, "rows"]] | None
 
 def measures(report: Report, arrays: Arrays, metric: str) -> Float64[np.ndarray, "2 rows"]:
     """Return a metric and its standard error (0: unknown) by row, also if the table lacks it; NaN if unknown."""
-    found = np.full((2, len(report.table)), math.nan)
+    numbers = np.full((2, len(report.table)), math.nan)
     for place, row in enumerate(report.table):
         if row.get(metric) is not None:
-            found[:, place] = row[metric], row.get(f"{metric}_se", 0.0)
+            numbers[:, place] = row[metric], row.get(f"{metric}_se", 0.0)
         elif f"cells_{metric}" in arrays:
             values = arrays[f"cells_{metric}"][place]
-            found[:, place] = values.mean(), values.std(ddof=1) / math.sqrt(len(values)) if len(values) > 1 else 0.0
-    return found
+            numbers[:, place] = values.mean(), values.std(ddof=1) / math.sqrt(len(values)) if len(values) > 1 else 0.0
+    return numbers

@@ -32,14 +32,14 @@ if TYPE_CHECKING:
 
 def run_figures(report: Report, arrays: Arrays) -> list[Figure]:
     """Draw errors, agents and power of a run, as far as it has them."""
-    found = []
+    figures = []
     if curves := curves_by_kind(arrays):
-        found.append(_curves(report, arrays, curves))
-    found += agents_figures(report, arrays)
+        figures.append(_curves(report, arrays, curves))
+    figures += agents_figures(report, arrays)
     powers = {name: arrays.get(f"curve_{name}", np.zeros(0)) for name in SUMS}
     if sums := {name: values for name, values in powers.items() if values.size > 1}:
-        found.append(_relevance(report, sums))
-    return found
+        figures.append(_relevance(report, sums))
+    return figures
 
 
 def _curves(report: Report, arrays: Arrays, curves: Mapping[str, Float64[np.ndarray, "iterations"]]) -> Figure:

@@ -125,8 +125,8 @@ def _draw_over(
     else:
         axes.set_ylim(bottom=0)
     axes.set_xlabel(plain(heading))
-    says = {error_of(report): ERROR.replace(" (", " on test rows\n("), "contraction": "contraction of a step (ratio)"}
-    axes.set_ylabel(says.get(metrics[0], POWER.replace(" (", "\n(")))
+    labels = {error_of(report): ERROR.replace(" (", " on test rows\n("), "contraction": "contraction of a step (ratio)"}
+    axes.set_ylabel(labels.get(metrics[0], POWER.replace(" (", "\n(")))
     explain(axes, list(handles.values()), list(handles), abreast=min(3, len(handles)))
 
 
@@ -189,15 +189,17 @@ def _draw_panels(panels: Sequence[Axes], cells: Mapping[str, Mapping[str, Float6
 
 def _cells_powers(report: Report, arrays: Arrays) -> dict[str, dict[str, Float64[np.ndarray, "iterations"]]]:
     """Return by sum and row the mean power over the iterations, for rows with several iterations."""
-    found: dict[str, dict[str, Float64[np.ndarray, "iterations"]]] = {}
+    powers: dict[str, dict[str, Float64[np.ndarray, "iterations"]]] = {}
     for name in SUMS:
         for place, row in enumerate(report.table):
             mean = arrays.get(f"cells_curve_{name}", np.zeros((len(report.table), 1, 0)))[place].mean(axis=0)
             known = mean[np.isfinite(mean)]
             if len(known) > 1:
-                found.setdefault(name, {})[name_of(report, row) or f"row {place + 1}"] = known
+                powers.setdefault(name, {})[name_of(report, row) or f"row {place + 1}"] = known
     # If every agent has a relevant attribute, there is nothing to compare.
-    return found if set(found) == set(SUMS) and any(np.any(each) for each in found["power_irrelevant"].values()) else {}
+    return (
+        powers if set(powers) == set(SUMS) and any(np.any(each) for each in powers["power_irrelevant"].values()) else {}
+    )
 
 
 def _draw_powers(panels: Sequence[Axes], powers: Mapping[str, Mapping[str, Float64[np.ndarray, "iterations"]]]) -> None:

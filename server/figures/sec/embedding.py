@@ -83,11 +83,11 @@ class Embedding:
 
 def embedding(report: Report, arrays: Arrays) -> Figure | None:
     """Draw the learners in the first eigenvectors; None with too few learners."""
-    found = Embedding.of(arrays) if len(arrays.get("similarity", ())) else None
-    if found is None:
+    space = Embedding.of(arrays) if len(arrays.get("similarity", ())) else None
+    if space is None:
         return None
-    pairs = [(0, 1)] if found.rows.shape[1] == 2 else [(0, 1), (1, 2)]
-    draw = partial(_draw, embedding=found, pairs=pairs)
+    pairs = [(0, 1)] if space.rows.shape[1] == 2 else [(0, 1), (1, 2)]
+    draw = partial(_draw, embedding=space, pairs=pairs)
     image = png_panels(draw, len(pairs), 4.2 if len(pairs) == 1 else 3.9, same_x=False, same_y=False)
     caption = sentences(
         f"The learners{which(report)} in the space in which they were clustered: rows of the first eigenvectors of the"
@@ -95,7 +95,7 @@ def embedding(report: Report, arrays: Arrays) -> Figure | None:
         "Each cluster has its colour and marker; open markers are newcomers, placed by their similarities to the"
         " others; learners that cannot be placed, since too little is known of them, are not drawn",
     )
-    return Figure("embedding", image, caption, sentences(_distances(found), cluster_sizes(arrays)))
+    return Figure("embedding", image, caption, sentences(_distances(space), cluster_sizes(arrays)))
 
 
 def _draw(panels: Sequence[Axes], embedding: Embedding, pairs: Sequence[tuple[int, int]]) -> None:
@@ -112,11 +112,11 @@ def _draw(panels: Sequence[Axes], embedding: Embedding, pairs: Sequence[tuple[in
                 face = "none" if new and label >= 0 else colour
                 edge: dict[str, Any] = {} if label < 0 else {"edgecolors": colour if new else "white"}
                 size = 70 if new else 45
-                drawn = axes.scatter(
+                points = axes.scatter(
                     x, y, s=size, c=face, marker=marker, alpha=0.85, linewidths=1.3 if new else 0.5, **edge
                 )
                 if few or label < 0:
-                    handles[_label(label, new=new)] = drawn
+                    handles[_label(label, new=new)] = points
         if not few and len(embedding.clusters) <= _NUMBERED:
             for label, middle in zip(embedding.clusters, embedding.middles, strict=True):
                 axes.annotate(str(label), middle[[i, j]], (6, 5), textcoords="offset points", fontsize=8)
@@ -138,12 +138,12 @@ def _label(label: int, *, new: bool) -> str:
 
 def _distances(embedding: Embedding) -> str:
     """Return how near learners lie to the middles of their own cluster and of the next, in words."""
-    here = np.searchsorted(embedding.clusters, embedding.labels[embedding.labels >= 0])
+    places = np.searchsorted(embedding.clusters, embedding.labels[embedding.labels >= 0])
     rows = embedding.rows[embedding.labels >= 0]
     distances = np.linalg.norm(rows[:, np.newaxis] - embedding.middles, axis=2)
-    own = np.take_along_axis(distances, here[:, np.newaxis], axis=1)
+    own = np.take_along_axis(distances, places[:, np.newaxis], axis=1)
     text = f"Learners lie {own.mean():.2g} from the middle of their cluster on average"
     if len(embedding.clusters) > 1:
-        np.put_along_axis(distances, here[:, np.newaxis], np.inf, axis=1)
+        np.put_along_axis(distances, places[:, np.newaxis], np.inf, axis=1)
         text += f", and {distances.min(axis=1).mean():.2g} from the next"
     return text

@@ -62,14 +62,14 @@ def table_figures(report: Report) -> list[Figure]:
     curves = _curves(report)
     if curves is None:
         return []
-    found = []
+    figures = []
     if _known(report.table, "clusters_correct"):
         caption = _caption(
             report, curves, "clusters_correct", "Share of the repetitions whose clusters are all correct (no unit)"
         )
         ends = _ends(curves, "clusters_correct", "")
         alt = sentences(f"Share of the repetitions whose clusters are all correct: {ends}")
-        found.append(Figure("correct", png(partial(_draw_correct, curves=curves), height=3.6), caption, alt))
+        figures.append(Figure("correct", png(partial(_draw_correct, curves=curves), height=3.6), caption, alt))
     styles = {f"mse_{way}": style for way, style in COMPARED.items() if _known(report.table, f"mse_{way}")}
     if styles:
         height = 3.8 if len(curves.groups) == 1 else 3.2
@@ -83,8 +83,8 @@ def table_figures(report: Report) -> list[Figure]:
         )
         ends = "; ".join(_ends(curves, metric, style.label) for metric, style in styles.items())
         alt = sentences(f"Mean squared error: {ends}")
-        found.append(Figure("errors", png_panels(draw, len(curves.groups), height), caption, alt))
-    return found
+        figures.append(Figure("errors", png_panels(draw, len(curves.groups), height), caption, alt))
+    return figures
 
 
 def _known(rows: Sequence[Row], metric: str) -> list[Row]:

@@ -27,6 +27,7 @@ from server import app as server_app
 from tests.support import reference_bc3e as reference
 from tests.support.bc3e_ensembles import draw_ensemble
 from tests.support.grid import Clock, config
+from tests.support.parameters import few
 from tests.support.runs import run_with_grid
 
 BITS = 30
@@ -183,7 +184,7 @@ WORLDS: dict[str, Callable[[], Ensemble]] = {
 
 
 @pytest.mark.parametrize("world", WORLDS)
-@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+@pytest.mark.parametrize("smoothing", few([0.1, 0.0]))
 def test_every_distribution_is_the_centralized_computation(world: str, smoothing: float, fuse: Runner) -> None:
     """Bit for bit, plain EM: 1 to 5 sites, three distributions, the reference on the pooled labels."""
     ensemble = WORLDS[world]()
@@ -357,6 +358,7 @@ def test_fixed_alpha_and_another_start(fuse: Runner) -> None:
         np.testing.assert_allclose(theta, expected.theta[np.argsort(ensemble.entity)], atol=1e-8)
 
 
+@pytest.mark.slow
 def test_without_classifiers_random_starts_leave_the_saddle(fuse: Runner) -> None:
     """Uniform beta is a saddle then: EM from there tells no class from another. The best of the restarts does."""
     ensemble = draw(14, n=45, r1=0, n_clusters=(3, 3, 6), noise=0.1)

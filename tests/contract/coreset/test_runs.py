@@ -27,6 +27,7 @@ from tests.support.coreset_sites import (
     write_files,
     write_world,
 )
+from tests.support.parameters import few
 from tests.support.runs import outcome_of, run_with_grid
 from tests.support.tampering import parcels_of
 
@@ -57,7 +58,7 @@ def fair_cost(run: Clustered, frame: pd.DataFrame, alpha: float = 1.0) -> float:
 # -- fair for every row -----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("how", ["random", "colour"])
+@pytest.mark.parametrize("how", few(["colour", "random"]))
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_two_colours_of_one_size_are_balanced_exactly(tmp_path: Path, algorithm: str, how: str) -> None:
     folder = write_world(tmp_path / "parties", how=how)
@@ -90,7 +91,7 @@ def test_two_colours_of_one_size_are_balanced_exactly(tmp_path: Path, algorithm:
         ({"equal": False}, {"coreset__assignment": "exact", "coreset__balance": 0.7}),
     ],
 )
-@pytest.mark.parametrize("how", ["random", "colour"])
+@pytest.mark.parametrize("how", few(["colour", "random"]))
 def test_every_cluster_of_rows_keeps_its_bounds(
     tmp_path: Path, how: str, world: dict[str, Any], changes: dict[str, Any]
 ) -> None:
@@ -210,7 +211,7 @@ def test_two_asks_in_all(tmp_path: Path, folder: Path) -> None:
 
 
 @pytest.mark.parametrize("changes", [{}, {"coreset__construction": "kmeans"}, {"coreset__size": 40}])
-@pytest.mark.parametrize("how", ["random", "colour"])
+@pytest.mark.parametrize("how", few(["colour", "random"]))
 def test_the_union_of_coresets_is_a_coreset_of_the_union(tmp_path: Path, how: str, changes: dict[str, Any]) -> None:
     """As good as that of all rows at one site: for any centers, and any numbers of rows of every colour at each, the
     cost on the points is that on the rows within the measured movement (Definition 4)."""
@@ -295,7 +296,7 @@ def test_what_is_fair_of_all_rows_is_found_where_no_site_could(tmp_path: Path, p
     [({}, {}), ({"equal": False}, {}), ({"colours": 3, "equal": False}, {"coreset__balance": 0.7}),
      ({"equal": False}, {"sensitive": "sex smoker"})],
 )  # fmt: skip
-@pytest.mark.parametrize("how", ["random", "colour"])
+@pytest.mark.parametrize("how", few(["colour", "random"]))
 def test_priced_over_the_federation_the_assignment_is_the_best_of_all_rows(
     tmp_path: Path, how: str, world: dict[str, Any], changes: dict[str, Any]
 ) -> None:

@@ -88,7 +88,7 @@ def test_rounds_in_which_the_site_was_not_asked_are_skipped(kept: tuple[bool, Pa
 def test_further_back_than_two_rounds_is_refused(kept: tuple[bool, Path | None]) -> None:
     """To start afresh there would give another result without a word."""
     state = survived(after(5, None, kept[1]), kept)
-    with pytest.raises(SiteFault, match="round 3 is asked, what is kept begins with 4") as caught:
+    with pytest.raises(SiteFault, match="round 3 is asked, the memory begins with round 4") as caught:
         step(state, kept[1], 3)
     assert caught.value.fault is Fault.STALE_MEMORY
 

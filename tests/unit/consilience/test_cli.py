@@ -8,11 +8,10 @@ from pathlib import Path
 
 import pytest
 from flwr.cli.build import build_fab_from_disk
-from flwr.common.config import parse_config_args
 from typer.testing import CliRunner
 
 import consilience
-from common.settings import SettingError, parse, to_toml
+from common.settings import SettingError
 from consilience import cli
 from consilience.app_folder import PACKAGES, stage_app
 from consilience.commands import run as command
@@ -21,8 +20,7 @@ from consilience.flower_programs import LaunchError, environment
 from consilience.flower_run import Outcome, flwr_arguments, parse_status
 from consilience.processes import Interrupted
 from consilience.run_log import Transcript, round_of
-from consilience.run_request import Plan, make_plan
-from protocols.settings import declared, run_keys, site_keys
+from consilience.run_request import RunRequest, simulated_run
 from scenarios.registry import scenarios
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -40,16 +38,16 @@ def no_launch(monkeypatch):
 
 
 def ended(monkeypatch, **transcript):
-    """Let the command believe that a run ended so; the plans it would have run are in the list returned."""
+    """Let the command believe that a run ended so; the requests it would have run are in the list returned."""
     status, details = transcript.pop("status", "finished:completed"), transcript.pop("details", "")
-    plans = []
+    requests = []
 
-    def run(plan, _quiet, _own):
-        plans.append(plan)
+    def run(request, _quiet, _own):
+        requests.append(request)
         return Outcome(Transcript(**transcript), status, details)
 
     monkeypatch.setattr(command, "launch", run)
-    return plans
+    return requests
 
 
 def test_the_version_is_that_of_the_package():
@@ -95,67 +93,31 @@ def test_run_refuses_in_one_line_before_anything_starts(no_launch, arguments, wo
     assert all(word in result.stderr for word in words)
 
 
-def test_values_take_the_type_of_the_keys_default():
-    given = ["cache=FALSE", "seed=-3", "gp.communication=2", "target=a=b c", "gp.rows= 7 "]
-    values = parse(given, {**run_keys(), **site_keys()})
-    assert values == {"cache": False, "seed": -3, "gp.communication": 2.0, "target": "a=b c", "gp.rows": 7}
-    assert [type(value) for value in values.values()] == [bool, int, float, str, int]
-
-
-def test_every_value_arrives_in_flower_as_it_was_given():
-    values = {
-        "a": True,
-        "b": -3,
-        "c": 1e-06,
-        "d": 1e22,
-        "e": "two words = 'x'",
-        "f": 'say "hello"',
-        "g": "",
-        "group.h": "C:\\dir\\",
-        "group.i": "ein Käse, 1.5",
-    }
-    assert parse_config_args([to_toml(values)]) == values
-
-
-@pytest.mark.parametrize("text", ["line\nbreak", "tab\t", "'\""])
-def test_text_that_flower_cannot_carry_is_refused(text):
-    with pytest.raises(SettingError, match="data"):
-        to_toml({"data": text})
-
-
-def test_declared_keys_are_those_of_the_app():
-    config = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["flwr"]["app"]["config"]
-    keys = declared()
-    assert keys["scenario"] == config["scenario"]
-    assert keys["bc3e.max-rounds"] == config["bc3e"]["max-rounds"]
-    assert not any(isinstance(value, dict) for value in keys.values())
-
-
 def test_a_plan_has_absolute_paths_and_the_scenarios_sites(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    plan = make_plan(["resume-from=old/run", "seed=4"], {"scenario": "bc3e-wine", "data": None}, None, 60.0)
-    assert plan.settings == {
+    request = simulated_run(["resume-from=old/run", "seed=4"], {"scenario": "bc3e-wine", "data": None}, None, 60.0)
+    assert request.settings == {
         "scenario": "bc3e-wine",
         "seed": 4,
         "resume-from": str(tmp_path / "old/run"),
         "output-dir": str(tmp_path / "results"),
     }
-    assert plan.sites == scenarios()["bc3e-wine"].sites
-    assert make_plan([], {"scenario": "bc3e-wine"}, 7, 60.0).sites == 7
+    assert request.sites == scenarios()["bc3e-wine"].sites
+    assert simulated_run([], {"scenario": "bc3e-wine"}, 7, 60.0).sites == 7
 
 
 def test_own_data_have_as_many_sites_as_files(tmp_path):
     for name in ("a.csv", "b.csv", "c.csv", "_test.csv"):
         (tmp_path / name).write_text("class_x\n0\n1\n")
     options = {"protocol": "bc3e", "data": str(tmp_path)}
-    assert make_plan([], options, None, 60.0).sites == 3
+    assert simulated_run([], options, None, 60.0).sites == 3
     with pytest.raises(SettingError, match="3 sites, not 2"):
-        make_plan([], options, 2, 60.0)
+        simulated_run([], options, 2, 60.0)
 
 
 def test_the_flwr_command_is_the_one_a_user_would_type():
-    plan = Plan({"scenario": "bc3e-wine", "bc3e.max-rounds": 5}, 20, 60.0)
-    assert flwr_arguments(".", plan) == [
+    request = RunRequest({"scenario": "bc3e-wine", "bc3e.max-rounds": 5}, 20, 60.0)
+    assert flwr_arguments(".", request) == [
         *("run", ".", "local", "--stream"),
         *("--run-config", 'scenario="bc3e-wine" bc3e.max-rounds=5'),
         *("--federation-config", "num-supernodes=20 client-resources-num-cpus=1"),
@@ -211,12 +173,12 @@ def test_a_round_is_known_by_its_line():
 
 
 def test_run_passes_the_plan_on_and_fails_with_the_status_of_the_run(monkeypatch, tmp_path):
-    plans = ended(monkeypatch, run_id="7", status="finished:failed", details="exit code 1")
+    requests = ended(monkeypatch, run_id="7", status="finished:failed", details="exit code 1")
     result = RUNNER.invoke(cli.app, ["run", "bc3e-wine", "--sites", "3", "--output-dir", str(tmp_path)])
     assert result.exit_code == 1
     assert "finished:failed" in result.stderr
     assert "exit code 1" in result.stderr
-    assert plans == [Plan({"scenario": "bc3e-wine", "output-dir": str(tmp_path)}, 3, 86_400.0)]
+    assert requests == [RunRequest({"scenario": "bc3e-wine", "output-dir": str(tmp_path)}, 3, 86_400.0)]
 
 
 def test_a_refusal_is_printed_as_it_is(monkeypatch):
@@ -321,11 +283,11 @@ def test_show_refuses_what_is_no_results_directory(tmp_path):
 
 def test_an_interrupted_run_says_how_to_resume_it(tmp_path: Path) -> None:
     """Only a run that left a checkpoint does."""
-    plan = Plan({"scenario": "bc3e-wine", "output-dir": str(tmp_path)}, 2, 60.0)
-    assert how_to_resume(plan, "") == ""
-    assert how_to_resume(plan, "7") == ""
+    request = RunRequest({"scenario": "bc3e-wine", "output-dir": str(tmp_path)}, 2, 60.0)
+    assert how_to_resume(request, "") == ""
+    assert how_to_resume(request, "7") == ""
     (tmp_path / "bc3e-wine" / ".7.partial").mkdir(parents=True)
-    assert how_to_resume(plan, "7").endswith(f"--set resume-from={tmp_path / 'bc3e-wine' / '7'}")
+    assert how_to_resume(request, "7").endswith(f"--set resume-from={tmp_path / 'bc3e-wine' / '7'}")
     (tmp_path / "bc3e-wine" / ".7.partial").rename(tmp_path / "bc3e-wine" / "7")
     (tmp_path / "bc3e-wine" / "7" / "report.json").touch()
-    assert how_to_resume(plan, "7") == f", but had completed: {tmp_path / 'bc3e-wine' / '7'}"
+    assert how_to_resume(request, "7") == f", but had completed: {tmp_path / 'bc3e-wine' / '7'}"

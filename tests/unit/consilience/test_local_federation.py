@@ -21,14 +21,14 @@ from consilience import cli, flower_programs
 from consilience.flower_programs import LaunchError
 from consilience.local_federation import LocalSite, federation, read_sites
 from consilience.processes import is_free
-from consilience.run_request import federated_plan
+from consilience.run_request import federated_run
 
 RUNNER = CliRunner()
 
 
 @pytest.fixture
 def files(tmp_path: Path) -> Path:
-    folder = tmp_path / "parties"
+    folder = tmp_path / "sites"
     folder.mkdir()
     for name in ("bank.csv", "shop.npz", "_labels.csv"):
         (folder / name).touch()
@@ -37,8 +37,8 @@ def files(tmp_path: Path) -> Path:
 
 def test_what_is_said_of_all_and_of_one(files: Path) -> None:
     said = ["id=case", "bank:target=owed", "shop: min-weight=20", "allow-prices=true", "coreset.k=3"]
-    parties, settings = read_sites(files, said, run=True)
-    assert parties == [
+    sites, settings = read_sites(files, said, run=True)
+    assert sites == [
         LocalSite("bank", files / "bank.csv", {"id": "case", "allow-prices": True, "target": "owed"}),
         LocalSite("shop", files / "shop.npz", {"id": "case", "allow-prices": True, "min-weight": 20}),
     ]
@@ -46,18 +46,18 @@ def test_what_is_said_of_all_and_of_one(files: Path) -> None:
 
 
 def test_a_site_may_say_otherwise_than_all(files: Path) -> None:
-    parties, _ = read_sites(files, ["agent=lr", "shop:agent=rf"], run=False)
-    assert [party.settings for party in parties] == [{"agent": "lr"}, {"agent": "rf"}]
+    sites, _ = read_sites(files, ["agent=lr", "shop:agent=rf"], run=False)
+    assert [site.settings for site in sites] == [{"agent": "lr"}, {"agent": "rf"}]
 
 
 def test_paths_are_those_of_whoever_typed_them(files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The SuperNodes run elsewhere."""
     monkeypatch.chdir(files)
-    parties, _ = read_sites(Path(), ["align-key-file=secret", "bank:policy=policy.toml"], run=False)
-    assert parties[0].data == files / "bank.csv"
-    assert parties[0].settings == {"align-key-file": str(files / "secret"), "policy": str(files / "policy.toml")}
-    plan = federated_plan({"gp.queries": "points.csv"}, "gp", 1.0)
-    assert plan.settings == {"protocol": "gp", "gp.queries": str(files / "points.csv")}
+    sites, _ = read_sites(Path(), ["align-key-file=secret", "bank:policy=policy.toml"], run=False)
+    assert sites[0].data == files / "bank.csv"
+    assert sites[0].settings == {"align-key-file": str(files / "secret"), "policy": str(files / "policy.toml")}
+    request = federated_run({"gp.queries": "points.csv"}, "gp", 1.0)
+    assert request.settings == {"protocol": "gp", "gp.queries": str(files / "points.csv")}
 
 
 @pytest.mark.parametrize(
@@ -94,7 +94,7 @@ def test_the_command_refuses_before_anything_starts(files: Path, arguments: list
     assert not (files / "fed").exists()
 
 
-def test_folders_without_a_partys_file_or_with_the_centers_name_are_refused(tmp_path: Path) -> None:
+def test_folders_without_a_sites_file_or_with_the_centers_name_are_refused(tmp_path: Path) -> None:
     with pytest.raises(SettingError, match="holds no file of a site"):
         read_sites(tmp_path, [], run=False)
     (tmp_path / "center.csv").touch()
@@ -137,12 +137,12 @@ def write_program(path: Path, code: str) -> None:
     path.chmod(path.stat().st_mode | stat.S_IXUSR)
 
 
-def parties_of(*names: str) -> list[LocalSite]:
+def sites_of(*names: str) -> list[LocalSite]:
     return [LocalSite(name, Path(f"/data/{name}.csv"), {"target": "y"}) for name in names]
 
 
 def test_every_process_is_there_and_then_none(tmp_path: Path, pretend: Path) -> None:
-    with federation(parties_of("a", "b"), tmp_path / "fed") as started:
+    with federation(sites_of("a", "b"), tmp_path / "fed") as started:
         started.check()
         pids = [process.pid for process in started.processes.values()]
         assert len(set(pids)) == 3
@@ -164,7 +164,7 @@ def test_every_process_is_there_and_then_none(tmp_path: Path, pretend: Path) -> 
 
 
 def test_who_ended_is_named_with_its_log(tmp_path: Path, pretend: Path) -> None:
-    with federation(parties_of("a", "b"), tmp_path / "fed") as started:
+    with federation(sites_of("a", "b"), tmp_path / "fed") as started:
         threading.Timer(0.3, started.processes["b"].terminate).start()
         with pytest.raises(LaunchError, match=r"the SuperNode of b ended with -15; its log is .*supernode\.log"):
             started.watch()
@@ -175,7 +175,7 @@ def test_a_process_that_does_not_start_is_named_at_once(tmp_path: Path, pretend:
     write_program(pretend / "flower-supernode", REFUSED)
     with (
         pytest.raises(LaunchError, match="the SuperNode of a ended with 3; its log is"),
-        federation(parties_of("a"), tmp_path / "fed"),
+        federation(sites_of("a"), tmp_path / "fed"),
     ):
         pytest.fail("it is not up")
     assert "the reason" in (tmp_path / "fed" / "a" / "supernode.log").read_text()
@@ -189,7 +189,7 @@ def test_a_port_in_use_is_refused(tmp_path: Path) -> None:
         port = taken.getsockname()[1]
         with (
             pytest.raises(LaunchError, match=f"somebody listens at port {port} already"),
-            federation(parties_of("a"), tmp_path / "fed", port),
+            federation(sites_of("a"), tmp_path / "fed", port),
         ):
             pytest.fail("it is not up")
     assert is_free(port)

@@ -8,6 +8,7 @@ import sys
 import pytest
 
 from protocols.registry import names
+from protocols.settings import declared, run_keys
 from scenarios import registry
 from scenarios.registry import ScenarioError
 from tests.support.documentation import ROOT
@@ -78,3 +79,19 @@ print(sorted(loaded & others), sorted(heavy & sys.modules.keys()))
 """
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout.split("\n")[0] == "[] []"
+
+
+@pytest.mark.parametrize("name", SITES)
+def test_what_a_table_sets_is_not_set_by_default(name: str) -> None:
+    """Else a user who types the default would get the table's value, and not know."""
+    scenario = registry.find(name)
+    try:
+        cells = [cell for chosen in ("", "part") for cell in scenario.cells({**declared(), "cells": chosen})]
+    except ScenarioError as error:
+        pytest.skip(str(error))
+    keys = {key for cell in cells for key in (*cell.settings, *cell.defaults)}
+    assert not {key for key in keys if run_keys()[key].declared not in ("", 0)} - WITHOUT_ANY_OTHER_VALUE
+
+
+WITHOUT_ANY_OTHER_VALUE = {"residual.intercept", "sec.allow-row-models"}
+"""True or false, and nothing that could stand for neither; their help says so."""

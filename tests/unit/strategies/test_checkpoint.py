@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import strategies.checkpoint
 from common.files import replacing
 from protocols.bc3e.payloads import EStep, Statistics
-from protocols.wire.message import Answer, Parcel, read_answer, write_answer
+from protocols.wire.message import Answer, Ask, Parcel, read_answer, write_answer, write_ask
 from protocols.wire.payload import RAW, Payload
 from strategies.checkpoint import Checkpoint, CheckpointError, SavedRound
 from tests.support.examples import examples
@@ -32,6 +32,11 @@ def answer(number: int, *payloads: Payload, site: str = "a") -> RecordDict:
     return write_answer(Answer(site, number, 0, [Parcel("0", payload) for payload in payloads]))
 
 
+def asks(*sites: str) -> dict[str, RecordDict]:
+    """The same ask of every site."""
+    return dict.fromkeys(sites, write_ask(Ask("1", 1, 0, [Parcel("0", example(EStep))])))
+
+
 def statistics(value: int) -> Statistics:
     return Statistics(value, (np.full((2, 3), value),), np.full(2, value), value)
 
@@ -39,7 +44,7 @@ def statistics(value: int) -> Statistics:
 def with_rounds(folder: Path, count: int) -> Checkpoint:
     checkpoint = opened(folder)
     for number in range(1, count + 1):
-        checkpoint.save(SavedRound(number, ("a",), {"a": answer(number, statistics(number))}))
+        checkpoint.save(SavedRound(number, asks("a"), {"a": answer(number, statistics(number))}))
     return checkpoint
 
 
@@ -72,19 +77,29 @@ def test_answers_come_back_bit_for_bit(data: st.DataObject, tmp_path_factory: py
     sent = {site: data.draw(payloads(data.draw(st.sampled_from(CLASSES)))) for site in names}
     failures = data.draw(st.dictionaries(st.text(max_size=5), st.text(max_size=20), max_size=2))
     contents = {site: answer(1, payload, site=site) for site, payload in sent.items()}
-    saved = SavedRound(1, tuple(names), contents, failures)
+    saved = SavedRound(1, asks(*names), contents, failures)
     opened(folder).save(saved)
 
     (back,) = opened(folder, session="2").rounds()
-    assert (back.number, back.recipients, back.failures) == (1, saved.recipients, saved.failures)
+    assert (back.number, list(back.asks), back.failures) == (1, list(saved.asks), saved.failures)
     assert list(back.contents) == list(contents), "their order is that of the first time"
     for site, content in back.contents.items():
         assert plain(content) == plain(contents[site])
 
 
+def test_asks_come_back_and_equal_ones_are_one(tmp_path: Path) -> None:
+    sent = {**asks("a", "b"), **asks("node 1007")}
+    opened(tmp_path).save(SavedRound(1, sent))
+    (back,) = opened(tmp_path).rounds()
+    assert [plain(content) for content in back.asks.values()] == [plain(content) for content in sent.values()]
+    assert list(back.asks) == list(sent)
+    assert back.asks["a"] is back.asks["b"]
+    assert back.asks["a"] is not back.asks["node 1007"]
+
+
 def test_empty_arrays_and_a_replayed_answer(tmp_path: Path) -> None:
     sent = Statistics(0, (np.zeros((2, 0), np.int64), np.zeros((2, 3), np.int64)), np.zeros(2, np.int64), 0)
-    opened(tmp_path).save(SavedRound(1, ("a",), {"a": answer(1, sent)}))
+    opened(tmp_path).save(SavedRound(1, asks("a"), {"a": answer(1, sent)}))
     (back,) = opened(tmp_path).rounds()
     (parcel,) = read_answer(back.contents["a"], [Parcel("0", example(EStep))]).parcels
     assert same(parcel.payload, sent)
@@ -92,9 +107,9 @@ def test_empty_arrays_and_a_replayed_answer(tmp_path: Path) -> None:
 
 def test_a_round_that_nobody_answered(tmp_path: Path) -> None:
     failures = {"a": "no answer within 5 s", "node 1007": "its node failed (Flower error code 1)"}
-    opened(tmp_path).save(SavedRound(1, ("a",), {}, failures))
+    opened(tmp_path).save(SavedRound(1, asks("a"), {}, failures))
     (back,) = opened(tmp_path).rounds()
-    assert back == SavedRound(1, ("a",), {}, failures)
+    assert back == SavedRound(1, asks("a"), {}, failures)
 
 
 def test_an_answer_that_was_refused_comes_back_to_be_refused_again(tmp_path: Path) -> None:
@@ -116,7 +131,7 @@ def test_an_answer_that_was_refused_comes_back_to_be_refused_again(tmp_path: Pat
             "a": ArrayRecord(),
         }
     )
-    opened(tmp_path).save(SavedRound(1, ("a", "b"), {"a": content, "b/b": answer(1, statistics(7))}))
+    opened(tmp_path).save(SavedRound(1, asks("a", "b"), {"a": content, "b/b": answer(1, statistics(7))}))
     (back,) = opened(tmp_path).rounds()
     assert plain(back.contents["a"]) == plain(content)
     assert plain(back.contents["b/b"]) == plain(answer(1, statistics(7)))
@@ -133,8 +148,15 @@ def test_rounds_come_in_order_and_a_missing_one_ends_them(tmp_path: Path) -> Non
 
 def test_a_round_saved_again_replaces_the_first(tmp_path: Path) -> None:
     checkpoint = with_rounds(tmp_path, 2)
-    checkpoint.save(SavedRound(2, ("a",), {}, {"a": "no answer"}))
+    checkpoint.save(SavedRound(2, asks("a"), {}, {"a": "no answer"}))
     assert [bool(saved.contents) for saved in checkpoint.rounds()] == [True, False]
+
+
+def test_discarded_rounds_are_gone(tmp_path: Path) -> None:
+    checkpoint = with_rounds(tmp_path, 5)
+    checkpoint.discard(3)
+    assert numbers(opened(tmp_path)) == [1, 2]
+    assert files(tmp_path) == ["round-00001.npz", "round-00002.npz", "run.json"]
 
 
 # -- whose run it is --------------------------------------------------------------------------------------------------
@@ -221,9 +243,9 @@ def test_an_interruption_leaves_the_rounds_before(tmp_path: Path, monkeypatch: p
         patch.setattr(*((strategies.checkpoint, "write_arrays") if moment == "write" else (Path, "replace")), interrupt)
         for number in (2, 3):
             with pytest.raises(KeyboardInterrupt):
-                checkpoint.save(SavedRound(number, ("b",), {"b": answer(number, statistics(99))}))
+                checkpoint.save(SavedRound(number, asks("b"), {"b": answer(number, statistics(99))}))
     assert files(tmp_path) == before, "neither a new round nor what it was being written to"
-    assert [saved.recipients for saved in opened(tmp_path).rounds()] == [("a",), ("a",)]
+    assert [list(saved.asks) for saved in opened(tmp_path).rounds()] == [["a"], ["a"]]
 
 
 def test_a_file_is_written_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

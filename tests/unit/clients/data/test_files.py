@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from clients.bc3e.check import describe
 from clients.bc3e.shard import ensemble_from_table, open_shard
-from clients.data import DataError, Table, load, match_columns, numeric, party_files, read_table, site_name
+from clients.data import DataError, Table, load, match_columns, numeric, read_table, site_files, site_name
 from clients.data.regression import regression_rows
 from clients.data.testset import center_columns
 from numerics.bc3e.ensemble import Ensemble
@@ -396,26 +396,26 @@ def test_load_reads_a_file_and_needs_a_setting(tmp_path: Path) -> None:
 # --- A folder of parties ------------------------------------------------------------------------------------------
 
 
-def test_party_files(tmp_path: Path) -> None:
+def test_site_files(tmp_path: Path) -> None:
     for name in ["b.csv", "a.csv.gz", "c.v2.NPZ", "_test.csv", ".hidden.csv", "README.md", "d.parquet"]:
         write(tmp_path / name, "")
     (tmp_path / "folder.csv").mkdir()
-    files = party_files(tmp_path)
+    files = site_files(tmp_path)
     assert [path.name for path in files] == ["a.csv.gz", "b.csv", "c.v2.NPZ", "d.parquet"]
     assert [site_name(path) for path in files] == ["a", "b", "c.v2", "d"]
 
 
 def test_bad_folders(tmp_path: Path) -> None:
-    message, code = refusal(lambda: party_files(tmp_path / "none"))
+    message, code = refusal(lambda: site_files(tmp_path / "none"))
     assert "no such folder" in message
     assert code == "no-data-file"
     write(tmp_path / "_test.csv", "")
-    message, code = refusal(lambda: party_files(tmp_path))
+    message, code = refusal(lambda: site_files(tmp_path))
     assert "holds no file of a site" in message
     assert code == "no-data-file"
     write(tmp_path / "a.csv", "")
     write(tmp_path / "a.npz", "")
-    message, code = refusal(lambda: party_files(tmp_path))
+    message, code = refusal(lambda: site_files(tmp_path))
     assert "a.csv and a.npz would both be site 'a'" in message
     assert code == "bad-configuration"
 
@@ -598,7 +598,7 @@ def test_describe_without_classifiers_and_with_a_single_model(csv: Callable[[str
 def test_a_file_whose_name_cannot_be_a_sites(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_text("class_a\n0\n1\n")
     with pytest.raises(DataError, match="rename the file") as refused:
-        party_files(tmp_path)
+        site_files(tmp_path)
     assert str(refused.value).startswith(f"{tmp_path / name}: ")
     assert refused.value.code == "bad-configuration"
 

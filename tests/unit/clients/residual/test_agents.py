@@ -16,9 +16,10 @@ from sklearn.ensemble import ExtraTreesRegressor
 from sklearn.linear_model import LinearRegression
 from sklearn.tree import DecisionTreeRegressor
 
+from clients.model_store import ModelFileError
 from clients.regressors import METHODS
 from clients.residual.agents import AgentError, fit_agent, parse_agent, predict
-from clients.residual.model_store import Kept, ModelFileError, dump, keep, recall, restore
+from clients.residual.model_store import SavedModel, dump, load_agent, restore, save_agent
 from clients.site import Site
 from protocols.wire.faults import Fault, SiteFault
 from protocols.wire.message import Ask
@@ -207,43 +208,43 @@ def site(directory: Path | None, *, simulated: bool = False, model: str = "", na
     return Site.open(name, context, Ask("s", 1, 0, {}))
 
 
-def kept() -> tuple[Kept, np.ndarray]:
+def kept() -> tuple[SavedModel, np.ndarray]:
     x, target = rows(p=2)
     parts = tuple((weight, fitted(text, x, target)) for weight, text in ((0.5, "tree"), (-0.25, "nn"), (1.0, "lr")))
-    return Kept(("age", "colour=red"), {"colour": ("red",)}, parts), x
+    return SavedModel(("age", "colour=red"), {"colour": ("red",)}, parts), x
 
 
 def test_a_kept_model_predicts_as_it_did(tmp_path: Path) -> None:
     model, x = kept()
     expected = sum(weight * predict(part, x) for weight, part in model.parts)
     np.testing.assert_allclose(model.predict(x), expected, rtol=1e-12)
-    keep(site(tmp_path), "123", model)
+    save_agent(site(tmp_path), "123", model)
     assert [path.name for path in (tmp_path / "models").iterdir()] == ["123.skops"]
-    back = recall(site(tmp_path), "123")
+    back = load_agent(site(tmp_path), "123")
     assert (back.features, back.categories) == (model.features, model.categories)
     assert [weight for weight, _ in back.parts] == [0.5, -0.25, 1.0]
     assert np.array_equal(back.predict(x), model.predict(x))
-    assert np.array_equal(Kept((), {}, ()).predict(x), np.zeros(len(x)))
+    assert np.array_equal(SavedModel((), {}, ()).predict(x), np.zeros(len(x)))
 
 
 def test_in_a_simulation_the_model_lies_in_the_earlier_results(tmp_path: Path) -> None:
     model, x = kept()
-    keep(site(tmp_path / "sites" / "bank"), "123", model)
+    save_agent(site(tmp_path / "sites" / "bank"), "123", model)
     later = site(None, simulated=True, model=str(tmp_path))
-    assert np.array_equal(recall(later, "123").predict(x), model.predict(x))
+    assert np.array_equal(load_agent(later, "123").predict(x), model.predict(x))
 
 
 def test_what_was_not_kept(tmp_path: Path) -> None:
     model, _ = kept()
-    keep(site(None), "123", model)
+    save_agent(site(None), "123", model)
     (tmp_path / "models").mkdir()
     (tmp_path / "models" / "shop.skops").write_bytes(dump(LinearRegression()))
     (tmp_path / "models" / "torn.skops").write_bytes(b"PK")
     for directory, run in ((None, "123"), (tmp_path, "123"), (tmp_path, "shop"), (tmp_path, "torn")):
         with pytest.raises(SiteFault) as refused:
-            recall(site(directory), run)
+            load_agent(site(directory), run)
         assert refused.value.fault == Fault.NO_SAVED_MODEL
     for run in ("../123", "a/b", "", ".."):
         with pytest.raises(SiteFault) as refused:
-            recall(site(tmp_path), run)
+            load_agent(site(tmp_path), run)
         assert refused.value.fault == Fault.MALFORMED_ASK

@@ -15,8 +15,8 @@ from scipy.stats import multivariate_normal
 
 from numerics.gp.gates import discriminant, graphical, nearest
 from numerics.gp.gates.network import Adam, Network, from_moments
-from numerics.gp.gates.ranking import chosen, ranking
-from numerics.gp.moments import ExpertMoments, in_units, joined, moments_of, pooled
+from numerics.gp.gates.ranking import best, ranking
+from numerics.gp.moments import ExpertMoments, in_units, join, moments_of, units_of
 from numerics.gp.split import kmeans_parts, split
 from scenarios import datasets
 from tests.support.examples import examples
@@ -39,7 +39,7 @@ def rows(seed: int, counts: tuple[int, ...], d: int = 3) -> Rows:
 
 def standardised(x: Float64[np.ndarray, "n d"], part: Int64[np.ndarray, "n"]) -> ExpertMoments:
     moments = moments_of(x, x[:, 0], part)
-    return in_units(moments, pooled(moments))
+    return in_units(moments, units_of(moments))
 
 
 def picked(moments: ExpertMoments, order: Int64[np.ndarray, "m"]) -> ExpertMoments:
@@ -61,7 +61,7 @@ def test_pooled_moments_are_those_of_all_rows(counts: tuple[int, ...], offset: f
     x, y, part = rows(0, counts)
     # A multiple of 2^-20 stays what it is beside 1e9, so that the offset changes no difference between rows.
     x, y = np.round(x * 2**20) / 2**20, np.round(y * 2**20) / 2**20
-    units = pooled(moments_of(x + offset, y - offset, part))
+    units = units_of(moments_of(x + offset, y - offset, part))
     np.testing.assert_allclose(units.mean, x.mean(axis=0) + offset, rtol=1e-14, atol=1e-14)
     np.testing.assert_allclose(units.scale, x.std(axis=0), rtol=1e-12 if offset == 0 else 1e-6)
     assert units.y_mean == pytest.approx(y.mean() - offset, rel=1e-14, abs=1e-14)
@@ -84,14 +84,14 @@ def test_sites_together_are_one() -> None:
     whole = moments_of(x, y, part)
     sites = [moments_of(x[part == i], y[part == i]) for i in range(3)]
     for name in ("counts", "means", "covariances", "y_mean", "y_variance"):
-        np.testing.assert_allclose(getattr(joined(sites), name), getattr(whole, name), rtol=1e-12, atol=1e-15)
+        np.testing.assert_allclose(getattr(join(sites), name), getattr(whole, name), rtol=1e-12, atol=1e-15)
 
 
 @pytest.mark.parametrize("constant", [0.1, 1 / 3, 1e9 / 7, -1e-200])
 def test_what_does_not_vary_is_only_centred(constant: float) -> None:
     x, y, part = rows(3, (10, 3, 1, 6))
     x[:, 1], y[:] = constant, constant
-    units = pooled(moments_of(x, y, part))
+    units = units_of(moments_of(x, y, part))
     assert units.scale[1] == 1.0
     assert units.y_scale == 1.0
     assert (units.inputs(x)[:, 1] == 0).all()
@@ -102,14 +102,14 @@ def test_what_does_not_vary_is_only_centred(constant: float) -> None:
 def test_the_smallest_difference_beside_a_large_offset_counts() -> None:
     x = np.full((6, 1), 1e9)
     x[3] = np.nextafter(1e9, np.inf)
-    units = pooled(moments_of(x, np.zeros(6), np.array([0, 0, 0, 1, 1, 1])))
+    units = units_of(moments_of(x, np.zeros(6), np.array([0, 0, 0, 1, 1, 1])))
     assert 0 < units.scale[0] < 1e-6
 
 
 def test_moments_in_units_are_those_of_standardised_rows() -> None:
     x, y, part = rows(4, (20, 4, 1))
     moments = moments_of(x, y, part)
-    units = pooled(moments)
+    units = units_of(moments)
     there, here = in_units(moments, units), moments_of(units.inputs(x), units.outputs(y), part)
     for name in ("counts", "means", "covariances", "y_mean", "y_variance"):
         np.testing.assert_allclose(getattr(there, name), getattr(here, name), rtol=1e-10, atol=1e-13)
@@ -170,7 +170,7 @@ def test_a_partition_into_more_parts_than_rows(M: int) -> None:
 def test_equal_scores_go_by_number() -> None:
     scores = np.array([[1.0, 3.0, 3.0, 0.0], [2.0, 2.0, 2.0, 2.0], [-np.inf, 0.0, -np.inf, 1.0]])
     assert ranking(scores).tolist() == [[1, 2, 0, 3], [0, 1, 2, 3], [3, 1, 0, 2]]
-    assert chosen(scores, 2).tolist() == [[1, 2], [0, 1], [3, 1]]
+    assert best(scores, 2).tolist() == [[1, 2], [0, 1], [3, 1]]
 
 
 def test_experts_of_equal_moments_go_by_number() -> None:
@@ -315,7 +315,7 @@ def test_a_network_from_moments_knows_separate_experts_without_an_ask() -> None:
     x, _, part = rows(17, (60, 40, 1, 30))
     x += 30 * np.eye(4)[part][:, :3]
     experts = standardised(x, part)
-    z = pooled(moments_of(x, x[:, 0], part)).inputs(x)
+    z = units_of(moments_of(x, x[:, 0], part)).inputs(x)
     network = Network(3, 4)
     parameters, optimiser = from_moments(network, experts, 3)
     np.testing.assert_array_equal(network.log_probabilities(parameters, z).argmax(axis=1), part)
@@ -329,7 +329,7 @@ def test_asks_that_the_network_needs_on_concrete() -> None:
     x = pd.read_csv(CONCRETE).iloc[:, :-1].to_numpy(np.float64)
     label = kmeans_parts(x, 10, np.random.default_rng(0))
     moments = moments_of(x, x[:, 0], label)
-    units = pooled(moments)
+    units = units_of(moments)
     x, network = units.inputs(x), Network(8, 10)
     accuracy = []
     for (parameters, optimiser), asks in (

@@ -20,7 +20,7 @@ def answer(site: Site, candidates: np.ndarray) -> Evaluations:
 
 
 def ask(search: Scoring, sites: Mapping[str, Site], rows: Mapping[str, int]) -> None:
-    search.tell({name: answer(site, search.candidates) for name, site in sites.items()}, rows)
+    search.update({name: answer(site, search.candidates) for name, site in sites.items()}, rows)
 
 
 def search_all(search: Scoring, sites: Mapping[str, Site], rows: Mapping[str, int]) -> Scoring:
@@ -228,12 +228,12 @@ def test_a_site_that_can_evaluate_nothing_does_not_stop_the_others() -> None:
 def test_an_ask_without_answers_is_spent_but_nothing_is_lost() -> None:
     search = Scoring(box(2), np.zeros((1, 2)), most_asks=3)
     asked = search.candidates
-    search.tell({}, {})
+    search.update({}, {})
     assert search.asks == 1
     assert not search.done
     np.testing.assert_array_equal(search.candidates, asked)
     for _ in range(2):
-        search.tell({}, {})
+        search.update({}, {})
     assert search.done
     assert search.value == -np.inf
 

@@ -1,10 +1,9 @@
-"""From losses to clusters: the fusion center's step 3, and newcomers' way into an existing clustering."""
+"""Clusters of learners: from losses to clusters, and newcomers into an existing clustering."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 from jaxtyping import Float64, Int64, Shaped
@@ -12,21 +11,19 @@ from jaxtyping import Float64, Int64, Shaped
 from numerics.sec.cluster_assignment import assign
 from numerics.sec.similarity import complete, dissimilarity, nothing_known, similarity, similarity_to
 from numerics.sec.spectral import cluster
+from protocols.sec.settings import Settings
 from strategies.errors import FusionError
 from strategies.sec.learners import Learners
 
-if TYPE_CHECKING:
-    from protocols.sec.settings import Settings
-
 
 @dataclass(frozen=True)
-class Grouping:
-    """Clusters of all learners of a run, newcomers too, in the order of their names.
+class LearnerClusters:
+    """Clusters of all learners of a run, newcomers included, in the order of their names.
 
     Attributes
     ----------
     labels : ndarray
-        ``(L,)``; -1 for a learner of whom too little is known.
+        ``(L,)`` cluster of each learner; -1 where too little is known of it.
     n_clusters : int
         Number of clusters.
     dissimilarity, similarity : ndarray
@@ -38,7 +35,8 @@ class Grouping:
     gap, gap_error : ndarray
         Gap statistic from two clusters on; empty unless it chose their number.
     n_completed : int
-        Pairs of clustered learners of whom neither tried the other's model, but for the landmarks' method.
+        Pairs of clustered learners that were not compared, and whose similarity was completed; 0 with landmarks, where
+        that is the method.
     """
 
     labels: Int64[np.ndarray, "L"]
@@ -57,7 +55,7 @@ class Grouping:
         return {"n_clusters": float(self.n_clusters)}
 
     def arrays(self) -> dict[str, Shaped[np.ndarray, "..."]]:
-        """By the names of `arrays.npz`."""
+        """Return arrays by their names in `arrays.npz`."""
         return {
             "labels": self.labels,
             "dissimilarity": self.dissimilarity,
@@ -69,14 +67,14 @@ class Grouping:
         }
 
 
-def group(
+def cluster_learners(
     learners: Learners,
     losses: Float64[np.ndarray, "L L"],
     settings: Settings,
     earlier: Mapping[str, Shaped[np.ndarray, "..."]],
     rng: np.random.Generator,
-) -> Grouping:
-    """Cluster those who are no newcomers, or take the clusters of an earlier run; then assign the newcomers.
+) -> LearnerClusters:
+    """Cluster the learners, or take the clusters of an earlier run; then assign the newcomers to them.
 
     Parameters
     ----------
@@ -87,32 +85,32 @@ def group(
     settings : Settings
         Of the run.
     earlier : Mapping[str, ndarray]
-        Arrays of the run whose clustering is gone on from; empty: none.
+        Arrays of the run whose clusters newcomers join; empty: none.
     rng : Generator
         Starts of k-means, references of the gap statistic.
 
     Raises
     ------
     FusionError
-        If too few learners answered to compare anybody with.
+        If no learner can be compared with another.
     """
     v = dissimilarity(losses, learners.errors)
-    found = _as_before(learners, v, earlier) if earlier else _clustered(learners, v, settings, rng)
+    clusters = _former(learners, v, earlier) if earlier else _new(learners, v, settings, rng)
     new = np.flatnonzero(learners.newcomer)
-    old = np.flatnonzero(found.labels >= 0)
-    resemblance = similarity_to(v[np.ix_(new, old)], found.scale)
-    found.labels[new] = assign(resemblance, found.labels[old], settings.assign)
-    found.similarity[np.ix_(new, old)], found.similarity[np.ix_(old, new)] = resemblance, resemblance.T
-    return found
+    old = np.flatnonzero(clusters.labels >= 0)
+    resemblance = similarity_to(v[np.ix_(new, old)], clusters.scale)
+    clusters.labels[new] = assign(resemblance, clusters.labels[old], settings.assign)
+    clusters.similarity[np.ix_(new, old)], clusters.similarity[np.ix_(old, new)] = resemblance, resemblance.T
+    return clusters
 
 
-def _clustered(
+def _new(
     learners: Learners, v: Float64[np.ndarray, "L L"], settings: Settings, rng: np.random.Generator
-) -> Grouping:
+) -> LearnerClusters:
     old = np.flatnonzero(~learners.newcomer)
     old = old[~nothing_known(v[np.ix_(old, old)])]
     if not len(old):
-        raise FusionError("no learner tried another's model, so nobody can be compared")
+        raise FusionError("no learner tried another's model, so no learners can be compared")
     partial, scale = similarity(v[np.ix_(old, old)], settings.scale)
     try:
         s = complete(partial)
@@ -132,16 +130,16 @@ def _clustered(
     known = np.full(v.shape, np.nan)
     np.fill_diagonal(known, 1.0)
     known[np.ix_(old, old)] = s
-    guessed = 0 if settings.exchange == "landmarks" else int(np.isnan(partial).sum()) // 2
-    return Grouping(
-        labels, clustering.k, v, known, scale, clustering.eigenvalues, clustering.gap, clustering.gap_error, guessed
+    n_completed = 0 if settings.exchange == "landmarks" else int(np.isnan(partial).sum()) // 2
+    return LearnerClusters(
+        labels, clustering.k, v, known, scale, clustering.eigenvalues, clustering.gap, clustering.gap_error, n_completed
     )
 
 
-def _as_before(
+def _former(
     learners: Learners, v: Float64[np.ndarray, "L L"], earlier: Mapping[str, Shaped[np.ndarray, "..."]]
-) -> Grouping:
-    """The clusters of an earlier run; what it knew of its learners is taken over with them."""
+) -> LearnerClusters:
+    """Take the clusters of an earlier run, with what it knew of its learners."""
     place = {str(name): i for i, name in enumerate(earlier["learners"])}
     old = np.flatnonzero(~learners.newcomer)
     then = np.array([place[learners.names[i]] for i in old], np.int64)
@@ -151,7 +149,7 @@ def _as_before(
     np.fill_diagonal(known, 1.0)
     v, block, before = v.copy(), np.ix_(old, old), np.ix_(then, then)
     v[block], known[block] = earlier["dissimilarity"][before], earlier["similarity"][before]
-    return Grouping(
+    return LearnerClusters(
         labels,
         int(labels.max()) + 1,
         v,

@@ -1,4 +1,4 @@
-"""The experts of all sites: whose they are, where their rows lie, and in which units everybody calculates."""
+"""The experts of all sites: whose they are, where their rows lie, and the units that everybody calculates in."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ import numpy as np
 from jaxtyping import Bool, Float64, Int64, Shaped
 
 from numerics.gp.kernels import Kernel
-from numerics.gp.moments import ExpertMoments, Units, in_units, joined, pooled
+from numerics.gp.moments import ExpertMoments, Units, in_units, join, units_of
 from protocols.gp.payloads import Moments
 from strategies.column_names import check_enough, columns_of_most
 from strategies.errors import FusionError
 
 
 @dataclass(frozen=True, eq=False)
-class Federation:
+class ExpertRegistry:
     """Sites and their experts, numbered site by site.
 
     Attributes
@@ -26,65 +26,65 @@ class Federation:
     counts : dict[str, ndarray]
         Rows of each of a site's experts, by site in an order that does not depend on the sites' names.
     features : tuple of str
-        Names of the inputs.
+        Names of the d inputs.
     units : Units
         Pooled mean and standard deviation of inputs and outputs.
-    experts : ExpertMoments
+    moments : ExpertMoments
         Of all M experts, in these units.
     excluded : dict[str, str]
         By site, why its rows are not among them.
     consents : dict[str, tuple of str]
-        By site, what it is willing to do (`protocols.gp.payloads.CONSENTS`); a site that is not named has not said.
+        By site, what it consents to (`protocols.gp.payloads.CONSENTS`); a site that is not named has not said.
     """
 
     counts: dict[str, Int64[np.ndarray, "m"]]
     features: tuple[str, ...]
     units: Units
-    experts: ExpertMoments
+    moments: ExpertMoments
     excluded: dict[str, str]
     consents: dict[str, tuple[str, ...]]
 
     @classmethod
-    def of(cls, answers: Mapping[str, Moments]) -> Federation:
-        """The sites with the inputs that most sites have.
+    def of(cls, answers: Mapping[str, Moments]) -> ExpertRegistry:
+        """Register the experts of the sites with the inputs that most sites have.
 
         Raises
         ------
         FusionError
-            If no site has answered, or as many sites have these inputs as have those.
+            If no site has answered, or two sets of inputs are equally common.
         """
         if not answers:
             raise FusionError("no site has answered with an expert")
         features, excluded = columns_of_most({site: answer.features for site, answer in answers.items()}, "inputs")
-        shown = {site: answer for site, answer in answers.items() if answer.features == features}
+        members = {site: answer for site, answer in answers.items() if answer.features == features}
         # In an order of their content, so that a sum over sites does not depend on what they are called.
-        shown = dict(sorted(shown.items(), key=lambda each: _content(each[1])))
-        together = joined([own_moments(answer) for answer in shown.values()])
-        units = pooled(together)
-        counts = {site: answer.counts for site, answer in shown.items()}
-        consents = {site: answer.consents for site, answer in shown.items()}
+        members = dict(sorted(members.items(), key=lambda each: _content(each[1])))
+        together = join([moments_of(answer) for answer in members.values()])
+        units = units_of(together)
+        counts = {site: answer.counts for site, answer in members.items()}
+        consents = {site: answer.consents for site, answer in members.items()}
         return cls(counts, features, units, in_units(together, units), excluded, consents)
 
     def check_enough(self, min_sites: int) -> None:
         """Refuse to go on with fewer than `min_sites` sites."""
         check_enough(len(self.counts), min_sites, self.excluded, "predict")
 
-    # -- who is who ---------------------------------------------------------------------------------------------------
+    # -- sites and experts --------------------------------------------------------------------------------------------
 
     @property
     def M(self) -> int:
         """Number of experts."""
-        return len(self.experts.counts)
+        return len(self.moments.counts)
 
     @property
     def varies(self) -> Bool[np.ndarray, "d"]:
         """Whether an input is not the same in every row."""
-        return self.experts.varies
+        return self.moments.varies
 
     @property
     def n_rows(self) -> int:
         """Rows of all experts."""
-        return int(self.experts.counts.sum())
+        return int(self.moments.counts.sum())
 
     @cached_property
     def places(self) -> dict[str, Int64[np.ndarray, "m"]]:
@@ -101,15 +101,15 @@ class Federation:
         return [site for site, counts in self.counts.items() for _ in counts]
 
     def willing(self, key: str) -> list[str]:
-        """The sites that consent to what `key` allows, or have not said."""
+        """Return the sites that consent to what `key` allows, or have not said."""
         return [site for site in self.counts if key in self.consents.get(site, (key,))]
 
     def rows_of(self, site: str) -> int:
-        """Rows of a site's experts."""
+        """Return the number of rows of a site's experts."""
         return int(self.counts[site].sum())
 
-    def agreed(self, site: str, max_rows: int) -> dict[str, Any]:
-        """What every ask to a site begins with (`protocols.gp.payloads.Agreed`)."""
+    def agreement(self, site: str, max_rows: int) -> dict[str, Any]:
+        """Return the fields that every ask to a site begins with (`protocols.gp.payloads.Agreed`)."""
         units = self.units
         return {
             "max_rows": max_rows,
@@ -120,10 +120,10 @@ class Federation:
             "y_scale": units.y_scale,
         }
 
-    # -- kept for later -----------------------------------------------------------------------------------------------
+    # -- saved for later ----------------------------------------------------------------------------------------------
 
     def arrays(self) -> dict[str, Shaped[np.ndarray, "..."]]:
-        """All of it, for `arrays.npz`."""
+        """Return all of it for `arrays.npz`, but what sites consent to."""
         return {
             "features": np.array(self.features),
             "input_mean": self.units.mean,
@@ -131,17 +131,17 @@ class Federation:
             "output_mean": np.array(self.units.y_mean),
             "output_scale": np.array(self.units.y_scale),
             "expert_site": np.array(self.site_of),
-            "expert_rows": self.experts.counts,
-            "centroids": self.experts.means,
-            "covariances": self.experts.covariances,
-            "expert_y_mean": self.experts.y_mean,
-            "expert_y_variance": self.experts.y_variance,
+            "expert_rows": self.moments.counts,
+            "centroids": self.moments.means,
+            "covariances": self.moments.covariances,
+            "expert_y_mean": self.moments.y_mean,
+            "expert_y_variance": self.moments.y_variance,
         }
 
     @classmethod
-    def saved(cls, arrays: Mapping[str, Shaped[np.ndarray, "..."]]) -> Federation:
-        """What `arrays` wrote."""
-        experts = ExpertMoments(
+    def from_arrays(cls, arrays: Mapping[str, Shaped[np.ndarray, "..."]]) -> ExpertRegistry:
+        """Read what `arrays` returned."""
+        moments = ExpertMoments(
             arrays["expert_rows"],
             arrays["centroids"],
             arrays["covariances"],
@@ -155,31 +155,31 @@ class Federation:
             float(arrays["output_scale"]),
         )
         sites = arrays["expert_site"]
-        counts = {str(site): experts.counts[sites == site] for site in dict.fromkeys(sites.tolist())}
-        return cls(counts, tuple(map(str, arrays["features"])), units, experts, {}, {})
+        counts = {str(site): moments.counts[sites == site] for site in dict.fromkeys(sites.tolist())}
+        return cls(counts, tuple(map(str, arrays["features"])), units, moments, {}, {})
 
 
 def _content(answer: Moments) -> tuple[bytes, ...]:
-    """What orders sites, whatever they are called."""
+    """Return the key that orders sites, whatever they are called."""
     parts = (answer.means, answer.y_means, answer.covariances, answer.y_variances, answer.counts)
     return tuple(part.tobytes() for part in parts)
 
 
-def own_moments(answer: Moments) -> ExpertMoments:
-    """A site's moments as the numerics have them."""
+def moments_of(answer: Moments) -> ExpertMoments:
+    """Return a site's moments as the numerics have them."""
     return ExpertMoments(answer.counts, answer.means, answer.covariances, answer.y_means, answer.y_variances)
 
 
 def own_choice(answer: Moments, kernel: Kernel, units: Units) -> Float64[np.ndarray, "p"] | None:
-    """The hyperparameters that a site would choose for itself, in the common units; None where it says none.
+    """Return the hyperparameters that a site would choose alone, in the common units; None if it sent none.
 
-    They are logarithms, which other units only shift: how well it knows them is the same in all.
+    They are logarithms, which other units only shift: the information about them is the same in all units.
     """
     if len(answer.theta) != len(kernel.names) + 1:
         return None
-    moments = own_moments(answer)
-    own = pooled(moments)
-    # Of what is the same in all its rows a site knows no length: it is the usual one, in whatever unit it is measured.
+    moments = moments_of(answer)
+    own = units_of(moments)
+    # Of an input that is the same in all its rows a site knows no length: it is the usual one, in whatever unit.
     inputs = np.where(moments.varies, own.scale / units.scale, 1.0)
     output = own.y_scale / units.y_scale if moments.output_varies else 1.0
     params = kernel.rescaled(answer.theta[:-1], inputs, output)

@@ -21,7 +21,7 @@ from clients import dispatch
 from clients.bc3e import results as telling
 from clients.data import Code, DataError
 from clients.dispatch import handle
-from clients.shards import own_log
+from clients.shards import logged_fault
 from clients.site import Site
 from protocols.bc3e.payloads import Conclude, EStep, Holdings, Statistics, Survey, Tally
 from protocols.wire.faults import Fault, SiteFault, describe
@@ -59,7 +59,7 @@ def test_an_unknown_code_is_shown_as_a_number(code: int) -> None:
 
 
 def test_every_code_of_bad_data_has_a_fault_of_its_own() -> None:
-    faults = {code: own_log(DataError(f"the file: {CANARY}", code)).fault for code in get_args(Code)}
+    faults = {code: logged_fault(DataError(f"the file: {CANARY}", code)).fault for code in get_args(Code)}
     slugs = {code: fault.slug for code, fault in faults.items()}
     assert slugs == {code: "unreadable-data" if code == "unreadable" else code for code in get_args(Code)}
 

@@ -1,0 +1,84 @@
+"""A SuperNode as a site: whether it is simulated, its name, and where its files lie."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from flwr.app import Context
+
+from clients.ledger import Ledger
+from clients.shards import is_simulated, simulated_name
+from common.results import partial_results
+from protocols.wire.faults import Fault, SiteFault, usable_name
+
+
+def is_simulation(context: Context) -> bool:
+    """Whether this is a simulated SuperNode."""
+    return is_simulated(context.node_config)
+
+
+def partition_of(node_config: Mapping[str, Any]) -> tuple[int, int]:
+    """Return the place of a simulated site and the number of sites; 0 and 1 for a real one."""
+    return int(node_config.get("partition-id", 0)), int(node_config.get("num-partitions", 1))
+
+
+def site_name(context: Context) -> str:
+    """Return the name by which everybody knows this site.
+
+    It is the node configuration's ``site``; in a simulation the stem of the site's data file or ``site-NUMBER``; else
+    the node's number.
+
+    Raises
+    ------
+    SiteFault
+        If the name could not be a file name everywhere.
+    """
+    if "site" in context.node_config:
+        name = str(context.node_config["site"])
+    elif is_simulation(context):
+        name = simulated_name(context.run_config, *partition_of(context.node_config))
+    else:
+        name = f"node-{context.node_id}"
+    if not usable_name(name):
+        raise SiteFault(Fault.BAD_SITE_NAME, f"{name!r} is not a usable site name")
+    return name
+
+
+def make_files_private(context: Context) -> None:
+    """Let only the user that a real site's SuperNode runs as read the files that the site writes."""
+    if not is_simulation(context):
+        os.umask(0o077)
+
+
+def directory_of(name: str, context: Context) -> Path | None:
+    """Return the site's own directory: ``site-output-dir``, or in a simulation ``RESULTS-DIR/sites/NAME``."""
+    if "site-output-dir" in context.node_config:
+        return Path(str(context.node_config["site-output-dir"])).expanduser().absolute()
+    if is_simulation(context) and context.run_config.get("output-dir"):
+        return partial_results(context.run_config, context.run_id) / "sites" / name
+    return None
+
+
+def real_directory(context: Context) -> Path | None:
+    """Return the directory that a real site has set; None if it has set none, or is simulated."""
+    return None if is_simulation(context) else directory_of("", context)
+
+
+def earlier_directory(name: str, context: Context) -> Path | None:
+    """Return where the site's files of an earlier run lie: its own directory, in a simulation the results of ``from``.
+
+    None: a real site has set no directory.
+    """
+    if is_simulation(context):
+        return Path(str(context.run_config.get("from", "")).strip()).expanduser() / "sites" / name
+    return directory_of(name, context)
+
+
+def ledger_of(name: str, context: Context) -> Ledger:
+    """Return the ledger of what leaves a site; a simulated site keeps one of own data only, not of a scenario's."""
+    simulated = is_simulation(context)
+    without = simulated and not (name and context.run_config.get("protocol"))
+    return Ledger(None if without else directory_of(name, context), name, context.run_id, synced=not simulated)

@@ -1,0 +1,93 @@
+"""The training of the gate's network, in rounds."""
+
+from __future__ import annotations
+
+import numpy as np
+from jaxtyping import Float64
+
+from numerics.gp.gates.network import Network, drawn_rows, from_moments
+from numerics.shared.exact_sum import exact_sum
+from numerics.shared.threads import single_threaded
+from protocols.gp.payloads import LARGEST, Slope, Train
+from protocols.secure_aggregation.masking import FEWEST_SITES
+from protocols.wire.payload import PayloadError
+from strategies.conversation import Check, Conversation, Tell
+from strategies.errors import FusionError
+from strategies.gp.expert_registry import ExpertRegistry
+from strategies.gp.hyperparameters import as_answer
+from strategies.secure_aggregation import Masking
+
+
+def train(
+    registry: ExpertRegistry,
+    network: Network,
+    seed: int,
+    n_rounds: int,
+    max_rows: int,
+    masking: Masking | None = None,
+) -> Conversation[Float64[np.ndarray, "w"]]:
+    """Train the network to tell the experts' rows apart, by full-batch steps (Jalali and Kasneci 2022, Algorithm 3).
+
+    The sites' gradients are summed, so that every step is that of all rows in one place; averages of networks that
+    each know one class only would not be. For the rows of a site that takes no part, or does not answer, points drawn
+    from its moments stand in: without any the network would unlearn its experts.
+
+    Raises
+    ------
+    FusionError
+        If some sites consent to take part, but fewer than a masked sum needs.
+    """
+    with single_threaded():
+        weights, adam = from_moments(network, registry.moments, seed)
+        points, label = drawn_rows(registry.moments, seed)
+    n = registry.n_rows
+    best, least, nothing = weights, np.inf, Slope(0.0, np.zeros(network.size))
+    taking_part = registry.willing("allow-gate-training")
+    if masking and 0 < len(taking_part) < FEWEST_SITES:
+        raise FusionError(
+            f"gp.gate=dnn: {', '.join(sorted(taking_part))} alone set allow-gate-training=true in their node"
+            f" configuration; under secure-aggregation {FEWEST_SITES} sites or more train the gate, or none"
+        )
+    for _ in range(n_rounds if taking_part else 0):
+        asks = {
+            site: Train(
+                **registry.agreement(site, max_rows),
+                hidden=network.hidden,
+                n_experts=network.experts,
+                experts=registry.places[site],
+                weights=weights,
+            )
+            for site in taking_part
+        }
+        measure = {"gate_loss": least} if np.isfinite(least) else {}
+        check = _check_slope(network.size)
+        if masking is None:
+            answers: dict[str, Slope] = yield Tell(asks, check=check, measure=measure)
+            sites = tuple(answers)
+        else:
+            total = yield from masking.total(asks, nothing, measure=measure)
+            sites, answers = total.sites, as_answer(total, check)
+        places = [registry.places[site] for site in sites]
+        absent = ~np.isin(label, np.concatenate([np.zeros(0, np.int64), *places]))
+        with single_threaded():
+            loss, gradient = network.gradient(weights, points[absent], label[absent])
+        each = n / len(label)  # rows that a point stands for
+        slopes = [nothing, *answers.values()]
+        of_rows = exact_sum([slope.gradient for slope in slopes])
+        loss = (loss * each + float(exact_sum([np.array(slope.loss) for slope in slopes]))) / n
+        if loss < least:
+            best, least = weights, loss
+        weights, adam = adam.step(weights, (gradient * each + of_rows) / n)
+    return best
+
+
+def _check_slope(size: int) -> Check:
+    def check(site: str, answer: Slope) -> None:
+        if len(answer.gradient) != size:
+            raise PayloadError(answer.title(), "gradient", f"expected {size} numbers, got {len(answer.gradient)}")
+        if np.abs(answer.gradient).max() > LARGEST:
+            raise PayloadError(answer.title(), "gradient", f"expected numbers up to {LARGEST:g}")
+        if not 0 <= answer.loss <= LARGEST:
+            raise PayloadError(answer.title(), "loss", f"expected a cross-entropy, from 0 to {LARGEST:g}")
+
+    return check

@@ -1,0 +1,81 @@
+"""The outcome of a run of Gaussian process experts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float64, Shaped
+
+from numerics.gp.aggregation import FusedPrediction
+from numerics.gp.kernel_registry import kernel_of
+from numerics.gp.measurements import Queries
+from protocols.gp.settings import Settings
+from strategies.gp.expert_count_curve import Sample
+from strategies.gp.model import Model
+from strategies.gp.prediction import ExpertAnswers
+
+
+@dataclass(frozen=True, eq=False)
+class GPOutcome:
+    """A model, and its predictions at the query points, if there are any.
+
+    Attributes
+    ----------
+    model : Model
+        What was learnt.
+    settings : Settings
+        How the predictions were made.
+    queries : Queries or None
+        The N points, in the data's own units.
+    answers : ExpertAnswers or None
+        The experts' predictions, in the common units.
+    fused : FusedPrediction or None
+        The prediction of an observation at every point, in the common units.
+    sample : Sample or None
+        The experts' predictions at some of the points, to be combined anew.
+    sharing_sites : tuple of str
+        Sites that gave rows to the communication expert.
+    """
+
+    model: Model
+    settings: Settings
+    queries: Queries | None = None
+    answers: ExpertAnswers | None = None
+    fused: FusedPrediction | None = None
+    sample: Sample | None = None
+    sharing_sites: tuple[str, ...] = ()
+
+    @property
+    def prior(self) -> Float64[np.ndarray, "N"]:
+        """Variance of the latent function where nothing is known, in the common units."""
+        assert self.queries is not None
+        registry, theta = self.model.registry, self.model.fit.theta
+        kernel = kernel_of(self.model.kernel, len(registry.features))
+        return kernel.diagonal(theta[:-1], registry.units.inputs(self.queries.x))
+
+    @property
+    def mean(self) -> Float64[np.ndarray, "N"]:
+        """Predictions in the data's own units."""
+        assert self.fused is not None
+        units = self.model.registry.units
+        return np.asarray(self.fused.mean * units.y_scale + units.y_mean)
+
+    @property
+    def std(self) -> Float64[np.ndarray, "N"]:
+        """Standard deviation of an observation, in the data's own units."""
+        assert self.fused is not None
+        return np.asarray(np.sqrt(self.fused.variance) * self.model.registry.units.y_scale)
+
+    def arrays(self) -> dict[str, Shaped[np.ndarray, "..."]]:
+        """Return the arrays of `arrays.npz` (docs/gp.md)."""
+        arrays = self.model.arrays()
+        if self.queries is None or self.answers is None:
+            return arrays
+        arrays |= {
+            "mean": self.mean,
+            "std": self.std,
+            "selected": self.answers.selected,
+            "queries": self.queries.x,
+        }
+        return arrays if self.queries.y is None else {**arrays, "outputs": self.queries.y}
