@@ -1,6 +1,6 @@
-"""Pictures of the reports for these pages: ``make screenshots`` runs the scenarios anew and writes ``docs/images/``.
+"""Screenshots of reports for these pages: ``make screenshots`` runs the scenarios and writes ``docs/images/``.
 
-Needs Chromium and the ``dev`` extra. No data are fetched: the scenarios are drawn, or come with scikit-learn.
+It needs Chromium and the ``dev`` extra, and fetches no data: the scenarios are synthetic, or come with scikit-learn.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ IMAGES = Path(__file__).parent / "images"
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 ARGUMENTS = ("--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking")
 COLOURS = 255
-"""Of a picture: text and lines need few, and a page of the documentation is to be light."""
+"""Colours of an image: text and lines need few, and pages of the documentation should load quickly."""
 HEIGHT = 1600
 MOST_SECONDS = 300
-"""That one of the commands may take."""
+"""Time limit of each command."""
 
 RUNS: dict[str, list[str]] = {
     "bc3e": ["bc3e-wine", "--set", "repetitions=10"],
@@ -37,21 +37,23 @@ RUNS: dict[str, list[str]] = {
     "coreset": ["coreset-synthetic", "--set", "coreset.rows=4000", "--set", "coreset.k=4"],
     "gp": ["gp-synthetic", "--set", "cells=part=rules gate=knn rule=grbcm"],
 }
-"""By protocol, what `consilience run` is told."""
+"""Arguments of `consilience run`, by protocol."""
 
 
 @dataclass(frozen=True)
 class Shot:
-    """A picture of a page.
+    """A screenshot of a page.
 
     Attributes
     ----------
     name : str
-        Of the file, without ``.png``.
+        File name, without ``.png``.
     page : Path
+        The page.
     width, height : int
-        Of the window, in pixels.
+        Size of the window in pixels.
     dark : bool
+        Whether the browser prefers dark pages.
     """
 
     name: str
@@ -62,8 +64,8 @@ class Shot:
 
 
 def main() -> int:
-    """Run the scenarios, and take the pictures."""
-    browser = next((found for name in BROWSERS if (found := shutil.which(name))), None)
+    """Run the scenarios, and write the screenshots."""
+    browser = next((path for name in BROWSERS if (path := shutil.which(name))), None)
     if browser is None:
         print("no Chromium on the path (Debian: apt-get install chromium)", file=sys.stderr)
         return 1
@@ -73,19 +75,19 @@ def main() -> int:
         shots = [Shot(f"report-{protocol}", path / "report.html") for protocol, path in results.items()]
         shots.append(Shot("report-dark", results["gp"] / "report.html", dark=True))
         shots.append(Shot("report-phone", results["bc3e"] / "report.html", width=360, height=1400))
-        shots.append(Shot("compare", compared(results["coreset"], folder)))
-        take(shots, browser)
+        shots.append(Shot("compare", comparison(results["coreset"], folder)))
+        write_images(shots, browser)
     return 0
 
 
 def run(arguments: Sequence[str], folder: Path) -> Path:
-    """The results directory of a run in that folder, which `consilience run` names in its last line."""
-    told = consilience(["run", *arguments, "--quiet", "--stop-superlink"], folder)
-    return Path(told.strip().splitlines()[-1].removeprefix("results: "))
+    """Run a scenario in a folder, and return the results directory, which the command prints last."""
+    output = consilience(["run", *arguments, "--quiet", "--stop-superlink"], folder)
+    return Path(output.strip().splitlines()[-1].removeprefix("results: "))
 
 
 def consilience(arguments: Sequence[str], folder: Path) -> str:
-    """What the command prints; if it fails, its complaint, and the end of this script."""
+    """Return what the command prints; if it fails, print its error and exit."""
     command = ["consilience", *arguments]
     print("$", shlex.join(command), flush=True)
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=MOST_SECONDS)
@@ -94,16 +96,16 @@ def consilience(arguments: Sequence[str], folder: Path) -> str:
     return done.stdout
 
 
-def compared(first: Path, folder: Path) -> Path:
-    """The page of that run of `coreset` beside one whose sites send a tenth of the points."""
+def comparison(first: Path, folder: Path) -> Path:
+    """Return a page with this run of `coreset` beside one whose sites send a tenth of the points."""
     second = run([*RUNS["coreset"], "--set", "coreset.size=80"], folder)
-    # As a user names them, below the folder where they are: the page says no other path.
+    # Relative paths, as a user types them: the page shows no others.
     consilience(["compare", *(str(each.relative_to(folder)) for each in (first, second))], folder)
     return folder / "compare.html"
 
 
-def take(shots: Sequence[Shot], path: str) -> None:
-    """Write the pictures."""
+def write_images(shots: Sequence[Shot], path: str) -> None:
+    """Write the screenshots, taken by the browser at `path`."""
     from playwright.sync_api import sync_playwright
 
     IMAGES.mkdir(exist_ok=True)
@@ -111,13 +113,13 @@ def take(shots: Sequence[Shot], path: str) -> None:
         browser = playwright.chromium.launch(executable_path=path, args=list(ARGUMENTS))
         for shot in shots:
             file = IMAGES / f"{shot.name}.png"
-            file.write_bytes(picture(browser, shot))
+            file.write_bytes(image_of(browser, shot))
             print(f"{file} {file.stat().st_size / 1000:.0f} kB", flush=True)
         browser.close()
 
 
-def picture(browser: Browser, shot: Shot) -> bytes:
-    """What a reader sees first, as a PNG image of few colours."""
+def image_of(browser: Browser, shot: Shot) -> bytes:
+    """Return the top of a page as a PNG image of few colours."""
     page = browser.new_page(
         viewport={"width": shot.width, "height": shot.height}, color_scheme="dark" if shot.dark else "light"
     )

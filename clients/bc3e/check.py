@@ -20,21 +20,16 @@ def check_lines(config: Mapping[str, object]) -> list[str]:
 def describe(
     ensemble: Ensemble, table: Table | None, config: Mapping[str, object], n_classes: int | None = None
 ) -> list[str]:
-    """What BC3E would use of a party's data, and what would leave the site, in plain words.
+    """Return lines about what BC3E would use of a site's data, and what would leave the site.
 
     Parameters
     ----------
     ensemble : Ensemble
-        As `ensemble_from_table` made it of `table`, or as the party's function returned it.
+        Labels of `table`, or those that the site's function returned.
     table : Table or None
-        None if there was no table.
+        None if there is no table.
     config, n_classes
-        As given to `ensemble_from_table`.
-
-    Returns
-    -------
-    list of str
-        Lines to print.
+        As for `ensemble_from_table`.
     """
     k = n_classes or max((n_values(labels) for labels in ensemble.classifiers.values()), default=0)
     used = [f"{table.source if table else setting(config, 'data')}: {ensemble.n} rows, one an instance", ""]
@@ -59,7 +54,7 @@ def describe(
 
 
 def _model_lines(kind: str, values: str, models: Mapping[str, Labels]) -> list[str]:
-    """A line for each model: how many values, how many rows without a label."""
+    """Return a line for each model: number of values, share of rows without a label."""
     lines = []
     for name, labels in models.items():
         form = "probabilities of" if labels.ndim == 2 else "labels of"
@@ -70,7 +65,7 @@ def _model_lines(kind: str, values: str, models: Mapping[str, Labels]) -> list[s
 
 
 def _role_lines(ensemble: Ensemble, table: Table | None, config: Mapping[str, object]) -> list[str]:
-    """Truth, entity, and what is left over."""
+    """Return lines about truth, entity, and columns that are not used."""
     truth, entity = setting(config, "truth"), setting(config, "id")
     lines = ["  truth: not known, so nothing is evaluated here"]
     if ensemble.truth is not None:
@@ -86,13 +81,13 @@ def _role_lines(ensemble: Ensemble, table: Table | None, config: Mapping[str, ob
 
 
 def _base(column: str) -> str:
-    """The model that a column of probabilities belongs to; else the column's own name."""
+    """Return the model that a column of probabilities belongs to; else the column's own name."""
     soft = SOFT_COLUMN.fullmatch(column)
     return soft[1] if soft else column
 
 
 def _row_lines(ensemble: Ensemble, k: int) -> list[str]:
-    """What leaves the site where each site holds instances of its own."""
+    """Return lines about what leaves the site where each site holds instances of its own."""
     classes = str(k) if k else "k"
     lines = ["What would leave this site, row distribution (each site holds its own instances)"]
     lines += ["  once: the number of rows, the models' names with their numbers of classes or clusters, and whether"]
@@ -119,9 +114,9 @@ def _row_lines(ensemble: Ensemble, k: int) -> list[str]:
 
 
 def _shared_lines(ensemble: Ensemble, k: int, *, secret: bool, consent: bool) -> list[str]:
-    """What leaves the site where several sites hold labels of the same instances.
+    """Return lines about what leaves the site where several sites hold labels of the same instances.
 
-    `secret`: they share one. `consent`: to give a single model's labels away.
+    `secret`: whether the sites share one. `consent`: whether a single model's labels may be given away.
     """
     r1, r2 = len(ensemble.classifiers), len(ensemble.clusterings)
     each = f"{k} numbers" if k else "k numbers"
@@ -157,6 +152,7 @@ def _shared_lines(ensemble: Ensemble, k: int, *, secret: bool, consent: bool) ->
 
 
 def _private_lines(ensemble: Ensemble) -> list[str]:
+    """Return lines about what never leaves the site."""
     never = ["single rows", "their class and cluster labels", "their class probabilities"]
     if ensemble.truth is not None:
         never.append("their true classes")

@@ -1,4 +1,4 @@
-"""What a site agrees to before instances are shared, and what it refuses."""
+"""A site's consent to sharing instances, and what it refuses."""
 
 from __future__ import annotations
 
@@ -10,13 +10,18 @@ from numerics.bc3e.ensemble import Ensemble
 from protocols.wire.faults import Fault, SiteFault
 
 FEWEST_PRIVATE = 2
-"""Instances that a real site sums over, where the policy says no more: of one the sum is what it holds."""
+"""Fewest instances that a real site sums over, unless its policy demands more: the sum over one is that instance."""
 
 
 def refuse_single_model(site: Site) -> None:
-    """A site with one model gives its labels away where instances are shared (docs/bc3e.md): only on its own consent.
+    """Refuse to share instances of a single model without consent: its labels would be given away (docs/bc3e.md).
 
-    Consent is the site's: it stands in the node configuration. A simulated site has none: there the run's key counts.
+    A real site consents in its node configuration. For a simulated site the run's key counts.
+
+    Raises
+    ------
+    SiteFault
+        ``TOO_FEW_MODELS``.
     """
     shard: Ensemble = site.shard
     allowed = site.consents.allows("allow-single-model", run_key="bc3e.allow-single-model")
@@ -25,44 +30,49 @@ def refuse_single_model(site: Site) -> None:
 
 
 def agree_on(shared: Int64[np.ndarray, "s"], site: Site) -> None:
-    """Take it that these instances are other sites', too; what was refused is not agreed on.
+    """Accept that other sites hold these instances, too.
 
     Raises
     ------
     SiteFault
-        If some are not there, too few others are left to sum over, or others were agreed on in this run.
+        If some do not exist, too few others are left to sum over, or other instances were agreed on in this run.
     """
     shard: Ensemble = site.shard
     check_places(shared, shard.n, "shared instances")
     private = shard.n - len(shared)
     if 0 < private < site.policy.private_floor(FEWEST_PRIVATE):
-        raise SiteFault(Fault.TOO_FEW_ROWS, f"{private} instances would be its own, and sums over them tell of each")
-    if not keeps_to(shared, site):
-        raise SiteFault(Fault.MALFORMED_ASK, "another setup was agreed on: sums over other instances would tell of one")
+        raise SiteFault(
+            Fault.TOO_FEW_ROWS, f"{private} instances would be private, and sums over so few reveal each of them"
+        )
+    if not keeps_setup(shared, site):
+        raise SiteFault(
+            Fault.MALFORMED_ASK,
+            "another setup was agreed on: sums over two sets of instances could reveal a single one",
+        )
 
 
-def keeps_to(shared: Int64[np.ndarray, "s"], site: Site) -> bool:
-    """Whether these instances are those that were to be left out of the sums all along; a scenario's are nobody's.
+def keeps_setup(shared: Int64[np.ndarray, "s"], site: Site) -> bool:
+    """Whether the same instances are left out of the sums all through the run; of a scenario any may be.
 
-    In every repetition, which a party's own data are the same in, and also where none was named: sums over all
-    instances, and over all but one, tell of that one.
+    This holds for all repetitions, in which own data are the same, and also if no instance is left out: sums over all
+    instances and over all but one reveal that one.
     """
     return not site.config.get("protocol") or site.commitments.keeps("setup", shared)
 
 
 def check_places(places: Int64[np.ndarray, "_"], n: int, what: str) -> None:
-    """Hold what the center counts within to `n`, each once: NumPy would take negative places from the end."""
+    """Refuse places that are not among `n`, each once: NumPy would count negative ones from the end."""
     if ((places < 0) | (places >= n)).any() or len(np.unique(places)) < len(places):
         raise SiteFault(Fault.MALFORMED_ASK, f"the {what} of the ask are not among {n}, each once")
 
 
-def hold_to(what: str, site: Site, *words: object) -> None:
-    """Count right decisions once in a run: those counted by other parameters tell of the instances between them.
+def commit_to(name: str, site: Site, *parameters: object) -> None:
+    """Hold the center to one set of parameters in a run: accuracy with two sets reveals the instances between them.
 
     Raises
     ------
     SiteFault
-        If other words were said under this name in this run.
+        If the center has sent other parameters under this name in this run.
     """
-    if not site.commitments.keeps(what, *words):
-        raise SiteFault(Fault.MALFORMED_ASK, "right ones were counted by other parameters in this run")
+    if not site.commitments.keeps(name, *parameters):
+        raise SiteFault(Fault.MALFORMED_ASK, "accuracy was already counted with other parameters in this run")

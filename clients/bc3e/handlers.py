@@ -1,4 +1,4 @@
-"""A site in BC3E: E-steps on its own instances, shares of shared ones, and the betas that only it holds."""
+"""A site's answers in BC3E: E-steps on its private instances, its part of shared ones, and betas that only it holds."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Float64, Int64, Shaped, UInt64
 
 from clients.bc3e import prediction
-from clients.bc3e.consent import agree_on, check_places, hold_to, keeps_to, refuse_single_model
+from clients.bc3e.consent import agree_on, check_places, commit_to, keeps_setup, refuse_single_model
 from clients.bc3e.results import count, threads, write_theta
 from clients.bc3e.saved_tables import save_tables
 from clients.dispatch import answers
@@ -18,10 +18,11 @@ from clients.site import Site
 from common.entity_keys import keyed_hashes
 from common.files import write_arrays
 from numerics.bc3e.anderson import ParameterBlock
-from numerics.bc3e.e_step import EStepSettings, add_alpha, cold_start, e_step, likelihood_table, shares
+from numerics.bc3e.e_step import EStepSettings, add_alpha, cold_start, e_step, shares
 from numerics.bc3e.ensemble import Ensemble, n_values
 from numerics.bc3e.grid import one_to_grid
 from numerics.bc3e.m_step import initial_beta, maximize_beta, smoothing_bound
+from numerics.bc3e.responsibilities import likelihood_table
 from protocols.bc3e.payloads import (
     LARGEST_TABLE,
     MOST_BITS,
@@ -45,7 +46,7 @@ from protocols.wire.faults import Fault, SiteFault
 
 @answers(Survey)
 def survey(ask: Survey, site: Site) -> Holdings:
-    """Names and sizes; and, where instances may be shared, keyed hashes of their names."""
+    """Answer names and sizes and, where instances may be shared, keyed hashes of their names."""
     shard: Ensemble = site.shard
     keys = np.zeros(0, np.uint64)
     if ask.distribution != "row":
@@ -63,16 +64,16 @@ def survey(ask: Survey, site: Site) -> Holdings:
 
 
 def instance_keys(shard: Ensemble, salt: str, secret: bytes = b"") -> UInt64[np.ndarray, "n"]:
-    """Keyed 64-bit hashes of the instances' names; without names, of their row numbers (`common.entity_keys`)."""
+    """Return keyed 64-bit hashes of the instances' names, or without names of their row numbers."""
     names = np.arange(shard.n) if shard.entity is None else shard.entity
     return keyed_hashes(names, secret, salt)[:, 0].copy()
 
 
 @answers(Setup)
 def setup(ask: Setup, site: Site) -> Starts:
-    """Remember what was agreed on, and say where the shared instances start."""
+    """Remember the setup, and answer where the shared instances start."""
     shard: Ensemble = site.shard
-    refuse_single_model(site)  # also where nobody asked what the site holds
+    refuse_single_model(site)  # also if the center has sent no `Survey`
     check_places(ask.own, len(shard.clusterings), "own clusterings")
     _check_sizes(ask, shard)
     agree_on(ask.shared, site)
@@ -87,7 +88,7 @@ def setup(ask: Setup, site: Site) -> Starts:
 
 
 def _check_sizes(ask: Setup, shard: Ensemble) -> None:
-    """Hold what tables are made by to what there can be: a few bytes would ask for terabytes."""
+    """Refuse sizes out of range: a few bytes could ask for tables of terabytes."""
     k, widths = ask.n_classes, ask.n_clusters
     sound = (
         1 <= k <= MOST_CLASSES
@@ -103,11 +104,24 @@ def _check_sizes(ask: Setup, shard: Ensemble) -> None:
 
 
 @dataclass
-class _State:
-    """What a lane of a fit remembers, unpacked from the site's memory.
+class _FitState:
+    """The state of a fit in one lane, unpacked from the site's memory.
 
-    A setup belongs to the repetition, a fit to one of its lanes (the restarts): the setup is looked up in the
+    A setup belongs to the repetition, and a fit to one of its lanes (the restarts). So the setup is looked up in the
     repetition's memory.
+
+    Attributes
+    ----------
+    site : Site
+        In the lane.
+    own : list of str
+        Clusterings that this site alone holds.
+    shared : ndarray
+        ``(s,)`` places of the shared instances, in the agreed order.
+    n_clusters : dict of int
+        By clustering, its number of clusters.
+    set_up : bool
+        Whether the setup is in the memory.
     """
 
     site: Site
@@ -117,7 +131,7 @@ class _State:
     set_up: bool = True
 
     @classmethod
-    def of(cls, site: Site) -> _State:
+    def of(cls, site: Site) -> _FitState:
         agreed = site.in_lane(str(site.repetition)).memory
         names = list(site.shard.clusterings)
         if "own" not in agreed:
@@ -130,23 +144,23 @@ class _State:
         return self.site.memory
 
     def private(self) -> Shaped[np.ndarray, "n"]:
-        """Mask of the instances that this site alone holds."""
+        """Return the mask of the instances that this site alone holds."""
         mask = np.ones(self.site.shard.n, bool)
         mask[self.shared] = False
         return mask
 
     def private_part(self) -> Ensemble:
-        """Their labels."""
+        """Return the labels of the instances that this site alone holds."""
         shard: Ensemble = self.site.shard
         return shard.rows(self.private()) if self.shared.size else shard
 
     def shared_part(self) -> Ensemble:
-        """Labels of the instances that other sites hold too, in the agreed order."""
+        """Return the labels of the instances that other sites hold too, in the agreed order."""
         shard: Ensemble = self.site.shard
         return shard.rows(self.shared)
 
     def load_block(self, name: str, ask: EStep) -> ParameterBlock:
-        """The block of an own clustering; at the first step, where it starts."""
+        """Return the block of an own clustering; at the first step, its start."""
         if ask.step == 0:
             return ParameterBlock(initial_beta(name, len(ask.alpha), self.n_clusters[name], ask.start))
         return self.stored_block(name)
@@ -162,7 +176,7 @@ class _State:
         self.memory[f"own/{name}/images"] = np.stack(block.images) if block.images else empty
 
     def recall(self, name: str) -> np.ndarray:
-        """A remembered array; without it the site cannot go on."""
+        """Return a remembered array; a `SiteFault` if it is lost, because the site cannot go on without it."""
         if name not in self.memory:
             raise SiteFault(Fault.STALE_MEMORY, f"{name} is not in the memory of lane {self.site.lane}")
         return self.memory[name]
@@ -170,13 +184,16 @@ class _State:
 
 @answers(EStep)
 def start_e_step(ask: EStep, site: Site) -> Statistics:
-    """Take the new parameters; iterate eqs. (5) and (6) on the private instances; their parts of eqs. (7) to (9)."""
+    """Take new parameters and iterate the E-step of the private instances; answer their parts of the M-step.
+
+    These are eqs. (5) and (6), and eqs. (7) to (9), of Acharya et al. (2011).
+    """
     if not (0 <= ask.grid_bits <= MOST_BITS and 0 <= ask.max_sweeps <= MOST_SWEEPS and ask.smoothing >= 0):
         raise SiteFault(Fault.MALFORMED_ASK, "the settings of the E-step are out of range")
-    state = _State.of(site)
+    state = _FitState.of(site)
     tables = {name: likelihood_table(beta) for name, beta in zip(ask.clusterings, ask.beta, strict=True)}
     if not set(tables) | set(state.own) >= set(site.shard.clusterings):
-        raise SiteFault(Fault.STALE_MEMORY, "the ask does not name the clusterings that this site holds")
+        raise SiteFault(Fault.STALE_MEMORY, "the ask lacks a clustering that this site holds")
     tables = {name: table for name, table in tables.items() if name in site.shard.clusterings}
     for name in state.own:
         block = state.load_block(name, ask)
@@ -191,8 +208,8 @@ def start_e_step(ask: EStep, site: Site) -> Statistics:
     part = state.private_part()
     settings = EStepSettings(ask.grid_bits, ask.tolerance, ask.max_sweeps)
     start = _initial_gamma(ask, site, part)
-    # Behind all that a lost memory is known by: to be told its setup again is then still open to the site.
-    if not keeps_to(state.shared, site):
+    # After all checks for a lost memory: the site can then still be sent its setup again.
+    if not keeps_setup(state.shared, site):
         raise SiteFault(Fault.STALE_MEMORY, "the setup of the run is not in the memory")
     gamma, contribution = e_step(ask.alpha, tables, part.classifiers, part.clusterings, start, settings, threads())
     site.memory["gamma"] = gamma
@@ -210,8 +227,8 @@ def start_e_step(ask: EStep, site: Site) -> Statistics:
     )
 
 
-def _finish_step(state: _State, name: str, block: ParameterBlock, ask: EStep) -> None:
-    """The M-step of an own clustering (eq. 7), combined with earlier ones as the fusion center says."""
+def _finish_step(state: _FitState, name: str, block: ParameterBlock, ask: EStep) -> None:
+    """Do the M-step of an own clustering (eq. 7), combined with earlier ones by the fusion center's weights."""
     if ask.accepted:
         block.accept(maximize_beta(state.recall(f"own/{name}/mass"), ask.grid_bits, ask.smoothing))
     else:
@@ -220,15 +237,15 @@ def _finish_step(state: _State, name: str, block: ParameterBlock, ask: EStep) ->
 
 
 def _initial_gamma(ask: EStep, site: Site, part: Ensemble) -> Float64[np.ndarray, "k n"]:
-    """Where the private instances start: cold, or from the newest E-step that counts.
+    """Return the start of the private instances: cold, or from the newest E-step that counts.
 
-    A step that is asked once more, as a masked sum may be, starts from where it started. A site that was not there
-    before starts cold: its instances reach the same fixed point to the tolerance.
+    A step that is asked again, as a masked sum may be, has the same start as before. A site that joins late starts
+    cold: its instances reach the same fixed point to the tolerance.
 
     Raises
     ------
     SiteFault
-        Where it may have been there and has lost its memory.
+        If the site may have taken part before and has lost its memory.
     """
     memory = site.memory
     if ask.step > 0 and "gamma" not in memory and not site.with_history:
@@ -248,13 +265,13 @@ def _initial_gamma(ask: EStep, site: Site, part: Ensemble) -> Float64[np.ndarray
 
 @answers(Sweep)
 def sweep(ask: Sweep, site: Site) -> Shares:
-    """One sweep over the shared instances: the site's part of gamma, and of the sums that end the E-step."""
-    state = _State.of(site)
+    """Do one sweep over the shared instances; answer the site's part of gamma, and of the sums that end the E-step."""
+    state = _FitState.of(site)
     memory = site.memory
     if not state.set_up:
         raise SiteFault(Fault.STALE_MEMORY, "the setup of the run is not in the memory")
     if prediction.predicting(site):
-        return prediction.sweep_as_then(ask, site, state.shared)
+        return prediction.sweep_fixed(ask, site, state.shared)
     part = state.shared_part()
     check_places(ask.active, part.n, "active instances")
     if "log-weights" not in memory or memory["log-weights"].shape[1] != part.n:
@@ -283,19 +300,21 @@ def sweep(ask: Sweep, site: Site) -> Shares:
 
 @answers(Conclude)
 def conclude(ask: Conclude, site: Site) -> Tally:
-    """Write the class probabilities of the site's own instances, and count right decisions."""
-    state = _State.of(site)
+    """Write the class probabilities of the site's instances, and count right decisions."""
+    state = _FitState.of(site)
     later = prediction.predicting(site)
     shard: Ensemble = prediction.known_labels(site) if later else site.shard
     if ask.gamma.shape[1] != state.shared.size:
-        raise SiteFault(Fault.STALE_MEMORY, f"{ask.gamma.shape[1]} shared instances, {state.shared.size} remembered")
+        raise SiteFault(
+            Fault.STALE_MEMORY, f"the ask has {ask.gamma.shape[1]} shared instances, the memory {state.shared.size}"
+        )
     check_places(ask.counted, state.shared.size, "counted instances")
     private = state.recall("gamma" if ask.accepted else "gamma-before")
     gamma = np.empty((len(private), shard.n))
     mask = state.private()
     gamma[:, mask] = private
     gamma[:, state.shared] = ask.gamma
-    hold_to(f"conclude {site.repetition}", site, ask, gamma)
+    commit_to(f"conclude {site.repetition}", site, ask, gamma)
     theta = (gamma / gamma.sum(axis=0)).T
     write_theta(site, shard, theta, prediction.FILE if later else "theta.csv")
     if not later:
@@ -306,10 +325,10 @@ def conclude(ask: Conclude, site: Site) -> Tally:
     return count(shard, theta, private=mask, counted=counted, fewest=site.policy.min_rows)
 
 
-def _write_own_beta(site: Site, state: _State, *, accepted: bool) -> None:
-    """``beta.npz``: the ``(k, k_m)`` tables, by name, of the clusterings that this site alone holds; and to predict by.
+def _write_own_beta(site: Site, state: _FitState, *, accepted: bool) -> None:
+    """Write ``beta.npz``, the ``(k, k_m)`` tables of the clusterings that this site alone holds, and save them by run.
 
-    Where the newest E-step does not count, they are those of the one before.
+    If the newest E-step does not count, they are those of the one before.
     """
     blocks = {name: state.stored_block(name) for name in state.own}
     tables = {name: block.x if accepted else block.points[-1] for name, block in blocks.items()}

@@ -1,4 +1,4 @@
-"""New instances at a site: their classes by what an earlier run has learnt."""
+"""New instances at a site: their classes by the parameters of an earlier run."""
 
 from __future__ import annotations
 
@@ -8,14 +8,15 @@ from dataclasses import replace
 import numpy as np
 from jaxtyping import Float64, Int64
 
-from clients.bc3e.consent import agree_on, check_places, hold_to, refuse_single_model
+from clients.bc3e.consent import agree_on, check_places, commit_to, refuse_single_model
 from clients.bc3e.results import count, threads, write_theta
 from clients.bc3e.saved_tables import Tables, load_tables
 from clients.dispatch import answers
 from clients.site import Site
-from numerics.bc3e.e_step import EStepSettings, add_alpha, cold_start, e_step, likelihood_table, shares
+from numerics.bc3e.e_step import EStepSettings, add_alpha, cold_start, e_step, shares
 from numerics.bc3e.ensemble import Ensemble, Labels
 from numerics.bc3e.grid import MAX_BITS
+from numerics.bc3e.responsibilities import likelihood_table
 from protocols.bc3e.payloads import (
     MOST_BITS,
     MOST_CLASSES,
@@ -36,14 +37,14 @@ FILE = "predictions.csv"
 
 @answers(Predict)
 def predict(ask: Predict, site: Site) -> Predicted:
-    """Write the class probabilities of new instances, by an earlier run's alpha and beta; say how many there are.
+    """Write the class probabilities of new instances, by an earlier run's alpha and beta; answer how many there are.
 
-    One E-step from the cold start, to convergence: what every instance is told depends on its own labels alone.
+    One E-step from the cold start, to convergence: the result of every instance depends on its own labels only.
     """
     _check_parameters(ask)
-    hold_to("predict", site, ask)
+    commit_to("predict", site, ask)
     tables = dict(zip(ask.clusterings, ask.beta, strict=True))
-    shard = _as_then(site.shard, len(ask.alpha), tables)
+    shard = _known_part(site.shard, len(ask.alpha), tables)
     settings = EStepSettings(MAX_BITS, ask.tolerance, ask.max_sweeps)
     theta = _normalised(_converged(shard, ask.alpha, tables, settings))
     write_theta(site, shard, theta, FILE)
@@ -57,20 +58,21 @@ def predict(ask: Predict, site: Site) -> Predicted:
 
 @answers(PredictShared)
 def start_prediction(ask: PredictShared, site: Site) -> Starts:
-    """Take an earlier run's parameters; tell the private instances their class; say where the shared ones start.
+    """Take an earlier run's parameters, find the private instances' classes, and answer where the shared ones start.
 
-    Sweeps over these and the end are asked for as in a run that learns; ``predicting`` in the memory tells them apart.
+    Sweeps over the shared instances and the end are asked for as in a run that learns; ``predicting`` in the memory
+    tells the two apart.
     """
     refuse_single_model(site)
     _check_parameters(ask)
     agree_on(ask.shared, site)
-    hold_to("predict", site, ask)
+    commit_to("predict", site, ask)
     k, settings = len(ask.alpha), EStepSettings(ask.grid_bits, ask.tolerance, ask.max_sweeps)
     tables: dict[str, Float64[np.ndarray, "k _"]] = dict(zip(ask.clusterings, ask.beta, strict=True))
     if site.shard.clusterings.keys() - tables.keys():
-        # Of a clustering that several sites hold now, and one alone held then, the center has no table.
+        # The center has no table of a clustering that several sites hold now and only one held in the earlier run.
         tables = {**load_tables(site, ask.session, k), **tables}
-    shard = _as_then(site.shard, k, tables)
+    shard = _known_part(site.shard, k, tables)
     private = np.ones(shard.n, bool)
     private[ask.shared] = False
     memory = site.memory
@@ -91,19 +93,19 @@ def predicting(site: Site) -> bool:
 
 
 def known_labels(site: Site) -> Ensemble:
-    """The site's labels that the earlier run knew."""
+    """Return the site's labels that the earlier run knew."""
     k, _ = site.memory["predicting"].tolist()
-    return _as_then(site.shard, k, _known(site), level=logging.DEBUG)
+    return _known_part(site.shard, k, _known(site), level=logging.DEBUG)
 
 
-def sweep_as_then(ask: Sweep, site: Site, shared: Int64[np.ndarray, "s"]) -> Shares:
-    """The site's part of gamma; of what only an M-step needs, nothing leaves."""
+def sweep_fixed(ask: Sweep, site: Site, shared: Int64[np.ndarray, "s"]) -> Shares:
+    """Return the site's part of gamma; the sums that an M-step needs do not leave."""
     check_places(ask.active, len(shared), "active instances")
     k, bits = site.memory["predicting"].tolist()
     if len(ask.log_weights) != k:
         raise SiteFault(Fault.MALFORMED_ASK, f"class scores of {len(ask.log_weights)} classes, there are {k}")
     tables = _known(site)
-    part = _as_then(site.shard.rows(shared[ask.active]), k, tables, level=logging.DEBUG)
+    part = _known_part(site.shard.rows(shared[ask.active]), k, tables, level=logging.DEBUG)
     ready = {name: likelihood_table(table) for name, table in tables.items()}
     share, _, _ = shares(ready, part.classifiers, part.clusterings, ask.log_weights, bits)
     return Shares(share, (), 0, np.zeros(0, np.int64))
@@ -135,7 +137,7 @@ def _check_parameters(ask: Predict | PredictShared) -> None:
 def _converged(
     shard: Ensemble, alpha: Float64[np.ndarray, "k"], tables: Tables, settings: EStepSettings
 ) -> Float64[np.ndarray, "k n"]:
-    """Gamma of instances at fixed parameters, from the cold start."""
+    """Return gamma of instances at fixed parameters, from the cold start."""
     start = cold_start(shard.classifiers, shard.clusterings, shard.n, len(alpha), settings.bits)
     ready = {name: likelihood_table(tables[name]) for name in shard.clusterings}
     gamma = add_alpha(alpha, start, settings.bits)
@@ -147,10 +149,10 @@ def _normalised(gamma: Float64[np.ndarray, "k n"]) -> Float64[np.ndarray, "n k"]
     return np.asarray((gamma / gamma.sum(axis=0)).T)
 
 
-def _as_then(shard: Ensemble, k: int, tables: Tables, *, level: int = logging.WARNING) -> Ensemble:
-    """The labels that the earlier run knew; a class, cluster or clustering that it had not seen is none.
+def _known_part(shard: Ensemble, k: int, tables: Tables, *, level: int = logging.WARNING) -> Ensemble:
+    """Return the labels that the earlier run knew; a class, cluster or clustering that it has not seen is no label.
 
-    What is passed over is logged at `level`: a run says it once.
+    Ignored labels are logged at `level`, so that a run reports them once.
 
     Raises
     ------
@@ -164,21 +166,27 @@ def _as_then(shard: Ensemble, k: int, tables: Tables, *, level: int = logging.WA
     if shard.clusterings and not clusterings:
         raise SiteFault(
             Fault.MISSING_COLUMN,
-            f"of the clusterings {', '.join(shard.clusterings)} the run that has learnt knew none; it knew"
+            f"the run that has learnt knew none of the clusterings {', '.join(shard.clusterings)}; it knew"
             f" {', '.join(sizes) or 'none at all'}",
         )
     for name in shard.clusterings.keys() - sizes.keys():
-        logger.log(level, "%s: the run that has learnt knew no such clustering; it is passed over", name)
+        logger.log(level, "%s: the run that has learnt knew no such clustering; it is ignored", name)
     classifiers = {name: _within(labels, k, name, level) for name, labels in shard.classifiers.items()}
     return replace(shard, classifiers=classifiers, clusterings=clusterings)
 
 
 def _within(labels: Labels, size: int, name: str, level: int) -> Labels:
-    """The labels below `size`; an instance that has another, or some probability of one, has no label."""
+    """Return the labels below `size`; an instance with another label, or some probability of one, has none."""
     soft = labels.ndim == 2
     beyond = np.asarray(labels[:, size:].any(axis=1) if soft else labels >= size)
     if beyond.any():
-        logger.log(level, "%s: %d labels that were not seen then, %d or above; they are none", name, beyond.sum(), size)
+        logger.log(
+            level,
+            "%s: %d labels of %d or above, which the run that has learnt has not seen, are ignored",
+            name,
+            beyond.sum(),
+            size,
+        )
     if not soft:
         return np.where(beyond, -1, labels)
     return np.where(beyond[:, np.newaxis], 0.0, labels[:, :size])

@@ -1,4 +1,4 @@
-"""What a site makes of its instances' class probabilities: its own file, and counts of right decisions."""
+"""Results at a site: its file of class probabilities, and how many decisions are right."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from protocols.bc3e.payloads import Tally
 
 
 def threads() -> int:
-    """Blocks of instances that an E-step works on side by side."""
+    """Return the number of blocks of instances that an E-step works on at once."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def write_theta(site: Site, shard: Ensemble, theta: Float64[np.ndarray, "n k"], name: str) -> None:
-    """A CSV file: entity (or row number), the probability of every class, and the likeliest class."""
+    """Write a CSV file: entity (or row number), the probability of every class, and the likeliest class."""
     if site.directory is None:
         return
     import pandas as pd
@@ -38,7 +38,19 @@ def count(
     counted: Shaped[np.ndarray, "n"],
     fewest: int,
 ) -> Tally:
-    """How many labels are right; nothing is said of fewer instances than `fewest`."""
+    """Count right labels; of fewer instances than `fewest` the counts are 0.
+
+    Parameters
+    ----------
+    shard : Ensemble
+        Labels and known classes.
+    theta : ndarray
+        ``(n, k)`` class probabilities.
+    private, counted : ndarray
+        ``(n,)`` masks: instances that the vote, and that BC3E's decision is counted on.
+    fewest : int
+        Fewest instances of a count.
+    """
     truth = np.full(shard.n, -1) if shard.truth is None else shard.truth
     known = truth >= 0
     k = theta.shape[1]

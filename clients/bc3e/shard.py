@@ -27,10 +27,10 @@ DEFAULT_CLUSTERS = "cluster_*"
 
 SOFT_COLUMN = re.compile(r"(.+):(0|[1-9][0-9]*)")
 """Name of a column of probabilities: model and class."""
-_TOLERANCE = 1e-6  # a row of probabilities may miss 1 by what rounding to seven digits loses
+_TOLERANCE = 1e-6  # rounding to seven digits may change the sum of a row by so much
 _MOST_LABELS = 10_000
-"""A label may be so large, or ten times the number of rows: tables have a column for every label up to the largest, and
-identifiers of clusters in the place of their numbers would make them huge."""
+"""Bound of a label, or ten times the number of rows if that is larger: tables have a column for every label up to the
+largest, so identifiers in the place of numbers would make them huge."""
 
 
 _RESERVED = {"bc3e", "vote", "majority", "best_component"}
@@ -66,11 +66,11 @@ def labels_of(loaded: Table | Ensemble, config: Mapping[str, object]) -> Ensembl
 
 
 def ensemble_from_table(table: Table, config: Mapping[str, object], n_classes: int | None = None) -> Ensemble:
-    """The labels that a party's classifiers and clusterings gave to its instances.
+    """Return the labels that a site's classifiers and clusterings gave to its instances.
 
-    A column of integers from 0 is a model of hard labels; an empty cell means that the model gave none. Columns
-    ``NAME:0``, ``NAME:1``, ... are one model ``NAME`` of soft labels: probabilities that sum to 1, all of a row empty
-    where the model gave none. Models come in the order of their names.
+    A column of integers from 0 is a model of hard labels; an empty cell is no label. Columns ``NAME:0``, ``NAME:1``,
+    ... are one model ``NAME`` of soft labels: probabilities that sum to 1, with all cells of a row empty for no label.
+    Models come in the order of their names.
 
     Parameters
     ----------
@@ -79,8 +79,8 @@ def ensemble_from_table(table: Table, config: Mapping[str, object], n_classes: i
     config : Mapping
         ``classes`` and ``clusters``: names and globs (default ``class_*`` and ``cluster_*``; empty for none);
         ``truth``: the column of known classes, empty cells where unknown; ``id``: the column that names the
-        instances. The last two are no models, whatever the globs say. ``from``: the run predicts, and `truth` need not
-        be there.
+        instances. The last two are no models, even if a glob matches them. ``from``: the run predicts, and the column
+        of `truth` may be missing.
     n_classes : int or None
         Number of classes where the run fixes it; None or 0: not fixed.
 
@@ -92,11 +92,11 @@ def ensemble_from_table(table: Table, config: Mapping[str, object], n_classes: i
     Raises
     ------
     DataError
-        If there is no model, a column is no labels, or two rows are named alike.
+        If there is no model, a column does not hold labels, or two rows have the same name.
     """
     truth, entity = setting(config, "truth"), setting(config, "id")
     if setting(config, "from") and truth not in table.columns:
-        truth = ""  # what the run has learnt with was known; of new instances it seldom is
+        truth = ""  # known where the run has learnt, seldom of new instances
     roles = {name for name in (truth, entity) if name}
     patterns = setting(config, "classes", DEFAULT_CLASSES), setting(config, "clusters", DEFAULT_CLUSTERS)
     classes, clusters = (_model_columns(table, pattern, roles) for pattern in patterns)
@@ -123,7 +123,7 @@ def ensemble_from_table(table: Table, config: Mapping[str, object], n_classes: i
 
 
 def _model_columns(table: Table, patterns: str, roles: set[str]) -> list[str]:
-    """The columns that hold labels by models: what `patterns` chooses, less the columns that have another role."""
+    """Return the columns that `patterns` chooses, without those that have another role."""
     for name in split_patterns(patterns):
         if name in roles:
             raise DataError(
@@ -134,7 +134,7 @@ def _model_columns(table: Table, patterns: str, roles: set[str]) -> list[str]:
 
 
 def _models(table: Table, columns: Sequence[str], n_classes: int | None) -> dict[str, Labels]:
-    """Labels by model, in the order of the models' names."""
+    """Return labels by model, in the order of the models' names."""
     groups: dict[str, dict[int, str]] = {}
     for column in columns:
         soft = SOFT_COLUMN.fullmatch(column)
@@ -154,7 +154,7 @@ def _models(table: Table, columns: Sequence[str], n_classes: int | None) -> dict
 
 
 def _hard(table: Table, name: str, n_classes: int | None) -> Int64[np.ndarray, "n"]:
-    """Integers from 0 on, -1 where the cell is empty."""
+    """Return integers from 0 on, -1 where the cell is empty."""
     labels = numeric(table, name, allow_missing=True)
     known = ~np.isnan(labels)
     limit = n_classes or max(_MOST_LABELS, 10 * table.n)
@@ -169,7 +169,7 @@ def _hard(table: Table, name: str, n_classes: int | None) -> Int64[np.ndarray, "
 
 
 def _soft(table: Table, name: str, group: Mapping[int, str], n_classes: int | None) -> Float64[np.ndarray, "n k"]:
-    """Rows of probabilities, a row of zeros where all cells are empty."""
+    """Return rows of probabilities, a row of zeros where all cells are empty."""
     for j in range(len(group)):
         if j not in group:
             raise DataError(

@@ -1,7 +1,7 @@
-"""The pages' code blocks do what the pages say: Python in order, and the commands that start no Flower process.
+"""The pages' blocks run: Python in order, and the commands that start no Flower process.
 
-All pages share one folder. In it are the data and the results that the protocols' own pages make: each page's first
-run of its protocol on the example's files is made in this process, with fewer iterations than the page has.
+All pages share one folder, with the data and results of the protocols' examples: each page's first run on the example's
+files happens in this process, with fewer iterations than on the page.
 """
 
 from __future__ import annotations
@@ -37,34 +37,34 @@ QUICK: dict[str, dict[str, Any]] = {
     "residual": {"residual.rounds": 3, "residual.agent": "lr"},
     "sec": {},
 }
-"""What makes the examples short."""
-ELSEWHERE = {"docs/deploy.md": "typed on the machines that it speaks of by tests/process/test_deploy_page.py"}
-"""Pages whose commands other tests type."""
-STANDS_FOR = {"/data/out": "of-a-lab", "/data/consilience": "of-a-clinic"}
-"""Places on a user's machine, and what is in their stead here: what a real site keeps."""
+"""Settings that make the examples short."""
+ELSEWHERE = {"docs/deploy.md": "tests/process/test_deploy_page.py runs them on its machines"}
+"""Pages whose commands other tests run."""
+REPLACEMENTS = {"/data/out": "of-a-lab", "/data/consilience": "of-a-clinic"}
+"""Directories of a real site on the pages, and their replacements here."""
 
 PAGES = [page for page in pages() if any(block.language in ("python", "sh") for block in blocks(page))]
 
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A folder with the examples' data and results; the tests of this file work in it."""
+    """Make a folder with the examples' data and results, in which the tests of this file run."""
     folder = tmp_path_factory.mktemp("world")
     with pytest.MonkeyPatch.context() as patch:
         skip_waiting(patch)
         patch.chdir(folder)
         for protocol in protocol_names():
-            make_example(protocol)
+            run_example(protocol)
         for name, protocol in (("of-a-lab", "sec"), ("of-a-clinic", "bc3e")):
             os.symlink(min(Path("own", protocol).iterdir()), name)
         yield folder
 
 
-def make_example(protocol: str) -> None:
-    """Run a protocol's page up to its first run on files, and that."""
+def run_example(protocol: str) -> None:
+    """Run a protocol's page up to and including its first run on files."""
     page, names = f"docs/{protocol}.md", {"__name__": "__main__"}
     todo = [block for block in blocks(page) if block.language in ("python", "sh") and not block.not_run]
-    for block in sorted(todo, key=lambda each: each.language == "sh"):  # an example's data may stand below the command
+    for block in sorted(todo, key=lambda each: each.language == "sh"):  # an example's data may be below the command
         if block.language == "python":
             if Path("results", f"{protocol}-own-data").exists() or "results/" in block.text or "/data/" in block.text:
                 continue
@@ -73,15 +73,15 @@ def make_example(protocol: str) -> None:
         for command in commands(block):
             if command.words[:2] != ("consilience", "run") or "--data" not in command.words:
                 continue
-            _, given = parsed(cli.app, command)
-            settings = {**parse(given["assignments"] or (), run_keys()), **QUICK[protocol]}
-            run_example(protocol, Path(given["data"]), settings)
+            _, parameters = parsed(cli.app, command)
+            settings = {**parse(parameters["assignments"] or (), run_keys()), **QUICK[protocol]}
+            run_on_files(protocol, Path(parameters["data"]), settings)
             return
     raise AssertionError(f"{page} runs its protocol on no files")
 
 
-def run_example(protocol: str, data: Path, settings: dict[str, Any]) -> None:
-    """Simulated; of the protocols whose sites keep what a page uses, between real sites."""
+def run_on_files(protocol: str, data: Path, settings: dict[str, Any]) -> None:
+    """Run a protocol on files: between real sites if a page uses what they keep, otherwise simulated."""
     config = {**declared(), "protocol": protocol, "output-dir": "results", **settings}
     if protocol in ("bc3e", "sec"):
         own = {key: value for key, value in settings.items() if key in site_keys() or run_keys()[key].own}
@@ -97,7 +97,7 @@ def run_example(protocol: str, data: Path, settings: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("page", PAGES)
 def test_blocks_run(page: str, world: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In the order of the page, in one namespace."""
+    """They run in the order of the page, in one namespace."""
     monkeypatch.chdir(world)
     monkeypatch.setenv("COLUMNS", "200")
     monkeypatch.setattr(sys, "argv", ["block.py", "hospital-a"])
@@ -106,38 +106,38 @@ def test_blocks_run(page: str, world: Path, monkeypatch: pytest.MonkeyPatch) -> 
         if block.not_run or page == "docs/extend.md":
             continue
         if block.language == "python":
-            exec(compile(here(block.text), str(block), "exec"), names)
+            exec(compile(with_replacements(block.text), str(block), "exec"), names)
         elif block.language == "sh" and page not in ELSEWHERE:
             for command in commands(block):
-                type_here(command)
+                run_command(command)
     for command in in_sentences(page):
         if command.words[:2] == ("consilience", "check") and Path(command.words[2]).exists():
-            type_here(command)
+            run_command(command)
 
 
-def type_here(command: Command) -> None:
+def run_command(command: Command) -> None:
     """Run a command of consilience that starts no Flower process."""
-    words = [here(word) for word in command.words]
+    words = [with_replacements(word) for word in command.words]
     if words[0] != "consilience" or words[1] not in RUN_HERE or NEW in words:
         return
     for word in words[2:]:
-        have_results(word)
+        provide_results(word)
     done = CliRunner().invoke(cli.app, words[1:])
     assert done.exit_code == 0, f"{command}: {done.output}{done.exception or ''}"
 
 
-def here(text: str) -> str:
-    """A page's text with the places of this machine."""
-    for place, stead in STANDS_FOR.items():
-        text = text.replace(place, stead)
+def with_replacements(text: str) -> str:
+    """Return a page's text with the directories of this machine."""
+    for place, replacement in REPLACEMENTS.items():
+        text = text.replace(place, replacement)
     return text
 
 
-def have_results(word: str) -> None:
-    """A scenario's results: those of the example of its protocol, which are as good to be shown."""
-    found = re.search(r"results/([a-z0-9-]+)/([A-Z0-9-]+)", word)
-    if found is None or Path(found[0]).exists():
+def provide_results(word: str) -> None:
+    """Provide a scenario's results: a copy of those of its protocol's example."""
+    match = re.search(r"results/([a-z0-9-]+)/([A-Z0-9-]+)", word)
+    if match is None or Path(match[0]).exists():
         return
-    known = scenarios().get(found[1])
-    protocol = known.protocol if known else found[1].removesuffix("-own-data")
-    shutil.copytree(Path("results", f"{protocol}-own-data", "RUN-ID"), found[0])
+    known = scenarios().get(match[1])
+    protocol = known.protocol if known else match[1].removesuffix("-own-data")
+    shutil.copytree(Path("results", f"{protocol}-own-data", "RUN-ID"), match[0])

@@ -1,4 +1,4 @@
-"""The commands of the pages: all are understood by what they call, those that start nothing are run."""
+"""The commands of the pages are valid: each program parses its own."""
 
 from __future__ import annotations
 
@@ -33,17 +33,17 @@ OF_OTHERS = {
     *("cd", "export", "head", "mkdir", "openssl", "pip", "pre-commit", "ssh-keygen"),
     *("flower-superlink",),
 }
-"""Commands that are not ours, and that are not looked into."""
+"""Commands of others, which are not parsed."""
 _IN_SENTENCES = re.compile(
     r"(?:make \S+|python3? -m .+|(?:consilience \S+|flwr run|flower-supernode) .*(?<= )[^- ]\S*)"
 )
-"""A command with its arguments; one without them, or that ends with an option, is only spoken of."""
+"""A whole command with arguments; a shorter text only mentions a command."""
 _ENVIRONMENT = re.compile(r"[A-Z_]+=\S*")
 
 
 @dataclass(frozen=True)
 class Command:
-    """One command of a block, as a shell would take it apart."""
+    """One command of a block, split as by a shell."""
 
     block: Block
     words: tuple[str, ...]
@@ -53,7 +53,7 @@ class Command:
 
 
 def commands(block: Block) -> Iterator[Command]:
-    """The commands of a block; quotes may go over several lines."""
+    """Yield the commands of a block; a quotation may have several lines."""
     pending = ""
     for line in block.text.replace("\\\n", " ").splitlines():
         pending = f"{pending}\n{line}" if pending else line
@@ -74,52 +74,52 @@ def _words(line: str) -> Iterator[str]:
 
 
 def _split(words: list[str]) -> Iterator[list[str]]:
-    found: list[str] = []
+    command: list[str] = []
     for word in [*words, ";"]:
         if set(word) <= set(";&|"):
-            while found and _ENVIRONMENT.fullmatch(found[0]):
-                found = found[1:]
-            if found:
-                yield found
-            found = []
+            while command and _ENVIRONMENT.fullmatch(command[0]):
+                command = command[1:]
+            if command:
+                yield command
+            command = []
         else:
-            found.append(word)
+            command.append(word)
 
 
 def in_sentences(page: str) -> list[Command]:
-    """Whole commands that a page's sentences and tables have; it has no line of its own."""
-    told = [text for text in quoted(page) if _IN_SENTENCES.fullmatch(text) and "..." not in text]
-    return [command for text in told for command in commands(Block(page, 0, "sh", text))]
+    """Return whole commands in a page's sentences and tables."""
+    texts = [text for text in quoted(page) if _IN_SENTENCES.fullmatch(text) and "..." not in text]
+    return [command for text in texts for command in commands(Block(page, 0, "sh", text))]
 
 
 @cache
 def all_commands() -> tuple[Command, ...]:
-    """Those of blocks, and whole ones in sentences."""
-    found: list[Command] = []
+    """Return the commands of all pages, in blocks and in sentences."""
+    every: list[Command] = []
     for page in pages():
-        of_page = [block for block in blocks(page) if block.language == "sh"]
-        found += [command for block in of_page for command in commands(block)] + in_sentences(page)
-    return tuple(found)
+        shell = [block for block in blocks(page) if block.language == "sh"]
+        every += [command for block in shell for command in commands(block)] + in_sentences(page)
+    return tuple(every)
 
 
-def ours(name: str) -> list[Command]:
-    """The commands that call a program, and are not about the protocol that docs/extend.md would add."""
-    found = [each for each in all_commands() if each.words[0] == name]
-    assert found
-    return [each for each in found if NEW not in " ".join(each.words)]
+def commands_of(name: str) -> list[Command]:
+    """Return the commands of a program, except those about the protocol of docs/extend.md."""
+    every = [each for each in all_commands() if each.words[0] == name]
+    assert every
+    return [each for each in every if NEW not in " ".join(each.words)]
 
 
-# -- what is typed ----------------------------------------------------------------------------------------------------
+# -- commands ----------------------------------------------------------------------------------------------------
 
 
 def test_every_command_is_known() -> None:
-    looked_into = {".", "consilience", "flower-supernode", "flwr", "make", "python", "python3"}
-    unknown = [str(each) for each in all_commands() if each.words[0] not in looked_into | OF_OTHERS]
+    parsed_here = {".", "consilience", "flower-supernode", "flwr", "make", "python", "python3"}
+    unknown = [str(each) for each in all_commands() if each.words[0] not in parsed_here | OF_OTHERS]
     assert not unknown
 
 
 def parsed(app: typer.Typer, command: Command) -> tuple[str, Mapping[str, Any]]:
-    """Name and parameters of a command, as its own parser understands it; nothing is run."""
+    """Return name and parameters of a command, by its own parser; nothing is run."""
     group: Any = typer.main.get_command(app)
     words, names = list(command.words[1:]), []
     while hasattr(group, "commands"):
@@ -134,20 +134,20 @@ def parsed(app: typer.Typer, command: Command) -> tuple[str, Mapping[str, Any]]:
     return " ".join(names), context.params
 
 
-def test_commands_of_consilience_are_understood() -> None:
-    for command in ours("consilience"):
-        name, given = parsed(cli.app, command)
-        protocol = given.get("protocol") or "P"
-        assert protocol.isupper() or protocol in protocol_names(), str(command)  # in capitals: the reader's own choice
-        assignments = [each.split(":", 1)[-1] if name == "up" else each for each in given.get("assignments") or ()]
+def test_commands_of_consilience_are_valid() -> None:
+    for command in commands_of("consilience"):
+        name, parameters = parsed(cli.app, command)
+        protocol = parameters.get("protocol") or "P"
+        assert protocol.isupper() or protocol in protocol_names(), str(command)  # in capitals: for the reader to choose
+        assignments = [each.split(":", 1)[-1] if name == "up" else each for each in parameters.get("assignments") or ()]
         extra: Mapping[str, Setting] = site_keys() if name in ("check", "up") else {}
         if name == "predict":
             extra = {key: each for protocol in protocol_names() for key, each in predict_options(protocol).items()}
         settings = parse(assignments, {**extra, **run_keys()})
-        of_the_run = {key: value for key, value in settings.items() if key in declared()}
-        checked({**declared(), **of_the_run})
-        if name == "run" and given["scenario"]:
-            assert_scenario_exists({**of_the_run, "scenario": given["scenario"]}, command)
+        run_settings = {key: value for key, value in settings.items() if key in declared()}
+        checked({**declared(), **run_settings})
+        if name == "run" and parameters["scenario"]:
+            assert_scenario_exists({**run_settings, "scenario": parameters["scenario"]}, command)
 
 
 def predict_options(protocol: str) -> Mapping[str, Setting]:
@@ -158,25 +158,25 @@ def predict_options(protocol: str) -> Mapping[str, Setting]:
 
 
 def assert_scenario_exists(settings: Mapping[str, Any], command: Command) -> None:
-    """And `cells` names labels that rows of its table have; where no data are at hand nobody can tell."""
+    """Assert that the scenario exists, and rows of its table with the labels in `cells` (if its data are at hand)."""
     name = settings["scenario"]
     if name == PREDICT or name.isupper():
         return
     assert name in scenarios(), f"{command}: there is no scenario {name}"
-    told = ""
+    message = ""
     try:
         select_cells(scenarios()[name], {**declared(), **settings})
     except ScenarioError as error:
-        told = str(error)
-    assert "no row of" not in told, f"{command}: {told}"
-    assert "has no table" not in told, f"{command}: {told}"
+        message = str(error)
+    assert "no row of" not in message, f"{command}: {message}"
+    assert "has no table" not in message, f"{command}: {message}"
 
 
-def test_commands_of_flwr_are_understood() -> None:
-    for command in ours("flwr"):
-        name, given = parsed(flwr_app, command)
+def test_commands_of_flwr_are_valid() -> None:
+    for command in commands_of("flwr"):
+        name, parameters = parsed(flwr_app, command)
         if name == "run":
-            config = parse_config_args(given["run_config_overrides"])
+            config = parse_config_args(parameters["run_config_overrides"])
             unknown = [key for key in config if key not in declared()]
             assert not unknown, f"{command}: no key of a run: {unknown}"
             checked({**declared(), **config})
@@ -184,31 +184,31 @@ def test_commands_of_flwr_are_understood() -> None:
                 assert_scenario_exists(config, command)
 
 
-def test_nodes_are_configured_with_keys_that_there_are() -> None:
-    for command in ours("flower-supernode"):
+def test_keys_of_node_configurations_exist() -> None:
+    for command in commands_of("flower-supernode"):
         words = list(command.words)
         config = parse_config_args([words[words.index("--node-config") + 1]])
         assert config
         assert not set(config) - known_keys(), str(command)
 
 
-def test_targets_and_modules_are_there() -> None:
+def test_targets_and_modules_exist() -> None:
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.M))
-    for command in ours("make"):
+    for command in commands_of("make"):
         assert not set(command.words[1:]) - targets, str(command)
-    for command in [*ours("python"), *ours("python3")]:
+    for command in [*commands_of("python"), *commands_of("python3")]:
         if "-m" in command.words:
             module = command.words[command.words.index("-m") + 1]
             assert importlib.util.find_spec(module), f"{command}: there is no module {module}"
 
 
-# -- what is written --------------------------------------------------------------------------------------------------
+# -- blocks --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("page", [page for page in pages() if blocks(page)])
-def test_blocks_can_be_read_as_what_they_say_they_are(page: str) -> None:
+def test_blocks_are_valid_in_their_language(page: str) -> None:
     for block in blocks(page):
-        if block.language == "python" and ": into " not in block.text.partition("\n")[0]:
+        if block.language == "python":
             ast.parse(block.text, str(block))
         elif block.language == "toml":
             tomllib.loads(block.text)
@@ -219,10 +219,10 @@ def test_blocks_can_be_read_as_what_they_say_they_are(page: str) -> None:
             unit.read_string(block.text)
             assert unit.sections(), str(block)
         else:
-            assert block.language in ("console", "html", "python", "sh", "text"), f"{block}: in which language is it?"
+            assert block.language in ("console", "html", "python", "sh", "text"), f"{block}: unknown language"
 
 
-def test_policies_on_the_pages_are_read() -> None:
+def test_keys_of_policies_exist() -> None:
     from clients.policy import _KINDS
 
     for page in pages():

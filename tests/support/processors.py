@@ -19,7 +19,7 @@ from flwr.supercore.task_identity import TaskIdentity
 
 from clients.app import app as client_app
 from server.results import load
-from tests.support.core_types import WITHOUT_NEWER_INSTRUCTIONS, core_type, core_types
+from tests.support.core_types import core_type, core_types, environment
 from tests.support.documentation import ROOT
 from tests.support.grid import over_the_wire, simulated
 from tests.support.runs import InterruptibleGrid, Nodes, run_over, skip_waiting
@@ -36,10 +36,11 @@ class Processor:
         others = [name for name in core_types() if name != core_type()]
         if not others:
             pytest.skip("OpenBLAS has one core type for this processor")
-        environment = {**os.environ, **WITHOUT_NEWER_INSTRUCTIONS, "OPENBLAS_CORETYPE": others[-1]}
         command = [sys.executable, "-c", "from tests.support.processors import serve; serve()"]
         pipe = subprocess.PIPE
-        self._process = subprocess.Popen(command, cwd=ROOT, env=environment, stdin=pipe, stdout=pipe)
+        self._process = subprocess.Popen(
+            command, cwd=ROOT, env=os.environ | environment(others[-1]), stdin=pipe, stdout=pipe
+        )
 
     def call(self, function: Callable[..., Answer], *args: Any) -> Answer:
         """Return what a function of a module answers there."""

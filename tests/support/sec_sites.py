@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 from flwr.app import Message
 
+from protocols.sec.payloads import Select
 from protocols.wire.payload import encode_array
 from tests.support.grid import Tamper, config
 
@@ -61,6 +62,12 @@ def deployed_sites(
         for name in names
     ]
     return settings, nodes
+
+
+def select_ask(**changes: Any) -> Select:
+    """The first ask of a run, for a linear regression."""
+    settings = {"candidates": "lr", "standardize": "model", "min_leaf": 5, "reference": "fitted", "moments": False}
+    return Select(**{**settings, **changes})
 
 
 def forgery(place: int, number: int, field: str, value: np.ndarray) -> Tamper:

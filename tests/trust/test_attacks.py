@@ -36,14 +36,14 @@ from clients.dispatch import handle
 from protocols.bc3e.payloads import MOST_CLASSES, MOST_INSTANCES, Conclude, EStep, Holdings, Setup, Survey, Sweep
 from protocols.models import ModelError, check_model, decode_model, decode_models, encode_model
 from protocols.models.contract import MOST_WIDTH
-from protocols.sec.payloads import Exchange, Losses, Select
+from protocols.sec.payloads import Exchange, Losses
 from protocols.wire.faults import Fault
 from protocols.wire.message import Answer, Ask, Parcel, read_answer, write_ask
 from protocols.wire.payload import Payload, decode, encode, encode_array
 from server.results import load
 from tests.support.grid import Tamper, config, over_the_wire
 from tests.support.runs import make_grid, run_over
-from tests.support.sec_sites import deployed_sites, draw_rows, write_files, write_sites
+from tests.support.sec_sites import deployed_sites, draw_rows, select_ask, write_files, write_sites
 
 pytestmark = pytest.mark.usefixtures("quick")
 
@@ -424,7 +424,7 @@ def test_a_site_tries_the_sound_models_among_those_sent(tmp_path: Path, monkeypa
     folder = write_sites(tmp_path / "labs", [0])
     settings, [node] = deployed_sites(tmp_path, folder, ["lab-0"])
     context = Context(1, 7, node, RecordDict(), settings)
-    assert asked(context, Select("lr")).fault == 0
+    assert asked(context, select_ask()).fault == 0
     narrow = encode_model(Ridge().fit(rows()[0][:, :2], rows()[1]))
     models = {"first": sound(), **{name: attack(name) for name in ATTACKS}, "narrow": narrow, "last": sound("forest")}
     answer = asked(context, Exchange(tuple(models), tuple(models.values()), "model", True), number=2)

@@ -18,12 +18,12 @@ from clients.sec.handlers import evaluate_models, select_model, try_combinations
 from clients.sec.shard import FEWEST_HELD_OUT
 from clients.site import Site
 from protocols.models import decode_model, encode_model
-from protocols.sec.payloads import Errors, Exchange, Fitted, Losses, Predict, Select
+from protocols.sec.payloads import Errors, Exchange, Fitted, Losses, Predict
 from protocols.wire.faults import Fault, SiteFault
 from protocols.wire.message import Ask, Parcel
 from server.results import load
 from tests.support.runs import outcome_of, run
-from tests.support.sec_sites import deployed_sites, draw_rows, own_data_config, write_files, write_sites
+from tests.support.sec_sites import deployed_sites, draw_rows, own_data_config, select_ask, write_files, write_sites
 
 LABS = ["lab-0", "lab-1", "lab-2"]
 
@@ -41,7 +41,7 @@ def real_site(tmp_path: Path, rows: pd.DataFrame | None = None, **node: Any) -> 
     folder = write_files(tmp_path / "labs", {"lab-1": draw_rows(1, 60, 1) if rows is None else rows})
     settings, [config] = deployed_sites(tmp_path, folder, ["lab-1"])
     context = Context(9, 5, {**config, **node}, RecordDict(), settings)
-    return Site.open("lab-1", context, Ask("x", 1, 0, [Parcel("0", Select())])).in_lane("0")
+    return Site.open("lab-1", context, Ask("x", 1, 0, [Parcel("0", select_ask())])).in_lane("0")
 
 
 def model_of(p: int = 3, slope: float = 1.0) -> np.ndarray:
@@ -51,7 +51,7 @@ def model_of(p: int = 3, slope: float = 1.0) -> np.ndarray:
 
 
 def select(site: Site, **settings: Any) -> Fitted:
-    answer = select_model(Select(**{"candidates": "lr", **settings}), site)
+    answer = select_model(select_ask(**settings), site)
     assert isinstance(answer, Fitted)
     return answer
 
