@@ -2,6 +2,7 @@
 # make test    the tests that CI runs: unit, contract, trust, process, docs (minutes)
 # make test-unit  those without whole runs, as plain `pytest` does (a minute)
 # make test-all   the slow ones too: every round, every field, published figures, all processes (half an hour and more)
+# make test-processors  the numerical unit tests on the other processors that this one can stand for (a minute)
 # make faults  writes the table of docs/faults.md anew, from what happens
 # make screenshots  the pictures in docs/images, from runs made anew (needs Chromium)
 # make docs    the pages of docs/ as a site, site/index.html
@@ -14,7 +15,7 @@ PEERS := $(VENV)/peers
 # The run keeps its Flower state here, apart from the user's own ~/.flwr.
 export FLWR_HOME := $(CURDIR)/.flwr
 
-.PHONY: run test test-unit test-all keys faults screenshots docs bench peers lint clean
+.PHONY: run test test-unit test-all test-processors keys faults screenshots docs bench peers lint clean
 
 run: $(VENV)/installed
 	$(BIN)/consilience run bc3e-wine --stop-superlink
@@ -27,6 +28,9 @@ test-unit: $(VENV)/installed-dev
 
 test-all: $(VENV)/installed-dev
 	$(BIN)/python -m pytest -n 3 tests -m "" --hypothesis-profile slow
+
+test-processors: $(VENV)/installed-dev
+	$(BIN)/python -m tests.support.core_types tests/unit/numerics
 
 keys: $(VENV)/installed-dev
 	$(BIN)/python -m consilience.app_folder

@@ -1,4 +1,4 @@
-"""Peers side by side, and cost against growth: ``python -m benchmarks`` writes docs/benchmarks.md (`make bench`)."""
+"""Protocols beside their alternatives, and growth of cost: ``python -m benchmarks`` writes docs/benchmarks.md."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.collect import Collected, collect, say_aloud
 from benchmarks.page import page
+from benchmarks.results import Results, collect, say_aloud
 from benchmarks.side import PEERS, PROTOCOLS
 
 PAGE = Path(__file__).parents[1] / "docs" / "benchmarks.md"
@@ -35,10 +35,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if options.peers:
         os.environ[PEERS] = str(Path(options.peers).absolute())
     if options.read:
-        collected = Collected.of_json(options.read.read_text(encoding="utf-8"))
+        results = Results.of_json(options.read.read_text(encoding="utf-8"))
     else:
         budget = options.budget or (QUICK_BUDGET if options.quick else BUDGET)
-        collected = collect(
+        results = collect(
             options.only,
             options.parts,
             command=_command(options),
@@ -48,26 +48,26 @@ def main(arguments: Sequence[str] | None = None) -> None:
             say=say_aloud,
         )
     if options.save:
-        options.save.write_text(collected.to_json(), encoding="utf-8")
+        options.save.write_text(results.to_json(), encoding="utf-8")
     output = options.output or (PAGE if _whole(options) and not options.read else None)
     if output is None:
-        print(page(collected))
+        print(page(results))
     else:
-        output.write_text(page(collected), encoding="utf-8")
+        output.write_text(page(results), encoding="utf-8")
         say_aloud(f"written: {output}")
 
 
 def _whole(options: Any) -> bool:
-    """Whether all is measured."""
+    """Whether everything is measured."""
     return (options.only, options.parts, options.quick) == (list(PROTOCOLS), list(PARTS), False)
 
 
 def _command(options: Any) -> str:
-    """What makes the same page again."""
+    """Return the command that makes the same page again."""
     if _whole(options) and (options.limit, options.budget) == (LIMIT, 0.0):
         return "make bench"
-    chosen = {"only": (options.only, PROTOCOLS), "parts": (options.parts, PARTS)}
-    words = [f"--{name} {','.join(given)}" for name, (given, known) in chosen.items() if given != list(known)]
+    choices = {"only": (options.only, PROTOCOLS), "parts": (options.parts, PARTS)}
+    words = [f"--{name} {','.join(chosen)}" for name, (chosen, known) in choices.items() if chosen != list(known)]
     words += ["--quick"] if options.quick else []
     words += [f"--limit {options.limit:g}"] if options.limit != LIMIT else []
     words += [f"--budget {options.budget:g}"] if options.budget else []
@@ -75,14 +75,14 @@ def _command(options: Any) -> str:
 
 
 def _listed(known: Sequence[str]) -> Any:
-    """What reads a list of words with commas between them, each of which is known, in the order of the known ones."""
+    """Return a parser of known words with commas between them; its result has the order of the known words."""
 
     def words(text: str) -> list[str]:
-        given = text.replace(",", " ").split()
-        unknown = [each for each in given if each not in known]
-        if unknown or not given:
+        typed = text.replace(",", " ").split()
+        unknown = [each for each in typed if each not in known]
+        if unknown or not typed:
             raise argparse.ArgumentTypeError(f"{text!r}: choose among {', '.join(known)}")
-        return [each for each in known if each in given]
+        return [each for each in known if each in typed]
 
     return words
 

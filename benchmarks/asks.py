@@ -1,10 +1,10 @@
-"""Seconds per ask in deployment, where Flower starts a process for every message: where they go.
+"""Seconds per ask in deployment, where Flower starts a process for every message.
 
 Run it with ``python -m benchmarks.asks``. docs/measurements.md has the figures of one run. It has three parts:
 
-- ``asks``: every kind of ask of every protocol, answered by a fresh Python each time, by what it spends its time on.
-  The asks are those of a run on the parties' own data, recorded in this process.
-- ``rows``: a shard read by a fresh Python, from files of more and more rows.
+- ``asks``: every kind of ask of every protocol, answered by a fresh Python each time, and the seconds of its parts.
+  The asks are those of a run on the sites' own data, recorded in this process.
+- ``rows``: a shard read by a fresh Python, from files of different numbers of rows.
 - ``rounds``: whole runs between real SuperNodes on this machine.
 """
 
@@ -26,36 +26,36 @@ from pathlib import Path
 from typing import Any
 
 _NAMES = ("process", "flower", "ours", "shard", "rest")
-"""Of what is timed: Python itself, what ``flwr-clientapp`` imports, our imports, the shard, handler and memory."""
+"""Timed parts: Python itself, the imports of ``flwr-clientapp``, the project's imports, the shard, the rest."""
 CACHE = "shard-cache"
-"""The folder of a site's own directory that outlives an ask here; its memory and its words do not."""
+"""The folder of a site's own directory that outlives an ask here; its memory and commitments do not."""
 PROTOCOLS = ("bc3e", "sec", "residual", "coreset", "gp")
 
 # -- a process that answers one ask -----------------------------------------------------------------------------------
 
 
 class Watch:
-    """Wall and processor seconds by name; what is timed inside something else is not counted there again."""
+    """Wall and processor seconds by name; nested parts are not counted twice."""
 
     def __init__(self, started: float) -> None:
-        self.spent = {name: [0.0, 0.0] for name in _NAMES}
-        self.spent["process"] = [time.time() - started, time.process_time()]
+        self.seconds = {name: [0.0, 0.0] for name in _NAMES}
+        self.seconds["process"] = [time.time() - started, time.process_time()]
 
     @contextmanager
     def timing(self, name: str) -> Iterator[None]:
-        """Time what is inside the ``with``."""
-        before = {each: tuple(spent) for each, spent in self.spent.items()}
+        """Time the body of the ``with`` statement."""
+        before = {each: tuple(seconds) for each, seconds in self.seconds.items()}
         start = time.perf_counter(), time.process_time()
         try:
             yield
         finally:
             end = time.perf_counter(), time.process_time()
             for i in range(2):
-                inside = sum(self.spent[each][i] - spent[i] for each, spent in before.items())
-                self.spent[name][i] += end[i] - start[i] - inside
+                inside = sum(self.seconds[each][i] - seconds[i] for each, seconds in before.items())
+                self.seconds[name][i] += end[i] - start[i] - inside
 
     def wrapped(self, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
-        """A function whose calls are timed."""
+        """Return a function whose calls are timed."""
 
         def call(*arguments: Any, **options: Any) -> Any:
             with self.timing(name):
@@ -71,7 +71,7 @@ def _import_flower(watch: Watch) -> None:
 
 
 def answer(recorded: Path, folder: str, started: float) -> None:
-    """Answer a recorded ask with `folder` as the site's own directory, and print what it took."""
+    """Answer a recorded ask with `folder` as the site's own directory, and print the seconds."""
     watch = Watch(started)
     _import_flower(watch)
     protocol, message, context = pickle.loads(recorded.read_bytes())
@@ -90,11 +90,11 @@ def answer(recorded: Path, folder: str, started: float) -> None:
     from protocols.wire.message import ENVELOPE
 
     envelope: Any = reply.content[ENVELOPE]
-    print(json.dumps({"spent": watch.spent, "fault": envelope["fault"]}))
+    print(json.dumps({"seconds": watch.seconds, "fault": envelope["fault"]}))
 
 
 def read(config: Mapping[str, Any], started: float) -> None:
-    """Read a shard, and print what it took."""
+    """Read a shard, and print the seconds."""
     watch = Watch(started)
     _import_flower(watch)
     with watch.timing("ours"):
@@ -104,17 +104,17 @@ def read(config: Mapping[str, Any], started: float) -> None:
 
         registry.room(config["protocol"], "shard")
     with watch.timing("shard"):
-        found = shard(config, 0, 1, 0, simulated=False)
+        data = shard(config, 0, 1, 0, simulated=False)
     with watch.timing("rest"):
-        if hasattr(found, "blocks"):  # read when they are asked for
-            digest = digest_of([digest_of((block.x, block.group, block.group_names)) for block in found.blocks()])
+        if hasattr(data, "blocks"):  # read on demand
+            digest = digest_of([digest_of((block.x, block.group, block.group_names)) for block in data.blocks()])
         else:
-            digest = digest_of(found)
-    print(json.dumps({"spent": watch.spent, "fault": "", "digest": digest}))
+            digest = digest_of(data)
+    print(json.dumps({"seconds": watch.seconds, "fault": "", "digest": digest}))
 
 
 def fresh(*arguments: str) -> dict[str, Any]:
-    """What a fresh Python says, with one thread for the libraries."""
+    """Return the answer of a fresh Python whose libraries have one thread."""
     threads = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
     command = [sys.executable, "-m", "benchmarks.asks", "--started", repr(time.time()), *arguments]
     done = subprocess.run(
@@ -122,17 +122,17 @@ def fresh(*arguments: str) -> dict[str, Any]:
     )
     if done.returncode:
         raise RuntimeError(f"{' '.join(arguments)}: {done.stderr[-2000:]}")
-    told: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    if told["fault"] not in ("", "none", 0):
-        raise RuntimeError(f"{' '.join(arguments)}: the site answered {told['fault']}\n{done.stderr[-2000:]}")
-    return told
+    reply: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    if reply["fault"] not in ("", "none", 0):
+        raise RuntimeError(f"{' '.join(arguments)}: the site answered {reply['fault']}\n{done.stderr[-2000:]}")
+    return reply
 
 
-# -- what is asked ----------------------------------------------------------------------------------------------------
+# -- the asks ---------------------------------------------------------------------------------------------------------
 
 
-def parties(folder: Path, protocol: str, n: int, ending: str = "csv") -> list[dict[str, Any]]:
-    """A file of `n` rows and a node configuration for each of three parties."""
+def write_sites(folder: Path, protocol: str, n: int, ending: str = "csv") -> list[dict[str, Any]]:
+    """Write a file of `n` rows for each of three sites; return their node configurations."""
     import numpy as np
     import pandas as pd
 
@@ -140,7 +140,7 @@ def parties(folder: Path, protocol: str, n: int, ending: str = "csv") -> list[di
     folder.mkdir(parents=True, exist_ok=True)
     nodes = []
     for place in range(3):
-        name = f"party-{place}"
+        name = f"site-{place}"
         x = rng.normal(size=(n, 5))
         y = x @ np.arange(1.0, 6.0) + np.sin(3 * x[:, 0]) + rng.normal(scale=0.3, size=n)
         frame = pd.DataFrame(x, columns=list("abcde")).round(6)
@@ -179,11 +179,11 @@ SETTINGS: Mapping[str, Mapping[str, Any]] = {
     "coreset": {"coreset.k": 3, "coreset.size": 60},
     "gp": {"gp.fit-rounds": 2},
 }
-"""Of short runs."""
+"""Settings of short runs."""
 
 
 def run_settings(folder: Path, protocol: str) -> dict[str, Any]:
-    """A run's own keys."""
+    """Return the run configuration of a protocol."""
     settings = {"protocol": protocol, "min-sites": 3, **SETTINGS[protocol]}
     if protocol == "gp":
         import numpy as np
@@ -197,28 +197,28 @@ def run_settings(folder: Path, protocol: str) -> dict[str, Any]:
 
 
 def record(folder: Path, protocol: str, n: int) -> dict[str, Path]:
-    """The asks of a run to its first party, the first of each kind, with what Flower hands over beside them."""
+    """Record the asks of a run to its first site, the first of each kind, with their context; return their files."""
     from protocols.wire.message import read_ask
     from server import app as server_app
     from tests.support import grid
 
-    found: dict[str, Path] = {}
+    files: dict[str, Path] = {}
 
-    def recorded(message: Any, context: Any) -> Any:
+    def answer_and_record(message: Any, context: Any) -> Any:
         ask = read_ask(message.content)
         titles = [parcel.payload.title() for parcel in ask.parcels]
         title = titles[0] if titles else f"{protocol}.none"
-        if context.node_config["site"] == "party-0" and title not in found:
-            found[title] = folder / f"{title}.pickle"
-            found[title].write_bytes(pickle.dumps((protocol, message, context)))
+        if context.node_config["site"] == "site-0" and title not in files:
+            files[title] = folder / f"{title}.pickle"
+            files[title].write_bytes(pickle.dumps((protocol, message, context)))
         return client_app(message, context)
 
-    nodes = parties(folder / "data", protocol, n)
+    nodes = write_sites(folder / "data", protocol, n)
     for node in nodes:
         node["site-output-dir"] = str(folder / "out" / node["site"])
     config = grid.config(folder, **run_settings(folder, protocol))
     module: Any = grid
-    client_app, module.client_app = module.client_app, recorded
+    client_app, module.client_app = module.client_app, answer_and_record
     try:
         from flwr.app import Context, RecordDict
 
@@ -226,35 +226,37 @@ def record(folder: Path, protocol: str, n: int) -> dict[str, Path]:
         server_app.run(wire, Context(1, 0, {}, RecordDict(), config))
     finally:
         module.client_app = client_app
-    return found
+    return files
 
 
 # -- the parts --------------------------------------------------------------------------------------------------------
 
 
 def show_asks(protocols: Sequence[str], n: int, runs: int) -> None:
-    """A line for each kind of ask: medians over processes."""
-    print(f"\nasks: {n} rows a party, medians of {runs} processes each; seconds of wall time (of processor)")
+    """Print a line for each kind of ask: medians over processes."""
+    print(f"\nasks: {n} rows a site, medians of {runs} processes each; seconds of wall time (of processor)")
     print(f"{'ask':22}" + "".join(f"{name:>16}" for name in (*_NAMES, "all")))
     for protocol in protocols:
         with tempfile.TemporaryDirectory(prefix="consilience-asks-") as name:
             folder = Path(name)
             for title, path in record(folder, protocol, n).items():
                 own = folder / "own"
-                told = []
-                for _ in range(runs + 1):  # the first one finds no cache and no compiled files
+                timings = []
+                for _ in range(runs + 1):  # the first one has no cache and no compiled files
                     for left in own.iterdir() if own.exists() else ():
                         if left.name != CACHE:
                             shutil.rmtree(left) if left.is_dir() else left.unlink()
-                    told.append(fresh("--answer", str(path), "--folder", str(own))["spent"])
-                _line(title, told[1:])
+                    timings.append(fresh("--answer", str(path), "--folder", str(own))["seconds"])
+                _line(title, timings[1:])
 
 
-def _line(title: str, told: Sequence[Mapping[str, Sequence[float]]]) -> None:
+def _line(title: str, timings: Sequence[Mapping[str, Sequence[float]]]) -> None:
     cells = []
     for name in (*_NAMES, "all"):
         wall, cpu = (
-            statistics.median(sum(each[i] for each in one.values()) if name == "all" else one[name][i] for one in told)
+            statistics.median(
+                sum(each[i] for each in one.values()) if name == "all" else one[name][i] for one in timings
+            )
             for i in range(2)
         )
         cells.append(f"{f'{wall:.3f} ({cpu:.3f})':>16}")
@@ -262,35 +264,35 @@ def _line(title: str, told: Sequence[Mapping[str, Sequence[float]]]) -> None:
 
 
 def show_rows(protocols: Sequence[str], sizes: Sequence[int], runs: int) -> None:
-    """A line for each file: medians over processes; `rest` is the digest of the shard, for which all of it is read."""
+    """Print a line for each file: medians over processes; `rest` is the digest of the shard, which reads all of it."""
     print(f"\nrows: medians of {runs} processes each; seconds of wall time (of processor)")
     print(f"{'shard':22}" + "".join(f"{name:>16}" for name in (*_NAMES, "all")))
     for protocol in protocols:
         for ending in ("csv", "parquet"):
             for n in sizes:
                 with tempfile.TemporaryDirectory(prefix="consilience-rows-") as name:
-                    node = parties(Path(name), protocol, n, ending)[0]
+                    node = write_sites(Path(name), protocol, n, ending)[0]
                     time.sleep(3)  # a file that has just changed is not cached
                     for way, kept in (("first", {}), ("later", {"site-output-dir": f"{name}/own"})):
                         config = {"protocol": protocol, **SETTINGS[protocol], **node, **kept}
                         text = json.dumps(config)
-                        told = [fresh("--read", text) for _ in range(runs + 1)][1:]
-                        assert len({str(each["digest"]) for each in told}) == 1
-                        _line(f"{protocol} {ending} {n:.0e} {way}", [each["spent"] for each in told])
+                        replies = [fresh("--read", text) for _ in range(runs + 1)][1:]
+                        assert len({str(each["digest"]) for each in replies}) == 1
+                        _line(f"{protocol} {ending} {n:.0e} {way}", [each["seconds"] for each in replies])
 
 
 def show_rounds(protocols: Sequence[str], n: int, runs: int, poll: float) -> None:
-    """A line for each run between real SuperNodes; processor seconds are of the processes that answered."""
+    """Print a line for each run between real SuperNodes; processor seconds are those of the answering processes."""
     from server.results import load
     from tests.process import processes
 
-    print(f"\nrounds: {n} rows a party, three SuperNodes on this machine that look for messages every {poll:g} s")
+    print(f"\nrounds: {n} rows a site, three SuperNodes on this machine that look for messages every {poll:g} s")
     print(f"{'protocol':12}{'rounds':>8}{'s':>8}{'s a round':>11}{'processor s an ask':>20}")
     for protocol in protocols:
         with tempfile.TemporaryDirectory(prefix="consilience-rounds-") as name:
             folder = Path(name)
             nodes = {}
-            for node in parties(folder / "data", protocol, n):
+            for node in write_sites(folder / "data", protocol, n):
                 node["site-output-dir"] = str(folder / "out" / node["site"])
                 nodes[node["site"]] = node
             wait = {"FLWR_SUPEREXEC_TASK_POLL_INTERVAL": str(poll)}
@@ -307,34 +309,34 @@ def show_rounds(protocols: Sequence[str], n: int, runs: int, poll: float) -> Non
                         raise RuntimeError(outcome.log)
                     report = load(outcome.results)[0]
                     time.sleep(3)  # until the last processes have ended
-                    spent = (_ended_seconds(_starters(center, processes)) - before) / (len(nodes) * report.rounds)
+                    seconds = (_ended_seconds(_starters(center, processes)) - before) / (len(nodes) * report.rounds)
                     print(
                         f"{protocol:12}{report.rounds:8d}{report.seconds:8.1f}{report.seconds / report.rounds:11.2f}"
-                        f"{spent:20.2f}",
+                        f"{seconds:20.2f}",
                         flush=True,
                     )
 
 
 def _starters(center: Any, processes: Any) -> list[int]:
-    """The processes below the SuperNodes that start one for every message."""
+    """Return the processes below the SuperNodes that start one for every message."""
     below = [processes.descendants(node.pid).items() for node in center.supernodes.values()]
     return [pid for each in below for pid, command in each if "flower-superexec" in command]
 
 
 def _ended_seconds(pids: Iterable[int]) -> float:
-    """Processor seconds of the ended processes that these processes started (Linux: reads /proc)."""
+    """Return the processor seconds of the ended children of these processes (Linux: reads /proc)."""
     fields = [Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split() for pid in pids]
     return sum(int(each[13]) + int(each[14]) for each in fields) / os.sysconf("SC_CLK_TCK")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """The parts that are asked for."""
+    """Measure the chosen parts."""
     parser: Any = argparse.ArgumentParser(prog="python -m benchmarks.asks", description=__doc__.partition("\n")[0])
     parser.add_argument("--parts", nargs="+", default=["asks", "rows", "rounds"], choices=["asks", "rows", "rounds"])
     parser.add_argument("--protocols", nargs="+", default=PROTOCOLS, choices=PROTOCOLS)
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--sizes", type=lambda text: int(float(text)), nargs="+", default=[1000, 100_000, 1_000_000])
-    parser.add_argument("--rows", type=int, default=1000, help="rows a party of the parts asks and rounds")
+    parser.add_argument("--rows", type=int, default=1000, help="rows a site of the parts asks and rounds")
     parser.add_argument("--poll", type=float, default=1.0, help="FLWR_SUPEREXEC_TASK_POLL_INTERVAL; Flower's own is 1")
     for hidden in ("--started", "--answer", "--folder", "--read"):
         parser.add_argument(hidden, help=argparse.SUPPRESS)

@@ -1,6 +1,6 @@
-"""Cost against growth: whole conversations of every protocol with more sites and more rows, and fitted exponents.
+"""Growth of cost: whole conversations of every protocol with more sites and more rows, and fitted exponents.
 
-``python -m benchmarks.growth PROTOCOL AXIS`` measures one of them in this process, and prints it as JSON.
+``python -m benchmarks.growth PROTOCOL AXIS`` measures one axis in this process, and prints it as JSON.
 """
 
 from __future__ import annotations
@@ -19,36 +19,36 @@ import numpy as np
 
 from benchmarks.growth_worlds import WORLDS
 from benchmarks.side import PROTOCOLS
-from benchmarks.side.measure import memory_above, settle_memory
-from benchmarks.side.protocol import played
+from benchmarks.side.measurement import memory_above, settle_memory
+from benchmarks.side.protocol import run_protocol
 from numerics.shared.threads import single_threaded
 
 SITES, ROWS = (2, 5, 10, 20, 50, 100, 200), (1_000, 10_000, 100_000, 1_000_000)
 QUICK_SITES, QUICK_ROWS = (2, 5, 10), (500, 1_000, 2_000)
 _QUICKER = 10
-"""How many times fewer rows a trial has where sites share them."""
+"""A trial has so many times fewer rows where sites share them."""
 AXES = ("sites", "sites-together", "rows")
-"""More sites that share the same rows; more sites that bring rows of their own; more rows at the same sites."""
+"""More sites with the same rows between them; more sites with rows of their own; more rows at the same sites."""
 COSTS = ("center", "slowest", "all", "to_sites", "from_sites", "rounds", "peak")
-"""Fields of `Point` that may grow."""
+"""Costs in `Point`."""
 
 
 @dataclass(frozen=True)
 class Point:
-    """One size.
+    """Costs at one size.
 
     Attributes
     ----------
     sites, rows : int
-        How many; rows of all sites together (of residual: of every site, the sites differ by columns).
+        Number of sites, and of rows of all sites together (of residual: of every site; sites differ by columns).
     center, slowest, all : float
-        Seconds of the center, of the slowest site of every round, and of everybody, one after the other.
+        Seconds of the center, of the slowest site of every round, and of center and sites, one after the other.
     rounds : int
-        Of messages.
+        Rounds of messages.
     to_sites, from_sites : int
         Bytes, of all sites together.
     peak : float
-        Bytes the process held at most, center and all sites, above what it held with the data loaded.
+        Highest number of bytes of the process, center and all sites, above those with the data loaded.
     """
 
     sites: int
@@ -63,44 +63,46 @@ class Point:
 
 
 @dataclass(frozen=True)
-class Grown:
-    """An axis of a protocol.
+class Curve:
+    """Costs along an axis of a protocol.
 
     Attributes
     ----------
     protocol, axis : str
-        Which.
+        The protocol and the axis.
     points : sequence of Point
-        In the order of their sizes.
-    left_out : sequence of tuple
-        Sizes (sites, rows) that were not tried, and the seconds that the first of them was predicted to take.
+        Costs, ordered by size.
+    omitted : sequence of tuple
+        Sizes (sites, rows) that were not measured, and the predicted seconds of the first of them.
     """
 
     protocol: str
     axis: str
     points: Sequence[Point]
-    left_out: Sequence[tuple[int, int, float]] = ()
+    omitted: Sequence[tuple[int, int, float]] = ()
 
     @classmethod
-    def told(cls, fields: dict[str, Any]) -> Grown:
-        """From what `asdict` made of it."""
+    def of_fields(cls, fields: dict[str, Any]) -> Curve:
+        """Return the curve of its fields, as of `asdict`."""
         points = [Point(**each) for each in fields["points"]]
-        left_out = [(int(sites), int(rows), float(seconds)) for sites, rows, seconds in fields["left_out"]]
-        return cls(fields["protocol"], fields["axis"], points, left_out)
+        omitted = [(int(sites), int(rows), float(seconds)) for sites, rows, seconds in fields["omitted"]]
+        return cls(fields["protocol"], fields["axis"], points, omitted)
 
     @property
     def sizes(self) -> list[int]:
-        """What grows along the axis."""
+        """Numbers of rows or sites along the axis."""
         return [each.rows if self.axis == "rows" else each.sites for each in self.points]
 
 
 def exponent(sizes: Sequence[float], costs: Sequence[float]) -> tuple[float, float]:
-    """Slope of log cost against log size by least squares, and its standard error; NaN where they cannot be told.
+    """Return the slope of log cost against log size by least squares, and its standard error.
 
-    Parameters
-    ----------
-    sizes, costs : sequence of float
-        Of as many points; the slope takes two, its error three, and costs above 0.
+    The slope needs two points and costs above 0, its error three points; else they are NaN.
+
+    Examples
+    --------
+    >>> exponent([1, 10], [2.0, 20.0])
+    (1.0, nan)
     """
     if len(sizes) < 2 or not all(cost > 0 and math.isfinite(cost) for cost in costs):
         return math.nan, math.nan
@@ -111,7 +113,7 @@ def exponent(sizes: Sequence[float], costs: Sequence[float]) -> tuple[float, flo
 
 
 def sizes_of(protocol: str, axis: str, quick: bool) -> list[tuple[int, int]]:
-    """Numbers of sites and rows along an axis."""
+    """Return numbers of sites and rows along an axis."""
     world, numbers = WORLDS[protocol], QUICK_SITES if quick else SITES
     if axis == "rows":
         return [(world.sites, rows) for rows in (QUICK_ROWS if quick else ROWS)]
@@ -121,50 +123,50 @@ def sizes_of(protocol: str, axis: str, quick: bool) -> list[tuple[int, int]]:
 
 
 def measure(protocol: str, axis: str, sites: int, rows: int) -> Point:
-    """One conversation."""
+    """Measure one conversation."""
     world = WORLDS[protocol].make(sites, rows, axis == "sites")
     held = settle_memory()
-    driven = played(protocol, world.shards, 0, world.settings, **world.parts)
-    peak, spent = memory_above(held), driven.spent
+    transcript = run_protocol(protocol, world.shards, 0, world.settings, **world.parts)
+    peak, seconds = memory_above(held), transcript.seconds
     return Point(
-        *(sites, rows, spent.center, spent.slowest, spent.all),
-        *(driven.n_rounds, driven.to_sites, driven.from_sites, peak),
+        *(sites, rows, seconds.center, seconds.slowest, seconds.all),
+        *(transcript.n_rounds, transcript.to_sites, transcript.from_sites, peak),
     )
 
 
 def grow(
-    sizes: Sequence[tuple[int, int]], measured: Callable[[int, int], Point], budget: float
+    sizes: Sequence[tuple[int, int]], measure: Callable[[int, int], Point], budget: float
 ) -> tuple[list[Point], list[tuple[int, int, float]]]:
-    """Measure sizes one after the other, until the next is predicted to take more than is left of `budget` seconds.
+    """Measure sizes one after the other, until the prediction for the next exceeds the rest of `budget` seconds.
 
-    A size is predicted to take what the last one took, data and all, times what grows (sites or rows, whichever grows
-    more) to the power by which the last two differed, and to no less than 0; where rows grow or there are not two, to
-    no less than 1.
+    The prediction is the time of the last size, data included, times a power of the ratio of the sizes (of sites or
+    rows, whichever grows more). The exponent is that of the last two sizes, at least 0; where rows grow, or there is
+    only one size, it is at least 1.
     """
-    points, took = list[Point](), list[float]()
+    points, times = list[Point](), list[float]()
     rows_grow = len({rows for _, rows in sizes}) > 1
     lengths = [max(sites / sizes[0][0], rows / sizes[0][1]) for sites, rows in sizes]
     for place, (sites, rows) in enumerate(sizes):
-        expected = _predicted(lengths[: place + 1], took, 1.0 if rows_grow else 0.0)
-        if expected > budget - sum(took):
+        expected = _predict(lengths[: place + 1], times, 1.0 if rows_grow else 0.0)
+        if expected > budget - sum(times):
             return points, [(*each, expected) for each in sizes[place:]]
         started = time.perf_counter()
-        points.append(measured(sites, rows))
-        took.append(time.perf_counter() - started)
+        points.append(measure(sites, rows))
+        times.append(time.perf_counter() - started)
     return points, []
 
 
-def _predicted(lengths: Sequence[float], took: Sequence[float], least: float) -> float:
-    """Seconds of the last of the sizes, by those of the others."""
-    if not took:
+def _predict(lengths: Sequence[float], times: Sequence[float], least: float) -> float:
+    """Predict the seconds of the last size from those of the others."""
+    if not times:
         return 0.0
     ratios = [math.log(after / before) for before, after in pairwise(lengths)]
-    power = max(least, math.log(took[-1] / took[-2]) / ratios[-2]) if len(took) > 1 else 1.0
-    return took[-1] * math.exp(power * ratios[-1])
+    power = max(least, math.log(times[-1] / times[-2]) / ratios[-2]) if len(times) > 1 else 1.0
+    return times[-1] * math.exp(power * ratios[-1])
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Measure an axis of a protocol, and print it."""
+    """Measure an axis of a protocol, and print its curve."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.growth")
     parser.add_argument("protocol", choices=PROTOCOLS)
     parser.add_argument("axis", choices=AXES)
@@ -173,13 +175,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     logging.getLogger("flwr").setLevel(logging.WARNING)
 
-    def measured(sites: int, rows: int) -> Point:
+    def measure_size(sites: int, rows: int) -> Point:
         return measure(options.protocol, options.axis, sites, rows)
 
     with single_threaded():
-        measured(2, 200)  # compiled, imported
-        points, left_out = grow(sizes_of(options.protocol, options.axis, options.quick), measured, options.budget)
-    print(json.dumps(asdict(Grown(options.protocol, options.axis, points, left_out))))
+        measure_size(2, 200)  # imports and compiles
+        points, omitted = grow(sizes_of(options.protocol, options.axis, options.quick), measure_size, options.budget)
+    print(json.dumps(asdict(Curve(options.protocol, options.axis, points, omitted))))
 
 
 if __name__ == "__main__":

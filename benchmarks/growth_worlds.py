@@ -1,4 +1,4 @@
-"""Made data of any number of sites and rows, for benchmarks/growth.py."""
+"""Synthetic data of any number of sites and rows, for benchmarks/growth.py."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.side.synthetic import CLUSTER_COLUMNS, SURFACE_INPUTS, coloured, neighbours, stream, surface
+from benchmarks.side.synthetic import CLUSTER_COLUMNS, SURFACE_INPUTS, fair_clusters, neighbours, stream, surface
 from numerics.bc3e.ensemble import Ensemble
 from numerics.residual.columns_and_outcomes import Columns, Outcomes
 from numerics.shared.regression_rows import RegressionRows
 
 _CLASSES, _CLASSIFIERS, _CLUSTERINGS, _CLUSTERS = 3, 3, 3, 9
 _ERROR = 0.3
-"""Share of the labels that are drawn at random."""
-_CLUSTERS_WANTED = 10
+"""Share of random labels."""
+_K = 10
 _QUERIES = 100
 _INPUTS = 5
 _TEST_SHARE = 0.2
@@ -28,14 +28,14 @@ _POWER, _ROUNDS = "2", 5
 
 @dataclass(frozen=True)
 class World:
-    """What a conversation is about.
+    """Data and settings of a conversation.
 
     Attributes
     ----------
     shards : sequence
         One a site.
     settings : Mapping
-        Of the run configuration, where it is not the default.
+        Keys of the run configuration that are not at their defaults.
     parts : Mapping
         What the center knows, as of `benchmarks.driver.world`.
     """
@@ -52,15 +52,15 @@ class Growing:
     Attributes
     ----------
     make : Callable
-        ``make(sites, rows, shared)``; `shared`: more sites share what is there (of residual, the columns).
+        ``make(sites, rows, shared)``; `shared`: sites share the rows (of residual, the columns).
     about : str
-        What is made, and with which settings, in Markdown.
+        The data and the settings, in Markdown.
     rows : int
-        Rows where sites grow and share them.
+        Rows of the axis on which sites share them.
     rows_a_site : int
-        Rows that a further site brings; 0: it brings columns of the same rows.
+        Rows of each site where it has rows of its own; 0: it has columns of the same rows.
     sites : int
-        Sites where rows grow.
+        Sites of the axis on which rows grow.
     """
 
     make: Callable[[int, int, bool], World]
@@ -70,7 +70,7 @@ class Growing:
     sites: int = 5
 
     def together(self, sites: int) -> int:
-        """Rows of all sites, where each brings its own."""
+        """Return the rows of all sites, where each has rows of its own."""
         return sites * self.rows_a_site if self.rows_a_site else self.rows
 
 
@@ -79,7 +79,7 @@ def _bc3e(sites: int, rows: int, shared: bool) -> World:
     truth = rng.integers(0, _CLASSES, rows)
 
     def labels(classes: int) -> np.ndarray[Any, np.dtype[np.int64]]:
-        """A label that follows the class, with errors."""
+        """Return labels that depend on the class, with errors."""
         each = classes // _CLASSES
         own = truth * each + rng.integers(0, each, rows)
         return np.where(rng.random(rows) < _ERROR, rng.integers(0, classes, rows), own)
@@ -131,12 +131,12 @@ def _residual(sites: int, rows: int, shared: bool) -> World:
 
 
 def _coreset(sites: int, rows: int, shared: bool) -> World:
-    return World(coloured(rows, _CLUSTERS_WANTED, sites, 0), {"coreset__k": _CLUSTERS_WANTED})
+    return World(fair_clusters(rows, _K, sites, 0), {"coreset__k": _K})
 
 
 def _gp(sites: int, rows: int, shared: bool) -> World:
-    drawn, queries = surface(rows, _QUERIES, 0)
-    return World(neighbours(drawn, sites, 0), parts={"queries": lambda config, seed: queries})
+    data, queries = surface(rows, _QUERIES, 0)
+    return World(neighbours(data, sites, 0), parts={"queries": lambda config, seed: queries})
 
 
 WORLDS: Mapping[str, Growing] = MappingProxyType(
@@ -144,7 +144,7 @@ WORLDS: Mapping[str, Growing] = MappingProxyType(
         "bc3e": Growing(
             _bc3e,
             f"{_CLASSES} classes, {_CLASSIFIERS} classifiers and {_CLUSTERINGS} clusterings of {_CLUSTERS} clusters,"
-            f" {_ERROR:.0%} of the labels at random; instances dealt out",
+            f" {_ERROR:.0%} of the labels at random; instances split at random",
             20_000,
             1_000,
         ),
@@ -157,11 +157,9 @@ WORLDS: Mapping[str, Growing] = MappingProxyType(
             1_000,
             0,
         ),
-        "coreset": Growing(
-            _coreset, f"{CLUSTER_COLUMNS} columns, 2 colours, `coreset.k={_CLUSTERS_WANTED}`", 20_000, 1_000
-        ),
+        "coreset": Growing(_coreset, f"{CLUSTER_COLUMNS} columns, 2 groups, `coreset.k={_K}`", 20_000, 1_000),
         "gp": Growing(
-            _gp, f"{SURFACE_INPUTS} inputs, {_QUERIES} query points; sites hold rows that lie together", 2_000, 100
+            _gp, f"{SURFACE_INPUTS} inputs, {_QUERIES} query points; sites hold neighbouring rows", 2_000, 100
         ),
     }
 )

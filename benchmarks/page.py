@@ -1,4 +1,4 @@
-"""Writes docs/benchmarks.md: the text of benchmarks/page.md, and tables and sentences that follow from the numbers."""
+"""Writes docs/benchmarks.md: the text of benchmarks/page.md, with tables and sentences computed from the results."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from string import Template
 
-from benchmarks.collect import Collected, Row
-from benchmarks.growth import COSTS, Grown, exponent
+from benchmarks.growth import COSTS, Curve, exponent
 from benchmarks.growth_worlds import WORLDS
+from benchmarks.results import Results, Row
 from benchmarks.side import Case, Method, Metric, Side
-from benchmarks.side.measure import Found, side_of
-from benchmarks.tables import number, seconds, size, table_head, table_row
+from benchmarks.side.measurement import Measurement, side_of
+from benchmarks.tables import format_number, format_seconds, format_size, table_head, table_row
 
 TEMPLATE = Path(__file__).with_name("page.md")
 _BUSY = 0.8
-"""Share of the processor a method must have had for its seconds to be taken as they are."""
+"""Share of the processor below which a method is counted as waiting."""
 _ERRORS = 2.0
-"""Standard errors of a difference within which two methods are not told apart."""
+"""Standard errors of a difference within which two methods do not differ significantly."""
 _AXES = {
     "sites": "more sites, the same {what} between them",
     "sites-together": "more sites, each with {what} of its own",
@@ -28,65 +28,66 @@ _AXES = {
 _COST_HEADINGS = ("center s", "slowest site s", "all s", "to sites", "from sites", "rounds", "peak")
 
 
-def page(collected: Collected) -> str:
-    """The page, in Markdown."""
-    sides = {protocol: side_of(protocol, collected.quick) for protocol in collected.sides}
+def page(results: Results) -> str:
+    """Return the page, in Markdown."""
+    sides = {protocol: side_of(protocol, results.quick) for protocol in results.sides}
     text = Template(TEMPLATE.read_text(encoding="utf-8")).substitute(
-        about="\n".join(_about(collected)),
+        about="\n".join(_about(results)),
         trial="\n*A trial on little data, two processes at a time: nothing here is a measurement.*\n"
-        if collected.quick
+        if results.quick
         else "",
-        summary=_summary(sides, collected.sides) if sides else "",
-        sides="".join(_side(side, collected.sides[protocol]) for protocol, side in sides.items()),
-        growth=_growth(collected) if collected.growth or collected.ended else "",
+        summary=_summary(sides, results.sides) if sides else "",
+        sides="".join(_side(side, results.sides[protocol]) for protocol, side in sides.items()),
+        growth=_growth(results) if results.growth or results.problems else "",
     )
     return re.sub(r"\n{3,}", "\n\n", text)  # where a part is empty
 
 
-def _about(collected: Collected) -> Iterable[str]:
-    about = collected.about
+def _about(results: Results) -> Iterable[str]:
+    about = results.about
     yield table_row(["command", f"`{about['command']}`"])
     for name in ("machine", "date", "versions", "load"):
         yield table_row([name, about[name]])
     yield table_row(["it took", f"{about['minutes']} minutes"])
-    rows = [row for rows in collected.sides.values() for row in rows if row.found]
-    late = sum(_waited(row.found) for row in rows if row.found)
+    measurements = [row.measurement for rows in results.sides.values() for row in rows if row.measurement]
+    late = sum(map(_waited, measurements))
     if late:
-        yield table_row(["caution", f"in {late} of {len(rows)} measurements the method waited for the processor"])
+        yield table_row(
+            ["caution", f"in {late} of {len(measurements)} measurements the method waited for the processor"]
+        )
 
 
-def _waited(found: Found) -> bool:
-    """Whether other work took the processor away; of work in another process only that process knows."""
-    here = math.isfinite(found.processor) and not found.elsewhere
-    return here and found.processor < _BUSY * found.seconds
+def _waited(measurement: Measurement) -> bool:
+    """Whether a method in this process had to wait for the processor."""
+    here = math.isfinite(measurement.processor) and not measurement.elsewhere
+    return here and measurement.processor < _BUSY * measurement.seconds
 
 
 # -- side by side -----------------------------------------------------------------------------------------------------
 
 
 def _summary(sides: Mapping[str, Side], rows: Mapping[str, Sequence[Row]]) -> str:
-    """One case of every protocol: the first that ours could be run on."""
+    """Return a table with one case of every protocol: the first one with a measurement of the protocol."""
     lines = [
         "\n## In one table\n",
-        "One data set of every protocol; the others, and more of each method, are below. What left a party: see the"
-        " columns of bytes, and in the tables below what they hold.\n",
+        "One data set of every protocol. The other data sets, and more about each method, are below.\n",
         *table_head(["", "method", "", "s", "rounds", "to sites", "from sites", "peak"]),
     ]
     for protocol, side in sides.items():
-        shown = [case for case in side.cases if _of(rows[protocol], case, side.methods[0]).found]
-        if not shown:
-            lines.append(table_row([f"**{protocol}**", "*no data set could be had*", *[""] * 6]))
+        cases = [case for case in side.cases if _of(rows[protocol], case, side.methods[0]).measurement]
+        if not cases:
+            lines.append(table_row([f"**{protocol}**", "*no data set is available*", *[""] * 6]))
             continue
-        head = f"**{protocol}**, {shown[0].name}"
+        head = f"**{protocol}**, {cases[0].name}"
         for method in side.methods:
-            row, metric = _of(rows[protocol], shown[0], method), side.metrics[0]
-            if row.found is None:
+            row, metric = _of(rows[protocol], cases[0], method), side.metrics[0]
+            measurement = row.measurement
+            if measurement is None:
                 lines.append(table_row([head, _name(method), f"*{row.problem}*", *[""] * 5]))
             else:
-                accuracy = f"{metric.heading} {_value(metric, row.found)}"
-                found = row.found
-                cells = [seconds(found.seconds), *_crossed(found), size(found.peak)]
-                lines.append(table_row([head, _name(method), accuracy, *cells]))
+                accuracy = f"{metric.heading} {_value(metric, measurement)}"
+                costs = [format_seconds(measurement.seconds), *_traffic(measurement), format_size(measurement.peak)]
+                lines.append(table_row([head, _name(method), accuracy, *costs]))
             head = ""
     return "\n".join(lines) + "\n"
 
@@ -102,70 +103,71 @@ def _side(side: Side, rows: Sequence[Row]) -> str:
 
 
 def _case(side: Side, case: Case, rows: Sequence[Row]) -> Iterable[str]:
-    """A table of a case, and what its numbers say."""
+    """Yield the table of a case, and what follows from its numbers."""
     of_case = {method.name: _of(rows, case, method) for method in side.methods}
-    found = [row.found for row in of_case.values() if row.found]
+    measurements = [row.measurement for row in of_case.values() if row.measurement]
     yield f"### {side.protocol}: {case.name}\n"
-    if not found:
+    if not measurements:
         problems = dict.fromkeys(row.problem for row in of_case.values())
         yield f"{case.about}. Left out: {'; '.join(problems)}.\n"
         return
-    seeds = max(each.seeds for each in found)
+    seeds = max(each.seeds for each in measurements)
     yield f"{case.about}; {seeds} draw{'s' if seeds > 1 else ''}.\n"
     costs = ["s", "of which center", "slowest site", "rounds", "to sites", "from sites", "peak"]
     headings = [_heading(metric) for metric in side.metrics]
-    yield from table_head(["method", "what leaves a party", *headings, *costs])
-    best = {metric.name: _best(metric, found) for metric in side.metrics}
+    yield from table_head(["method", "what leaves a site", *headings, *costs])
+    best = {metric.name: _best(metric, measurements) for metric in side.metrics}
     for method in side.methods:
         row = of_case[method.name]
-        if row.found is None:
+        if row.measurement is None:
             yield table_row([_name(method), f"*{row.problem}*", *[""] * (len(headings) + len(costs))])
             continue
-        values = [_marked(metric, row.found, best[metric.name]) for metric in side.metrics]
-        spent = [seconds(getattr(row.found, name)) for name in ("seconds", "center", "slowest")]
-        yield table_row([_name(method), method.sees, *values, *spent, *_crossed(row.found), size(row.found.peak)])
+        values = [_marked(metric, row.measurement, best[metric.name]) for metric in side.metrics]
+        seconds = [format_seconds(getattr(row.measurement, name)) for name in ("seconds", "center", "slowest")]
+        peak = format_size(row.measurement.peak)
+        yield table_row([_name(method), method.leaves, *values, *seconds, *_traffic(row.measurement), peak])
     yield f"\n{verdict(side, of_case)}\n"
 
 
 def verdict(side: Side, rows: Mapping[str, Row]) -> str:
-    """Where consilience stands on a case by the first metric, in sentences that follow from the numbers alone.
+    """Return the rank of consilience on a case by the first metric, in sentences that follow from the numbers alone.
 
     Parameters
     ----------
     side : Side
-        Its first method is ours, as it is by default.
+        The comparison; its first method is the protocol with default settings.
     rows : Mapping
-        Of the case, by the names of methods.
+        Rows of the case, by the names of methods.
     """
     metric, own = side.metrics[0], side.methods[0]
-    ours = rows[own.name].found
+    ours = rows[own.name].measurement
     if ours is None or not metric.better:
         return f"{own.name} has no result here."
-    peers = [
-        (method.name, row.found) for method in side.methods if not method.ours and (row := rows[method.name]).found
+    peers = [(method.name, rows[method.name].measurement) for method in side.methods if not method.ours]
+    sentences = [
+        _against(
+            metric, own.name, ours, "the methods that leave the rows where they are", _select(peers, pooled=False)
+        ),
+        _against(metric, own.name, ours, "the methods that have all rows in one place", _select(peers, pooled=True)),
     ]
-    said = [
-        _against(metric, own.name, ours, "the methods that leave the rows where they are", _apart(peers, pooled=False)),
-        _against(metric, own.name, ours, "the methods that have all rows in one place", _apart(peers, pooled=True)),
-    ]
-    return " ".join(filter(None, said)) or "There is nothing here to compare with."
+    return " ".join(filter(None, sentences)) or "There is nothing here to compare with."
 
 
-def _apart(peers: Sequence[tuple[str, Found | None]], *, pooled: bool) -> list[tuple[str, Found]]:
-    return [(name, found) for name, found in peers if found and found.pooled is pooled]
+def _select(peers: Sequence[tuple[str, Measurement | None]], *, pooled: bool) -> list[tuple[str, Measurement]]:
+    return [(name, measurement) for name, measurement in peers if measurement and measurement.pooled is pooled]
 
 
-def _against(metric: Metric, name: str, ours: Found, group: str, peers: Sequence[tuple[str, Found]]) -> str:
-    """A sentence on ours and the best of a group."""
+def _against(metric: Metric, name: str, ours: Measurement, group: str, peers: Sequence[tuple[str, Measurement]]) -> str:
+    """Return a sentence on consilience and the best method of a group."""
     if not peers or metric.name not in ours.metrics:
         return ""
-    of_peers = [(other, found) for other, found in peers if metric.name in found.metrics]
+    of_peers = [(other, measurement) for other, measurement in peers if metric.name in measurement.metrics]
     if not of_peers:
         return ""
     other, best = min(of_peers, key=lambda each: _distance(metric, each[1]))
     own, theirs = ours.metrics[metric.name], best.metrics[metric.name]
     other = f'"{other}"'
-    values = f"{metric.heading} {number(own, metric.digits)}, {other} {number(theirs, metric.digits)}"
+    values = f"{metric.heading} {format_number(own, metric.digits)}, {other} {format_number(theirs, metric.digits)}"
     error = math.hypot(*(each.metrics.get(f"{metric.name}_se", math.nan) for each in (ours, best)))
     better = _distance(metric, ours) < _distance(metric, best)
     who = "that one" if len(of_peers) == 1 else "the best"
@@ -174,13 +176,13 @@ def _against(metric: Metric, name: str, ours: Found, group: str, peers: Sequence
     if math.isclose(own, theirs, rel_tol=1e-9):
         return f"{where}{link} {who} does as well as {name} ({values})."
     ratio = (
-        f", {number(100 * abs(own / theirs - 1), 2)} % {'more' if own > theirs else 'less'}"
+        f", {format_number(100 * abs(own / theirs - 1), 2)} % {'more' if own > theirs else 'less'}"
         if theirs > 0 and own > 0
         else ""
     )
     doubt = math.isfinite(error) and abs(own - theirs) <= _ERRORS * error
-    told = f"{values}{ratio}{'; the draws do not tell the two apart' if doubt else ''}"
-    return f"{where}{link} {name} is {'ahead of' if better else 'behind'} {who} ({told})."
+    numbers = f"{values}{ratio}{'; the difference is not significant over the draws' if doubt else ''}"
+    return f"{where}{link} {name} is {'ahead of' if better else 'behind'} {who} ({numbers})."
 
 
 def _of(rows: Sequence[Row], case: Case, method: Method) -> Row:
@@ -188,9 +190,9 @@ def _of(rows: Sequence[Row], case: Case, method: Method) -> Row:
     return next(matching, Row(case.name, method.name, problem="not run"))
 
 
-def _distance(metric: Metric, found: Found) -> float:
-    """How far from good: the smaller the better."""
-    value = found.metrics.get(metric.name, math.nan)
+def _distance(metric: Metric, measurement: Measurement) -> float:
+    """Return the distance from the best possible value; smaller is better."""
+    value = measurement.metrics.get(metric.name, math.nan)
     if metric.better.startswith("near"):
         value = abs(value - float(metric.better.split()[1]))
     elif metric.better == "higher":
@@ -198,19 +200,20 @@ def _distance(metric: Metric, found: Found) -> float:
     return value if math.isfinite(value) else math.inf
 
 
-def _best(metric: Metric, found: Sequence[Found]) -> float:
-    return min((_distance(metric, each) for each in found), default=math.inf) if metric.better else -math.inf
+def _best(metric: Metric, measurements: Sequence[Measurement]) -> float:
+    return min((_distance(metric, each) for each in measurements), default=math.inf) if metric.better else -math.inf
 
 
-def _marked(metric: Metric, found: Found, best: float) -> str:
-    shown = _value(metric, found)
-    return f"**{shown}**" if shown and math.isclose(_distance(metric, found), best, rel_tol=1e-9) else shown
+def _marked(metric: Metric, measurement: Measurement, best: float) -> str:
+    text = _value(metric, measurement)
+    return f"**{text}**" if text and math.isclose(_distance(metric, measurement), best, rel_tol=1e-9) else text
 
 
-def _value(metric: Metric, found: Found) -> str:
-    value, error = found.metrics.get(metric.name, math.nan), found.metrics.get(f"{metric.name}_se", math.nan)
-    shown = number(value, metric.digits)
-    return f"{shown} ± {number(error, 2)}" if shown and error > 0 else shown
+def _value(metric: Metric, measurement: Measurement) -> str:
+    metrics = measurement.metrics
+    value, error = metrics.get(metric.name, math.nan), metrics.get(f"{metric.name}_se", math.nan)
+    text = format_number(value, metric.digits)
+    return f"{text} ± {format_number(error, 2)}" if text and error > 0 else text
 
 
 def _heading(metric: Metric) -> str:
@@ -221,54 +224,55 @@ def _name(method: Method) -> str:
     return f"**{method.name}**" if method.ours else method.name
 
 
-def _crossed(found: Found) -> list[str]:
-    return [f"{found.rounds:.3g}", size(found.to_sites), size(found.from_sites)]
+def _traffic(measurement: Measurement) -> list[str]:
+    to_sites, from_sites = format_size(measurement.to_sites), format_size(measurement.from_sites)
+    return [f"{measurement.rounds:.3g}", to_sites, from_sites]
 
 
 # -- growth -----------------------------------------------------------------------------------------------------------
 
 
-def _growth(collected: Collected) -> str:
+def _growth(results: Results) -> str:
     lines = [
         "\n## Growth\n",
-        "Exponents with which costs grow, from the tables below; 1 is in proportion, 0 not at all.\n",
+        "Exponents of the growth of costs, from the tables below: 1 is proportional, 0 constant.\n",
         *table_head(["", "grows", *_COST_HEADINGS]),
     ]
     last = ""
-    for grown in collected.growth:
-        head, last = f"**{grown.protocol}**" if grown.protocol != last else "", grown.protocol
-        lines.append(table_row([head, _axis(grown.protocol, grown.axis), *_exponents(grown)]))
-    for axis, problem in collected.ended.items():
+    for curve in results.growth:
+        head, last = f"**{curve.protocol}**" if curve.protocol != last else "", curve.protocol
+        lines.append(table_row([head, _axis(curve.protocol, curve.axis), *_exponents(curve)]))
+    for axis, problem in results.problems.items():
         lines.append(table_row([f"**{axis}**", f"*{problem}*", *[""] * len(COSTS)]))
-    for protocol in dict.fromkeys(each.protocol for each in collected.growth):
-        lines += [f"\n### Growth: {protocol}\n", f"Made data: {WORLDS[protocol].about}.\n"]
+    for protocol in dict.fromkeys(each.protocol for each in results.growth):
+        lines += [f"\n### Growth: {protocol}\n", f"Synthetic data: {WORLDS[protocol].about}.\n"]
         lines += table_head(["sites", "rows", *_COST_HEADINGS])
-        for grown in collected.growth:
-            if grown.protocol == protocol:
-                lines += _points(grown)
+        for curve in results.growth:
+            if curve.protocol == protocol:
+                lines += _points(curve)
     return "\n".join(lines) + "\n"
 
 
-def _points(grown: Grown) -> Iterable[str]:
-    yield table_row([f"*{_axis(grown.protocol, grown.axis)}*", *[""] * (1 + len(COSTS))])
-    for each in grown.points:
-        spent = [seconds(value) for value in (each.center, each.slowest, each.all)]
-        crossed = [size(each.to_sites), size(each.from_sites), str(each.rounds)]
-        yield table_row([f"{each.sites:,}", f"{each.rows:,}", *spent, *crossed, size(each.peak)])
-    for sites, rows, predicted in grown.left_out[:1]:
-        more = f", and {len(grown.left_out) - 1} larger" if len(grown.left_out) > 1 else ""
-        said = f"*left out{more}: {seconds(predicted)} s predicted*"
-        yield table_row([f"{sites:,}", f"{rows:,}", said, *[""] * (len(COSTS) - 1)])
-    yield table_row(["exponent", "", *_exponents(grown)])
+def _points(curve: Curve) -> Iterable[str]:
+    yield table_row([f"*{_axis(curve.protocol, curve.axis)}*", *[""] * (1 + len(COSTS))])
+    for each in curve.points:
+        seconds = [format_seconds(value) for value in (each.center, each.slowest, each.all)]
+        traffic = [format_size(each.to_sites), format_size(each.from_sites), str(each.rounds)]
+        yield table_row([f"{each.sites:,}", f"{each.rows:,}", *seconds, *traffic, format_size(each.peak)])
+    for sites, rows, predicted in curve.omitted[:1]:
+        more = f", and {len(curve.omitted) - 1} larger" if len(curve.omitted) > 1 else ""
+        prediction = f"*left out{more}: {format_seconds(predicted)} s predicted*"
+        yield table_row([f"{sites:,}", f"{rows:,}", prediction, *[""] * (len(COSTS) - 1)])
+    yield table_row(["exponent", "", *_exponents(curve)])
 
 
-def _exponents(grown: Grown) -> list[str]:
-    shown = []
+def _exponents(curve: Curve) -> list[str]:
+    cells = []
     for cost in COSTS:
-        slope, error = exponent(grown.sizes, [getattr(each, cost) for each in grown.points])
+        slope, error = exponent(curve.sizes, [getattr(each, cost) for each in curve.points])
         spread = f" ± {error:.2f}" if math.isfinite(error) else ""
-        shown.append(f"{slope + 0.0:.2f}{spread}".replace("-0.00", "0.00") if math.isfinite(slope) else "")
-    return shown
+        cells.append(f"{slope + 0.0:.2f}{spread}".replace("-0.00", "0.00") if math.isfinite(slope) else "")
+    return cells
 
 
 def _axis(protocol: str, axis: str) -> str:

@@ -1,4 +1,4 @@
-"""What is measured in a process of its own, and what such a process knows of itself. Imports no library."""
+"""Processes of a benchmark: their answers, their memory, the machine. Imports no library."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ SINGLE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_N
 _ROOT = Path(__file__).parents[1]
 
 
-def told(command: Sequence[str], limit: float) -> dict[str, Any] | str:
-    """What a process of one thread says in its last line, as JSON; or in a few words why it says nothing.
+def run_process(command: Sequence[str], limit: float) -> dict[str, Any] | str:
+    """Run a process of one thread; return its last line, which is JSON, or in a few words why there is none.
 
     Parameters
     ----------
     command : sequence of str
-        Program and arguments; it is run in the repository's directory.
+        Program and arguments; the working directory is the repository.
     limit : float
         Seconds after which it is ended.
     """
@@ -46,12 +46,12 @@ def told(command: Sequence[str], limit: float) -> dict[str, Any] | str:
     if process.returncode:
         lines = errors.strip().splitlines()
         return f"ended with {process.returncode}: {lines[-1] if lines else 'no message'}"
-    found: dict[str, Any] = json.loads(output.splitlines()[-1])
-    return found
+    answer: dict[str, Any] = json.loads(output.splitlines()[-1])
+    return answer
 
 
 def _end(pid: int) -> None:
-    """End a process and all that it has started, which would go on and take other measurements' time."""
+    """End a process and its children, which would slow down other measurements."""
     import psutil  # here: a process that measures itself imports nothing
 
     with suppress(psutil.NoSuchProcess):
@@ -62,19 +62,18 @@ def _end(pid: int) -> None:
 
 
 def memory(key: str) -> int:
-    """Bytes this process holds (``VmRSS``) or held at most (``VmHWM``); 0 where the system does not say.
+    """Return the bytes that this process holds (``VmRSS``) or held at most (``VmHWM``); 0 if unknown.
 
     `resource.getrusage` would not do: its peak starts from what the parent process held.
     """
     status = Path("/proc/self/status")
-    found = [
-        line for line in (status.read_text().splitlines() if status.exists() else []) if line.startswith(f"{key}:")
-    ]
-    return int(found[0].split()[1]) * 1024 if found else 0
+    lines = status.read_text().splitlines() if status.exists() else []
+    sizes = [int(line.split()[1]) for line in lines if line.startswith(f"{key}:")]
+    return 1024 * sizes[0] if sizes else 0
 
 
 def load() -> str:
-    """Processes that wanted to run at the same time in the last 1, 5 and 15 minutes; these are among them."""
+    """Return the load averages of 1, 5 and 15 minutes, this process included."""
     return "load " + " ".join(f"{value:.1f}" for value in os.getloadavg())
 
 

@@ -1,4 +1,4 @@
-"""Tables in Markdown, and numbers as a reader likes them."""
+"""Tables in Markdown, and readable numbers."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ _MILLISECOND = 1e-3
 
 
 def table_head(headings: Sequence[str]) -> list[str]:
-    """The first two lines of a table."""
+    """Return the first two lines of a table."""
     return [table_row(headings), table_row(["---"] * len(headings))]
 
 
 def table_row(cells: Iterable[str]) -> str:
-    """A line of a table; cells hold no bars."""
+    """Return a line of a table; cells hold no bars."""
     return f"| {' | '.join(cells)} |"
 
 
-def number(value: float, digits: int) -> str:
-    """With so many significant digits, never in powers of ten below a million; nothing of what is not finite."""
+def format_number(value: float, digits: int) -> str:
+    """Return a number with so many significant digits and no power of ten; "" if it is not finite."""
     if not math.isfinite(value):
         return ""
     if value == 0:
@@ -28,18 +28,20 @@ def number(value: float, digits: int) -> str:
     return f"{value:,.{after}f}"
 
 
-def seconds(value: float) -> str:
-    """Three digits, milliseconds at least."""
+def format_seconds(value: float) -> str:
+    """Return seconds with three digits, not below milliseconds."""
     if not math.isfinite(value):
         return ""
-    return number(value, 3) if value >= 1 else f"{value:.3f}" if value >= _MILLISECOND or value == 0 else "< 0.001"
+    return (
+        format_number(value, 3) if value >= 1 else f"{value:.3f}" if value >= _MILLISECOND or value == 0 else "< 0.001"
+    )
 
 
-def size(count: float) -> str:
-    """Bytes in the unit in which they have one to three digits before the point."""
+def format_size(count: float) -> str:
+    """Return bytes in the unit in which they have one to three digits before the point."""
     if not math.isfinite(count):
         return ""
     for unit, factor in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
         if count >= factor:
-            return f"{number(count / factor, 3)} {unit}"
+            return f"{format_number(count / factor, 3)} {unit}"
     return f"{count:.0f} B" if count else "0"

@@ -1,13 +1,12 @@
-"""Peers, side by side: for every protocol, ours and what a user would pick instead, on the same rows, measured alike.
+"""Protocols beside their alternatives: on the same rows, measured in the same way.
 
-A module of this package is a protocol. It has ``side(quick)``, which returns a `Side`: data sets, metrics, methods.
-Every method is run on every data set in a fresh process of one thread (``python -m benchmarks.side PROTOCOL CASE
-METHOD``), which prints what it found as JSON. benchmarks/side/gp.py is a short example.
+A module of this package is a protocol. Its ``side(quick)`` returns a `Side`: data sets, metrics, methods. Every method
+runs on every data set in a fresh process of one thread (``python -m benchmarks.side PROTOCOL CASE METHOD``), which
+prints a `benchmarks.side.measurement.Measurement` as JSON. benchmarks/side/gp.py is a short example.
 
-How a method is measured: the process loads a small case and runs the method on it once, unmeasured, so that all is
-imported and compiled. Then for every seed it loads the data, notes the memory it holds, and calls ``run(data, seed)``
-against the clock; what ``run`` returns says how many rounds and bytes it took, and scores itself afterwards, off the
-clock.
+The process first loads a small case and runs the method on it once, unmeasured, so that everything is imported and
+compiled. Then for every seed it loads the data, notes the memory it holds, and times ``run(data, seed)``. The result
+says how many rounds and bytes the method took, and computes its metrics afterwards, off the clock.
 """
 
 from __future__ import annotations
@@ -22,27 +21,27 @@ from typing import Any
 SHARED = Path(__file__).parents[3] / "shared" / "data"
 PROTOCOLS = ("bc3e", "sec", "residual", "coreset", "gp")
 PEERS = "CONSILIENCE_PEERS"
-"""Environment variable: a Python that has the packages that a method needs `apart`."""
+"""Environment variable: a Python with the packages of methods that run `apart`."""
 
 
 class NotHereError(RuntimeError):
-    """A file or package that a case or method needs is not here; the message says how to have it, in a few words."""
+    """A case or method lacks a file or package; the message says in a few words how to get it."""
 
 
 @dataclass(frozen=True)
 class Metric:
-    """What methods are judged by.
+    """A measure of quality.
 
     Attributes
     ----------
     name : str
-        Key in `Ran.score`'s result.
+        Key in the result of `Result.score`.
     heading : str
-        Of its column.
+        Heading of its column.
     better : str
-        ``lower``, ``higher``, or ``near 0.95`` with a number: what a good method is near to. Empty: neither.
+        ``lower``, ``higher``, or ``near 0.95`` with any number. Empty: none is better.
     digits : int
-        Significant digits that are shown.
+        Number of significant digits in the page.
     """
 
     name: str
@@ -52,24 +51,24 @@ class Metric:
 
 
 @dataclass(frozen=True)
-class Ran:
-    """What a method has done with the data.
+class Result:
+    """Result and costs of a method on the data.
 
     Attributes
     ----------
     score : Callable
-        ``score()``: its metrics by name; those of the side that it lacks are shown empty.
+        ``score()`` returns its metrics by name; a missing metric has an empty cell.
     rounds : float
         Rounds of messages.
     to_sites, from_sites : float
-        Bytes, of all sites together; of a method that pools rows, those of the rows.
+        Bytes of all sites together; of a method that pools rows, the bytes of the rows.
     seconds : float
-        NaN: those of the call of ``run``. Ours gives those of all, one after the other, without what the benchmark
-        itself does in between.
+        Seconds, if they are not those of the call of ``run`` (NaN). For the protocols they are those of the center and
+        all sites, one after the other, without the benchmark's own work.
     center, slowest : float
-        Seconds of the center alone, and of the slowest site of each round, summed; NaN: there is no center.
+        Seconds of the center, and of the slowest site of every round, summed; NaN: there is no center.
     peak : float
-        Bytes beside the data, where another process did the work; NaN: those of this process.
+        Bytes beside the data, if another process did the work; NaN: this process did.
     """
 
     score: Callable[[], Mapping[str, float]]
@@ -89,14 +88,13 @@ class Case:
     Attributes
     ----------
     name : str
-        As it is shown.
+        Name in the page.
     about : str
-        Rows, columns, sites, split, in a few words.
+        Rows, columns, sites and split in a few words.
     load : Callable
-        ``load(seed)``: what the methods are given; raises `NotHereError` or `scenarios.registry.ScenarioError` where
-        its file is not here.
+        ``load(seed)`` returns the data; raises `NotHereError` or `scenarios.registry.ScenarioError` without its file.
     seeds : int
-        Draws, from 0 on.
+        Number of draws; seeds are counted from 0.
     """
 
     name: str
@@ -107,31 +105,31 @@ class Case:
 
 @dataclass(frozen=True)
 class Method:
-    """A way to do what the protocol does.
+    """A way to do the protocol's task.
 
     Attributes
     ----------
     name : str
-        As it is shown.
+        Name in the page.
     run : Callable
-        ``run(data, seed)``: learns and predicts, returns `Ran`.
-    sees : str
-        What leaves a party, e.g. ``rows``, ``nothing``, ``models``, ``sums``.
+        ``run(data, seed)`` learns and predicts, and returns a `Result`.
+    leaves : str
+        What leaves a site, e.g. ``rows``, ``nothing``, ``models``, ``sums``.
     ours : bool
         Whether it is the protocol.
     needs : tuple of str
-        Modules that are no dependency of the project.
+        Modules that the project does not depend on.
     package : str
-        What pip calls them.
+        Their name for pip.
     apart : bool
-        Whether they are imported by another Python only, that of `PEERS` or this one.
+        Whether the Python of `PEERS`, or this one, imports them in a process of its own.
     limit : float
-        Seconds for its process, all seeds, loading included; 0: what the command line says.
+        Seconds for its process, all seeds, loading included; 0: the limit on the command line.
     """
 
     name: str
-    run: Callable[[Any, int], Ran]
-    sees: str
+    run: Callable[[Any, int], Result]
+    leaves: str
     ours: bool = False
     needs: tuple[str, ...] = ()
     package: str = ""
@@ -141,24 +139,24 @@ class Method:
 
 @dataclass(frozen=True)
 class Side:
-    """All that is compared for a protocol.
+    """Everything that is compared for a protocol.
 
     Attributes
     ----------
     protocol : str
-        Its name.
+        Name of the protocol.
     task : str
-        What all methods do, in a sentence.
+        The task of all methods, in a sentence.
     metrics : sequence of Metric
-        The first is the one by which methods are ranked in the summary.
+        The first one ranks the methods in the summary.
     cases : sequence of Case
         Data sets; the last needs no file.
     methods : sequence of Method
-        Ours first.
+        The protocol first.
     small : Callable
-        ``small()``: data of a fraction of a second, on which a method is run before it is measured.
+        ``small()`` returns data on which a method takes a fraction of a second; it runs there before it is measured.
     notes : str
-        How methods were set and tuned, in Markdown; no results.
+        Settings and tuning of the methods, in Markdown; no results.
     """
 
     protocol: str
@@ -171,8 +169,8 @@ class Side:
 
 
 def data_setting() -> str:
-    """The `data` of a run configuration: the directory of data files that lies beside the checkout, if there is one.
+    """Return the run configuration's `data`: the directory of data files beside the checkout, if there is one.
 
-    Empty: where CONSILIENCE_DATA says.
+    Empty: CONSILIENCE_DATA is set, or there is none.
     """
     return "" if os.environ.get("CONSILIENCE_DATA") or not SHARED.exists() else str(SHARED)

@@ -1,4 +1,4 @@
-"""In a process of its own: one method on one case, ``python -m benchmarks.side PROTOCOL CASE METHOD [--quick]``."""
+"""Measures one method on one case: ``python -m benchmarks.side PROTOCOL CASE METHOD [--quick]``."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 
 from benchmarks.side import PROTOCOLS, NotHereError
-from benchmarks.side.measure import measured, side_of
+from benchmarks.side.measurement import measure, side_of
 from scenarios.registry import ScenarioError
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Measure, and print it as JSON: `Found`, or ``{"missing": why}``."""
+    """Print a `Measurement` as JSON, or ``{"missing": why}``."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.side", description=(__doc__ or "").partition(":")[0])
     parser.add_argument("protocol", choices=PROTOCOLS)
     parser.add_argument("case")
@@ -30,7 +30,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if name not in known:
             parser.error(f"{options.protocol} has no {name!r}; there are: {'; '.join(known)}")
     try:
-        print(json.dumps(asdict(measured(side, cases[options.case], methods[options.method]))))
+        print(json.dumps(asdict(measure(side, cases[options.case], methods[options.method]))))
     except (NotHereError, ScenarioError) as error:
         print(json.dumps({"missing": str(error)}))
 

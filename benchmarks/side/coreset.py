@@ -1,4 +1,4 @@
-"""coreset beside k-means that is blind to colours, fair clusterings of all rows in one place, and others' packages."""
+"""coreset beside k-means that ignores the groups, fair clusterings of pooled rows, and other packages."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float64, Int64
 
-from benchmarks.driver import Driven, config_of
-from benchmarks.processes import told
-from benchmarks.side import PEERS, Case, Method, Metric, NotHereError, Ran, Side, data_setting
-from benchmarks.side.protocol import played, ran
-from benchmarks.side.synthetic import coloured
+from benchmarks.driver import Transcript, config_of
+from benchmarks.processes import run_process
+from benchmarks.side import PEERS, Case, Method, Metric, NotHereError, Result, Side, data_setting
+from benchmarks.side.protocol import result_of, run_protocol
+from benchmarks.side.synthetic import fair_clusters
 from numerics.coreset.fairness.assignment import Assignment, fair_assignment
 from numerics.coreset.fairness.bounds import Bounds
 from numerics.coreset.fairness.clustering import fair_clustering
@@ -33,54 +33,54 @@ PACKAGES = Path(__file__).with_name("coreset_packages.py")
 EQUAL = Bounds.of(np.array([0.5, 0.5]), 1.0)
 """As many rows of one group as of the other in every cluster."""
 RESTARTS = 5
-"""Starts of every method that takes a number of them, as ours has by default."""
-PER_COLOUR = 300
-"""Points of `bico`'s coreset of a colour: `fair-kmeans` takes a minute for a few thousand points."""
+"""Starts of every method with such a setting; the protocol's default."""
+POINTS_PER_GROUP = 300
+"""Points of `bico`'s coreset of a group: `fair-kmeans` takes a minute for a few thousand points."""
 MOST_PAIRED = 1000
-"""Rows up to which `fair-kmeans` is run on all of them."""
+"""Up to so many rows, `fair-kmeans` runs on all of them."""
 _PROCESS_LIMIT = 120.0
-_DOUBLE, _COLOUR = 8, 1
+_DOUBLE, _GROUP = 8, 1
 
 Centers = Float64[np.ndarray, "k d"]
 
 
-def fair_cost(x: Float64[np.ndarray, "n d"], colour: Int64[np.ndarray, "n"], centers: Centers) -> float:
-    """Return the cost of the cheapest exactly balanced assignment of all rows to the centers, whoever found them."""
-    return fair_assignment(squared_distances(x, centers), np.ones(len(x), np.int64), colour, EQUAL).cost
+def fair_cost(x: Float64[np.ndarray, "n d"], group: Int64[np.ndarray, "n"], centers: Centers) -> float:
+    """Return the cost of the cheapest exactly balanced assignment of all rows to the centers."""
+    return fair_assignment(squared_distances(x, centers), np.ones(len(x), np.int64), group, EQUAL).cost
 
 
 @dataclass(frozen=True, eq=False)
 class Split:
-    """The sites' rows, equally many of two colours, and how many clusters are wanted."""
+    """The sites' rows, equally many of two groups, and the number of clusters."""
 
     shards: Sequence[GroupedRows]
     k: int
 
     @cached_property
     def rows(self) -> tuple[Float64[np.ndarray, "n d"], Int64[np.ndarray, "n"]]:
-        """All rows, each column in standard deviations from its mean, and their colours."""
+        """All rows, standardised, and their groups."""
         blocks = list(chain.from_iterable(each.blocks() for each in self.shards))
         x = np.concatenate([each.x for each in blocks])
         return np.ascontiguousarray((x - x.mean(axis=0)) / x.std(axis=0)), np.concatenate([b.group for b in blocks])
 
     @property
-    def bytes_moved(self) -> float:
-        """Of all rows and colours."""
-        x, colour = self.rows
-        return float(_DOUBLE * x.size + _COLOUR * len(colour))
+    def row_bytes(self) -> float:
+        """Bytes of all rows and groups."""
+        x, group = self.rows
+        return float(_DOUBLE * x.size + _GROUP * len(group))
 
-    def scored(
+    def score(
         self, centers: Centers, cost: float = math.nan, counts: Int64[np.ndarray, "k h"] | None = None
     ) -> dict[str, float]:
-        """Metrics of centers in standard deviations, and of an assignment, if there is one."""
-        found = {"fair_cost": fair_cost(*self.rows, centers) / len(self.rows[1])}
+        """Return metrics of standardised centers, and of an assignment, if there is one."""
+        metrics = {"fair_cost": fair_cost(*self.rows, centers) / len(self.rows[1])}
         if counts is None:
-            return found
+            return metrics
         share = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
-        held = counts.sum(axis=1) > 0
-        return found | {
+        filled = counts.sum(axis=1) > 0
+        return metrics | {
             "cost": cost / len(self.rows[1]),
-            "balance": float(2 * share[held].min()),
+            "balance": float(2 * share[filled].min()),
             "violation": EQUAL.violation(counts),
         }
 
@@ -89,104 +89,105 @@ class Split:
 
 
 def adult(rows: int, k: int, sites: int, seed: int) -> Split:
-    """Rows of the census, dealt out at random."""
+    """Draw rows of the census, split at random."""
     config = config_of("coreset-adult", seed, data=data_setting(), coreset__rows=rows)
     return Split(find("coreset-adult").shards(config, seed, sites), k)
 
 
-def made(rows: int, k: int, sites: int, seed: int) -> Split:
-    """Planted clusters that are fair."""
-    return Split(coloured(rows, k, sites, seed), k)
+def planted(rows: int, k: int, sites: int, seed: int) -> Split:
+    """Draw planted clusters, which are fair."""
+    return Split(fair_clusters(rows, k, sites, seed), k)
 
 
 # -- methods ----------------------------------------------------------------------------------------------------------
 
 
-def ours(settings: Mapping[str, Any], data: Split, seed: int) -> Ran:
-    """The protocol."""
-    driven = played("coreset", data.shards, seed, {"coreset__k": data.k, **settings})
-    return ran(driven, partial(_scored, data, driven))
+def consilience(settings: Mapping[str, Any], data: Split, seed: int) -> Result:
+    """Run the protocol."""
+    transcript = run_protocol("coreset", data.shards, seed, {"coreset__k": data.k, **settings})
+    return result_of(transcript, partial(_score, data, transcript))
 
 
-def _scored(data: Split, driven: Driven) -> dict[str, float]:
-    outcome: CoresetOutcome = driven.outcome
+def _score(data: Split, transcript: Transcript) -> dict[str, float]:
+    outcome: CoresetOutcome = transcript.outcome
     mean, scale = outcome.pool.units
-    return data.scored((outcome.centers.fair - mean) / scale, outcome.cost, outcome.total)
+    return data.score((outcome.centers.fair - mean) / scale, outcome.cost, outcome.total)
 
 
-def plain(data: Split, seed: int) -> Ran:
-    """scikit-learn's k-means, blind to colours."""
+def plain(data: Split, seed: int) -> Result:
+    """Cluster by scikit-learn's k-means, which ignores the groups."""
     from sklearn.cluster import KMeans
 
-    x, colour = data.rows
-    found = KMeans(data.k, n_init=RESTARTS, random_state=seed).fit(x)
-    counts = np.bincount(found.labels_ * 2 + colour, minlength=2 * data.k).reshape(data.k, 2)
-    return Ran(partial(data.scored, found.cluster_centers_, float(found.inertia_), counts), from_sites=data.bytes_moved)
+    x, group = data.rows
+    model = KMeans(data.k, n_init=RESTARTS, random_state=seed).fit(x)
+    counts = np.bincount(model.labels_ * 2 + group, minlength=2 * data.k).reshape(data.k, 2)
+    return Result(partial(data.score, model.cluster_centers_, float(model.inertia_), counts), from_sites=data.row_bytes)
 
 
-def plain_then_fair(data: Split, seed: int) -> Ran:
-    """The same, and every row fairly to one of its centers."""
+def plain_then_fair(data: Split, seed: int) -> Result:
+    """Cluster in the same way, then assign the rows fairly to the centers."""
     from sklearn.cluster import KMeans
 
-    x, colour = data.rows
+    x, group = data.rows
     centers = KMeans(data.k, n_init=RESTARTS, random_state=seed).fit(x).cluster_centers_
-    given = fair_assignment(squared_distances(x, centers), np.ones(len(x), np.int64), colour, EQUAL)
-    return _assigned(data, centers, given)
+    assignment = fair_assignment(squared_distances(x, centers), np.ones(len(x), np.int64), group, EQUAL)
+    return _result(data, centers, assignment)
 
 
-def all_rows(data: Split, seed: int) -> Ran:
-    """Our fair k-means++ of all rows."""
-    x, colour = data.rows
+def all_rows(data: Split, seed: int) -> Result:
+    """Cluster pooled rows by the project's fair k-means++."""
+    x, group = data.rows
     weights, rng = np.ones(len(x), np.int64), np.random.default_rng(seed)
-    found = fair_clustering(x, weights, colour, EQUAL, data.k, restarts=RESTARTS, rng=rng)
-    return _assigned(data, found.centers, found.assignment)
+    clustering = fair_clustering(x, weights, group, EQUAL, data.k, restarts=RESTARTS, rng=rng)
+    return _result(data, clustering.centers, clustering.assignment)
 
 
-def _assigned(data: Split, centers: Centers, given: Assignment) -> Ran:
-    return Ran(lambda: data.scored(centers, given.cost, given.counts.astype(np.int64)), from_sites=data.bytes_moved)
+def _result(data: Split, centers: Centers, assignment: Assignment) -> Result:
+    counts = assignment.counts.astype(np.int64)
+    return Result(lambda: data.score(centers, assignment.cost, counts), from_sites=data.row_bytes)
 
 
-def package(way: str, data: Split, seed: int) -> Ran:
-    """PyPI ``fair-kmeans``, of all rows or of ``bico``'s coresets, in the process of another Python."""
-    x, colour = data.rows
+def package(way: str, data: Split, seed: int) -> Result:
+    """Cluster by PyPI ``fair-kmeans``, all rows or ``bico``'s coresets, in the process of another Python."""
+    x, group = data.rows
     if way != "coreset" and len(x) > MOST_PAIRED:
-        raise NotHereError(f"left out beyond {MOST_PAIRED:,} rows: it matches all of one colour with all of the other")
+        raise NotHereError(f"left out beyond {MOST_PAIRED:,} rows: it matches all of one group with all of the other")
     with tempfile.TemporaryDirectory() as folder:
         source, target = Path(folder) / "in.npz", Path(folder) / "out.npz"
-        np.savez(source, x=x, colour=colour, k=data.k, size=PER_COLOUR, seeds=np.array([seed]))
+        np.savez(source, x=x, group=group, k=data.k, size=POINTS_PER_GROUP, seeds=np.array([seed]))
         python = os.environ.get(PEERS) or sys.executable
-        answer = told([python, str(PACKAGES), way, str(source), str(target)], _PROCESS_LIMIT)
+        answer = run_process([python, str(PACKAGES), way, str(source), str(target)], _PROCESS_LIMIT)
         if isinstance(answer, str):
             raise NotHereError(answer)
         with np.load(target) as file:
             centers = file["centers"][0]
-    return Ran(
-        partial(data.scored, centers),
-        from_sites=data.bytes_moved,
-        seconds=answer["clock"][0],
+    return Result(
+        partial(data.score, centers),
+        from_sites=data.row_bytes,
+        seconds=answer["seconds"][0],
         peak=answer["peak"] or math.nan,
     )
 
 
-# -- what is compared -------------------------------------------------------------------------------------------------
+# -- the comparison ---------------------------------------------------------------------------------------------------
 
-_NOTES = (
-    "Ten clusters; two colours, equally many rows of both; every cluster is to have as many of each (balance 1)."
-    ' Costs are squared distances to the center, per row, each column in its standard deviations. "Cost if fair"'
-    " is that of the cheapest exactly balanced assignment of all rows to the method's centers, found by us whoever"
-    " found the centers; the other three columns are of the method's own assignment: its cost, the smallest share"
-    " of a colour in a cluster by its share in all rows (1: fair), and how many rows the worst cluster is from"
-    f" fair. `fair-kmeans` gives centers only; its makers' `bico` makes coresets of {PER_COLOUR} points of a"
-    f" colour. Methods that take a number of starts have {RESTARTS}. Points of ours stand for five rows or more"
-    " unless the table says single rows. Both packages need NumPy below 2, and `bico` is under the GPL: they run"
-    " in an environment and a process of their own, whose seconds and memory are told without loading."
-)
+_NOTES = f"""
+Ten clusters of two groups with equal numbers of rows; every cluster is to have equal numbers of both (balance 1).
+Costs are squared distances to the center, per row, of standardised columns. "Cost if fair" is the cost of the
+cheapest exactly balanced assignment of all rows to the method's centers, computed in the same way for every method.
+The other three columns are of the method's own assignment: its cost; the smallest share of a group in a cluster
+relative to its share in all rows (1: fair); and by how many rows the worst cluster is unfair. `fair-kmeans` returns
+centers only; `bico`, of the same authors, makes coresets of {POINTS_PER_GROUP} points of a group. Methods with a
+number of starts have {RESTARTS}. A point of consilience stands for five rows or more, unless the table says single
+rows. Both packages need NumPy below 2, and `bico` is under the GPL: they run in an environment and a process of their
+own, whose seconds and memory are without loading.
+"""
 
 _SUMS = "points of 5 rows or more"
 
 
 def side(quick: bool) -> Side:
-    """Adult by sex, few rows and many, and planted clusters; five sites."""
+    """Compare on Adult by sex, few rows and many, and on planted clusters; five sites."""
     seeds, many = (1, 2000) if quick else (3, 20_000)
     few = 300 if quick else 1000
 
@@ -196,7 +197,7 @@ def side(quick: bool) -> Side:
 
     return Side(
         protocol="coreset",
-        task="Cluster the rows of five sites so that every cluster has as many rows of one colour as of the other.",
+        task="Cluster the rows of five sites so that every cluster has as many rows of one group as of the other.",
         metrics=(
             Metric("fair_cost", "cost if fair", "lower"),
             Metric("cost", "cost as assigned"),
@@ -206,23 +207,26 @@ def side(quick: bool) -> Side:
         cases=(
             Case(
                 "adult, few",
-                f"{few:,} rows of 6 columns, colours by sex; 5 sites at random",
+                f"{few:,} rows of 6 columns, groups by sex; 5 sites at random",
                 partial(adult, few, 10, 5),
                 seeds,
             ),
             Case("adult, many", f"{many:,} rows of the same", partial(adult, many, 10, 5), seeds),
             Case(
                 "planted",
-                f"made: {many:,} rows of 10 columns in clusters that are fair; 5 sites at random",
-                partial(made, many, 10, 5),
+                f"synthetic: {many:,} rows of 10 columns in fair clusters; 5 sites at random",
+                partial(planted, many, 10, 5),
                 seeds,
             ),
         ),
         methods=(
-            Method("consilience", partial(ours, {}), _SUMS, ours=True),
-            Method("consilience, single rows", partial(ours, {"coreset__min_weight": 1}), "points", ours=True),
+            Method("consilience", partial(consilience, {}), _SUMS, ours=True),
+            Method("consilience, single rows", partial(consilience, {"coreset__min_weight": 1}), "points", ours=True),
             Method(
-                "consilience, exact", partial(ours, {"coreset__assignment": "exact"}), f"{_SUMS}, counts", ours=True
+                "consilience, exact",
+                partial(consilience, {"coreset__assignment": "exact"}),
+                f"{_SUMS}, counts",
+                ours=True,
             ),
             Method("scikit-learn KMeans", plain, "rows"),
             Method("KMeans, then fair", plain_then_fair, "rows"),
@@ -231,6 +235,6 @@ def side(quick: bool) -> Side:
             others("fair-kmeans, fast", "fast"),
             others("bico + fair-kmeans", "coreset"),
         ),
-        small=partial(made, 200, 3, 2, 0),
-        notes=_NOTES,
+        small=partial(planted, 200, 3, 2, 0),
+        notes=" ".join(_NOTES.split()),
     )

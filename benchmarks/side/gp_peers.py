@@ -1,7 +1,7 @@
-"""Gaussian processes of all rows in one place, by GPyTorch, by scikit-learn and by our own code.
+"""Gaussian processes of pooled rows, by GPyTorch, by scikit-learn and by the project's own code.
 
-Every peer learns from standardised rows and then says mean and variance of an observation. All calculate in double
-precision, with the squared exponential and a length for every input, as the experts do by default.
+Every peer learns from standardised rows and predicts mean and variance of an observation, in double precision, with the
+squared exponential and a length for every input, like the experts by default.
 """
 
 from __future__ import annotations
@@ -15,26 +15,26 @@ Rows = Float64[np.ndarray, "n d"]
 Numbers = Float64[np.ndarray, "n"]
 Predictor = Callable[[Rows], tuple[Numbers, Numbers]]
 Peer = Callable[[Rows, Numbers, int], Predictor]
-"""``peer(x, y, seed)``: learns, and returns what predicts."""
+"""``peer(x, y, seed)`` learns and returns a predictor."""
 
 STEPS, STEP = 100, 0.1
-"""Adam's, of the exact process."""
+"""Steps of Adam and their size, for the exact process."""
 INDUCING, EPOCHS, BATCH, SVGP_STEP = 256, 200, 256, 0.01
 START_NOISE = 0.1
 _AT_ONCE = 1000
-"""Query points."""
+"""Query points in one call."""
 
 
 # -- GPyTorch ---------------------------------------------------------------------------------------------------------
 
 
 def exact(x: Rows, y: Numbers, seed: int) -> Predictor:
-    """`ExactGP` as it is set: beyond 800 rows by conjugate gradients and Lanczos' method."""
+    """Fit `ExactGP` with its defaults: beyond 800 rows by conjugate gradients and Lanczos' method."""
     return _exact(x, y, seed, cholesky=False)
 
 
 def exact_cholesky(x: Rows, y: Numbers, seed: int) -> Predictor:
-    """`ExactGP` by Cholesky factors, whatever the number of rows."""
+    """Fit `ExactGP` by Cholesky factors for any number of rows."""
     return _exact(x, y, seed, cholesky=True)
 
 
@@ -72,14 +72,14 @@ def _exact(x: Rows, y: Numbers, seed: int, *, cholesky: bool) -> Predictor:
 
     def predict(points: Rows) -> tuple[Numbers, Numbers]:
         with limit, torch.no_grad():
-            found = likelihood(model(torch.from_numpy(points)))
-            return found.mean.numpy(), found.variance.numpy()
+            prediction = likelihood(model(torch.from_numpy(points)))
+            return prediction.mean.numpy(), prediction.variance.numpy()
 
     return predict
 
 
 def svgp(x: Rows, y: Numbers, seed: int) -> Predictor:
-    """`SVGP`, the variational process of inducing points, by batches of rows."""
+    """Fit `SVGP`, the variational process of inducing points, by batches of rows."""
     import gpytorch
     import torch
 
@@ -120,10 +120,10 @@ def svgp(x: Rows, y: Numbers, seed: int) -> Predictor:
 
     def predict(points: Rows) -> tuple[Numbers, Numbers]:
         with torch.no_grad():
-            found = [likelihood(model(some)) for some in torch.split(torch.from_numpy(points), _AT_ONCE)]
+            parts = [likelihood(model(some)) for some in torch.split(torch.from_numpy(points), _AT_ONCE)]
         return (
-            np.concatenate([each.mean.numpy() for each in found]),
-            np.concatenate([each.variance.numpy() for each in found]),
+            np.concatenate([each.mean.numpy() for each in parts]),
+            np.concatenate([each.variance.numpy() for each in parts]),
         )
 
     return predict
@@ -133,7 +133,7 @@ def svgp(x: Rows, y: Numbers, seed: int) -> Predictor:
 
 
 def sklearn_process(x: Rows, y: Numbers, seed: int) -> Predictor:
-    """scikit-learn's, by its own L-BFGS from its own start."""
+    """Fit scikit-learn's process by its own L-BFGS from its own start."""
     from sklearn.gaussian_process import GaussianProcessRegressor
     from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
@@ -148,7 +148,7 @@ def sklearn_process(x: Rows, y: Numbers, seed: int) -> Predictor:
 
 
 def full(x: Rows, y: Numbers, seed: int) -> Predictor:
-    """Ours, by L-BFGS: one expert of all rows; its hyperparameters from some of them where there are many."""
+    """Fit one expert of the project to all rows; many rows share hyperparameters fitted to some of them."""
     from numerics.gp.expert import Expert
     from numerics.gp.kernel_registry import kernel_of
     from numerics.gp.likelihood import fit_one

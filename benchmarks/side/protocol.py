@@ -1,4 +1,4 @@
-"""Our protocols on shards at hand, by the real fusion center and the real handlers, measured as the peers are."""
+"""A protocol on given shards, by the real fusion center and the real handlers, measured as its alternatives are."""
 
 from __future__ import annotations
 
@@ -6,49 +6,42 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from benchmarks.driver import Driven, config_of, drive, sites_of, strategy_of, world
-from benchmarks.side import Ran
+from benchmarks.driver import Transcript, config_of, drive, sites_of, strategy_of, world
+from benchmarks.side import Result
 
 
-def played(protocol: str, shards: Sequence[Any], seed: int, settings: Mapping[str, Any], **parts: Any) -> Driven:
-    """A whole conversation.
+def run_protocol(
+    protocol: str, shards: Sequence[Any], seed: int, settings: Mapping[str, Any], **parts: Any
+) -> Transcript:
+    """Run a whole conversation.
 
     Parameters
     ----------
     protocol : str
-        Whose shards they are.
+        The shards' protocol.
     shards : sequence
         One a site.
     seed : int
-        Of the run.
+        Seed of the run.
     settings : Mapping
-        Keys of the run configuration, as `benchmarks.driver.config_of` takes them.
+        Keys of the run configuration, as of `benchmarks.driver.config_of`.
     **parts
         What the center knows, as of `benchmarks.driver.world`.
     """
     with world(protocol, shards, **parts) as name:
         config = config_of(name, seed, **settings)
-        strategy, sites = strategy_of(config, len(shards)), sites_of(config, len(shards))
-        return drive(strategy, sites, clock=time.perf_counter)
+        return drive(strategy_of(config, len(shards)), sites_of(config, len(shards)), time.perf_counter)
 
 
-def ran(driven: Driven, score: Callable[[], Mapping[str, float]]) -> Ran:
-    """Rounds, bytes and seconds of a conversation; seconds are everybody's, without the counting of bytes.
-
-    Parameters
-    ----------
-    driven : Driven
-        As `played` gives it.
-    score : Callable
-        As of `Ran`.
-    """
-    spent = driven.spent
-    return Ran(
+def result_of(transcript: Transcript, score: Callable[[], Mapping[str, float]]) -> Result:
+    """Return rounds, bytes and seconds of a conversation; seconds of all parts, without the counting of bytes."""
+    seconds = transcript.seconds
+    return Result(
         score,
-        rounds=driven.n_rounds,
-        to_sites=driven.to_sites,
-        from_sites=driven.from_sites,
-        seconds=spent.all,
-        center=spent.center,
-        slowest=spent.slowest,
+        rounds=transcript.n_rounds,
+        to_sites=transcript.to_sites,
+        from_sites=transcript.from_sites,
+        seconds=seconds.all,
+        center=seconds.center,
+        slowest=seconds.slowest,
     )

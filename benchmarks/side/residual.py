@@ -1,4 +1,4 @@
-"""residual beside learning from all columns in one place, from one site's columns, and averages of agents."""
+"""residual beside learning from pooled columns, from one site's columns, and averages of agents."""
 
 from __future__ import annotations
 
@@ -13,50 +13,49 @@ from jaxtyping import Float64
 from sklearn.ensemble import HistGradientBoostingRegressor
 
 from benchmarks.driver import config_of
-from benchmarks.side import Case, Method, Metric, Ran, Side, data_setting
-from benchmarks.side.protocol import played, ran
+from benchmarks.side import Case, Method, Metric, Result, Side, data_setting
+from benchmarks.side.protocol import result_of, run_protocol
 from numerics.residual.columns_and_outcomes import Columns, Outcomes
 from scenarios.residual.common import World
 from scenarios.residual.real_data import concrete
 from scenarios.residual.synthetic import SIGMA, Friedman, friedman
 
 BOOSTED = "hgb(max_iter=20)"
-"""Few iterations, for the rounds go on with what they leave."""
+"""Few iterations, because the rounds continue with their residual."""
 _DOUBLE = 8
 _STREAM = 1_000
-"""Of the made data: no scenario's."""
+"""Random stream of the synthetic data, different from those of the scenarios."""
 
 Places = Sequence[Sequence[int]]
-"""By site, which columns it has."""
+"""Columns of each site."""
 
 
 @dataclass(frozen=True, eq=False)
 class Split:
-    """Columns of the same rows at several sites; the outcome is the center's, and the last rows are tested on."""
+    """Columns of the same rows at several sites; the center holds the outcome, and the last rows are test rows."""
 
     world: World
     shards: tuple[Columns, ...]
 
     @property
-    def n_learnt(self) -> int:
-        """Rows that are learnt from."""
+    def n_train(self) -> int:
+        """Number of training rows."""
         return len(self.world.y) - self.world.n_test
 
     def error(self, x: Float64[np.ndarray, "n p"], seed: int) -> float:
-        """Mean squared error on the test rows of gradient boosting as it comes, given these columns."""
-        n, y = self.n_learnt, self.world.y
-        learnt = HistGradientBoostingRegressor(random_state=seed).fit(x[:n], y[:n])
-        return float(np.mean((y[n:] - learnt.predict(x[n:])) ** 2))
+        """Return the mean squared error of gradient boosting with these columns on the test rows."""
+        n, y = self.n_train, self.world.y
+        model = HistGradientBoostingRegressor(random_state=seed).fit(x[:n], y[:n])
+        return float(np.mean((y[n:] - model.predict(x[n:])) ** 2))
 
 
 def split(draw: Callable[[int], World], places: Places, seed: int) -> Split:
-    """A draw of a world, its columns dealt out."""
-    drawn = draw(seed)
+    """Draw a world and split its columns."""
+    data = draw(seed)
     shards = [
-        Columns(np.ascontiguousarray(drawn.x[:, own]), tuple(drawn.features[j] for j in own))
-        for own in map(list, places)
+        Columns(np.ascontiguousarray(data.x[:, own]), tuple(data.features[j] for j in own)) for own in map(list, places)
     ]
-    return Split(drawn, tuple(shards))
+    return Split(data, tuple(shards))
 
 
 def _concrete(seed: int) -> World:
@@ -70,36 +69,36 @@ def _small() -> Split:
 # -- methods ----------------------------------------------------------------------------------------------------------
 
 
-def ours(settings: Mapping[str, Any], data: Split, seed: int) -> Ran:
-    """The protocol, or what its sites do without collaboration."""
+def consilience(settings: Mapping[str, Any], data: Split, seed: int) -> Result:
+    """Run the protocol, or its sites without collaboration."""
     outcomes = Outcomes(data.world.y, n_test=data.world.n_test)
-    driven = played("residual", data.shards, seed, settings, outcome=lambda config, seed: outcomes)
-    return ran(driven, lambda: {"mse": driven.metrics["test_mse"]})
+    transcript = run_protocol("residual", data.shards, seed, settings, outcome=lambda config, seed: outcomes)
+    return result_of(transcript, lambda: {"mse": transcript.metrics["test_mse"]})
 
 
-def pooled(data: Split, seed: int) -> Ran:
-    """One learner of all columns."""
+def pooled(data: Split, seed: int) -> Result:
+    """Fit one learner to all columns."""
     error = data.error(data.world.x, seed)
-    return Ran(lambda: {"mse": error}, from_sites=_DOUBLE * data.world.x.size)
+    return Result(lambda: {"mse": error}, from_sites=_DOUBLE * data.world.x.size)
 
 
-def alone(pick: Callable[[list[float]], float], data: Split, seed: int) -> Ran:
-    """Every site for itself, as if it held the outcome; the seconds are those of one, on average."""
+def alone(pick: Callable[[list[float]], float], data: Split, seed: int) -> Result:
+    """Fit every site alone, as if it held the outcome; the seconds are the mean of the sites."""
     errors, seconds = [], []
     for shard in data.shards:
         started = time.perf_counter()
         errors.append(data.error(shard.x, seed))
         seconds.append(time.perf_counter() - started)
-    return Ran(lambda: {"mse": pick(errors)}, seconds=float(np.mean(seconds)))
+    return Result(lambda: {"mse": pick(errors)}, seconds=float(np.mean(seconds)))
 
 
-# -- what is compared -------------------------------------------------------------------------------------------------
+# -- the comparison ---------------------------------------------------------------------------------------------------
 
 
 def side(quick: bool) -> Side:
-    """Concrete, and Friedman's first function, whose only product is of two sites' columns, or of one's."""
+    """Compare on concrete and Friedman's first function, whose product is of columns of two sites, or of one."""
     rows = 500 if quick else 2000
-    made = f"made: {rows} rows, {rows} to test; 5 columns at {{}} sites; noise of variance {SIGMA**2:g}; {{}}"
+    text = f"synthetic: {rows} rows, {rows} to test; 5 columns at {{}} sites; noise of variance {SIGMA**2:g}; {{}}"
     friedman1 = partial(friedman, Friedman(1, _STREAM, n=rows, n_test=rows))
     cases = (
         Case(
@@ -110,36 +109,36 @@ def side(quick: bool) -> Side:
         ),
         Case(
             "friedman1",
-            made.format(5, "sin(pi x1 x2) is of columns of two sites"),
+            text.format(5, "sin(pi x1 x2) is of columns of two sites"),
             partial(split, friedman1, [(j,) for j in range(5)]),
             1 if quick else 3,
         ),
         Case(
             "friedman1, x1 with x2",
-            made.format(4, "sin(pi x1 x2) is of columns of one site"),
+            text.format(4, "sin(pi x1 x2) is of columns of one site"),
             partial(split, friedman1, [(0, 1), (2,), (3,), (4,)]),
             1 if quick else 3,
         ),
     )
     parallel = {"residual__algorithm": "parallel"}
-    with_boosted = partial(ours, {**parallel, "residual__agent": BOOSTED})
+    with_boosted = partial(consilience, {**parallel, "residual__agent": BOOSTED})
     boosted = Method("consilience, boosted trees", with_boosted, "predictions of rows", ours=True, limit=300.0)
     return Side(
         protocol="residual",
-        task="Predict an outcome, of variance 1, from columns of the same rows that lie at several sites.",
+        task="Predict an outcome of variance 1 from columns of the same rows at several sites.",
         metrics=(Metric("mse", "test MSE", "lower"),),
         cases=cases[1:2] if quick else cases,
         methods=(
-            Method("consilience, trees", partial(ours, parallel), "predictions of rows", ours=True),
+            Method("consilience, trees", partial(consilience, parallel), "predictions of rows", ours=True),
             *([] if quick else [boosted]),
             Method(
                 "each once, averaged",
-                partial(ours, {"residual__algorithm": "average", "residual__agent": "hgb"}),
+                partial(consilience, {"residual__algorithm": "average", "residual__agent": "hgb"}),
                 "predictions of rows",
             ),
             Method(
                 "each once, combined linearly",
-                partial(ours, {"residual__algorithm": "meta-linear", "residual__agent": "hgb"}),
+                partial(consilience, {"residual__algorithm": "meta-linear", "residual__agent": "hgb"}),
                 "predictions of rows",
             ),
             Method("one site alone", partial(alone, lambda errors: float(np.mean(errors))), "nothing"),
@@ -147,9 +146,9 @@ def side(quick: bool) -> Side:
             Method("HistGradientBoosting, all columns", pooled, "columns"),
         ),
         small=_small,
-        notes="The outcome is the fusion center's. Ours: `parallel`, all else as it comes (held-out rows choose the"
-        f" power and when to stop), with trees or `{BOOSTED}` at the sites. All others are scikit-learn's"
-        " `HistGradientBoostingRegressor` as it comes; where every site learns once, it does so through our handlers."
-        ' "One site alone" has the mean of the sites\' errors, each with its own columns and the outcome; nobody knows'
-        " beforehand which site is the best. Columns in one place cost the bytes of all rows, test rows too.",
+        notes="The fusion center holds the outcome. consilience is `parallel` with default settings (held-out rows"
+        f" select the power and the end), with trees or `{BOOSTED}` at the sites. All others are scikit-learn's"
+        " `HistGradientBoostingRegressor` with its defaults; where every site learns once, it does so by the project's"
+        ' handlers. "One site alone" is the mean over the sites, each with its own columns and the outcome; the best'
+        " site is not known in advance. Pooled columns cost the bytes of all rows, test rows included.",
     )

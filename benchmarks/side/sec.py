@@ -1,4 +1,4 @@
-"""sec beside learning alone, one model for all, and clusters found by averaging models."""
+"""sec beside learning alone, one model for all, and clusters by averages of models."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 
 from benchmarks.driver import config_of
-from benchmarks.side import Case, Method, Metric, Ran, Side, data_setting
-from benchmarks.side.protocol import played, ran
+from benchmarks.side import Case, Method, Metric, Result, Side, data_setting
+from benchmarks.side.protocol import result_of, run_protocol
 from benchmarks.side.sec_peers import (
     LOCAL_STEPS,
     NUMBER,
     STARTS,
-    Learnt,
+    FittedModels,
     Quadratics,
     Shard,
     best_of,
@@ -33,17 +33,17 @@ from scenarios.registry import find
 LINEAR = {"sec__candidates": "lr", "sec__standardize": "none", "sec__combine": "pooled-linear"}
 LANDMARKS = {**LINEAR, "sec__exchange": "landmarks"}
 _IFCA = 7
-"""Of IFCA's own random numbers."""
+"""Stream of IFCA's own random numbers."""
 
 
 @dataclass(frozen=True, eq=False)
 class World:
-    """Learners with rows of their own, some of whom see another relation than others.
+    """Learners with rows of their own, some of another relation than others.
 
     Attributes
     ----------
     rows : sequence of RegressionRows
-        The learners'; errors are measured at those with test rows.
+        Rows of the learners; errors are those of the learners with test rows.
     truth : sequence of int
         Their true clusters.
     """
@@ -58,29 +58,29 @@ class World:
 
     @cached_property
     def shards(self) -> list[Shard]:
-        """What the learners learn from."""
+        """Training rows of the learners."""
         return [Shard(each.x, each.y) for each in self.rows]
 
-    def scored(self, learnt: Learnt) -> dict[str, float]:
-        """Metrics of a peer."""
+    def score(self, models: FittedModels) -> dict[str, float]:
+        """Return metrics of a peer."""
         errors = [
             np.mean((own.y_test - predict(coefficients, own.x_test)) ** 2)
-            for own, coefficients in zip(self.rows, learnt.coefficients, strict=True)
+            for own, coefficients in zip(self.rows, models.coefficients, strict=True)
             if len(own.y_test)
         ]
-        found = {"error": float(np.mean(errors)) / self.variance}
-        if learnt.labels is not None:
-            found["right"] = float(same_partition(learnt.labels, np.asarray(self.truth)))
-        return found
+        metrics = {"error": float(np.mean(errors)) / self.variance}
+        if models.labels is not None:
+            metrics["right"] = float(same_partition(models.labels, np.asarray(self.truth)))
+        return metrics
 
     @cached_property
     def variance(self) -> float:
-        """Of the test rows' outcomes, the mean over the learners."""
+        """Variance of the test rows' outcomes, the mean over the learners."""
         return float(np.mean([own.y_test.var() for own in self.rows if len(own.y_test)]))
 
 
-def drawn(scenario: str, settings: Mapping[str, Any], seed: int) -> World:
-    """The learners of a scenario."""
+def draw(scenario: str, settings: Mapping[str, Any], seed: int) -> World:
+    """Draw the learners of a scenario."""
     world, config = find(scenario), config_of(scenario, seed, data=data_setting(), **settings)
     assert world.truth
     return World(world.shards(config, seed, world.sites), world.truth(config, seed, world.sites) or ())
@@ -89,97 +89,102 @@ def drawn(scenario: str, settings: Mapping[str, Any], seed: int) -> World:
 # -- methods ----------------------------------------------------------------------------------------------------------
 
 
-def ours(settings: Mapping[str, Any], data: World, seed: int) -> Ran:
-    """The protocol."""
-    driven = played("sec", data.rows, seed, settings, truth=lambda config, seed, n_sites: list(data.truth))
+def consilience(settings: Mapping[str, Any], data: World, seed: int) -> Result:
+    """Run the protocol."""
+    transcript = run_protocol("sec", data.rows, seed, settings, truth=lambda config, seed, n_sites: list(data.truth))
 
     def score() -> dict[str, float]:
-        return {"error": driven.metrics["mse_cluster"] / data.variance, "right": driven.metrics["clusters_correct"]}
+        return {
+            "error": transcript.metrics["mse_cluster"] / data.variance,
+            "right": transcript.metrics["clusters_correct"],
+        }
 
-    return ran(driven, score)
-
-
-def grouped(groups: Callable[[World], Sequence[int]], moved: bool, data: World, seed: int) -> Ran:
-    """Least squares on the rows of each group."""
-    return _ran(data, by_groups(data.shards, groups(data), moved=moved))
+    return result_of(transcript, score)
 
 
-def averaged(data: World, seed: int) -> Ran:
-    """Federated averaging of one model."""
+def least_squares(groups: Callable[[World], Sequence[int]], pooled: bool, data: World, seed: int) -> Result:
+    """Fit least squares to the rows of each group."""
+    return _result(data, by_groups(data.shards, groups(data), pooled=pooled))
+
+
+def federated_averaging(data: World, seed: int) -> Result:
+    """Fit one model by federated averaging."""
     started = time.perf_counter()
     problem = Quadratics.of(data.shards)
-    prepared = time.perf_counter() - started
-    return _ran(data, best_of(partial(fedavg, problem, data.shards)), prepared)
+    preparation = time.perf_counter() - started
+    return _result(data, best_of(partial(fedavg, problem, data.shards)), preparation)
 
 
-def clustered(more: int, data: World, seed: int) -> Ran:
-    """IFCA, told the true number of clusters and `more`."""
+def iterative_clustering(more: int, data: World, seed: int) -> Result:
+    """Fit IFCA with the true number of clusters and `more`."""
     started = time.perf_counter()
     problem = Quadratics.of(data.shards)
-    prepared = time.perf_counter() - started
+    preparation = time.perf_counter() - started
 
-    def way(local_steps: int) -> Learnt:
+    def way(local_steps: int) -> FittedModels:
         return ifca(problem, data.shards, data.k + more, local_steps, np.random.default_rng([seed, _IFCA]))
 
-    return _ran(data, best_of(way), prepared)
+    return _result(data, best_of(way), preparation)
 
 
-def _ran(data: World, learnt: Learnt, prepared: float = 0.0) -> Ran:
-    return Ran(
-        partial(data.scored, learnt),
-        rounds=learnt.rounds,
-        to_sites=learnt.down,
-        from_sites=learnt.up,
-        seconds=prepared + learnt.seconds,
+def _result(data: World, models: FittedModels, preparation: float = 0.0) -> Result:
+    return Result(
+        partial(data.score, models),
+        rounds=models.rounds,
+        to_sites=models.down,
+        from_sites=models.up,
+        seconds=preparation + models.seconds,
     )
 
 
-# -- what is compared -------------------------------------------------------------------------------------------------
+# -- the comparison ---------------------------------------------------------------------------------------------------
 
-_GRID = "8000 rows of 12 inputs at 50 learners, 10 of whom report -y; tested at an intact one, 2000 rows"
-_LINEAR = "made: 50 rows of {} inputs at each of 20 learners of two linear functions, SNR {:g}; tested at all, 200 rows"
+_GRID = "8000 rows of 12 inputs at 50 learners, 10 of whom report -y; 2000 test rows at an intact one"
+_LINEAR = (
+    "synthetic: 50 rows of {} inputs at each of 20 learners of two linear functions, SNR {:g}; 200 test rows at each"
+)
 _NOTES = f"""
-All but "as it comes" fit linear regressions. Ours looks for the number of clusters by the eigengap and predicts with
-the pooled regression of a cluster; with "landmarks" the models of some learners only are tried by all, where there are
-many. "As it comes" every learner chooses between a random forest and a line, and the members' predictions are averaged.
-Seconds of ours are those of one process, in which the models that all learners try are made ready once. `FedAvg` and
-IFCA (Ghosh et al. 2020, with model averaging) get inputs standardised by all rows, full gradients, a step of 1 by the
-largest curvature of any learner's error, and of {", ".join(map(str, LOCAL_STEPS))} local steps those that end within
-1 % of the lowest training error in the fewest rounds; the search is not counted. They go on until no coefficient moves
-by a thousandth of the outcome's deviation. `FedAvg` averages by Flower's own code. IFCA starts {STARTS} times at
-random, side by side, and must be told K, the number of clusters. Of peers only the numbers are counted that cross,
-{NUMBER} bytes each; of ours whole messages.
+All methods but "default settings" fit linear regressions. consilience chooses the number of clusters by the eigengap
+and predicts with the pooled regression of a cluster; with "landmarks" all learners try only the models of some. With
+"default settings" every learner chooses between a random forest and a linear regression, and the members' predictions
+are averaged. Seconds of consilience are those of one process, which prepares the models that all learners try only
+once. `FedAvg` and IFCA (Ghosh et al. 2020, with model averaging) get inputs standardised by all rows, full gradients,
+a step of 1 by the largest curvature of any learner's error, and of {", ".join(map(str, LOCAL_STEPS))} local steps
+those that end within 1 % of the lowest training error in the fewest rounds; the search is not counted. They stop when
+no coefficient moves by a thousandth of the outcome's deviation. `FedAvg` averages by Flower's own code. IFCA has
+{STARTS} random starts, side by side, and needs K, the number of clusters. The bytes of peers are those of their
+numbers, {NUMBER} each; the bytes of consilience are those of whole messages.
 """
 
 
 def side(quick: bool) -> Side:
-    """Electrical grid data, of which some learners report the opposite, and two linear functions."""
+    """Compare on electrical grid data, where some learners report the opposite, and on two linear functions."""
     seeds = 2 if quick else 5
     attacked = {"sec__attacked": 10}
-    cases = [Case("grid", _GRID, partial(drawn, "sec-grid", attacked), seeds)] + [
-        Case(f"linear, {p} inputs", _LINEAR.format(p, snr), partial(drawn, "sec-simulation1", settings), seeds)
+    cases = [Case("grid", _GRID, partial(draw, "sec-grid", attacked), seeds)] + [
+        Case(f"linear, {p} inputs", _LINEAR.format(p, snr), partial(draw, "sec-simulation1", settings), seeds)
         for p, snr in ((5, 16.0), (20, 4.0))
         for settings in [{"sec__p": p, "sec__snr": snr}]
     ]
     return Side(
         protocol="sec",
-        task="Predict every learner's outcome from its own rows and what others know, where some see another relation.",
+        task="Predict every learner's outcome from its own rows and others' models, where some have another relation.",
         metrics=(
             Metric("error", "MSE / variance", "lower"),
             Metric("right", "clusters right", "higher", 3),
         ),
         cases=cases[1:2] if quick else cases,
         methods=(
-            Method("consilience", partial(ours, LINEAR), "models, sums", ours=True),
-            Method("consilience, landmarks", partial(ours, LANDMARKS), "models, sums", ours=True),
-            Method("consilience, as it comes", partial(ours, {}), "models", ours=True, limit=300.0),
-            Method("every learner alone", partial(grouped, lambda data: range(len(data.rows)), False), "nothing"),
-            Method("FedAvg", averaged, "models"),
-            Method("IFCA, told K", partial(clustered, 0), "models"),
-            Method("IFCA, told K + 1", partial(clustered, 1), "models"),
-            Method("one model of all rows", partial(grouped, lambda data: [0] * len(data.rows), True), "rows"),
-            Method("one model a true cluster", partial(grouped, lambda data: data.truth, True), "rows, clusters"),
+            Method("consilience", partial(consilience, LINEAR), "models, sums", ours=True),
+            Method("consilience, landmarks", partial(consilience, LANDMARKS), "models, sums", ours=True),
+            Method("consilience, default settings", partial(consilience, {}), "models", ours=True, limit=300.0),
+            Method("every learner alone", partial(least_squares, lambda data: range(len(data.rows)), False), "nothing"),
+            Method("FedAvg", federated_averaging, "models"),
+            Method("IFCA, true K", partial(iterative_clustering, 0), "models"),
+            Method("IFCA, true K + 1", partial(iterative_clustering, 1), "models"),
+            Method("one model of all rows", partial(least_squares, lambda data: [0] * len(data.rows), True), "rows"),
+            Method("one model a true cluster", partial(least_squares, lambda data: data.truth, True), "rows, clusters"),
         ),
-        small=partial(drawn, "sec-simulation1", {"sec__p": 2}, 0),
+        small=partial(draw, "sec-simulation1", {"sec__p": 2}, 0),
         notes=" ".join(_NOTES.split()),
     )

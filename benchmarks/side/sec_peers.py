@@ -1,10 +1,10 @@
-"""What a user might do instead of SEC: nobody's rows but one's own, one model for all, or one for each cluster.
+"""Alternatives to SEC: a model of a learner's own rows, one model for all, or one for each cluster.
 
-All fit linear regressions, so that what differs is who learns with whom. The two that iterate, federated averaging
+All fit linear regressions, so that they differ only in who learns with whom. Two of them iterate: federated averaging
 (McMahan et al. 2017) and the iterative federated clustering algorithm (IFCA; Ghosh, Chung, Yin, Ramchandran 2020,
-arXiv:2006.04088, Algorithm 1 with model averaging), are given what is good for them: inputs standardised by the mean
-and the deviation of all rows, full gradients, a step size in closed form, and as many local steps as serve them best
-(`LOCAL_STEPS`). IFCA is also told the true number of clusters.
+arXiv:2006.04088, Algorithm 1 with model averaging). They have favourable conditions: inputs standardised by the mean
+and the deviation of all rows, full gradients, a step size in closed form, and their best number of local steps
+(`LOCAL_STEPS`). IFCA also gets the true number of clusters.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from jaxtyping import Float64, Int64
 LOCAL_STEPS = (1, 5, 20)
 """Steps of descent between two averages; each is tried (`best_of`)."""
 STARTS = 10
-"""Random starts of IFCA, side by side in the same rounds; the lowest error on the learners' own rows is kept."""
+"""Random starts of IFCA, side by side in the same rounds; the one with the lowest training error counts."""
 TOLERANCE = 1e-3
-"""No coefficient of standardised inputs moves by more than this share of the outcome's deviation: converged."""
+"""Converged: no coefficient of standardised inputs moves by more than this share of the outcome's deviation."""
 MOST_TURNS = 1000
 NUMBER = 8
-"""Bytes of a number that crosses; what surrounds it in a message is not counted for peers."""
+"""Bytes of a number; the rest of a message is not counted for peers."""
 
 Models = Float64[np.ndarray, "k q"]
 Labels = Int64[np.ndarray, "learners"]
@@ -44,25 +44,25 @@ class Shard:
 
 
 @dataclass(frozen=True)
-class Learnt:
-    """What came of a way.
+class FittedModels:
+    """Models of all learners, and their costs.
 
     Attributes
     ----------
     coefficients : ndarray
-        ``(learners, p + 1)``, by which each learner predicts: intercept first, inputs in their own units.
+        ``(learners, p + 1)``, coefficients of each learner: intercept first, inputs in their own units.
     labels : ndarray or None
-        ``(learners,)``, the clusters found; None where none are looked for.
+        ``(learners,)`` clusters; None: the method has no clusters.
     rounds : int
-        Times that everybody is asked; 0 where rows are pooled, or nothing crosses.
+        Number of asks to all learners; 0: rows are pooled, or nothing crosses.
     up, down : int
-        Bytes from the learners and to them; of pooled rows, the rows.
+        Bytes from and to the learners; of pooled rows, the bytes of the rows.
     loss : float
         Mean squared error of all learners' own rows.
     seconds : float
-        Of one thread for everybody's calculations.
+        Seconds of one thread for all calculations.
     local_steps : int
-        Of descent between two averages; 0: it does not iterate.
+        Steps of descent between two averages; 0: the method does not iterate.
     """
 
     coefficients: Float64[np.ndarray, "learners q"]
@@ -76,24 +76,24 @@ class Learnt:
 
 
 def predict(coefficients: Float64[np.ndarray, "q"], x: Float64[np.ndarray, "t p"]) -> Float64[np.ndarray, "t"]:
-    """A linear regression's predictions."""
+    """Return the predictions of a linear regression."""
     return np.asarray(coefficients[0] + x @ coefficients[1:])
 
 
 # -- in one place -----------------------------------------------------------------------------------------------------
 
 
-def by_groups(shards: Sequence[Shard], groups: Sequence[int], *, moved: bool) -> Learnt:
-    """Least squares on the pooled rows of each group of learners.
+def by_groups(shards: Sequence[Shard], groups: Sequence[int], *, pooled: bool) -> FittedModels:
+    """Fit least squares to the pooled rows of each group of learners.
 
     Parameters
     ----------
     shards : Sequence of Shard
-        All learners'.
+        Rows of all learners.
     groups : Sequence of int
-        Each learner's group; all different: nobody learns with anybody.
-    moved : bool
-        Whether rows leave the learners for that.
+        Each learner's group; all different: every learner is alone.
+    pooled : bool
+        Whether the rows leave the learners.
     """
     started = time.perf_counter()
     labels = np.asarray(groups, np.int64)
@@ -103,8 +103,8 @@ def by_groups(shards: Sequence[Shard], groups: Sequence[int], *, moved: bool) ->
         x, y = (np.concatenate([getattr(shards[i], rows) for i in members.tolist()]) for rows in ("x", "y"))
         coefficients[members] = np.linalg.lstsq(np.column_stack([np.ones(len(y)), x]), y, rcond=None)[0]
     seconds = time.perf_counter() - started
-    up = sum(NUMBER * (shard.x.size + shard.y.size) for shard in shards) if moved else 0
-    return Learnt(coefficients, None, 0, up, 0, _loss(shards, coefficients), seconds)
+    up = sum(NUMBER * (shard.x.size + shard.y.size) for shard in shards) if pooled else 0
+    return FittedModels(coefficients, None, 0, up, 0, _loss(shards, coefficients), seconds)
 
 
 def _loss(shards: Sequence[Shard], coefficients: Float64[np.ndarray, "learners q"]) -> float:
@@ -143,7 +143,7 @@ class Quadratics:
 
     @classmethod
     def of(cls, shards: Sequence[Shard]) -> Quadratics:
-        """From the learners' rows; what would cross for it is in `crossed`."""
+        """Return the errors of the learners' rows; `traffic` counts the numbers that cross for them."""
         x, y = (np.concatenate([getattr(shard, rows) for shard in shards]) for rows in ("x", "y"))
         mean, deviation, level = x.mean(axis=0), x.std(axis=0), float(y.mean())
         deviation = np.where(np.ptp(x, axis=0) > 0, deviation, 1.0)
@@ -158,45 +158,45 @@ class Quadratics:
 
     @cached_property
     def step(self) -> float:
-        """1 by the largest curvature of any learner's error: with it nobody's descent can rise."""
+        """1 by the largest curvature of any learner's error, with which no learner's error rises."""
         return 1.0 / float(np.linalg.eigvalsh(self.gram)[:, -1].max())
 
-    def descended(self, starts: Float64[np.ndarray, "learners q"], steps: int) -> Float64[np.ndarray, "learners q"]:
-        """Every learner's coefficients after so many steps of gradient descent on its own rows."""
+    def descend(self, starts: Float64[np.ndarray, "learners q"], steps: int) -> Float64[np.ndarray, "learners q"]:
+        """Return every learner's coefficients after so many steps of gradient descent on its own rows."""
         models = starts
         for _ in range(steps):
             models = models - self.step * (np.einsum("lij,lj->li", self.gram, models) - self.moment)
         return models
 
     def losses(self, models: Models) -> Float64[np.ndarray, "learners k"]:
-        """Mean squared error of every model on every learner's own rows."""
+        """Return the mean squared error of every model on every learner's own rows."""
         curved = np.einsum("ki,lij,kj->lk", models, self.gram, models)
         return np.asarray(self.power[:, None] - 2 * self.moment @ models.T + curved)
 
     def in_own_units(self, models: Models) -> Models:
-        """Coefficients of inputs and outcomes as they come."""
+        """Return the coefficients in the units of inputs and outcomes."""
         slopes = models[:, 1:] / self.deviation
         return np.column_stack([self.level + models[:, 0] - slopes @ self.mean, slopes])
 
-    def crossed(self, turns: Sequence[int], k: int) -> tuple[int, int, int]:
-        """Rounds, and bytes from and to all learners, of `k` models in so many turns of each start.
+    def traffic(self, turns: Sequence[int], k: int) -> tuple[int, int, int]:
+        """Return rounds, and bytes from and to all learners, of `k` models in so many turns of each start.
 
-        Three rounds beside the turns: rows, sums and sums of squares, answered by means and deviations; the largest
-        curvature, answered by the step size; and the models that came out. In a turn every learner is sent all models,
-        and answers its own and, of several, which one it went on from. Of several starts each learner is sent the ends
-        and answers their errors, to choose one by.
+        Beside the turns there are three rounds: rows, sums and sums of squares, answered by means and deviations; the
+        largest curvature, answered by the step size; and the final models. In a turn every learner gets all models and
+        returns its own, and of several models the number of the one it started from. With several starts every learner
+        gets their final models and returns their errors.
         """
         q, learners, total = len(self.mean) + 1, len(self.n), sum(turns)
-        chosen = len(turns) if len(turns) > 1 else 0
-        up = (1 + 2 * q) + 1 + total * (q + (k > 1)) + chosen
-        down = 2 * q + 1 + (total + chosen + 1) * k * q
-        return 3 + max(turns) + (chosen > 0), NUMBER * learners * up, NUMBER * learners * down
+        starts = len(turns) if len(turns) > 1 else 0
+        up = (1 + 2 * q) + 1 + total * (q + (k > 1)) + starts
+        down = 2 * q + 1 + (total + starts + 1) * k * q
+        return 3 + max(turns) + (starts > 0), NUMBER * learners * up, NUMBER * learners * down
 
 
 def flower_average(
     models: Float64[np.ndarray, "learners q"], rows: Float64[np.ndarray, "learners"]
 ) -> Float64[np.ndarray, "q"]:
-    """The average of models with the weight of their rows, made by what Flower's own `FedAvg` makes it by."""
+    """Return the average of models weighted by their rows, by the function of Flower's own `FedAvg`."""
     key = FedAvg().weighted_by_key
     replies = [
         RecordDict({"arrays": ArrayRecord([model]), "metrics": MetricRecord({key: n})})
@@ -205,68 +205,74 @@ def flower_average(
     return aggregate_arrayrecords(replies, key).to_numpy_ndarrays()[0]
 
 
-def fedavg(problem: Quadratics, shards: Sequence[Shard], local_steps: int, average: Average = flower_average) -> Learnt:
-    """One model for all learners by federated averaging, from the mean outcome until it has converged.
+def fedavg(
+    problem: Quadratics, shards: Sequence[Shard], local_steps: int, average: Average = flower_average
+) -> FittedModels:
+    """Fit one model for all learners by federated averaging, from the mean outcome until it converges.
 
     Parameters
     ----------
     problem : Quadratics
-        Of `shards`.
+        Errors of `shards`.
     shards : Sequence of Shard
-        The learners' rows.
+        Rows of the learners.
     local_steps : int
-        Of descent between two averages.
+        Steps of descent between two averages.
     average : Callable
         ``average(models, rows)``.
     """
     started = time.perf_counter()
-    model, turns, moved = np.zeros(problem.moment.shape[1]), 0, np.inf
-    while moved > TOLERANCE * problem.spread and turns < MOST_TURNS:
+    model, turns, change = np.zeros(problem.moment.shape[1]), 0, np.inf
+    while change > TOLERANCE * problem.spread and turns < MOST_TURNS:
         before, turns = model, turns + 1
-        model = average(problem.descended(np.tile(model, (len(shards), 1)), local_steps), problem.n)
-        moved = float(np.abs(model - before).max())
+        model = average(problem.descend(np.tile(model, (len(shards), 1)), local_steps), problem.n)
+        change = float(np.abs(model - before).max())
     coefficients = np.repeat(problem.in_own_units(model[None]), len(shards), axis=0)
-    return _learnt(problem, shards, coefficients, None, [turns], 1, local_steps, started)
+    return _fitted_models(problem, shards, coefficients, None, [turns], 1, local_steps, started)
 
 
-def ifca(problem: Quadratics, shards: Sequence[Shard], k: int, local_steps: int, rng: np.random.Generator) -> Learnt:
-    """`k` models, each averaged over the learners whose own rows it predicts best; the best of `STARTS` starts.
+def ifca(
+    problem: Quadratics, shards: Sequence[Shard], k: int, local_steps: int, rng: np.random.Generator
+) -> FittedModels:
+    """Fit `k` models, each averaged over the learners whose own rows it predicts best; the best of `STARTS` starts.
 
     Parameters
     ----------
     problem, shards, local_steps
         As of `fedavg`.
     k : int
-        Number of clusters, which this way must be told.
+        Number of clusters, which the method needs.
     rng : Generator
-        Draws the models to start from, such that the variance of what they predict is that of the outcome.
+        Draws the initial models, such that their predictions have the variance of the outcome.
     """
     started = time.perf_counter()
     q = problem.moment.shape[1]
-    tries = [_turned(problem, rng.normal(0, problem.spread / np.sqrt(q), (k, q)), local_steps) for _ in range(STARTS)]
-    losses = [problem.losses(models) for models, _ in tries]
+    attempts = [
+        _iterate(problem, rng.normal(0, problem.spread / np.sqrt(q), (k, q)), local_steps) for _ in range(STARTS)
+    ]
+    losses = [problem.losses(models) for models, _ in attempts]
     best = int(np.argmin([problem.n @ each.min(axis=1) for each in losses]))
     labels = losses[best].argmin(axis=1)
-    coefficients = problem.in_own_units(tries[best][0])[labels]
-    turns = [number for _, number in tries]
-    return _learnt(problem, shards, coefficients, labels, turns, k, local_steps, started)
+    coefficients = problem.in_own_units(attempts[best][0])[labels]
+    turns = [number for _, number in attempts]
+    return _fitted_models(problem, shards, coefficients, labels, turns, k, local_steps, started)
 
 
-def _turned(problem: Quadratics, models: Models, local_steps: int) -> tuple[Models, int]:
-    """One start's models when neither they nor who follows which change any more, and how many turns that took."""
-    labels, turns, moved = None, 0, np.inf
-    while moved > TOLERANCE * problem.spread and turns < MOST_TURNS:
+def _iterate(problem: Quadratics, models: Models, local_steps: int) -> tuple[Models, int]:
+    """Return one start's models when neither they nor the clusters change any more, and the number of turns."""
+    labels, turns, change = None, 0, np.inf
+    while change > TOLERANCE * problem.spread and turns < MOST_TURNS:
         before, labels, turns = models, problem.losses(models).argmin(axis=1), turns + 1
-        local = problem.descended(models[labels], local_steps)
+        local = problem.descend(models[labels], local_steps)
         mass = (labels[:, None] == np.arange(len(models))) * problem.n[:, None]
-        followed = mass.sum(axis=0)
-        # A model that nobody follows stays where it is.
-        models = np.where(followed[:, None] > 0, mass.T @ local / np.maximum(followed, 1)[:, None], models)
-        moved = float(np.abs(models - before).max())
+        weight = mass.sum(axis=0)
+        # A model without learners stays as it is.
+        models = np.where(weight[:, None] > 0, mass.T @ local / np.maximum(weight, 1)[:, None], models)
+        change = float(np.abs(models - before).max())
     return models, turns
 
 
-def _learnt(
+def _fitted_models(
     problem: Quadratics,
     shards: Sequence[Shard],
     coefficients: Float64[np.ndarray, "learners q"],
@@ -275,17 +281,17 @@ def _learnt(
     k: int,
     local_steps: int,
     started: float,
-) -> Learnt:
+) -> FittedModels:
     seconds = time.perf_counter() - started
-    rounds, up, down = problem.crossed(turns, k)
-    return Learnt(coefficients, labels, rounds, up, down, _loss(shards, coefficients), seconds, local_steps)
+    rounds, up, down = problem.traffic(turns, k)
+    return FittedModels(coefficients, labels, rounds, up, down, _loss(shards, coefficients), seconds, local_steps)
 
 
-def best_of(way: Callable[[int], Learnt]) -> Learnt:
-    """The fewest rounds among the `LOCAL_STEPS` that end within 1 % of the lowest error on the learners' own rows.
+def best_of(way: Callable[[int], FittedModels]) -> FittedModels:
+    """Return the result with the fewest rounds among the `LOCAL_STEPS` within 1 % of the lowest training error.
 
-    Only the chosen one's rounds, bytes and seconds count: the search is a present to the peer.
+    Only its own rounds, bytes and seconds count, not those of the search.
     """
-    tried = [way(steps) for steps in LOCAL_STEPS]
-    lowest = min(each.loss for each in tried)
-    return min((each for each in tried if each.loss <= 1.01 * lowest), key=lambda each: each.rounds)
+    attempts = [way(steps) for steps in LOCAL_STEPS]
+    lowest = min(each.loss for each in attempts)
+    return min((each for each in attempts if each.loss <= 1.01 * lowest), key=lambda each: each.rounds)

@@ -1,4 +1,4 @@
-"""Made data that need no file, of any number of rows and sites; what benchmarks/growth.py grows."""
+"""Synthetic data of any number of rows and sites."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from numerics.gp.split import kmeans_parts
 from scenarios.coreset.synthetic import Planted
 
 _SPLIT_ROWS = 20_000
-"""Rows of which k-means finds where they lie together; others go to the nearest center."""
+"""Up to so many rows are split by k-means."""
 
 
 def stream(seed: int, *what: int) -> np.random.Generator:
-    """Random numbers of a made set, apart from those that methods draw from the same seed."""
+    """Return random numbers of a data set, different from those that methods draw from the same seed."""
     return np.random.default_rng([seed, 8, *what])
 
 
@@ -28,27 +28,27 @@ SURFACE_INPUTS = 3
 
 
 def surface(n_rows: int, n_test: int, seed: int) -> tuple[Measurements, Queries]:
-    """Rows and query points of a smooth function of three inputs, uniform in (0, 1), with noise of deviation 0.3."""
+    """Draw rows and query points of a smooth function of three inputs, uniform in (0, 1), noise of deviation 0.3."""
 
-    def drawn(n: int, what: int) -> tuple[Float64[np.ndarray, "n d"], Float64[np.ndarray, "n"]]:
-        rng = stream(seed, 0, what)
+    def draw(n: int, purpose: int) -> tuple[Float64[np.ndarray, "n d"], Float64[np.ndarray, "n"]]:
+        rng = stream(seed, 0, purpose)
         x = rng.uniform(size=(n, SURFACE_INPUTS))
         smooth = np.sin(6 * x[:, 0]) + 4 * (x[:, 1] - 0.5) ** 2 + 2 * x[:, 1] * np.cos(4 * x[:, 2])
         return x, smooth + SURFACE_NOISE * rng.normal(size=n)
 
     features = tuple(f"x_{j}" for j in range(SURFACE_INPUTS))
-    points, outputs = drawn(n_test, 1)
-    return Measurements(*drawn(n_rows, 0), features), Queries(points, features, outputs)
+    points, outputs = draw(n_test, 1)
+    return Measurements(*draw(n_rows, 0), features), Queries(points, features, outputs)
 
 
 def neighbours(rows: Measurements, n_sites: int, seed: int) -> list[Measurements]:
-    """One shard a site, of rows that lie together; each site is one expert, or splits its rows itself."""
+    """Return one shard a site, of neighbouring rows; each site is one expert, or splits its rows itself."""
     part = _parts(rows.x, n_sites, seed)
     return [Measurements(rows.x[part == site], rows.y[part == site], rows.features) for site in range(n_sites)]
 
 
 def _parts(x: Float64[np.ndarray, "n d"], n_parts: int, seed: int) -> Int64[np.ndarray, "n"]:
-    """By k-means where there are few rows; else by slices of equally many rows along the first input."""
+    """Return the site of each row: by k-means for few rows, else by equal slices along the first input."""
     if len(x) <= _SPLIT_ROWS:
         return kmeans_parts(x, n_parts, stream(seed, 1))
     rank = np.empty(len(x), np.int64)
@@ -61,11 +61,11 @@ def _parts(x: Float64[np.ndarray, "n d"], n_parts: int, seed: int) -> Int64[np.n
 CLUSTER_COLUMNS = 10
 
 
-def coloured(n_rows: int, n_clusters: int, n_sites: int, seed: int) -> list[GroupedRows]:
-    """Shards at random, both colours at every site: `Planted` clusters that are fair, of two equal colours."""
+def fair_clusters(n_rows: int, n_clusters: int, n_sites: int, seed: int) -> list[GroupedRows]:
+    """Return shards of `Planted` clusters, which are fair: two equal groups, both at every site."""
     planted = Planted(n_rows - n_rows % 2, CLUSTER_COLUMNS, 2, n_clusters, seed)
     x = np.concatenate([x for _, x in planted.streams(range(planted.n_rows))])
-    colour = np.arange(planted.n_rows, dtype=np.int64) % 2
+    group = np.arange(planted.n_rows, dtype=np.int64) % 2
     edges = np.arange(n_sites + 1) * (planted.n_rows // 2) // n_sites * 2
     parts = [slice(first, last) for first, last in pairwise(edges.tolist())]
-    return [GroupedRows.of(x[part], colour[part], planted.names) for part in parts]
+    return [GroupedRows.of(x[part], group[part], planted.names) for part in parts]

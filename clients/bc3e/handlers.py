@@ -18,10 +18,11 @@ from clients.site import Site
 from common.entity_keys import keyed_hashes
 from common.files import write_arrays
 from numerics.bc3e.anderson import ParameterBlock
-from numerics.bc3e.e_step import EStepSettings, add_alpha, cold_start, e_step, likelihood_table, shares
+from numerics.bc3e.e_step import EStepSettings, add_alpha, cold_start, e_step, shares
 from numerics.bc3e.ensemble import Ensemble, n_values
 from numerics.bc3e.grid import one_to_grid
 from numerics.bc3e.m_step import initial_beta, maximize_beta, smoothing_bound
+from numerics.bc3e.responsibilities import likelihood_table
 from protocols.bc3e.payloads import (
     LARGEST_TABLE,
     MOST_BITS,

@@ -13,9 +13,10 @@ from clients.bc3e.results import count, threads, write_theta
 from clients.bc3e.saved_tables import Tables, load_tables
 from clients.dispatch import answers
 from clients.site import Site
-from numerics.bc3e.e_step import EStepSettings, add_alpha, cold_start, e_step, likelihood_table, shares
+from numerics.bc3e.e_step import EStepSettings, add_alpha, cold_start, e_step, shares
 from numerics.bc3e.ensemble import Ensemble, Labels
 from numerics.bc3e.grid import MAX_BITS
+from numerics.bc3e.responsibilities import likelihood_table
 from protocols.bc3e.payloads import (
     MOST_BITS,
     MOST_CLASSES,

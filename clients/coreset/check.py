@@ -8,12 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float64, Int64
 
-from clients.coreset.shard import MIN_WEIGHT, Roles, grouped_blocks, roles_of
+from clients.coreset.shard import Roles, grouped_blocks, roles_of
 from clients.data import setting
 from clients.data.blocks import Blocks, open_blocks
 from clients.data.table import own_number
 from numerics.coreset.grouped_rows import RowBlock
-from protocols.coreset.settings import Settings
+from protocols.coreset.settings import Consents, Settings
 
 _UNEQUAL = 100.0  # one column's standard deviation over another's, from which on the other hardly counts
 _SHOWN = 20  # groups that are listed
@@ -84,7 +84,7 @@ class _Statistics:
 
 def _least(config: Mapping[str, object]) -> int:
     """Return the fewest rows that a point may stand for: the run's number, or the site's own if that is larger."""
-    return max(own_number(config, "min-weight", MIN_WEIGHT), Settings.of(config).min_weight)
+    return max(own_number(config, "min-weight", Consents.min_weight), Settings.of(config).min_weight)
 
 
 def _used_lines(statistics: _Statistics, roles: Roles, blocks: Blocks, config: Mapping[str, object]) -> list[str]:

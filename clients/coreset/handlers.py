@@ -12,7 +12,6 @@ import numpy as np
 from jaxtyping import Float64, Int, Int64, UInt8
 
 from clients.coreset.rows import SummarisedRows, count, follow_points, meet_targets, price_rows, write_clusters
-from clients.coreset.shard import MIN_WEIGHT
 from clients.digest import digest_of
 from clients.dispatch import answers
 from clients.site import Site
@@ -34,6 +33,7 @@ from protocols.coreset.payloads import (
     Summarise,
     Summary,
 )
+from protocols.coreset.settings import Consents
 from protocols.wire.faults import Fault, SiteFault
 
 MOST_TABLES, MOST_TABLES_OF_A_RUN = 8, 2000
@@ -117,7 +117,7 @@ def _summary(ask: Construction, site: Site, first: Int64[np.ndarray, "eight"]) -
 
 def _min_weight(ask: Construction, site: Site) -> int:
     """Return the fewest rows of a point: the larger of the ask's number and the site's own."""
-    return max(ask.min_weight, site.consents.number("min-weight", MIN_WEIGHT))
+    return max(ask.min_weight, site.consents.number("min-weight", Consents.min_weight))
 
 
 def _construction(ask: Construction) -> tuple[int | str, ...]:

@@ -18,8 +18,6 @@ from protocols.coreset.payloads import LARGEST
 
 __all__ = ["keep_shard", "open_shard", "read_shard"]
 
-MIN_WEIGHT = 5
-"""Fewest rows behind a point that leaves a real site whose own configuration does not say otherwise."""
 MOST_VALUES = 50
 """Most values of a sensitive column: clusters could not each have a share of more."""
 

@@ -3,7 +3,7 @@
 EM is a map x -> G(x). Anderson's method takes as next point the combination ``sum_j w_j G(x_j)`` of the last few images
 whose residuals ``f_j = G(x_j) - x_j`` nearly cancel: w minimises ``|sum_j w_j f_j|`` under ``sum_j w_j = 1``. Only
 inner products of residuals are needed to find w, and those add up over blocks of parameters. So every holder of a block
-keeps its own history, sends a few inner products, and is told w: no block has to leave its holder. (Walker and Ni 2011;
+keeps its own history, sends a few inner products and receives w: no block has to leave its holder. (Walker and Ni 2011;
 for EM, with the fall-back to the plain step that keeps the bound monotone, Henderson and Varadhan 2019.)
 """
 
@@ -25,7 +25,7 @@ PRODUCT_BITS = 50
 """Grid of the inner products: residuals of 1e-7 still count, and sums up to 8192 fit in 64 bits."""
 
 _FLOOR = 0.1
-"""No probability is extrapolated below a tenth of its plain EM value, so none can be driven to 0, where EM stays."""
+"""No probability is extrapolated below a tenth of its plain EM value: none can reach 0, which EM never leaves."""
 
 _MAX_LOG_STEP = np.log(10.0)
 
@@ -33,13 +33,13 @@ Array = Float64[np.ndarray, "..."]
 
 
 def project_rows(mixed: Float64[np.ndarray, "k k_m"], plain: Float64[np.ndarray, "k k_m"]) -> Array:
-    """A combination of probability tables made a probability table again: floored and its rows normalised."""
+    """Make a combination of probability tables a probability table again: floor it and normalise its rows."""
     kept = np.maximum(mixed, _FLOOR * plain)
     return np.asarray(kept / kept.sum(axis=1, keepdims=True))
 
 
 def project_log_alpha(mixed: Float64[np.ndarray, "k"], plain: Float64[np.ndarray, "k"]) -> Array:
-    """A combination of log alphas, kept within a factor 10 of the plain step and inside the box."""
+    """Keep a combination of log alphas within a factor 10 of the plain step and inside the box."""
     near = np.clip(mixed, plain - _MAX_LOG_STEP, plain + _MAX_LOG_STEP)
     return np.asarray(np.clip(near, np.log(ALPHA_MIN), np.log(ALPHA_MAX)))
 
@@ -64,7 +64,7 @@ class ParameterBlock:
     images: list[Array] = field(default_factory=list)
 
     def products(self, image: Array) -> Int64[np.ndarray, "h"]:
-        """Inner products, on the grid, of the residual ``image - x`` with the kept ones (oldest first) and itself."""
+        """Compute inner products, on the grid, of the residual ``image - x`` with earlier ones and with itself."""
         residuals = [g - p for g, p in zip(self.images, self.points, strict=True)][-DEPTH:]
         newest = image - self.x
         return np.array([to_grid(newest * other, PRODUCT_BITS).sum() for other in [*residuals, newest]], dtype=np.int64)
@@ -75,7 +75,7 @@ class ParameterBlock:
         self.images = [*self.images, image][-(DEPTH + 1) :]
 
     def forget(self) -> None:
-        """Keep only the newest image: after a step that failed, the older ones mislead."""
+        """Keep only the newest image: after a failed step, the older ones mislead."""
         self.points, self.images = self.points[-1:], self.images[-1:]
 
     def move(self, weights: Float64[np.ndarray, "h"]) -> None:
@@ -96,7 +96,7 @@ PLAIN = np.ones(1)
 
 @dataclass
 class Weights:
-    """The fusion center's side: how the last images are to be combined.
+    """The weights by which the last images are combined; held by the fusion center.
 
     Near a saddle, which EM leaves at a slowly growing pace, residuals grow, and the combination that cancels them leads
     back to the saddle: the newest image then gets no positive weight. There the step goes forward instead, `reach`
@@ -117,7 +117,7 @@ class Weights:
     forward: bool = False
 
     def accept(self, products: Int64[np.ndarray, "h"]) -> None:
-        """The last step held: add the newest residual's inner products with the kept ones and itself."""
+        """Accept the last step: add the newest residual's inner products with earlier ones and itself."""
         if self.forward:
             self.reach = min(2 * self.reach, 100.0)
         self.forward = False
@@ -130,7 +130,7 @@ class Weights:
         self.gram = gram
 
     def reject(self) -> None:
-        """The last step failed: keep the newest residual only."""
+        """Reject the last step: keep the newest residual only."""
         if self.forward:
             self.reach = max(self.reach / 3, 0.5)
         self.forget()
@@ -141,7 +141,7 @@ class Weights:
         self.gram = self.gram[-1:, -1:]
 
     def solve(self) -> Float64[np.ndarray, "h"]:
-        """Weights of the last images, oldest first; a plain step when there is nothing to combine.
+        """Return the weights of the last images, oldest first; a plain step when there is nothing to combine.
 
         The tiny ridge (1e-10 of the mean squared residual) decides between residuals that are nearly dependent.
         """

@@ -1,10 +1,7 @@
-"""The E-step of BC3E: responsibilities, their fixed point, what it contributes to sums (Acharya et al. 2011, II-C1).
+"""The E-step of BC3E: gamma of every instance, and what instances add to sums (Acharya et al. 2011, II-C1).
 
-Arrays are laid out ``(k, n)``, classes first, so that every operation runs along contiguous instances; instances are
-picked with ``take`` and ``compress``, because ``a[:, index]`` returns the transposed layout. Sums over classes are
-written as loops over the few classes: the order of additions, and with it the last bit, then cannot depend on how many
-instances happen to be in the array. That, and the grid of `numerics.bc3e.grid`, make an instance's result independent
-of the site and of the block it is computed in.
+An instance's result does not depend on the site or the block that it is computed in: `numerics.bc3e.responsibilities`
+says how.
 """
 
 from __future__ import annotations
@@ -18,8 +15,15 @@ from jaxtyping import Float64, Int64, Shaped
 
 from numerics.bc3e.ensemble import Labels, present
 from numerics.bc3e.grid import from_grid, to_grid
+from numerics.bc3e.responsibilities import (
+    LabelledBlock,
+    Table,
+    max_classes,
+    relative_weights,
+    safe_log,
+    sum_classes,
+)
 
-Table = Float64[np.ndarray, "k k_m+1"]
 Gamma = Float64[np.ndarray, "k n"]
 
 BLOCK = 16384
@@ -27,18 +31,12 @@ BLOCK = 16384
 gain from the cache, and larger ones fall out of it."""
 
 _CROWDED = 0.75
-"""Settled instances leave a block's arrays when no more than this share of them still moves."""
-
-_UNDERFLOW = 1e-200
-"""A normaliser below this has lost digits to underflow; the logarithm is taken instead."""
-
-_FORBIDDEN = -1e4
-"""Log 0 under a soft label: far below every psi(gamma) and log beta, but a probability of 1e-12 times it is nothing."""
+"""Converged instances leave a block's arrays when no more than this share of them still moves."""
 
 
 @dataclass(frozen=True)
 class Contribution:
-    """What a set of instances adds to the sums of the M-step, as integers on the grid.
+    """The part of a set of instances in the sums of the M-step, as integers on the grid.
 
     Attributes
     ----------
@@ -58,7 +56,7 @@ class Contribution:
     bound: int
 
     def __add__(self, other: Contribution) -> Contribution:
-        """Sum of two disjoint sets of instances."""
+        """Add the parts of two disjoint sets of instances."""
         mass = dict(self.mass)
         for name, table in other.mass.items():
             mass[name] = mass[name] + table if name in mass else table
@@ -66,7 +64,7 @@ class Contribution:
 
 
 def votes(classifiers: Mapping[str, Labels], n: int, k: int, bits: int) -> Int64[np.ndarray, "k n"]:
-    """Votes ``C_ni = sum_l [w1_nl = i]``, or the sum of class probabilities, on the grid; a missing label adds 0."""
+    """Count the votes ``C_ni = sum_l [w1_nl = i]``, or class probabilities, on the grid; a missing label adds 0."""
     total = np.zeros((k, n), np.int64)
     for labels in classifiers.values():
         if labels.ndim == 2:
@@ -80,7 +78,7 @@ def votes(classifiers: Mapping[str, Labels], n: int, k: int, bits: int) -> Int64
 def cold_start(
     classifiers: Mapping[str, Labels], clusterings: Mapping[str, Labels], n: int, k: int, bits: int
 ) -> Int64[np.ndarray, "k n"]:
-    """``C_n + r2_n / k`` on the grid: with alpha added, where an instance starts that was never seen before."""
+    """Return ``C_n + r2_n / k`` on the grid: with alpha added, it is where a new instance starts."""
     total = votes(classifiers, n, k, bits)
     even = round((1 << bits) / k)
     for labels in clusterings.values():
@@ -88,100 +86,14 @@ def cold_start(
     return total
 
 
-def likelihood_table(beta: Float64[np.ndarray, "k k_m"]) -> Table:
-    """`beta` ready to be indexed by cluster labels.
-
-    A label that no class can produce says nothing: its column becomes ones. A last column of zeros, which the label -1
-    selects, makes the responsibilities of a missing label vanish.
-    """
-    table = np.zeros((beta.shape[0], beta.shape[1] + 1))
-    table[:, :-1] = np.where(beta.any(axis=0), beta, 1.0)
-    return table
-
-
-def _log(values: Float64[np.ndarray, "..."]) -> Float64[np.ndarray, "..."]:
-    """Logarithm with log 0 = -1e300, so that 0 log 0 = 0 and no infinity enters a product."""
-    return np.where(values > 0, np.log(np.maximum(values, 1e-300)), -1e300)
-
-
-def _sum_classes(values: Float64[np.ndarray, "k n"]) -> Float64[np.ndarray, "n"]:
-    total = values[0].copy()
-    for row in values[1:]:
-        total += row
-    return np.asarray(total)
-
-
-def _max_classes(values: Float64[np.ndarray, "k n"]) -> Float64[np.ndarray, "n"]:
-    top = values[0].copy()
-    for row in values[1:]:
-        np.maximum(top, row, out=top)
-    return np.asarray(top)
-
-
-@dataclass(frozen=True)
-class _Clustering:
-    """One clustering's labels of a block of instances, with its likelihood table."""
-
-    table: Table
-    labels: Labels
-
-    def likelihood(self) -> Float64[np.ndarray, "k n"]:
-        """beta_{m,i,w}, or the average of log beta under a soft label, up to a factor common to the classes."""
-        if self.labels.ndim == 1:
-            return self.table.take(self.labels, axis=1)
-        averaged = self.log_likelihood()
-        averaged -= _max_classes(averaged)
-        there = present(self.labels)
-        return np.asarray(np.where(there, np.exp(averaged), 0.0))
-
-    def log_likelihood(self) -> Float64[np.ndarray, "k n"]:
-        """Log beta_{m,i,w}, averaged under a soft label; finite (very negative) where beta is 0."""
-        log_table = _log(self.table)
-        if self.labels.ndim == 1:
-            return log_table.take(self.labels, axis=1)
-        np.maximum(log_table, _FORBIDDEN, out=log_table)
-        averaged = np.zeros((len(log_table), len(self.labels)))
-        for cluster in range(self.labels.shape[1]):  # one column at a time: the same order of additions in any block
-            averaged += log_table[:, cluster, None] * self.labels[:, cluster]
-        dead = _max_classes(averaged) <= 0.01 * _FORBIDDEN  # some of its clusters is beyond every class: uninformative
-        averaged[:, dead] = 0.0
-        return averaged
-
-    def responsibilities(
-        self,
-        weights: Float64[np.ndarray, "k n"],
-        log_weights: Float64[np.ndarray, "k n"],
-        likelihood: Float64[np.ndarray, "k n"],
-        bits: int,
-    ) -> Float64[np.ndarray, "k n"]:
-        """Eq. (5), in units of the grid: phi_nmi proportional to exp(psi(gamma_ni)) beta_{m,i,w}; 0 without a label."""
-        phi = weights * likelihood
-        total = _sum_classes(phi)
-        if total.min(initial=1.0) < _UNDERFLOW:
-            thin = np.flatnonzero(total < _UNDERFLOW)
-            there = thin[present(self.labels[thin])]
-            if there.size:
-                part = _Clustering(self.table, self.labels[there])
-                logs = log_weights[:, there] + part.log_likelihood()
-                phi[:, there] = np.exp(logs - _max_classes(logs))
-                total[there] = _sum_classes(phi[:, there])
-            total[total == 0.0] = 1.0
-        phi *= np.ldexp(1.0, bits) / total
-        return np.asarray(np.rint(phi, out=phi))
-
-
-def _block_weights(log_weights: Float64[np.ndarray, "k n"]) -> Float64[np.ndarray, "k n"]:
-    return np.asarray(np.exp(log_weights - _max_classes(log_weights)))
-
-
 def _sweep(
-    parts: Sequence[_Clustering],
+    parts: Sequence[LabelledBlock],
     likelihoods: Sequence[Float64[np.ndarray, "k n"]],
     log_weights: Float64[np.ndarray, "k n"],
     bits: int,
 ) -> Float64[np.ndarray, "k n"]:
-    """Sum over the clusterings of eq. (5), in units of the grid."""
-    weights = _block_weights(log_weights)
+    """Sum eq. (5) over the clusterings, in units of the grid."""
+    weights = relative_weights(log_weights)
     total = np.zeros_like(weights)
     for part, likelihood in zip(parts, likelihoods, strict=True):
         total += part.responsibilities(weights, log_weights, likelihood, bits)
@@ -195,12 +107,12 @@ def shares(
     log_weights: Float64[np.ndarray, "k n"],
     bits: int,
 ) -> tuple[Int64[np.ndarray, "k n"], dict[str, Int64[np.ndarray, "k k_m"]], int]:
-    """One sweep over instances that several sites share (docs/bc3e.md, column and arbitrary distributions).
+    """Sweep once over instances that several sites share (docs/bc3e.md, column and arbitrary distributions).
 
     Parameters
     ----------
     tables : Mapping[str, ndarray]
-        By clustering, what `likelihood_table` made of its beta.
+        By clustering, `likelihood_table` of its beta.
     classifiers, clusterings : Mapping[str, ndarray]
         This site's labels of the instances.
     log_weights : ndarray
@@ -220,7 +132,7 @@ def shares(
     bound = 0
     for start in range(0, n, BLOCK):
         cut = slice(start, start + BLOCK)
-        parts = {name: _Clustering(tables[name], labels[cut]) for name, labels in clusterings.items()}
+        parts = {name: LabelledBlock(tables[name], labels[cut]) for name, labels in clusterings.items()}
         likelihoods = [part.likelihood() for part in parts.values()]
         total, part_mass, part_bound = _last_sweep(parts, likelihoods, np.ascontiguousarray(log_weights[:, cut]), bits)
         share[:, cut] += total.astype(np.int64)
@@ -231,13 +143,13 @@ def shares(
 
 
 def _last_sweep(
-    parts: Mapping[str, _Clustering],
+    parts: Mapping[str, LabelledBlock],
     likelihoods: Sequence[Float64[np.ndarray, "k n"]],
     log_weights: Float64[np.ndarray, "k n"],
     bits: int,
 ) -> tuple[Float64[np.ndarray, "k n"], dict[str, Int64[np.ndarray, "k k_m"]], int]:
-    """What `_sweep` gives for one block, and with it the masses and the cluster part of the bound at these phi."""
-    weights = _block_weights(log_weights)
+    """Sweep over one block as `_sweep` does; return also the masses, and the clusterings' part of the bound."""
+    weights = relative_weights(log_weights)
     total = np.zeros_like(weights)
     mass = {}
     bound = 0
@@ -250,34 +162,34 @@ def _last_sweep(
 
 
 def _mass(phi: Float64[np.ndarray, "k n"], labels: Labels, k_m: int, bits: int) -> Int64[np.ndarray, "k k_m"]:
-    """T_mij of eq. (7) for one block; sums of integers below 2**53 are exact in float64."""
+    """Compute T_mij of eq. (7) for one block; sums of integers below 2**53 are exact in float64."""
     if labels.ndim == 2:
         soft = [np.rint(row[:, None] * labels).astype(np.int64).sum(axis=0) for row in phi]
         mass = np.zeros((len(phi), k_m), np.int64)
         mass[:, : labels.shape[1]] = soft
         return mass
-    there = labels >= 0
-    if not there.all():
-        phi, labels = phi.compress(there, axis=1), labels[there]
+    labelled = labels >= 0
+    if not labelled.all():
+        phi, labels = phi.compress(labelled, axis=1), labels[labelled]
     return np.stack([np.bincount(labels, row, minlength=k_m) for row in phi]).astype(np.int64)
 
 
-def _cluster_bound(phi: Float64[np.ndarray, "k n"], part: _Clustering, bits: int) -> int:
-    """sum_i phi_nmi (log beta_{m,i,w} - log phi_nmi), each instance's term on the grid."""
+def _cluster_bound(phi: Float64[np.ndarray, "k n"], part: LabelledBlock, bits: int) -> int:
+    """Compute sum_i phi_nmi (log beta_{m,i,w} - log phi_nmi), each instance's term on the grid."""
     probability = np.ldexp(phi, -bits)
-    logs = np.where(phi > 0, part.log_likelihood() - _log(probability), 0.0)
-    return int(to_grid(_sum_classes(probability * logs), bits).sum())
+    logs = np.where(phi > 0, part.log_likelihood() - safe_log(probability), 0.0)
+    return int(to_grid(sum_classes(probability * logs), bits).sum())
 
 
 def log_theta(gamma: Gamma) -> Float64[np.ndarray, "k n"]:
-    """E[log theta_ni] = psi(gamma_ni) - psi(sum_i gamma_ni)."""
+    """Compute E[log theta_ni] = psi(gamma_ni) - psi(sum_i gamma_ni)."""
     from scipy.special import psi
 
-    return np.asarray(psi(gamma) - psi(_sum_classes(gamma)))
+    return np.asarray(psi(gamma) - psi(sum_classes(gamma)))
 
 
 def dirichlet_bound(alpha: Float64[np.ndarray, "k"], gamma: Gamma, bits: int) -> int:
-    """The bound's terms of theta, each instance's on the grid.
+    """Compute the bound's terms of theta, each instance's on the grid.
 
     With gamma = alpha + C + sum_m phi_m (eq. 6) the expectations E[log theta] cancel, and what is left of eq. (3)
     beside `shares`' cluster part is ``ln B(gamma_n) - ln B(alpha)``, B the multivariate beta function.
@@ -285,35 +197,35 @@ def dirichlet_bound(alpha: Float64[np.ndarray, "k"], gamma: Gamma, bits: int) ->
     from scipy.special import gammaln
 
     prior = float(gammaln(alpha.sum()) - gammaln(alpha).sum())
-    return int(to_grid(prior - gammaln(_sum_classes(gamma)) + _sum_classes(gammaln(gamma)), bits).sum())
+    return int(to_grid(prior - gammaln(sum_classes(gamma)) + sum_classes(gammaln(gamma)), bits).sum())
 
 
 def center_part(alpha: Float64[np.ndarray, "k"], gamma: Gamma, bits: int) -> tuple[Int64[np.ndarray, "k"], int]:
-    """``s`` and the Dirichlet part of the bound for instances whose gamma is known, on the grid."""
+    """Compute ``s`` and the Dirichlet part of the bound for instances of known gamma, on the grid."""
     return to_grid(log_theta(gamma), bits).sum(axis=1), dirichlet_bound(alpha, gamma, bits)
 
 
 def add_alpha(alpha: Float64[np.ndarray, "k"], total: Int64[np.ndarray, "k n"], bits: int) -> Gamma:
-    """Eq. (6): gamma_n = alpha + C_n + sum_m phi_nm."""
+    """Apply eq. (6): gamma_n = alpha + C_n + sum_m phi_nm."""
     return np.asarray(alpha[:, None] + from_grid(total, bits))
 
 
-def settled(before: Gamma, after: Gamma, tolerance: float, bits: int) -> Shaped[np.ndarray, "n"]:
-    """Instances whose gamma moved by no more than `tolerance`, or by one step of the grid where that is coarser."""
+def converged(before: Gamma, after: Gamma, tolerance: float, bits: int) -> Shaped[np.ndarray, "n"]:
+    """Mask the instances whose gamma moved by no more than `tolerance`, or one step of the grid if that is coarser."""
     limit = max(tolerance, 1.5 * np.ldexp(1.0, -bits))
-    return np.asarray(_max_classes(np.abs(after - before)) <= limit)
+    return np.asarray(max_classes(np.abs(after - before)) <= limit)
 
 
 @dataclass(frozen=True)
 class EStepSettings:
-    """How an E-step is run.
+    """Grid, tolerance and length of an E-step.
 
     Attributes
     ----------
     bits : int
         Fineness of the grid (`numerics.bc3e.grid`).
     tolerance : float
-        An instance is settled when no gamma_ni moves by more.
+        An instance has converged when no gamma_ni moves by more.
     max_sweeps : int
         Sweeps of eqs. (5) and (6) at most.
     """
@@ -360,7 +272,7 @@ def e_step(
     def block(start: int) -> Contribution:
         cut = slice(start, min(start + BLOCK, n))
         voters = {name: labels[cut] for name, labels in classifiers.items()}
-        parts = {name: _Clustering(tables[name], labels[cut]) for name, labels in clusterings.items()}
+        parts = {name: LabelledBlock(tables[name], labels[cut]) for name, labels in clusterings.items()}
         result[:, cut], part = _e_step_block(alpha, parts, voters, gamma[:, cut].copy(), settings)
         return part
 
@@ -379,7 +291,7 @@ def e_step(
 
 def _e_step_block(
     alpha: Float64[np.ndarray, "k"],
-    parts: Mapping[str, _Clustering],
+    parts: Mapping[str, LabelledBlock],
     classifiers: Mapping[str, Labels],
     gamma: Gamma,
     settings: EStepSettings,
@@ -391,15 +303,15 @@ def _e_step_block(
     fixed = votes(classifiers, n, k, bits).astype(np.float64)  # exact: far below 2**53
     likelihoods = [part.likelihood() for part in parts.values()]
 
-    # `origin` is the gamma that an instance's last sweep starts from. A settled instance keeps it: the others' number
-    # of sweeps must not touch it. It is swept along, to the same result, until so many have settled that copying the
+    # `origin` is the gamma that an instance's last sweep starts from. A converged instance keeps it: the others' number
+    # of sweeps must not touch it. It is swept along, to the same result, until so many have converged that copying the
     # rest together pays.
     origin = gamma
     here, active = origin, np.arange(n)
     held, rates, labelled = fixed, likelihoods, list(parts.values())
     for _ in range(settings.max_sweeps - 1):
         after = alpha[:, None] + np.ldexp(held + _sweep(labelled, rates, psi(here), bits), -bits)
-        moving = ~settled(here, after, settings.tolerance, bits)
+        moving = ~converged(here, after, settings.tolerance, bits)
         n_moving = np.count_nonzero(moving)
         if not n_moving:
             break
@@ -410,7 +322,7 @@ def _e_step_block(
         stay = np.flatnonzero(moving)
         active, here, held = active[stay], here.take(stay, axis=1), held.take(stay, axis=1)
         rates = [rate.take(stay, axis=1) for rate in rates]
-        labelled = [_Clustering(part.table, part.labels[stay]) for part in labelled]
+        labelled = [LabelledBlock(part.table, part.labels[stay]) for part in labelled]
     origin[:, active] = here
 
     total, mass, bound = _last_sweep(parts, likelihoods, psi(origin), bits)

@@ -1,4 +1,4 @@
-"""Labels that classifiers and clusterings gave to instances: what a site holds in BC3E (Acharya et al. 2011, II-A)."""
+"""Labels of instances by classifiers and clusterings: what a site holds in BC3E (Acharya et al. 2011, II-A)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ probabilities that sum to 1, a row of zeros where the model gave none."""
 
 @dataclass(frozen=True)
 class Ensemble:
-    """Class and cluster labels of `n` instances.
+    """Class and cluster labels of n instances.
 
     Attributes
     ----------
@@ -30,6 +30,12 @@ class Ensemble:
     entity : ndarray or None
         ``(n,)`` names of the instances (strings or integers): what the site's output file and, in column and
         arbitrary distributions, the alignment between sites go by. None: the row number.
+
+    Examples
+    --------
+    >>> ensemble = Ensemble(3, classifiers={"svm": np.array([0, 1, -1])}, clusterings={"kmeans": np.array([0, 0, 1])})
+    >>> ensemble.rows(np.array([True, False, True])).classifiers["svm"].tolist()
+    [0, -1]
     """
 
     n: int
@@ -39,12 +45,12 @@ class Ensemble:
     entity: Shaped[np.ndarray, "n"] | None = None
 
     def __post_init__(self) -> None:
-        """Models are kept in the order of their names: that is how sites and fusion center match them."""
+        """Put the models into the order of their names, by which sites and fusion center match them."""
         for models in ("classifiers", "clusterings"):
             object.__setattr__(self, models, dict(sorted(getattr(self, models).items())))
 
     def rows(self, index: Shaped[np.ndarray, "i"]) -> Ensemble:
-        """The same models' labels of some instances only (`index`: integers or a mask)."""
+        """Return the same models' labels of some instances (`index`: integers or a mask)."""
         return Ensemble(
             n=len(np.arange(self.n)[index]),
             classifiers={name: labels[index] for name, labels in self.classifiers.items()},
@@ -55,12 +61,12 @@ class Ensemble:
 
 
 def n_values(labels: Labels) -> int:
-    """Number of classes or clusters that `labels` is known to have: columns if soft, else the largest label + 1."""
+    """Return the number of classes or clusters in `labels`: columns if soft, else the largest label + 1."""
     if labels.ndim == 2:
         return int(labels.shape[1])
     return int(labels.max(initial=-1)) + 1
 
 
 def present(labels: Labels) -> Shaped[np.ndarray, "n"]:
-    """Mask of the instances for which the model gave a label."""
+    """Mask the instances for which the model gave a label."""
     return np.asarray(labels.any(axis=1) if labels.ndim == 2 else labels >= 0)

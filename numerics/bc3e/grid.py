@@ -19,7 +19,7 @@ MIN_BITS = 20
 
 
 def choose_bits(n_summands: int, largest: float) -> int:
-    """Finest grid on which `n_summands` summands no larger than `largest` in size cannot overflow 64 bits.
+    """Return the finest grid on which `n_summands` summands of size up to `largest` cannot overflow 64 bits.
 
     Parameters
     ----------
@@ -37,6 +37,11 @@ def choose_bits(n_summands: int, largest: float) -> int:
     ------
     ValueError
         If even `MIN_BITS` could overflow.
+
+    Examples
+    --------
+    >>> choose_bits(1000, largest=1.0)
+    30
     """
     room = 62 - int(np.ceil(np.log2(max(n_summands, 1) * max(largest, 1.0))))
     if room < MIN_BITS:
@@ -47,15 +52,21 @@ def choose_bits(n_summands: int, largest: float) -> int:
 
 
 def to_grid(values: Float64[np.ndarray, "*shape"], bits: int) -> Int64[np.ndarray, "*shape"]:
-    """Nearest integers to ``values * 2**bits`` (ties to even)."""
+    """Return the nearest integers to ``values * 2**bits`` (ties to even).
+
+    Examples
+    --------
+    >>> to_grid(np.array([0.25, 0.3]), bits=2).tolist()
+    [1, 1]
+    """
     return np.asarray(np.rint(np.ldexp(values, bits)).astype(np.int64))
 
 
 def one_to_grid(value: float, bits: int) -> int:
-    """`to_grid` of a single number."""
+    """Apply `to_grid` to a single number."""
     return round(value * 2.0**bits)
 
 
 def from_grid(integers: Int64[np.ndarray, "*shape"], bits: int) -> Float64[np.ndarray, "*shape"]:
-    """The numbers that `to_grid` stands for."""
+    """Return the numbers that integers on the grid stand for."""
     return np.asarray(np.ldexp(integers.astype(np.float64), -bits))

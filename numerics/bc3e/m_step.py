@@ -19,7 +19,7 @@ ALPHA_MAX = 1e4
 
 
 def maximize_beta(mass: Int64[np.ndarray, "k k_m"], bits: int, smoothing: float = 0.0) -> Float64[np.ndarray, "k k_m"]:
-    """Eq. (7): rows of beta proportional to the masses plus `smoothing`; a class without mass gets a uniform row.
+    """Apply eq. (7): rows of beta proportional to the masses plus `smoothing`; a class without mass gets a uniform row.
 
     Parameters
     ----------
@@ -29,6 +29,11 @@ def maximize_beta(mass: Int64[np.ndarray, "k k_m"], bits: int, smoothing: float 
         Fineness of the grid.
     smoothing : float
         eta of a Dirichlet(1 + eta) prior on every row.
+
+    Examples
+    --------
+    >>> maximize_beta(np.array([[3, 1], [0, 0]]), bits=0).tolist()
+    [[0.75, 0.25], [0.5, 0.5]]
     """
     counts = from_grid(mass, bits) + smoothing
     totals = from_grid(mass.sum(axis=1, keepdims=True), bits) + smoothing * mass.shape[1]
@@ -36,16 +41,16 @@ def maximize_beta(mass: Int64[np.ndarray, "k k_m"], bits: int, smoothing: float 
 
 
 def smoothing_bound(beta: Float64[np.ndarray, "k k_m"], smoothing: float) -> float:
-    """What the prior of `smoothing` adds to the bound: eta * sum log beta."""
+    """Compute what the prior of `smoothing` adds to the bound: eta * sum log beta."""
     if smoothing == 0.0:
         return 0.0
     return float(smoothing * np.log(np.maximum(beta, 1e-300)).sum())
 
 
 def initial_beta(name: str, k: int, k_m: int, start: int) -> Float64[np.ndarray, "k k_m"]:
-    """Where a clustering's beta starts: uniform rows (``start=0``), or rows drawn from Dirichlet(1) by seed and name.
+    """Return a clustering's first beta: uniform rows (``start=0``), or rows drawn from Dirichlet(1) by seed and name.
 
-    Drawing by the clustering's name, not by its place in a list, gives the same rows wherever they are drawn.
+    The draw depends on the clustering's name, not on its place in a list: it is the same wherever it is made.
     """
     if start == 0:
         return np.full((k, k_m), 1.0 / k_m)
@@ -54,19 +59,19 @@ def initial_beta(name: str, k: int, k_m: int, start: int) -> Float64[np.ndarray,
 
 
 def expected_log_prior(alpha: Float64[np.ndarray, "k"], n: int, log_theta: Float64[np.ndarray, "k"]) -> float:
-    """The bound's terms in alpha: eq. (8) with its signs corrected; `log_theta` is s, ``(k,)``."""
+    """Compute the bound's terms in alpha: eq. (8) with its signs corrected; `log_theta` is s, ``(k,)``."""
     from scipy.special import gammaln
 
     return float(n * (gammaln(alpha.sum()) - gammaln(alpha).sum()) + ((alpha - 1.0) * log_theta).sum())
 
 
 def expected_log_likelihood(beta: Float64[np.ndarray, "k k_m"], mass: Float64[np.ndarray, "k k_m"]) -> float:
-    """The bound's terms in a clustering's beta: ``sum T_mij log beta_mij``; an impossible label counts as certain."""
+    """Compute the bound's terms in beta: ``sum T_mij log beta_mij``; an impossible label counts as certain."""
     return float((mass * np.log(np.where(beta > 0, beta, 1.0))).sum())
 
 
 def alpha_objective(alpha: Float64[np.ndarray, "k"], mean_log_theta: Float64[np.ndarray, "k"]) -> float:
-    """Eq. (8) divided by N, with the sign of its log-Gamma terms corrected."""
+    """Compute eq. (8) divided by N, with the sign of its log-Gamma terms corrected."""
     return expected_log_prior(alpha, 1, mean_log_theta)
 
 
@@ -114,7 +119,7 @@ def maximize_alpha(
 def _newton_step(
     alpha: Float64[np.ndarray, "k"], gradient: Float64[np.ndarray, "k"], free: np.ndarray
 ) -> Float64[np.ndarray, "f"]:
-    """-H^-1 g on the free coordinates, H = diag(q) + z 1 1^T (Minka 2003, eqs. 15 to 18)."""
+    """Compute -H^-1 g on the free coordinates, H = diag(q) + z 1 1^T (Minka 2003, eqs. 15 to 18)."""
     from scipy.special import polygamma
 
     q = -polygamma(1, alpha[free])

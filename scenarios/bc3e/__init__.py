@@ -1,4 +1,4 @@
-"""The worlds of BC3E: few labelled instances, many to classify, three classifiers and some clusterings.
+"""Scenarios of BC3E: few labelled instances, many to classify, three classifiers and some clusterings.
 
 Each follows section IV of Acharya, Hruschka and Ghosh (2011). A small share of the data keeps its classes and trains a
 decision tree, a generalized logistic regression and a linear discriminant; the rest, with the classes removed, is the
@@ -92,7 +92,7 @@ _WORLDS: Mapping[str, _World] = {
 
 
 def pooled(name: str, config: Config, seed: int) -> Ensemble:
-    """All labels of a scenario's target set in one place, as no site ever holds them.
+    """Return all labels of a scenario's target set in one place, as no site ever holds them.
 
     Parameters
     ----------
@@ -115,6 +115,12 @@ def pooled(name: str, config: Config, seed: int) -> Ensemble:
     ------
     ScenarioError
         If the name or a setting is unknown or out of range, or the data cannot be had.
+
+    Examples
+    --------
+    >>> ensemble = pooled("bc3e-halfmoon", {}, 0)
+    >>> ensemble.n, list(ensemble.classifiers)
+    (392, ['discriminant', 'logistic', 'tree'])
     """
     if name not in _WORLDS:
         raise ScenarioError(f"unknown BC3E scenario {name!r}; there are: {', '.join(_WORLDS)}")
@@ -129,7 +135,7 @@ def pooled(name: str, config: Config, seed: int) -> Ensemble:
 
 
 def shards(name: str, config: Config, seed: int, n_sites: int) -> list[Ensemble]:
-    """The sites' private parts of `pooled`, split as `bc3e.distribution` says.
+    """Return the sites' private parts of `pooled`, split as `bc3e.distribution` says.
 
     Raises
     ------
@@ -143,7 +149,7 @@ def shards(name: str, config: Config, seed: int, n_sites: int) -> list[Ensemble]
 
 
 def baselines(name: str, config: Config, seed: int) -> dict[str, float]:
-    """Shares of the target set that the pooled classifiers get right, without BC3E.
+    """Return the accuracies of the pooled classifiers on the target set, without BC3E.
 
     Returns
     -------
@@ -198,7 +204,7 @@ def _build(name: str, share: float, clusterings: str, path: Path | None, seed: i
 def _draw_labelled(
     classes: Int64[np.ndarray, "n"], share: float, name: str, rng: np.random.Generator
 ) -> Shaped[np.ndarray, "n"]:
-    """Mask of a random share of the instances that has at least two of each class."""
+    """Return a mask of a random share of the instances that has at least two of each class."""
     n, k = len(classes), int(classes.max()) + 1
     size = round(share * n)
     if size < 2 * k:
@@ -221,7 +227,7 @@ def _classify(
     labelled: Shaped[np.ndarray, "n"],
     rng: np.random.Generator,
 ) -> dict[str, Int64[np.ndarray, "t"]]:
-    """Class labels of the instances that are not labelled, by models trained on those that are."""
+    """Return class labels of the instances that are not labelled, by models trained on those that are."""
     models = {
         "tree": DecisionTreeClassifier(random_state=_int_seed(rng)),
         "logistic": LogisticRegression(max_iter=1000),
@@ -236,7 +242,7 @@ def _classify(
 def _cluster(
     inputs: Float64[np.ndarray, "t d"], k: int, clusterings: str, name: str, rng: np.random.Generator
 ) -> dict[str, Int64[np.ndarray, "t"]]:
-    """Cluster labels of the target set by clustering name."""
+    """Return cluster labels of the target set by clustering name."""
     single_link, k_means = CLUSTERINGS[clusterings]
     most = k * max(single_link + k_means)
     if len(inputs) < most:
@@ -250,7 +256,7 @@ def _cluster(
 
 
 def _int_seed(rng: np.random.Generator) -> int:
-    """A seed for scikit-learn, which takes no `Generator`."""
+    """Return a seed for scikit-learn, which takes no `Generator`."""
     return int(rng.integers(2**31 - 1))
 
 

@@ -1,4 +1,4 @@
-"""Ways to spread one pooled ensemble over sites: by instances, by models, or entry by entry."""
+"""Splits of one pooled ensemble over sites: by instances, by models, or label by label."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -16,7 +16,7 @@ BY_MODEL_SHARE = 0.2
 
 
 def split_rows(ensemble: Ensemble, n_sites: int, rng: np.random.Generator) -> list[Ensemble]:
-    """Every site holds all labels of some instances.
+    """Split by instances: every site holds all labels of some of them.
 
     Parameters
     ----------
@@ -25,7 +25,7 @@ def split_rows(ensemble: Ensemble, n_sites: int, rng: np.random.Generator) -> li
     n_sites : int
         Number of sites. With more sites than instances some sites are empty.
     rng : numpy.random.Generator
-        Deals the instances out: a random permutation, cut into parts whose sizes differ by at most one.
+        Draws the permutation that is cut into parts, whose sizes differ by at most one.
 
     Returns
     -------
@@ -43,9 +43,9 @@ def split_rows(ensemble: Ensemble, n_sites: int, rng: np.random.Generator) -> li
 
 
 def split_columns(ensemble: Ensemble, n_sites: int, rng: np.random.Generator) -> list[Ensemble]:
-    """Every site holds some models (classifiers, clusterings), with their labels of all instances.
+    """Split by models: every site holds some classifiers and clusterings, with their labels of all instances.
 
-    The models are shuffled and dealt out in parts whose sizes differ by at most one, so every site holds two or more
+    The models are shuffled and split into parts whose sizes differ by at most one, so every site holds two or more
     wherever there are two for each. With ``n_sites > n_models // 2`` some sites hold a single one, which a run must
     allow (`bc3e.allow-single-model`). Parameters and result are those of `split_rows`.
 
@@ -76,7 +76,7 @@ def split_columns(ensemble: Ensemble, n_sites: int, rng: np.random.Generator) ->
 
 
 def split_arbitrary(ensemble: Ensemble, n_sites: int, rng: np.random.Generator) -> list[Ensemble]:
-    """Every (instance, model) label lies at exactly one site, in a pattern that mixes all three kinds of sharing.
+    """Split label by label: every (instance, model) label lies at one site, in a pattern that mixes all three splits.
 
     Of the instances, drawn at random, `PRIVATE_SHARE` are private to one random site; `BY_MODEL_SHARE` have each label
     at the site where its model lives (one random site a model); and of the rest each label lies at a random site of
@@ -92,17 +92,17 @@ def split_arbitrary(ensemble: Ensemble, n_sites: int, rng: np.random.Generator) 
     _check_sites(n_sites)
     named = _named(ensemble)
     labels = [*named.classifiers.values(), *named.clusterings.values()]
-    given = np.column_stack([np.zeros((named.n, 0), dtype=bool), *map(present, labels)])
+    available = np.column_stack([np.zeros((named.n, 0), dtype=bool), *map(present, labels)])
     home = rng.integers(n_sites, size=named.n)
     owner = _owners(home, len(labels), n_sites, rng)
-    unlabelled = ~given.any(axis=1)
-    return [_held(named, given & (owner == site), unlabelled & (home == site)) for site in range(n_sites)]
+    unlabelled = ~available.any(axis=1)
+    return [_part(named, available & (owner == site), unlabelled & (home == site)) for site in range(n_sites)]
 
 
 def _owners(
     home: Int64[np.ndarray, "n"], n_models: int, n_sites: int, rng: np.random.Generator
 ) -> Int64[np.ndarray, "n m"]:
-    """Which site holds each label, given the site that holds an instance if it is private."""
+    """Return the site that holds each label; `home`: the site that holds an instance if it is private."""
     n = len(home)
     owner = rng.integers(n_sites, size=(n, n_models))
     shuffled = rng.permutation(n)
@@ -112,22 +112,22 @@ def _owners(
     return owner
 
 
-def _held(ensemble: Ensemble, held: Bool[np.ndarray, "n m"], kept: Bool[np.ndarray, "n"]) -> Ensemble:
-    """The part of an ensemble in which one site holds the labels `held`, and the label-less instances `kept`."""
-    rows = held.any(axis=1) | kept
-    here, n_classifiers = held[rows], len(ensemble.classifiers)
+def _part(ensemble: Ensemble, owned: Bool[np.ndarray, "n m"], unlabelled: Bool[np.ndarray, "n"]) -> Ensemble:
+    """Return the part of an ensemble with one site's own labels, and its instances without any label."""
+    rows = owned.any(axis=1) | unlabelled
+    labels, n_classifiers = owned[rows], len(ensemble.classifiers)
     part = ensemble.rows(rows)
     return replace(
         part,
-        classifiers=_masked(part.classifiers, here[:, :n_classifiers]),
-        clusterings=_masked(part.clusterings, here[:, n_classifiers:]),
+        classifiers=_masked(part.classifiers, labels[:, :n_classifiers]),
+        clusterings=_masked(part.clusterings, labels[:, n_classifiers:]),
     )
 
 
-def _masked(models: Mapping[str, Labels], held: Bool[np.ndarray, "n m"]) -> dict[str, Labels]:
+def _masked(models: Mapping[str, Labels], owned: Bool[np.ndarray, "n m"]) -> dict[str, Labels]:
     return {
         name: np.where(mask, labels, -1) if labels.ndim == 1 else np.where(mask[:, np.newaxis], labels, 0.0)
-        for (name, labels), mask in zip(models.items(), held.T, strict=True)
+        for (name, labels), mask in zip(models.items(), owned.T, strict=True)
         if mask.any()
     }
 
@@ -138,7 +138,7 @@ def _pick(models: Mapping[str, Labels], index: Int64[np.ndarray, "i"]) -> dict[s
 
 
 def _named(ensemble: Ensemble) -> Ensemble:
-    """The ensemble with its instances named: by row number unless they have names."""
+    """Return the ensemble with names of its instances: row numbers unless they have names."""
     entity: Shaped[np.ndarray, "n"] = np.arange(ensemble.n) if ensemble.entity is None else ensemble.entity
     return replace(ensemble, entity=entity)
 

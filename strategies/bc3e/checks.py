@@ -1,4 +1,4 @@
-"""What the fusion center of BC3E refuses of the sites' answers, whether it learns or predicts."""
+"""The fusion center's checks of answers, beyond the payloads' own contracts."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from collections.abc import Mapping
 
 from protocols.bc3e.payloads import MOST_CLASSES, MOST_INSTANCES, Holdings, Predicted, Shares, Starts, Sweep, Tally
 from protocols.wire.payload import PayloadError
-from strategies.bc3e.layout import Plan
+from strategies.bc3e.layout import Layout
 
 _COUNTED = ("bc3e", "vote")
 """Methods whose right decisions every site counts."""
 
 
 def check_holdings(distribution: str, site: str, answer: Holdings) -> None:
-    """Refuse sizes that cannot be, and names out of order."""
+    """Refuse impossible sizes, and names out of order."""
     expected = {
         "n_clusters": (len(answer.clusterings), len(answer.n_clusters)),
         "keys": (0 if distribution == "row" else answer.instances, len(answer.keys)),
@@ -31,9 +31,9 @@ def check_holdings(distribution: str, site: str, answer: Holdings) -> None:
         raise PayloadError(answer.title(), "clusterings", "names are not in order, or one comes twice")
 
 
-def check_starts(plan: Plan, site: str, answer: Starts) -> None:
-    """Refuse starts of other instances than the site was told."""
-    expected = (plan.k, len(plan.shared_rows[site]))
+def check_starts(layout: Layout, site: str, answer: Starts) -> None:
+    """Refuse starts of other instances than those that the site shares."""
+    expected = (layout.k, len(layout.shared_rows[site]))
     if answer.start.shape != expected:
         raise PayloadError(answer.title(), "start", f"expected shape {expected}, got {answer.start.shape}")
     if (answer.start < 0).any():
@@ -41,7 +41,7 @@ def check_starts(plan: Plan, site: str, answer: Starts) -> None:
 
 
 def check_plain_shares(k: int, asks: Mapping[str, Sweep], site: str, answer: Shares) -> None:
-    """Of a prediction: refuse shares of other instances than were asked for, and what only learning needs."""
+    """Refuse shares of other instances than a prediction asked for, and what only learning needs."""
     expected = (k, len(asks[site].active))
     if answer.share.shape != expected:
         raise PayloadError(answer.title(), "share", f"expected shape {expected}, got {answer.share.shape}")
@@ -52,7 +52,7 @@ def check_plain_shares(k: int, asks: Mapping[str, Sweep], site: str, answer: Sha
 
 
 def check_tally(site: str, answer: Tally | Predicted) -> None:
-    """Refuse counts that are none."""
+    """Refuse impossible counts."""
     if len(answer.methods) != len(answer.total):
         raise PayloadError(answer.title(), "methods", f"expected {len(answer.total)} names, got {len(answer.methods)}")
     if len(set(answer.methods)) < len(answer.methods) or not set(_COUNTED) <= set(answer.methods):
@@ -62,7 +62,7 @@ def check_tally(site: str, answer: Tally | Predicted) -> None:
 
 
 def check_predicted(site: str, answer: Predicted) -> None:
-    """As `check_tally`; and no more counted than told."""
+    """Check as `check_tally`; also refuse more counted instances than predicted ones."""
     check_tally(site, answer)
     if not 0 <= answer.instances <= MOST_INSTANCES or (answer.total > answer.instances).any():
         raise PayloadError(answer.title(), "instances", f"expected up to {MOST_INSTANCES}, and no more counted")

@@ -24,7 +24,7 @@ from numerics.bc3e.m_step import (
 from protocols.bc3e.payloads import EStep, Shares, Statistics, Sweep
 from protocols.bc3e.settings import Settings
 from protocols.wire.payload import Payload, PayloadError
-from strategies.bc3e.layout import Plan
+from strategies.bc3e.layout import Layout
 from strategies.bc3e.shared import SharedInstances
 from strategies.conversation import Conversation, Tell
 from strategies.errors import FusionError
@@ -35,7 +35,7 @@ SWEEPS = 500
 
 
 @dataclass
-class Fit:
+class EMFit:
     """Outcome of one EM.
 
     Attributes
@@ -47,7 +47,7 @@ class Fit:
     bound : float
         Evidence lower bound (eq. 3) at alpha, beta.
     rounds : int
-        E-steps it took.
+        Number of E-steps.
     converged : bool
         Whether the bound's relative change fell below the tolerance.
     bounds : list of float
@@ -80,8 +80,8 @@ class _Sums:
 
 
 @dataclass(frozen=True)
-class _Kept:
-    """A site's newest statistics, or the sum over sites that alone is seen, and the parameters they were made with."""
+class _SiteStatistics:
+    """A site's newest statistics, or those of a masked sum, and the parameters they were computed with."""
 
     statistics: Statistics
     names: tuple[str, ...]
@@ -89,13 +89,13 @@ class _Kept:
     beta: dict[str, Float64[np.ndarray, "k k_m"]]
 
 
-class Fitting:
-    """The state of one EM, and the conversation that carries it.
+class EM:
+    """The state of one variational EM, and the conversation that carries it.
 
     Parameters
     ----------
-    plan : Plan
-        Who holds what.
+    layout : Layout
+        What the sites hold.
     settings : Settings
         How it is fitted.
     start : int
@@ -105,26 +105,26 @@ class Fitting:
     """
 
     def __init__(
-        self, plan: Plan, settings: Settings, start: int, starts: Mapping[str, Int64[np.ndarray, "k s"]]
+        self, layout: Layout, settings: Settings, start: int, starts: Mapping[str, Int64[np.ndarray, "k s"]]
     ) -> None:
-        self.plan, self.settings, self.start = plan, settings, start
-        self.alpha = np.full(plan.k, settings.alpha)
+        self.layout, self.settings, self.start = layout, settings, start
+        self.alpha = np.full(layout.k, settings.alpha)
         self.log_alpha = ParameterBlock(np.log(self.alpha), project_log_alpha)
         self.beta = {
-            name: ParameterBlock(initial_beta(name, plan.k, plan.n_clusters[name], start))
-            for name in sorted(plan.common)
+            name: ParameterBlock(initial_beta(name, layout.k, layout.n_clusters[name], start))
+            for name in sorted(layout.common)
         }
         self.weights = Weights()
         self.mix = PLAIN
-        self.shared = SharedInstances(plan, starts, self.alpha) if starts else None
-        self.statistics: dict[str, _Kept] = {}
-        self.accepted_statistics: dict[str, _Kept] = {}
-        self.fit = Fit(self.alpha, {}, shared=self.shared)
-        self.lost: set[str] = set()
-        self.answered: set[str] = set()
+        self.shared = SharedInstances(layout, starts, self.alpha) if starts else None
+        self.statistics: dict[str, _SiteStatistics] = {}
+        self.accepted_statistics: dict[str, _SiteStatistics] = {}
+        self.fit = EMFit(self.alpha, {}, shared=self.shared)
+        self.lost_sites: set[str] = set()
+        self.answering_sites: set[str] = set()
         self.masking = Masking("statistics", settings.min_sites) if settings.masked else None
 
-    def run(self) -> Conversation[Fit]:
+    def run(self) -> Conversation[EMFit]:
         """E- and M-steps until the bound's relative change is small (Acharya et al. 2011, II-C)."""
         fit, settings = self.fit, self.settings
         contributors: frozenset[str] = frozenset()
@@ -142,7 +142,7 @@ class Fitting:
             measure = {"bound": sums.bound if kept else fit.bound}
             if np.isfinite(change):
                 measure["change"] = change / max(abs(sums.bound), 1.0)
-            fit.accepted |= dict.fromkeys(self.answered - self.lost, kept)
+            fit.accepted |= dict.fromkeys(self.answering_sites - self.lost_sites, kept)
             if not kept:
                 self._take_back()
                 continue
@@ -161,7 +161,7 @@ class Fitting:
     # -- E-step -------------------------------------------------------------------------------------------------------
 
     def _e_step(self, step: int, kept: bool, measure: Mapping[str, float]) -> Conversation[_Sums]:
-        """Private instances to convergence in one ask; shared ones sweep by sweep, an ask each."""
+        """Bring private instances to convergence in one ask, and shared ones sweep by sweep, an ask each."""
         if self.masking:
             return (yield from self._masked_e_step(self.masking, step, measure))
         sweeps = self.settings.sweeps or SWEEPS
@@ -170,7 +170,7 @@ class Fitting:
         for number in range(1, sweeps + 1):
             moving = self.shared.asks(first=number == 1) if self.shared else {}
             asks = self._asks(step, moving) if number == 1 else dict(moving)
-            # Where only lost sites held what still moves, no one is left to ask.
+            # Where only lost sites hold what still moves, there is no site to ask.
             answers = (yield Tell(asks, check=partial(self._check, moving), measure=measure)) if asks else {}
             self._lose(set(asks) - set(answers))
             if number == 1:
@@ -178,40 +178,40 @@ class Fitting:
             if self.shared:
                 shares = {site: _part(answer, Shares) for site, answer in answers.items() if site in moving}
                 self.shared.take(shares, moving, self.alpha, self.settings.gamma_tolerance, last=number == sweeps)
-            if not (self.shared and self.shared.moving):
+            if not (self.shared and self.shared.is_moving):
                 break
         return self._sums()
 
     def _asks(self, step: int, sweeps: Mapping[str, Sweep]) -> dict[str, Payload | tuple[Payload, ...]]:
         asks: dict[str, Payload | tuple[Payload, ...]] = {}
-        alike: dict[tuple[tuple[str, ...], bool], EStep] = {}  # one payload for sites that are asked the same
-        for site in sorted(self.plan.instances):
-            if site in self.lost:
+        equal: dict[tuple[tuple[str, ...], bool], EStep] = {}  # one payload for sites with equal asks
+        for site in sorted(self.layout.instances):
+            if site in self.lost_sites:
                 continue
             names, accepted = self._names(site), self.fit.accepted.get(site, True)
-            if (names, accepted) not in alike:
-                alike[names, accepted] = self._e_step_ask(step, names, accepted)
-            e_step = alike[names, accepted]
+            if (names, accepted) not in equal:
+                equal[names, accepted] = self._e_step_ask(step, names, accepted)
+            e_step = equal[names, accepted]
             asks[site] = (e_step, sweeps[site]) if site in sweeps else e_step
         return asks
 
     def _names(self, site: str) -> tuple[str, ...]:
-        """The clusterings of which a site answers sums; masked ones are of all clusterings at every site."""
-        return tuple(self.beta) if self.masking else self.plan.common_of(site)
+        """Return the clusterings of a site's statistics; masked ones are of all clusterings at every site."""
+        return tuple(self.beta) if self.masking else self.layout.common_of(site)
 
     def _masked_e_step(self, masking: Masking, step: int, measure: Mapping[str, float]) -> Conversation[_Sums]:
-        """All instances are private, and what all sites say of them is seen in one sum."""
-        k, names = self.plan.k, tuple(self.beta)
-        empty = tuple(np.zeros((k, self.plan.n_clusters[name]), np.int64) for name in names)
+        """Ask for masked statistics, of which the sum alone is seen; all instances are private."""
+        k, names = self.layout.k, tuple(self.beta)
+        empty = tuple(np.zeros((k, self.layout.n_clusters[name]), np.int64) for name in names)
         zero = Statistics(0, empty, np.zeros(k, np.int64), 0)
         asks: dict[str, Payload] = {site: ask for site, ask in self._asks(step, {}).items() if isinstance(ask, Payload)}
         total: Total[Statistics] = yield from masking.total(asks, zero, measure=measure)
         try:
-            self._check_numbers(total.sum, sum(self.plan.instances[site] for site in total.sites))
+            self._check_numbers(total.sum, sum(self.layout.instances[site] for site in total.sites))
         except PayloadError as error:
-            raise FusionError(f"secure-aggregation: {total.name} is none of statistics ({error})") from None
-        self.answered = set(total.sites)
-        self.statistics = {total.name: self._kept(total.sum, names)}
+            raise FusionError(f"secure-aggregation: {total.name} cannot be a sum of statistics ({error})") from None
+        self.answering_sites = set(total.sites)
+        self.statistics = {total.name: self._with_parameters(total.sum, names)}
         return self._sums()
 
     def _e_step_ask(self, step: int, names: tuple[str, ...], accepted: bool) -> EStep:
@@ -223,67 +223,67 @@ class Fitting:
             alpha=self.alpha,
             clusterings=names,
             beta=tuple(self.beta[name].x for name in names),
-            grid_bits=self.plan.bits,
+            grid_bits=self.layout.bits,
             tolerance=self.settings.gamma_tolerance,
             max_sweeps=self.settings.sweeps or SWEEPS,
             smoothing=self.settings.smoothing,
         )
 
     def _check(self, moving: Mapping[str, Sweep], site: str, answer: Any) -> None:
-        """Hold an answer's sizes against what was agreed on."""
-        names = self.plan.common_of(site)
+        """Refuse an answer whose sizes are not the agreed ones."""
+        names = self.layout.common_of(site)
         for part in answer if isinstance(answer, tuple) else (answer,):
-            shapes = [(self.plan.k, self.plan.n_clusters[name]) for name in names]
+            shapes = [(self.layout.k, self.layout.n_clusters[name]) for name in names]
             if [table.shape for table in part.mass] != shapes:
                 raise PayloadError(
                     part.title(), "mass", f"expected shapes {shapes}, got {[t.shape for t in part.mass]}"
                 )
             if isinstance(part, Statistics):
-                self._check_numbers(part, self.plan.instances[site] - len(self.plan.shared_rows[site]))
+                self._check_numbers(part, self.layout.instances[site] - len(self.layout.shared_rows[site]))
             else:
                 _expect_not_negative(part, "mass", part.mass)
-                _expect(part, "share", part.share.shape, (self.plan.k, len(moving[site].active)))
+                _expect(part, "share", part.share.shape, (self.layout.k, len(moving[site].active)))
                 _expect_not_negative(part, "share", (part.share,))
                 history = len(self.log_alpha.points[-DEPTH:]) + 1
-                _expect(part, "products", len(part.products), history if self.plan.own_of(site) else 0)
+                _expect(part, "products", len(part.products), history if self.layout.own_of(site) else 0)
 
     def _check_numbers(self, part: Statistics, n: int) -> None:
-        """Of one site, or of several together."""
+        """Check the statistics of one site, or the sum over several."""
         _expect_not_negative(part, "mass", part.mass)
         if (part.log_theta > 0).any():
             raise PayloadError(part.title(), "log_theta", "is a sum of logarithms of probabilities, yet positive")
-        _expect(part, "log_theta", part.log_theta.shape, (self.plan.k,))
+        _expect(part, "log_theta", part.log_theta.shape, (self.layout.k,))
         _expect(part, "n", part.n, n)
 
     def _lose(self, sites: set[str]) -> None:
-        """Sites that did not answer. Where instances are shared they are gone; else they may come back."""
+        """Note sites that did not answer. Where instances are shared they are lost; else they may come back."""
         for site in sites:
             if self.settings.missing == "drop":
                 self.statistics.pop(site, None)
             if self.shared:
-                self.lost.add(site)
+                self.lost_sites.add(site)
                 self.fit.accepted.pop(site, None)
                 self.shared.drop(site)
-        if self.lost >= set(self.plan.instances):
+        if self.lost_sites >= set(self.layout.instances):
             raise FusionError("no site is left")
 
     def _keep_statistics(self, answers: Mapping[str, Any]) -> None:
         for site, answer in answers.items():
-            self.statistics[site] = self._kept(_part(answer, Statistics), self.plan.common_of(site))
-        self.answered = set(answers)
+            self.statistics[site] = self._with_parameters(_part(answer, Statistics), self.layout.common_of(site))
+        self.answering_sites = set(answers)
 
-    def _kept(self, statistics: Statistics, names: tuple[str, ...]) -> _Kept:
-        return _Kept(statistics, names, self.alpha, {name: block.x for name, block in self.beta.items()})
+    def _with_parameters(self, statistics: Statistics, names: tuple[str, ...]) -> _SiteStatistics:
+        return _SiteStatistics(statistics, names, self.alpha, {name: block.x for name, block in self.beta.items()})
 
     def _sums(self) -> _Sums:
-        bits, k = self.plan.bits, self.plan.k
-        mass = {name: np.zeros((k, self.plan.n_clusters[name]), np.int64) for name in self.beta}
+        bits, k = self.layout.bits, self.layout.k
+        mass = {name: np.zeros((k, self.layout.n_clusters[name]), np.int64) for name in self.beta}
         total = Contribution(0, mass, np.zeros(k, np.int64), 0)
         products = None
         for site, kept in self.statistics.items():
             part = kept.statistics
             tables = dict(zip(kept.names, part.mass, strict=True))
-            newest = self.masking is not None or site in self.answered
+            newest = self.masking is not None or site in self.answering_sites
             moved = 0 if newest else one_to_grid(self._moved_bound(kept), bits)
             total += Contribution(part.n, tables, part.log_theta, part.bound + moved)
         if self.shared:
@@ -294,17 +294,18 @@ class Fitting:
         )
         return _Sums(total.n, total.mass, total.log_theta, float(np.ldexp(float(bound), -bits)), products)
 
-    def _moved_bound(self, kept: _Kept) -> float:
-        """How the bound of a site that did not answer changes with the parameters, its gamma and phi as they were.
+    def _moved_bound(self, before: _SiteStatistics) -> float:
+        """Compute how the bound of a silent site changes with the parameters, its gamma and phi as they were.
 
         With it the sum over all sites is the bound of incremental EM, which no M-step lowers.
         """
-        part, bits = kept.statistics, self.plan.bits
+        part, bits = before.statistics, self.layout.bits
         change = expected_log_prior(self.alpha, part.n, from_grid(part.log_theta, bits))
-        change -= expected_log_prior(kept.alpha, part.n, from_grid(part.log_theta, bits))
-        for name, table in zip(kept.names, part.mass, strict=True):
+        change -= expected_log_prior(before.alpha, part.n, from_grid(part.log_theta, bits))
+        for name, table in zip(before.names, part.mass, strict=True):
             mass = from_grid(table, bits)
-            change += expected_log_likelihood(self.beta[name].x, mass) - expected_log_likelihood(kept.beta[name], mass)
+            now, then = self.beta[name].x, before.beta[name]
+            change += expected_log_likelihood(now, mass) - expected_log_likelihood(then, mass)
         return change
 
     # -- M-step -------------------------------------------------------------------------------------------------------
@@ -313,11 +314,11 @@ class Fitting:
         """Eqs. (7) and (8), then the combination with earlier steps."""
         log_alpha = self.log_alpha.x
         if self.settings.learn_alpha:
-            mean = from_grid(sums.log_theta, self.plan.bits) / sums.n
+            mean = from_grid(sums.log_theta, self.layout.bits) / sums.n
             log_alpha = np.log(maximize_alpha(self.alpha, mean))
         images = [(self.log_alpha, log_alpha)]
         images += [
-            (block, maximize_beta(sums.mass[name], self.plan.bits, self.settings.smoothing))
+            (block, maximize_beta(sums.mass[name], self.layout.bits, self.settings.smoothing))
             for name, block in self.beta.items()
         ]
         products = sum(block.products(image) for block, image in images)
@@ -348,8 +349,8 @@ class Fitting:
 
     def _slack(self, n: int) -> float:
         """What rounding to the grid can take from the bound: half a step for each summand, before and after."""
-        summands = n * (len(self.plan.n_clusters) + 2)
-        return float(np.ldexp(summands, -self.plan.bits))
+        summands = n * (len(self.layout.n_clusters) + 2)
+        return float(np.ldexp(summands, -self.layout.bits))
 
 
 def _part(answer: Any, kind: type[Any]) -> Any:

@@ -1,4 +1,4 @@
-"""Who holds what in BC3E: sizes agreed on, private and shared instances, common and own clusterings."""
+"""What the sites of BC3E hold: agreed sizes, private and shared instances, common and own clusterings."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LARGEST_SUMMAND = 1100.0
 
 
 @dataclass(frozen=True)
-class Plan:
+class Layout:
     """What the sites hold between them.
 
     Attributes
@@ -43,7 +43,7 @@ class Plan:
         By site, the place of those instances among all shared ones.
     n_shared : int
         Number of shared instances.
-    knowing : frozenset of str
+    sites_with_truth : frozenset of str
         Sites that know true classes.
     """
 
@@ -57,30 +57,29 @@ class Plan:
     shared_rows: dict[str, Int64[np.ndarray, "s"]]
     shared_index: dict[str, Int64[np.ndarray, "s"]]
     n_shared: int
-    knowing: frozenset[str]
+    sites_with_truth: frozenset[str]
 
     def common_of(self, site: str) -> tuple[str, ...]:
-        """Common clusterings that a site holds, by name."""
+        """Return the common clusterings that a site holds, by name."""
         return tuple(name for name in self.clusterings_of(site) if name in self.common)
 
     def own_of(self, site: str) -> tuple[str, ...]:
-        """Clusterings that only this site holds, and whose beta never leaves it."""
+        """Return the clusterings that only this site holds, and whose beta never leaves it."""
         return tuple(name for name in self.clusterings_of(site) if name not in self.common)
 
     def clusterings_of(self, site: str) -> tuple[str, ...]:
-        """Clusterings that a site holds, by name."""
+        """Return the clusterings that a site holds, by name."""
         return tuple(name for name, sites in sorted(self.holders.items()) if site in sites)
 
     def distinct(self, sites: Collection[str]) -> int:
-        """How many instances these sites hold, one that several hold counted once."""
+        """Count the instances that these sites hold; one that several hold counts once."""
         private = sum(self.instances[site] - len(self.shared_rows[site]) for site in sites)
         return private + len({place for site in sites for place in self.shared_index[site].tolist()})
 
-    def restricted_to(self, sites: set[str]) -> Plan:
-        """The plan without the sites that are gone.
+    def restricted_to(self, sites: set[str]) -> Layout:
+        """Return the layout of some of the sites.
 
-        Which instances are shared and which clusterings common stays as the sites were told; a clustering that no one
-        holds any more leaves.
+        Instances stay shared and clusterings common as the sites have learnt; a clustering without a holder is gone.
         """
         holders = {name: [site for site in of if site in sites] for name, of in self.holders.items()}
         holders = {name: of for name, of in holders.items() if of}
@@ -93,7 +92,7 @@ class Plan:
         )
 
     def setup(self, site: str) -> Setup:
-        """What a site has to know of it."""
+        """Return what a site has to know of it."""
         names = self.clusterings_of(site)
         return Setup(
             n_classes=self.k,
@@ -105,15 +104,15 @@ class Plan:
         )
 
 
-def make_plan(holdings: Mapping[str, Holdings], distribution: str, classes: int) -> Plan:
-    """Agree on sizes, and find out which instances and clusterings several sites hold.
+def agree_layout(holdings: Mapping[str, Holdings], distribution: str, classes: int) -> Layout:
+    """Agree on sizes, and find the instances and clusterings that several sites hold.
 
     Parameters
     ----------
     holdings : Mapping[str, Holdings]
         By site.
     distribution : str
-        ``row``, ``column`` or ``arbitrary``; what was announced is checked as far as it can be.
+        ``row``, ``column`` or ``arbitrary``; checked against the holdings as far as it can be.
     classes : int
         Number of classes; 0: as many as the classifiers' labels show.
 
@@ -142,7 +141,7 @@ def make_plan(holdings: Mapping[str, Holdings], distribution: str, classes: int)
     if distribution == "column":
         _check_columns(holdings, total, {**classifiers, **{name: len(sites) for name, sites in holders.items()}})
     common = frozenset(n for n, sites in holders.items() if distribution == "row" or len(sites) > 1)
-    return Plan(
+    return Layout(
         k=k,
         bits=_bits(total),
         n_clusters=n_clusters,
@@ -153,7 +152,7 @@ def make_plan(holdings: Mapping[str, Holdings], distribution: str, classes: int)
         shared_rows=rows,
         shared_index=index,
         n_shared=n_shared,
-        knowing=frozenset(site for site, held in holdings.items() if held.has_truth),
+        sites_with_truth=frozenset(site for site, held in holdings.items() if held.has_truth),
     )
 
 
@@ -179,7 +178,7 @@ def _classes(holdings: Mapping[str, Holdings], classes: int) -> int:
 def _shared_instances(
     holdings: Mapping[str, Holdings], distribution: str
 ) -> tuple[dict[str, Int64[np.ndarray, "s"]], dict[str, Int64[np.ndarray, "s"]], int, int]:
-    """Rows and places of shared instances by site, their number, and the number of all instances."""
+    """Return rows and places of shared instances by site, their number, and the number of all instances."""
     none = np.zeros(0, np.int64)
     if distribution == "row":
         total = sum(held.instances for held in holdings.values())

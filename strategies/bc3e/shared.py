@@ -8,21 +8,21 @@ import numpy as np
 from jaxtyping import Float64, Int64
 from scipy.special import psi
 
-from numerics.bc3e.e_step import Contribution, add_alpha, center_part, settled
+from numerics.bc3e.e_step import Contribution, add_alpha, center_part, converged
 from protocols.bc3e.payloads import Shares, Sweep
-from strategies.bc3e.layout import Plan
+from strategies.bc3e.layout import Layout
 
 
 class SharedInstances:
     """Gamma of the shared instances over an E-step (docs/bc3e.md, column and arbitrary distributions).
 
-    The sweeps are those of `numerics.bc3e.e_step.e_step`, an ask each: an instance that has settled is asked no more,
-    so its result depends on its own labels alone.
+    The sweeps are those of `numerics.bc3e.e_step.e_step`, an ask each: an instance that has converged is asked no
+    more, so its result depends on its own labels alone.
 
     Parameters
     ----------
-    plan : Plan
-        Who holds which.
+    layout : Layout
+        What the sites hold.
     starts : Mapping[str, ndarray]
         By site, ``votes + r2_n / k`` of its shared instances, on the grid.
     alpha : ndarray
@@ -30,14 +30,14 @@ class SharedInstances:
     """
 
     def __init__(
-        self, plan: Plan, starts: Mapping[str, Int64[np.ndarray, "k s"]], alpha: Float64[np.ndarray, "k"]
+        self, layout: Layout, starts: Mapping[str, Int64[np.ndarray, "k s"]], alpha: Float64[np.ndarray, "k"]
     ) -> None:
-        self.plan = plan
+        self.layout = layout
         self.members = set(starts)
-        self.gamma = add_alpha(alpha, self._total(starts), plan.bits)
+        self.gamma = add_alpha(alpha, self._total(starts), layout.bits)
         self.accepted = self.gamma
         self._origin = self.gamma
-        self._active = np.ones(plan.n_shared, bool)
+        self._active = np.ones(layout.n_shared, bool)
         self._latest: dict[str, Shares] = {}
         self._share: dict[str, Int64[np.ndarray, "k s"]] = {}
 
@@ -50,12 +50,12 @@ class SharedInstances:
         self._latest.clear()
 
     def asks(self, *, first: bool) -> dict[str, Sweep]:
-        """What to ask each site in this sweep; at the first also the sites that hold only own clusterings."""
+        """Return what to ask each site in this sweep; at the first also the sites that hold only own clusterings."""
         asks = {}
         for site in sorted(self.members):
-            index = self.plan.shared_index[site]
+            index = self.layout.shared_index[site]
             active = np.flatnonzero(self._active[index])
-            if active.size or (first and (index.size or self.plan.own_of(site))):
+            if active.size or (first and (index.size or self.layout.own_of(site))):
                 asks[site] = Sweep(active, psi(self._origin[:, index[active]]))
         return asks
 
@@ -75,15 +75,15 @@ class SharedInstances:
         *,
         last: bool,
     ) -> None:
-        """Eq. (6) for the active instances; those that have settled leave, and at the `last` sweep allowed all."""
+        """Apply eq. (6) to the active instances; those that have converged leave, and at the `last` sweep all."""
         for site, answer in answers.items():
             self._latest[site] = answer
-            shape = (self.plan.k, len(self.plan.shared_index[site]))
+            shape = (self.layout.k, len(self.layout.shared_index[site]))
             share = self._share.setdefault(site, np.zeros(shape, np.int64))
             share[:, asks[site].active] = answer.share
-        after = add_alpha(alpha, self._total(self._share), self.plan.bits)
+        after = add_alpha(alpha, self._total(self._share), self.layout.bits)
         after[:, ~self._active] = self.gamma[:, ~self._active]
-        done = settled(self._origin, after, tolerance, self.plan.bits)
+        done = converged(self._origin, after, tolerance, self.layout.bits)
         self.gamma = after
         self._active &= ~done
         if last:
@@ -91,41 +91,41 @@ class SharedInstances:
         self._origin[:, self._active] = after[:, self._active]
 
     @property
-    def moving(self) -> bool:
-        """Whether some instance has not settled."""
+    def is_moving(self) -> bool:
+        """Whether some instance has not converged."""
         return bool(self._active.any())
 
     def sums(self, alpha: Float64[np.ndarray, "k"]) -> tuple[Contribution, Int64[np.ndarray, "h"] | None]:
-        """What the shared instances add to all sums (masses: of common clusterings); products of own clusterings."""
-        statistics, bound = center_part(alpha, self.gamma, self.plan.bits)
-        total = Contribution(self.plan.n_shared, {}, statistics, bound)
+        """Return the shared instances' part of all sums (masses of common clusterings), and products of own ones."""
+        statistics, bound = center_part(alpha, self.gamma, self.layout.bits)
+        total = Contribution(self.layout.n_shared, {}, statistics, bound)
         products: Int64[np.ndarray, "h"] | None = None
         for site, answer in self._latest.items():
-            mass = dict(zip(self.plan.common_of(site), answer.mass, strict=True))
+            mass = dict(zip(self.layout.common_of(site), answer.mass, strict=True))
             total += Contribution(0, mass, np.zeros_like(statistics), answer.bound)
             if answer.products.size:
                 products = answer.products if products is None else products + answer.products
         return total, products
 
     def gamma_of(self, site: str, *, accepted: bool) -> Float64[np.ndarray, "k s"]:
-        """Gamma of a site's shared instances."""
+        """Return gamma of a site's shared instances."""
         gamma = self.gamma if accepted else self.accepted
-        return np.ascontiguousarray(gamma[:, self.plan.shared_index[site]])
+        return np.ascontiguousarray(gamma[:, self.layout.shared_index[site]])
 
-    def counted_by(self, site: str) -> Int64[np.ndarray, "c"]:
-        """Which of a site's shared instances it is to count.
+    def instances_to_count(self, site: str) -> Int64[np.ndarray, "c"]:
+        """Return the shared instances that a site is to count.
 
-        Those that no other site that knows true classes, and comes before it in the alphabet, holds.
+        Each instance is counted once: by the first site in the alphabet that holds it and knows true classes.
         """
-        index = self.plan.shared_index[site]
-        first = np.full(index.size, site in self.plan.knowing)
-        for other in self.members & self.plan.knowing:
+        index = self.layout.shared_index[site]
+        first = np.full(index.size, site in self.layout.sites_with_truth)
+        for other in self.members & self.layout.sites_with_truth:
             if other < site:
-                first &= ~np.isin(index, self.plan.shared_index[other])
+                first &= ~np.isin(index, self.layout.shared_index[other])
         return np.flatnonzero(first)
 
     def _total(self, shares: Mapping[str, Int64[np.ndarray, "k s"]]) -> Int64[np.ndarray, "k n"]:
-        total = np.zeros((self.plan.k, self.plan.n_shared), np.int64)
+        total = np.zeros((self.layout.k, self.layout.n_shared), np.int64)
         for site, share in shares.items():
-            total[:, self.plan.shared_index[site]] += share
+            total[:, self.layout.shared_index[site]] += share
         return total

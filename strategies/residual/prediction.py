@@ -25,7 +25,7 @@ class Predictions:
 
     Attributes
     ----------
-    matched : Matched
+    alignment : Matched
         Which rows are common.
     entity : ndarray
         ``(n,)`` what the center calls the rows: names from its own file, else the keyed hashes as text, else row

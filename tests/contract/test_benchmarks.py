@@ -1,14 +1,27 @@
-"""TODO."""
+"""The benchmarks' driver and methods: what they measure is what a run does."""
 
 from __future__ import annotations
 
+import math
 import time
 from pathlib import Path
 
+import numpy as np
+import pytest
+
 from benchmarks.driver import config_of, drive, sites_of, strategy_of
+from benchmarks.side import Method, NotHereError, Side, bc3e, gp, gp_peers, residual, sec
+from benchmarks.side.measurement import check_installed, side_of
+from benchmarks.side.protocol import run_protocol
+from numerics.gp.kernel_registry import kernel_of
+from numerics.gp.metrics import smse
 from server.results import load
 from tests.support.grid import config
 from tests.support.runs import run_with_grid
+
+
+def method(side: Side, name: str) -> Method:
+    return next(each for each in side.methods if each.name == name)
 
 
 def test_the_driver_counts_what_a_run_counts(tmp_path: Path) -> None:
@@ -17,10 +30,125 @@ def test_the_driver_counts_what_a_run_counts(tmp_path: Path) -> None:
     path, _ = run_with_grid(config(tmp_path, scenario="coreset-synthetic", **settings), 3)
     report, _ = load(path)
     own = config_of("coreset-synthetic", **settings)
-    driven = drive(strategy_of(own, 3), sites_of(own, 3), clock=time.perf_counter)
-    assert driven.n_rounds == report.rounds
-    assert driven.from_sites == report.ledger["bytes_from_sites"]
-    assert driven.metrics["cost"] == report.metrics["cost"]
+    transcript = drive(strategy_of(own, 3), sites_of(own, 3), time.perf_counter)
+    assert transcript.n_rounds == report.rounds
+    assert transcript.from_sites == report.ledger["bytes_from_sites"]
+    assert transcript.metrics["cost"] == report.metrics["cost"]
     # A session's name is part of every ask.
-    assert abs(driven.to_sites - report.ledger["bytes_to_sites"]) < 100 * 3 * driven.n_rounds
-    assert 0 < driven.spent.center < driven.spent.together <= driven.spent.all
+    assert abs(transcript.to_sites - report.ledger["bytes_to_sites"]) < 100 * 3 * transcript.n_rounds
+    assert 0 < transcript.seconds.center < transcript.seconds.together <= transcript.seconds.all
+
+
+@pytest.mark.parametrize("protocol", ["gp", "coreset"])
+def test_every_method_runs_on_the_small_case(protocol: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("benchmarks.side.gp_peers.EPOCHS", 5)
+    monkeypatch.setattr("benchmarks.side.gp_peers.STEPS", 5)
+    side = side_of(protocol, True)
+    data, names = side.small(), {metric.name for metric in side.metrics}
+    for method in side.methods:
+        try:
+            check_installed(method)
+        except NotHereError:
+            continue
+        ran = method.run(data, 0)
+        metrics = ran.score()
+        assert metrics.keys() <= names
+        assert metrics
+        assert all(math.isfinite(value) for value in metrics.values())
+        if method.ours:
+            assert min(ran.rounds, ran.to_sites, ran.from_sites) > 0
+            assert 0 < ran.center < ran.seconds
+
+
+def test_fair_methods_are_fair_and_rows_cost_no_less_than_their_fair_share() -> None:
+    side = side_of("coreset", True)
+    data = side.small()
+    scores = {method.name: method.run(data, 0).score() for method in side.methods if not method.apart}
+    for name, score in scores.items():
+        if name == "scikit-learn KMeans":
+            assert score["cost"] <= score["fair_cost"]
+            continue
+        assert score["violation"] < 1
+        assert score["cost"] >= (1 - 1e-9) * score["fair_cost"]
+
+
+def test_alone_pooled_and_oracle_have_the_errors_that_our_run_measures() -> None:
+    side, world = sec.side(quick=True), sec.draw("sec-simulation1", {"sec__p": 3, "sec__snr": 4.0}, 0)
+    transcript = run_protocol("sec", world.rows, 0, sec.LINEAR, truth=lambda config, seed, n_sites: list(world.truth))
+    names = {"alone": "every learner alone", "all": "one model of all rows", "oracle": "one model a true cluster"}
+    for ours, peer in names.items():
+        scored = method(side, peer).run(world, 0).score()
+        assert scored["error"] * world.variance == pytest.approx(transcript.metrics[f"mse_{ours}"], rel=1e-9)
+
+
+def test_methods_of_sec_say_what_they_took() -> None:
+    side = sec.side(quick=True)
+    world = side.small()
+    for name in ("consilience", "FedAvg", "IFCA, true K"):
+        ran = method(side, name).run(world, 0)
+        assert min(ran.rounds, ran.to_sites, ran.from_sites, ran.seconds) > 0
+        assert ran.score()["error"] > 0
+    pooled = method(side, "one model of all rows").run(world, 0)
+    assert (pooled.rounds, pooled.to_sites) == (0, 0)
+    assert pooled.from_sites == sum(own.x.nbytes + own.y.nbytes for own in world.rows)
+
+
+@pytest.mark.slow
+def test_methods_of_residual_are_tested_on_the_same_rows() -> None:
+    side = residual.side(quick=True)
+    split = side.small()
+    variance = float(np.var(split.world.y[split.n_train :]))
+    errors = {each.name: each.run(split, 0).score()["mse"] for each in side.methods}
+    assert all(math.isfinite(error) for error in errors.values())
+    assert errors["the best site alone"] <= errors["one site alone"]
+    assert errors["consilience, trees"] < variance
+    assert method(side, "HistGradientBoosting, all columns").run(split, 0).from_sites == split.world.x.nbytes
+
+
+def test_plain_steps_over_sites_end_where_the_centralized_computation_does() -> None:
+    side = bc3e.side(quick=True)
+    world = side.small()
+    federated = method(side, "consilience, plain EM").run(world, 0)
+    centralized = method(side, "the same equations, centralized").run(world, 0)
+    assert federated.score()["right"] == centralized.score()["right"]
+    assert federated.score()["bound"] == pytest.approx(centralized.score()["bound"], rel=bc3e.TOLERANCE)
+    assert federated.rounds > 0
+    assert centralized.rounds == 0
+
+
+def test_one_site_predicts_as_the_full_process_with_its_hyperparameters() -> None:
+    """What is timed is what the protocol promises: one expert is the Gaussian process of all rows."""
+    data = gp.smooth(80, 1, 0)
+    outcome = run_protocol("gp", data.shards, 0, {}, queries=lambda config, seed: data.queries).outcome
+    theta, units = outcome.model.fit.theta, outcome.model.registry.units
+    (shard,) = data.shards
+    assert outcome.fused is not None
+    x, points = units.inputs(shard.x), units.inputs(data.queries.x)
+    kernel = kernel_of("se", x.shape[1])
+    covariance = kernel.matrix(theta[:-1], x, x) + np.exp(2 * theta[-1]) * np.eye(len(x))
+    expected = kernel.matrix(theta[:-1], points, x) @ np.linalg.solve(covariance, units.outputs(shard.y))
+    np.testing.assert_allclose(outcome.fused.mean, expected, atol=1e-6)
+
+
+PEERS = {
+    "full": gp_peers.full,
+    "ExactGP": gp_peers.exact,
+    "ExactGP, Cholesky": gp_peers.exact_cholesky,
+    "SVGP": gp_peers.svgp,
+    "scikit-learn": gp_peers.sklearn_process,
+}
+
+
+@pytest.mark.parametrize("name", PEERS)
+def test_peers_learn_a_curve(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    if "GP" in name:
+        pytest.importorskip("gpytorch")
+    for setting, value in (("STEPS", 40), ("INDUCING", 20), ("EPOCHS", 100), ("SVGP_STEP", 0.05)):
+        monkeypatch.setattr(gp_peers, setting, value)
+    rng = np.random.default_rng(0)
+    x, points = rng.uniform(-2, 2, (100, 1)), np.linspace(-1.8, 1.8, 50)[:, np.newaxis]
+    y = np.sin(3 * x[:, 0]) + 0.05 * rng.normal(size=100)
+    mean, variance = PEERS[name](x, y, 0)(points)
+    assert smse(np.sin(3 * points[:, 0]), mean) < 0.1
+    # Of an observation: no less than its noise.
+    assert variance.min() > 0.05**2 / 4

@@ -11,22 +11,22 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks import collect as collecting
-from benchmarks.collect import Collected, Row
-from benchmarks.growth import Grown, Point, exponent, grow, sizes_of
+from benchmarks import results as results_module
+from benchmarks.growth import Curve, Point, exponent, grow, sizes_of
 from benchmarks.growth_worlds import WORLDS
 from benchmarks.page import page, verdict
-from benchmarks.processes import told
-from benchmarks.side import PROTOCOLS, Case, Method, Metric, NotHereError, Ran, Side
-from benchmarks.side.measure import Found, check_installed, measured, side_of
-from benchmarks.tables import number, seconds, size
+from benchmarks.processes import run_process
+from benchmarks.results import Results, Row
+from benchmarks.side import PROTOCOLS, Case, Method, Metric, NotHereError, Result, Side
+from benchmarks.side.measurement import Measurement, check_installed, measure, side_of
+from benchmarks.tables import format_number, format_seconds, format_size
 
 MEGABYTE = 10**6
 
 
-def found(error: float, se: float = 0.01, rounds: float = 0.0, moved: float = 0.0) -> Found:
+def measurement(error: float, se: float = 0.01, rounds: float = 0.0, moved: float = 0.0) -> Measurement:
     metrics = {"error": error, "error_se": se}
-    return Found(metrics, 3, 1.5, 1.5, 0.5, 0.2, rounds, moved, moved, 3e6)
+    return Measurement(metrics, 3, 1.5, 1.5, 0.5, 0.2, rounds, moved, moved, 3e6)
 
 
 def a_side(*methods: Method, better: str = "lower") -> Side:
@@ -35,7 +35,7 @@ def a_side(*methods: Method, better: str = "lower") -> Side:
 
 
 def a_method(name: str, ours: bool = False, **more: object) -> Method:
-    return replace(Method(name, lambda data, seed: Ran(lambda: {"error": 1.0 + seed}), "rows", ours), **more)  # type: ignore[arg-type]
+    return replace(Method(name, lambda data, seed: Result(lambda: {"error": 1.0 + seed}), "rows", ours), **more)  # type: ignore[arg-type]
 
 
 # -- how a method is measured -----------------------------------------------------------------------------------------
@@ -43,7 +43,7 @@ def a_method(name: str, ours: bool = False, **more: object) -> Method:
 
 def test_means_and_standard_errors_over_the_draws() -> None:
     side = a_side(a_method("ours", ours=True))
-    result = measured(side, side.cases[0], side.methods[0])
+    result = measure(side, side.cases[0], side.methods[0])
     assert result.metrics == {"error": 1.5, "error_se": pytest.approx(0.5)}
     assert result.seeds == 2
     assert 0 <= result.seconds < 1
@@ -52,19 +52,19 @@ def test_means_and_standard_errors_over_the_draws() -> None:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the peak of the memory is read from /proc")
 def test_the_peak_is_that_of_the_method_alone() -> None:
-    def run_it(data: np.ndarray, seed: int) -> Ran:
+    def run_it(data: np.ndarray, seed: int) -> Result:
         held = np.ones(30 * MEGABYTE // 8)
         total = float(held.sum() + data[0])
-        return Ran(lambda: {"error": total + np.ones(100 * MEGABYTE // 8).sum()})
+        return Result(lambda: {"error": total + np.ones(100 * MEGABYTE // 8).sum()})
 
     case = Case("large", "", lambda seed: np.ones(60 * MEGABYTE // 8), 1)
     side = replace(a_side(), cases=[case], small=lambda: np.ones(1))
-    peak = measured(side, case, Method("ours", run_it, "rows")).peak
+    peak = measure(side, case, Method("ours", run_it, "rows")).peak
     assert 25 * MEGABYTE < peak < 55 * MEGABYTE
 
 
 def test_a_package_that_is_absent_is_named() -> None:
-    check_installed(a_method("there", needs=("json",)))
+    check_installed(a_method("present", needs=("json",)))
     absent = a_method("absent", needs=("json", "no_such_module"), package="no-such-package")
     with pytest.raises(NotHereError, match=r"not installed: `pip install no-such-package`$"):
         check_installed(absent)
@@ -74,28 +74,28 @@ def test_a_package_that_is_absent_is_named() -> None:
 
 def test_another_python_is_asked_what_it_has(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CONSILIENCE_PEERS", sys.executable)
-    check_installed(a_method("there", needs=("json",), apart=True))
+    check_installed(a_method("present", needs=("json",), apart=True))
     with pytest.raises(NotHereError):
         check_installed(a_method("absent", needs=("no_such_module",), apart=True))
 
 
 def test_a_process_answers_in_json_or_says_why_not() -> None:
-    assert told([sys.executable, "-c", "import json; print(1); print(json.dumps({'a': 2}))"], 60) == {"a": 2}
-    assert "no such thing" in told([sys.executable, "-c", "raise SystemExit('no such thing')"], 60)
-    assert told([sys.executable, "-c", "import time; time.sleep(60)"], 0.2) == "did not end within 0.2 s"
-    assert "does-not-exist" in told(["/does-not-exist"], 60)
+    assert run_process([sys.executable, "-c", "import json; print(1); print(json.dumps({'a': 2}))"], 60) == {"a": 2}
+    assert "no such thing" in run_process([sys.executable, "-c", "raise SystemExit('no such thing')"], 60)
+    assert run_process([sys.executable, "-c", "import time; time.sleep(60)"], 0.2) == "did not end within 0.2 s"
+    assert "does-not-exist" in run_process(["/does-not-exist"], 60)
 
 
 def test_what_does_not_end_or_is_absent_has_a_row_that_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    side = a_side(a_method("slow", ours=True, limit=7.0), a_method("absent"), a_method("there"))
-    answers = {"absent": {"missing": "not installed"}, "there": {**vars(found(0.3))}}
-    monkeypatch.setattr(collecting, "side_of", lambda protocol, quick: side)
+    side = a_side(a_method("slow", ours=True, limit=7.0), a_method("absent"), a_method("present"))
+    answers = {"absent": {"missing": "not installed"}, "present": {**vars(measurement(0.3))}}
+    monkeypatch.setattr(results_module, "side_of", lambda protocol, quick: side)
     monkeypatch.setattr(
-        collecting, "told", lambda command, limit: answers.get(command[5], f"did not end within {limit:g} s")
+        results_module, "run_process", lambda command, limit: answers.get(command[5], f"did not end within {limit:g} s")
     )
-    slow, absent, there = collecting.compare("gp", False, 5.0, lambda line: None)
-    assert (slow.problem, absent.problem, there.problem) == ("did not end within 7 s", "not installed", "")
-    assert there.found == found(0.3)
+    slow, absent, present = results_module.compare("gp", False, 5.0, lambda line: None)
+    assert (slow.problem, absent.problem, present.problem) == ("did not end within 7 s", "not installed", "")
+    assert present.measurement == measurement(0.3)
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
@@ -107,42 +107,6 @@ def test_ours_comes_first_and_names_are_unique(protocol: str) -> None:
         for each in (side.methods, side.cases, side.metrics):
             names = [one.name for one in each]
             assert len(set(names)) == len(names)
-
-
-# -- the protocols in one process -------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("protocol", ["gp", "coreset"])
-def test_every_method_runs_on_the_small_case(protocol: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("benchmarks.side.gp_peers.EPOCHS", 5)
-    monkeypatch.setattr("benchmarks.side.gp_peers.STEPS", 5)
-    side = side_of(protocol, True)
-    data, names = side.small(), {metric.name for metric in side.metrics}
-    for method in side.methods:
-        try:
-            check_installed(method)
-        except NotHereError:
-            continue
-        ran = method.run(data, 0)
-        metrics = ran.score()
-        assert metrics.keys() <= names
-        assert metrics
-        assert all(math.isfinite(value) for value in metrics.values())
-        if method.ours:
-            assert min(ran.rounds, ran.to_sites, ran.from_sites) > 0
-            assert 0 < ran.center < ran.seconds
-
-
-def test_fair_methods_are_fair_and_rows_cost_no_less_than_their_fair_share() -> None:
-    side = side_of("coreset", True)
-    data = side.small()
-    scores = {method.name: method.run(data, 0).score() for method in side.methods if not method.apart}
-    for name, score in scores.items():
-        if name == "scikit-learn KMeans":
-            assert score["cost"] <= score["fair_cost"]
-            continue
-        assert score["violation"] < 1
-        assert score["cost"] >= (1 - 1e-9) * score["fair_cost"]
 
 
 # -- growth -----------------------------------------------------------------------------------------------------------
@@ -170,14 +134,14 @@ def test_growth_stops_before_a_size_that_would_take_too_long(monkeypatch: pytest
         return Point(sites, rows, 1, 1, 1, 1, 1, 1, 1)
 
     sizes = [(5, 10**power) for power in range(2, 7)]
-    points, left_out = grow(sizes, quadratic, 200.0)
+    points, omitted = grow(sizes, quadratic, 200.0)
     assert [each.rows for each in points] == [100, 1000, 10_000]
-    assert [each[:2] for each in left_out] == [(5, 100_000), (5, 1_000_000)]
-    assert left_out[0][2] == pytest.approx(10_000.0)
+    assert [each[:2] for each in omitted] == [(5, 100_000), (5, 1_000_000)]
+    assert omitted[0][2] == pytest.approx(10_000.0)
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_made_data_have_the_size_that_is_asked_for(protocol: str) -> None:
+def test_synthetic_data_have_the_required_size(protocol: str) -> None:
     for axis in ("sites", "rows"):
         world = WORLDS[protocol].make(3, 300, axis == "sites")
         assert len(world.shards) == 3
@@ -196,24 +160,24 @@ def test_made_data_have_the_size_that_is_asked_for(protocol: str) -> None:
 
 
 @pytest.fixture
-def collected(monkeypatch: pytest.MonkeyPatch) -> Collected:
+def results(monkeypatch: pytest.MonkeyPatch) -> Results:
     pooling, local = a_method("pooling"), a_method("local")
     side = a_side(a_method("consilience", ours=True), pooling, local, a_method("absent"))
     monkeypatch.setattr("benchmarks.page.side_of", lambda protocol, quick: side)
     about = {key: key for key in ("command", "machine", "date", "versions", "load", "minutes")}
     rows = [
-        Row("small", "consilience", found(0.2, rounds=3, moved=2e6)),
-        Row("small", "pooling", found(0.1, moved=1e6)),
-        Row("small", "local", found(0.5)),
+        Row("small", "consilience", measurement(0.2, rounds=3, moved=2e6)),
+        Row("small", "pooling", measurement(0.1, moved=1e6)),
+        Row("small", "local", measurement(0.5)),
         Row("small", "absent", problem="not installed: `pip install absent`"),
     ]
     points = [Point(n, 100, 0.5, 0.2, 0.1 * n, 3, 100 * n, 200 * n, math.nan) for n in (2, 4, 8)]
-    growth = [Grown("gp", "sites", points, [(16, 100, 99.0)])]
-    return Collected(about, False, {"gp": rows}, growth, {"gp rows": "did not end within 5 s"})
+    growth = [Curve("gp", "sites", points, [(16, 100, 99.0)])]
+    return Results(about, False, {"gp": rows}, growth, {"gp rows": "did not end within 5 s"})
 
 
-def test_the_page_has_every_method_and_says_what_is_missing(collected: Collected) -> None:
-    text = page(collected)
+def test_the_page_has_every_method_and_says_what_is_missing(results: Results) -> None:
+    text = page(results)
     assert "$" not in text
     assert "| **consilience** | rows | 0.2000 ± 0.010 |" in text
     assert "| pooling | rows | **0.1000 ± 0.010** |" in text
@@ -227,46 +191,62 @@ def test_the_page_has_every_method_and_says_what_is_missing(collected: Collected
         assert len({line.count(" | ") for line in rows}) <= 1, block
 
 
-def test_the_page_survives_a_file(collected: Collected) -> None:
-    assert page(Collected.of_json(collected.to_json())) == page(collected)
+def test_the_page_survives_a_file(results: Results) -> None:
+    assert page(Results.of_json(results.to_json())) == page(results)
 
 
 def test_sentences_follow_from_the_numbers() -> None:
     side = a_side(a_method("consilience", ours=True), a_method("other"))
 
-    def said(ours: Found, other: Found, better: str = "lower") -> str:
+    def sentence(ours: Measurement, other: Measurement, better: str = "lower") -> str:
         metrics = [Metric("error", "error", better)]
         rows = {"consilience": Row("small", "consilience", ours), "other": Row("small", "other", other)}
         return verdict(replace(side, metrics=metrics), rows)
 
-    assert 'consilience is behind that one (error 0.2000, "other" 0.1000, 100 % more)' in said(found(0.2), found(0.1))
-    assert "ahead of that one" in said(found(0.2), found(0.3))
-    assert "behind that one" in said(found(0.2), found(0.3), "higher")
-    assert "ahead of that one" in said(found(0.94), found(0.99), "near 0.95")
-    assert "do not tell the two apart" in said(found(0.20), found(0.21))
-    assert "do not tell" not in said(found(0.20), found(0.25))
-    assert "does as well" in said(found(0.2), found(0.2))
-    assert "all rows in one place" in said(found(0.2), found(0.3, moved=10.0))
-    assert "where they are" in said(found(0.2), found(0.3))
+    assert 'consilience is behind that one (error 0.2000, "other" 0.1000, 100 % more)' in sentence(
+        measurement(0.2), measurement(0.1)
+    )
+    assert "ahead of that one" in sentence(measurement(0.2), measurement(0.3))
+    assert "behind that one" in sentence(measurement(0.2), measurement(0.3), "higher")
+    assert "ahead of that one" in sentence(measurement(0.94), measurement(0.99), "near 0.95")
+    assert "the difference is not significant" in sentence(measurement(0.20), measurement(0.21))
+    assert "significant" not in sentence(measurement(0.20), measurement(0.25))
+    assert "does as well" in sentence(measurement(0.2), measurement(0.2))
+    assert "all rows in one place" in sentence(measurement(0.2), measurement(0.3, moved=10.0))
+    assert "where they are" in sentence(measurement(0.2), measurement(0.3))
 
 
 def test_numbers_are_short_and_plain() -> None:
-    assert [number(each, 3) for each in (0, 0.01234, 1.5, 12_345.6, math.nan)] == ["0", "0.0123", "1.50", "12,346", ""]
-    assert [seconds(each) for each in (0.00123, 0.0004, 0.0, 12.34, math.nan)] == [
+    assert [format_number(each, 3) for each in (0, 0.01234, 1.5, 12_345.6, math.nan)] == [
+        "0",
+        "0.0123",
+        "1.50",
+        "12,346",
+        "",
+    ]
+    assert [format_seconds(each) for each in (0.00123, 0.0004, 0.0, 12.34, math.nan)] == [
         "0.001",
         "< 0.001",
         "0.000",
         "12.3",
         "",
     ]
-    assert [size(each) for each in (0, 12, 12_300, 4_560_000, math.nan)] == ["0", "12 B", "12.3 kB", "4.56 MB", ""]
+    assert [format_size(each) for each in (0, 12, 12_300, 4_560_000, math.nan)] == [
+        "0",
+        "12 B",
+        "12.3 kB",
+        "4.56 MB",
+        "",
+    ]
 
 
 def test_what_a_process_has_started_ends_with_it(tmp_path: Path) -> None:
     started = tmp_path / "started"
     child = f"import os, pathlib, time; pathlib.Path({str(started)!r}).write_text(str(os.getpid())); time.sleep(60)"
-    parent = f"import sys; from benchmarks.processes import told; told([sys.executable, '-c', {child!r}], 60.0)"
-    assert told([sys.executable, "-c", parent], 2.0) == "did not end within 2 s"
+    parent = (
+        f"import sys; from benchmarks.processes import run_process as run; run([sys.executable, '-c', {child!r}], 60)"
+    )
+    assert run_process([sys.executable, "-c", parent], 2.0) == "did not end within 2 s"
     status = Path(f"/proc/{started.read_text()}/status")
     until = time.monotonic() + 10
     while status.exists() and "zombie" not in status.read_text() and time.monotonic() < until:

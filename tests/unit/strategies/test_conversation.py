@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from protocols.bc3e.payloads import EStep, Statistics, Survey
 from protocols.wire.message import Parcel
-from strategies.bc3e.em import Fitting, Settings
-from strategies.bc3e.layout import Plan
+from strategies.bc3e.em import EM, Settings
+from strategies.bc3e.layout import Layout
 from strategies.conversation import (
     Answers,
     Broadcast,
@@ -227,9 +227,9 @@ def test_answers_come_by_site_in_order_of_name_whoever_was_first(order: list[str
 def test_a_fit_needs_no_grid() -> None:
     """One clustering that follows the votes exactly, answered from the closed form of its statistics."""
     none = {"a": np.zeros(0, np.int64)}
-    plan = Plan(
+    layout = Layout(
         k=2, bits=30, n_clusters={"m": 2}, holders={"m": ["a"]}, common=frozenset({"m"}), instances={"a": 8},
-        n_classifiers=1, shared_rows=none, shared_index=none, n_shared=0, knowing=frozenset(),
+        n_classifiers=1, shared_rows=none, shared_index=none, n_shared=0, sites_with_truth=frozenset(),
     )  # fmt: skip
     asked: list[EStep] = []
 
@@ -243,7 +243,7 @@ def test_a_fit_needs_no_grid() -> None:
         request.check("a", answer)
         return {"a": answer}
 
-    fit, rounds = converse(Fitting(plan, Settings(accelerate=False), 0, {}).run(), site)
+    fit, rounds = converse(EM(layout, Settings(accelerate=False), 0, {}).run(), site)
     assert fit.converged
     assert rounds == fit.rounds == 4
     assert fit.bounds == [-9.0, -8.0, -7.0, -7.0]

@@ -18,16 +18,16 @@ from numerics.bc3e.e_step import (
     add_alpha,
     center_part,
     cold_start,
+    converged,
     dirichlet_bound,
     e_step,
-    likelihood_table,
-    settled,
     shares,
     votes,
 )
 from numerics.bc3e.ensemble import Ensemble, Labels, n_values
 from numerics.bc3e.grid import from_grid
 from numerics.bc3e.m_step import maximize_alpha, maximize_beta, smoothing_bound
+from numerics.bc3e.responsibilities import likelihood_table
 from tests.support import reference_bc3e as reference
 from tests.support.bc3e_ensembles import draw_beta, draw_ensemble
 from tests.support.examples import examples
@@ -625,11 +625,11 @@ def test_alpha_at_both_ends_of_its_box(seed: int, k: int) -> None:
     assert np.abs(sums.log_theta).max() <= limit
 
 
-def test_settled_allows_one_step_of_a_coarse_grid() -> None:
+def test_convergence_allows_one_step_of_a_coarse_grid() -> None:
     before = np.zeros((2, 3))
     after = np.array([[0.0, 2.0**-20, 2.0**-19], [0.0, 0.0, 0.0]])
-    np.testing.assert_array_equal(settled(before, after, 1e-8, 20), [True, True, False])
-    np.testing.assert_array_equal(settled(before, after, 1e-8, 30), [True, False, False])
+    np.testing.assert_array_equal(converged(before, after, 1e-8, 20), [True, True, False])
+    np.testing.assert_array_equal(converged(before, after, 1e-8, 30), [True, False, False])
 
 
 def test_votes_and_cold_start() -> None:

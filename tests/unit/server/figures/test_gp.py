@@ -358,25 +358,25 @@ def test_over_k_every_gate_is_a_curve_and_all_experts_a_line() -> None:
 
 
 def test_over_m_every_rule_is_a_curve() -> None:
-    told = alt_text(table(over_m())[0], "figure2")
-    assert told.startswith("SMSE and MSLL over M (all experts): NPAE: 0.1 / -1 (M 5) to 0.1 / -1 (M 10)")
-    assert "GRBCM: 0.15 / 4 (M 5)" in told
+    content = alt_text(table(over_m())[0], "figure2")
+    assert content.startswith("SMSE and MSLL over M (all experts): NPAE: 0.1 / -1 (M 5) to 0.1 / -1 (M 10)")
+    assert "GRBCM: 0.15 / 4 (M 5)" in content
 
 
 def test_over_m_with_two_k_every_gate_has_a_curve_for_each() -> None:
     rows = [row("figure11", gate, M=M, K=K) for gate in ("all", "knn", "ggm") for M in (10, 15, 20) for K in (3, 5)]
     rows = list({(each["gate"], each["M"], each["K"]): each for each in rows}.values())
     drawn_once(*table(rows), ["figure11"])
-    told = alt_text(table(rows)[0], "figure11")
-    assert all(f"{name}: 0.07 / -1.3 (M 10)" in told for name in ("all experts", "KNN, K 3", "KNN, K 5", "GGM, K 5"))
+    content = alt_text(table(rows)[0], "figure11")
+    assert all(f"{name}: 0.07 / -1.3 (M 10)" in content for name in ("all experts", "KNN, K 3", "KNN, K 5", "GGM, K 5"))
 
 
 def test_methods_are_dots_beside_the_published() -> None:
     rows = methods(smse_se=0.004, **{"smse published": 0.138, "msll published": -0.876})
     base = assert_drawn(*table(rows), ["table1"])
     assert draw(*table(methods(smse_se=0.004))) != base
-    told = alt_text(table(rows)[0], "table1")
-    assert told.startswith("SMSE and MSLL (M 10): GPoE, all experts: 0.138 / -1.3; RBCM, KNN, K 6: 0.091")
+    content = alt_text(table(rows)[0], "table1")
+    assert content.startswith("SMSE and MSLL (M 10): GPoE, all experts: 0.138 / -1.3; RBCM, KNN, K 6: 0.091")
     assert "less is better: 4 rows of the table" in caption(table(rows)[0], "table1")
     assert caption(table(rows)[0], "table1").endswith("Bars are standard errors. Crosses are the paper's figures.")
 

@@ -35,9 +35,9 @@ def test_runs_side_by_side(leave):
     assert re.search(r"^bound +-5 +-5$", text, re.M), "as good as each other: none is best"
     assert f"run 2: bc3e-wine (protocol bc3e), {second}" in text
     page = Page(html)
-    told = "".join(page.text).replace("\N{NO-BREAK SPACE}", " ")
-    assert answer(runs[0].report) in told
-    assert answer(runs[1].report) in told
+    content = "".join(page.text).replace("\N{NO-BREAK SPACE}", " ")
+    assert answer(runs[0].report) in content
+    assert answer(runs[1].report) in content
     assert re.search(r"bc3e.sweeps</th><td[^>]*></td><td[^>]*>2<", html)
     assert html.count(">best<") == 1
     alts = ["run 1: Bound over the steps of the fit: -300.5", "run 2: Bound over the steps of the fit: -300.5"]

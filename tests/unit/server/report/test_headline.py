@@ -77,8 +77,8 @@ def test_the_answer_names_the_main_number_its_direction_and_its_rivals(protocol,
 
 
 def test_the_answer_of_a_single_site_is_of_one():
-    told = answer(make(sites=["a"], protocol="sec", metrics={"mse_cluster": 0.1}, published={}))
-    assert told.startswith("1 site, each predicting with its cluster, has a mean")
+    sentence = answer(make(sites=["a"], protocol="sec", metrics={"mse_cluster": 0.1}, published={}))
+    assert sentence.startswith("1 site, each predicting with its cluster, has a mean")
     assert answer(make(sites=["a"])).startswith("1 site put 94.2 ± 0.4 % (higher is better) of its instances")
     assert answer(make(sites=["a"], protocol="residual", metrics={"test_mse": 0.1})).startswith("1 site predicts test")
 
@@ -109,13 +109,15 @@ def test_the_answer_of_a_table_says_where_its_number_is_smallest_and_largest_and
     assert "error of 0.5 (lower" in answer(single), "a table of one row is a run like any other"
 
 
-def test_what_the_answer_is_held_against_says_which_is_better():
+def test_the_answer_is_compared_with_a_verdict():
     report = make(protocol="sec", metrics={"mse_cluster": 0.2, "mse_alone": 0.1, "mse_all": 0.4}, published={})
-    told = [(each.metric, each.verdict) for each in comparisons(report)]
-    assert told == [("mse_alone", "worse"), ("mse_all", "better")]
+    verdicts = [(each.metric, each.verdict) for each in comparisons(report)]
+    assert verdicts == [("mse_alone", "worse"), ("mse_all", "better")]
     costs = {"cost": 3.0, "cost_full": 2.0, "cost_unfair": 2.5}
-    told = {each.metric: each.verdict for each in comparisons(make(protocol="coreset", metrics=costs, published={}))}
-    assert told == {"cost_full": "the price of rows in separate places", "cost_unfair": "the price of fairness"}
+    verdicts = {
+        each.metric: each.verdict for each in comparisons(make(protocol="coreset", metrics=costs, published={}))
+    }
+    assert verdicts == {"cost_full": "the price of rows in separate places", "cost_unfair": "the price of fairness"}
     cheaper = comparisons(make(protocol="coreset", metrics={**costs, "cost": 1.0}, published={}))
     assert {each.verdict for each in cheaper} == {"better"}
     assert comparisons(make(protocol="other")) == []
@@ -138,9 +140,9 @@ def test_a_difference_within_its_error_is_neither_better_nor_worse(error, verdic
 def test_the_answer_of_a_table_says_higher_where_that_is_better():
     rows = [{"sites": n, "accuracy": 0.9, "accuracy_majority": rival} for n, rival in ((2, 0.8), (3, 0.95), (4, 0.9))]
     metrics = {"accuracy": 0.9, "accuracy_majority": 0.88, "accuracy_best_component": 0.7, "n_cells": 3.0}
-    told = answer(make(metrics=metrics, published={}, table=rows))
-    assert "It is higher than by majority vote in 1 of 3 and the same in 1." in told
-    assert "For comparison, on average over the settings: 70.0 % by the best single component." in told
+    sentence = answer(make(metrics=metrics, published={}, table=rows))
+    assert "It is higher than by majority vote in 1 of 3 and the same in 1." in sentence
+    assert "For comparison, on average over the settings: 70.0 % by the best single component." in sentence
 
 
 def test_differences_have_the_standard_errors_of_pairs():
@@ -163,12 +165,12 @@ def test_differences_have_the_standard_errors_of_pairs():
     cells = {"cells_mse_cluster": np.ones((3, 2)), "cells_mse_alone": np.full((3, 2), 2.0)}
     assert differences("sec", {"mse_cluster": 1.0}, cells)["mse_alone"]["relative"] == -0.5
     assert differences("sec", {"mse_cluster": 1.0}, {"repetitions_mse_cluster": np.ones(1)}) == {}
-    told = make(protocol="sec", metrics={"mse_cluster": 8.0, "mse_alone": 10.0}, published={}, differences=found)
-    assert "20.0 % less than with every learner alone (10)" in answer(told)
+    report = make(protocol="sec", metrics={"mse_cluster": 8.0, "mse_alone": 10.0}, published={}, differences=found)
+    assert "20.0 % less than with every learner alone (10)" in answer(report)
 
 
 def test_a_row_without_a_finite_number_does_not_answer():
     rows = [{"K": place, "smse": value} for place, value in enumerate((0.5, math.nan, math.inf, 0.1))]
-    told = answer(make(protocol="gp", metrics={"smse": 0.3, "n_cells": 4.0}, table=rows))
-    assert "nan" not in told
-    assert "inf" not in told
+    sentence = answer(make(protocol="gp", metrics={"smse": 0.3, "n_cells": 4.0}, table=rows))
+    assert "nan" not in sentence
+    assert "inf" not in sentence

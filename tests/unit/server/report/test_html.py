@@ -50,12 +50,12 @@ def test_page_takes_nothing_from_the_network_and_runs_nothing():
 
 
 def test_page_shows_the_shapes_of_the_arrays_of_a_field():
-    def told(*shapes):
+    def page_with(*shapes):
         wire = [line(1, "to_site", "a", "EStep", 8, shape=list(shapes))]
         return report_html(make(ledger=ledger_summary(wire)), {})
 
-    assert "float64 (3 × 4), (3), (a single value), 8 B in all" in told([3, 4], [3], [])
-    assert "float64 (3), (3), (3), (3), (3), (3), (3), (3), and 12 more, 8 B in all" in told(*[[3]] * 20)
+    assert "float64 (3 × 4), (3), (a single value), 8 B in all" in page_with([3, 4], [3], [])
+    assert "float64 (3), (3), (3), (3), (3), (3), (3), (3), and 12 more, 8 B in all" in page_with(*[[3]] * 20)
 
 
 def test_every_value_is_escaped():

@@ -1,4 +1,4 @@
-"""One method on one case, measured in this process: what ``python -m benchmarks.side`` does."""
+"""Measurement of one method on one case in this process, as in ``python -m benchmarks.side``."""
 
 from __future__ import annotations
 
@@ -18,30 +18,30 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.processes import memory
-from benchmarks.side import PEERS, Case, Method, NotHereError, Ran, Side
+from benchmarks.side import PEERS, Case, Method, NotHereError, Result, Side
 from numerics.shared.threads import single_threaded
 
 
 @dataclass(frozen=True)
-class Found:
-    """What a method took and reached on a case; means over the seeds, of `peak` the largest.
+class Measurement:
+    """Metrics and costs of a method on a case: means over the seeds, for `peak` the largest.
 
     Attributes
     ----------
     metrics : Mapping
-        By name; with two seeds or more also ``NAME_se``, standard errors.
+        Metrics by name; with two seeds or more also ``NAME_se``, their standard errors.
     seeds : int
-        Draws.
+        Number of draws.
     seconds, processor : float
-        By the clock, and of the processor, where the method ran in this process.
+        Seconds of wall time, and of the processor if the method ran in this process.
     center, slowest : float
-        Of `seconds` the center's, and those of the slowest site of each round; NaN: there is no center.
+        Share of `seconds` of the center, and of the slowest site of every round; NaN: there is no center.
     rounds, to_sites, from_sites : float
-        Of messages, and their bytes.
+        Rounds of messages, and their bytes.
     peak : float
-        Bytes that the process held at most, above what it held with the data loaded; NaN where the system does not say.
+        Highest number of bytes that the process held, above those with the data loaded; NaN if unknown.
     elsewhere : bool
-        Whether another process did the work, of whose processor nothing is known.
+        Whether another process did the work, so that `processor` means nothing.
     """
 
     metrics: Mapping[str, float]
@@ -63,7 +63,7 @@ class Found:
 
 
 def side_of(protocol: str, quick: bool) -> Side:
-    """What is compared for a protocol; only its own module is imported."""
+    """Return the comparison of a protocol; only its own module is imported."""
     side: Side = importlib.import_module(f"benchmarks.side.{protocol}").side(quick)
     return side
 
@@ -81,40 +81,40 @@ def check_installed(method: Method) -> None:
         raise NotHereError(f"not installed: `pip install {method.package}`{where}")
 
 
-def measured(side: Side, case: Case, method: Method) -> Found:
+def measure(side: Side, case: Case, method: Method) -> Measurement:
     """Run a method on every draw of a case."""
     check_installed(method)
     with single_threaded():
         method.run(side.small(), 0)
-        return _summed_up([_once(method, case.load(seed), seed) for seed in range(case.seeds)])
+        return _mean([_run(method, case.load(seed), seed) for seed in range(case.seeds)])
 
 
 @dataclass(frozen=True)
-class _Once:
-    ran: Ran
+class _Run:
+    result: Result
     metrics: Mapping[str, float]
     seconds: float
     processor: float
     peak: float
 
 
-def _once(method: Method, data: Any, seed: int) -> _Once:
+def _run(method: Method, data: Any, seed: int) -> _Run:
     held = settle_memory()
     before = time.perf_counter(), time.process_time()
-    ran = method.run(data, seed)
+    result = method.run(data, seed)
     seconds, processor = time.perf_counter() - before[0], time.process_time() - before[1]
     peak = memory_above(held)
-    return _Once(
-        ran,
-        ran.score(),
-        ran.seconds if math.isfinite(ran.seconds) else seconds,
+    return _Run(
+        result,
+        result.score(),
+        result.seconds if math.isfinite(result.seconds) else seconds,
         processor,
-        ran.peak if math.isfinite(ran.peak) else peak,
+        result.peak if math.isfinite(result.peak) else peak,
     )
 
 
 def settle_memory() -> float:
-    """Give back what is not in use, start to watch for the peak, and return the bytes held; NaN: no one can say."""
+    """Free unused memory, reset the peak, and return the bytes that the process holds; NaN if unknown."""
     gc.collect()
     if sys.platform == "linux" and hasattr(ctypes.CDLL(None), "malloc_trim"):
         ctypes.CDLL(None).malloc_trim(0)
@@ -126,28 +126,28 @@ def settle_memory() -> float:
 
 
 def memory_above(held: float) -> float:
-    """Bytes that the process has held at most since `settle_memory` said `held`, above these."""
+    """Return how far the memory has risen above `held`, the result of `settle_memory`, since that call."""
     return max(0.0, memory("VmHWM") - held) if math.isfinite(held) else math.nan
 
 
-def _summed_up(every: Sequence[_Once]) -> Found:
+def _mean(runs: Sequence[_Run]) -> Measurement:
     metrics: dict[str, float] = {}
-    for name in every[0].metrics:
-        values = [each.metrics[name] for each in every]
+    for name in runs[0].metrics:
+        values = [each.metrics[name] for each in runs]
         metrics[name] = statistics.fmean(values)
         if len(values) > 1:
             metrics[f"{name}_se"] = statistics.stdev(values) / math.sqrt(len(values))
     mean = statistics.fmean
-    return Found(
+    return Measurement(
         metrics=metrics,
-        seeds=len(every),
-        seconds=mean(each.seconds for each in every),
-        processor=mean(each.processor for each in every),
-        center=mean(each.ran.center for each in every),
-        slowest=mean(each.ran.slowest for each in every),
-        rounds=mean(each.ran.rounds for each in every),
-        to_sites=mean(each.ran.to_sites for each in every),
-        from_sites=mean(each.ran.from_sites for each in every),
-        peak=max(each.peak for each in every),
-        elsewhere=any(math.isfinite(each.ran.peak) for each in every),
+        seeds=len(runs),
+        seconds=mean(each.seconds for each in runs),
+        processor=mean(each.processor for each in runs),
+        center=mean(each.result.center for each in runs),
+        slowest=mean(each.result.slowest for each in runs),
+        rounds=mean(each.result.rounds for each in runs),
+        to_sites=mean(each.result.to_sites for each in runs),
+        from_sites=mean(each.result.from_sites for each in runs),
+        peak=max(each.peak for each in runs),
+        elsewhere=any(math.isfinite(each.result.peak) for each in runs),
     )
