@@ -16,13 +16,14 @@ from typing import Any, Self
 
 from clients.commitments import Commitments
 from protocols.registry import SHARED, names
+from protocols.settings import SiteSettings
 from protocols.wire.faults import Fault, SiteFault
 from protocols.wire.message import Parcel
 from protocols.wire.payload import Payload
 
 logger = logging.getLogger("flwr")
 
-FEWEST_ROWS = 5
+FEWEST_ROWS = SiteSettings.min_rows
 """Rows that a site needs to take part, unless its policy or its node configuration says otherwise (``min-rows``)."""
 _MEGABYTE = 10**6
 _ROUNDS, _BYTES = "policy.rounds", "policy.bytes"

@@ -8,9 +8,9 @@ import numpy as np
 
 from clients.data import DataError, Table, load, setting
 from clients.data.table import own_number
-from clients.gp.shard import MIN_ROWS, MOST_QUERIES, measurements_of
+from clients.gp.shard import measurements_of
 from numerics.gp.measurements import Measurements
-from protocols.gp.settings import Settings
+from protocols.gp.settings import Consents, Settings
 
 _CONSENTS = {
     "allow-inputs": "THE INPUTS OF ALL YOUR ROWS, to the fusion center (gp.covariance=inputs)",
@@ -36,7 +36,10 @@ def check_lines(config: Mapping[str, object]) -> list[str]:
 def describe(rows: Measurements, table: Table, config: Mapping[str, object]) -> list[str]:
     """Return the lines of `check_lines`, given the site's table and its rows."""
     target, d = setting(config, "target"), len(rows.features)
-    least, queries = own_number(config, "min-rows", MIN_ROWS), own_number(config, "max-queries", MOST_QUERIES)
+    least, queries = (
+        own_number(config, "min-rows", Consents.min_rows),
+        own_number(config, "max-queries", Consents.max_queries),
+    )
     most = Settings.of(config).max_expert_rows
     experts = -(-rows.n // most)
     unused = [name for name in table.columns if name not in {*rows.features, target}]

@@ -10,7 +10,6 @@ import numpy as np
 from jaxtyping import Float64, Int64
 
 from clients.digest import digest_of
-from clients.gp.shard import MIN_ROWS
 from clients.site import Site
 from numerics.gp.expert import Expert
 from numerics.gp.kernel_registry import kernel_of
@@ -19,6 +18,7 @@ from numerics.gp.likelihood import Evaluation, evaluate
 from numerics.gp.measurements import Measurements
 from numerics.gp.moments import Units
 from protocols.gp.payloads import Agreed
+from protocols.gp.settings import Consents
 from protocols.wire.faults import Fault, SiteFault
 
 
@@ -54,7 +54,7 @@ def parts_of(site: Site, max_rows: int) -> Int64[np.ndarray, "n"]:
     """
     rows: Measurements = site.shard
     part = rows.part if rows.part is not None else _split(Part.of(rows.x, rows.y), max_rows)
-    least = site.consents.number("min-rows", MIN_ROWS)
+    least = site.consents.number("min-rows", Consents.min_rows)
     if np.bincount(part).min() < least:
         raise SiteFault(Fault.FEW_ROWS_FOR_EXPERT)
     return part

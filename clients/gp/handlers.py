@@ -20,7 +20,6 @@ from clients.gp.experts import (
     likelihood_of,
     parts_of,
 )
-from clients.gp.shard import MOST_QUERIES
 from clients.site import Site
 from numerics.gp.gates.network import Network
 from numerics.gp.likelihood import START_LOG_SIGMA, fit_one, theta_bounds
@@ -53,6 +52,7 @@ from protocols.gp.payloads import (
     Survey,
     Train,
 )
+from protocols.gp.settings import Consents
 from protocols.wire.faults import Fault, SiteFault
 
 _OWN_FIT_ROWS = 500
@@ -223,7 +223,7 @@ def predict(ask: Predict, site: Site) -> Predictions:
     if ask.shared_rows:  # 0: what it shared was lost on the way
         _hold_to(site, "number of rows shared", ask.shared_rows)
     asked = sum(map(len, ask.points))
-    if site.commitments.count("queries", asked) > site.consents.number("max-queries", MOST_QUERIES):
+    if site.commitments.count("queries", asked) > site.consents.number("max-queries", Consents.max_queries):
         raise SiteFault(Fault.TOO_MANY_QUERIES)
     if len(ask.shared_y):
         experts = _with_shared(experts, ask, site)

@@ -11,11 +11,6 @@ from clients.data.regression import regression_rows
 from numerics.gp.measurements import Measurements
 from protocols.gp.payloads import LARGEST
 
-MIN_ROWS = 10
-"""Fewest rows behind an expert of a real site whose own configuration does not say otherwise."""
-MOST_QUERIES = 100_000
-"""Points that a real site's experts answer in one run, where its own configuration does not say otherwise."""
-
 
 def open_shard(config: Mapping[str, object]) -> Measurements:
     """Return a site's own rows.

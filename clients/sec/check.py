@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from clients.data import Table, load, setting
-from clients.data.table import DataError
+from clients.data.table import DataError, own_number
 from clients.regressors import ROW_MODELS, Candidate, CandidateError, parse_candidates
 from clients.sec.shard import n_held_out, rows_of
 from numerics.shared.regression_rows import RegressionRows
-from protocols.sec.payloads import Select
-from protocols.sec.settings import Settings
+from protocols.sec.settings import Consents, Settings
 
 _TOLD = {
     "lr": "its coefficients",
@@ -44,7 +43,7 @@ def describe(rows: RegressionRows, table: Table, config: Mapping[str, object]) -
     """Return the lines of `check_lines`, given the site's table and its rows."""
     try:
         own_list = setting(config, "candidates") or setting(config, "sec.candidates")
-        candidates = parse_candidates(own_list or Select.candidates)
+        candidates = parse_candidates(own_list or Settings.candidates)
     except CandidateError as error:
         raise DataError(f"configuration: {error}", "bad-configuration") from error
     if not _allowed(config) and all(each.method in ROW_MODELS for each in candidates):
@@ -99,7 +98,7 @@ def _candidate_lines(candidates: tuple[Candidate, ...], config: Mapping[str, obj
         if each.method in ROW_MODELS and not _allowed(config):
             told = "not tried: such a model holds rows, and allow-row-models is not set"
         if each.method in ("rf", "gb", "hgb", "tree"):
-            least = max(int(str(config.get(key) or 0)) for key in ("sec.min-leaf", "min-leaf")) or Select.min_leaf
+            least = max(Settings.of(config).min_leaf, own_number(config, "min-leaf", Consents.min_leaf))
             told += f" ({least} rows or more in a leaf)"
         if each.method in ("nn", *ROW_MODELS) and Settings.of(config).standardize == "model":
             told += "; and the mean and deviation of every column used"

@@ -22,6 +22,7 @@ from numerics.sec.mixture import combine, mean_squared_errors
 from numerics.shared.regression_rows import RegressionRows
 from numerics.shared.threads import single_threaded
 from protocols.sec.payloads import LARGEST_ERROR, Errors, Exchange, Fitted, Losses, Predict, Select
+from protocols.sec.settings import Consents
 from protocols.wire.faults import Fault, SiteFault, usable_name
 
 if TYPE_CHECKING:  # scikit-learn takes a second to import, and not every ask needs it
@@ -82,7 +83,7 @@ def _selected(ask: Select, site: Site, rows: RegressionRows) -> tuple[Selection,
 
     candidates = _candidates(ask, site)
     seed = int(site.shard_rng.integers(2**31))
-    own_floor = site.consents.number("min-leaf", Select.min_leaf)
+    own_floor = site.consents.number("min-leaf", Consents.min_leaf)
     min_leaf = max(ask.min_leaf, own_floor)
     try:
         chosen = select(candidates, rows.x, rows.y, standardize=ask.standardize, min_leaf=min_leaf, rng_seed=seed)

@@ -8,8 +8,6 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float64, Int64, Shaped
 
-CLUSTERS, LOCATIONS = 10, 200
-"""Default number of clusters, and of a coreset's locations per cluster (Schmidt et al. 2018, section 4)."""
 BLOCK_ROWS = 65_536
 """Rows of a block at most, where the source does not say otherwise."""
 

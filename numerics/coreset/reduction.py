@@ -37,7 +37,7 @@ class MergedCoreset(NamedTuple):
 
 
 def union(coresets: Sequence[WeightedPoints]) -> WeightedPoints:
-    """A coreset of all that several coresets stand for (papers/fair_coresets.txt, Lemma 6).
+    """A coreset of all that several coresets stand for (Schmidt et al. 2018, Lemma 6).
 
     Parameters
     ----------

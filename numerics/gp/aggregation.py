@@ -1,8 +1,8 @@
 """Answers of several experts made one: the products of experts, the committee machines, and NPAE by the same call.
 
-Sources: papers/gp_experts.txt, eq. 4 and 7; Deisenroth and Ng: Distributed Gaussian processes, 2015; Liu, Cai, Ong and
-Wang: Generalized robust Bayesian committee machine, 2018. All but NPAE take the experts to be independent given the
-output, and combine predictions of the output (noise included), as specs/gp.md says.
+Sources: Jalali and Kasneci 2022, eq. 4 and 7; Deisenroth and Ng: Distributed Gaussian processes, 2015; Liu, Cai, Ong
+and Wang: Generalized robust Bayesian committee machine, 2018. All but NPAE take the experts to be independent given the
+output, and combine predictions of the output (noise included), as docs/gp.md says.
 """
 
 from __future__ import annotations

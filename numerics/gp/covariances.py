@@ -1,6 +1,6 @@
 """Exact covariances between the experts' predictions, for a center that sites have disclosed their inputs to.
 
-Source: papers/gp_experts.txt, eq. 6, with the noise that belongs to an expert's own variance (specs/gp.md, NPAE).
+Source: Jalali and Kasneci 2022, eq. 6, with the noise that belongs to an expert's own variance.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ class WeightedPrediction(NamedTuple):
     Attributes
     ----------
     mean : ndarray
-        ``(q,)`` of its prediction (papers/gp_experts.txt, eq. 2).
+        ``(q,)`` of its prediction (Jalali and Kasneci 2022, eq. 2).
     explained : ndarray
         ``(q,)`` variance of the prediction, which is the variance that the expert's rows take away from the prior's
         k**: from 0 to k**; what eq. 3 subtracts.

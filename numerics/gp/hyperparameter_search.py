@@ -1,6 +1,6 @@
 """The search for the hyperparameters that all experts share: few asks, several candidates in each.
 
-What is maximised is the sum of the experts' log marginal likelihoods (papers/gp_experts.txt, eq. 1; specs/gp.md). An
+What is maximised is the sum of the experts' log marginal likelihoods (Jalali and Kasneci 2022, eq. 1; docs/gp.md). An
 ask brings every candidate's value, gradient and average information (Gilmour, Thompson, Cullis 1995), all of them sums
 over experts. The information stands for minus the Hessian in Newton steps within a trust region. It leaves out second
 derivatives of the kernel, so the gradients seen so far correct it. An ask tries steps of both models and of several

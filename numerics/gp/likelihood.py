@@ -70,7 +70,7 @@ def factor(kernel: Kernel, theta: _Theta, x: _Rows) -> Float64[np.ndarray, "n n"
 
 
 def evaluate(kernel: Kernel, theta: _Theta, x: _Rows, y: Float64[np.ndarray, "n"]) -> Evaluation:
-    """Log marginal likelihood of one expert (papers/gp_experts.txt, eq. 1) with its derivatives.
+    """Log marginal likelihood of one expert (Jalali and Kasneci 2022, eq. 1) with its derivatives.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""How good predictions with a variance are, on points whose outputs are known (specs/gp.md, experts and metrics)."""
+"""How good predictions with a variance are, on points whose outputs are known."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Nested pointwise aggregation of experts: the best linear combination of dependent predictions, at all points at once.
 
-Source: papers/gp_experts.txt, eq. 5 to 7; Rullière, Durrande, Bachoc, Chevalier: Nested kriging predictions for
+Source: Jalali and Kasneci 2022, eq. 5 to 7; Rullière, Durrande, Bachoc, Chevalier: Nested kriging predictions for
 datasets with a large number of observations, 2018.
 """
 

@@ -9,7 +9,7 @@ on what is left of the function at D landmarks Z around the point:
 - ``w_i = L^-1 (k(Z, X_i) A_i - k(Z, x*) r_i / k**)``, with A_i the weights of expert i's rows;
 - ``R_ij = r_i r_j / k** + w_i' w_j`` and ``R_ii = r_i``.
 
-This is the anchor of specs/gp.md, where x* is one landmark more, with that landmark eliminated first. What is left of a
+This is the anchor of docs/gp.md, where x* is one landmark more, with that landmark eliminated first. What is left of a
 prediction has the variance ``r_i - r_i^2 / k**``, and w_i can be no longer than its root. A site sends w_i divided by
 that, a direction of length 1 at most, so that R is positive semidefinite whatever is sent, and the center needs no
 landmark to use it.

@@ -27,7 +27,7 @@ def l2_boosting(
 ) -> GradientBoostingRegressor:
     """Regression trees, each fitted to what the sum of those before it has left of the outcome.
 
-    papers/attribute_distributed.txt, section V-A: centralized L2 boosting where `x` are the attributes of all agents,
+    Zheng, Kulkarni and Poor 2010, section V-A: centralized L2 boosting where `x` are the attributes of all agents,
     meta-learning with a non-linear model where they are the agents' predictions. The trees are those of an agent:
     limited by their smallest leaf alone, of any depth.
 

@@ -42,7 +42,7 @@ class LinearCombination:
 
 
 def combine(F: Float64[np.ndarray, "D N"], y: Float64[np.ndarray, "N"], ridge: float) -> LinearCombination:
-    """Least squares with a ridge (papers/attribute_distributed.txt, eq. 35; line 3 of Algorithm 3, transposed).
+    """Least squares with a ridge (Zheng, Kulkarni and Poor 2010, eq. 35; line 3 of Algorithm 3, transposed).
 
     Parameters
     ----------

@@ -13,7 +13,7 @@ How = Literal["sum", "mean"]
 def assign(
     similarities: Float64[np.ndarray, "q L"], labels: Int64[np.ndarray, "L"], how: How = "sum"
 ) -> Int64[np.ndarray, "q"]:
-    """The cluster each newcomer resembles most (papers/sec.txt, footnote 1); the others' labels stay.
+    """The cluster each newcomer resembles most (Ye, Ding and Ghanadan 2022, footnote 1); the others' labels stay.
 
     Parameters
     ----------

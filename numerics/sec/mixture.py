@@ -1,4 +1,4 @@
-"""Mixing predictions by weight (papers/sec.txt, eq. 5), and how far predictions are off."""
+"""Mixing predictions by weight (Ye, Ding and Ghanadan 2022, eq. 5), and how far predictions are off."""
 
 from __future__ import annotations
 

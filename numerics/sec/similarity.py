@@ -1,4 +1,4 @@
-"""Who resembles whom: dissimilarity (papers/sec.txt, eq. 3), similarity, and its completion from landmarks."""
+"""Similarity of learners: dissimilarity (Ye, Ding and Ghanadan 2022, eq. 3), similarity, completion from landmarks."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _TRUNCATION = 1e-2
 
 
 def dissimilarity(losses: Float64[np.ndarray, "L L"], errors: Float64[np.ndarray, "L"]) -> Float64[np.ndarray, "L L"]:
-    """Dissimilarity of learners, ``v_ij = |e_{i->j} - e_j| + |e_{j->i} - e_i|`` (papers/sec.txt, eq. 3).
+    """Dissimilarity of learners, ``v_ij = |e_{i->j} - e_j| + |e_{j->i} - e_i|`` (Ye, Ding and Ghanadan 2022, eq. 3).
 
     Differences at the level of rounding (1e-10 of the losses) count as 0.
 

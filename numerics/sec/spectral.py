@@ -1,4 +1,4 @@
-"""Spectral clustering of learners (Ng, Jordan and Weiss 2002; papers/sec.txt, algorithm 1)."""
+"""Spectral clustering of learners (Ng, Jordan and Weiss 2002; Ye, Ding and Ghanadan 2022, algorithm 1)."""
 
 from __future__ import annotations
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from common import settings
 from common.settings import Allowed, at_least, between, setting
-from protocols.coreset.payloads import Construction
 from protocols.prediction import Prediction
 from protocols.settings import ProtocolSettings
+
+if TYPE_CHECKING:
+    from protocols.coreset.payloads import Construction
 
 LOCATIONS = 200
 """Locations of a coreset for each cluster (Schmidt, Schwiegelshohn and Sohler 2018, section 4)."""
@@ -76,7 +78,9 @@ class Settings(ProtocolSettings, prefix="coreset"):
 
     @property
     def how(self) -> Construction:
-        """How a site sums up its rows."""
+        """How a site summarises its rows."""
+        from protocols.coreset.payloads import Construction  # not for scenarios, which need no Flower
+
         size = self.size or LOCATIONS * self.k
         return Construction(size, self.construction, self.projection, self.min_weight, self.scale == "variance")
 

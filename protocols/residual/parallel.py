@@ -14,7 +14,7 @@ from protocols.wire.payload import Payload
 
 
 class Parallel:
-    """Algorithm 3 for one or several p side by side (papers/attribute_distributed.txt, section IV-C and -D).
+    """Algorithm 3 for one or several p side by side (Zheng, Kulkarni and Poor 2010, section IV-C and -D).
 
     Each p is a course of its own: an ask stacks the columns of all. An agent that does not answer keeps the predictions
     it gave last, and its coefficient may still change.

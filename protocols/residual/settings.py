@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from common import settings
 from common.settings import Allowed, at_least, below, between, setting
-from numerics.residual.rules import Rules
 from protocols.prediction import Prediction
 from protocols.settings import ProtocolSettings
+
+if TYPE_CHECKING:
+    from numerics.residual.rules import Rules
 
 
 def _is_power(text: str) -> bool:
@@ -84,6 +86,8 @@ class Settings(ProtocolSettings, prefix="residual"):
         ValueError
             If the settings together are out of range.
         """
+        from numerics.residual.rules import Rules  # not for those who only look for keys
+
         powers = self.powers if self.power == "auto" else self.power
         rules = Rules(
             algorithm=self.algorithm,

@@ -17,7 +17,7 @@ from protocols.wire.payload import Payload
 class Once:
     """`average`, `meta-linear` (least squares on the predictions) or `meta-boosting` (L2 boosting of trees on them).
 
-    papers/attribute_distributed.txt, section II-A. Parameters as of `protocols.residual.parallel`.
+    Zheng, Kulkarni and Poor 2010, section II-A. Parameters as of `protocols.residual.parallel`.
     """
 
     def __init__(self, names: tuple[str, ...], y: Float64[np.ndarray, "n"], split: Split, rules: Rules) -> None:

@@ -72,11 +72,11 @@ class Select(Payload, answer=Fitted):
         Whether `Fitted.mean` and `Fitted.scatter` are wanted, for a pooled linear regression.
     """
 
-    candidates: str = "rf lr"
-    standardize: str = "model"
-    min_leaf: int = 5
-    reference: str = "fitted"
-    moments: bool = False
+    candidates: str
+    standardize: str
+    min_leaf: int
+    reference: str
+    moments: bool
 
 
 @dataclass(frozen=True)

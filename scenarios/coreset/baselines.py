@@ -9,7 +9,8 @@ import numpy as np
 from jaxtyping import Float64
 
 from numerics.shared.threads import single_threaded
-from scenarios.coreset.common import K, Pooled
+from protocols.coreset.settings import Settings
+from scenarios.coreset.common import Pooled
 from scenarios.registry import Config
 
 if TYPE_CHECKING:
@@ -19,7 +20,6 @@ MOST_ROWS = 5000
 """More rows are not clustered in one place: the paper's full method takes quadratic memory."""
 
 _FAIRLET_ALGORITHMS = ("cklv", "reassigned-cklv")
-_RESTARTS = 5
 
 
 def column_scale(x: Float64[np.ndarray, "n d"], scale: str) -> Float64[np.ndarray, "d"]:
@@ -50,9 +50,9 @@ def pooled_costs(pooled: Pooled, config: Config, seed: int) -> dict[str, float]:
     """
     if len(pooled.x) > MOST_ROWS:
         return {}
-    k, restarts = int(config.get("coreset.k", 0)) or K, int(config.get("coreset.restarts", 0)) or _RESTARTS
-    algorithm = str(config.get("coreset.algorithm", "")) or "fair-kmeans++"
-    balance, scale = float(config.get("coreset.balance", 0.0)) or 1.0, str(config.get("coreset.scale", ""))
+    chosen = Settings.of(config)
+    k, restarts, algorithm = chosen.k, chosen.restarts, chosen.algorithm
+    balance, scale = chosen.balance, chosen.scale
     costs = {
         "cost_full": _fair(pooled, k, algorithm, balance, scale, restarts, seed)[0],
         "cost_full_unfair": _plain(pooled, k, scale, restarts, seed),

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float64, Int64
 
-from numerics.coreset.grouped_rows import CLUSTERS
+from protocols.coreset.settings import Settings
 from scenarios.common import settings_of
 from scenarios.registry import Scenario, register
 
@@ -19,10 +19,8 @@ ADULT, DIABETES, BANK, SYNTHETIC = range(4)
 ROWS, SPLIT, PLACES, BLOCK = range(4)
 
 N_SITES = 5
-K = CLUSTERS
-"""`coreset.k` where the run configuration has 0."""
-MIN_WEIGHT = 5
-"""`coreset.min-weight` as the run configuration declares it."""
+K = Settings.k
+"""Clusters of the main tables."""
 
 settings = partial(settings_of, "coreset")
 

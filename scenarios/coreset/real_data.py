@@ -13,10 +13,11 @@ import numpy as np
 from jaxtyping import Int64, Shaped
 
 from numerics.coreset.grouped_rows import GroupedRows
+from protocols.coreset.settings import Settings
 from scenarios import datasets
 from scenarios.common import frozen, number
 from scenarios.coreset.baselines import pooled_costs
-from scenarios.coreset.common import ADULT, BANK, DIABETES, MIN_WEIGHT, ROWS, SPLIT, K, Pooled, add, settings
+from scenarios.coreset.common import ADULT, BANK, DIABETES, ROWS, SPLIT, K, Pooled, add, settings
 from scenarios.coreset.split import SPLITS, check_rows, even_edges, group_edges, split_of
 from scenarios.registry import Cell, Config, ScenarioError
 from scenarios.tables import Table
@@ -310,9 +311,9 @@ def _cell(
         "rows": used["coreset.rows"] or "all",
         "sensitive": " ".join(_sensitive(world, used)),
         "split": split_of(used),
-        "min_weight": used.get("coreset.min-weight") or MIN_WEIGHT,
+        "min_weight": Settings.of(used).min_weight,
         "scale": used.get("coreset.scale") or "variance",
-        "balance": used.get("coreset.balance") or 1.0,
+        "balance": Settings.of(used).balance,
         "algorithm": algorithm,
         "k": used["coreset.k"],
     }

@@ -19,9 +19,6 @@ ROWS, PARTS = range(2)
 SPLITS = ("kmeans", "random")
 """`gp.split`: experts of neighbouring rows (disjoint partitioning), or of rows drawn at random."""
 
-KERNEL = "se"
-"""`gp.kernel` where it is empty."""
-
 COLUMNS = (
     "smse",
     "msll",

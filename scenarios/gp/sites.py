@@ -9,9 +9,10 @@ import numpy as np
 from jaxtyping import Int64
 
 from numerics.gp.measurements import Measurements, Queries
+from protocols.gp.settings import Settings
 from scenarios.common import frozen, number
 from scenarios.gp.baselines import full_process
-from scenarios.gp.common import COLUMNS, KERNEL, PARTS, Draw, Pooled, split_of
+from scenarios.gp.common import COLUMNS, PARTS, Draw, Pooled, split_of
 from scenarios.registry import Config, Scenario, ScenarioError, register
 
 
@@ -79,7 +80,7 @@ def add(*, name: str, draw: Draw, n_parts: int, sites: int, **world: Any) -> Sce
         return Queries(pooled.x_test, pooled.features, pooled.y_test)
 
     def baselines(config: Config, seed: int) -> dict[str, float]:
-        return dict(full_process(draw(config, seed), str(config.get("gp.kernel", "")) or KERNEL))
+        return dict(full_process(draw(config, seed), Settings.of(config).kernel))
 
     return register(
         Scenario(

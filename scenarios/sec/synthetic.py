@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Float64, Int64
 
 from numerics.shared.regression_rows import RegressionRows
+from protocols.sec.settings import Settings
 from scenarios.common import check_sites, frozen, number
 from scenarios.registry import Cell, Config
 from scenarios.sec.common import FAIRNESS, SIMULATION1, SIMULATION2, add, settings
@@ -17,9 +18,6 @@ from scenarios.synthetic import friedman2, friedman3
 
 N_SIMULATED = 20
 """Learners of both simulations; the first half follow one function, the others another."""
-
-P_DEFAULT, SNR_DEFAULT, EFFECT_DEFAULT = 5, 16.0, 1.0
-"""`sec.p`, `sec.snr` and `sec.effect` where the configuration has none."""
 
 
 def two_groups(config: Config, seed: int, n_sites: int) -> list[int]:
@@ -76,8 +74,8 @@ def simulation1(config: Config, seed: int, n_sites: int) -> list[RegressionRows]
         If a setting is out of range, or the number of sites another.
     """
     check_sites("sec-simulation1", n_sites, N_SIMULATED)
-    p = int(number(config, "sec.p", P_DEFAULT, 1))
-    return list(_simulated(p, number(config, "sec.snr", SNR_DEFAULT, 1e-9), seed))
+    p = int(number(config, "sec.p", Settings.p, 1))
+    return list(_simulated(p, number(config, "sec.snr", Settings.snr, 1e-9), seed))
 
 
 @lru_cache(maxsize=64)  # 24 cells, some repetitions; outcomes only, the inputs are those of `_linear`
@@ -287,7 +285,7 @@ def fairness_oracle(config: Config, seed: int) -> dict[str, float]:
 
 
 def _people_of(config: Config) -> _People:
-    return _people(number(config, "sec.effect", EFFECT_DEFAULT, 0), int(config.get("seed", 0)))
+    return _people(number(config, "sec.effect", Settings.effect, 0), int(config.get("seed", 0)))
 
 
 @lru_cache(maxsize=16)  # the eight c, of two runs

@@ -35,7 +35,7 @@ docs/measurements.md), of fewer than 1000 a twenty-fifth, at least 5."""
 
 
 class Residual(FusionStrategy):
-    """Learn together from other columns of the same entities (papers/attribute_distributed.txt).
+    """Learn together from other columns of the same entities (Zheng, Kulkarni and Poor 2010).
 
     Parameters
     ----------

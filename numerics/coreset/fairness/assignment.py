@@ -3,7 +3,7 @@
 The linear program of Bera et al. (2019): masses x_pc of points at centers, each group's mass at a center within its
 bounds of the center's. Its dual charges a price for every group and center; at the right prices every point goes where
 distance plus price is least. So the program is solved on contested points only, starting from good prices, and its own
-prices say which arcs were missed. The result is certified by the dual's value (specs/coreset.md, Fair assignment).
+prices say which arcs were missed. The result is certified by the dual's value.
 """
 
 from __future__ import annotations

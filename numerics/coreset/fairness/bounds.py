@@ -41,7 +41,7 @@ class Bounds:
 
     @classmethod
     def of(cls, shares: Float64[np.ndarray, "H"], alpha: float) -> Bounds:
-        """The bounds of alpha-fair clusters: ``alpha xi_h`` to ``xi_h / alpha`` (specs/coreset.md, Definitions).
+        """The bounds of alpha-fair clusters: ``alpha xi_h`` to ``xi_h / alpha``.
 
         Parameters
         ----------
@@ -106,7 +106,7 @@ class Bounds:
         """Prices that no fair cluster gains from: each center's are lowered by what its dearest fair cluster pays.
 
         The dearest mixture of groups within the bounds is a fractional knapsack: every group has its lower bound and
-        what remains is filled with the dearest ones (specs/coreset.md, the dual's v_c). With normalised prices the sum
+        what remains is filled with the dearest ones. With normalised prices the sum
         over all points of ``w min_c (d + price)`` is a lower bound of every fair assignment's cost.
 
         Parameters

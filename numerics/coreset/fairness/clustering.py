@@ -96,7 +96,7 @@ def fair_clustering(
 
     Notes
     -----
-    papers/fair_coresets.txt, Algorithms 11 to 13; specs/coreset.md, Algorithms.
+    Schmidt et al. 2018, Algorithms 11 to 13; docs/coreset.md, Algorithms.
     """
     _refuse(len(points), k, algorithm, restarts)
     pairs = _pairs(points, weights, groups, bounds, algorithm)

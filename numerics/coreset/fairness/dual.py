@@ -1,7 +1,7 @@
 """Fair assignment by prices: what a federation needs of its points are sums over them.
 
 With normalised prices s (H x k; `Bounds.normalised`) the sum over points of ``w_p min_c (d_pc + s_{h(p) c})`` is a
-lower bound of every fair assignment's cost, and the best prices reach it (specs/coreset.md, the dual). The minimum is
+lower bound of every fair assignment's cost, and the best prices reach it. The minimum is
 smoothed, ``-T_p log sum_c exp(-(d_pc + s_hc) / T_p)``, so that the sums have a gradient (the masses) and a Hessian, and
 `Pricing` climbs by Newton's method. T_p is a share of the point's median squared distance to the centers: a cluster far
 off everything, whose points only large prices move, needs another resolution than those that are close together.

@@ -77,7 +77,7 @@ def fairlets(
 
     Notes
     -----
-    papers/fair_coresets.txt, Algorithm 7 (weights of 1) and Algorithm 9.
+    Schmidt et al. 2018, Algorithm 7 (weights of 1) and Algorithm 9.
     """
     blue, red = np.flatnonzero(groups == 0), np.flatnonzero(groups == 1)
     totals = int(weights[blue].sum()), int(weights[red].sum())

@@ -1,8 +1,8 @@
 """Fair assignment as a flow: two groups that every center must have equally much of, and given masses per center.
 
 Cost of pairing a blue point b and a red one r is min_c |b - c|^2 + |r - c|^2, so the bipartite flow of
-papers/fair_coresets.txt, Algorithms 8 and 10 (n_b n_r arcs) equals the flow blue -> center -> red (n k arcs): every
-unit through a center is a pair that is charged there, and every pair may take its best center (specs/coreset.md).
+Schmidt et al. 2018, Algorithms 8 and 10 (n_b n_r arcs) equals the flow blue -> center -> red (n k arcs): every
+unit through a center is a pair that is charged there, and every pair may take its best center (docs/coreset.md).
 """
 
 from __future__ import annotations

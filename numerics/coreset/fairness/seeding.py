@@ -47,7 +47,7 @@ def plus_plus(
 
     Notes
     -----
-    Arthur and Vassilvitskii (2007); papers/fair_coresets.txt, Algorithm 6, steps 1 and 2.
+    Arthur and Vassilvitskii (2007); Schmidt et al. 2018, Algorithm 6, steps 1 and 2.
     """
     trials = 2 + int(np.log(k)) if trials is None else trials
     chosen = np.empty(k, np.int64)
@@ -120,7 +120,7 @@ def lloyd(
 
     Notes
     -----
-    papers/fair_coresets.txt, Algorithm 5.
+    Schmidt et al. 2018, Algorithm 5.
     """
     before = np.inf
     for _ in range(rounds):

@@ -5,7 +5,7 @@ Gaussian window as wide as `WINDOW` of the kernel's length-scales ell, is then k
 
     n_i N(x; m_i, S_i + Lambda),    Lambda = diag((WINDOW ell)^2),
 
-and its log is the score: the discriminant of classes n_i N(m_i, S_i) (specs/gp.md, the gaussian gate), made to look at
+and its log is the score: the discriminant of classes n_i N(m_i, S_i), made to look at
 the neighbourhood that a Gaussian process learns from. Lambda keeps it well defined for an expert of one row or of fewer
 rows than inputs, and inputs that do not matter to the kernel do not matter here.
 

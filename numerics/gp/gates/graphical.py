@@ -1,4 +1,4 @@
-"""The same experts for all points, by how their predictions depend on one another (papers/gp_experts.txt, Alg. 1)."""
+"""The same experts for all points, by how their predictions depend on one another (Jalali and Kasneci 2022, Alg. 1)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Experts by the distance of their centroids (papers/gp_experts.txt, Algorithm 2)."""
+"""Experts by the distance of their centroids (Jalali and Kasneci 2022, Algorithm 2)."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from scipy.special import log_softmax
 from numerics.gp.moments import ExpertMoments
 
 HIDDEN = 50
-"""Units of the hidden layer (papers/gp_experts.txt, section V)."""
+"""Units of the hidden layer (Jalali and Kasneci 2022, section V)."""
 RATE = 5e-2
 """Step of Adam."""
 _REHEARSALS, _DRAWN = 100, 2000
