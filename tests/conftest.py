@@ -35,9 +35,9 @@ def umask() -> Iterator[None]:
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Draw no figures and wait for nothing, not for the disk either."""
     # Imports the ServerApp, which tests of tests/unit do without.
-    from tests.support.runs import in_no_time
+    from tests.support.runs import skip_waiting
 
-    in_no_time(monkeypatch)
+    skip_waiting(monkeypatch)
 
 
 @pytest.fixture

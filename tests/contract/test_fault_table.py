@@ -22,11 +22,11 @@ from server import app as server_app
 from server.results import load
 from tests.support import faults
 from tests.support.fault_federations import WORLDS, Node, at_home
-from tests.support.fault_results import Ended, right
+from tests.support.fault_results import EndedRun, assert_expected
 from tests.support.faults import At, FaultyGrid, after, ever, once
 from tests.support.grid import Clock
 from tests.support.residual_sites import COSTS
-from tests.support.runs import in_no_time, run_over
+from tests.support.runs import run_over, skip_waiting
 from tests.support.tampering import CANARY, with_error
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "faults.md"
@@ -90,15 +90,15 @@ def from_the_start(trouble: faults.Injection) -> At:
     return lambda number: ever(trouble)(1)
 
 
-def killed_for_good(asked: faults.Asked) -> Any:
+def killed_for_good(asked: faults.Delivery) -> Any:
     return asked.lost()
 
 
-def crashed(asked: faults.Asked) -> Any:
+def crashed(asked: faults.Delivery) -> Any:
     return with_error(asked.answer(), CANARY)
 
 
-def killed_with_its_disk(asked: faults.Asked) -> Any:
+def killed_with_its_disk(asked: faults.Delivery) -> Any:
     faults.forgets(asked)
     return asked.lost()
 
@@ -128,7 +128,7 @@ TROUBLES = (
         "its SuperNode is killed during an ask, started again, and has lost its disk", LESS, once(killed_with_its_disk),
         NO_ASK,
     ),
-    Trouble("its SuperNode is started again between two asks", WHOLE, after(faults.Asked.restart), UNTROUBLED),
+    Trouble("its SuperNode is started again between two asks", WHOLE, after(faults.Delivery.restart), UNTROUBLED),
     Trouble(
         "its SuperNode is started again between two asks and has lost its disk", WHOLE, after(faults.forgets),
         UNTROUBLED,
@@ -176,15 +176,15 @@ class Bench:
         self.world = WORLDS[protocol](folder)
         self.folder, self.clock = folder, clock
         self._run_ids = itertools.count(1000)
-        self._known: dict[str, Ended | str] = {}
+        self._known: dict[str, EndedRun | str] = {}
 
-    def run(self, trouble: Trouble) -> Ended | str:
+    def run(self, trouble: Trouble) -> EndedRun | str:
         """What comes of a run in this trouble: its results, or the line with which it stops."""
         if trouble.title not in self._known:
             self._known[trouble.title] = self._run(trouble)
         return self._known[trouble.title]
 
-    def _run(self, trouble: Trouble) -> Ended | str:
+    def _run(self, trouble: Trouble) -> EndedRun | str:
         world, homes, started = self.world, self.folder / f"homes-{len(self._known)}", self.clock.now
         settings = {**world.settings, **trouble.settings}
         if settings["min-sites"] == "all":
@@ -201,7 +201,7 @@ class Bench:
         finally:
             waited = self.clock.now - started
             assert waited < (grid.rounds + 1) * 1.1 * settings["round-timeout"], "a wait has no limit"
-        return Ended(world, *load(path), path, homes, grid.crossed)
+        return EndedRun(world, *load(path), path, homes, grid.crossed)
 
     @property
     def about(self) -> dict[str, Any]:
@@ -241,7 +241,7 @@ def without(bench: Bench) -> Trouble:
 @pytest.fixture(scope="module")
 def clock() -> Iterator[Clock]:
     with pytest.MonkeyPatch.context() as patch:
-        yield in_no_time(patch)
+        yield skip_waiting(patch)
 
 
 @pytest.fixture(scope="module")
@@ -261,12 +261,12 @@ def test_a_run_in_trouble_ends(benches: dict[str, Bench], protocol: str, trouble
         assert isinstance(found, str)
         assert found.startswith(trouble.line.format(**bench.about))
         return
-    assert isinstance(found, Ended), found
+    assert isinstance(found, EndedRun), found
     assert_named(found, trouble.ends)
     if trouble.ends == ABSENT:
         assert_same(found, bench.run(without(bench)))
     elif not trouble.like:
-        right(found)
+        assert_expected(found)
     else:
         [other] = [each for each in TROUBLES if each.title == trouble.like]
         assert_same(found, bench.run(other))
@@ -279,7 +279,7 @@ def test_nobody_waits_for_a_site_that_leaves_before_the_first_round(benches: dic
     grid = Leaving(at_home(bench.world.nodes, bench.folder / "homes-leaving"), settings, 999)
     grid.victims = (bench.world.victim,)
     path = run_over(grid, settings)
-    assert_same(Ended(bench.world, *load(path), path, bench.folder, grid.crossed), bench.run(without(bench)))
+    assert_same(EndedRun(bench.world, *load(path), path, bench.folder, grid.crossed), bench.run(without(bench)))
 
 
 class Leaving(FaultyGrid):
@@ -293,7 +293,7 @@ class Leaving(FaultyGrid):
         return [node for node in there if self.looks <= 2 or (node - 1000) // 7 not in self.victims]
 
 
-def assert_named(found: Ended, ends: str) -> None:
+def assert_named(found: EndedRun, ends: str) -> None:
     """The report names the site in trouble, and nobody else; it has no text of the site's own."""
     name = f"node {1000 + 7 * found.world.victim}" if ends == ABSENT else found.world.name
     assert set(found.report.missing) <= {name}
@@ -301,9 +301,9 @@ def assert_named(found: Ended, ends: str) -> None:
     assert CANARY not in str(found.report)
 
 
-def assert_same(found: Ended, other: Ended | str) -> None:
+def assert_same(found: EndedRun, other: EndedRun | str) -> None:
     """Equal metrics, but for what was sent, tables and arrays: bit for bit."""
-    assert isinstance(other, Ended)
+    assert isinstance(other, EndedRun)
     metrics, wanted = ({**each.report.metrics} for each in (found, other))
     for name in COSTS:
         metrics.pop(name, None)

@@ -17,7 +17,7 @@ from consilience.run_request import simulated_run
 from protocols.wire.message import Ask, write_ask
 from server.results import load
 from tests.process.test_residual import PARTIES, customers, write_shards
-from tests.support.gp_sites import TARGET, dealt, own, soundings, write_files
+from tests.support.gp_sites import TARGET, own_data_config, soundings, split_over_sites, write_files
 from tests.support.grid import config
 from tests.support.runs import make_grid, outcome_of, run, run_over
 
@@ -301,8 +301,8 @@ def test_residual_predicts_with_the_settings_of_its_run(tmp_path: Path) -> None:
 
 def test_gp_predicts_other_points(tmp_path: Path) -> None:
     names = ("coast", "hills")
-    folder = write_files(tmp_path / "then", dealt(soundings(60), names=names))
-    learnt = run(own(tmp_path, folder, gp__fit_rounds=1, gp__kernel="matern32"), 2)
+    folder = write_files(tmp_path / "then", split_over_sites(soundings(60), names=names))
+    learnt = run(own_data_config(tmp_path, folder, gp__fit_rounds=1, gp__kernel="matern32"), 2)
     later = tmp_path / "later.csv"
     soundings(12, seed=3).drop(columns=TARGET).to_csv(later, index=False)
     one = run(predicting(tmp_path / "queries", learnt, gp__queries=str(later)), 2)

@@ -28,7 +28,7 @@ from numerics.coreset.fairness.bounds import Bounds
 from server.report.data import ResultsError
 from server.results import load
 from tests.support.grid import config
-from tests.support.runs import in_no_time, run
+from tests.support.runs import run, skip_waiting
 
 LEARNERS = {"ames": 1.0, "bonn": 1.0, "cork": -1.0, "deft": 1.0, "eger": -1.0}
 """By what each multiplies the relation: two clusters."""
@@ -76,7 +76,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
         if key not in made:
             settings = {**usual[protocol], **changes}
             with pytest.MonkeyPatch.context() as patch:
-                in_no_time(patch)
+                skip_waiting(patch)
                 folder = tmp_path / protocol
                 asked = config(tmp_path / str(len(made)), protocol=protocol, data=str(folder), **settings)
                 made[key] = run(asked, len(list(folder.iterdir())))

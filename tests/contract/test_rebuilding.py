@@ -21,9 +21,9 @@ from strategies import replay as history
 from strategies.errors import FusionError
 from strategies.replay import ReplayLog
 from tests.support.grid import InProcessGrid, config
-from tests.support.residual_sites import COSTS, deployed, write_world
+from tests.support.residual_sites import COSTS, deployed_sites, write_world
 from tests.support.runs import run_with_grid
-from tests.support.sec_sites import write_parties
+from tests.support.sec_sites import write_sites
 from tests.support.tampering import silent
 from tests.unit.protocols.wire.test_message import asked
 
@@ -83,8 +83,8 @@ def worlds(protocol: str, tmp_path: Path) -> tuple[dict[str, Any], list[dict[str
     if protocol == "bc3e":
         return {"protocol": "bc3e", "bc3e__max_rounds": 6}, real_nodes(ensembles(tmp_path / "parties"))
     if protocol == "residual":
-        return deployed(tmp_path, write_world(tmp_path / "parties"), residual__rounds=4)
-    folder = write_parties(tmp_path / "parties", [0, 0, 1], n=60)
+        return deployed_sites(tmp_path, write_world(tmp_path / "parties"), residual__rounds=4)
+    folder = write_sites(tmp_path / "parties", [0, 0, 1], n=60)
     return {"protocol": "sec", "min_sites": 2}, real_nodes(folder, target="y", candidates="lr")
 
 
@@ -129,7 +129,7 @@ def test_a_site_that_lost_its_keys_is_as_one_that_falls_silent(
 ) -> None:
     """With new ones it could open nothing of the others', and they nothing of it: it is named, and not rebuilt."""
     folder = write_world(tmp_path / "parties", holder="bank")
-    settings, nodes = deployed(tmp_path, folder, holder="bank", residual__rounds=4, **SEALED[way])
+    settings, nodes = deployed_sites(tmp_path, folder, holder="bank", residual__rounds=4, **SEALED[way])
     victim = nodes[place]["site"]
     lost = second_ask_to(victim, sent_in(settings, nodes))
     quiet, _ = run_with_grid(settings, nodes, 2, tamper=silent(place, range(lost, 99)))
@@ -151,7 +151,7 @@ def test_a_site_that_lost_its_keys_is_as_one_that_falls_silent(
 
 def test_without_the_keys_of_who_leads_a_run_stops(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = write_world(tmp_path / "parties", holder="bank")
-    settings, nodes = deployed(tmp_path, folder, holder="bank", residual__rounds=4, **SEALED["plan"])
+    settings, nodes = deployed_sites(tmp_path, folder, holder="bank", residual__rounds=4, **SEALED["plan"])
     lost = second_ask_to("bank", sent_in(settings, nodes))
     with pytest.raises(FusionError) as quiet:
         run_with_grid(settings, nodes, 2, tamper=silent(0, range(lost, 99)))

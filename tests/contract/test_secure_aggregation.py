@@ -23,7 +23,7 @@ from server import app as server_app
 from server.report.data import Report
 from server.results import load
 from strategies.errors import FusionError
-from tests.support.gp_sites import TARGET, own, write_world
+from tests.support.gp_sites import TARGET, own_data_config, write_world
 from tests.support.grid import Clock, config, simulated
 from tests.support.runs import make_grid, run, run_over
 from tests.support.tampering import silent
@@ -44,7 +44,7 @@ def gp(tmp_path: Path, **changes: Any) -> dict[str, Any]:
     folder = write_world(tmp_path / "world")
     settings: dict[str, Any] = {"gp__gate": "dnn", "gp__gate_rounds": 3, "gp__fit_rounds": 3, "gp__candidates": 3}
     settings |= {"secure_aggregation": True, "gp__queries": str(folder / "_test.csv"), **changes}
-    return own(tmp_path, folder, **settings)
+    return own_data_config(tmp_path, folder, **settings)
 
 
 def assert_same(path: Path, expected: Path) -> Report:

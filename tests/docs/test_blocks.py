@@ -26,7 +26,7 @@ from scenarios.registry import scenarios
 from tests.docs.test_commands import Command, commands, in_sentences, parsed
 from tests.docs.test_pages import NEW
 from tests.support.documentation import blocks, pages
-from tests.support.runs import in_no_time, run
+from tests.support.runs import run, skip_waiting
 
 RUN_HERE = {"certificates", "check", "compare", "ledger", "list", "predict", "show"}
 """Commands of consilience that start no Flower process."""
@@ -51,7 +51,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """Make a folder with the examples' data and results, in which the tests of this file run."""
     folder = tmp_path_factory.mktemp("world")
     with pytest.MonkeyPatch.context() as patch:
-        in_no_time(patch)
+        skip_waiting(patch)
         patch.chdir(folder)
         for protocol in protocol_names():
             run_example(protocol)

@@ -16,7 +16,7 @@ from server.results import load
 from tests.process.processes import APP, Deployment, FlowerHome, deployment, flwr_run, start_deployed_run
 from tests.process.test_bc3e import assert_equal, results_of
 from tests.process.test_deployment import LEAVING, await_file, deployed_run
-from tests.support.coreset_sites import FEATURES, SITES, Clustered, dealt, patients, write_files
+from tests.support.coreset_sites import FEATURES, SITES, ClusteringRun, patients, split_over_sites, write_files
 from tests.support.grid import config
 from tests.support.runs import run
 from tests.support.tampering import silent
@@ -95,7 +95,7 @@ def test_three_sites_beside_their_own_data(tmp_path: Path) -> None:
     center says of them.
     """
     folder, own = tmp_path / "files", tmp_path / "own"
-    write_files(folder, dealt(patients().assign(patient=lambda known: "case-" + known["patient"])))
+    write_files(folder, split_over_sites(patients().assign(patient=lambda known: "case-" + known["patient"])))
     rows: dict[str, Value] = {**SHORT, "coreset.assignment": "exact", "coreset.price-rounds": 2}
     with deployment(tmp_path, nodes_of(tmp_path, folder), {"PYTHONPATH": str(tmp_path)}) as center:
         costs = {}
@@ -139,9 +139,9 @@ def run_without_its_end(center: Deployment, tmp_path: Path) -> Path:
         started.end()
 
 
-def clusters_in(found: Path, folder: Path) -> Clustered:
+def clusters_in(found: Path, folder: Path) -> ClusteringRun:
     """A run's results and the files that it was about."""
-    return Clustered(*load(found), found, {**COLUMNS, "data": str(folder)})
+    return ClusteringRun(*load(found), found, {**COLUMNS, "data": str(folder)})
 
 
 def assert_fair_in_all_rows(found: Path, folder: Path, own: Path) -> None:
@@ -156,7 +156,7 @@ def assert_fair_in_all_rows(found: Path, folder: Path, own: Path) -> None:
     assert_told(clustered, rows)
 
 
-def assert_told(clustered: Clustered, rows: pd.DataFrame) -> None:
+def assert_told(clustered: ClusteringRun, rows: pd.DataFrame) -> None:
     """What the fusion center says of these rows is what comes out of the rows themselves."""
     np.testing.assert_array_equal(clustered.arrays["counts"], clustered.counts(rows))
     cost = ((clustered.in_units(rows) - clustered.centers[rows["cluster"]]) ** 2).sum()

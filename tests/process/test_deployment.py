@@ -21,7 +21,7 @@ from tests.process.processes import APP, BackgroundRun, Deployment, deployment, 
 from tests.process.test_bc3e import assert_equal, results_of
 from tests.support.grid import config
 from tests.support.runs import run
-from tests.support.sec_sites import write_parties
+from tests.support.sec_sites import write_sites
 from tests.support.tampering import silent
 
 PARTIES = {"east": 30, "north": 40, "south": 25}
@@ -47,7 +47,7 @@ def parties(tmp_path: Path) -> dict[str, dict[str, Value]]:
 @pytest.fixture
 def labs(tmp_path: Path) -> dict[str, dict[str, Value]]:
     """Likewise; the last lab has a list of candidate methods of its own."""
-    folder = write_parties(tmp_path / "labs", list(LABS.values()), n=120)
+    folder = write_sites(tmp_path / "labs", list(LABS.values()), n=120)
     nodes: dict[str, dict[str, Value]] = {
         name: {
             "site": name,

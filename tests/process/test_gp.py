@@ -14,7 +14,7 @@ from server.results import load
 from tests.process.processes import APP, FlowerHome, deployment, flwr_run
 from tests.process.test_bc3e import assert_equal, results_of
 from tests.process.test_deployment import deployed_run
-from tests.support.gp_sites import TARGET, dealt, points, soundings, write_files
+from tests.support.gp_sites import TARGET, points, soundings, split_over_sites, write_files
 from tests.support.grid import config
 from tests.support.runs import run
 
@@ -60,7 +60,7 @@ def test_three_sites_in_simulation_and_beside_their_own_files(flower: FlowerHome
 
     In a simulation the query points are those of the data's folder, between SuperNodes a file of the fusion center's.
     """
-    folder = write_files(tmp_path / "files", dealt(soundings(), names=SITES))
+    folder = write_files(tmp_path / "files", split_over_sites(soundings(), names=SITES))
     simulate: dict[str, Value] = {**SHORT, "data": str(folder), "output-dir": str(tmp_path / "simulated")}
     simulated = results_of(flwr_run(APP, simulate, len(SITES), flower.env, 300))
     nodes = nodes_of(folder)

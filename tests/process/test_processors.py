@@ -63,20 +63,22 @@ def bc3e(folder: Path, distribution: str, **changes: Any) -> Federation:
 
 
 def sec(folder: Path) -> Federation:
-    parties = sec_sites.write_parties(folder / "labs", [0, 0, 1, 1])
-    return sec_sites.deployed(folder, parties, [f"lab-{place}" for place in range(4)])
+    parties = sec_sites.write_sites(folder / "labs", [0, 0, 1, 1])
+    return sec_sites.deployed_sites(folder, parties, [f"lab-{place}" for place in range(4)])
 
 
 def residual(folder: Path, **changes: Any) -> Federation:
-    return residual_sites.deployed(folder, residual_sites.write_world(folder / "world"), residual__rounds=5, **changes)
+    return residual_sites.deployed_sites(
+        folder, residual_sites.write_world(folder / "world"), residual__rounds=5, **changes
+    )
 
 
 def coreset(folder: Path, **changes: Any) -> Federation:
-    return coreset_sites.deployed(folder, coreset_sites.write_world(folder / "world"), **changes)
+    return coreset_sites.deployed_sites(folder, coreset_sites.write_world(folder / "world"), **changes)
 
 
 def gp(folder: Path, **changes: Any) -> Federation:
-    settings, nodes = gp_sites.deployed(folder, gp_sites.write_world(folder / "world"), **changes)
+    settings, nodes = gp_sites.deployed_sites(folder, gp_sites.write_world(folder / "world"), **changes)
     return settings, [{**node, "site-output-dir": str(folder / "home" / node["site"])} for node in nodes]
 
 

@@ -17,7 +17,7 @@ from tests.process.processes import APP, FlowerHome, flwr_run
 from tests.process.test_bc3e import assert_equal, results_of
 from tests.support.grid import config
 from tests.support.runs import run_with_grid
-from tests.support.sec_sites import draw_rows, write_parties
+from tests.support.sec_sites import draw_rows, write_sites
 
 pytestmark = pytest.mark.slow
 
@@ -42,7 +42,7 @@ def test_a_scenario_is_the_same_in_the_simulation_engine_and_in_process(flower: 
 
 
 def test_own_data_of_five_labs(flower: FlowerHome, tmp_path: Path) -> None:
-    folder = write_parties(tmp_path / "labs", GROUPS)
+    folder = write_sites(tmp_path / "labs", GROUPS)
     draw_rows(0, 50, 99).to_csv(folder / "_test.csv", index=False)  # the center is interested in the first relation
     settings = {"protocol": "sec", "data": str(folder), "target": "y"}
     config_of_run = {**settings, "output-dir": str(tmp_path / "results")}

@@ -24,7 +24,16 @@ from protocols.wire.payload import Payload, specs
 from server.results import load
 from tests.support.grid import Clock, Tamper, simulated
 from tests.support.parameters import few
-from tests.support.runs import Nodes, Wire, complete_results, in_no_time, make_grid, outcome_of, run, run_over
+from tests.support.runs import (
+    InterruptibleGrid,
+    Nodes,
+    complete_results,
+    make_grid,
+    outcome_of,
+    run,
+    run_over,
+    skip_waiting,
+)
 from tests.support.tampering import CANARY, Field, parcels_of, poisons, silent, with_content, with_error
 
 ENVELOPE_KEYS = {"to_site": {"session", "round", "seed"}, "from_site": {"site", "round", "fault"}}
@@ -64,7 +73,7 @@ class Recording:
     """
 
     path: Path
-    grid: Wire
+    grid: InterruptibleGrid
     replies: list[RecordDict]
 
     @property
@@ -122,7 +131,7 @@ class WholeRun:
     @classmethod
     def clock(cls) -> Iterator[Clock]:
         with pytest.MonkeyPatch.context() as patch:
-            yield in_no_time(patch)
+            yield skip_waiting(patch)
 
     @pytest.fixture(scope="class")
     @classmethod

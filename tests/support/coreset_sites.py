@@ -55,7 +55,7 @@ def patients(n: int = N, seed: int = 0, colours: int = 2, equal: bool = True) ->
     return frame
 
 
-def dealt(frame: pd.DataFrame, how: str = "random", names: Sequence[str] = SITES) -> dict[str, pd.DataFrame]:
+def split_over_sites(frame: pd.DataFrame, how: str = "random", names: Sequence[str] = SITES) -> dict[str, pd.DataFrame]:
     """The patients by site: in equal parts, or (``colour``) the first site with one sex, the last with another."""
     if how == "colour":
         frame = frame.sort_values("sex", kind="stable")
@@ -73,10 +73,10 @@ def write_files(folder: Path, parts: Patients) -> Path:
 
 def write_world(folder: Path, frame: pd.DataFrame | None = None, how: str = "random") -> Path:
     """Three sites' files of `frame`'s patients; returns the folder."""
-    return write_files(folder, dealt(patients() if frame is None else frame, how))
+    return write_files(folder, split_over_sites(patients() if frame is None else frame, how))
 
 
-def own(tmp_path: Path, folder: Path, **changes: Any) -> dict[str, Any]:
+def own_data_config(tmp_path: Path, folder: Path, **changes: Any) -> dict[str, Any]:
     """The configuration of a simulated run on the files of `folder`: a coarse coreset unless something else is set."""
     settings: dict[str, Any] = {
         **{"sensitive": "sex", "id": "patient", "features": " ".join(FEATURES)},
@@ -85,11 +85,11 @@ def own(tmp_path: Path, folder: Path, **changes: Any) -> dict[str, Any]:
     return config(tmp_path, protocol="coreset", data=str(folder), **settings)
 
 
-def deployed(
+def deployed_sites(
     tmp_path: Path, folder: Path, names: Sequence[str] = SITES, **changes: Any
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """Run configuration and nodes of a deployment: each has its file of `folder` and its directory ``home/NAME``."""
-    settings = own(tmp_path, folder, **changes)
+    settings = own_data_config(tmp_path, folder, **changes)
     columns = {key: settings[key] for key in ("sensitive", "id", "features")}
     consent = {"allow-prices": True} if settings["coreset.assignment"] == "exact" else {}
     nodes = [
@@ -109,7 +109,7 @@ def deployed(
 
 
 @dataclass(frozen=True, eq=False)
-class Clustered:
+class ClusteringRun:
     """A run that has ended, and the files that it was about."""
 
     report: Report
@@ -171,16 +171,16 @@ def clusters_of(frame: pd.DataFrame, home: Path, settings: Mapping[str, Any]) ->
     return frame.assign(colour=colour, cluster=kept["cluster"].to_numpy())
 
 
-def cluster(settings: Mapping[str, Any], nodes: Nodes = 3, **options: Any) -> Clustered:
+def cluster(settings: Mapping[str, Any], nodes: Nodes = 3, **options: Any) -> ClusteringRun:
     """A whole run."""
     path = run(settings, nodes, **options)
-    return Clustered(*load(path), path, settings)
+    return ClusteringRun(*load(path), path, settings)
 
 
 # -- answers that are changed, and what happens between two asks ------------------------------------------------------
 
 
-def forged(place: int, rounds: Iterable[int], change: Callable[[Any], Payload]) -> Tamper:
+def forgery(place: int, rounds: Iterable[int], change: Callable[[Any], Payload]) -> Tamper:
     """One site's answers of these rounds after `change`, which is made of the payload that they hold."""
     chosen = set(rounds)
 
@@ -197,7 +197,7 @@ def forged(place: int, rounds: Iterable[int], change: Callable[[Any], Payload]) 
     return tamper
 
 
-def meanwhile(number: int, happens: Callable[[], None], last: int = len(SITES) - 1) -> Tamper:
+def interference(number: int, happens: Callable[[], None], last: int = len(SITES) - 1) -> Tamper:
     """What happens when the last site has answered in this round."""
 
     def tamper(at: int, now: int, reply: Message) -> Message:
@@ -216,7 +216,7 @@ def context_of(tmp_path: Path, name: str = SITES[0], **node: Any) -> Context:
     folder = tmp_path / "parties"
     if not folder.exists():
         write_world(folder)
-    settings, [configured] = deployed(tmp_path, folder, [name])
+    settings, [configured] = deployed_sites(tmp_path, folder, [name])
     return Context(9, 5, {**configured, **node}, RecordDict(), settings)
 
 
@@ -237,7 +237,7 @@ def ask(site: Site, payload: Payload, number: int = 1) -> Any:
     return handler_of(type(payload))(payload, site)
 
 
-def refused(site: Site, payload: Payload, fault: Fault = Fault.MALFORMED_ASK) -> None:
+def assert_refused(site: Site, payload: Payload, fault: Fault = Fault.MALFORMED_ASK) -> None:
     """It answers with this fault."""
     with pytest.raises(SiteFault) as told:
         ask(site, payload)

@@ -28,7 +28,7 @@ LABS = {"lab-0": 0, "lab-1": 1, "lab-2": 0, "lab-3": 1}
 
 
 @dataclass(frozen=True)
-class World:
+class Federation:
     """A run on the files of a federation.
 
     Attributes
@@ -69,7 +69,7 @@ class World:
         return self.names[self.victim]
 
 
-def _bc3e(folder: Path) -> World:
+def _bc3e(folder: Path) -> Federation:
     """Three wards with classifiers and clusterings of their patients: the plain EM, with a fixed prior."""
     rng = np.random.default_rng(0)
     nodes = []
@@ -85,42 +85,42 @@ def _bc3e(folder: Path) -> World:
         folder, protocol="bc3e", bc3e__max_rounds=5, bc3e__tolerance=1e-9, bc3e__accelerate=False,
         bc3e__learn_alpha=False,
     )  # fmt: skip
-    return World("bc3e", settings, nodes, 1, 4, bc3e.EStep)
+    return Federation("bc3e", settings, nodes, 1, 4, bc3e.EStep)
 
 
-def _sec(folder: Path) -> World:
+def _sec(folder: Path) -> Federation:
     """Four labs, two and two of which measure the same: the exchange of models is their second ask."""
-    files = sec_sites.write_parties(folder / "parties", list(LABS.values()))
-    settings, nodes = sec_sites.deployed(folder, files, list(LABS))
-    return World("sec", settings, nodes, 2, 2, sec.Exchange)
+    files = sec_sites.write_sites(folder / "parties", list(LABS.values()))
+    settings, nodes = sec_sites.deployed_sites(folder, files, list(LABS))
+    return Federation("sec", settings, nodes, 2, 2, sec.Exchange)
 
 
-def _residual(folder: Path) -> World:
+def _residual(folder: Path) -> Federation:
     """Three parties with other columns, fitted side by side: the second time that agents fit is the fourth round."""
     files = residual_sites.write_world(folder / "parties", people=residual_sites.customers(CUSTOMERS))
     chosen: dict[str, Any] = {"residual__algorithm": "parallel", "residual__power": "1", "residual__rounds": 4}
     chosen |= {"residual__step": "full", "residual__ridge": 0.0}
-    settings, nodes = residual_sites.deployed(folder, files, **chosen)
-    return World("residual", settings, nodes, 2, 4, residual.Fit)
+    settings, nodes = residual_sites.deployed_sites(folder, files, **chosen)
+    return Federation("residual", settings, nodes, 2, 4, residual.Fit)
 
 
-def _coreset(folder: Path) -> World:
+def _coreset(folder: Path) -> Federation:
     """Three sites' patients: the assignment of their rows is the second ask."""
     files = coreset_sites.write_world(folder / "parties", coreset_sites.patients(90))
-    settings, nodes = coreset_sites.deployed(folder, files, coreset__size=8, coreset__k=2, coreset__restarts=1)
-    return World("coreset", settings, nodes, 1, 2, coreset.Assign)
+    settings, nodes = coreset_sites.deployed_sites(folder, files, coreset__size=8, coreset__k=2, coreset__restarts=1)
+    return Federation("coreset", settings, nodes, 1, 2, coreset.Assign)
 
 
-def _gp(folder: Path) -> World:
+def _gp(folder: Path) -> Federation:
     """Four sites that have measured side by side, two asked for every point: predictions are the last ask."""
-    parts = gp_sites.dealt(gp_sites.soundings(48))
+    parts = gp_sites.split_over_sites(gp_sites.soundings(48))
     files = gp_sites.write_files(folder / "parties", parts, gp_sites.points(12))
     chosen: dict[str, Any] = {"gp__experts": "2", "gp__candidates": 2, "gp__fit_rounds": 1, "gp__covariance": "inputs"}
-    settings, nodes = gp_sites.deployed(folder, files, **chosen)
-    return World("gp", settings, nodes, 1, 3, gp.Predict)
+    settings, nodes = gp_sites.deployed_sites(folder, files, **chosen)
+    return Federation("gp", settings, nodes, 1, 3, gp.Predict)
 
 
-WORLDS: dict[str, Callable[[Path], World]] = {
+WORLDS: dict[str, Callable[[Path], Federation]] = {
     "bc3e": _bc3e,
     "sec": _sec,
     "residual": _residual,

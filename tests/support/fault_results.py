@@ -18,19 +18,19 @@ from protocols.wire.message import ENVELOPE
 from protocols.wire.payload import Payload
 from server.report.data import Report
 from tests.support import reference_bc3e, reference_coreset, reference_gp, reference_residual, reference_sec
-from tests.support.coreset_sites import Clustered
-from tests.support.fault_federations import CUSTOMERS, LABS, World
-from tests.support.gp_sites import Predicted, payloads
+from tests.support.coreset_sites import ClusteringRun
+from tests.support.fault_federations import CUSTOMERS, LABS, Federation
+from tests.support.gp_sites import PredictionRun, payloads
 from tests.support.residual_sites import COLUMNS, customers
 
 Kind = TypeVar("Kind", bound=Payload)
 
 
 @dataclass(frozen=True, eq=False)
-class Ended:
+class EndedRun:
     """A run that has ended: its results, the sites' own directories, and all that crossed."""
 
-    world: World
+    world: Federation
     report: Report
     arrays: Mapping[str, np.ndarray]
     path: Path
@@ -52,12 +52,12 @@ class Ended:
         return any(line.startswith(f"round {number}: ") for line in self.report.missing.get(name, ()))
 
 
-def right(ended: Ended) -> None:
+def assert_expected(ended: EndedRun) -> None:
     """The result is right for the parties that remain."""
     _RIGHT[ended.world.protocol](ended)
 
 
-def _bc3e(ended: Ended) -> None:
+def _bc3e(ended: EndedRun) -> None:
     """Incremental EM: in an E-step that a ward misses, its last sums stand in the M-step for those of all wards."""
     wards = {name: _ensemble(ended.world, name) for name in ended.world.names}
     n_steps = ended.report.rounds - 2
@@ -78,7 +78,7 @@ def _bc3e(ended: Ended) -> None:
         np.testing.assert_allclose(ended.arrays[f"beta_{place}"], beta[each], atol=1e-6)
 
 
-def _ensemble(world: World, name: str) -> Ensemble:
+def _ensemble(world: Federation, name: str) -> Ensemble:
     frame = pd.read_csv(world.folder / f"{name}.csv")
     models = {column: frame[column].to_numpy(np.int64) for column in frame.columns if column != "case"}
     classifiers, clusterings = (
@@ -87,7 +87,7 @@ def _ensemble(world: World, name: str) -> Ensemble:
     return Ensemble(len(frame), classifiers, clusterings)
 
 
-def _sec(ended: Ended) -> None:
+def _sec(ended: EndedRun) -> None:
     """Eq. 3, twice the other direction where a lab did not say how the others' models do; clustered all the same."""
     names = ended.arrays["learners"].tolist()
     errors = np.array([ended.heard(sec.Fitted)[1, name].error for name in names])
@@ -100,7 +100,7 @@ def _sec(ended: Ended) -> None:
     assert ended.arrays["labels"].tolist() == [LABS[name] for name in names]
 
 
-def _residual(ended: Ended) -> None:
+def _residual(ended: EndedRun) -> None:
     """Algorithm 3 with agents whose last prediction stays in the iterations that they miss."""
     people = customers(CUSTOMERS)
     order, n_learn = reference_residual.agreed_order(CUSTOMERS, 0.2)
@@ -117,7 +117,9 @@ def _residual(ended: Ended) -> None:
     np.testing.assert_allclose(ended.arrays["beta"], course.beta[chosen], rtol=1e-6)
 
 
-def _missing(ended: Ended, name: str, agent: Callable[[np.ndarray], np.ndarray]) -> Callable[[np.ndarray], np.ndarray]:
+def _missing(
+    ended: EndedRun, name: str, agent: Callable[[np.ndarray], np.ndarray]
+) -> Callable[[np.ndarray], np.ndarray]:
     """An agent that is asked first in round 2, and then once a round."""
     given: list[np.ndarray] = []
 
@@ -128,11 +130,11 @@ def _missing(ended: Ended, name: str, agent: Callable[[np.ndarray], np.ndarray])
     return predict
 
 
-def _coreset(ended: Ended) -> None:
+def _coreset(ended: EndedRun) -> None:
     """Who does not say where its rows went is not in counts, totals and cost; its points have found the centers."""
     there = [name for name in ended.world.names if not ended.missed(2, name)]
     settings = {**ended.world.settings, "data": str(ended.world.folder)}
-    found = Clustered(ended.report, ended.arrays, ended.path, settings)
+    found = ClusteringRun(ended.report, ended.arrays, ended.path, settings)
     rows = found.rows(*there, homes=ended.homes)
     np.testing.assert_array_equal(found.counts(rows), ended.arrays["counts"])
     cost = reference_coreset.cost_of(found.in_units(rows), rows["cluster"].to_numpy(), found.centers)
@@ -141,11 +143,11 @@ def _coreset(ended: Ended) -> None:
     assert all(any(note.startswith(f"{name}: ") for note in ended.report.notes) for name in lost)
 
 
-def _gp(ended: Ended) -> None:
+def _gp(ended: EndedRun) -> None:
     """The experts of a site that does not predict are dropped: as if they had never been in a point's ranking."""
     sites = ended.arrays["expert_site"].tolist()
     lost = [sites.index(name) for name in ended.world.names if ended.missed(3, name)]
-    found = Predicted(ended.report, ended.arrays, ended.path, ended.world.settings, ended.crossed)
+    found = PredictionRun(ended.report, ended.arrays, ended.path, ended.world.settings, ended.crossed)
     experts = found.experts(ended.world.folder)
     order = reference_gp.nearest(found.queries, experts)
     left = order[~np.isin(order, lost)].reshape(len(order), -1)[:, :2]
@@ -156,7 +158,7 @@ def _gp(ended: Ended) -> None:
     assert ended.report.metrics["n_dropped"] == len(lost)
 
 
-_RIGHT: Mapping[str, Callable[[Ended], None]] = {
+_RIGHT: Mapping[str, Callable[[EndedRun], None]] = {
     "bc3e": _bc3e,
     "sec": _sec,
     "residual": _residual,

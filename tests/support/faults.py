@@ -27,7 +27,7 @@ from protocols.sec.payloads import Losses
 from protocols.wire.message import ENVELOPE, Answer, Parcel, write_answer
 from protocols.wire.payload import Payload, encode_array
 from tests.support.payloads import example
-from tests.support.runs import Wire
+from tests.support.runs import InterruptibleGrid
 from tests.support.tampering import CANARY, parcels_of, with_content
 
 MEGABYTE = 10**6
@@ -37,7 +37,7 @@ _SUPERLINK = 1
 """The node id in whose name the SuperLink says so."""
 
 
-class FaultyGrid(Wire):
+class FaultyGrid(InterruptibleGrid):
     """The in-process grid with some sites in trouble.
 
     Attributes
@@ -82,11 +82,11 @@ class FaultyGrid(Wire):
             assert reply is not None
             return reply
 
-        return self.injection(Asked(self, node, number, self._asks[place, number], asked, answering))
+        return self.injection(Delivery(self, node, number, self._asks[place, number], asked, answering))
 
 
 @dataclass
-class Asked:
+class Delivery:
     """An ask to a site in trouble.
 
     Attributes
@@ -134,7 +134,7 @@ class Asked:
         return reply
 
 
-Injection = Callable[[Asked], Message | None]
+Injection = Callable[[Delivery], Message | None]
 """What arrives of a site's answer; None: nothing does."""
 At = Callable[[int], Injection]
 """``at(number)``: the injection of trouble that strikes in round `number`, or from it on."""
@@ -154,11 +154,11 @@ def ever(trouble: Injection) -> At:
     return lambda number: lambda asked: trouble(asked) if asked.round >= number else asked.answer()
 
 
-def after(trouble: Callable[[Asked], None]) -> At:
+def after(trouble: Callable[[Delivery], None]) -> At:
     """Trouble between the answer to the round before and the ask of the round in which it strikes."""
 
     def at(number: int) -> Injection:
-        def injection(asked: Asked) -> Message:
+        def injection(asked: Delivery) -> Message:
             reply = asked.answer()
             if asked.round == number - 1:
                 trouble(asked)
@@ -172,16 +172,16 @@ def after(trouble: Callable[[Asked], None]) -> At:
 # -- answers that do not come -----------------------------------------------------------------------------------------
 
 
-def no_ask(asked: Asked) -> None:
+def no_ask(asked: Delivery) -> None:
     """The ask does not reach the site."""
 
 
-def no_answer(asked: Asked) -> None:
+def no_answer(asked: Delivery) -> None:
     """The site answers, and the answer is lost."""
     asked.answer()
 
 
-def late(asked: Asked) -> None:
+def late(asked: Delivery) -> None:
     """The answer comes with those of the next round."""
     asked.grid.held.append((asked.round, asked.answer()))
 
@@ -190,7 +190,7 @@ def earlier(number: int) -> Injection:
     """In round `number`, the site's answer to the ask before comes once more."""
     said: list[RecordDict] = []
 
-    def injection(asked: Asked) -> Message:
+    def injection(asked: Delivery) -> Message:
         reply = asked.answer()
         if asked.round == number:
             return with_content(reply, said[-1])
@@ -203,20 +203,20 @@ def earlier(number: int) -> Injection:
 # -- sites that end ---------------------------------------------------------------------------------------------------
 
 
-def dies_before(asked: Asked) -> Message:
+def dies_before(asked: Delivery) -> Message:
     """It is killed when it has done nothing of the ask yet, and started again."""
     asked.restart()
     return asked.lost()
 
 
-def dies_behind(asked: Asked) -> Message:
+def dies_behind(asked: Delivery) -> Message:
     """It is killed when it has done everything but answer, and started again."""
     asked.answer()
     asked.restart()
     return asked.lost()
 
 
-def raises(asked: Asked) -> Message:
+def raises(asked: Delivery) -> Message:
     """An exception whose text must not travel."""
 
     def handler_of(ask: type[Payload]) -> clients.dispatch.Handler:
@@ -230,21 +230,21 @@ def raises(asked: Asked) -> Message:
         return asked.answer()
 
 
-def forgets(asked: Asked) -> None:
+def forgets(asked: Delivery) -> None:
     """It is started anew, on a machine with an empty disk."""
     if asked.home is not None:
         shutil.rmtree(asked.home, ignore_errors=True)
     asked.restart()
 
 
-def newcomer(asked: Asked) -> None:
+def newcomer(asked: Delivery) -> None:
     """Another site is connected, with the same rows."""
     old, node = asked.context, 1 + max(asked.grid.contexts)
     config = {**old.node_config, "site": "newcomer"}
     asked.grid.contexts[node] = Context(old.run_id, node, config, RecordDict(), old.run_config)
 
 
-def full(asked: Asked) -> Message:
+def full(asked: Delivery) -> Message:
     """The disk of its own directory is full."""
     assert asked.home is not None
     with full_disk(asked.home):
@@ -277,7 +277,7 @@ def full_disk(folder: Path) -> Iterator[None]:
 # -- answers that are wrong -------------------------------------------------------------------------------------------
 
 
-def not_a_number(asked: Asked) -> Message:
+def not_a_number(asked: Delivery) -> Message:
     """All numbers of the answer's first array are NaN, also where its payload has whole numbers."""
     reply = asked.answer()
     arrays: Any = reply.content.array_records["0.arrays"]
@@ -286,7 +286,7 @@ def not_a_number(asked: Asked) -> Message:
     return reply
 
 
-def foreign(asked: Asked) -> Message:
+def foreign(asked: Delivery) -> Message:
     """A well-formed answer of another protocol."""
     reply = asked.answer()
     envelope: Any = reply.content.config_records[ENVELOPE]
@@ -296,27 +296,27 @@ def foreign(asked: Asked) -> Message:
     return with_content(reply, write_answer(answer))
 
 
-def huge(asked: Asked) -> Message:
+def huge(asked: Delivery) -> Message:
     """A field that nobody asked for, of two megabytes."""
     reply = asked.answer()
     reply.content.array_records["0.arrays"]["more"] = encode_array(np.zeros(2 * MEGABYTE, np.uint8))
     return reply
 
 
-def no_envelope(asked: Asked) -> Message:
+def no_envelope(asked: Delivery) -> Message:
     """The answer does not say whose it is, nor to what."""
     reply = asked.answer()
     del reply.content[ENVELOPE]
     return reply
 
 
-def renamed(asked: Asked) -> Message:
+def renamed(asked: Delivery) -> Message:
     """It calls itself as no site does."""
     asked.context.node_config["site"] = "nobody"
     return asked.answer()
 
 
-def impostor(asked: Asked) -> Message:
+def impostor(asked: Delivery) -> Message:
     """It calls itself as another site does."""
     others = [context for node, context in asked.grid.contexts.items() if node != asked.node]
     asked.context.node_config["site"] = others[0].node_config["site"]

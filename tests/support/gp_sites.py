@@ -51,7 +51,7 @@ def points(n: int = 20) -> pd.DataFrame:
     return soundings(n, seed=1)
 
 
-def dealt(frame: pd.DataFrame, how: str = "place", names: Sequence[str] = SITES) -> dict[str, pd.DataFrame]:
+def split_over_sites(frame: pd.DataFrame, how: str = "place", names: Sequence[str] = SITES) -> dict[str, pd.DataFrame]:
     """The measurements by site, in equal parts: from west to east, or (``random``) anywhere."""
     if how == "place":
         frame = frame.sort_values("east", kind="stable")
@@ -69,20 +69,20 @@ def write_files(folder: Path, parts: Soundings, queries: pd.DataFrame | None = N
 
 def write_world(folder: Path, frame: pd.DataFrame | None = None, how: str = "place", **more: Any) -> Path:
     """Four sites' files of `frame`'s measurements; returns the folder."""
-    return write_files(folder, dealt(soundings() if frame is None else frame, how), **more)
+    return write_files(folder, split_over_sites(soundings() if frame is None else frame, how), **more)
 
 
-def own(tmp_path: Path, folder: Path, **changes: Any) -> dict[str, Any]:
+def own_data_config(tmp_path: Path, folder: Path, **changes: Any) -> dict[str, Any]:
     """The configuration of a simulated run on the files of `folder`."""
     settings: dict[str, Any] = {"target": TARGET, "id": "well", "gp__gate": "knn", **changes}
     return config(tmp_path, protocol="gp", data=str(folder), **settings)
 
 
-def deployed(
+def deployed_sites(
     tmp_path: Path, folder: Path, names: Sequence[str] = SITES, **changes: Any
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """Run configuration and nodes of a deployment: each has its file of `folder`, and consents to what is asked."""
-    settings = own(tmp_path, folder, gp__queries=str(folder / "_test.csv"), **changes)
+    settings = own_data_config(tmp_path, folder, gp__queries=str(folder / "_test.csv"), **changes)
     consent = {
         "allow-inputs": settings["gp.covariance"] == "inputs",
         "allow-rows": settings["gp.aggregation"] == "grbcm",
@@ -94,7 +94,7 @@ def deployed(
     return {**settings, "data": ""}, nodes
 
 
-def gated(gate: str, rounds: int = 2) -> dict[str, Any]:
+def gate_settings(gate: str, rounds: int = 2) -> dict[str, Any]:
     """Settings of a gate; one that is a network is trained in so many rounds."""
     return {"gp__gate": gate, **({"gp__gate_rounds": rounds} if gate == "dnn" else {})}
 
@@ -103,7 +103,7 @@ def gated(gate: str, rounds: int = 2) -> dict[str, Any]:
 
 
 @dataclass(frozen=True, eq=False)
-class Said:
+class SentPayload:
     """A payload that a site was asked or has answered, in which round, and of an answer the site's name."""
 
     site: str
@@ -112,7 +112,7 @@ class Said:
 
 
 @dataclass(frozen=True, eq=False)
-class Predicted:
+class PredictionRun:
     """A run that has ended, all that crossed, and the files that it was about."""
 
     report: Report
@@ -150,13 +150,13 @@ class Predicted:
         """Every payload of this class that crossed, in order."""
         return [each.payload for each in self.heard(kind)]
 
-    def heard(self, kind: type[Payload]) -> list[Said]:
+    def heard(self, kind: type[Payload]) -> list[SentPayload]:
         """The same with round and site."""
         found = []
         for _, content in self.crossed:
             envelope: Any = content.config_records[ENVELOPE]
             about = str(envelope.get("site", "")), int(envelope["round"])
-            found += [Said(*about, payload) for payload in payloads(content) if isinstance(payload, kind)]
+            found += [SentPayload(*about, payload) for payload in payloads(content) if isinstance(payload, kind)]
         return found
 
 
@@ -175,18 +175,18 @@ def payloads(content: RecordDict) -> list[Payload]:
     return found
 
 
-def predict(settings: Mapping[str, Any], nodes: Nodes = 4, **options: Any) -> Predicted:
+def predict(settings: Mapping[str, Any], nodes: Nodes = 4, **options: Any) -> PredictionRun:
     """A whole run."""
     grid = make_grid(settings, nodes, **options)
     path = run_over(grid, settings)
     report, arrays = load(path)
-    return Predicted(report, arrays, path, report.config, grid.crossed)
+    return PredictionRun(report, arrays, path, report.config, grid.crossed)
 
 
 # -- answers that are changed -----------------------------------------------------------------------------------------
 
 
-def forged(place: int, kind: type[Kind], change: Callable[[Kind], Payload], rounds: Iterable[int] = ()) -> Tamper:
+def forgery(place: int, kind: type[Kind], change: Callable[[Kind], Payload], rounds: Iterable[int] = ()) -> Tamper:
     """One site's answers of this kind after `change`, in these rounds (all)."""
     chosen = set(rounds)
 
@@ -212,7 +212,7 @@ def context_of(tmp_path: Path, **node: Any) -> Context:
     folder = tmp_path / "parties"
     if not folder.exists():
         write_world(folder)
-    settings, [configured] = deployed(tmp_path, folder, SITES[:1])
+    settings, [configured] = deployed_sites(tmp_path, folder, SITES[:1])
     return Context(9, 5, {**configured, **node}, RecordDict(), settings)
 
 
@@ -227,9 +227,9 @@ def site_of(tmp_path: Path, **node: Any) -> Site:
     return site_at(context_of(tmp_path, **node))
 
 
-def agreed(**changes: Any) -> dict[str, Any]:
+def agreed_fields(**changes: Any) -> dict[str, Any]:
     """What an honest center would begin its asks to the first site with, if that were all there is."""
-    raw = rows_of(dealt(soundings())[SITES[0]])
+    raw = rows_of(split_over_sites(soundings())[SITES[0]])
     found = reference.units([raw])
     honest = Agreed(2000, np.array([len(raw[1])]), found.mean, found.scale, found.y_mean, found.y_scale)
     return {field.name: getattr(honest, field.name) for field in fields(Agreed)} | changes
@@ -240,7 +240,7 @@ def ask(site: Site, payload: Payload) -> Any:
     return handler_of(type(payload))(payload, site)
 
 
-def refused(site: Site, payload: Payload, fault: Fault = Fault.MALFORMED_ASK) -> None:
+def assert_refused(site: Site, payload: Payload, fault: Fault = Fault.MALFORMED_ASK) -> None:
     """It answers with this fault."""
     with pytest.raises(SiteFault) as told:
         ask(site, payload)

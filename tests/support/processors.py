@@ -22,7 +22,7 @@ from server.results import load
 from tests.support.core_types import core_type, core_types, environment
 from tests.support.documentation import ROOT
 from tests.support.grid import over_the_wire, simulated
-from tests.support.runs import Nodes, Wire, in_no_time, run_over
+from tests.support.runs import InterruptibleGrid, Nodes, run_over, skip_waiting
 
 Answer = TypeVar("Answer")
 
@@ -64,7 +64,7 @@ def serve() -> None:
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what is printed must not come between the answers
     with pytest.MonkeyPatch.context() as patch:
-        in_no_time(patch)
+        skip_waiting(patch)
         while True:
             try:
                 function, args = pickle.load(sys.stdin.buffer)
@@ -86,7 +86,7 @@ def answer(message: Message, context: Context) -> tuple[Message, Context]:
     return over_the_wire(reply), context
 
 
-class DispersedGrid(Wire):
+class DispersedGrid(InterruptibleGrid):
     """A grid some of whose nodes are on another processor.
 
     Attributes
@@ -117,7 +117,7 @@ def run_dispersed(config: Mapping[str, Any], nodes: Nodes, elsewhere: Processor,
 
 def interrupt(config: Mapping[str, Any], nodes: list[dict[str, Any]], number: int) -> str:
     """Interrupt a run after the answers of a round; return what to resume from."""
-    grid = Wire(nodes, dict(config), 30_000)
+    grid = InterruptibleGrid(nodes, dict(config), 30_000)
     grid.stop_after = number
     with pytest.raises(KeyboardInterrupt):
         run_over(grid, config)

@@ -89,7 +89,7 @@ def write_world(
     return folder
 
 
-def own(tmp_path: Path, folder: Path, **changes: Any) -> dict[str, Any]:
+def own_data_config(tmp_path: Path, folder: Path, **changes: Any) -> dict[str, Any]:
     """The configuration of a simulated run on the files of `folder`: ten rounds of sip unless something else is set."""
     settings: dict[str, Any] = {
         "residual__algorithm": "sip",
@@ -101,11 +101,15 @@ def own(tmp_path: Path, folder: Path, **changes: Any) -> dict[str, Any]:
     return config(tmp_path, protocol="residual", data=str(folder), target="y", id="customer", **settings)
 
 
-def deployed(
+def deployed_sites(
     tmp_path: Path, folder: Path, parties: Sequence[str] = tuple(COLUMNS), holder: str = "", **changes: Any
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """Run configuration and nodes of a deployment: each has its file of `folder` and its directory ``home/NAME``."""
-    settings = {**own(tmp_path, folder, **changes), "data": "", "labels": "" if holder else str(folder / "_labels.csv")}
+    settings = {
+        **own_data_config(tmp_path, folder, **changes),
+        "data": "",
+        "labels": "" if holder else str(folder / "_labels.csv"),
+    }
     secret = {}
     if holder or settings["residual.topology"] == "ring":  # what is sealed needs a secret
         tmp_path.mkdir(parents=True, exist_ok=True)
@@ -149,7 +153,7 @@ def same_learning(first: tuple[Report, Arrays], second: tuple[Report, Arrays], *
 # -- one site, asked by anybody ---------------------------------------------------------------------------------------
 
 
-def begun(tmp_path: Path, holder: str, *, ordered: bool = True, **node: Any) -> dict[str, Site]:
+def enrolled_sites(tmp_path: Path, holder: str, *, ordered: bool = True, **node: Any) -> dict[str, Site]:
     """The three sites of a deployment after the honest beginning of a sealed run.
 
     Parameters
@@ -164,7 +168,7 @@ def begun(tmp_path: Path, holder: str, *, ordered: bool = True, **node: Any) -> 
         What every node says of itself beside.
     """
     folder = write_world(tmp_path / "parties", holder=holder, shuffle=None)
-    settings, nodes = deployed(tmp_path, folder, holder=holder, residual__topology="center" if holder else "ring")
+    settings, nodes = deployed_sites(tmp_path, folder, holder=holder, residual__topology="center" if holder else "ring")
     enrol = Enrol("salt", "", True)
     found = {}
     for place, each in enumerate(nodes):
@@ -183,7 +187,7 @@ def ask(site: Site, payload: Payload, number: int = 1) -> Any:
     return handler_of(type(payload))(payload, site)
 
 
-def refused(site: Site, payload: Payload, number: int = 1, fault: Fault = Fault.MALFORMED_ASK) -> None:
+def assert_refused(site: Site, payload: Payload, number: int = 1, fault: Fault = Fault.MALFORMED_ASK) -> None:
     """It answers with this fault."""
     with pytest.raises(SiteFault) as told:
         ask(site, payload, number)

@@ -28,7 +28,7 @@ from tests.support.grid import Clock, InProcessGrid, simulated
 Nodes = int | list[dict[str, Any]]
 
 
-def in_no_time(patch: pytest.MonkeyPatch) -> Clock:
+def skip_waiting(patch: pytest.MonkeyPatch) -> Clock:
     """Runs wait for nothing, not for the disk either, and draw no figures; returns their clock."""
     clock = Clock()
     patch.setattr(os, "fsync", lambda file: None)
@@ -37,7 +37,7 @@ def in_no_time(patch: pytest.MonkeyPatch) -> Clock:
     return clock
 
 
-class Wire(InProcessGrid):
+class InterruptibleGrid(InProcessGrid):
     """The in-process grid with a fusion center that can be stopped, and with replies that come twice.
 
     Attributes
@@ -73,12 +73,14 @@ class Wire(InProcessGrid):
 _RUN_IDS = itertools.count(1000)  # of one length: the run is named in every envelope, whose bytes are counted
 
 
-def make_grid(config: Mapping[str, Any], nodes: Nodes, **options: Any) -> Wire:
+def make_grid(config: Mapping[str, Any], nodes: Nodes, **options: Any) -> InterruptibleGrid:
     """Nodes that have just been started: they remember what is on their disks and nothing else."""
-    return Wire(simulated(nodes) if isinstance(nodes, int) else nodes, dict(config), next(_RUN_IDS), **options)
+    return InterruptibleGrid(
+        simulated(nodes) if isinstance(nodes, int) else nodes, dict(config), next(_RUN_IDS), **options
+    )
 
 
-def run_over(grid: Wire, config: Mapping[str, Any]) -> Path:
+def run_over(grid: InterruptibleGrid, config: Mapping[str, Any]) -> Path:
     """A whole run over this grid; returns the results directory."""
     run_id = next(iter(grid.contexts.values())).run_id
     return server_app.run(grid, Context(run_id, 0, {}, RecordDict(), dict(config)))
@@ -145,12 +147,14 @@ def run_with_grid(
     context = Context(run_id, 0, {}, RecordDict(), run_config)
     path = server_app.run(grid, context)
     report, _ = load(path)
-    assert not (unknown := undescribed(report)), f"server/report/{report.protocol}.py has no words for {unknown}"
+    assert not (unknown := metrics_without_words(report)), (
+        f"server/report/{report.protocol}.py has no words for {unknown}"
+    )
     assert server_app.NO_FIGURES not in report.notes
     return path, grid
 
 
-def undescribed(report: Report) -> list[str]:
+def metrics_without_words(report: Report) -> list[str]:
     """Metrics that the page would have no words for, of own data and of scenarios that no test made."""
     scenario = scenarios().get(report.scenario)
     made_here = scenario is not None and scenario.baselines.__module__.startswith("tests.")

@@ -36,20 +36,22 @@ def write_files(folder: Path, parties: Mapping[str, pd.DataFrame]) -> Path:
     return folder
 
 
-def write_parties(folder: Path, groups: Sequence[int], n: int = 40) -> Path:
+def write_sites(folder: Path, groups: Sequence[int], n: int = 40) -> Path:
     """A folder with a file for every party, ``lab-0`` and so on; returns it."""
     return write_files(folder, {f"lab-{i}": draw_rows(group, n + i, i) for i, group in enumerate(groups)})
 
 
-def own(tmp_path: Path, folder: Path, **changes: Any) -> dict[str, Any]:
+def own_data_config(tmp_path: Path, folder: Path, **changes: Any) -> dict[str, Any]:
     """The configuration of a simulated run on the files of `folder`."""
     settings = {"protocol": "sec", "data": str(folder), "target": "y", "sec__candidates": "lr", **changes}
     return config(tmp_path, **settings)
 
 
-def deployed(tmp_path: Path, folder: Path, names: Sequence[str], **changes: Any) -> tuple[dict[str, Any], list[Any]]:
+def deployed_sites(
+    tmp_path: Path, folder: Path, names: Sequence[str], **changes: Any
+) -> tuple[dict[str, Any], list[Any]]:
     """Run configuration and nodes of a deployment: each has its file of `folder` and its directory ``home/NAME``."""
-    settings = {**own(tmp_path, folder, **changes), "data": ""}
+    settings = {**own_data_config(tmp_path, folder, **changes), "data": ""}
     nodes = [
         {
             "site": name,
@@ -68,7 +70,7 @@ def select_ask(**changes: Any) -> Select:
     return Select(**{**settings, **changes})
 
 
-def forged(place: int, number: int, field: str, value: np.ndarray) -> Tamper:
+def forgery(place: int, number: int, field: str, value: np.ndarray) -> Tamper:
     """A site's answer of a round with another value of a field, in the first lane."""
 
     def tamper(at: int, now: int, reply: Message) -> Message:

@@ -45,7 +45,7 @@ ZERO = Slope(0.0, np.zeros(W))
 
 
 @dataclass
-class Party:
+class MaskingSite:
     """A site that stays the same over a run."""
 
     name: str
@@ -69,7 +69,7 @@ class Party:
 
 
 @dataclass
-class Talk:
+class Transcript:
     """What crossed: by round, each site's ask and the answer that arrived; and why others gave none."""
 
     result: Any = None
@@ -82,14 +82,14 @@ class Talk:
         return [(site, each) for site, each in both if type(each) is kind]
 
 
-def talk(
+def converse(
     conversation: Conversation[Any],
-    parties: Mapping[str, Party],
+    parties: Mapping[str, MaskingSite],
     meddle: Meddle = lambda _n, _s, _a, answer: answer,
-    said: Talk | None = None,
-) -> Talk:
+    said: Transcript | None = None,
+) -> Transcript:
     """Carry a conversation to its end; what crosses is added to `said`, of one that ends in an error too."""
-    said = said or Talk()
+    said = said or Transcript()
     try:
         request = next(conversation)
         while True:
@@ -108,7 +108,7 @@ def talk(
 
 
 def _answer(
-    request: Tell, party: Party, ask: Payload, number: int, meddle: Meddle, faults: dict[str, str]
+    request: Tell, party: MaskingSite, ask: Payload, number: int, meddle: Meddle, faults: dict[str, str]
 ) -> Payload | None:
     try:
         check(ask)
@@ -127,11 +127,11 @@ def _answer(
     return answer
 
 
-def parties(monkeypatch: pytest.MonkeyPatch, names: Sequence[str], folder: Path) -> dict[str, Party]:
+def masking_sites(monkeypatch: pytest.MonkeyPatch, names: Sequence[str], folder: Path) -> dict[str, MaskingSite]:
     """Sites that answer the inner ask with `slope`; what they keep in files lies in `folder`."""
     monkeypatch.setattr(tempfile, "tempdir", str(folder))
     monkeypatch.setitem(clients.dispatch._HANDLERS, Train, lambda ask, site: slope(site.name))
-    return {name: Party(name) for name in names}
+    return {name: MaskingSite(name) for name in names}
 
 
 def silent(name: str, kind: type[Payload], times: int = 1) -> Meddle:
@@ -147,7 +147,7 @@ def silent(name: str, kind: type[Payload], times: int = 1) -> Meddle:
     return meddle
 
 
-def hidden_words(said: Talk) -> list[tuple[str, Any]]:
+def hidden_words(said: Transcript) -> list[tuple[str, Any]]:
     """What arrived under masks."""
     return [
         (site, answer)

@@ -28,7 +28,7 @@ class RealSite:
     def __init__(self, node: Mapping[str, Any], run_config: Mapping[str, Any], run_id: int = 9) -> None:
         self.context = Context(run_id, NODE, dict(node), RecordDict(), dict(run_config))
 
-    def told(
+    def answer(
         self,
         number: int,
         *asks: Payload,
@@ -46,7 +46,7 @@ class RealSite:
 
     def fault(self, number: int, *asks: Payload, **how: Any) -> int:
         """The code of the same; 0: it answers."""
-        return self.told(number, *asks, **how).fault
+        return self.answer(number, *asks, **how).fault
 
     def restart(self) -> None:
         """Its SuperNode is started anew."""

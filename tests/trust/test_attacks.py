@@ -43,7 +43,7 @@ from protocols.wire.payload import Payload, decode, encode, encode_array
 from server.results import load
 from tests.support.grid import Tamper, config, over_the_wire
 from tests.support.runs import make_grid, run_over
-from tests.support.sec_sites import deployed, draw_rows, select_ask, write_files, write_parties
+from tests.support.sec_sites import deployed_sites, draw_rows, select_ask, write_files, write_sites
 
 pytestmark = pytest.mark.usefixtures("quick")
 
@@ -393,9 +393,9 @@ def sends(models: Mapping[int, np.ndarray]) -> Tamper:
 
 def test_a_run_goes_on_without_all_who_attack_it(tmp_path: Path) -> None:
     honest = ["lab-0", "lab-1", "lab-2", "lab-3"]
-    folder = write_parties(tmp_path / "labs", [0, 0, 1, 1])
+    folder = write_sites(tmp_path / "labs", [0, 0, 1, 1])
     write_files(folder, {name: draw_rows(0, 30, 90 + place) for place, name in enumerate(ATTACKS)})
-    settings, nodes = deployed(tmp_path, folder, [*honest, *ATTACKS])
+    settings, nodes = deployed_sites(tmp_path, folder, [*honest, *ATTACKS])
     tamper = sends({len(honest) + place: attack(name) for place, name in enumerate(ATTACKS)})
     report, arrays = load(run_over(make_grid(settings, nodes, tamper=tamper), settings))
     assert arrays["learners"].tolist() == honest
@@ -421,8 +421,8 @@ def asked(context: Context, *asks: Payload, number: int = 1) -> Answer:
 def test_a_site_tries_the_sound_models_among_those_sent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also where the fusion center has not looked at them."""
     monkeypatch.setattr(protocols.models, "_cache", protocols.models._Cache(0))
-    folder = write_parties(tmp_path / "labs", [0])
-    settings, [node] = deployed(tmp_path, folder, ["lab-0"])
+    folder = write_sites(tmp_path / "labs", [0])
+    settings, [node] = deployed_sites(tmp_path, folder, ["lab-0"])
     context = Context(1, 7, node, RecordDict(), settings)
     assert asked(context, select_ask()).fault == 0
     narrow = encode_model(Ridge().fit(rows()[0][:, :2], rows()[1]))

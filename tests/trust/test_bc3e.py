@@ -68,7 +68,7 @@ def test_nor_in_another_session_or_repetition_or_behind_a_history(site: RealSite
 def test_nor_where_the_setup_is_left_out(tmp_path: Path) -> None:
     """Then all instances count as the site's own."""
     first = real_site(tmp_path)
-    told = first.told(1, E_STEP).parcels[0].payload
+    told = first.answer(1, E_STEP).parcels[0].payload
     assert isinstance(told, Statistics)
     assert told.n == N
     assert first.fault(2, setup([7]), E_STEP) == Fault.MALFORMED_ASK
@@ -81,11 +81,11 @@ def test_nor_where_the_setup_is_left_out(tmp_path: Path) -> None:
 @pytest.mark.parametrize("lost", ["memory-x", "."])
 def test_a_site_that_lost_its_memory_is_told_the_same_setup(site: RealSite, tmp_path: Path, lost: str) -> None:
     """With or without what it was held to; and what it answers before does not keep it from that."""
-    before = site.told(1, setup([7, 9]), E_STEP).parcels[1].payload
+    before = site.answer(1, setup([7, 9]), E_STEP).parcels[1].payload
     site.restart()
     shutil.rmtree(tmp_path / "home" / lost)
     assert site.fault(2, replace(E_STEP, step=1)) == Fault.STALE_MEMORY
-    after = site.told(2, E_STEP, past=[(1, setup([7, 9]))]).parcels[0].payload
+    after = site.answer(2, E_STEP, past=[(1, setup([7, 9]))]).parcels[0].payload
     assert isinstance(before, Statistics)
     assert before.n == N - 2
     assert same(before, after)

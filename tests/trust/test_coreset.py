@@ -23,16 +23,16 @@ from tests.support.coreset_sites import (
     FEATURES,
     SITES,
     ask,
+    assert_refused,
     cluster,
     context_of,
-    dealt,
-    deployed,
-    forged,
-    own,
+    deployed_sites,
+    forgery,
+    own_data_config,
     patients,
-    refused,
     site_at,
     site_of,
+    split_over_sites,
     write_files,
     write_world,
 )
@@ -81,7 +81,7 @@ def test_no_row_and_no_rare_colour_crosses_or_is_kept_at_the_center(
     frame.loc[3, list(FEATURES)] = CANARY
     frame.loc[4, "sex"] = CANARY_COLOUR
     folder = write_world(tmp_path / "parties", frame)
-    settings, nodes = deployed(tmp_path, folder, coreset__size=200, coreset__min_weight=1, **changes)
+    settings, nodes = deployed_sites(tmp_path, folder, coreset__size=200, coreset__min_weight=1, **changes)
     grid = make_grid(settings, [{**node, "min-weight": least} for node in nodes])
     path = run_over(grid, settings)
     contents = [content for _, content in grid.crossed]
@@ -109,7 +109,7 @@ def test_no_row_and_no_rare_colour_crosses_or_is_kept_at_the_center(
 def test_where_every_row_may_be_sent_it_is_seen(tmp_path: Path) -> None:
     """The search above finds what is there."""
     frame = patients(30)
-    settings, nodes = deployed(tmp_path, write_world(tmp_path / "parties", frame), coreset__min_weight=1)
+    settings, nodes = deployed_sites(tmp_path, write_world(tmp_path / "parties", frame), coreset__min_weight=1)
     grid = make_grid({**settings, "coreset.size": 100}, [{**node, "min-weight": 1} for node in nodes])
     run_over(grid, {**settings, "coreset.size": 100})
     assert np.isin(frame[list(FEATURES)].to_numpy(), numbers_of(content for _, content in grid.crossed)).all()
@@ -118,7 +118,7 @@ def test_where_every_row_may_be_sent_it_is_seen(tmp_path: Path) -> None:
 def test_the_larger_of_two_least_weights_holds(tmp_path: Path, folder: Path) -> None:
     """Five where a real site says nothing, more where the run or the site does."""
     for asked, own_least, expected in [(1, None, 5), (5, 12, 12), (9, 2, 9), (1, 1, 1)]:
-        settings, nodes = deployed(tmp_path / f"{asked} {own_least}", folder, coreset__min_weight=asked)
+        settings, nodes = deployed_sites(tmp_path / f"{asked} {own_least}", folder, coreset__min_weight=asked)
         settings["coreset.size"] = 60
         nodes = [{**node, **({} if own_least is None else {"min-weight": own_least})} for node in nodes]
         found = cluster(settings, nodes)
@@ -128,7 +128,7 @@ def test_the_larger_of_two_least_weights_holds(tmp_path: Path, folder: Path) -> 
 
 @pytest.mark.parametrize("bad", [0, -3, 2.5, "many"])
 def test_a_least_weight_that_is_none_costs_its_site(tmp_path: Path, folder: Path, bad: Any) -> None:
-    settings, nodes = deployed(tmp_path, folder)
+    settings, nodes = deployed_sites(tmp_path, folder)
     nodes[0]["min-weight"] = bad
     told = outcome_of(settings, nodes).text
     assert "clinic: " in told
@@ -136,7 +136,7 @@ def test_a_least_weight_that_is_none_costs_its_site(tmp_path: Path, folder: Path
 
 
 def test_clusters_stay_in_the_site_s_own_directory(tmp_path: Path, folder: Path) -> None:
-    settings, nodes = deployed(tmp_path, folder)
+    settings, nodes = deployed_sites(tmp_path, folder)
     del nodes[0]["site-output-dir"]
     found = cluster(settings, nodes)
     assert not list(found.path.rglob("clusters.csv"))
@@ -148,7 +148,7 @@ def test_names_of_rows_are_written_as_they_are(tmp_path: Path) -> None:
     frame = patients().copy()
     odd = ['o\'hara, "jo"', "line\nbreak", "=1+2", "Zoë"]
     frame.loc[:3, "patient"] = odd
-    found = cluster(own(tmp_path, write_world(tmp_path / "parties", frame)))
+    found = cluster(own_data_config(tmp_path, write_world(tmp_path / "parties", frame)))
     with (found.path / "sites" / SITES[0] / "clusters.csv").open(encoding="utf-8", newline="") as file:
         assert [row[0] for row in csv.reader(file)][1:5] == odd
 
@@ -180,7 +180,7 @@ def priced(colours: tuple[str, ...], **changes: Any) -> Price:
     [{"size": 0}, {"size": -4}, {"size": 10**9}, {"construction": "rows"}, {"projection": -1}, {"min_weight": 0}],
 )
 def test_constructions_that_are_none_are_refused(tmp_path: Path, changes: dict[str, Any]) -> None:
-    refused(site_of(tmp_path), replace(Summarise(*HOW), **changes))
+    assert_refused(site_of(tmp_path), replace(Summarise(*HOW), **changes))
 
 
 def test_a_point_of_fewer_rows_than_the_site_allows_is_never_sent(tmp_path: Path) -> None:
@@ -207,7 +207,7 @@ def test_shares_that_are_not_those_of_the_points_are_refused(tmp_path: Path) -> 
         {"point": np.zeros(0, np.int64), "center": np.zeros(0, np.int64), "mass": np.zeros(0, np.int64)},
     ]
     for changes in changed:
-        refused(begun(tmp_path)[0], follow(summary, **changes), Fault.DATA_CHANGED)
+        assert_refused(begun(tmp_path)[0], follow(summary, **changes), Fault.DATA_CHANGED)
     changed = [
         {"point": np.r_[-1, np.arange(n - 1)]},
         {"point": np.arange(n) + 1},
@@ -223,18 +223,18 @@ def test_shares_that_are_not_those_of_the_points_are_refused(tmp_path: Path) -> 
         {"scale": -UNIT},
     ]
     for changes in changed:
-        refused(begun(tmp_path)[0], follow(summary, **changes))
+        assert_refused(begun(tmp_path)[0], follow(summary, **changes))
 
 
 def test_colours_that_were_not_told_are_refused(tmp_path: Path) -> None:
     site, summary = begun(tmp_path, **PRICES)
-    refused(site, follow(summary, colours=("F", "X")), Fault.DATA_CHANGED)
-    refused(site, priced(("X", "Y")), Fault.DATA_CHANGED)
+    assert_refused(site, follow(summary, colours=("F", "X")), Fault.DATA_CHANGED)
+    assert_refused(site, priced(("X", "Y")), Fault.DATA_CHANGED)
 
 
 def settle(colours: tuple[str, ...], **changes: Any) -> Settle:
     """An honest ask: every row of the clinic to the first center."""
-    rows = dealt(patients())["clinic"]["sex"].value_counts()[list(colours)].to_numpy()
+    rows = split_over_sites(patients())["clinic"]["sex"].value_counts()[list(colours)].to_numpy()
     targets = np.stack([rows, np.zeros(len(rows), np.int64)], axis=1)
     return replace(Settle(*HOW, colours, CENTERS, CENTERS, UNIT, np.zeros((len(rows), 2)), targets), **changes)
 
@@ -253,7 +253,7 @@ def test_prices_and_targets_of_other_shapes_are_refused(tmp_path: Path) -> None:
         {"shifts": np.zeros((1000, 2, 2)), "temperatures": COLD * np.ones(1000)},
     ]
     for changes in changed:
-        refused(site, priced(colours, **changes))
+        assert_refused(site, priced(colours, **changes))
     honest = settle(colours)
     np.testing.assert_array_equal(ask(site, honest).counts, honest.targets.T)
     changed = [
@@ -262,9 +262,9 @@ def test_prices_and_targets_of_other_shapes_are_refused(tmp_path: Path) -> None:
         {"targets": honest.targets + np.array([[1, -1]])},
     ]
     for changes in changed:
-        refused(begun(tmp_path, **PRICES)[0], replace(honest, **changes))
+        assert_refused(begun(tmp_path, **PRICES)[0], replace(honest, **changes))
     one_more = honest.targets + np.array([[1, 0], [0, 0]])
-    refused(begun(tmp_path, **PRICES)[0], replace(honest, targets=one_more), Fault.DATA_CHANGED)
+    assert_refused(begun(tmp_path, **PRICES)[0], replace(honest, targets=one_more), Fault.DATA_CHANGED)
 
 
 # -- a center that goes back on its word ------------------------------------------------------------------------------
@@ -272,8 +272,8 @@ def test_prices_and_targets_of_other_shapes_are_refused(tmp_path: Path) -> None:
 
 def test_a_real_site_answers_no_prices_unless_it_says_so(tmp_path: Path, folder: Path) -> None:
     site, summary = begun(tmp_path)
-    refused(site, priced(summary.colours), Fault.PRICES_NOT_ALLOWED)
-    settings, nodes = deployed(tmp_path, folder, **EXACT)
+    assert_refused(site, priced(summary.colours), Fault.PRICES_NOT_ALLOWED)
+    settings, nodes = deployed_sites(tmp_path, folder, **EXACT)
     del nodes[HOSPITAL]["allow-prices"]
     found = outcome_of(settings, nodes)
     assert found.report is not None
@@ -291,11 +291,11 @@ def test_a_second_way_to_group_the_rows_is_refused(tmp_path: Path, changes: dict
     other = replace(Summarise(*HOW), **changes)
     expected = ask(site_at(context), Summarise(*HOW))
     for site in (site_at(context), site_at(context, session="another")):
-        refused(site, other)
+        assert_refused(site, other)
         again = ask(site, Summarise(*HOW))
         np.testing.assert_array_equal(again.points, expected.points)
-    refused(site_at(context, lane="1"), Summarise(*HOW))
-    refused(site_at(context, lane="0.1"), Summarise(*HOW))
+    assert_refused(site_at(context, lane="1"), Summarise(*HOW))
+    assert_refused(site_at(context, lane="0.1"), Summarise(*HOW))
     np.testing.assert_array_equal(ask(site_at(context, seed=5), Summarise(*HOW)).points, expected.points)
 
 
@@ -308,9 +308,9 @@ def test_sums_around_other_centers_are_refused(tmp_path: Path) -> None:
     ask(site_at(context), priced(colours, shifts=np.ones((2, 2, 2)), temperatures=COLD * np.ones(2)))
     for site in (site_at(context), site_at(context, session="another")):
         for changes in ({"centers": moved}, {"scale": 2 * UNIT}, {"centers": CENTERS[::-1].copy()}):
-            refused(site, priced(colours, **changes))
-            refused(site, settle(colours, **changes))
-            refused(site, follow(summary, **changes))
+            assert_refused(site, priced(colours, **changes))
+            assert_refused(site, settle(colours, **changes))
+            assert_refused(site, follow(summary, **changes))
 
 
 def test_rows_are_assigned_once(tmp_path: Path) -> None:
@@ -324,8 +324,8 @@ def test_rows_are_assigned_once(tmp_path: Path) -> None:
         {"plain": CENTERS[:1]},
         {"center": np.ones(len(summary.weights), np.int64)},
     ):
-        refused(site_at(context), follow(summary, **changes))
-    refused(site_at(context), settle(summary.colours))
+        assert_refused(site_at(context), follow(summary, **changes))
+    assert_refused(site_at(context), settle(summary.colours))
 
 
 def test_a_run_has_so_many_tables_of_prices_and_centers(tmp_path: Path) -> None:
@@ -334,10 +334,10 @@ def test_a_run_has_so_many_tables_of_prices_and_centers(tmp_path: Path) -> None:
     tables = {"shifts": np.zeros((MOST_TABLES, 2, 2)), "temperatures": COLD * np.ones(MOST_TABLES)}
     for _ in range(MOST_TABLES_OF_A_RUN // MOST_TABLES):
         ask(site_at(context), priced(colours, **tables))
-    refused(site_at(context), priced(colours, **tables))
+    assert_refused(site_at(context), priced(colours, **tables))
     many = np.repeat(CENTERS, 13, axis=0)
     shifts = np.zeros((1, 2, len(many)))
-    refused(site_of(tmp_path, **PRICES), priced(colours, centers=many, shifts=shifts))
+    assert_refused(site_of(tmp_path, **PRICES), priced(colours, centers=many, shifts=shifts))
 
 
 # -- answers that no honest site gives --------------------------------------------------------------------------------
@@ -410,8 +410,8 @@ SUMMARIES: dict[str, tuple[str, Callable[[Summary], dict[str, Any]]]] = {
 def test_a_coreset_that_is_none_is_refused(tmp_path: Path, folder: Path, what: str) -> None:
     """Its site is named with the payload and the field, and the others go on."""
     field, change = SUMMARIES[what]
-    tamper = forged(HOSPITAL, [1], lambda answer: replace(answer, **change(answer)))
-    found = cluster(own(tmp_path, folder), tamper=tamper)
+    tamper = forgery(HOSPITAL, [1], lambda answer: replace(answer, **change(answer)))
+    found = cluster(own_data_config(tmp_path, folder), tamper=tamper)
     [line] = found.report.missing["hospital"]
     assert line.startswith(f"round 1: refused: payload coreset.Summary, field '{field}': ")
     assert line.isprintable()
@@ -422,9 +422,9 @@ def test_a_coreset_that_is_none_is_refused(tmp_path: Path, folder: Path, what: s
 
 def test_a_coreset_far_from_all_others_is_survived(tmp_path: Path, folder: Path) -> None:
     """What could be true is taken: it ruins the centers of its run, and nothing else."""
-    tamper = forged(HOSPITAL, [1], lambda answer: replace(answer, points=answer.points + 1e40))
+    tamper = forgery(HOSPITAL, [1], lambda answer: replace(answer, points=answer.points + 1e40))
     for changes in ({}, EXACT):
-        found = cluster(own(tmp_path, folder, **changes), tamper=tamper)
+        found = cluster(own_data_config(tmp_path, folder, **changes), tamper=tamper)
         assert not found.report.missing
         assert np.isfinite(list(found.metrics.values())).all()
         rows = found.rows()
@@ -455,10 +455,10 @@ COUNTS: dict[str, tuple[str, Callable[[Counted], dict[str, Any]]]] = {
 def test_counts_that_were_not_told_are_refused(
     tmp_path: Path, folder: Path, what: str, changes: dict[str, Any]
 ) -> None:
-    settings = own(tmp_path, folder, **changes)
+    settings = own_data_config(tmp_path, folder, **changes)
     last = cluster(settings).report.rounds
     field, change = COUNTS[what]
-    found = cluster(settings, tamper=forged(HOSPITAL, [last], lambda answer: replace(answer, **change(answer))))
+    found = cluster(settings, tamper=forgery(HOSPITAL, [last], lambda answer: replace(answer, **change(answer))))
     [line] = found.report.missing["hospital"]
     assert line.startswith(f"round {last}: refused: payload coreset.Counted, field '{field}': ")
     assert any(note.startswith("hospital: sent a coreset and did not confirm") for note in found.report.notes)
@@ -490,8 +490,8 @@ MASSES: dict[str, tuple[str, Callable[[Masses], dict[str, Any]]]] = {
 @pytest.mark.parametrize("what", MASSES)
 def test_masses_that_cannot_be_are_refused(tmp_path: Path, folder: Path, what: str, number: int) -> None:
     field, change = MASSES[what]
-    tamper = forged(HOSPITAL, range(number, 1000), lambda answer: replace(answer, **change(answer)))
-    found = cluster(own(tmp_path, folder, **EXACT), tamper=tamper)
+    tamper = forgery(HOSPITAL, range(number, 1000), lambda answer: replace(answer, **change(answer)))
+    found = cluster(own_data_config(tmp_path, folder, **EXACT), tamper=tamper)
     lines = found.report.missing["hospital"]
     assert lines[0].startswith(f"round {number}: refused: payload coreset.Masses, field '{field}': ")
     assert any("while all rows were priced" in line for line in lines)
@@ -504,18 +504,18 @@ def test_masses_that_cannot_be_are_refused(tmp_path: Path, folder: Path, what: s
 def test_masses_that_cannot_be_are_asked_for_once_more(tmp_path: Path, folder: Path, what: str) -> None:
     """They leave no trace in what is found."""
     _, change = MASSES[what]
-    expected = cluster(own(tmp_path / "whole", folder, **EXACT))
-    tamper = forged(HOSPITAL, [3], lambda answer: replace(answer, **change(answer)))
-    found = cluster(own(tmp_path / "forged", folder, **EXACT), tamper=tamper)
+    expected = cluster(own_data_config(tmp_path / "whole", folder, **EXACT))
+    tamper = forgery(HOSPITAL, [3], lambda answer: replace(answer, **change(answer)))
+    found = cluster(own_data_config(tmp_path / "forged", folder, **EXACT), tamper=tamper)
     assert found.metrics == expected.metrics
     assert [line.split(":")[0] for line in found.report.missing["hospital"]] == ["round 3"]
 
 
 def test_a_name_is_shown_as_text(tmp_path: Path) -> None:
     """Colours come from sites, and stand in a page that is read elsewhere."""
-    parts = dealt(patients())
+    parts = split_over_sites(patients())
     parts["clinic"] = parts["clinic"].assign(sex=parts["clinic"]["sex"].replace("F", "<script>alert(1)</script>"))
-    found = cluster(own(tmp_path, write_files(tmp_path / "parties", parts)))
+    found = cluster(own_data_config(tmp_path, write_files(tmp_path / "parties", parts)))
     page = (found.path / "report.html").read_text(encoding="utf-8")
     assert "&lt;script&gt;alert(1)" in page
     assert "<script>alert" not in page

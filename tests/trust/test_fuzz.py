@@ -40,7 +40,7 @@ from tests.support.examples import examples
 from tests.support.grid import Clock, config
 from tests.support.payloads import CLASSES, example, same
 from tests.support.runs import make_grid, run_over
-from tests.support.sec_sites import deployed, write_parties
+from tests.support.sec_sites import deployed_sites, write_sites
 
 ASKS = [cls for cls in CLASSES if cls.answer is not None]
 MiB = 2**20
@@ -263,22 +263,22 @@ def _bc3e(tmp_path: Path, distribution: str) -> tuple[dict[str, Any], list[dict[
 
 
 def _sec(tmp_path: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    return deployed(tmp_path, write_parties(tmp_path / "labs", [0, 1, 0]), ["lab-0", "lab-1", "lab-2"])
+    return deployed_sites(tmp_path, write_sites(tmp_path / "labs", [0, 1, 0]), ["lab-0", "lab-1", "lab-2"])
 
 
 def _residual(tmp_path: Path, holder: str) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     folder = residual_sites.write_world(tmp_path / "parties", holder=holder, people=residual_sites.customers(60))
-    return residual_sites.deployed(tmp_path, folder, holder=holder, residual__rounds=2)
+    return residual_sites.deployed_sites(tmp_path, folder, holder=holder, residual__rounds=2)
 
 
 def _coreset(tmp_path: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     folder = coreset_sites.write_world(tmp_path / "parties", coreset_sites.patients(90))
-    return coreset_sites.deployed(tmp_path, folder, coreset__assignment="exact", coreset__size=6)
+    return coreset_sites.deployed_sites(tmp_path, folder, coreset__assignment="exact", coreset__size=6)
 
 
 def _gp(tmp_path: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     folder = gp_sites.write_world(tmp_path / "parties", gp_sites.soundings(60))
-    return gp_sites.deployed(tmp_path, folder, gp__gate="dnn", gp__gate_rounds=2)
+    return gp_sites.deployed_sites(tmp_path, folder, gp__gate="dnn", gp__gate_rounds=2)
 
 
 WORLDS: dict[str, Callable[[Path], tuple[dict[str, Any], list[dict[str, Any]]]]] = {

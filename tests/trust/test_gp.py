@@ -40,22 +40,22 @@ from tests.support.gp_sites import (
     FEATURES,
     SITES,
     TARGET,
-    Predicted,
-    agreed,
+    PredictionRun,
+    agreed_fields,
     ask,
+    assert_refused,
     context_of,
-    dealt,
-    deployed,
-    forged,
-    gated,
-    own,
+    deployed_sites,
+    forgery,
+    gate_settings,
+    own_data_config,
     points,
     predict,
-    refused,
     rows_of,
     site_at,
     site_of,
     soundings,
+    split_over_sites,
     write_files,
     write_world,
 )
@@ -105,8 +105,8 @@ def test_no_row_crosses_or_is_kept_at_the_center(tmp_path: Path, changes: dict[s
     frame = soundings().copy()
     frame.loc[3, list(CANARY)] = list(CANARY.values())
     frame["operator"] = UNUSED
-    parts = dealt(frame)
-    settings, nodes = deployed(tmp_path, write_files(tmp_path / "parties", parts), **changes)
+    parts = split_over_sites(frame)
+    settings, nodes = deployed_sites(tmp_path, write_files(tmp_path / "parties", parts), **changes)
     found = predict(settings, [{**node, "min-rows": 5} for node in nodes])
     assert not found.report.missing
     contents = [content for _, content in found.crossed]
@@ -131,7 +131,7 @@ def test_no_row_crosses_or_is_kept_at_the_center(tmp_path: Path, changes: dict[s
 def test_what_is_disclosed_on_consent_is_seen(tmp_path: Path, folder: Path) -> None:
     """The search above finds what is there: inputs without outputs, and the rows of a communication expert."""
     for changes, outputs in [({"gp__covariance": "inputs"}, 0), ({"gp__aggregation": "grbcm"}, 24)]:
-        settings, nodes = deployed(tmp_path / str(outputs), folder, **changes)
+        settings, nodes = deployed_sites(tmp_path / str(outputs), folder, **changes)
         found = predict(settings, nodes)
         raw = soundings()[[*FEATURES, TARGET]].to_numpy()
         mean = np.append(found.arrays["input_mean"], found.arrays["output_mean"])
@@ -145,7 +145,7 @@ def test_what_is_disclosed_on_consent_is_seen(tmp_path: Path, folder: Path) -> N
 
 @pytest.mark.parametrize("changes", [{"gp__covariance": "inputs"}, {"gp__aggregation": "grbcm"}])
 def test_nothing_is_disclosed_where_nothing_is_predicted(tmp_path: Path, folder: Path, changes: dict[str, Any]) -> None:
-    settings, nodes = deployed(tmp_path, folder, **changes)
+    settings, nodes = deployed_sites(tmp_path, folder, **changes)
     found = predict({**settings, "gp.queries": ""}, nodes)
     assert not [*found.said(Share), *found.said(Disclose), *found.said(Predict)]
     assert found.metrics["fit_rounds"] == found.report.rounds - 1
@@ -159,7 +159,7 @@ PROTECTED: dict[str, tuple[dict[str, Any], str, type[Payload]]] = {
     ),
     "allow-rows": ({"gp__aggregation": "grbcm"}, "rows of coast, hills, plain were shown to all sites", Rows),
     "allow-gate-training": (
-        gated("dnn"), "the gate was trained without the rows of delta (allow-gate-training)", Slope
+        gate_settings("dnn"), "the gate was trained without the rows of delta (allow-gate-training)", Slope
     ),
 }  # fmt: skip
 """By key what needs it, what is said of a run without it at one site, and what that site then does not answer."""
@@ -169,7 +169,7 @@ PROTECTED: dict[str, tuple[dict[str, Any], str, type[Payload]]] = {
 def test_a_real_site_gives_nothing_away_without_consent(tmp_path: Path, folder: Path, key: str) -> None:
     """It is not asked for it, and fails nothing else; the others go on without."""
     changes, note, answer = PROTECTED[key]
-    settings, nodes = deployed(tmp_path, folder, **changes)
+    settings, nodes = deployed_sites(tmp_path, folder, **changes)
     del nodes[DELTA][key]
     found = predict(settings, nodes)
     assert not found.report.missing
@@ -190,7 +190,7 @@ def test_a_real_site_gives_nothing_away_without_consent(tmp_path: Path, folder: 
 )
 def test_where_no_site_consents_the_run_ends_in_one_line(tmp_path: Path, folder: Path, key: str, line: str) -> None:
     changes, _, _ = PROTECTED[key]
-    settings, nodes = deployed(tmp_path, folder, **changes)
+    settings, nodes = deployed_sites(tmp_path, folder, **changes)
     unwilling = [{**node, key: False} for node in nodes]
     assert outcome_of(settings, unwilling).refusal.startswith(line)
     # A saved model does not know what a site is willing to do: it asks, and is refused.
@@ -203,7 +203,7 @@ def test_where_no_site_consents_the_run_ends_in_one_line(tmp_path: Path, folder:
 def test_a_saved_model_does_not_know_who_is_willing(tmp_path: Path, folder: Path, key: str) -> None:
     """It asks everybody, and goes on with those that consent."""
     changes, _, answer = PROTECTED[key]
-    settings, nodes = deployed(tmp_path, folder, **changes)
+    settings, nodes = deployed_sites(tmp_path, folder, **changes)
     before = predict({**settings, "output-dir": str(tmp_path / "before")}, nodes)
     nodes[DELTA][key] = False
     found = predict(prediction_config(settings, before.path), nodes)
@@ -214,7 +214,7 @@ def test_a_saved_model_does_not_know_who_is_willing(tmp_path: Path, folder: Path
 
 def test_a_network_that_one_site_teaches_is_a_gate_all_the_same(tmp_path: Path, folder: Path) -> None:
     """It begins with what the moments say, which goes on standing for all others; where none teaches it, for all."""
-    settings, nodes = deployed(tmp_path, folder, gp__gate="dnn")
+    settings, nodes = deployed_sites(tmp_path, folder, gp__gate="dnn")
     unwilling = [{**node, "allow-gate-training": False} for node in nodes]
     for teachers in (1, 0):
         found = predict(settings, [*nodes[:teachers], *unwilling[teachers:]])
@@ -229,7 +229,7 @@ def test_consent_is_true_or_false(tmp_path: Path, folder: Path, key: str, bad: A
     """Else the site says so before anything else, whether the run would need it or not."""
     changes, _, _ = PROTECTED[key]
     for needed in (changes, {}):
-        settings, nodes = deployed(tmp_path, folder, gp__fit_rounds=1, **needed)
+        settings, nodes = deployed_sites(tmp_path, folder, gp__fit_rounds=1, **needed)
         nodes[DELTA][key] = bad
         found = predict(settings, nodes)
         [line] = found.report.missing["delta"]
@@ -240,8 +240,8 @@ def test_consent_is_true_or_false(tmp_path: Path, folder: Path, key: str, bad: A
 
 def asks_that_disclose() -> list[tuple[Payload, Fault]]:
     return [
-        (Share(**agreed(), rows=3), Fault.ROWS_NOT_ALLOWED),
-        (Disclose(**agreed()), Fault.INPUTS_NOT_ALLOWED),
+        (Share(**agreed_fields(), rows=3), Fault.ROWS_NOT_ALLOWED),
+        (Disclose(**agreed_fields()), Fault.INPUTS_NOT_ALLOWED),
         (trained(), Fault.GATE_NOT_ALLOWED),
     ]
 
@@ -249,7 +249,7 @@ def asks_that_disclose() -> list[tuple[Payload, Fault]]:
 def test_every_ask_for_more_is_refused_by_a_site_that_says_nothing(tmp_path: Path) -> None:
     consents = dict.fromkeys(PROTECTED, False)
     for payload, fault in asks_that_disclose():
-        refused(site_of(tmp_path, **consents), payload, fault)
+        assert_refused(site_of(tmp_path, **consents), payload, fault)
         assert ask(site_of(tmp_path, **dict.fromkeys(PROTECTED, True)), payload)
 
 
@@ -261,37 +261,37 @@ def test_every_ask_for_more_is_refused_by_a_site_that_says_nothing(tmp_path: Pat
 )
 def test_too_few_rows_take_no_part(tmp_path: Path, least: int | None, rows: int, takes_part: bool) -> None:
     """Ten where a site says nothing; a scenario's site may have fewer."""
-    parts = dealt(soundings())
+    parts = split_over_sites(soundings())
     parts["delta"] = parts["delta"][:rows]
     folder = write_files(tmp_path / "parties", parts)
-    settings, nodes = deployed(tmp_path / "real", folder)
+    settings, nodes = deployed_sites(tmp_path / "real", folder)
     if least is not None:
         nodes[DELTA]["min-rows"] = least
     found = predict(settings, nodes)
     assert ("delta" in found.arrays["expert_site"].tolist()) is takes_part
     if not takes_part:
         assert found.report.missing["delta"][0].endswith("[few-rows-for-expert]")
-    assert "delta" in predict(own(tmp_path / "simulated", folder)).arrays["expert_site"].tolist()
+    assert "delta" in predict(own_data_config(tmp_path / "simulated", folder)).arrays["expert_site"].tolist()
 
 
 def test_a_center_cannot_have_a_site_split_into_experts_of_few_rows(tmp_path: Path, folder: Path) -> None:
-    settings, nodes = deployed(tmp_path, folder, gp__max_expert_rows=4)
+    settings, nodes = deployed_sites(tmp_path, folder, gp__max_expert_rows=4)
     told = outcome_of(settings, nodes).text
     assert "[few-rows-for-expert]" in told
-    refused(site_of(tmp_path), Survey(2, "se", fit=False), Fault.FEW_ROWS_FOR_EXPERT)
+    assert_refused(site_of(tmp_path), Survey(2, "se", fit=False), Fault.FEW_ROWS_FOR_EXPERT)
 
 
 @pytest.mark.parametrize("key", ["min-rows", "max-queries"])
 @pytest.mark.parametrize("bad", [0, 2.5, "many"])
 def test_a_limit_that_is_none_costs_its_site(tmp_path: Path, folder: Path, key: str, bad: Any) -> None:
-    settings, nodes = deployed(tmp_path, folder, gp__fit_rounds=1)
+    settings, nodes = deployed_sites(tmp_path, folder, gp__fit_rounds=1)
     nodes[DELTA][key] = bad
     found = predict(settings, nodes)
     assert any("[bad-configuration]" in line for line in found.report.missing["delta"])
 
 
 def test_a_site_answers_so_many_points_in_a_run(tmp_path: Path, folder: Path) -> None:
-    settings, nodes = deployed(tmp_path, folder, gp__gate="all")
+    settings, nodes = deployed_sites(tmp_path, folder, gp__gate="all")
     enough = predict(settings, [{**node, "max-queries": len(points())} for node in nodes])
     assert not enough.report.missing
     nodes[DELTA]["max-queries"] = len(points()) - 1
@@ -306,13 +306,13 @@ THETA = np.log([1.0, 1.0, 1.0, 0.3])
 
 
 def evaluated(**changes: Any) -> Evaluate:
-    return replace(Evaluate(**agreed(), kernel="se", thetas=THETA[np.newaxis]), **changes)
+    return replace(Evaluate(**agreed_fields(), kernel="se", thetas=THETA[np.newaxis]), **changes)
 
 
 def predicted(**changes: Any) -> Predict:
     """At three points, with two landmarks, and without shared rows."""
     honest = Predict(
-        **agreed(),
+        **agreed_fields(),
         kernel="se",
         theta=THETA,
         points=(np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]]),),
@@ -329,7 +329,7 @@ def predicted(**changes: Any) -> Predict:
 def trained(**changes: Any) -> Train:
     """As the first of three sites."""
     weights = np.zeros(Network(2, 3, 5).size)
-    honest = Train(**agreed(), hidden=5, n_experts=3, experts=np.array([0]), weights=weights)
+    honest = Train(**agreed_fields(), hidden=5, n_experts=3, experts=np.array([0]), weights=weights)
     return replace(honest, **changes)
 
 
@@ -365,8 +365,8 @@ MALFORMED: dict[str, Callable[[], Payload]] = {
     "far too many shared rows": lambda: predicted(
         shared_x=np.zeros((MOST_SHARED + 1, 2)), shared_y=np.zeros(MOST_SHARED + 1)
     ),
-    "less than no row to share": lambda: Share(**agreed(), rows=-1),
-    "more than half of the rows to share": lambda: Share(**agreed(), rows=16),
+    "less than no row to share": lambda: Share(**agreed_fields(), rows=-1),
+    "more than half of the rows to share": lambda: Share(**agreed_fields(), rows=16),
     "a network of no experts": lambda: trained(n_experts=0),
     "a network of far too many experts": lambda: trained(n_experts=10**9),
     "a network without hidden units": lambda: trained(hidden=0),
@@ -381,20 +381,20 @@ MALFORMED: dict[str, Callable[[], Payload]] = {
 
 @pytest.mark.parametrize("what", MALFORMED)
 def test_asks_that_are_none_are_refused(tmp_path: Path, what: str) -> None:
-    refused(site_of(tmp_path, **dict.fromkeys(PROTECTED, True)), MALFORMED[what]())
+    assert_refused(site_of(tmp_path, **dict.fromkeys(PROTECTED, True)), MALFORMED[what]())
 
 
 def test_the_honest_asks_are_answered(tmp_path: Path) -> None:
     """Those that the malformed ones differ from."""
     context = context_of(tmp_path, **dict.fromkeys(PROTECTED, True))
-    for payload in (Survey(2000, "se", fit=True), evaluated(), predicted(), trained(), Share(**agreed(), rows=3),
-                    Disclose(**agreed())):  # fmt: skip
+    for payload in (Survey(2000, "se", fit=True), evaluated(), predicted(), trained(), Share(**agreed_fields(), rows=3),
+                    Disclose(**agreed_fields())):  # fmt: skip
         assert type(ask(site_at(context), payload)) is type(payload).answer
 
 
 def test_other_rows_than_were_told_of_are_refused(tmp_path: Path) -> None:
     for counts in (np.array([29]), np.array([15, 15]), np.zeros(0, np.int64)):
-        refused(site_of(tmp_path), evaluated(counts=counts), Fault.DATA_CHANGED)
+        assert_refused(site_of(tmp_path), evaluated(counts=counts), Fault.DATA_CHANGED)
 
 
 WORDS: dict[str, tuple[Callable[..., Payload], dict[str, Any]]] = {
@@ -411,7 +411,7 @@ WORDS: dict[str, tuple[Callable[..., Payload], dict[str, Any]]] = {
     "landmarks": (predicted, {"seed": 1}),
     "inputs that vary": (predicted, {"varies": np.array([True, False])}),
     "shared rows": (predicted, {"shared_x": np.zeros((1, 2)), "shared_y": np.zeros(1)}),
-    "number of rows to share": (lambda **changes: Share(**{**agreed(), "rows": 3, **changes}), {"rows": 4}),
+    "number of rows to share": (lambda **changes: Share(**{**agreed_fields(), "rows": 3, **changes}), {"rows": 4}),
 }
 
 
@@ -422,7 +422,7 @@ def test_a_center_is_held_to_its_word(tmp_path: Path, what: str) -> None:
     context = context_of(tmp_path, **dict.fromkeys(PROTECTED, True))
     first = ask(site_at(context), said())
     for site in (site_at(context), site_at(context, session="another"), site_at(context, lane="1.0")):
-        refused(site, said(**changes))
+        assert_refused(site, said(**changes))
         again = ask(site, said())
         for name, value in vars(first).items():
             np.testing.assert_array_equal(getattr(again, name), value)
@@ -433,11 +433,11 @@ def test_a_run_tries_so_many_hyperparameters_and_points(tmp_path: Path) -> None:
     context = context_of(tmp_path)
     for _ in range(MOST_TRIED // MOST_CANDIDATES):
         ask(site_at(context), many)
-    refused(site_at(context, session="another"), many, Fault.TOO_MANY_QUERIES)
+    assert_refused(site_at(context, session="another"), many, Fault.TOO_MANY_QUERIES)
     context = context_of(tmp_path, **{"max-queries": 7})
     ask(site_at(context), predicted())
     ask(site_at(context, lane="1"), predicted())
-    refused(site_at(context, session="another"), predicted(), Fault.TOO_MANY_QUERIES)
+    assert_refused(site_at(context, session="another"), predicted(), Fault.TOO_MANY_QUERIES)
 
 
 def test_shared_rows_that_were_not_asked_for_are_not_the_site_s_own(tmp_path: Path) -> None:
@@ -452,14 +452,14 @@ def test_shared_rows_that_were_not_asked_for_are_not_the_site_s_own(tmp_path: Pa
 
 def test_shared_rows_are_among_the_site_s_own_and_the_same_every_time(tmp_path: Path) -> None:
     allowed = {"allow-rows": True}
-    first, second = (ask(site_of(tmp_path, **allowed), Share(**agreed(), rows=5)) for _ in range(2))
+    first, second = (ask(site_of(tmp_path, **allowed), Share(**agreed_fields(), rows=5)) for _ in range(2))
     np.testing.assert_array_equal(first.x, second.x)
-    x, y = rows_of(dealt(soundings())["coast"])
-    units = agreed()
+    x, y = rows_of(split_over_sites(soundings())["coast"])
+    units = agreed_fields()
     every = np.column_stack([(x - units["mean"]) / units["scale"], (y - units["y_mean"]) / units["y_scale"]])
     for row in np.column_stack([first.x, first.y]):
         assert (np.abs(every - row).max(axis=1) < 1e-12).sum() == 1
-    half = ask(site_of(tmp_path, **allowed), Share(**agreed(), rows=len(y) // 2))
+    half = ask(site_of(tmp_path, **allowed), Share(**agreed_fields(), rows=len(y) // 2))
     assert len(half.y) == len(y) // 2
 
 
@@ -467,10 +467,10 @@ def test_a_site_that_shared_some_rows_is_not_taken_to_have_shared_others(tmp_pat
     """Experts without this or that number of their own rows would tell of the rows that they differ by. None is what
     the center says of a site whose rows were lost on their way."""
     context = context_of(tmp_path, **{"allow-rows": True})
-    given = ask(site_at(context), Share(**agreed(), rows=3))
+    given = ask(site_at(context), Share(**agreed_fields(), rows=3))
     settings: dict[str, Any] = {"shared_x": given.x, "shared_y": given.y}
     for n_rows in (2, 29):
-        refused(site_at(context), predicted(shared_rows=n_rows, **settings))
+        assert_refused(site_at(context), predicted(shared_rows=n_rows, **settings))
     for n_rows in (3, 0):
         assert ask(site_at(context), predicted(shared_rows=n_rows, **settings))
 
@@ -478,8 +478,8 @@ def test_a_site_that_shared_some_rows_is_not_taken_to_have_shared_others(tmp_pat
 @pytest.mark.parametrize("rows", [31, 29, 11])
 def test_no_site_is_asked_for_more_rows_than_it_may_share(tmp_path: Path, rows: int) -> None:
     """Half of an odd number of rows, rounded, would be more than half."""
-    parts = {site: frame[:rows] for site, frame in dealt(soundings(160)).items()}
-    settings, nodes = deployed(
+    parts = {site: frame[:rows] for site, frame in split_over_sites(soundings(160)).items()}
+    settings, nodes = deployed_sites(
         tmp_path, write_files(tmp_path / "parties", parts), gp__aggregation="grbcm", gp__communication=0.5,
         gp__fit_rounds=1,
     )  # fmt: skip
@@ -600,8 +600,8 @@ def test_answers_that_cannot_be_are_refused(
 ) -> None:
     """Their site is named with the payload and the field, and the others go on."""
     for what, (field, change) in cases.items():
-        settings = own(tmp_path, folder, gp__fit_rounds=2, gp__candidates=3, **changes)
-        found = predict(settings, tamper=forged(DELTA, kind, after(change)))
+        settings = own_data_config(tmp_path, folder, gp__fit_rounds=2, gp__candidates=3, **changes)
+        found = predict(settings, tamper=forgery(DELTA, kind, after(change)))
         line = found.report.missing["delta"][0]
         assert f"refused: payload gp.{kind.__name__}, field '{field}': " in line, (what, line)
         assert line.isprintable()
@@ -679,9 +679,9 @@ def test_nobody_explains_more_than_there_is_to_know(tmp_path: Path, folder: Path
     """Who says so counts as one that knows the function itself, and is as sure of an output as its noise allows."""
     settings = {"gp__aggregation": rule, "gp__gate": "all", "gp__fit_rounds": 1, "gp__candidates": 1}
 
-    def lying(name: str, explained: float) -> Predicted:
-        forger = forged(DELTA, Predictions, lambda p: full_like(p, mean=7.0, explained=explained))
-        return predict(own(tmp_path / name, folder, **settings), tamper=forger)
+    def lying(name: str, explained: float) -> PredictionRun:
+        forger = forgery(DELTA, Predictions, lambda p: full_like(p, mean=7.0, explained=explained))
+        return predict(own_data_config(tmp_path / name, folder, **settings), tamper=forger)
 
     found = lying("more", LARGEST)
     _, variance = found.predictions
@@ -697,9 +697,9 @@ def test_nobody_explains_more_than_there_is_to_know(tmp_path: Path, folder: Path
 def test_what_could_be_true_is_survived(tmp_path: Path, folder: Path, what: str) -> None:
     """It may ruin what its run predicts; then the numbers are still numbers, or the run ends in one line."""
     kind, changes, change = EXTREME[what]
-    settings = own(tmp_path, folder, **{"gp__fit_rounds": 3, "gp__gate": "all", **changes})
+    settings = own_data_config(tmp_path, folder, **{"gp__fit_rounds": 3, "gp__gate": "all", **changes})
     for sites in ((DELTA,), range(len(SITES))):
-        tampers = [forged(place, kind, change) for place in sites]
+        tampers = [forgery(place, kind, change) for place in sites]
 
         def tamper(at: int, now: int, reply: Any) -> Any:
             for each in tampers:  # noqa: B023  (called before the loop goes on)
@@ -718,8 +718,8 @@ def test_what_could_be_true_is_survived(tmp_path: Path, folder: Path, what: str)
 def test_a_name_is_shown_as_text(tmp_path: Path) -> None:
     """Names of inputs come from sites, and stand in a page that is read elsewhere."""
     evil = "<script>alert(1)</script>"
-    frames = {site: frame.rename(columns={"east": evil}) for site, frame in dealt(soundings()).items()}
+    frames = {site: frame.rename(columns={"east": evil}) for site, frame in split_over_sites(soundings()).items()}
     folder = write_files(tmp_path / "parties", frames, points().rename(columns={"east": evil}))
-    found = predict(own(tmp_path, folder))
+    found = predict(own_data_config(tmp_path, folder))
     page = (found.path / "report.html").read_text(encoding="utf-8")
     assert "<script>alert" not in page

@@ -35,7 +35,7 @@ from protocols.wire.message import (
     write_ask,
 )
 from protocols.wire.payload import Payload, encode_array
-from tests.support.fault_federations import WORLDS, World, at_home
+from tests.support.fault_federations import WORLDS, Federation, at_home
 from tests.support.grid import config, over_the_wire
 from tests.support.payloads import example, through_bytes
 from tests.support.runs import make_grid, run_over
@@ -206,7 +206,7 @@ def test_a_directory_that_cannot_be_found_is_a_code_too(tmp_path: Path) -> None:
 # -- two ledgers of a run ---------------------------------------------------------------------------------------------
 
 
-Run = tuple[World, Path, list[Path]]
+Run = tuple[Federation, Path, list[Path]]
 """A run between real sites: its world, its results, the sites' own directories."""
 
 

@@ -56,8 +56,8 @@ def test_a_site_answers_for_one_set_of_parameters(site: RealSite) -> None:
 
 
 def test_of_a_sweep_no_sum_leaves(site: RealSite) -> None:
-    site.told(1, PREDICT)
-    [parcel] = site.told(2, SWEEP).parcels
+    site.answer(1, PREDICT)
+    [parcel] = site.answer(2, SWEEP).parcels
     assert isinstance(parcel.payload, Shares)
     assert (parcel.payload.mass, parcel.payload.bound, len(parcel.payload.products)) == ((), 0, 0)
     a_vote_and_two_responsibilities = np.ldexp(parcel.payload.share.sum(axis=0).astype(float), -30)

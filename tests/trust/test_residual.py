@@ -38,7 +38,17 @@ from strategies.conversation import Tell
 from strategies.errors import FusionError
 from strategies.residual.execution import relayed
 from tests.support.grid import prediction_config
-from tests.support.residual_sites import COLUMNS, N, ask, begun, customers, deployed, learn, refused, write_world
+from tests.support.residual_sites import (
+    COLUMNS,
+    N,
+    ask,
+    assert_refused,
+    customers,
+    deployed_sites,
+    enrolled_sites,
+    learn,
+    write_world,
+)
 from tests.support.runs import outcome_of
 from tests.support.site_client import RealSite
 
@@ -52,7 +62,7 @@ pytestmark = pytest.mark.usefixtures("quick")
 @pytest.fixture
 def bank(tmp_path: Path) -> Site:
     """The site that holds the outcome, after an honest beginning."""
-    return begun(tmp_path, "bank")["bank"]
+    return enrolled_sites(tmp_path, "bank")["bank"]
 
 
 def turn(n_fit: int, n_validation: int = 0, **changes: Any) -> Pass:
@@ -76,9 +86,9 @@ def test_errors_of_growing_parts_of_the_rows_are_not_told(bank: Site) -> None:
     """Differences of such mean squares are the outcomes, squared."""
     assert isinstance(ask(bank, turn(100)), Passed)
     for n_fit in (99, 101, 50, N):
-        refused(bank, turn(n_fit))
-    refused(bank, turn(80, 20))  # validation rows that the run has not had
-    refused(bank, turn(100, intercept=False))  # with the mean, signs
+        assert_refused(bank, turn(n_fit))
+    assert_refused(bank, turn(80, 20))  # validation rows that the run has not had
+    assert_refused(bank, turn(100, intercept=False))  # with the mean, signs
     assert isinstance(ask(bank, turn(100)), Passed)
 
 
@@ -86,63 +96,63 @@ def test_the_two_splits_of_an_honest_run_are_told(bank: Site) -> None:
     assert isinstance(ask(bank, turn(80, 20)), Passed)
     assert isinstance(ask(bank, turn(100)), Passed)
     for n_fit, n_validation in ((80, 0), (81, 19), (79, 20), (100, 20)):
-        refused(bank, turn(n_fit, n_validation))
+        assert_refused(bank, turn(n_fit, n_validation))
 
 
 @pytest.mark.parametrize(
     ("n_fit", "n_validation"), [(1, 0), (FEWEST_ROWS - 1, 0), (N - 1, 0), (N - 4, 0), (100, 1), (100, 4), (100, 46)]
 )
 def test_a_kind_of_few_rows_is_not_told(bank: Site, n_fit: int, n_validation: int) -> None:
-    refused(bank, turn(n_fit, n_validation), fault=Fault.TOO_FEW_ROWS)
+    assert_refused(bank, turn(n_fit, n_validation), fault=Fault.TOO_FEW_ROWS)
 
 
 @pytest.mark.parametrize("n_learn", [2, FEWEST_ROWS - 1, N - 1, N - FEWEST_ROWS + 1])
 def test_nor_by_a_plan(bank: Site, n_learn: int) -> None:
-    refused(bank, lead(n_learn, rounds=0), fault=Fault.TOO_FEW_ROWS)
+    assert_refused(bank, lead(n_learn, rounds=0), fault=Fault.TOO_FEW_ROWS)
     assert isinstance(ask(bank, lead(N - FEWEST_ROWS)), Fused)
 
 
 @pytest.mark.parametrize("rows", [[3], [3, 4, 5, 6]])
 def test_nor_by_an_order_of_few_rows(tmp_path: Path, rows: list[int]) -> None:
-    bank = begun(tmp_path, "bank", ordered=False)["bank"]
+    bank = enrolled_sites(tmp_path, "bank", ordered=False)["bank"]
     ask(bank, order(np.array(rows)))
-    refused(bank, turn(len(rows)), fault=Fault.TOO_FEW_ROWS)
+    assert_refused(bank, turn(len(rows)), fault=Fault.TOO_FEW_ROWS)
 
 
 def test_a_second_order_is_another_one(bank: Site) -> None:
     assert isinstance(ask(bank, order(np.arange(N))), Ready)  # the same again, since its answer was lost
     for rows in (np.arange(N - 1), np.arange(N)[::-1], np.arange(1, N)):
-        refused(bank, order(rows))
-    refused(bank, order(np.arange(N), holder=""))
-    refused(bank, order(np.arange(N), holder="shop"))
-    refused(bank, order(np.arange(N), names=()))  # what follows could be asked in the clear
-    refused(bank, Fit(np.zeros((N, 1))), fault=Fault.SEALED_ONLY)
-    refused(bank, Enrol("another salt", "", True))
+        assert_refused(bank, order(rows))
+    assert_refused(bank, order(np.arange(N), holder=""))
+    assert_refused(bank, order(np.arange(N), holder="shop"))
+    assert_refused(bank, order(np.arange(N), names=()))  # what follows could be asked in the clear
+    assert_refused(bank, Fit(np.zeros((N, 1))), fault=Fault.SEALED_ONLY)
+    assert_refused(bank, Enrol("another salt", "", True))
 
 
 def test_a_run_has_one_plan_or_goes_round_a_ring(tmp_path: Path) -> None:
     """Errors of rows up to 100 by the one and up to 101 by the other would tell the outcome of one row."""
-    bank = begun(tmp_path / "plan", "bank")["bank"]
+    bank = enrolled_sites(tmp_path / "plan", "bank")["bank"]
     ask(bank, lead(100), 2)
-    refused(bank, lead(101), 2)
-    refused(bank, lead(100), 2)
-    refused(bank, turn(101), 2)
-    bank = begun(tmp_path / "ring", "bank")["bank"]
+    assert_refused(bank, lead(101), 2)
+    assert_refused(bank, lead(100), 2)
+    assert_refused(bank, turn(101), 2)
+    bank = enrolled_sites(tmp_path / "ring", "bank")["bank"]
     ask(bank, turn(100), 2)
-    refused(bank, lead(101), 2)
+    assert_refused(bank, lead(101), 2)
 
 
 @pytest.mark.parametrize("end", [lead(100, rounds=0), KeepEnsemble((), 100, True)])
 def test_a_run_that_is_over_does_not_begin_anew(tmp_path: Path, end: Lead | KeepEnsemble) -> None:
     """Else one message could hold many runs, each with a row more."""
-    bank = begun(tmp_path, "bank")["bank"]
+    bank = enrolled_sites(tmp_path, "bank")["bank"]
     ask(bank, end, 2)
     if isinstance(end, KeepEnsemble):
         ask(bank, Conclude(np.zeros(0), np.zeros(0, np.int64)), 2)
-    refused(bank, Enrol("salt", "", True), 2)
+    assert_refused(bank, Enrol("salt", "", True), 2)
     assert isinstance(ask(bank, order(np.arange(N - 1)), 2), Ready)  # which is not remembered
-    refused(bank, lead(N - 10), 2, Fault.STALE_MEMORY)
-    refused(bank, turn(N - 10), 2, Fault.STALE_MEMORY)
+    assert_refused(bank, lead(N - 10), 2, Fault.STALE_MEMORY)
+    assert_refused(bank, turn(N - 10), 2, Fault.STALE_MEMORY)
     assert list(bank.memory) == ["concluded"]
 
 
@@ -156,7 +166,7 @@ PAST = ((1, ENROL), (2, ORDER))
 @pytest.fixture
 def holder(tmp_path: Path) -> RealSite:
     """The site that holds the outcome, after an honest beginning, asked as a whole message is."""
-    settings, nodes = deployed(tmp_path, write_world(tmp_path / "parties", holder="bank"), holder="bank")
+    settings, nodes = deployed_sites(tmp_path, write_world(tmp_path / "parties", holder="bank"), holder="bank")
     site = RealSite(nodes[list(COLUMNS).index("bank")], settings)
     begin(site, "x")
     return site
@@ -216,18 +226,18 @@ def test_a_run_that_is_over_does_not_begin_anew_either(
 
 
 def test_lanes_are_not_many_runs_in_one(tmp_path: Path) -> None:
-    bank = begun(tmp_path, "bank")["bank"].in_lane("1")
+    bank = enrolled_sites(tmp_path, "bank")["bank"].in_lane("1")
     ask(bank, Enrol("salt", "", True))
-    refused(bank, order(np.arange(N - 1)))
-    refused(bank, turn(100), fault=Fault.STALE_MEMORY)
+    assert_refused(bank, order(np.arange(N - 1)))
+    assert_refused(bank, turn(100), fault=Fault.STALE_MEMORY)
 
 
 def test_numbers_of_the_center_s_choice_are_not_fitted_where_a_site_holds_the_outcome(tmp_path: Path) -> None:
     """The mean square of the step that fits one row's indicator would tell of that row's columns."""
-    sites = begun(tmp_path, "bank")
+    sites = enrolled_sites(tmp_path, "bank")
     forged = turn(100, body=np.frombuffer(pack(Residual(np.eye(N)[3])), np.uint8), receiver="telecom", steps=1)
     for name in AGENTS:
-        refused(sites[name], forged, fault=Fault.SEALED_ONLY)
+        assert_refused(sites[name], forged, fault=Fault.SEALED_ONLY)
 
 
 # -- what was sealed is not told later --------------------------------------------------------------------------------
@@ -235,41 +245,41 @@ def test_numbers_of_the_center_s_choice_are_not_fitted_where_a_site_holds_the_ou
 
 def test_sites_that_are_told_different_holders_open_nothing_of_each_other(tmp_path: Path) -> None:
     """Told that the center holds the outcome, they would later answer it in the clear."""
-    sites = begun(tmp_path, "bank", ordered=False)
+    sites = enrolled_sites(tmp_path, "bank", ordered=False)
     keys = tuple(ask(site, Enrol("salt", "", True)).public_key for site in sites.values())
     for name, site in sites.items():
         ask(site, Order(np.arange(N), "tree", 8, "bank" if name == "bank" else "", AGENTS, keys))
     passed = ask(sites["bank"], turn(100), 2)
     onward = turn(100, sender="bank", body=passed.body, receiver="telecom", steps=1)
-    refused(sites["shop"], onward, 3, Fault.BROKEN_SEAL)
-    fused = begun(tmp_path / "other", "bank", ordered=False)
+    assert_refused(sites["shop"], onward, 3, Fault.BROKEN_SEAL)
+    fused = enrolled_sites(tmp_path / "other", "bank", ordered=False)
     keys = tuple(ask(site, Enrol("salt", "", True)).public_key for site in fused.values())
     for site in fused.values():
         ask(site, Order(np.arange(N), "tree", 8, "", AGENTS, keys))
-    refused(fused["bank"], turn(100), 2)  # nor does it hand the outcome on itself
-    refused(fused["bank"], lead(100), 2)
-    refused(fused["bank"], KeepEnsemble(AGENTS, 100, True), 2)
+    assert_refused(fused["bank"], turn(100), 2)  # nor does it hand the outcome on itself
+    assert_refused(fused["bank"], lead(100), 2)
+    assert_refused(fused["bank"], KeepEnsemble(AGENTS, 100, True), 2)
 
 
 @pytest.mark.parametrize("topology", ["center", "ring"])
 def test_a_model_learnt_sealed_predicts_for_its_reader_alone(tmp_path: Path, topology: str) -> None:
     folder = write_world(tmp_path / "parties", holder="bank")
-    settings, nodes = deployed(tmp_path, folder, holder="bank", residual__topology=topology)
+    settings, nodes = deployed_sites(tmp_path, folder, holder="bank", residual__topology=topology)
     report, _, path = learn(settings, nodes)
     for node in nodes:
         context = Context(10, 5, node, RecordDict(), settings)
         site = Site.open(node["site"], context, Ask("later", 1, 0, [Parcel("0", Enrol("s"))])).in_lane("0")
-        refused(site, Predict(report.session, "salt", ""), fault=Fault.SEALED_ONLY)
+        assert_refused(site, Predict(report.session, "salt", ""), fault=Fault.SEALED_ONLY)
     # Nor may another site read them.
-    sites = begun(tmp_path, "bank")
-    refused(sites["shop"], Present(report.session, "telecom"), 2, Fault.SEALED_ONLY)
+    sites = enrolled_sites(tmp_path, "bank")
+    assert_refused(sites["shop"], Present(report.session, "telecom"), 2, Fault.SEALED_ONLY)
     again = learn(prediction_config(settings, path), nodes)[0]
     assert again.metrics["n_predicted"] == N
     assert not again.missing
 
 
 def test_a_ring_with_the_center_s_outcome_is_predicted_by_the_center(tmp_path: Path) -> None:
-    settings, nodes = deployed(tmp_path, write_world(tmp_path / "parties"), residual__topology="ring")
+    settings, nodes = deployed_sites(tmp_path, write_world(tmp_path / "parties"), residual__topology="ring")
     report, _, path = learn(settings, nodes)
     again, arrays, _ = learn(prediction_config(settings, path), nodes)
     assert not again.missing
@@ -281,7 +291,7 @@ def test_a_ring_with_the_center_s_outcome_is_predicted_by_the_center(tmp_path: P
 
 
 def test_a_site_that_answers_sealed_only(tmp_path: Path) -> None:
-    settings, nodes = deployed(tmp_path, write_world(tmp_path / "parties"), residual__rounds=3)
+    settings, nodes = deployed_sites(tmp_path, write_world(tmp_path / "parties"), residual__rounds=3)
     path = learn(settings, nodes)[2]
     nodes[1]["sealed-only"] = True
     told = outcome_of(settings, nodes)
@@ -291,18 +301,18 @@ def test_a_site_that_answers_sealed_only(tmp_path: Path) -> None:
     told = outcome_of(prediction_config(settings, path), nodes)
     assert "[sealed-only]" in told.text
     holder = write_world(tmp_path / "held", holder="bank")
-    settings, nodes = deployed(tmp_path, holder, holder="bank", residual__rounds=3)
+    settings, nodes = deployed_sites(tmp_path, holder, holder="bank", residual__rounds=3)
     for node in nodes:
         node["sealed-only"] = True
     assert learn(settings, nodes)[0].sites == list(AGENTS)
-    shop = begun(tmp_path / "one", "bank", ordered=False, **{"sealed-only": True})["shop"]
-    refused(shop, order(np.arange(N), holder="", names=()), fault=Fault.SEALED_ONLY)
-    refused(shop, Fit(np.zeros((N, 1))), fault=Fault.STALE_MEMORY)
+    shop = enrolled_sites(tmp_path / "one", "bank", ordered=False, **{"sealed-only": True})["shop"]
+    assert_refused(shop, order(np.arange(N), holder="", names=()), fault=Fault.SEALED_ONLY)
+    assert_refused(shop, Fit(np.zeros((N, 1))), fault=Fault.STALE_MEMORY)
 
 
 @pytest.mark.parametrize("key", ["agent", "min-leaf", "sealed-only", "align-key-file"])
 def test_what_a_site_says_of_itself_is_not_told_by_the_run(tmp_path: Path, key: str) -> None:
-    settings, nodes = deployed(tmp_path, write_world(tmp_path / "parties"))
+    settings, nodes = deployed_sites(tmp_path, write_world(tmp_path / "parties"))
     given = {**settings, key: "sklearn.tree.ExtraTreeRegressor"}
     enrol = Enrol("salt")
     site = Site.open("shop", Context(9, 5, nodes[1], RecordDict(), given), Ask("x", 1, 0, [Parcel("0", enrol)]))
@@ -329,7 +339,7 @@ def test_with_its_last_answer_a_site_forgets_keys_residuals_and_steps(
     tmp_path: Path, holder: str, changes: dict[str, Any]
 ) -> None:
     folder = write_world(tmp_path / "parties", holder=holder)
-    report, _, _ = learn(*deployed(tmp_path, folder, holder=holder, residual__rounds=4, **changes))
+    report, _, _ = learn(*deployed_sites(tmp_path, folder, holder=holder, residual__rounds=4, **changes))
     assert not any("kept" in note for note in report.notes)
     for party in COLUMNS:
         files = sorted((tmp_path / "home" / party).glob("memory-*/round-*.npz"))
@@ -343,7 +353,7 @@ def test_with_its_last_answer_a_site_forgets_keys_residuals_and_steps(
 
 def test_predictions_leave_no_key_either(tmp_path: Path) -> None:
     folder = write_world(tmp_path / "parties", holder="bank")
-    settings, nodes = deployed(tmp_path, folder, holder="bank", residual__rounds=3)
+    settings, nodes = deployed_sites(tmp_path, folder, holder="bank", residual__rounds=3)
     path = learn(settings, nodes)[2]
     report = learn(prediction_config(settings, path), nodes)[0]
     for party in COLUMNS:
@@ -353,13 +363,13 @@ def test_predictions_leave_no_key_either(tmp_path: Path) -> None:
 
 
 def test_a_model_is_kept_once_and_said_to_be_kept_again(tmp_path: Path) -> None:
-    sites = begun(tmp_path, "")
+    sites = enrolled_sites(tmp_path, "")
     nothing = Conclude(np.zeros(0), np.zeros(0, np.int64))
     for _ in range(2):
         answer = ask(sites["shop"], nothing, 3)
         assert isinstance(answer, Concluded)
         assert answer.kept
-    refused(sites["shop"], Sealed("bank", np.zeros(60, np.uint8)), 3, Fault.STALE_MEMORY)
+    assert_refused(sites["shop"], Sealed("bank", np.zeros(60, np.uint8)), 3, Fault.STALE_MEMORY)
 
 
 # -- nobody is kept busy for ever --------------------------------------------------------------------------------------
@@ -372,7 +382,7 @@ def test_rules_do_not_keep_a_site_busy_for_days(tmp_path: Path) -> None:
     assert longer != text
     with pytest.raises(ValueError, match="out of range"):
         Rules.from_json(longer)
-    refused(begun(tmp_path, "bank")["bank"], Lead(("bank",), 100, longer, "float64"))
+    assert_refused(enrolled_sites(tmp_path, "bank")["bank"], Lead(("bank",), 100, longer, "float64"))
 
 
 @pytest.mark.parametrize("algorithm", ["parallel", "greedy", "sip"])

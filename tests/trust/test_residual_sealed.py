@@ -43,7 +43,17 @@ from protocols.wire.faults import Fault, SiteFault
 from protocols.wire.message import Ask, Parcel
 from protocols.wire.packing import pack
 from protocols.wire.payload import Payload, encode_array
-from tests.support.residual_sites import COLUMNS, N, ask, begun, deployed, learn, own, refused, write_world
+from tests.support.residual_sites import (
+    COLUMNS,
+    N,
+    ask,
+    assert_refused,
+    deployed_sites,
+    enrolled_sites,
+    learn,
+    own_data_config,
+    write_world,
+)
 from tests.support.runs import make_grid, outcome_of, run_over
 
 pytestmark = pytest.mark.usefixtures("quick")
@@ -88,7 +98,7 @@ def test_the_center_reads_no_outcome_residual_or_prediction_of_any_entity(
 ) -> None:
     clear = recorded(monkeypatch)
     folder = write_world(tmp_path / "parties", holder="bank")
-    settings = own(tmp_path, folder, residual__rounds=4, **changes)
+    settings = own_data_config(tmp_path, folder, residual__rounds=4, **changes)
     grid = make_grid(settings, 3)
     run_over(grid, settings)
     crossed = crossed_bytes(grid)
@@ -106,7 +116,7 @@ def test_the_center_reads_no_outcome_residual_or_prediction_of_any_entity(
 
 def test_what_the_center_relays_in_the_clear_is_found_by_the_same_search(tmp_path: Path) -> None:
     """The search above would find it: where the center holds the outcome, predictions cross for it to read."""
-    settings = own(tmp_path, write_world(tmp_path / "parties"), residual__rounds=2)
+    settings = own_data_config(tmp_path, write_world(tmp_path / "parties"), residual__rounds=2)
     grid = make_grid(settings, 3)
     run_over(grid, settings)
     [fitted, *_] = [
@@ -143,7 +153,7 @@ def test_public_keys_that_the_center_swaps_break_the_seal_where_sites_share_a_se
         return replace(payload, public_keys=(mine,) * len(payload.names)) if isinstance(payload, Order) else payload
 
     folder = write_world(tmp_path / "parties", holder="bank")
-    settings, nodes = deployed(tmp_path, folder, holder="bank", residual__topology=topology)
+    settings, nodes = deployed_sites(tmp_path, folder, holder="bank", residual__topology=topology)
     swapping(monkeypatch, change)
     told = outcome_of(settings, nodes).text
     assert "[broken-seal]" in told
@@ -153,7 +163,7 @@ def test_public_keys_that_the_center_swaps_break_the_seal_where_sites_share_a_se
 def test_a_real_site_seals_nothing_without_a_secret(tmp_path: Path, topology: str) -> None:
     """The center could hand out keys of its own, and nobody would notice."""
     folder = write_world(tmp_path / "parties", holder="bank", shuffle=None)
-    settings, nodes = deployed(tmp_path, folder, holder="bank", residual__topology=topology)
+    settings, nodes = deployed_sites(tmp_path, folder, holder="bank", residual__topology=topology)
     for node in nodes:
         del node["align-key-file"]
     assert "set align-key-file in its node configuration [no-secret]" in outcome_of(settings, nodes).text
@@ -165,19 +175,19 @@ def test_a_real_site_seals_nothing_without_a_secret(tmp_path: Path, topology: st
 @pytest.fixture
 def sites(tmp_path: Path) -> dict[str, Site]:
     """bank holds the outcome."""
-    return begun(tmp_path, "bank")
+    return enrolled_sites(tmp_path, "bank")
 
 
 @pytest.fixture
 def ring(tmp_path: Path) -> dict[str, Site]:
     """The fusion center does, and gives it to the ring's first agent."""
-    return begun(tmp_path, "")
+    return enrolled_sites(tmp_path, "")
 
 
 @pytest.fixture
 def shop(tmp_path: Path) -> Site:
     """A site in a run that is not sealed, before it is told the order."""
-    settings, nodes = deployed(tmp_path / "open", write_world(tmp_path / "open" / "parties", shuffle=None))
+    settings, nodes = deployed_sites(tmp_path / "open", write_world(tmp_path / "open" / "parties", shuffle=None))
     context = Context(9, 6, nodes[1], RecordDict(), settings)
     site = Site.open("shop", context, Ask("x", 1, 0, [Parcel("0", Enrol("salt"))])).in_lane("0")
     ask(site, Enrol("salt"))
@@ -193,13 +203,13 @@ def told(shop: Site) -> Site:
 
 @pytest.mark.parametrize("rows", [[-1], [N], [3, 3], [0, 10**15], [-(2**63)], [*range(N), 0]])
 def test_an_order_of_rows_that_are_not_there_or_twice(shop: Site, rows: list[int]) -> None:
-    refused(shop, Order(np.array(rows), "tree", 5))
+    assert_refused(shop, Order(np.array(rows), "tree", 5))
 
 
 def test_an_order_with_other_names_than_keys_or_of_no_method(shop: Site) -> None:
-    refused(shop, Order(np.arange(5), "tree", 5, "bank", ("bank",), ()))
-    refused(shop, Order(np.arange(5), "sklearn.svm.SVR", 5), fault=Fault.BAD_AGENT)
-    refused(shop, Order(np.arange(5), "forest of all", 5), fault=Fault.BAD_AGENT)
+    assert_refused(shop, Order(np.arange(5), "tree", 5, "bank", ("bank",), ()))
+    assert_refused(shop, Order(np.arange(5), "sklearn.svm.SVR", 5), fault=Fault.BAD_AGENT)
+    assert_refused(shop, Order(np.arange(5), "forest of all", 5), fault=Fault.BAD_AGENT)
 
 
 @pytest.mark.parametrize(
@@ -219,24 +229,24 @@ def test_an_order_with_other_names_than_keys_or_of_no_method(shop: Site) -> None
     ],
 )
 def test_what_cannot_be_fitted_is_refused(told: Site, payload: Payload) -> None:
-    refused(told, payload)
+    assert_refused(told, payload)
 
 
 def test_what_was_never_asked_before_is_stale(sites: dict[str, Site], told: Site) -> None:
-    refused(told, Show(), fault=Fault.STALE_MEMORY)
-    refused(told, Conclude(np.zeros(0), np.array([7])), fault=Fault.STALE_MEMORY)
-    refused(sites["bank"], Fuse((), ()), fault=Fault.STALE_MEMORY)
+    assert_refused(told, Show(), fault=Fault.STALE_MEMORY)
+    assert_refused(told, Conclude(np.zeros(0), np.array([7])), fault=Fault.STALE_MEMORY)
+    assert_refused(sites["bank"], Fuse((), ()), fault=Fault.STALE_MEMORY)
     for site in (sites["shop"], told):
         for name in list(site.memory):
             del site.memory[name]
         for payload in (Fit(np.zeros((3, 1))), Try(np.zeros(3), 1.0, 1.0), Sealed("bank", np.zeros(40, np.uint8))):
-            refused(site, payload, fault=Fault.STALE_MEMORY)
+            assert_refused(site, payload, fault=Fault.STALE_MEMORY)
 
 
 @pytest.mark.parametrize("payload", [Fit(np.zeros((N, 1))), Try(np.zeros(N), 1.0, 1.0), Show()])
 def test_what_is_asked_in_the_clear_is_refused_in_a_sealed_run(sites: dict[str, Site], payload: Payload) -> None:
     for site in sites.values():
-        refused(site, payload, fault=Fault.SEALED_ONLY)
+        assert_refused(site, payload, fault=Fault.SEALED_ONLY)
 
 
 @pytest.mark.parametrize("name", ["../../etc/passwd", "", "a/b", ".", "x" * 300, "a\0b"])
@@ -247,7 +257,7 @@ def test_a_run_s_name_leads_nowhere_else(sites: dict[str, Site], name: str) -> N
     with pytest.raises(SiteFault) as told:
         ask(sites["bank"], Sum(name, (), ()))
     assert told.value.fault in (Fault.MALFORMED_ASK, Fault.NO_SAVED_MODEL)
-    refused(sites["shop"], Predict("another-run", "salt", ""), fault=Fault.NO_SAVED_MODEL)
+    assert_refused(sites["shop"], Predict("another-run", "salt", ""), fault=Fault.NO_SAVED_MODEL)
 
 
 # -- asks to the site that holds the outcome --------------------------------------------------------------------------
@@ -268,21 +278,21 @@ def lead(n_learn: int = 100, agents: tuple[str, ...] = AGENTS, **rules: Any) -> 
     ],
 )  # fmt: skip
 def test_nobody_leads_it_astray(sites: dict[str, Site], payload: Lead) -> None:
-    refused(sites["bank"], payload)
+    assert_refused(sites["bank"], payload)
 
 
 def test_only_who_holds_the_outcome_leads(sites: dict[str, Site]) -> None:
-    refused(sites["shop"], lead(), fault=Fault.NO_OUTCOME)
-    refused(
+    assert_refused(sites["shop"], lead(), fault=Fault.NO_OUTCOME)
+    assert_refused(
         sites["shop"], Pass("", np.zeros(0, np.uint8), "bank", 100, 0, 1.0, 0, 0, False, True), fault=Fault.NO_OUTCOME
     )
-    refused(sites["shop"], KeepEnsemble(AGENTS, 100, True), fault=Fault.NO_OUTCOME)
+    assert_refused(sites["shop"], KeepEnsemble(AGENTS, 100, True), fault=Fault.NO_OUTCOME)
 
 
 def test_agents_whose_keys_nobody_told_are_refused(sites: dict[str, Site]) -> None:
-    refused(sites["bank"], lead(agents=("stranger", "shop")))
-    refused(sites["shop"], Sealed("stranger", np.zeros(60, np.uint8)))
-    refused(sites["shop"], Present("a-run", "stranger"), fault=Fault.NO_SAVED_MODEL)
+    assert_refused(sites["bank"], lead(agents=("stranger", "shop")))
+    assert_refused(sites["shop"], Sealed("stranger", np.zeros(60, np.uint8)))
+    assert_refused(sites["shop"], Present("a-run", "stranger"), fault=Fault.NO_SAVED_MODEL)
 
 
 def started(sites: dict[str, Site], **rules: Any) -> Fused:
@@ -298,15 +308,15 @@ def test_sealed_bodies_open_for_their_receiver_in_their_round_only(sites: dict[s
     to_shop, to_telecom = fused.bodies
     answer = ask(sites["shop"], Sealed("bank", to_shop), 3)
     assert isinstance(answer, SealedAnswer)
-    refused(sites["shop"], Sealed("bank", to_telecom), 3, Fault.BROKEN_SEAL)  # redirected
-    refused(sites["shop"], Sealed("bank", to_shop), 5, Fault.BROKEN_SEAL)  # replayed
-    refused(sites["shop"], Sealed("telecom", to_shop), 3, Fault.BROKEN_SEAL)  # said to come from another
-    refused(sites["shop"].in_lane("1"), Sealed("bank", to_shop), 3, Fault.STALE_MEMORY)  # in another lane
+    assert_refused(sites["shop"], Sealed("bank", to_telecom), 3, Fault.BROKEN_SEAL)  # redirected
+    assert_refused(sites["shop"], Sealed("bank", to_shop), 5, Fault.BROKEN_SEAL)  # replayed
+    assert_refused(sites["shop"], Sealed("telecom", to_shop), 3, Fault.BROKEN_SEAL)  # said to come from another
+    assert_refused(sites["shop"].in_lane("1"), Sealed("bank", to_shop), 3, Fault.STALE_MEMORY)  # in another lane
     changed = to_shop.copy()
     changed[40] ^= 1
-    refused(sites["shop"], Sealed("bank", changed), 3, Fault.BROKEN_SEAL)
-    refused(sites["shop"], Sealed("bank", to_shop[:20]), 3, Fault.BROKEN_SEAL)
-    refused(sites["shop"], Sealed("bank", np.zeros(0, np.uint8)), 3, Fault.BROKEN_SEAL)
+    assert_refused(sites["shop"], Sealed("bank", changed), 3, Fault.BROKEN_SEAL)
+    assert_refused(sites["shop"], Sealed("bank", to_shop[:20]), 3, Fault.BROKEN_SEAL)
+    assert_refused(sites["shop"], Sealed("bank", np.zeros(0, np.uint8)), 3, Fault.BROKEN_SEAL)
 
 
 def sealed_by(site: Site, payload: Payload, receiver: str, number: int) -> np.ndarray:
@@ -317,7 +327,7 @@ def sealed_by(site: Site, payload: Payload, receiver: str, number: int) -> np.nd
 
 def test_a_seal_holds_only_what_belongs_there(sites: dict[str, Site]) -> None:
     for payload in (Fitted(np.zeros((3, 1)), np.zeros((3, 1))), lead(), Enrol("salt"), Predict("x", "y", "")):
-        refused(sites["shop"], Sealed("bank", sealed_by(sites["bank"], payload, "shop", 2)), 3)
+        assert_refused(sites["shop"], Sealed("bank", sealed_by(sites["bank"], payload, "shop", 2)), 3)
 
 
 def test_answers_of_who_was_not_asked_and_bodies_without_owner(sites: dict[str, Site]) -> None:
@@ -368,18 +378,18 @@ def passing(**changes: Any) -> Pass:
     ],
 )
 def test_nobody_passes_on_what_does_not_fit(sites: dict[str, Site], changes: dict[str, Any], fault: Fault) -> None:
-    refused(sites["shop"], passing(**changes), 3, fault)
+    assert_refused(sites["shop"], passing(**changes), 3, fault)
 
 
 def test_a_residual_of_other_rows_and_steps_without_end(ring: dict[str, Site]) -> None:
-    refused(ring["shop"], passing(sender="", body=np.zeros(9, np.uint8)), 3)
+    assert_refused(ring["shop"], passing(sender="", body=np.zeros(9, np.uint8)), 3)
     for size in (0, 1, N - 1, N + 1):
         body = np.frombuffer(pack(Residual(np.zeros(size))), np.uint8)
-        refused(ring["shop"], passing(sender="", body=body), 3)
+        assert_refused(ring["shop"], passing(sender="", body=body), 3)
     body = np.frombuffer(pack(Residual(np.ones(N))), np.uint8)
     for steps in (10**9, -1):
-        refused(ring["shop"], passing(sender="", body=body, steps=steps), 3)
-    refused(ring["shop"], passing(sender="", body=body, receiver="stranger"), 3)
+        assert_refused(ring["shop"], passing(sender="", body=body, steps=steps), 3)
+    assert_refused(ring["shop"], passing(sender="", body=body, receiver="stranger"), 3)
     assert isinstance(ask(ring["shop"], passing(sender="", body=body), 3), Passed)
 
 
@@ -418,14 +428,18 @@ def set_scalar(name: str, value: Any) -> Callable[[Any, Any], None]:
     ],
 )
 def test_forged_answers_are_refused_and_named(tmp_path: Path, algorithm: str, change: Any) -> None:
-    settings = own(tmp_path, write_world(tmp_path / "parties"), residual__algorithm=algorithm, residual__power="1")
+    settings = own_data_config(
+        tmp_path, write_world(tmp_path / "parties"), residual__algorithm=algorithm, residual__power="1"
+    )
     report, _, _ = learn(settings, tamper=forging(1, 3, 0, change))
     assert report.missing["shop"][0].startswith("round 3: refused: payload residual.")
 
 
 @pytest.mark.parametrize("change", [set_scalar("agents", ["stranger"]), set_scalar("iteration", 10**6)])
 def test_a_holder_that_asks_strangers_or_ends_nowhere_is_named(tmp_path: Path, change: Any) -> None:
-    settings = own(tmp_path, write_world(tmp_path / "parties", holder="bank"), residual__algorithm="average")
+    settings = own_data_config(
+        tmp_path, write_world(tmp_path / "parties", holder="bank"), residual__algorithm="average"
+    )
     rounds = learn(settings)[0].rounds
     number = 2 if change.__closure__[0].cell_contents == "agents" else rounds
     told = outcome_of(settings, 3, tamper=forging(0, number, 1 if number == 2 else 0, change)).text

@@ -23,7 +23,7 @@ from protocols.wire.faults import Fault, SiteFault
 from protocols.wire.message import Ask, Parcel
 from server.results import load
 from tests.support.runs import outcome_of, run
-from tests.support.sec_sites import deployed, draw_rows, own, select_ask, write_files, write_parties
+from tests.support.sec_sites import deployed_sites, draw_rows, own_data_config, select_ask, write_files, write_sites
 
 LABS = ["lab-0", "lab-1", "lab-2"]
 
@@ -33,13 +33,13 @@ pytestmark = pytest.mark.usefixtures("quick")
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    return write_parties(tmp_path / "labs", [0, 1, 0])
+    return write_sites(tmp_path / "labs", [0, 1, 0])
 
 
 def real_site(tmp_path: Path, rows: pd.DataFrame | None = None, **node: Any) -> Site:
     """A real site, lab-1, with a directory of its own, as a handler sees it."""
     folder = write_files(tmp_path / "labs", {"lab-1": draw_rows(1, 60, 1) if rows is None else rows})
-    settings, [config] = deployed(tmp_path, folder, ["lab-1"])
+    settings, [config] = deployed_sites(tmp_path, folder, ["lab-1"])
     context = Context(9, 5, {**config, **node}, RecordDict(), settings)
     return Site.open("lab-1", context, Ask("x", 1, 0, [Parcel("0", select_ask())])).in_lane("0")
 
@@ -80,7 +80,7 @@ def stems(directory: Path) -> list[str]:
 def test_a_leaf_is_never_smaller_than_the_site_allows(
     tmp_path: Path, folder: Path, candidates: str, asked: int, own_floor: int | None, expected: int
 ) -> None:
-    settings, [node] = deployed(
+    settings, [node] = deployed_sites(
         tmp_path, folder, ["lab-1"], sec__candidates=candidates, sec__min_leaf=asked, sec__holdout=0.0
     )
     floor = {} if own_floor is None else {"min-leaf": own_floor}
@@ -100,7 +100,7 @@ def test_a_leaf_is_never_smaller_than_the_site_allows(
 def test_no_setting_of_the_center_makes_leaves_of_single_outcomes_or_work_without_end(
     tmp_path: Path, folder: Path, candidates: str
 ) -> None:
-    settings, nodes = deployed(tmp_path, folder, LABS, sec__candidates=candidates)
+    settings, nodes = deployed_sites(tmp_path, folder, LABS, sec__candidates=candidates)
     assert "[bad-candidates]" in outcome_of(settings, nodes).text
 
 
@@ -112,13 +112,13 @@ def test_moments_of_rows_that_could_be_solved_for_are_refused(tmp_path: Path, n:
     """Three inputs and an outcome: of fewer than p + 2 rows the products tell too much."""
     parties = {"lab-0": draw_rows(0, 40, 0), "lab-1": draw_rows(0, 40, 1), "lab-2": draw_rows(0, n, 2)}
     folder = write_files(tmp_path / "labs", parties)
-    report, arrays = load(run(own(tmp_path, folder, sec__combine="pooled-linear"), 3))
+    report, arrays = load(run(own_data_config(tmp_path, folder, sec__combine="pooled-linear"), 3))
     assert ("lab-2" in arrays["learners"]) == (not refused)
     if refused:
         [told] = report.missing["lab-2"]
         assert told.startswith("round 1: it has so few rows that they could be solved for from the sums")
         assert told.endswith("[rows-in-moments]")
-    settings = own(tmp_path, folder, sec__combine="average")
+    settings = own_data_config(tmp_path, folder, sec__combine="average")
     assert "lab-2" in load(run(settings, 3))[1]["learners"]
 
 
@@ -138,8 +138,8 @@ def test_errors_of_fewer_than_five_held_out_rows_are_not_told(tmp_path: Path, n:
 
 
 def test_without_held_out_rows_a_run_ends_without_errors(tmp_path: Path) -> None:
-    folder = write_parties(tmp_path / "labs", [0, 1, 0, 1], n=18)
-    report, arrays = load(run(own(tmp_path, folder), 4))
+    folder = write_sites(tmp_path / "labs", [0, 1, 0, 1], n=18)
+    report, arrays = load(run(own_data_config(tmp_path, folder), 4))
     assert arrays["n"].tolist() == [18, 19, 20, 21]
     assert report.metrics["n_measured"] == 0
     assert "mse_cluster" not in report.metrics
@@ -246,9 +246,9 @@ def test_a_file_that_no_run_wrote_stays_as_it_is(tmp_path: Path, name: str) -> N
 
 
 def test_repetitions_keep_their_models_apart_and_the_next_run_begins_anew(tmp_path: Path) -> None:
-    folder = write_parties(tmp_path / "labs", [0, 1, 0, 1])
+    folder = write_sites(tmp_path / "labs", [0, 1, 0, 1])
     names = [f"lab-{place}" for place in range(4)]
-    settings, nodes = deployed(tmp_path, folder, names, repetitions=2)
+    settings, nodes = deployed_sites(tmp_path, folder, names, repetitions=2)
     run(settings, nodes)
     home = tmp_path / "home" / "lab-2"
     for ending in ("", "-1"):
@@ -257,7 +257,7 @@ def test_repetitions_keep_their_models_apart_and_the_next_run_begins_anew(tmp_pa
     kept = [(home / f"models{ending}" / "lab-2.skops").read_bytes() for ending in ("", "-1")]
     assert kept[0] != kept[1]  # they hold other rows out
     # Its companion has gone.
-    settings, nodes = deployed(tmp_path, folder, names[1:], repetitions=2)
+    settings, nodes = deployed_sites(tmp_path, folder, names[1:], repetitions=2)
     run(settings, nodes)
     for ending in ("", "-1"):
         assert stems(home / f"models{ending}") == pd.read_csv(home / f"collaborators{ending}.csv")["learner"].tolist()
@@ -276,7 +276,7 @@ def test_a_run_that_broke_off_leaves_nothing_of_the_one_before(tmp_path: Path) -
 
 
 def test_kept_models_predict_what_the_center_was_shown(tmp_path: Path, folder: Path) -> None:
-    settings, nodes = deployed(tmp_path, folder, LABS)
+    settings, nodes = deployed_sites(tmp_path, folder, LABS)
     _, arrays = load(run(settings, nodes))
     for place, name in enumerate(LABS):
         kept = (tmp_path / "home" / name / "models" / f"{name}.skops").read_bytes()
@@ -287,7 +287,7 @@ def test_names_of_inputs_are_quoted_in_the_table_of_coefficients(tmp_path: Path)
     odd = {"a": 'a"b, x', "b": "  b", "c": "c;d"}
     parties = {f"lab-{place}": draw_rows(0, 40, place).rename(columns=odd) for place in range(3)}
     folder = write_files(tmp_path / "labs", parties)
-    settings = own(tmp_path, folder, sec__combine="pooled-linear")
+    settings = own_data_config(tmp_path, folder, sec__combine="pooled-linear")
     path = run(settings, 3)
     _, arrays = load(path)
     table = pd.read_csv(path / "sites" / "lab-0" / "pooled.csv")

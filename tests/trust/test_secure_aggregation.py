@@ -26,16 +26,16 @@ from strategies.secure_aggregation import Masking, Total
 from tests.support.payloads import CLASSES, example
 from tests.support.secure_aggregation_sites import (
     ZERO,
+    MaskingSite,
     Meddle,
-    Party,
-    Talk,
+    Transcript,
     W,
+    converse,
     hidden_words,
     inner,
-    parties,
+    masking_sites,
     silent,
     slope,
-    talk,
 )
 
 NAMES = tuple("abcdefg")
@@ -62,23 +62,23 @@ def sums(masks: Masking, sites: Sequence[str], times: int = 1) -> Conversation[l
 
 
 @pytest.fixture
-def world(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, Party]:
-    return parties(monkeypatch, NAMES, tmp_path)
+def world(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, MaskingSite]:
+    return masking_sites(monkeypatch, NAMES, tmp_path)
 
 
 def run(
-    world: dict[str, Party],
+    world: dict[str, MaskingSite],
     meddle: Meddle = lambda _n, _s, _a, answer: answer,
     sites: Sequence[str] = NAMES,
     times: int = 1,
-    said: Talk | None = None,
-) -> Talk:
-    return talk(sums(Masking("t"), sites, times), world, meddle, said)
+    said: Transcript | None = None,
+) -> Transcript:
+    return converse(sums(Masking("t"), sites, times), world, meddle, said)
 
 
-def refusals(world: dict[str, Party], meddle: Meddle = lambda _n, _s, _a, answer: answer) -> dict[str, str]:
+def refusals(world: dict[str, MaskingSite], meddle: Meddle = lambda _n, _s, _a, answer: answer) -> dict[str, str]:
     """The faults of the sites in a run that ends because too few answer."""
-    said = Talk()
+    said = Transcript()
     with pytest.raises(FusionError, match="too few sites answered for their sum to be seen"):
         run(world, meddle, said=said)
     assert not hidden_words(said)
@@ -125,7 +125,7 @@ def test_what_is_not_of_numbers_is_not_summed() -> None:
 # -- totals -----------------------------------------------------------------------------------------------------------
 
 
-def test_total_is_the_sum_to_the_last_bit(world: dict[str, Party]) -> None:
+def test_total_is_the_sum_to_the_last_bit(world: dict[str, MaskingSite]) -> None:
     said = run(world, times=3)
     for total in said.result:
         assert_total(total, NAMES)
@@ -133,7 +133,7 @@ def test_total_is_the_sum_to_the_last_bit(world: dict[str, Party]) -> None:
     assert len(said.rounds) == 2 + 2 * 3  # keys once, then two asks for every sum
 
 
-def test_masked_vectors_differ_each_time_and_look_uniform(world: dict[str, Party]) -> None:
+def test_masked_vectors_differ_each_time_and_look_uniform(world: dict[str, MaskingSite]) -> None:
     said = run(world, times=20)
     words = [answer.words for site, answer in hidden_words(said) if site == "a"]
     assert len({each.tobytes() for each in words}) == len(words)
@@ -145,7 +145,7 @@ def test_masked_vectors_differ_each_time_and_look_uniform(world: dict[str, Party
     assert not np.isin(np.stack(words), plain).any()
 
 
-def test_no_seed_crosses(world: dict[str, Party]) -> None:
+def test_no_seed_crosses(world: dict[str, MaskingSite]) -> None:
     """What is said of a site in the open, in any one message or all it sends, holds neither seed nor key."""
     said = run(world)
     sent = b"".join(
@@ -165,20 +165,20 @@ def test_no_seed_crosses(world: dict[str, Party]) -> None:
 
 @pytest.mark.parametrize("kind", [Join, Deal, Hide, Show], ids=lambda kind: kind.__name__)
 def test_site_that_drops_at_any_step_leaves_the_total_of_the_others(
-    world: dict[str, Party], kind: type[Payload]
+    world: dict[str, MaskingSite], kind: type[Payload]
 ) -> None:
     said = run(world, silent("c", kind, times=99), times=2)
     for total in said.result:  # of one that answered, and then showed nothing, there are shares enough with others
         assert_total(total, NAMES if kind is Show else [name for name in NAMES if name != "c"])
 
 
-def test_one_drops_before_and_one_after(world: dict[str, Party]) -> None:
+def test_one_drops_before_and_one_after(world: dict[str, MaskingSite]) -> None:
     before, after = silent("b", Hide), silent("e", Show)
     said = run(world, lambda n, s, ask, answer: before(n, s, ask, after(n, s, ask, answer)))
     assert_total(said.result[0], [name for name in NAMES if name != "b"])
 
 
-def test_site_that_lost_its_keys_is_in_again_in_the_next_sum(world: dict[str, Party]) -> None:
+def test_site_that_lost_its_keys_is_in_again_in_the_next_sum(world: dict[str, MaskingSite]) -> None:
     def restart(number: int, site: str, ask: Payload, answer: Payload | None) -> Payload | None:
         if number == 2:
             world["d"].restart()
@@ -191,7 +191,7 @@ def test_site_that_lost_its_keys_is_in_again_in_the_next_sum(world: dict[str, Pa
 
 
 @pytest.mark.parametrize("when", [2, 3, 4])
-def test_all_sites_that_lost_their_keys_are_asked_once_more(world: dict[str, Party], when: int) -> None:
+def test_all_sites_that_lost_their_keys_are_asked_once_more(world: dict[str, MaskingSite], when: int) -> None:
     def restart(number: int, site: str, ask: Payload, answer: Payload | None) -> Payload | None:
         if number == when and site == NAMES[-1]:
             for party in world.values():
@@ -203,13 +203,13 @@ def test_all_sites_that_lost_their_keys_are_asked_once_more(world: dict[str, Par
         assert_total(total, NAMES)
 
 
-def test_sites_that_never_joined_are_none_of_those_it_takes(world: dict[str, Party]) -> None:
+def test_sites_that_never_joined_are_none_of_those_it_takes(world: dict[str, MaskingSite]) -> None:
     said = run(world, lambda _, site, ask, answer: None if site in "abc" else answer)
     assert_total(said.result[0], NAMES[3:])
 
 
 @pytest.mark.parametrize("kind", [Deal, Hide, Show], ids=lambda kind: kind.__name__)
-def test_too_few_are_told_in_one_line(world: dict[str, Party], kind: type[Payload]) -> None:
+def test_too_few_are_told_in_one_line(world: dict[str, MaskingSite], kind: type[Payload]) -> None:
     def mute(_: int, site: str, ask: Payload, answer: Payload | None) -> Payload | None:
         return None if site in "abc" and type(ask) is kind else answer
 
@@ -219,18 +219,18 @@ def test_too_few_are_told_in_one_line(world: dict[str, Party], kind: type[Payloa
 
 
 @pytest.mark.parametrize("n", [1, 2])
-def test_two_sites_hide_nothing(world: dict[str, Party], n: int) -> None:
+def test_two_sites_hide_nothing(world: dict[str, MaskingSite], n: int) -> None:
     with pytest.raises(FusionError, match=f"needs 3 to 500 sites, there are {n}"):
         run(world, sites=NAMES[:n])
 
 
-def test_three_sites_are_enough(world: dict[str, Party]) -> None:
+def test_three_sites_are_enough(world: dict[str, MaskingSite]) -> None:
     assert_total(run(world, sites=NAMES[:3]).result[0], NAMES[:3])
 
 
-def test_fewer_than_min_sites_end_the_run(world: dict[str, Party]) -> None:
+def test_fewer_than_min_sites_end_the_run(world: dict[str, MaskingSite]) -> None:
     with pytest.raises(FusionError, match=r"of 7 7 are needed \(no answer: g\)"):
-        talk(Masking("t", 7).total(dict.fromkeys(NAMES, inner()), ZERO), world, silent("g", Hide, 2))
+        converse(Masking("t", 7).total(dict.fromkeys(NAMES, inner()), ZERO), world, silent("g", Hide, 2))
 
 
 # -- answers that are not what they must be ---------------------------------------------------------------------------
@@ -252,12 +252,12 @@ def flipped(field: str) -> Any:
     return forge
 
 
-def test_lying_share_is_left_out(world: dict[str, Party]) -> None:
+def test_lying_share_is_left_out(world: dict[str, MaskingSite]) -> None:
     """Others' shares do: a single site cannot spoil the sum by what it shows."""
     assert_total(run(world, forging("b", Shown, flipped("shares"))).result[0], NAMES)
 
 
-def test_lying_shares_of_too_many_are_named(world: dict[str, Party]) -> None:
+def test_lying_shares_of_too_many_are_named(world: dict[str, MaskingSite]) -> None:
     def lie(_: int, site: str, ask: Payload, answer: Payload | None) -> Payload | None:
         return flipped("shares")(answer) if site in "bcd" and isinstance(answer, Shown) else answer
 
@@ -265,19 +265,19 @@ def test_lying_shares_of_too_many_are_named(world: dict[str, Party]) -> None:
         run(world, lie)
 
 
-def test_forged_commitment_names_its_maker(world: dict[str, Party]) -> None:
+def test_forged_commitment_names_its_maker(world: dict[str, MaskingSite]) -> None:
     with pytest.raises(FusionError, match="the shares that c made are not of the secret that it uses"):
         run(world, forging("c", Shares, flipped("commitment")))
 
 
-def test_forged_sealed_share_keeps_out_whom_it_is_for(world: dict[str, Party]) -> None:
+def test_forged_sealed_share_keeps_out_whom_it_is_for(world: dict[str, MaskingSite]) -> None:
     """He cannot know whether the key that he is told is that of the secret."""
     said = run(world, forging("c", Shares, flipped("sealed")))
     assert said.faults == {"g": Fault.BROKEN_SEAL.slug}
     assert_total(said.result[0], NAMES[:-1])
 
 
-def test_other_key_than_that_of_the_masks_is_noticed(world: dict[str, Party]) -> None:
+def test_other_key_than_that_of_the_masks_is_noticed(world: dict[str, MaskingSite]) -> None:
     """Nobody has shares of a secret that it belongs to, not even the site itself."""
     other = np.frombuffer(masking.public_of(masking.new_seed()), np.uint8)
     faults = refusals(world, forging("c", Shares, lambda answer: replace(answer, mask=other)))
@@ -286,7 +286,7 @@ def test_other_key_than_that_of_the_masks_is_noticed(world: dict[str, Party]) ->
 
 @pytest.mark.parametrize("place", [0, 1, -1])
 def test_changed_words_do_not_make_a_sum_unnoticed_where_masks_do_not_cancel(
-    world: dict[str, Party], place: int
+    world: dict[str, MaskingSite], place: int
 ) -> None:
     """A site that lies about its own numbers is believed, masked or not; masks that do not cancel are noticed."""
     random = np.random.default_rng(0).integers(0, 2**63, size_of(ZERO)).astype(np.uint64)
@@ -305,18 +305,18 @@ def test_changed_words_do_not_make_a_sum_unnoticed_where_masks_do_not_cancel(
     ],
     ids=["layout", "words", "key", "sealed", "count"],
 )
-def test_answer_of_other_shape_is_refused_by_name(world: dict[str, Party], forge: Any, field: str) -> None:
+def test_answer_of_other_shape_is_refused_by_name(world: dict[str, MaskingSite], forge: Any, field: str) -> None:
     said = run(world, forging("c", Hidden, forge))
     assert f"'{field}'" in said.faults["c"]
     assert_total(said.result[0], [name for name in NAMES if name != "c"])
 
 
-def test_channel_key_that_is_none_is_refused_by_name(world: dict[str, Party]) -> None:
+def test_channel_key_that_is_none_is_refused_by_name(world: dict[str, MaskingSite]) -> None:
     said = run(world, forging("c", Keys, lambda _: Keys(np.zeros(215, np.uint8))))
     assert "is not a public key" in said.faults["c"]
 
 
-def test_number_beyond_sums_is_refused(world: dict[str, Party], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_number_beyond_sums_is_refused(world: dict[str, MaskingSite], monkeypatch: pytest.MonkeyPatch) -> None:
     import clients.dispatch
     from protocols.gp.payloads import Train
 
@@ -332,7 +332,7 @@ def test_number_beyond_sums_is_refused(world: dict[str, Party], monkeypatch: pyt
 
 
 @pytest.fixture
-def hidden(world: dict[str, Party]) -> Asked:
+def hidden(world: dict[str, MaskingSite]) -> Asked:
     """By name and site, the asks of a first sum, which all have answered."""
     asks: Asked = {}
 
@@ -351,13 +351,13 @@ class _DoneError(Exception):
     pass
 
 
-def refusal(party: Party, ask: Payload) -> Fault:
+def refusal(party: MaskingSite, ask: Payload) -> Fault:
     with pytest.raises(SiteFault) as error:
         party.answer(ask, 9)
     return error.value.fault
 
 
-def test_site_shows_one_sum_in_one_way(world: dict[str, Party], hidden: Asked) -> None:
+def test_site_shows_one_sum_in_one_way(world: dict[str, MaskingSite], hidden: Asked) -> None:
     """All answered `Show` with nobody gone; that a site is gone after all is not believed."""
     ask: Show = hidden["Show", "a"]
     assert isinstance(world["a"].answer(ask, 9), Shown)  # the same once more is no other
@@ -366,24 +366,24 @@ def test_site_shows_one_sum_in_one_way(world: dict[str, Party], hidden: Asked) -
     assert refusal(world["a"], replace(ask, dropped=gone)) is Fault.SHOWN_OTHERWISE
 
 
-def test_site_does_not_show_for_fewer_than_two_thirds(world: dict[str, Party], hidden: Asked) -> None:
+def test_site_does_not_show_for_fewer_than_two_thirds(world: dict[str, MaskingSite], hidden: Asked) -> None:
     ask: Show = hidden["Show", "a"]
     gone = np.arange(len(NAMES)) >= masking.threshold(len(NAMES)) - 1
     assert refusal(world["a"], replace(ask, dropped=gone)) is Fault.TOO_FEW_TO_MASK
 
 
 @pytest.mark.parametrize("number", [0, 2, 3, -1])
-def test_site_shows_no_sum_that_it_has_not_hidden(world: dict[str, Party], hidden: Asked, number: int) -> None:
+def test_site_shows_no_sum_that_it_has_not_hidden(world: dict[str, MaskingSite], hidden: Asked, number: int) -> None:
     assert refusal(world["a"], replace(hidden["Show", "a"], number=number)) is Fault.NO_MASK_KEYS
 
 
-def test_site_never_says_that_it_is_gone_itself(world: dict[str, Party], hidden: Asked) -> None:
+def test_site_never_says_that_it_is_gone_itself(world: dict[str, MaskingSite], hidden: Asked) -> None:
     gone = hidden["Show", "a"].dropped.copy()
     gone[0] = True
     assert refusal(world["a"], replace(hidden["Show", "a"], dropped=gone)) is Fault.MALFORMED_ASK
 
 
-def test_site_hides_one_answer_under_one_mask(world: dict[str, Party], hidden: Asked) -> None:
+def test_site_hides_one_answer_under_one_mask(world: dict[str, MaskingSite], hidden: Asked) -> None:
     ask: Hide = hidden["Hide", "a"]
     first, again = world["a"].answer(ask, 9), world["a"].answer(ask, 9)
     assert isinstance(first, Hidden)
@@ -398,7 +398,7 @@ def taking(ask: Hide, part: slice) -> Hide:
     return replace(ask, sites=ask.sites[part], masks=ask.masks[part], sealed=ask.sealed[part])
 
 
-def test_site_hides_nothing_among_few(world: dict[str, Party], hidden: Asked) -> None:
+def test_site_hides_nothing_among_few(world: dict[str, MaskingSite], hidden: Asked) -> None:
     ask: Hide = replace(hidden["Hide", "a"], number=2)
     for n in (1, 2, 4):
         assert refusal(world["a"], taking(ask, slice(n))) is Fault.TOO_FEW_TO_MASK
@@ -409,7 +409,7 @@ def test_site_hides_nothing_among_few(world: dict[str, Party], hidden: Asked) ->
     assert refusal(world["a"], replace(ask, sites=("b", *NAMES[1:]))) is Fault.MALFORMED_ASK
 
 
-def test_site_deals_nothing_among_few(world: dict[str, Party], hidden: Asked) -> None:
+def test_site_deals_nothing_among_few(world: dict[str, MaskingSite], hidden: Asked) -> None:
     ask: Deal = replace(hidden["Deal", "a"], number=2)
     assert refusal(world["a"], replace(ask, sites=ask.sites[:2], channels=ask.channels[:2])) is Fault.TOO_FEW_TO_MASK
     many = ("a", *map(str, range(masking.MOST_SITES)))
@@ -422,7 +422,7 @@ def test_site_deals_nothing_among_few(world: dict[str, Party], hidden: Asked) ->
     assert refusal(world["a"], replace(ask, channels=bad)) is Fault.MALFORMED_ASK
 
 
-def test_only_what_may_be_summed_is_wrapped(world: dict[str, Party], hidden: Asked) -> None:
+def test_only_what_may_be_summed_is_wrapped(world: dict[str, MaskingSite], hidden: Asked) -> None:
     survey = Survey(1, "se", fit=False)
     body = np.frombuffer(pack(survey), np.uint8)
     ask: Hide = replace(hidden["Hide", "a"], inner=survey.title(), ask=body)
@@ -431,7 +431,7 @@ def test_only_what_may_be_summed_is_wrapped(world: dict[str, Party], hidden: Ask
         assert refusal(world["a"], other) is Fault.MALFORMED_ASK
 
 
-def test_sites_with_another_secret_open_nothing(world: dict[str, Party], tmp_path: Path) -> None:
+def test_sites_with_another_secret_open_nothing(world: dict[str, MaskingSite], tmp_path: Path) -> None:
     """So neither does the center, for whatever keys it hands out, nor a site that it invents."""
     for name, party in world.items():
         (tmp_path / name).write_text(f"secret of {name in 'abc'}, long enough to be one")

@@ -18,7 +18,7 @@ from protocols.wire.faults import Fault, SiteFault
 from protocols.wire.packing import pack
 from protocols.wire.payload import Payload
 from strategies.secure_aggregation import Masking
-from tests.support.secure_aggregation_sites import ZERO, Party, inner, parties, talk
+from tests.support.secure_aggregation_sites import ZERO, MaskingSite, converse, inner, masking_sites
 
 NAMES = tuple("abcdefg")
 VICTIM, OTHERS = NAMES[0], NAMES[1:]
@@ -29,10 +29,10 @@ def array(data: bytes) -> np.ndarray:
 
 
 @pytest.fixture
-def world(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, Party]:
+def world(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, MaskingSite]:
     """Sites with one align-key-file."""
     (tmp_path / "key").write_text("a secret that the sites share, long enough")
-    found = parties(monkeypatch, NAMES, tmp_path)
+    found = masking_sites(monkeypatch, NAMES, tmp_path)
     for party in found.values():
         party.config["align-key-file"] = str(tmp_path / "key")
         party.restart()
@@ -42,16 +42,16 @@ def world(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, Party]:
 class Center:
     """Asks what it likes, and keeps all that it hears."""
 
-    def __init__(self, world: dict[str, Party]) -> None:
+    def __init__(self, world: dict[str, MaskingSite]) -> None:
         self.world = world
-        self.channels = {site: self.told(site, Join("t")).channel for site in world}
+        self.channels = {site: self.answer(site, Join("t")).channel for site in world}
 
-    def told(self, site: str, ask: Payload) -> Any:
+    def answer(self, site: str, ask: Payload) -> Any:
         return self.world[site].answer(ask, 1)
 
     def refused(self, site: str, ask: Payload) -> Fault:
         with pytest.raises(SiteFault) as error:
-            self.told(site, ask)
+            self.answer(site, ask)
         return error.value.fault
 
     def deal(self, number: int, who: tuple[str, ...] = NAMES) -> Deal:
@@ -68,13 +68,13 @@ class Center:
 
 
 @pytest.fixture
-def center(world: dict[str, Party]) -> Center:
+def center(world: dict[str, MaskingSite]) -> Center:
     return Center(world)
 
 
 @pytest.fixture
 def dealt(center: Center) -> dict[str, Shares]:
-    return {site: center.told(site, center.deal(1)) for site in NAMES}
+    return {site: center.answer(site, center.deal(1)) for site in NAMES}
 
 
 # -- keys of its own --------------------------------------------------------------------------------------------------
@@ -100,15 +100,15 @@ def test_keys_and_shares_of_another_site_are_noticed(center: Center, dealt: dict
 
 def test_shares_of_another_sum_are_noticed(center: Center, dealt: dict[str, Shares]) -> None:
     """The second sum's keys are those that came with the first; the first's, or shares of them, are refused."""
-    hidden = {site: center.told(site, center.hide(site, 1, dealt)) for site in NAMES}
+    hidden = {site: center.answer(site, center.hide(site, 1, dealt)) for site in NAMES}
     mixed = hidden | {"b": dealt["b"]}
     assert center.refused(VICTIM, center.hide(VICTIM, 2, mixed)) is Fault.BROKEN_SEAL
     assert center.refused(VICTIM, center.hide(VICTIM, 2, hidden, {"b": dealt["b"].mask})) is Fault.BROKEN_SEAL
-    assert isinstance(center.told(VICTIM, center.hide(VICTIM, 2, hidden)), Hidden)
+    assert isinstance(center.answer(VICTIM, center.hide(VICTIM, 2, hidden)), Hidden)
 
 
 @pytest.mark.parametrize("secret", [True, False], ids=["shared secret", "none"])
-def test_invented_sites_share_no_secret(world: dict[str, Party], secret: bool) -> None:
+def test_invented_sites_share_no_secret(world: dict[str, MaskingSite], secret: bool) -> None:
     """The center seals what sites that it has invented would; only the sites' secret tells that from another site's."""
     if not secret:
         del world[VICTIM].config["align-key-file"]
@@ -116,7 +116,7 @@ def test_invented_sites_share_no_secret(world: dict[str, Party], secret: bool) -
     center, who = Center(world), (VICTIM, "x", "y")
     private, public = masking.new_channel()
     center.channels |= dict.fromkeys("xy", array(public))
-    shares = {VICTIM: center.told(VICTIM, center.deal(1, who))}
+    shares = {VICTIM: center.answer(VICTIM, center.deal(1, who))}
     key = masking.channel_key(private, center.channels[VICTIM].tobytes())
     for owner in "xy":
         mask = masking.public_of(masking.new_seed())
@@ -127,7 +127,7 @@ def test_invented_sites_share_no_secret(world: dict[str, Party], secret: bool) -
     if secret:
         assert center.refused(VICTIM, ask) is Fault.BROKEN_SEAL
     else:  # docs/secure-aggregation.md says so
-        assert isinstance(center.told(VICTIM, ask), Hidden)
+        assert isinstance(center.answer(VICTIM, ask), Hidden)
 
 
 # -- two groups of holders --------------------------------------------------------------------------------------------
@@ -138,14 +138,14 @@ def test_the_victim_is_told_of_fewer_holders_than_its_peers(center: Center, few:
     """Its three shares would open its own mask, and the others', of whom a third may be gone, those that it shares."""
     who = NAMES[:few]
     shares = {
-        site: center.told(site, center.deal(1, who if site == VICTIM else NAMES)) for site in (VICTIM, *OTHERS[::-1])
+        site: center.answer(site, center.deal(1, who if site == VICTIM else NAMES)) for site in (VICTIM, *OTHERS[::-1])
     }
     assert center.refused(VICTIM, center.hide(VICTIM, 1, {site: shares[site] for site in who})) is Fault.BROKEN_SEAL
     assert center.refused("b", center.hide("b", 1, {site: shares[site] for site in NAMES})) is Fault.BROKEN_SEAL
 
 
 def test_holders_in_another_order_are_other_holders(center: Center) -> None:
-    shares = {site: center.told(site, center.deal(1, NAMES if site == VICTIM else NAMES[::-1])) for site in NAMES}
+    shares = {site: center.answer(site, center.deal(1, NAMES if site == VICTIM else NAMES[::-1])) for site in NAMES}
     assert center.refused(VICTIM, center.hide(VICTIM, 1, shares)) is Fault.BROKEN_SEAL
 
 
@@ -155,18 +155,18 @@ def test_holders_in_another_order_are_other_holders(center: Center) -> None:
 @pytest.mark.parametrize("joins", [False, True], ids=["deal", "join and deal"])
 def test_no_sum_is_gone_back_to(center: Center, dealt: dict[str, Shares], joins: bool) -> None:
     """A holder that had shown one share of the victim's secrets would show the other."""
-    hidden = {site: center.told(site, center.hide(site, 1, dealt)) for site in NAMES}
+    hidden = {site: center.answer(site, center.hide(site, 1, dealt)) for site in NAMES}
     first, gone = np.zeros(len(NAMES), bool), np.array([site == VICTIM for site in NAMES])
     for site in NAMES:
-        assert isinstance(center.told(site, Show("t", 1, first)), Shown)
+        assert isinstance(center.answer(site, Show("t", 1, first)), Shown)
     for site in NAMES:
-        assert isinstance(center.told(site, center.hide(site, 2, hidden)), Hidden)
+        assert isinstance(center.answer(site, center.hide(site, 2, hidden)), Hidden)
     for site in OTHERS:
         if joins:
-            center.channels[site] = center.told(site, Join("t")).channel
+            center.channels[site] = center.answer(site, Join("t")).channel
         for number in (-1, 0, 1, 2):
             assert center.refused(site, center.deal(number)) is Fault.SHOWN_OTHERWISE
-        assert isinstance(center.told(site, center.deal(3)), Shares)
+        assert isinstance(center.answer(site, center.deal(3)), Shares)
         assert center.refused(site, center.hide(site, 1, dealt)) is Fault.NO_MASK_KEYS
         assert center.refused(site, Show("t", 1, gone)) is Fault.NO_MASK_KEYS
 
@@ -174,15 +174,15 @@ def test_no_sum_is_gone_back_to(center: Center, dealt: dict[str, Shares], joins:
 def test_sites_dealt_anew_among_others_fail_no_handler(center: Center, dealt: dict[str, Shares]) -> None:
     """The keys are then of other sites than the sum before was over."""
     ask = center.hide(VICTIM, 1, dealt)
-    center.told(VICTIM, ask)
-    center.told(VICTIM, center.deal(2, NAMES[:3]))
+    center.answer(VICTIM, ask)
+    center.answer(VICTIM, center.deal(2, NAMES[:3]))
     assert center.refused(VICTIM, ask) is Fault.NO_MASK_KEYS
-    assert isinstance(center.told(VICTIM, Show("t", 1, np.zeros(len(NAMES), bool))), Shown)
+    assert isinstance(center.answer(VICTIM, Show("t", 1, np.zeros(len(NAMES), bool))), Shown)
 
 
 @pytest.mark.parametrize("directory", [True, False], ids=["own directory", "none"])
 def test_two_asks_at_the_same_time_are_not_answered_from_the_same_secrets(
-    world: dict[str, Party], tmp_path: Path, directory: bool
+    world: dict[str, MaskingSite], tmp_path: Path, directory: bool
 ) -> None:
     """A SuperNode starts a process for each, with the same context, and keeps the context of the one that ends last."""
     for site, party in world.items():
@@ -190,24 +190,24 @@ def test_two_asks_at_the_same_time_are_not_answered_from_the_same_secrets(
             party.config["site-output-dir"] = str(tmp_path / site)
         party.restart()
     center = Center(world)
-    shares = {site: center.told(site, center.deal(1)) for site in NAMES}
+    shares = {site: center.answer(site, center.deal(1)) for site in NAMES}
     for site in NAMES:
-        center.told(site, center.hide(site, 1, shares))
+        center.answer(site, center.hide(site, 1, shares))
     party, before = world["b"], pickle.dumps(world["b"].context)
     nobody, gone = np.zeros(len(NAMES), bool), np.array([site == VICTIM for site in NAMES])
-    assert isinstance(center.told("b", Show("t", 1, nobody)), Shown)
+    assert isinstance(center.answer("b", Show("t", 1, nobody)), Shown)
     party.context = pickle.loads(before)
     assert center.refused("b", Show("t", 1, gone)) is Fault.NO_MASK_KEYS
     assert center.refused("b", center.hide("b", 1, shares)) is Fault.NO_MASK_KEYS
     assert center.refused("b", center.deal(2)) is Fault.NO_MASK_KEYS
-    center.channels["b"] = center.told("b", Join("t")).channel  # new keys are of use to no one who had the old
-    assert isinstance(center.told("b", center.deal(2)), Shares)
+    center.channels["b"] = center.answer("b", Join("t")).channel  # new keys are of use to no one who had the old
+    assert isinstance(center.answer("b", center.deal(2)), Shares)
 
 
 # -- late answers -----------------------------------------------------------------------------------------------------
 
 
-def test_shares_that_are_late_are_asked_for_again(world: dict[str, Party]) -> None:
+def test_shares_that_are_late_are_asked_for_again(world: dict[str, MaskingSite]) -> None:
     """A new sum of the same answers, while the first's shares still arrive, would tell the difference of the two."""
     late = {"a", "b", "c"}
 
@@ -217,7 +217,7 @@ def test_shares_that_are_late_are_asked_for_again(world: dict[str, Party]) -> No
             return None
         return answer
 
-    said = talk(Masking("t").total(dict.fromkeys(NAMES, inner()), ZERO), world, meddle)
+    said = converse(Masking("t").total(dict.fromkeys(NAMES, inner()), ZERO), world, meddle)
     assert said.result.sites == NAMES
     assert len(said.of(Hide)) == len(NAMES)
     assert [sorted(asked) for asked in said.rounds[-2:]] == [sorted(NAMES), ["a", "b", "c"]]

@@ -11,7 +11,7 @@ from flwr.app import Message, RecordDict
 
 from server.results import load
 from tests.support.contract import Recording, StrategyContract
-from tests.support.coreset_sites import SITES, own, patients, write_world
+from tests.support.coreset_sites import SITES, own_data_config, patients, write_world
 from tests.support.runs import Nodes, run
 from tests.support.tampering import silent, with_content
 
@@ -24,7 +24,7 @@ class Contract(StrategyContract):
 
     def run_config(self, tmp_path: Path) -> dict[str, Any]:
         folder = write_world(tmp_path / "parties", patients(60, colours=3, equal=False))
-        return own(tmp_path, folder, coreset__size=6, coreset__k=2, coreset__restarts=1, **self.settings)
+        return own_data_config(tmp_path, folder, coreset__size=6, coreset__k=2, coreset__restarts=1, **self.settings)
 
     def nodes(self) -> Nodes:
         return len(SITES)

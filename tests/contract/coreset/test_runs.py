@@ -18,12 +18,12 @@ from tests.support import reference_coreset as reference
 from tests.support.coreset_sites import (
     FEATURES,
     SITES,
-    Clustered,
+    ClusteringRun,
     cluster,
-    dealt,
-    deployed,
-    own,
+    deployed_sites,
+    own_data_config,
     patients,
+    split_over_sites,
     write_files,
     write_world,
 )
@@ -45,10 +45,10 @@ def folder(tmp_path: Path) -> Path:
 
 def together(folder: Path, frame: pd.DataFrame) -> Path:
     """One site with all rows."""
-    return write_files(folder, dealt(frame, names=ONE))
+    return write_files(folder, split_over_sites(frame, names=ONE))
 
 
-def fair_cost(run: Clustered, frame: pd.DataFrame, alpha: float = 1.0) -> float:
+def fair_cost(run: ClusteringRun, frame: pd.DataFrame, alpha: float = 1.0) -> float:
     """Of the cheapest fair assignment of all rows to the run's centers."""
     return reference.fair_cost(
         run.in_units(frame), np.ones(len(frame), np.int64), run.colour_numbers(frame), run.centers, alpha
@@ -62,7 +62,7 @@ def fair_cost(run: Clustered, frame: pd.DataFrame, alpha: float = 1.0) -> float:
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_two_colours_of_one_size_are_balanced_exactly(tmp_path: Path, algorithm: str, how: str) -> None:
     folder = write_world(tmp_path / "parties", how=how)
-    found = cluster(own(tmp_path, folder, coreset__algorithm=algorithm))
+    found = cluster(own_data_config(tmp_path, folder, coreset__algorithm=algorithm))
     rows = found.rows()
     counts = found.counts(rows)
     assert sorted(rows["patient"]) == sorted(patients()["patient"])
@@ -97,7 +97,7 @@ def test_every_cluster_of_rows_keeps_its_bounds(
 ) -> None:
     """Up to what whole rows do to it: each number is the best fractional one rounded down or up."""
     folder = write_world(tmp_path / "parties", patients(**world), how)
-    found = cluster(own(tmp_path, folder, **changes))
+    found = cluster(own_data_config(tmp_path, folder, **changes))
     rows = found.rows()
     counts, totals = found.counts(rows), found.arrays["totals"]
     np.testing.assert_array_equal(counts, found.arrays["counts"])
@@ -136,7 +136,7 @@ def test_costs_are_those_of_the_rows_and_the_coreset_bounds_them(
     tmp_path: Path, world: dict[str, Any], changes: dict[str, Any]
 ) -> None:
     frame = patients(**world)
-    found = cluster(own(tmp_path, write_world(tmp_path / "parties", frame), **changes))
+    found = cluster(own_data_config(tmp_path, write_world(tmp_path / "parties", frame), **changes))
     rows, metrics = found.rows(), found.metrics
     x, labels = found.in_units(rows), rows["cluster"].to_numpy()
     alpha = changes.get("coreset__balance", 1.0)
@@ -164,7 +164,9 @@ def test_costs_are_those_of_the_rows_and_the_coreset_bounds_them(
 def test_the_fair_assignment_is_that_of_algorithm_8(tmp_path: Path) -> None:
     """Points of one row each: the rows, matched in pairs as the paper does it."""
     frame = patients(60)
-    settings = own(tmp_path, write_world(tmp_path / "parties", frame), coreset__size=60, coreset__min_weight=1)
+    settings = own_data_config(
+        tmp_path, write_world(tmp_path / "parties", frame), coreset__size=60, coreset__min_weight=1
+    )
     found = cluster(settings)
     rows = found.rows()
     assert found.metrics["n_coreset"] == 60
@@ -178,9 +180,9 @@ def test_a_few_rows_are_clustered_as_well_as_can_be(tmp_path: Path, seed: int) -
     """All fair clusterings of ten rows are tried; with many restarts the best is found. No cluster of rows is cheaper
     than the fairlets."""
     frame = patients(10, seed)
-    folder = write_files(tmp_path / "parties", dealt(frame, names=SITES[:2]))
+    folder = write_files(tmp_path / "parties", split_over_sites(frame, names=SITES[:2]))
     small = {"coreset__k": 2, "coreset__min_weight": 1, "coreset__restarts": 60}
-    found = cluster(own(tmp_path, folder, **small), 2)
+    found = cluster(own_data_config(tmp_path, folder, **small), 2)
     rows = found.rows()
     best = reference.best_fair(found.in_units(rows), found.colour_numbers(rows), 2)
     assert found.metrics["cost"] == pytest.approx(best, rel=1e-9)
@@ -191,18 +193,18 @@ def test_a_column_counts_in_its_standard_deviation_over_all_rows(tmp_path: Path)
     """Known from the summaries alone, though no site has the rows of another."""
     frame = patients()
     folder = write_world(tmp_path / "parties", frame.sort_values("income"))
-    found = cluster(own(tmp_path, folder))
+    found = cluster(own_data_config(tmp_path, folder))
     assert found.arrays["features"].tolist() == sorted(FEATURES)
     np.testing.assert_allclose(found.arrays["scale"], frame[list(FEATURES)].std(ddof=0), rtol=1e-9)
     np.testing.assert_allclose(found.arrays["mean"], frame[list(FEATURES)].mean(), rtol=1e-9)
-    unscaled = cluster(own(tmp_path, folder, coreset__scale="none"))
+    unscaled = cluster(own_data_config(tmp_path, folder, coreset__scale="none"))
     assert unscaled.arrays["scale"].tolist() == [1, 1, 1]
     # In its own unit the income is all that counts.
     assert unscaled.metrics["cost"] > 1e6
 
 
 def test_two_asks_in_all(tmp_path: Path, folder: Path) -> None:
-    _, grid = run_with_grid(own(tmp_path, folder), len(SITES))
+    _, grid = run_with_grid(own_data_config(tmp_path, folder), len(SITES))
     asked = [payload for way, content in grid.crossed if way == "to_site" for payload in parcels_of(content)]
     assert asked == [Summarise] * 3 + [Assign] * 3
 
@@ -216,8 +218,8 @@ def test_the_union_of_coresets_is_a_coreset_of_the_union(tmp_path: Path, how: st
     """As good as that of all rows at one site: for any centers, and any numbers of rows of every colour at each, the
     cost on the points is that on the rows within the measured movement (Definition 4)."""
     frame = patients(150, colours=3, equal=False)
-    split = cluster(own(tmp_path / "split", write_world(tmp_path / "parties", frame, how), **changes))
-    whole = cluster(own(tmp_path / "whole", together(tmp_path / "one", frame), **changes), 1)
+    split = cluster(own_data_config(tmp_path / "split", write_world(tmp_path / "parties", frame, how), **changes))
+    whole = cluster(own_data_config(tmp_path / "whole", together(tmp_path / "one", frame), **changes), 1)
     for name in ("mean", "scale"):
         np.testing.assert_allclose(split.arrays[name], whole.arrays[name], rtol=1e-9)
     for name in ("totals", "colours"):
@@ -267,7 +269,7 @@ def test_what_is_fair_of_all_rows_is_found_where_no_site_could(tmp_path: Path, p
     """Within either site fair clusters mix the two places, or there are none. Together every place has its share of
     both colours, and the clusters are the places: at a ten thousandth of the cost."""
     settings = {"features": "age income", "coreset__k": 2, "coreset__size": 4, "coreset__scale": "none"}
-    found = cluster(own(tmp_path, write_files(tmp_path / "parties", parts), **settings), 2)
+    found = cluster(own_data_config(tmp_path, write_files(tmp_path / "parties", parts), **settings), 2)
     rows = found.rows()
     assert (rows.groupby("cluster")["age"].agg(lambda age: np.sign(age).nunique()) == 1).all()
     assert found.arrays["counts"].tolist() == [[20, 20], [20, 20]]
@@ -281,7 +283,7 @@ def test_what_is_fair_of_all_rows_is_found_where_no_site_could(tmp_path: Path, p
     assert found.metrics["cost_coreset"] < 0.9 * best
     assert found.metrics["cost_bound"] == pytest.approx(best, rel=1e-9)
 
-    alone = cluster(own(tmp_path, write_files(tmp_path / "alone", {"a": parts["a"]}), **settings), 1)
+    alone = cluster(own_data_config(tmp_path, write_files(tmp_path / "alone", {"a": parts["a"]}), **settings), 1)
     if len(alone.arrays["colours"]) == 2:
         assert alone.metrics["cost"] > 1000 * found.metrics["cost"]
     else:
@@ -302,8 +304,8 @@ def test_priced_over_the_federation_the_assignment_is_the_best_of_all_rows(
 ) -> None:
     frame = patients(**world)
     folder = write_world(tmp_path / "parties", frame, how)
-    followed = cluster(own(tmp_path / "points", folder, **changes))
-    exact = cluster(own(tmp_path / "rows", folder, coreset__assignment="exact", **changes))
+    followed = cluster(own_data_config(tmp_path / "points", folder, **changes))
+    exact = cluster(own_data_config(tmp_path / "rows", folder, coreset__assignment="exact", **changes))
     np.testing.assert_array_equal(exact.arrays["centers"], followed.arrays["centers"])
     rows, metrics = exact.rows(), exact.metrics
     alpha = changes.get("coreset__balance", 1.0)
@@ -324,8 +326,8 @@ def test_one_site_prices_as_many_do(tmp_path: Path) -> None:
     """Of points of one row each the assignment of the points is that of the rows, however they are split."""
     frame = patients(90)
     exact = {"coreset__assignment": "exact", "coreset__size": 90, "coreset__min_weight": 1, "coreset__gap": 1e-7}
-    split = cluster(own(tmp_path / "split", write_world(tmp_path / "parties", frame), **exact))
-    whole = cluster(own(tmp_path / "whole", together(tmp_path / "one", frame), **exact), 1)
+    split = cluster(own_data_config(tmp_path / "split", write_world(tmp_path / "parties", frame), **exact))
+    whole = cluster(own_data_config(tmp_path / "whole", together(tmp_path / "one", frame), **exact), 1)
     for found in (split, whole):
         assert found.metrics["gap"] < 1e-5
         assert found.metrics["cost"] == pytest.approx(found.metrics["cost_coreset"], rel=1e-6)
@@ -338,9 +340,9 @@ def test_one_site_prices_as_many_do(tmp_path: Path) -> None:
 @pytest.mark.parametrize("changes", [{}, {"coreset__assignment": "exact"}, {"coreset__min_weight": 1}])
 def test_real_sites_find_what_simulated_ones_do(tmp_path: Path, folder: Path, changes: dict[str, Any]) -> None:
     """But for points of fewer rows than a real site sends unless it says otherwise."""
-    settings, nodes = deployed(tmp_path, folder, **changes)
+    settings, nodes = deployed_sites(tmp_path, folder, **changes)
     real = cluster(settings, nodes)
-    simulated = cluster(own(tmp_path, folder, **{**changes, "coreset__min_weight": 5}))
+    simulated = cluster(own_data_config(tmp_path, folder, **{**changes, "coreset__min_weight": 5}))
     assert real.metrics == simulated.metrics
     for name, array in simulated.arrays.items():
         np.testing.assert_array_equal(real.arrays[name], array, err_msg=name)
@@ -351,7 +353,7 @@ def test_real_sites_find_what_simulated_ones_do(tmp_path: Path, folder: Path, ch
 
 
 def test_rows_without_names_are_numbered(tmp_path: Path, folder: Path) -> None:
-    found = cluster(own(tmp_path, folder, id=""))
+    found = cluster(own_data_config(tmp_path, folder, id=""))
     kept = pd.read_csv(found.path / "sites" / SITES[0] / "clusters.csv")
     assert kept["entity"].tolist() == list(range(len(kept)))
     assert len(found.rows()) == len(patients())
@@ -360,14 +362,15 @@ def test_rows_without_names_are_numbered(tmp_path: Path, folder: Path) -> None:
 def test_the_seed_changes_the_clustering_and_not_the_points(tmp_path: Path, folder: Path) -> None:
     """Points of the same rows grouped in two ways would say of fewer rows than either."""
     first, second = (
-        cluster(own(tmp_path / str(seed), folder, seed=seed, coreset__restarts=1, coreset__k=5)) for seed in (0, 1)
+        cluster(own_data_config(tmp_path / str(seed), folder, seed=seed, coreset__restarts=1, coreset__k=5))
+        for seed in (0, 1)
     )
     np.testing.assert_array_equal(first.arrays["points"], second.arrays["points"])
     assert not np.array_equal(first.arrays["centers"], second.arrays["centers"])
 
 
 def test_repetitions_of_a_party_s_own_rows_are_one_line(tmp_path: Path, folder: Path) -> None:
-    told = outcome_of(own(tmp_path, folder, repetitions=3), len(SITES)).refusal
+    told = outcome_of(own_data_config(tmp_path, folder, repetitions=3), len(SITES)).refusal
     assert told == "a party's own rows are summed up once; leave repetitions out"
 
 

@@ -12,7 +12,7 @@ import pytest
 from numerics.gp.gates import network
 from server.results import load
 from tests.support.contract import StrategyContract
-from tests.support.gp_sites import SITES, dealt, own, points, soundings, write_files
+from tests.support.gp_sites import SITES, own_data_config, points, soundings, split_over_sites, write_files
 from tests.support.runs import Nodes, run
 
 NAMES = SITES[:3]
@@ -24,9 +24,9 @@ class Contract(StrategyContract):
     settings: dict[str, Any] = {}  # noqa: RUF012  (a setting of the class)
 
     def run_config(self, tmp_path: Path) -> dict[str, Any]:
-        parts = dealt(soundings(36), "random", NAMES)
+        parts = split_over_sites(soundings(36), "random", NAMES)
         folder = write_files(tmp_path / "parties", parts, points(6))
-        return own(tmp_path, folder, gp__experts="2", gp__candidates=2, **self.settings)
+        return own_data_config(tmp_path, folder, gp__experts="2", gp__candidates=2, **self.settings)
 
     def nodes(self) -> Nodes:
         return len(NAMES)

@@ -15,16 +15,16 @@ from tests.support import reference_gp as reference
 from tests.support.gp_sites import (
     SITES,
     TARGET,
-    Predicted,
-    dealt,
-    deployed,
-    forged,
-    gated,
-    own,
+    PredictionRun,
+    deployed_sites,
+    forgery,
+    gate_settings,
+    own_data_config,
     points,
     predict,
     rows_of,
     soundings,
+    split_over_sites,
     write_files,
     write_world,
 )
@@ -43,7 +43,7 @@ def folder(tmp_path: Path) -> Path:
     return write_world(tmp_path / "parties")
 
 
-def assert_sound(found: Predicted) -> None:
+def assert_sound(found: PredictionRun) -> None:
     """Every number is one, and every deviation is at least the noise's and at most the prior's.
 
     Rules that multiply densities may be surer of an observation than its noise allows.
@@ -63,9 +63,11 @@ def assert_sound(found: Predicted) -> None:
 
 
 def test_a_site_with_one_row_takes_no_part(tmp_path: Path) -> None:
-    parts = dealt(soundings())
-    expected = predict(own(tmp_path / "without", write_files(tmp_path / "3", {s: parts[s] for s in SITES[:3]})), 3)
-    found = predict(own(tmp_path, write_files(tmp_path / "4", {**parts, "plain": parts["plain"][:1]})))
+    parts = split_over_sites(soundings())
+    expected = predict(
+        own_data_config(tmp_path / "without", write_files(tmp_path / "3", {s: parts[s] for s in SITES[:3]})), 3
+    )
+    found = predict(own_data_config(tmp_path, write_files(tmp_path / "4", {**parts, "plain": parts["plain"][:1]})))
     assert found.report.missing == {"plain": [f"round 1: {found.report.missing['plain'][0].partition(': ')[2]}"]}
     assert found.report.missing["plain"][0].endswith("[too-few-rows]")
     np.testing.assert_array_equal(found.arrays["mean"], expected.arrays["mean"])
@@ -74,9 +76,10 @@ def test_a_site_with_one_row_takes_no_part(tmp_path: Path) -> None:
 @pytest.mark.parametrize("rule", RULES)
 def test_an_expert_of_one_row_is_one_among_others(tmp_path: Path, rule: str) -> None:
     """A site's three rows are two experts where none may have more than two."""
-    parts = dealt(soundings(10), names=SITES[:3])
-    settings = own(tmp_path, write_files(tmp_path / "parties", parts), gp__max_expert_rows=2, gp__gate="all",
-                   gp__aggregation=rule)  # fmt: skip
+    parts = split_over_sites(soundings(10), names=SITES[:3])
+    settings = own_data_config(
+        tmp_path, write_files(tmp_path / "parties", parts), gp__max_expert_rows=2, gp__gate="all", gp__aggregation=rule
+    )
     found = predict(settings, 3)
     assert sorted(found.arrays["expert_rows"].tolist()) == [1, 1, 2, 2, 2, 2]
     assert_sound(found)
@@ -84,8 +87,8 @@ def test_an_expert_of_one_row_is_one_among_others(tmp_path: Path, rule: str) -> 
 
 def test_experts_of_one_row_follow_the_equations(tmp_path: Path) -> None:
     frame = soundings(10)
-    folder = write_files(tmp_path / "parties", dealt(frame, names=SITES[:3]))
-    found = predict(own(tmp_path, folder, gp__max_expert_rows=2, gp__gate="all", **EXACT), 3)
+    folder = write_files(tmp_path / "parties", split_over_sites(frame, names=SITES[:3]))
+    found = predict(own_data_config(tmp_path, folder, gp__max_expert_rows=2, gp__gate="all", **EXACT), 3)
     every = np.column_stack(reference.units([rows_of(frame)]).of(rows_of(frame)))
     told = {heard.site: heard.payload.x for heard in found.heard(Inputs)}
     rows = []
@@ -102,7 +105,7 @@ def test_duplicate_rows(tmp_path: Path, rule: str) -> None:
     """Each of them four times, with the same output: they say as much as the one."""
     frame = pd.concat([soundings(40)] * 4, ignore_index=True)
     folder = write_world(tmp_path / "parties", frame)
-    found = predict(own(tmp_path, folder, gp__aggregation=rule))
+    found = predict(own_data_config(tmp_path, folder, gp__aggregation=rule))
     assert_sound(found)
     assert found.metrics["smse"] < 0.3
 
@@ -111,7 +114,7 @@ def test_duplicate_rows(tmp_path: Path, rule: str) -> None:
 def test_an_output_that_never_varies_is_predicted(tmp_path: Path, rule: str) -> None:
     frame = soundings().assign(**{TARGET: 1 / 3})
     folder = write_world(tmp_path / "parties", frame, queries=points().assign(**{TARGET: 1 / 3}))
-    found = predict(own(tmp_path, folder, gp__aggregation=rule))
+    found = predict(own_data_config(tmp_path, folder, gp__aggregation=rule))
     np.testing.assert_allclose(found.arrays["mean"], 1 / 3, rtol=1e-12)
     assert (found.arrays["std"] < 0.1).all()
     assert "smse" not in found.metrics
@@ -120,10 +123,10 @@ def test_an_output_that_never_varies_is_predicted(tmp_path: Path, rule: str) -> 
 
 @pytest.mark.parametrize("gate", ["knn", "gaussian", "dnn", "ggm"])
 def test_a_column_that_never_varies_changes_nothing(tmp_path: Path, gate: str) -> None:
-    settings = gated(gate)
-    plain = predict(own(tmp_path / "plain", write_world(tmp_path / "2"), **settings))
+    settings = gate_settings(gate)
+    plain = predict(own_data_config(tmp_path / "plain", write_world(tmp_path / "2"), **settings))
     folder = write_world(tmp_path / "3", soundings().assign(year=1987.1), queries=points().assign(year=1987.1))
-    found = predict(own(tmp_path, folder, **settings))
+    found = predict(own_data_config(tmp_path, folder, **settings))
     assert found.arrays["input_scale"][2] == 1
     assert any(note == "inputs that are the same in every row: year" for note in found.report.notes)
     assert_sound(found)
@@ -132,7 +135,7 @@ def test_a_column_that_never_varies_changes_nothing(tmp_path: Path, gate: str) -
 
 def test_a_column_that_varies_between_sites_only_has_any_unit(tmp_path: Path) -> None:
     """No site can learn its length, nor may what a site supposes of it in its own units count in the common ones."""
-    places = dealt(soundings())
+    places = split_over_sites(soundings())
     borders = np.array([places[site]["east"].max() for site in SITES[:-1]])
     runs = []
     for unit in (1.0, 1e-4, 1e6):
@@ -142,7 +145,7 @@ def test_a_column_that_varies_between_sites_only_has_any_unit(tmp_path: Path) ->
 
         parts = {site: measured(frame) for site, frame in places.items()}
         folder = write_files(tmp_path / str(unit), parts, measured(points()))
-        runs.append(predict(own(tmp_path, folder, gp__gate="gaussian")))
+        runs.append(predict(own_data_config(tmp_path, folder, gp__gate="gaussian")))
     expected, *others = runs
     assert expected.metrics["smse"] < 0.1
     height = expected.arrays["features"].tolist().index("height")
@@ -162,10 +165,10 @@ def test_a_column_that_varies_between_sites_only_has_any_unit(tmp_path: Path) ->
 @pytest.mark.parametrize("rule", [*RULES, "exact"])
 def test_two_sites_with_the_same_data_are_two_experts(tmp_path: Path, rule: str) -> None:
     """With equal scores, and noise of their own as far as anybody can tell."""
-    parts = dealt(soundings(), names=SITES[:2])
+    parts = split_over_sites(soundings(), names=SITES[:2])
     folder = write_files(tmp_path / "parties", {**parts, "twin": parts[SITES[0]]})
     changes = EXACT if rule == "exact" else {"gp__aggregation": rule}
-    found = predict(own(tmp_path, folder, gp__gate="all", **changes), 3)
+    found = predict(own_data_config(tmp_path, folder, gp__gate="all", **changes), 3)
     assert_sound(found)
     if rule in ("npae", "exact"):
         expected = reference.npae(found.theta, found.experts(), found.queries, found.arrays["selected"])
@@ -176,10 +179,10 @@ def test_two_sites_with_the_same_data_are_two_experts(tmp_path: Path, rule: str)
 def test_two_sites_whose_data_have_no_noise(tmp_path: Path) -> None:
     """Their predictions are one and the same, R is singular, and the twin adds nothing."""
     frame = soundings().assign(**{TARGET: np.sin(soundings()["east"] / 5e3)})
-    parts = dealt(frame, names=SITES[:2])
+    parts = split_over_sites(frame, names=SITES[:2])
     folder = write_files(tmp_path / "parties", {**parts, "twin": parts[SITES[0]]}, points())
     for changes in (EXACT, {}):
-        found = predict(own(tmp_path, folder, gp__gate="all", **changes), 3)
+        found = predict(own_data_config(tmp_path, folder, gp__gate="all", **changes), 3)
         assert_sound(found)
         x, twin = found.experts(), found.arrays["expert_site"].tolist().index("twin")
         alone = np.array([expert for expert in range(3) if expert != twin])
@@ -197,7 +200,7 @@ def test_two_sites_whose_data_have_no_noise(tmp_path: Path) -> None:
 def test_far_from_everything_the_prior_comes_back(tmp_path: Path, rule: str, gate: str) -> None:
     far = pd.DataFrame({"well": ["f", "g"], "east": [1e15, -3e9], "depth": [-1e12, 4.0]})
     folder = write_world(tmp_path / "parties", queries=far)
-    found = predict(own(tmp_path, folder, gp__aggregation=rule, gp__fit_rounds=3, **gated(gate)))
+    found = predict(own_data_config(tmp_path, folder, gp__aggregation=rule, gp__fit_rounds=3, **gate_settings(gate)))
     assert_sound(found)
     prior = np.sqrt(np.exp(2 * found.theta[-2]) + np.exp(2 * found.theta[-1])) * found.arrays["output_scale"]
     np.testing.assert_allclose(found.arrays["mean"], found.arrays["output_mean"], rtol=1e-9)
@@ -209,8 +212,8 @@ def test_far_from_everything_the_prior_comes_back(tmp_path: Path, rule: str, gat
 
 
 def test_more_experts_wanted_than_there_are(tmp_path: Path, folder: Path) -> None:
-    found = predict(own(tmp_path / "many", folder, gp__experts="1000", **EXACT))
-    every = predict(own(tmp_path / "all", folder, gp__gate="all", **EXACT))
+    found = predict(own_data_config(tmp_path / "many", folder, gp__experts="1000", **EXACT))
+    every = predict(own_data_config(tmp_path / "all", folder, gp__gate="all", **EXACT))
     assert found.metrics["n_selected"] == len(SITES)
     np.testing.assert_allclose(found.arrays["mean"], every.arrays["mean"], rtol=1e-9)
     np.testing.assert_allclose(found.arrays["std"], every.arrays["std"], rtol=1e-9)
@@ -218,7 +221,7 @@ def test_more_experts_wanted_than_there_are(tmp_path: Path, folder: Path) -> Non
 
 def test_an_expert_that_is_never_chosen_is_not_asked(tmp_path: Path) -> None:
     near = points(60).sort_values("east")[:10]
-    found = predict(own(tmp_path, write_world(tmp_path / "parties", queries=near), gp__experts="1"))
+    found = predict(own_data_config(tmp_path, write_world(tmp_path / "parties", queries=near), gp__experts="1"))
     assert [heard.site for heard in found.heard(Predict)] == [""]  # one ask
     assert {row["site"]: row["queries"] for row in found.report.table} == {
         "coast": 10,
@@ -231,10 +234,10 @@ def test_an_expert_that_is_never_chosen_is_not_asked(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("changes", [{}, EXACT, {"gp__gate": "ggm"}, {"gp__aggregation": "rbcm"}])
 def test_the_order_of_points_does_not_matter(tmp_path: Path, changes: dict[str, Any]) -> None:
-    expected = predict(own(tmp_path / "as they are", write_world(tmp_path / "1"), **changes))
+    expected = predict(own_data_config(tmp_path / "as they are", write_world(tmp_path / "1"), **changes))
     order = np.random.default_rng(3).permutation(len(points()))
     folder = write_world(tmp_path / "2", queries=points().iloc[order])
-    found = predict(own(tmp_path / "shuffled", folder, **changes))
+    found = predict(own_data_config(tmp_path / "shuffled", folder, **changes))
     np.testing.assert_array_equal(found.arrays["selected"], expected.arrays["selected"][order])
     # To a last bit: products of matrices round by place. Features cross in half precision.
     error = 1e-11 if changes else 1e-5
@@ -248,32 +251,32 @@ def test_points_of_other_types_of_numbers(tmp_path: Path, dtype: str) -> None:
     whole = points().assign(east=points()["east"] // 200, depth=points()["depth"] // 1)
     frame = soundings().assign(east=soundings()["east"] / 200)
     folder = write_world(tmp_path / "parties", frame, queries=whole)
-    expected = predict(own(tmp_path / "plain", folder))
+    expected = predict(own_data_config(tmp_path / "plain", folder))
     path = tmp_path / "typed.parquet"
     whole.astype({"east": dtype, "depth": dtype}).to_parquet(path)
-    found = predict(own(tmp_path / dtype, folder, gp__queries=str(path)))
+    found = predict(own_data_config(tmp_path / dtype, folder, gp__queries=str(path)))
     np.testing.assert_array_equal(found.arrays["mean"], expected.arrays["mean"])
     np.testing.assert_array_equal(found.arrays["std"], expected.arrays["std"])
 
 
 def test_points_without_outputs_are_predicted_and_not_judged(tmp_path: Path, folder: Path) -> None:
-    judged = predict(own(tmp_path / "judged", folder))
+    judged = predict(own_data_config(tmp_path / "judged", folder))
     points().drop(columns=TARGET).to_csv(folder / "_test.csv", index=False)
-    found = predict(own(tmp_path / "alone", folder))
+    found = predict(own_data_config(tmp_path / "alone", folder))
     np.testing.assert_array_equal(found.arrays["mean"], judged.arrays["mean"])
     assert not {"smse", "msll", "rmse", "coverage_95"} & set(found.metrics)
 
 
 def test_a_single_point(tmp_path: Path, folder: Path) -> None:
     """A file of points may have one line: it is nobody's row. One without any is no file of points."""
-    whole = predict(own(tmp_path / "whole", folder, **EXACT))
+    whole = predict(own_data_config(tmp_path / "whole", folder, **EXACT))
     points()[:1].to_csv(folder / "_test.csv", index=False)
-    found = predict(own(tmp_path / "one", folder, **EXACT))
+    found = predict(own_data_config(tmp_path / "one", folder, **EXACT))
     np.testing.assert_allclose(found.arrays["mean"], whole.arrays["mean"][:1], rtol=1e-11)
     assert "smse" not in found.metrics
     assert found.metrics["rmse"] == pytest.approx(abs(found.arrays["mean"][0] - points()[TARGET][0]))
     points()[:0].to_csv(folder / "_test.csv", index=False)
-    assert outcome_of(own(tmp_path, folder), len(SITES)).refusal.endswith(
+    assert outcome_of(own_data_config(tmp_path, folder), len(SITES)).refusal.endswith(
         "has no rows, which are the points to predict at"
     )
 
@@ -294,45 +297,45 @@ def test_a_file_of_points_that_lacks_something_is_one_line(
     tmp_path: Path, folder: Path, change: Callable[[pd.DataFrame], pd.DataFrame], line: str
 ) -> None:
     change(points()).to_csv(folder / "_test.csv", index=False)
-    assert line in outcome_of(own(tmp_path, folder), len(SITES)).refusal
+    assert line in outcome_of(own_data_config(tmp_path, folder), len(SITES)).refusal
 
 
 # -- columns ----------------------------------------------------------------------------------------------------------
 
 
 def test_sites_with_other_inputs_are_named_and_left_out(tmp_path: Path) -> None:
-    parts = dealt(soundings())
+    parts = split_over_sites(soundings())
     expected = predict(
-        own(tmp_path / "3", write_files(tmp_path / "b", {s: parts[s] for s in SITES if s != "delta"})), 3
+        own_data_config(tmp_path / "3", write_files(tmp_path / "b", {s: parts[s] for s in SITES if s != "delta"})), 3
     )
     parts["delta"] = parts["delta"].rename(columns={"east": "north"})
-    found = predict(own(tmp_path / "4", write_files(tmp_path / "a", parts)))
+    found = predict(own_data_config(tmp_path / "4", write_files(tmp_path / "a", parts)))
     assert found.report.missing == {
         "delta": ["left out: its inputs are depth, north; most sites have depth, east"],
     }
     np.testing.assert_array_equal(found.arrays["mean"], expected.arrays["mean"])
-    told = outcome_of(own(tmp_path / "5", tmp_path / "a", min_sites=4), len(SITES)).refusal
+    told = outcome_of(own_data_config(tmp_path / "5", tmp_path / "a", min_sites=4), len(SITES)).refusal
     assert "min-sites is 4" in told
     assert "delta: left out" in told
 
 
 def test_as_many_sites_with_these_inputs_as_with_those_are_one_line(tmp_path: Path) -> None:
-    parts = dealt(soundings())
+    parts = split_over_sites(soundings())
     for site in SITES[:2]:
         parts[site] = parts[site].rename(columns={"east": "north"})
-    told = outcome_of(own(tmp_path, write_files(tmp_path / "parties", parts)), len(SITES)).refusal
+    told = outcome_of(own_data_config(tmp_path, write_files(tmp_path / "parties", parts)), len(SITES)).refusal
     assert told.startswith("as many sites have the inputs depth, ")
     assert "name those that all of them have in `features`" in told
-    found = predict(own(tmp_path / "named", tmp_path / "parties", features="depth"))
+    found = predict(own_data_config(tmp_path / "named", tmp_path / "parties", features="depth"))
     assert found.arrays["features"].tolist() == ["depth"]
 
 
 def test_columns_in_another_order_are_the_same_columns(tmp_path: Path, folder: Path) -> None:
-    expected = predict(own(tmp_path / "before", folder))
+    expected = predict(own_data_config(tmp_path / "before", folder))
     for name in ("delta", "_test"):
         path = folder / f"{name}.csv"
         pd.read_csv(path)[[TARGET, "depth", "well", "east"]].to_csv(path, index=False)
-    found = predict(own(tmp_path / "after", folder))
+    found = predict(own_data_config(tmp_path / "after", folder))
     assert found.metrics == expected.metrics
     np.testing.assert_array_equal(found.arrays["mean"], expected.arrays["mean"])
 
@@ -353,7 +356,7 @@ def test_a_site_whose_data_cannot_be_used_costs_nobody_else(
 ) -> None:
     path = folder / "hills.csv"
     change(pd.read_csv(path)).to_csv(path, index=False)
-    found = predict(own(tmp_path, folder))
+    found = predict(own_data_config(tmp_path, folder))
     assert found.report.missing["hills"][0].endswith(f"[{code}]")
     assert found.report.sites == ["coast", "delta", "plain"]
     assert_sound(found)
@@ -364,10 +367,10 @@ def test_a_site_whose_data_cannot_be_used_costs_nobody_else(
 
 def last_round(tmp_path: Path, folder: Path, **changes: Any) -> int:
     """The round in which an undisturbed run asks for predictions."""
-    return predict(own(tmp_path / "undisturbed", folder, **changes)).report.rounds
+    return predict(own_data_config(tmp_path / "undisturbed", folder, **changes)).report.rounds
 
 
-def assert_without(found: Predicted, lost: str) -> None:
+def assert_without(found: PredictionRun, lost: str) -> None:
     """As if the lost site, which says nothing of any point, had never been in a ranking."""
     sites = found.arrays["expert_site"].tolist()
     order = reference.nearest(found.queries, found.experts())
@@ -384,7 +387,7 @@ def assert_without(found: Predicted, lost: str) -> None:
 def test_a_site_that_dies_before_it_predicts_is_replaced(tmp_path: Path, folder: Path) -> None:
     """By the next nearest, in one more round, which asks nobody the same point twice."""
     last = last_round(tmp_path, folder, **EXACT)
-    found = predict(own(tmp_path, folder, **EXACT), tamper=silent(DELTA, range(last, 1000)))
+    found = predict(own_data_config(tmp_path, folder, **EXACT), tamper=silent(DELTA, range(last, 1000)))
     assert found.report.missing == {"delta": [f"round {last}: no answer within 5 s"]}
     assert_without(found, "delta")
     assert found.report.rounds == last + 1
@@ -405,7 +408,7 @@ def test_sites_that_die_one_after_the_other(tmp_path: Path, folder: Path, rule: 
     def tamper(at: int, now: int, reply: Any) -> Any:
         return None if now >= lost.get(at, 1000) else reply
 
-    found = predict(own(tmp_path, folder, gp__aggregation=rule), tamper=tamper)
+    found = predict(own_data_config(tmp_path, folder, gp__aggregation=rule), tamper=tamper)
     assert found.metrics["n_dropped"] == 3
     sites = found.arrays["expert_site"].tolist()
     selected = found.arrays["selected"]
@@ -427,7 +430,7 @@ def test_sites_that_die_one_after_the_other(tmp_path: Path, folder: Path, rule: 
 
 def test_a_site_that_has_answered_enough_keeps_what_it_said(tmp_path: Path, folder: Path) -> None:
     """However many of those who stand in for a lost one refuse: all of them may."""
-    settings, nodes = deployed(tmp_path, folder, gp__experts="1")
+    settings, nodes = deployed_sites(tmp_path, folder, gp__experts="1")
     expected = predict(settings, nodes)
     asked = {row["site"]: row["queries"] for row in expected.report.table}
     limited = [{**node, "max-queries": max(1, asked[node["site"]])} for node in nodes]
@@ -449,7 +452,7 @@ def test_without_any_answer_the_run_ends(tmp_path: Path, folder: Path) -> None:
     def tamper(at: int, now: int, reply: Any) -> Any:
         return None if now >= last else reply
 
-    found = outcome_of(own(tmp_path, folder), len(SITES), tamper=tamper)
+    found = outcome_of(own_data_config(tmp_path, folder), len(SITES), tamper=tamper)
     assert found.report is None
     assert "0 of 4 sites answered, min-sites is 1" in found.refusal
 
@@ -460,7 +463,7 @@ def test_a_site_that_dies_while_hyperparameters_are_searched(
     tmp_path: Path, folder: Path, changes: dict[str, Any], first: int
 ) -> None:
     """The others' likelihood is what counts from there on; no point is lost."""
-    found = predict(own(tmp_path, folder, **changes), tamper=silent(DELTA, range(first, 1000)))
+    found = predict(own_data_config(tmp_path, folder, **changes), tamper=silent(DELTA, range(first, 1000)))
     assert found.report.missing["delta"][0] == f"round {first}: no answer within 5 s"
     lost = found.arrays["expert_site"].tolist().index("delta")
     assert not (found.arrays["selected"] == lost).any()
@@ -475,7 +478,7 @@ def test_a_site_that_dies_while_hyperparameters_are_searched(
 
 @pytest.mark.parametrize("number", [2, 3])
 def test_an_answer_that_is_lost_once_is_not_missed_for_long(tmp_path: Path, folder: Path, number: int) -> None:
-    found = predict(own(tmp_path, folder), tamper=silent(DELTA, [number]))
+    found = predict(own_data_config(tmp_path, folder), tamper=silent(DELTA, [number]))
     assert found.report.missing == {"delta": [f"round {number}: no answer within 5 s"]}
     assert {heard.site for heard in found.heard(Evaluate)} == {""}
     assert found.metrics["n_dropped"] == 0
@@ -487,13 +490,13 @@ def test_an_answer_that_is_lost_once_is_not_missed_for_long(tmp_path: Path, fold
 
 def test_a_site_that_takes_no_part_in_the_gate_s_training_predicts_all_the_same(tmp_path: Path, folder: Path) -> None:
     """Points drawn from its moments stand in for its rows: the network keeps sending it the points that are its own."""
-    settings, nodes = deployed(tmp_path, folder, gp__experts="1", **gated("dnn", 30))
+    settings, nodes = deployed_sites(tmp_path, folder, gp__experts="1", **gate_settings("dnn", 30))
     nodes[DELTA]["allow-gate-training"] = False
     found = predict(settings, nodes)
     assert not found.report.missing
     assert len(found.said(Train)) == 3 * 30
     assert found.metrics["n_dropped"] == 0
-    east = dealt(soundings())["delta"]["east"]
+    east = split_over_sites(soundings())["delta"]["east"]
     inside = (found.arrays["queries"][:, 1] >= east.min()) & (found.arrays["queries"][:, 1] <= east.max())
     assert inside.sum() >= 3
     chosen = found.arrays["expert_site"][found.arrays["selected"][:, 0]]
@@ -501,7 +504,7 @@ def test_a_site_that_takes_no_part_in_the_gate_s_training_predicts_all_the_same(
 
 
 def test_a_site_that_dies_in_the_gate_s_training(tmp_path: Path, folder: Path) -> None:
-    settings = own(tmp_path, folder, gp__gate="dnn", gp__gate_rounds=12)
+    settings = own_data_config(tmp_path, folder, gp__gate="dnn", gp__gate_rounds=12)
     found = predict(settings, tamper=silent(HILLS, range(6, 1000)))
     lost = found.arrays["expert_site"].tolist().index("hills")
     assert not (found.arrays["selected"] == lost).any()
@@ -510,13 +513,13 @@ def test_a_site_that_dies_in_the_gate_s_training(tmp_path: Path, folder: Path) -
 
 
 def test_inputs_that_are_not_disclosed_cost_the_expert(tmp_path: Path, folder: Path) -> None:
-    settings, nodes = deployed(tmp_path, folder, **EXACT)
+    settings, nodes = deployed_sites(tmp_path, folder, **EXACT)
     del nodes[PLAIN]["allow-inputs"]
     found = predict(settings, nodes)
     assert not found.report.missing
     assert "without the experts of plain, which disclose no inputs (allow-inputs)" in found.report.notes
     folder_settings = {**found.settings, "data": str(folder)}
-    assert_without(Predicted(found.report, found.arrays, found.path, folder_settings, found.crossed), "plain")
+    assert_without(PredictionRun(found.report, found.arrays, found.path, folder_settings, found.crossed), "plain")
 
 
 def test_data_that_change_during_the_run_are_noticed(tmp_path: Path, folder: Path) -> None:
@@ -528,7 +531,7 @@ def test_data_that_change_during_the_run_are_noticed(tmp_path: Path, folder: Pat
             pd.read_csv(path)[:-1].to_csv(path, index=False)
         return reply
 
-    found = predict(own(tmp_path, folder), tamper=tamper)
+    found = predict(own_data_config(tmp_path, folder), tamper=tamper)
     assert found.report.missing["hills"][0].endswith("[data-changed]")
     assert_sound(found)
 
@@ -543,6 +546,6 @@ def test_an_expert_that_knows_nothing_has_no_say(tmp_path: Path, folder: Path) -
             answer.features,
         )
 
-    found = predict(own(tmp_path, folder, gp__gate="all"), tamper=forged(COAST, Predictions, nothing))
+    found = predict(own_data_config(tmp_path, folder, gp__gate="all"), tamper=forgery(COAST, Predictions, nothing))
     assert (np.abs(found.arrays["mean"] - 300) < 200).all()
     assert_sound(found)

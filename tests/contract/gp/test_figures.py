@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.gp_sites import own, points, predict, write_files, write_world
+from tests.support.gp_sites import own_data_config, points, predict, write_files, write_world
 
 
 @pytest.mark.parametrize("rule", ["npae", "rbcm"])
@@ -17,7 +17,7 @@ def test_fewer_experts_score_what_a_run_with_so_many_does(tmp_path: Path, rule: 
         "gp__aggregation": rule,
     }
     folder = write_world(tmp_path / "world")
-    three, two = (predict(own(tmp_path / k, folder, gp__experts=k, **settings)) for k in ("3", "2"))
+    three, two = (predict(own_data_config(tmp_path / k, folder, gp__experts=k, **settings)) for k in ("3", "2"))
     assert three.arrays["tried_K"].tolist() == [1, 2, 3]
     assert three.arrays["tried_points"] == len(queries)
     for metric in ("smse", "msll"):

@@ -35,15 +35,15 @@ from tests.support.gp_sites import (
     FEATURES,
     SITES,
     TARGET,
-    Predicted,
-    dealt,
-    deployed,
-    gated,
-    own,
+    PredictionRun,
+    deployed_sites,
+    gate_settings,
+    own_data_config,
     points,
     predict,
     rows_of,
     soundings,
+    split_over_sites,
     write_files,
     write_world,
 )
@@ -61,19 +61,19 @@ def folder(tmp_path: Path) -> Path:
     return write_world(tmp_path / "parties")
 
 
-def assert_close(found: Predicted, expected: tuple[np.ndarray, np.ndarray], error: float = 1e-8) -> None:
+def assert_close(found: PredictionRun, expected: tuple[np.ndarray, np.ndarray], error: float = 1e-8) -> None:
     """Mean and variance, in standardised units."""
     for told, true in zip(found.predictions, expected, strict=True):
         np.testing.assert_allclose(told, true, rtol=0, atol=error)
 
 
-def shared_rows(found: Predicted) -> reference.Rows:
+def shared_rows(found: PredictionRun) -> reference.Rows:
     """All that sites gave to the communication expert."""
     [asked, *_] = found.said(Predict)
     return asked.shared_x, asked.shared_y
 
 
-def with_shared(found: Predicted) -> list[reference.Rows]:
+def with_shared(found: PredictionRun) -> list[reference.Rows]:
     """Experts with the shared rows beside their own, each row once."""
     x, y = shared_rows(found)
     shared = np.column_stack([x, y])
@@ -84,7 +84,7 @@ def with_shared(found: Predicted) -> list[reference.Rows]:
     return experts
 
 
-def expected_of(found: Predicted, rule: str) -> tuple[np.ndarray, np.ndarray]:
+def expected_of(found: PredictionRun, rule: str) -> tuple[np.ndarray, np.ndarray]:
     """What the reference says at the hyperparameters found, of the experts that were chosen."""
     selected = found.arrays["selected"]
     if rule == "grbcm":
@@ -102,8 +102,8 @@ def expected_of(found: Predicted, rule: str) -> tuple[np.ndarray, np.ndarray]:
     [{}, EXACT, *({"gp__aggregation": rule} for rule in ("poe", "gpoe", "bcm", "grbcm")), {"gp__landmarks": 5}],
 )
 def test_one_expert_is_the_process_of_all_rows(tmp_path: Path, changes: dict[str, Any]) -> None:
-    folder = write_files(tmp_path / "parties", dealt(soundings(), names=ONE))
-    found = predict(own(tmp_path, folder, **changes), 1)
+    folder = write_files(tmp_path / "parties", split_over_sites(soundings(), names=ONE))
+    found = predict(own_data_config(tmp_path, folder, **changes), 1)
     [rows] = found.experts()
     assert_close(found, reference.full(found.theta, rows, found.queries))
     # And in the data's own units, from the rows as they are in the files.
@@ -117,7 +117,7 @@ def test_one_expert_is_the_process_of_all_rows(tmp_path: Path, changes: dict[str
 
 def test_it_predicts(tmp_path: Path, folder: Path) -> None:
     """Not only in the same way: the function is found again."""
-    found = predict(own(tmp_path, folder, gp__gate="gaussian"))
+    found = predict(own_data_config(tmp_path, folder, gp__gate="gaussian"))
     assert found.metrics["smse"] < 0.05
     assert found.metrics["msll"] < -1.4
     assert np.exp(found.theta[-1]) * float(found.arrays["output_scale"]) == pytest.approx(3, rel=0.35)
@@ -129,7 +129,7 @@ def test_it_predicts(tmp_path: Path, folder: Path) -> None:
 @pytest.mark.parametrize("how", ["place", "random"])
 def test_sums_over_sites_are_those_of_one_place(tmp_path: Path, how: str) -> None:
     """Log likelihood, gradient and average information of every candidate in every ask."""
-    found = predict(own(tmp_path, write_world(tmp_path / "parties", how=how)))
+    found = predict(own_data_config(tmp_path, write_world(tmp_path / "parties", how=how)))
     experts = found.experts()
     asked, told = found.said(Evaluate), found.said(Likelihood)
     assert len(asked) == len(told) == len(SITES) * found.metrics["fit_rounds"]
@@ -151,7 +151,7 @@ def test_sums_over_sites_are_those_of_one_place(tmp_path: Path, how: str) -> Non
 @pytest.mark.parametrize("how", ["place", "random"])
 def test_the_likeliest_hyperparameters_are_found(tmp_path: Path, how: str) -> None:
     """Within a thousandth per row of what a search with all rows in one place finds, and in 15 asks."""
-    found = predict(own(tmp_path, write_world(tmp_path / "parties", how=how)))
+    found = predict(own_data_config(tmp_path, write_world(tmp_path / "parties", how=how)))
     experts = found.experts()
     told = float(found.arrays["log_likelihood"])
     n = sum(len(y) for _, y in experts)
@@ -165,7 +165,7 @@ def test_the_likeliest_hyperparameters_are_found(tmp_path: Path, how: str) -> No
 
 
 def test_a_search_that_is_cut_short_is_told(tmp_path: Path, folder: Path) -> None:
-    found = predict(own(tmp_path, folder, gp__fit_rounds=1, gp__candidates=1))
+    found = predict(own_data_config(tmp_path, folder, gp__fit_rounds=1, gp__candidates=1))
     assert found.metrics["fit_rounds"] == 1
     assert all(len(ask.thetas) == 1 for ask in found.said(Evaluate))
     [note] = found.report.notes
@@ -174,7 +174,7 @@ def test_a_search_that_is_cut_short_is_told(tmp_path: Path, folder: Path) -> Non
 
 @pytest.mark.parametrize("kernel", ["matern52", "se + linear"])
 def test_other_kernels_are_carried_to_every_site(tmp_path: Path, folder: Path, kernel: str) -> None:
-    found = predict(own(tmp_path, folder, gp__kernel=kernel))
+    found = predict(own_data_config(tmp_path, folder, gp__kernel=kernel))
     kinds: list[type[Any]] = [Survey, Evaluate, Predict]
     assert {ask.kernel for kind in kinds for ask in found.said(kind)} == {kernel}
     assert str(found.arrays["kernel"]) == kernel
@@ -189,7 +189,7 @@ def test_other_kernels_are_carried_to_every_site(tmp_path: Path, folder: Path, k
 @pytest.mark.parametrize("rule", ["npae", "poe", "gpoe", "bcm", "rbcm", "grbcm"])
 def test_predictions_are_those_of_one_place(tmp_path: Path, folder: Path, rule: str, gate: str) -> None:
     exact = EXACT if rule == "npae" else {}
-    found = predict(own(tmp_path, folder, gp__aggregation=rule, gp__gate=gate, **exact))
+    found = predict(own_data_config(tmp_path, folder, gp__aggregation=rule, gp__gate=gate, **exact))
     order = reference.nearest(found.queries, found.experts())
     if gate == "all":
         assert (np.sort(found.arrays["selected"]) == np.arange(len(SITES))).all()
@@ -202,7 +202,9 @@ def test_predictions_are_those_of_one_place(tmp_path: Path, folder: Path, rule: 
 @pytest.mark.parametrize("gate", ["gaussian", "dnn", "ggm"])
 def test_so_they_are_of_the_experts_that_other_gates_choose(tmp_path: Path, folder: Path, rule: str, gate: str) -> None:
     exact = EXACT if rule == "npae" else {}
-    found = predict(own(tmp_path, folder, gp__aggregation=rule, gp__fit_rounds=3, **gated(gate, 3), **exact))
+    found = predict(
+        own_data_config(tmp_path, folder, gp__aggregation=rule, gp__fit_rounds=3, **gate_settings(gate, 3), **exact)
+    )
     selected = found.arrays["selected"]
     assert selected.shape == (len(points()), len(SITES) // 2)
     assert_close(found, expected_of(found, rule))
@@ -210,7 +212,7 @@ def test_so_they_are_of_the_experts_that_other_gates_choose(tmp_path: Path, fold
         assert (selected == selected[0]).all()
     else:
         # A point among a site's rows goes to that site.
-        west = dealt(soundings())
+        west = split_over_sites(soundings())
         inside = [
             np.searchsorted([west[s]["east"].max() for s in SITES], east) for east in found.arrays["queries"][:, 1]
         ]
@@ -223,11 +225,11 @@ def test_features_over_landmarks_stand_for_the_inputs(tmp_path: Path, how: str) 
     """Close at the default, closer with more of them; the inputs never cross."""
     folder = write_world(tmp_path / "parties", how=how)
     settings = {"gp__gate": "all"}
-    exact = predict(own(tmp_path / "exact", folder, **settings, **EXACT))
+    exact = predict(own_data_config(tmp_path / "exact", folder, **settings, **EXACT))
     mean, variance = exact.predictions
     errors = []
     for landmarks in (0, 256):
-        found = predict(own(tmp_path / str(landmarks), folder, gp__landmarks=landmarks, **settings))
+        found = predict(own_data_config(tmp_path / str(landmarks), folder, gp__landmarks=landmarks, **settings))
         assert not found.said(Disclose)
         assert not found.said(Inputs)
         np.testing.assert_array_equal(found.theta, exact.theta)
@@ -242,13 +244,13 @@ def test_features_over_landmarks_stand_for_the_inputs(tmp_path: Path, how: str) 
     ("experts", "K"), [("", 2), ("1", 1), ("3", 3), ("4", 4), ("50", 4), ("0.25", 1), ("0.6", 3), ("0.01", 1)]
 )
 def test_k_is_a_number_or_a_share(tmp_path: Path, folder: Path, experts: str, K: int) -> None:
-    found = predict(own(tmp_path, folder, gp__experts=experts, gp__fit_rounds=1))
+    found = predict(own_data_config(tmp_path, folder, gp__experts=experts, gp__fit_rounds=1))
     assert found.arrays["selected"].shape[1] == found.metrics["n_selected"] == K
     assert sum(row["queries"] for row in found.report.table) == K * len(points())
 
 
 def test_each_expert_is_sent_only_the_points_it_was_chosen_for(tmp_path: Path, folder: Path) -> None:
-    found = predict(own(tmp_path, folder))
+    found = predict(own_data_config(tmp_path, folder))
     n_bytes = 0
     for heard, ask in zip(found.heard(Predictions), found.said(Predict), strict=True):
         expert = found.arrays["expert_site"].tolist().index(heard.site)
@@ -270,7 +272,7 @@ def test_each_expert_is_sent_only_the_points_it_was_chosen_for(tmp_path: Path, f
 def test_grbcm_shares_as_many_rows_as_an_expert_has(tmp_path: Path, folder: Path) -> None:
     """Or the share that is set; those of every site are among its own rows, inputs with their outputs."""
     for communication, rows in [(0.0, 24), (0.5, 60)]:
-        found = predict(own(tmp_path, folder, gp__aggregation="grbcm", gp__communication=communication))
+        found = predict(own_data_config(tmp_path, folder, gp__aggregation="grbcm", gp__communication=communication))
         assert len(shared_rows(found)[1]) == rows
         experts = dict(zip(found.arrays["expert_site"].tolist(), found.experts(), strict=True))
         for heard in found.heard(Rows):
@@ -284,7 +286,7 @@ def test_grbcm_shares_as_many_rows_as_an_expert_has(tmp_path: Path, folder: Path
 
 def test_the_network_learns_as_it_would_from_all_rows(tmp_path: Path, folder: Path) -> None:
     """Every ask's loss and gradient, summed over the sites, are those of all rows, and the best weights are kept."""
-    found = predict(own(tmp_path, folder, gp__gate="dnn", gp__gate_rounds=8))
+    found = predict(own_data_config(tmp_path, folder, gp__gate="dnn", gp__gate_rounds=8))
     x, _ = reference.together(found.experts())
     label = np.repeat(np.arange(len(SITES)), [len(y) for _, y in found.experts()])
     asked, told = found.said(Train), found.said(Slope)
@@ -310,8 +312,8 @@ def test_the_network_learns_as_it_would_from_all_rows(tmp_path: Path, folder: Pa
 
 @pytest.mark.parametrize("n_sites", [1, 2])
 def test_a_site_of_many_rows_is_several_experts(tmp_path: Path, n_sites: int) -> None:
-    parts = dealt(soundings(), names=SITES[:n_sites])
-    settings = own(tmp_path, write_files(tmp_path / "parties", parts), gp__max_expert_rows=25, **EXACT)
+    parts = split_over_sites(soundings(), names=SITES[:n_sites])
+    settings = own_data_config(tmp_path, write_files(tmp_path / "parties", parts), gp__max_expert_rows=25, **EXACT)
     found = predict(settings, n_sites)
     counts = found.arrays["expert_rows"]
     assert counts.max() <= 25
@@ -347,8 +349,8 @@ def again_with(settings: dict[str, Any], results: Path, points: Path) -> dict[st
 def test_a_saved_model_predicts_again_without_learning(tmp_path: Path, folder: Path, changes: dict[str, Any]) -> None:
     learning = {"gp__gate_rounds", "gp__max_expert_rows"}
     again = {key: value for key, value in changes.items() if key not in learning}
-    before = predict(own(tmp_path / "before", folder, **changes))
-    found = predict(again_with(own(tmp_path / "after", folder, **again), before.path, folder / "_test.csv"))
+    before = predict(own_data_config(tmp_path / "before", folder, **changes))
+    found = predict(again_with(own_data_config(tmp_path / "after", folder, **again), before.path, folder / "_test.csv"))
     assert not [*found.said(Survey), *found.said(Evaluate), *found.said(Train)]
     assert found.report.rounds == 1 + bool(found.said(Disclose) or found.said(Rows))
     assert found.arrays.keys() == before.arrays.keys()
@@ -361,52 +363,58 @@ def test_a_saved_model_predicts_again_without_learning(tmp_path: Path, folder: P
 
 def test_a_saved_model_predicts_elsewhere_by_another_rule(tmp_path: Path, folder: Path) -> None:
     """With the split that it was learnt with, whatever the new run would split."""
-    before = predict(own(tmp_path / "before", folder, gp__max_expert_rows=40))
+    before = predict(own_data_config(tmp_path / "before", folder, gp__max_expert_rows=40))
     other = tmp_path / "other.csv"
     soundings(7, seed=3).to_csv(other, index=False)
-    found = predict(again_with(own(tmp_path, folder, gp__aggregation="rbcm", gp__gate="all"), before.path, other))
+    found = predict(
+        again_with(own_data_config(tmp_path, folder, gp__aggregation="rbcm", gp__gate="all"), before.path, other)
+    )
     np.testing.assert_allclose(found.arrays["queries"], rows_of(soundings(7, seed=3))[0], rtol=1e-12)
     assert found.report.rounds == 1
     assert_close(found, expected_of(found, "rbcm"))
 
 
 def test_models_that_cannot_predict_are_one_line(tmp_path: Path, folder: Path) -> None:
-    before = predict(own(tmp_path / "before", folder))
+    before = predict(own_data_config(tmp_path / "before", folder))
     points = folder / "_test.csv"
-    told = outcome_of(again_with(own(tmp_path, folder, gp__gate="dnn"), before.path, points), len(SITES)).refusal
+    told = outcome_of(
+        again_with(own_data_config(tmp_path, folder, gp__gate="dnn"), before.path, points), len(SITES)
+    ).refusal
     assert told.startswith("gp.gate=dnn: the run that from names has trained no network")
     with pytest.raises(PredictionError):
-        predict(again_with(own(tmp_path, folder), tmp_path / "nothing", points))
+        predict(again_with(own_data_config(tmp_path, folder), tmp_path / "nothing", points))
     # Of other data: the points have other inputs than the experts.
     pd.read_csv(points).rename(columns={"east": "west"}).to_csv(tmp_path / "elsewhere.csv", index=False)
-    told = outcome_of(again_with(own(tmp_path, folder), before.path, tmp_path / "elsewhere.csv"), len(SITES)).refusal
+    told = outcome_of(
+        again_with(own_data_config(tmp_path, folder), before.path, tmp_path / "elsewhere.csv"), len(SITES)
+    ).refusal
     assert told == "the center's file of query points has no column of numbers 'east', an input"
 
 
 def test_without_points_a_model_is_learnt_for_later(tmp_path: Path, folder: Path) -> None:
-    whole = predict(own(tmp_path / "whole", folder))
+    whole = predict(own_data_config(tmp_path / "whole", folder))
     (folder / "_test.csv").rename(tmp_path / "later.csv")
-    found = predict(own(tmp_path / "none", folder))
+    found = predict(own_data_config(tmp_path / "none", folder))
     assert not found.said(Predict)
     assert not (found.path / "predictions.csv").exists()
     assert "smse" not in found.metrics
     np.testing.assert_array_equal(found.theta, whole.theta)
     assert found.report.notes == ["there were no query points: a later run predicts with from, and the points as data"]
-    later = predict(again_with(own(tmp_path / "later", folder), found.path, tmp_path / "later.csv"))
+    later = predict(again_with(own_data_config(tmp_path / "later", folder), found.path, tmp_path / "later.csv"))
     np.testing.assert_array_equal(later.arrays["mean"], whole.arrays["mean"])
 
 
 # -- questions and answers as files -----------------------------------------------------------------------------------
 
 
-def table_of(found: Predicted) -> list[dict[str, str]]:
+def table_of(found: PredictionRun) -> list[dict[str, str]]:
     """Lines of ``predictions.csv`` as text."""
     with (found.path / "predictions.csv").open(encoding="utf-8", newline="") as file:
         return list(csv.DictReader(file))
 
 
 def test_answers_are_a_file(tmp_path: Path, folder: Path) -> None:
-    found = predict(own(tmp_path, folder))
+    found = predict(own_data_config(tmp_path, folder))
     lines = table_of(found)
     assert list(lines[0]) == ["query", "mean", "std", "experts", "measured"]
     assert [line["query"] for line in lines] == points()["well"].tolist()
@@ -419,21 +427,21 @@ def test_answers_are_a_file(tmp_path: Path, folder: Path) -> None:
 
 
 def test_points_without_names_are_numbered(tmp_path: Path, folder: Path) -> None:
-    lines = table_of(predict(own(tmp_path, folder, id="")))
+    lines = table_of(predict(own_data_config(tmp_path, folder, id="")))
     assert [line["query"] for line in lines] == [str(number) for number in range(1, len(points()) + 1)]
 
 
 def test_odd_names_are_written_as_they_are(tmp_path: Path) -> None:
     odd = ['o\'hara, "jo"', "line\nbreak", "=1+2", "Zoë"]
     queries = points(4).assign(well=odd)
-    lines = table_of(predict(own(tmp_path, write_world(tmp_path / "parties", queries=queries))))
+    lines = table_of(predict(own_data_config(tmp_path, write_world(tmp_path / "parties", queries=queries))))
     assert [line["query"] for line in lines] == odd
 
 
 def test_the_center_s_own_file_takes_the_place_of_the_folder_s(tmp_path: Path, folder: Path) -> None:
     path = tmp_path / "asked.csv"
     soundings(5, seed=9).drop(columns=TARGET).to_csv(path, index=False)
-    found = predict(own(tmp_path, folder, gp__queries=str(path)))
+    found = predict(own_data_config(tmp_path, folder, gp__queries=str(path)))
     lines = table_of(found)
     assert list(lines[0]) == ["query", "mean", "std", "experts"]
     assert [line["query"] for line in lines] == soundings(5, seed=9)["well"].tolist()
@@ -442,7 +450,7 @@ def test_the_center_s_own_file_takes_the_place_of_the_folder_s(tmp_path: Path, f
 
 
 def test_errors_are_those_of_the_file(tmp_path: Path, folder: Path) -> None:
-    found = predict(own(tmp_path, folder))
+    found = predict(own_data_config(tmp_path, folder))
     y, (mean, variance) = points()[TARGET].to_numpy(), (found.arrays["mean"], found.arrays["std"] ** 2)
     assert found.metrics["smse"] == pytest.approx(reference.smse(y, mean))
     training = soundings()[TARGET].to_numpy()
@@ -460,8 +468,8 @@ def test_errors_are_those_of_the_file(tmp_path: Path, folder: Path) -> None:
     "changes", [{}, {**EXACT, "gp__gate": "dnn", "gp__gate_rounds": 3}, {"gp__aggregation": "grbcm"}]
 )
 def test_real_sites_say_what_simulated_ones_do(tmp_path: Path, folder: Path, changes: dict[str, Any]) -> None:
-    real = predict(*deployed(tmp_path / "real", folder, **changes))
-    simulated = predict(own(tmp_path / "simulated", folder, **changes))
+    real = predict(*deployed_sites(tmp_path / "real", folder, **changes))
+    simulated = predict(own_data_config(tmp_path / "simulated", folder, **changes))
     assert real.metrics == simulated.metrics
     assert not real.report.missing
     for name, array in simulated.arrays.items():
@@ -496,7 +504,7 @@ def test_settings_that_cannot_be_met_are_one_line(
     tmp_path: Path, folder: Path, changes: dict[str, Any], line: str
 ) -> None:
     with pytest.raises(FusionError) as told:
-        predict(own(tmp_path, folder, **changes))
+        predict(own_data_config(tmp_path, folder, **changes))
     assert str(told.value).startswith(line)
 
 
@@ -507,10 +515,10 @@ def test_settings_that_cannot_be_met_are_one_line(
 )  # fmt: skip
 def test_a_saved_model_is_learnt_no_further(tmp_path: Path, folder: Path, changes: dict[str, Any]) -> None:
     """What only a run that learns could heed is refused, rather than passed over."""
-    before = predict(own(tmp_path / "before", folder, gp__fit_rounds=1, gp__candidates=1))
+    before = predict(own_data_config(tmp_path / "before", folder, gp__fit_rounds=1, gp__candidates=1))
     key = list(changes)[-1].replace("__", ".").replace("_", "-")
     with pytest.raises(FusionError) as told:
-        predict(again_with(own(tmp_path, folder, **changes), before.path, folder / "_test.csv"))
+        predict(again_with(own_data_config(tmp_path, folder, **changes), before.path, folder / "_test.csv"))
     assert str(told.value) == f"{key} is for a run that learns, not for a prediction: leave it out"
 
 
@@ -522,6 +530,6 @@ def test_all_payloads_are_found_by_their_titles() -> None:
 
 
 def test_inputs_are_told_in_the_order_of_their_names(tmp_path: Path, folder: Path) -> None:
-    found = predict(own(tmp_path, folder))
+    found = predict(own_data_config(tmp_path, folder))
     assert found.arrays["features"].tolist() == sorted(FEATURES)
     assert found.arrays["theta_names"].tolist() == ["log ell_1", "log ell_2", "log s", "log sigma"]

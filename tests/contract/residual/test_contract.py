@@ -12,7 +12,7 @@ import pytest
 from server.results import load
 from tests.support.contract import Recording, StrategyContract
 from tests.support.grid import prediction_config
-from tests.support.residual_sites import COLUMNS, customers, own, write_world
+from tests.support.residual_sites import COLUMNS, customers, own_data_config, write_world
 from tests.support.runs import Nodes, make_grid, outcome_of, run, run_over
 from tests.support.tampering import silent
 
@@ -25,7 +25,7 @@ class Contract(StrategyContract):
 
     def run_config(self, tmp_path: Path) -> dict[str, Any]:
         folder = write_world(tmp_path / "parties", holder=self.holder, people=customers(60))
-        return own(tmp_path, folder, residual__rounds=3, **self.settings)
+        return own_data_config(tmp_path, folder, residual__rounds=3, **self.settings)
 
     def nodes(self) -> Nodes:
         return len(COLUMNS)

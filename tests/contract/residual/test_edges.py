@@ -20,9 +20,9 @@ from tests.support.residual_sites import (
     Arrays,
     N,
     customers,
-    deployed,
+    deployed_sites,
     learn,
-    own,
+    own_data_config,
     same_learning,
     write_world,
 )
@@ -55,7 +55,7 @@ def changed(folder: Path, party: str, change: Any) -> Path:
 @pytest.mark.parametrize("holder", ["", "bank"])
 def test_one_agent_alone(tmp_path: Path, algorithm: str, holder: str) -> None:
     folder = write_world(tmp_path / "parties", columns={"bank": ("a", "c")}, holder=holder)
-    report, arrays, _ = learn(own(tmp_path, folder, residual__algorithm=algorithm, residual__power="3"), 1)
+    report, arrays, _ = learn(own_data_config(tmp_path, folder, residual__algorithm=algorithm, residual__power="3"), 1)
     assert report.metrics["n_agents"] == 1
     assert report.metrics["train_mse"] < customers()["y"].var()
     assert np.isfinite(arrays["curve_test"]).all()
@@ -65,7 +65,7 @@ def test_one_agent_alone(tmp_path: Path, algorithm: str, holder: str) -> None:
 def test_two_agents_with_the_same_column(tmp_path: Path, algorithm: str) -> None:
     folder = write_world(tmp_path / "parties", columns={"bank": ("c",), "shop": ("c",), "telecom": ("d",)})
     chosen = {"residual__algorithm": algorithm, "residual__power": "2", "residual__ridge": 0.0}
-    report, arrays, _ = learn(own(tmp_path, folder, **chosen))
+    report, arrays, _ = learn(own_data_config(tmp_path, folder, **chosen))
     assert np.isfinite(report.metrics["test_mse"])
     assert report.metrics["train_mse"] < 0.7 * customers()["y"].var()
     if algorithm in ("parallel", "meta-linear"):
@@ -80,12 +80,12 @@ def test_an_agent_whose_column_is_constant_has_no_part(tmp_path: Path, algorithm
     folder = write_world(
         tmp_path / "parties", columns={"bank": ("a",), "shop": ("c",), "telecom": ("e",)}, people=people
     )
-    report, arrays, _ = learn(own(tmp_path, folder, residual__algorithm=algorithm, residual__power="2"))
+    report, arrays, _ = learn(own_data_config(tmp_path, folder, residual__algorithm=algorithm, residual__power="2"))
     assert arrays["power"][-1, TELECOM] == pytest.approx(0, abs=1e-20)
     assert np.isfinite(report.metrics["test_mse"])
     without = write_world(tmp_path / "fewer", columns={"bank": ("a",), "shop": ("c",)}, people=people)
     if algorithm in ("meta-linear", "greedy"):
-        fewer = learn(own(tmp_path, without, residual__algorithm=algorithm), 2)[0]
+        fewer = learn(own_data_config(tmp_path, without, residual__algorithm=algorithm), 2)[0]
         assert report.metrics["test_mse"] == pytest.approx(fewer.metrics["test_mse"], rel=1e-3)
 
 
@@ -95,7 +95,7 @@ def test_an_outcome_that_never_varies(tmp_path: Path, algorithm: str, holder: st
     folder = write_world(tmp_path / "parties", people=customers().assign(y=4.0), holder=holder)
     for stop in ("rounds", "held-out"):
         chosen = {"residual__algorithm": algorithm, "residual__stop": stop}
-        report, arrays, _ = learn(own(tmp_path, folder, **chosen))
+        report, arrays, _ = learn(own_data_config(tmp_path, folder, **chosen))
         assert report.metrics["train_mse"] == pytest.approx(0, abs=1e-25)
         assert report.metrics["test_mse"] == pytest.approx(0, abs=1e-25)
         assert np.isfinite(arrays["power"]).all()
@@ -103,7 +103,7 @@ def test_an_outcome_that_never_varies(tmp_path: Path, algorithm: str, holder: st
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_fewer_rows_than_a_leaf(tmp_path: Path, folder: Path, algorithm: str) -> None:
-    report, _, _ = learn(own(tmp_path, folder, residual__algorithm=algorithm, residual__min_leaf=1000))
+    report, _, _ = learn(own_data_config(tmp_path, folder, residual__algorithm=algorithm, residual__min_leaf=1000))
     y = customers()["y"]
     assert report.metrics["train_mse"] == pytest.approx(y.var(), rel=0.3)
     assert any("no tree can split (residual.min-leaf)" in note for note in report.notes)
@@ -112,13 +112,13 @@ def test_fewer_rows_than_a_leaf(tmp_path: Path, folder: Path, algorithm: str) ->
 
 def test_few_rows(tmp_path: Path) -> None:
     folder = write_world(tmp_path / "parties", people=customers(5))
-    report, _, _ = learn(own(tmp_path, folder))
+    report, _, _ = learn(own_data_config(tmp_path, folder))
     assert report.metrics["n_test"] == 1
     two = write_world(tmp_path / "two", people=customers(2))
-    told = outcome_of(own(tmp_path, two, residual__holdout=0.5), 3).refusal
+    told = outcome_of(own_data_config(tmp_path, two, residual__holdout=0.5), 3).refusal
     assert told.startswith("1 of the 2 common entities are left to learn from: too few (residual.holdout, residual.va")
     chosen = {"residual__stop": "held-out", "residual__validation": 0.75}
-    told = outcome_of(own(tmp_path, folder, **chosen), 3).refusal
+    told = outcome_of(own_data_config(tmp_path, folder, **chosen), 3).refusal
     assert told.startswith("4 of the 5 common entities are left to learn from, of which 3 are held out: too few")
 
 
@@ -127,12 +127,12 @@ def test_few_rows(tmp_path: Path) -> None:
 
 def test_an_entity_twice_is_told_by_code(tmp_path: Path, folder: Path) -> None:
     changed(folder, "shop", lambda frame: pd.concat([frame, frame[:1]]))
-    assert "[duplicate-entity]" in outcome_of(own(tmp_path, folder), 3).text
+    assert "[duplicate-entity]" in outcome_of(own_data_config(tmp_path, folder), 3).text
 
 
 def test_no_id_column_is_told_by_code(tmp_path: Path, folder: Path) -> None:
     changed(folder, "shop", lambda frame: frame.drop(columns="customer"))
-    told = outcome_of(own(tmp_path, folder), 3).text
+    told = outcome_of(own_data_config(tmp_path, folder), 3).text
     assert "shop: " in told
     assert "[missing-column]" in told
 
@@ -147,7 +147,7 @@ def secrets(tmp_path: Path, *texts: str) -> list[str]:
 
 
 def test_different_secrets_are_told_with_who_has_the_same(tmp_path: Path, folder: Path) -> None:
-    settings, nodes = deployed(tmp_path, folder)
+    settings, nodes = deployed_sites(tmp_path, folder)
     one, other = secrets(tmp_path, "a secret of the sites", "another one of a site")
     settings["align-key-file"] = nodes[BANK]["align-key-file"] = nodes[SHOP]["align-key-file"] = one
     nodes[TELECOM]["align-key-file"] = other
@@ -158,12 +158,12 @@ def test_different_secrets_are_told_with_who_has_the_same(tmp_path: Path, folder
     with pytest.raises(FusionError, match=r"telecom \(none\)"):
         learn(settings, nodes)
     nodes[TELECOM]["align-key-file"] = one
-    same_learning(learn(settings, nodes)[:2], learn(*deployed(tmp_path, folder))[:2])
+    same_learning(learn(settings, nodes)[:2], learn(*deployed_sites(tmp_path, folder))[:2])
 
 
 def test_nothing_in_common(tmp_path: Path, folder: Path) -> None:
     changed(folder, "shop", lambda frame: frame.assign(customer="x" + frame["customer"]))
-    told = outcome_of(own(tmp_path, folder), 3).refusal
+    told = outcome_of(own_data_config(tmp_path, folder), 3).refusal
     assert told.startswith("no entity is common to all parties (the fusion center 150 rows; bank 150 rows; shop 150")
     assert "is it the same id column, and the same align-key-file, everywhere?" in told
 
@@ -172,18 +172,18 @@ def test_names_that_are_numbers_at_some_and_text_at_others(tmp_path: Path) -> No
     people = customers().assign(customer=np.arange(N))
     folder = write_world(tmp_path / "parties", people=people)
     changed(folder, "shop", lambda frame: frame.assign(customer=frame["customer"].replace("149", "X149")))
-    report, _, _ = learn(own(tmp_path, folder))
+    report, _, _ = learn(own_data_config(tmp_path, folder))
     assert report.metrics["n_aligned"] == N - 1
     assert report.metrics["n_lost"] == 2
     assert any("numbers at some and by text at others" in note and "shop: text" in note for note in report.notes)
     changed(folder, "shop", lambda frame: frame.assign(customer="0000" + frame["customer"]).astype({"customer": str}))
     changed(folder, "shop", lambda frame: frame.assign(customer="c" + frame["customer"].str[4:]))
-    assert "write them alike everywhere" in outcome_of(own(tmp_path, folder), 3).refusal
+    assert "write them alike everywhere" in outcome_of(own_data_config(tmp_path, folder), 3).refusal
 
 
 def test_rows_that_somebody_lacks_are_left_out_and_counted(tmp_path: Path) -> None:
     folder = write_world(tmp_path / "parties", lose=7)
-    report, _, _ = learn(own(tmp_path, folder))
+    report, _, _ = learn(own_data_config(tmp_path, folder))
     files = {party: set(pd.read_csv(folder / f"{party}.csv")["customer"]) for party in COLUMNS}
     common = set.intersection(*files.values())
     assert report.metrics["n_aligned"] == len(common)
@@ -193,22 +193,22 @@ def test_rows_that_somebody_lacks_are_left_out_and_counted(tmp_path: Path) -> No
         **{party: len(names) - len(common) for party, names in files.items()},
     }
     few = customers()[customers()["customer"].isin(common)]
-    same = learn(own(tmp_path, write_world(tmp_path / "few", people=few)))
+    same = learn(own_data_config(tmp_path, write_world(tmp_path / "few", people=few)))
     assert same[0].metrics["train_mse"] == report.metrics["train_mse"]
 
 
 def test_without_names_the_rows_are_those_of_the_files(tmp_path: Path) -> None:
     in_order = write_world(tmp_path / "in-order", shuffle=None)
-    named = learn(own(tmp_path, in_order))
-    by_row = learn(own(tmp_path, in_order, residual__align="row-order"))
+    named = learn(own_data_config(tmp_path, in_order))
+    by_row = learn(own_data_config(tmp_path, in_order, residual__align="row-order"))
     same_learning(named[:2], by_row[:2])
     changed(in_order, "shop", lambda frame: frame[:-3])
-    told = outcome_of(own(tmp_path, in_order, residual__align="row-order"), 3).refusal
+    told = outcome_of(own_data_config(tmp_path, in_order, residual__align="row-order"), 3).refusal
     assert "different numbers of them (the fusion center 150, bank 150, shop 147, telecom 150): set id" in told
 
 
 def test_some_by_name_and_some_by_row(tmp_path: Path, folder: Path) -> None:
-    settings, nodes = deployed(tmp_path, folder)
+    settings, nodes = deployed_sites(tmp_path, folder)
     del nodes[SHOP]["id"]
     told = outcome_of(settings, nodes).refusal
     assert "entities go by name at " in told
@@ -218,7 +218,7 @@ def test_some_by_name_and_some_by_row(tmp_path: Path, folder: Path) -> None:
 
 def test_nobody_or_two_hold_the_outcome(tmp_path: Path) -> None:
     folder = write_world(tmp_path / "parties", holder="bank")
-    settings, nodes = deployed(tmp_path, folder, holder="bank")
+    settings, nodes = deployed_sites(tmp_path, folder, holder="bank")
     del nodes[BANK]["target"]
     nodes[BANK]["features"] = "a b"
     told = outcome_of(settings, nodes).refusal
@@ -237,10 +237,10 @@ def test_nobody_or_two_hold_the_outcome(tmp_path: Path) -> None:
 def test_an_agent_that_is_not_there_from_the_beginning(tmp_path: Path, algorithm: str, holder: str) -> None:
     folder = write_world(tmp_path / "parties", holder=holder)
     chosen: Mapping[str, Any] = {"residual__algorithm": algorithm, "residual__power": "2"}
-    report, arrays, _ = learn(own(tmp_path, folder, **chosen), tamper=silent(TELECOM, range(1, 1000)))
+    report, arrays, _ = learn(own_data_config(tmp_path, folder, **chosen), tamper=silent(TELECOM, range(1, 1000)))
     assert "no answer" in report.missing["node 1014"][0]
     (folder / "telecom.csv").unlink()
-    two = learn(own(tmp_path, folder, **chosen), 2)
+    two = learn(own_data_config(tmp_path, folder, **chosen), 2)
     same_learning((report, arrays), two[:2])
 
 
@@ -253,8 +253,8 @@ def test_of_an_agent_that_falls_silent_the_last_prediction_stays_and_its_coeffic
     tmp_path: Path, folder: Path
 ) -> None:
     chosen = {"residual__algorithm": "parallel", "residual__power": "1"}
-    whole = learn(own(tmp_path, folder, **chosen))[1]
-    report, arrays, _ = learn(own(tmp_path, folder, **chosen), tamper=silent(TELECOM, range(4, 1000)))
+    whole = learn(own_data_config(tmp_path, folder, **chosen))[1]
+    report, arrays, _ = learn(own_data_config(tmp_path, folder, **chosen), tamper=silent(TELECOM, range(4, 1000)))
     frozen(report, arrays, TELECOM)
     np.testing.assert_array_equal(arrays["curve_train"][:2], whole["curve_train"][:2])
     assert arrays["curve_train"][2] != whole["curve_train"][2]
@@ -268,7 +268,7 @@ def test_of_an_agent_that_falls_silent_the_last_prediction_stays_and_its_coeffic
 def test_a_silent_agent_is_asked_no_more_after_three_rounds(tmp_path: Path, folder: Path) -> None:
     for topology in ("center", "ring"):
         chosen = {"residual__topology": topology, "residual__rounds": 24}
-        report, arrays, _ = learn(own(tmp_path, folder, **chosen), tamper=silent(TELECOM, range(4, 1000)))
+        report, arrays, _ = learn(own_data_config(tmp_path, folder, **chosen), tamper=silent(TELECOM, range(4, 1000)))
         assert arrays["power"][-1, BANK] > 0
         assert len(arrays["curve_train"]) == 25
         asked = [int(line.split(":")[0].removeprefix("round ")) for line in report.missing["telecom"]]
@@ -280,18 +280,18 @@ def test_a_silent_agent_is_asked_no_more_after_three_rounds(tmp_path: Path, fold
 def test_an_agent_that_comes_back_goes_on(tmp_path: Path, folder: Path) -> None:
     for algorithm in ("parallel", "greedy", "sip"):
         chosen = {"residual__algorithm": algorithm, "residual__power": "1", "residual__agent": "lr"}
-        whole = learn(own(tmp_path, folder, **chosen))[0]
-        report, arrays, path = learn(own(tmp_path, folder, **chosen), tamper=silent(SHOP, [3, 4]))
+        whole = learn(own_data_config(tmp_path, folder, **chosen))[0]
+        report, arrays, path = learn(own_data_config(tmp_path, folder, **chosen), tamper=silent(SHOP, [3, 4]))
         assert arrays["beta"][SHOP] != 0
         assert report.metrics["train_mse"] == pytest.approx(whole.metrics["train_mse"], rel=0.2)
-        again = learn(prediction_config(own(tmp_path, folder), path))[0]
+        again = learn(prediction_config(own_data_config(tmp_path, folder), path))[0]
         assert again.metrics["n_predicted"] == N
 
 
 def test_an_agent_that_never_predicted_has_no_part_and_is_named(tmp_path: Path, folder: Path) -> None:
     for algorithm in ALGORITHMS:
         chosen = {"residual__algorithm": algorithm, "residual__power": "1"}
-        report, arrays, _ = learn(own(tmp_path, folder, **chosen), tamper=silent(SHOP, range(2, 1000)))
+        report, arrays, _ = learn(own_data_config(tmp_path, folder, **chosen), tamper=silent(SHOP, range(2, 1000)))
         assert arrays["beta"][SHOP] == 0
         assert "shop: have no part in the result; they gave no prediction, or had nothing to add" in report.notes
 
@@ -300,11 +300,11 @@ def test_the_ring_goes_round_a_silent_agent(tmp_path: Path) -> None:
     for holder in ("", "bank"):
         folder = write_world(tmp_path / f"parties-{holder}", holder=holder)
         chosen = {"residual__topology": "ring", "residual__rounds": 12}
-        report, arrays, _ = learn(own(tmp_path, folder, **chosen), tamper=silent(SHOP, range(2, 1000)))
+        report, arrays, _ = learn(own_data_config(tmp_path, folder, **chosen), tamper=silent(SHOP, range(2, 1000)))
         assert arrays["beta"].tolist() == [1, 0, 1]
         assert "shop" in report.missing
         (folder / "shop.csv").unlink()
-        two = learn(own(tmp_path, folder, **chosen), 2)[1]
+        two = learn(own_data_config(tmp_path, folder, **chosen), 2)[1]
         np.testing.assert_array_equal(arrays["curve_train"], two["curve_train"])
         np.testing.assert_array_equal(arrays["curve_test"], two["curve_test"])
 
@@ -315,7 +315,7 @@ def test_who_has_the_residual_and_falls_silent_ends_the_ring(tmp_path: Path, fol
     def tamper(place: int, number: int, reply: Any) -> Any:
         return None if (place == SHOP and number >= 3) or (place == BANK and number >= 4) else reply
 
-    told = outcome_of(own(tmp_path, folder, residual__topology="ring"), 3, tamper=tamper).refusal
+    told = outcome_of(own_data_config(tmp_path, folder, residual__topology="ring"), 3, tamper=tamper).refusal
     assert "bank does not answer, and the residual is with it: the run cannot go on (resume-from)" in told
 
 
@@ -341,8 +341,8 @@ def test_predictions_later_are_those_of_the_training_run(tmp_path: Path, algorit
         "residual__stop": "held-out", "residual__rounds": 6,
     }  # fmt: skip
     folder = write_world(tmp_path / "parties", holder=holder)
-    report, _, path = learn(own(tmp_path, folder, **chosen))
-    again, arrays, where = learn(prediction_config(own(tmp_path, folder, **chosen), path))
+    report, _, path = learn(own_data_config(tmp_path, folder, **chosen))
+    again, arrays, where = learn(prediction_config(own_data_config(tmp_path, folder, **chosen), path))
     said = predictions_of(where, arrays, holder)
     assert len(said) == again.metrics["n_predicted"] == N
     people = customers()
@@ -357,7 +357,7 @@ def test_new_rows_in_another_order_with_unknown_categories_and_fewer_entities(tm
     people = customers().assign(city=np.where(customers()["c"] > 0, "Paris", "Rome"))
     columns = {"bank": ("a", "b"), "shop": ("city",), "telecom": ("d", "e")}
     folder = write_world(tmp_path / "parties", columns=columns, people=people, holder=holder)
-    settings, nodes = deployed(tmp_path, folder, holder=holder, residual__algorithm="greedy")
+    settings, nodes = deployed_sites(tmp_path, folder, holder=holder, residual__algorithm="greedy")
     nodes[1]["features"] = "city"
     path = learn(settings, nodes)[2]
     before = prediction_config(settings, path)
@@ -385,7 +385,7 @@ def test_new_rows_in_another_order_with_unknown_categories_and_fewer_entities(tm
 @pytest.mark.parametrize("holder", ["", "bank"])
 def test_an_agent_that_is_missing_at_prediction_is_named(tmp_path: Path, holder: str) -> None:
     folder = write_world(tmp_path / "parties", holder=holder)
-    settings = own(tmp_path, folder)
+    settings = own_data_config(tmp_path, folder)
     path = learn(settings)[2]
     report, _, _ = learn(prediction_config(settings, path), tamper=silent(2, range(1, 100)))
     assert any(note.startswith("telecom: gave no part of the prediction") for note in report.notes)

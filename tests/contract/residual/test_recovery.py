@@ -27,9 +27,9 @@ from tests.support.residual_sites import (
     COLUMNS,
     N,
     customers,
-    deployed,
+    deployed_sites,
     learn,
-    own,
+    own_data_config,
     same_learning,
     write_world,
 )
@@ -75,7 +75,7 @@ def test_an_agent_without_a_step_predicts_nothing_and_is_not_missed(
 ) -> None:
     columns = {"bank": ("f",), "shop": ("c",), "telecom": ("e",)}
     folder = write_world(tmp_path / "parties", columns=columns, holder=holder)
-    settings = own(tmp_path, folder, residual__algorithm=algorithm, residual__rounds=1)
+    settings = own_data_config(tmp_path, folder, residual__algorithm=algorithm, residual__rounds=1)
     report, arrays, path = learn(settings)
     assert arrays["beta"].sum() == 1
     assert not any(UNKEPT in note for note in report.notes)
@@ -92,7 +92,7 @@ def test_an_agent_without_a_step_predicts_nothing_and_is_not_missed(
 @pytest.mark.parametrize("holder", ["", "bank"])
 def test_an_outcome_that_never_varies_is_predicted(tmp_path: Path, algorithm: str, holder: str) -> None:
     folder = write_world(tmp_path / "parties", people=customers().assign(y=4.0), holder=holder)
-    settings = own(tmp_path, folder, residual__algorithm=algorithm, residual__power="1", residual__rounds=3)
+    settings = own_data_config(tmp_path, folder, residual__algorithm=algorithm, residual__power="1", residual__rounds=3)
     again = later(settings, learn(settings)[2])
     assert again.metrics["n_predicted"] == N
     assert again.metrics.get("test_mse", 0.0) == pytest.approx(0, abs=1e-25)
@@ -102,7 +102,7 @@ def test_an_outcome_that_never_varies_is_predicted(tmp_path: Path, algorithm: st
 def test_who_holds_the_outcome_alone_sums_up_predictions(tmp_path: Path, topology: str) -> None:
     columns = {"bank": (), "shop": ("c",), "telecom": ("d", "e")}
     folder = write_world(tmp_path / "parties", columns=columns, holder="bank")
-    settings = own(tmp_path, folder, residual__topology=topology)
+    settings = own_data_config(tmp_path, folder, residual__topology=topology)
     report, _, path = learn(settings)
     assert report.metrics["n_agents"] == 2
     pd.read_csv(folder / "bank.csv")[["customer"]].to_csv(folder / "bank.csv", index=False)
@@ -114,7 +114,7 @@ def test_who_holds_the_outcome_alone_sums_up_predictions(tmp_path: Path, topolog
 @pytest.mark.parametrize("holder", ["", "bank"])
 def test_a_column_that_the_model_does_not_take_may_have_gaps(tmp_path: Path, holder: str) -> None:
     folder = write_world(tmp_path / "parties", holder=holder)
-    settings = own(tmp_path, folder)
+    settings = own_data_config(tmp_path, folder)
     path = learn(settings)[2]
     shop = pd.read_csv(folder / "shop.csv")
     shop.assign(since=np.where(np.arange(N) % 3, 1.0, np.nan)).to_csv(folder / "shop.csv", index=False)
@@ -129,7 +129,7 @@ def test_a_column_that_the_model_does_not_take_may_have_gaps(tmp_path: Path, hol
 @pytest.mark.parametrize(("holder", "lost"), [("", [5, 6, 7]), ("bank", [5, 7, 9])])
 def test_who_was_asked_no_more_is_asked_to_keep_its_model(tmp_path: Path, holder: str, lost: list[int]) -> None:
     folder = write_world(tmp_path / "parties", holder=holder)
-    settings = own(tmp_path, folder, residual__algorithm="parallel", residual__power="1")
+    settings = own_data_config(tmp_path, folder, residual__algorithm="parallel", residual__power="1")
     report, arrays, path = learn(settings, tamper=silent(SHOP, lost))
     assert [line.split(":")[0] for line in report.missing["shop"]] == [f"round {number}" for number in lost]
     assert arrays["beta"][SHOP] != 0
@@ -156,7 +156,7 @@ def test_who_was_down_when_models_were_kept_is_asked_once_more(
     tmp_path: Path, holder: str, topology: str, place: int
 ) -> None:
     folder = write_world(tmp_path / "parties", holder=holder)
-    settings = own(tmp_path, folder, residual__topology=topology)
+    settings = own_data_config(tmp_path, folder, residual__topology=topology)
     whole = learn(settings)
     end = whole[0].rounds - (holder != "" and topology == "center")  # the holder has the last word
     with down(place, [end]) as tamper:
@@ -173,7 +173,7 @@ def test_an_answer_that_is_lost_at_the_end_is_given_again(
     tmp_path: Path, holder: str, topology: str, place: int
 ) -> None:
     folder = write_world(tmp_path / "parties", holder=holder)
-    settings = own(tmp_path, folder, residual__topology=topology)
+    settings = own_data_config(tmp_path, folder, residual__topology=topology)
     end = learn(settings)[0].rounds
     report, _, path = learn(settings, tamper=silent(place, [end]))
     assert len(report.missing[list(COLUMNS)[place]]) == 1
@@ -183,7 +183,7 @@ def test_an_answer_that_is_lost_at_the_end_is_given_again(
 
 def test_the_holder_of_a_ring_without_columns_is_asked_once_more_too(tmp_path: Path) -> None:
     folder = write_world(tmp_path / "parties", columns={"bank": (), "shop": ("c",), "telecom": ("d",)}, holder="bank")
-    settings = own(tmp_path, folder, residual__topology="ring")
+    settings = own_data_config(tmp_path, folder, residual__topology="ring")
     end = learn(settings)[0].rounds
     report, _, path = learn(settings, tamper=silent(BANK, [end]))
     assert report.rounds == end + 1
@@ -196,7 +196,7 @@ def test_the_holder_of_a_ring_without_columns_is_asked_once_more_too(tmp_path: P
 @pytest.mark.parametrize(("holder", "topology"), [("", "center"), ("bank", "center"), ("bank", "ring")])
 def test_who_has_not_kept_its_model_is_named(tmp_path: Path, holder: str, topology: str) -> None:
     folder = write_world(tmp_path / "parties", holder=holder)
-    settings = own(tmp_path, folder, residual__topology=topology)
+    settings = own_data_config(tmp_path, folder, residual__topology=topology)
     end = learn(settings)[0].rounds - (holder != "" and topology == "center")
     with down(SHOP, range(end, end + 4)) as tamper:
         report, _, path = learn(settings, tamper=tamper)
@@ -208,7 +208,7 @@ def test_who_has_not_kept_its_model_is_named(tmp_path: Path, holder: str, topolo
 @pytest.mark.parametrize("holder", ["", "bank"])
 def test_sites_without_a_place_to_keep_models_in_are_named_and_asked_once(tmp_path: Path, holder: str) -> None:
     folder = write_world(tmp_path / "parties", holder=holder)
-    settings, nodes = deployed(tmp_path, folder, holder=holder)
+    settings, nodes = deployed_sites(tmp_path, folder, holder=holder)
     rounds = learn(settings, nodes)[0].rounds
     for node in nodes:
         del node["site-output-dir"]
@@ -230,7 +230,7 @@ def test_sites_without_a_place_to_keep_models_in_are_named_and_asked_once(tmp_pa
 )
 def test_who_is_down_when_the_order_is_told_joins(tmp_path: Path, holder: str, changes: dict[str, Any]) -> None:
     """As if only its answer of that round had been lost, where it was asked for one."""
-    settings = own(tmp_path, write_world(tmp_path / "parties", holder=holder), **changes)
+    settings = own_data_config(tmp_path, write_world(tmp_path / "parties", holder=holder), **changes)
     expected = learn(settings, tamper=silent(SHOP, [2]))
     with down(SHOP, [2]) as tamper:
         report, arrays, path = learn(settings, tamper=tamper)
@@ -247,7 +247,7 @@ def test_a_late_answer_counts_once_in_the_ring(tmp_path: Path, shrinkage: float,
     folder = write_world(tmp_path / "parties")
     found = []
     for topology in ("center", "ring"):
-        settings = own(tmp_path, folder, residual__topology=topology, residual__shrinkage=shrinkage)
+        settings = own_data_config(tmp_path, folder, residual__topology=topology, residual__shrinkage=shrinkage)
         found.append(learn(settings, tamper=silent(BANK, [lost])))
     same_learning(found[1][:2], found[0][:2], but=("power",))
     np.testing.assert_allclose(found[1][1]["power"], found[0][1]["power"], rtol=1e-12)
@@ -255,7 +255,7 @@ def test_a_late_answer_counts_once_in_the_ring(tmp_path: Path, shrinkage: float,
 
 def test_one_lost_answer_does_not_end_a_ring_of_one(tmp_path: Path) -> None:
     folder = write_world(tmp_path / "parties", columns={"bank": (), "shop": ("c", "d")}, holder="bank")
-    settings = own(tmp_path, folder, residual__topology="ring", residual__shrinkage=0.5, residual__rounds=6)
+    settings = own_data_config(tmp_path, folder, residual__topology="ring", residual__shrinkage=0.5, residual__rounds=6)
     whole = learn(settings, 2)
     found = learn(settings, 2, tamper=silent(1, [4]))
     assert len(found[1]["curve_train"]) == 7
@@ -269,7 +269,7 @@ def test_one_lost_answer_does_not_end_a_ring_of_one(tmp_path: Path) -> None:
 def test_a_file_written_anew_during_a_run_is_not_used(tmp_path: Path, changes: dict[str, Any]) -> None:
     """In another order of rows, its numbers would stand for other entities; the site counts as silent from then on."""
     folder = write_world(tmp_path / "parties")
-    settings = own(tmp_path, folder, **changes)
+    settings = own_data_config(tmp_path, folder, **changes)
     expected = learn(settings, tamper=silent(SHOP, range(5, 100)))
 
     def nightly(place: int, number: int, reply: Message) -> Message:
@@ -292,7 +292,7 @@ def test_an_order_told_again_does_not_take_the_changed_rows_for_the_agreed_ones(
         pd.read_csv(folder / "shop.csv").sort_values("c").to_csv(folder / "shop.csv", index=False)
         return None
 
-    report, arrays, _ = learn(own(tmp_path, folder), tamper=tamper)
+    report, arrays, _ = learn(own_data_config(tmp_path, folder), tamper=tamper)
     assert any("[data-changed]" in line for line in report.missing["shop"])
     assert arrays["beta"][SHOP] == 0
 
@@ -307,7 +307,7 @@ def test_outcomes_that_change_end_the_run_of_their_holder(tmp_path: Path) -> Non
                 change(pd.read_csv(folder / "bank.csv")).to_csv(folder / "bank.csv", index=False)
             return reply
 
-        settings = own(tmp_path, folder, residual__algorithm="greedy")
+        settings = own_data_config(tmp_path, folder, residual__algorithm="greedy")
         told = outcome_of(settings, 3, tamper=tamper).refusal
         assert told == (
             "bank, which holds the outcome, gave no answer that could be used: the run cannot go on without it"
@@ -318,7 +318,7 @@ def test_outcomes_that_change_end_the_run_of_their_holder(tmp_path: Path) -> Non
 
 
 def test_a_prediction_is_made_once(tmp_path: Path) -> None:
-    settings = own(tmp_path, write_world(tmp_path / "parties"), residual__rounds=2)
+    settings = own_data_config(tmp_path, write_world(tmp_path / "parties"), residual__rounds=2)
     path = learn(settings)[2]
     told = outcome_of(prediction_config(settings, path, repetitions=2), 3).refusal
     assert told == "repetitions: there is one prediction of a row; leave it out"
@@ -327,10 +327,12 @@ def test_a_prediction_is_made_once(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("scale", "precision"), [(1e200, "float64"), (1e39, "float32"), (-1e16, "float64")])
 def test_outcomes_without_bound(tmp_path: Path, caplog: pytest.LogCaptureFixture, scale: float, precision: str) -> None:
     large = customers().assign(y=scale * customers()["y"])
-    settings = own(tmp_path, write_world(tmp_path / "parties", people=large), residual__precision=precision)
+    settings = own_data_config(tmp_path, write_world(tmp_path / "parties", people=large), residual__precision=precision)
     told = outcome_of(settings, 3).refusal
     assert told == f"the outcomes go beyond {LARGEST_OUTCOME:g}: give them in another unit"
-    settings = own(tmp_path, write_world(tmp_path / "held", people=large, holder="bank"), residual__precision=precision)
+    settings = own_data_config(
+        tmp_path, write_world(tmp_path / "held", people=large, holder="bank"), residual__precision=precision
+    )
     with caplog.at_level(logging.WARNING, "flwr"):
         told = outcome_of(settings, 3).refusal
     assert told.startswith("bank, which holds the outcome, gave no answer that could be used")
@@ -339,7 +341,7 @@ def test_outcomes_without_bound(tmp_path: Path, caplog: pytest.LogCaptureFixture
 
 @pytest.mark.parametrize("leaf", ["abc", 0, -2, 2.5, True])
 def test_a_leaf_that_is_no_number_of_rows_is_told_at_once(tmp_path: Path, leaf: object) -> None:
-    settings, nodes = deployed(tmp_path, write_world(tmp_path / "parties"))
+    settings, nodes = deployed_sites(tmp_path, write_world(tmp_path / "parties"))
     nodes[SHOP]["min-leaf"] = leaf
     report = learn(settings, nodes)[0]
     assert all("[bad-configuration]" in line for line in report.missing["shop"])
@@ -355,7 +357,7 @@ def test_a_leaf_that_is_no_number_of_rows_is_told_at_once(tmp_path: Path, leaf: 
 )  # fmt: skip
 def test_what_a_holder_would_refuse_is_refused_by_the_center(tmp_path: Path, key: str, value: object) -> None:
     folder = write_world(tmp_path / "parties", holder="bank")
-    told = outcome_of({**own(tmp_path, folder), key: value}, 3).refusal
+    told = outcome_of({**own_data_config(tmp_path, folder), key: value}, 3).refusal
     assert key in told
 
 
@@ -403,7 +405,7 @@ def test_steps_are_kept_of_the_course_that_counts_alone(
 
     monkeypatch.setattr(clients.dispatch, "handler_of", recording)
     chosen = {"residual__stop": "held-out", "residual__validation": 0.25, "residual__refit": refit, **changes}
-    report, _, _ = learn(own(tmp_path, write_world(tmp_path / "parties"), **chosen))
+    report, _, _ = learn(own_data_config(tmp_path, write_world(tmp_path / "parties"), **chosen))
     assert report.metrics["iterations"] > 0
     n_learn = N - int(report.metrics["n_test"])
     by_rows = {rows: {keep for at, keep in seen if at == rows} for rows, _ in seen}

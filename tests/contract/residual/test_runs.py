@@ -23,9 +23,9 @@ from tests.support.residual_sites import (
     Arrays,
     N,
     customers,
-    deployed,
+    deployed_sites,
     learn,
-    own,
+    own_data_config,
     same_learning,
     write_world,
 )
@@ -77,7 +77,7 @@ def test_sequential_algorithms_are_those_of_the_paper(
     tmp_path: Path, columns: str, algorithm: str, nu: float, steps: int, intercept: bool
 ) -> None:
     columns = "".join(sorted(columns))
-    settings = own(
+    settings = own_data_config(
         tmp_path, one_each(tmp_path, columns), residual__algorithm=algorithm, residual__shrinkage=nu,
         residual__steps=steps, residual__intercept=intercept,
     )  # fmt: skip
@@ -97,7 +97,7 @@ def test_sequential_algorithms_are_those_of_the_paper(
 @pytest.mark.parametrize(("p", "intercept"), few([(1, True), (1.5, True), (7, False), (1, False), (3, True)], 3))
 @pytest.mark.parametrize("step", ["search", "full"])
 def test_parallel_is_algorithm_3(tmp_path: Path, columns: str, p: float, intercept: bool, step: str) -> None:
-    settings = own(
+    settings = own_data_config(
         tmp_path, one_each(tmp_path, columns), residual__algorithm="parallel", residual__power=str(p),
         residual__intercept=intercept, residual__step=step, residual__ridge=0.0,
     )  # fmt: skip
@@ -115,7 +115,7 @@ def test_parallel_is_algorithm_3(tmp_path: Path, columns: str, p: float, interce
 
 
 def test_the_ridge_is_that_of_eq_35(tmp_path: Path) -> None:
-    settings = own(
+    settings = own_data_config(
         tmp_path, one_each(tmp_path, "abcd"), residual__algorithm="parallel", residual__power="2", residual__ridge=0.05,
         residual__step="full",
     )  # fmt: skip
@@ -129,7 +129,7 @@ def test_the_ridge_is_that_of_eq_35(tmp_path: Path) -> None:
 @pytest.mark.parametrize("algorithm", ["average", "meta-linear", "meta-boosting"])
 @pytest.mark.parametrize("intercept", [True, False])
 def test_algorithms_without_collaboration(tmp_path: Path, columns: str, algorithm: str, intercept: bool) -> None:
-    settings = own(
+    settings = own_data_config(
         tmp_path, one_each(tmp_path, columns), residual__algorithm=algorithm, residual__intercept=intercept,
         residual__ridge=0.0,
     )  # fmt: skip
@@ -146,7 +146,7 @@ def test_algorithms_without_collaboration(tmp_path: Path, columns: str, algorith
 @pytest.mark.parametrize("refit", [True, False])
 @pytest.mark.parametrize("algorithm", ["sip", "greedy"])
 def test_the_end_is_chosen_on_held_out_rows(tmp_path: Path, algorithm: str, refit: bool) -> None:
-    settings = own(
+    settings = own_data_config(
         tmp_path, one_each(tmp_path, "abcd"), residual__algorithm=algorithm, residual__stop="held-out",
         residual__patience=4, residual__rounds=30, residual__shrinkage=0.5, residual__refit=refit,
     )  # fmt: skip
@@ -168,7 +168,7 @@ def test_the_end_is_chosen_on_held_out_rows(tmp_path: Path, algorithm: str, refi
 @pytest.mark.parametrize("refit", [True, False])
 @pytest.mark.parametrize("stop", ["held-out", "rounds"])
 def test_p_and_the_end_are_chosen_on_held_out_rows(tmp_path: Path, stop: str, refit: bool) -> None:
-    settings = own(
+    settings = own_data_config(
         tmp_path, one_each(tmp_path, "abcdef"), residual__algorithm="parallel", residual__powers="1 2 4",
         residual__stop=stop, residual__patience=3, residual__refit=refit, residual__ridge=0.0,
     )  # fmt: skip
@@ -188,7 +188,7 @@ def test_p_and_the_end_are_chosen_on_held_out_rows(tmp_path: Path, stop: str, re
 
 
 def test_the_training_error_may_end_it_and_the_best_iterate_is_kept(tmp_path: Path) -> None:
-    settings = own(
+    settings = own_data_config(
         tmp_path, one_each(tmp_path, "cd"), residual__algorithm="parallel", residual__power="1",
         residual__stop="train", residual__patience=2, residual__rounds=40, residual__ridge=0.0,
     )  # fmt: skip
@@ -203,7 +203,7 @@ def test_the_training_error_may_end_it_and_the_best_iterate_is_kept(tmp_path: Pa
 
 
 def test_the_seed_draws_the_rows(tmp_path: Path) -> None:
-    report, arrays, _ = learn(own(tmp_path, one_each(tmp_path, "ab"), seed=5), 2)
+    report, arrays, _ = learn(own_data_config(tmp_path, one_each(tmp_path, "ab"), seed=5), 2)
     people = customers()
     order, n_learn = reference.agreed_order(N, HOLDOUT, seed=5)
     x, y = people[["a", "b"]].to_numpy()[order], people["y"].to_numpy()[order]
@@ -229,7 +229,7 @@ def test_the_order_of_rows_and_columns_in_the_parties_files_does_not_matter(
             for party in COLUMNS:
                 frame = pd.read_csv(folder / f"{party}.csv")
                 frame[frame.columns[::-1]].to_csv(folder / f"{party}.csv", index=False)
-        runs.append(learn(own(tmp_path, folder, **chosen))[:2])
+        runs.append(learn(own_data_config(tmp_path, folder, **chosen))[:2])
     same_learning(runs[0], runs[1])
     same_learning(runs[0], runs[2])
 
@@ -238,8 +238,8 @@ def test_where_the_outcome_lies_does_not_matter(tmp_path: Path) -> None:
     """At the center or at a site: with the same order of its rows the same, bit for bit."""
     for name, algorithm in (("s", "sip"), ("g", "greedy"), ("p", "parallel"), ("l", "meta-linear"), ("a", "average")):
         chosen = {"residual__algorithm": algorithm, "residual__power": "2"}
-        center = learn(own(tmp_path, write_world(tmp_path / name / "center"), **chosen))
-        holder = learn(own(tmp_path, write_world(tmp_path / name / "bank", holder="bank"), **chosen))
+        center = learn(own_data_config(tmp_path, write_world(tmp_path / name / "center"), **chosen))
+        holder = learn(own_data_config(tmp_path, write_world(tmp_path / name / "bank", holder="bank"), **chosen))
         same_learning(center[:2], holder[:2], but=["holder", "mean", "curve_validation", "validation_mse"])
         assert str(holder[1]["holder"]) == "bank"
         assert holder[0].metrics["n_lost"] == 0
@@ -253,9 +253,9 @@ def test_the_ring_s_result_is_the_center_s(tmp_path: Path, holder: str, stop: st
         "residual__stop": stop, "residual__refit": refit, "residual__steps": steps, "residual__patience": 3,
         "residual__shrinkage": 0.7,
     }  # fmt: skip
-    center = learn(own(tmp_path, write_world(tmp_path / "center"), **chosen))
+    center = learn(own_data_config(tmp_path, write_world(tmp_path / "center"), **chosen))
     there = write_world(tmp_path / "there", holder=holder)
-    ring = learn(own(tmp_path, there, residual__topology="ring", **chosen))
+    ring = learn(own_data_config(tmp_path, there, residual__topology="ring", **chosen))
     same_learning(center[:2], ring[:2], but=["holder", "mean"])
     assert center[0].metrics["iterations"] > 2
 
@@ -263,8 +263,8 @@ def test_the_ring_s_result_is_the_center_s(tmp_path: Path, holder: str, stop: st
 def test_less_precision_halves_the_bytes_and_keeps_the_result(tmp_path: Path, folder: Path) -> None:
     for algorithm in ("sip", "parallel"):
         chosen = {"residual__algorithm": algorithm, "residual__power": "1", "residual__agent": "lr"}
-        full = learn(own(tmp_path, folder, **chosen))
-        half = learn(own(tmp_path, folder, residual__precision="float32", **chosen))
+        full = learn(own_data_config(tmp_path, folder, **chosen))
+        half = learn(own_data_config(tmp_path, folder, residual__precision="float32", **chosen))
         for name in ("train_mse", "test_mse"):
             assert half[0].metrics[name] == pytest.approx(full[0].metrics[name], rel=1e-4)
             assert half[0].metrics[name] != full[0].metrics[name]
@@ -298,26 +298,26 @@ def test_a_table_of_cells_is_the_runs_of_its_cells(tmp_path: Path, monkeypatch: 
 
 def test_a_deployment_learns_what_a_simulation_does(tmp_path: Path, folder: Path) -> None:
     for changes in ({}, {"residual__algorithm": "parallel", "residual__power": "2"}):
-        simulated = learn(own(tmp_path, folder, **changes))
-        settings, nodes = deployed(tmp_path, folder, **changes)
+        simulated = learn(own_data_config(tmp_path, folder, **changes))
+        settings, nodes = deployed_sites(tmp_path, folder, **changes)
         same_learning(simulated[:2], learn(settings, nodes)[:2])
 
 
 def test_a_site_chooses_its_own_agent(tmp_path: Path, folder: Path) -> None:
-    settings, nodes = deployed(tmp_path, folder)
+    settings, nodes = deployed_sites(tmp_path, folder)
     nodes[0]["agent"] = "lr"
     nodes[1]["agent"] = "sklearn.linear_model.HuberRegressor(max_iter=500)"
     report, arrays, _ = learn(settings, nodes)
     assert [row["agent"] for row in report.table[1:]] == [nodes[0]["agent"], nodes[1]["agent"], "tree"]
-    plain = learn(*deployed(tmp_path, folder))[1]
+    plain = learn(*deployed_sites(tmp_path, folder))[1]
     assert arrays["curve_train"][1] != plain["curve_train"][1]
     assert np.isfinite(arrays["curve_test"]).all()
 
 
 def test_the_run_may_not_name_an_estimator_in_full_but_in_a_simulation(tmp_path: Path, folder: Path) -> None:
     named = {"residual__agent": "sklearn.linear_model.HuberRegressor(max_iter=500)"}
-    assert "[bad-agent]" in outcome_of(*deployed(tmp_path, folder, **named)).text
-    assert learn(own(tmp_path, folder, **named))[0].metrics["test_mse"] > 0
+    assert "[bad-agent]" in outcome_of(*deployed_sites(tmp_path, folder, **named)).text
+    assert learn(own_data_config(tmp_path, folder, **named))[0].metrics["test_mse"] > 0
 
 
 def test_text_is_of_categories(tmp_path: Path) -> None:
@@ -325,7 +325,7 @@ def test_text_is_of_categories(tmp_path: Path) -> None:
     people["city"] = np.where(people["c"] > 0, "Paris", "Rome")
     columns = {"bank": ("a", "b"), "shop": ("city",), "telecom": ("d", "e")}
     folder = write_world(tmp_path / "parties", columns=columns, people=people)
-    settings, nodes = deployed(tmp_path, folder)
+    settings, nodes = deployed_sites(tmp_path, folder)
     nodes[1]["features"] = "city"
     report, arrays, _ = learn(settings, nodes)
     assert [row["columns"] for row in report.table[1:]] == [2, 2, 2]
@@ -334,9 +334,9 @@ def test_text_is_of_categories(tmp_path: Path) -> None:
 
 def test_a_file_of_test_rows_is_tested_on(tmp_path: Path) -> None:
     folder = write_world(tmp_path / "parties", n_test=40)
-    report, _, path = learn(own(tmp_path, folder))
+    report, _, path = learn(own_data_config(tmp_path, folder))
     assert report.metrics["n_test"] == 40
-    again = learn(prediction_config(own(tmp_path, folder), path))[1]
+    again = learn(prediction_config(own_data_config(tmp_path, folder), path))[1]
     rows = dict(zip(again["entity"].tolist(), again["prediction"].tolist(), strict=True))
     people = customers()[-40:]
     mse = np.mean([(rows[name] - y) ** 2 for name, y in zip(people["customer"], people["y"], strict=True)])

@@ -19,7 +19,7 @@ from server.results import load
 from strategies.errors import FusionError
 from tests.support.contract import StrategyContract
 from tests.support.runs import Nodes, outcome_of, run_with_grid
-from tests.support.sec_sites import draw_rows, forged, own, write_parties
+from tests.support.sec_sites import draw_rows, forgery, own_data_config, write_sites
 from tests.support.tampering import parcels_of, silent
 
 GROUPS = [0, 1, 0, 1, 0]
@@ -27,7 +27,7 @@ GROUPS = [0, 1, 0, 1, 0]
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    return write_parties(tmp_path / "labs", GROUPS)
+    return write_sites(tmp_path / "labs", GROUPS)
 
 
 class Contract(StrategyContract):
@@ -36,7 +36,7 @@ class Contract(StrategyContract):
     combine = "average"
 
     def run_config(self, tmp_path: Path) -> dict[str, Any]:
-        return own(tmp_path, write_parties(tmp_path / "labs", GROUPS), sec__combine=self.combine)
+        return own_data_config(tmp_path, write_sites(tmp_path / "labs", GROUPS), sec__combine=self.combine)
 
     def nodes(self) -> Nodes:
         return len(GROUPS)
@@ -74,7 +74,7 @@ class TestPooled(Contract):
 @pytest.mark.parametrize("standardize", ["model", "learner", "none"])
 def test_two_planted_groups_are_found(tmp_path: Path, folder: Path, candidates: str, standardize: str) -> None:
     path, _ = run_with_grid(
-        own(tmp_path, folder, sec__candidates=candidates, sec__standardize=standardize), len(GROUPS)
+        own_data_config(tmp_path, folder, sec__candidates=candidates, sec__standardize=standardize), len(GROUPS)
     )
     report, arrays = load(path)
     assert arrays["labels"].tolist() == GROUPS
@@ -86,7 +86,7 @@ def test_two_planted_groups_are_found(tmp_path: Path, folder: Path, candidates: 
 
 
 def test_every_site_learns_whom_it_belongs_with(tmp_path: Path, folder: Path) -> None:
-    path, _ = run_with_grid(own(tmp_path, folder), len(GROUPS))
+    path, _ = run_with_grid(own_data_config(tmp_path, folder), len(GROUPS))
     told = pd.read_csv(path / "sites" / "lab-3" / "collaborators.csv")
     assert told["learner"].tolist() == ["lab-1", "lab-3"]
     assert told["cluster"].tolist() == [1, 1]
@@ -95,7 +95,7 @@ def test_every_site_learns_whom_it_belongs_with(tmp_path: Path, folder: Path) ->
 
 
 def test_a_pooled_regression_is_the_one_of_all_rows(tmp_path: Path, folder: Path) -> None:
-    settings = own(tmp_path, folder, sec__combine="pooled-linear", sec__holdout=0.0)
+    settings = own_data_config(tmp_path, folder, sec__combine="pooled-linear", sec__holdout=0.0)
     rows = [pd.read_csv(folder / f"lab-{place}.csv") for place in range(len(GROUPS))]
     test = pd.concat([draw_rows(0, 50, 99), draw_rows(1, 50, 99)])
     test.to_csv(folder / "_test.csv", index=False)
@@ -121,7 +121,7 @@ def test_the_mean_of_eq_5_is_weighted_by_rows(tmp_path: Path) -> None:
         each.to_csv(folder / f"lab-{place}.csv", index=False)
     test = draw_rows(0, 60, 7)
     test.to_csv(folder / "_test.csv", index=False)
-    settings = own(tmp_path, folder, sec__holdout=0.0, sec__k=1)
+    settings = own_data_config(tmp_path, folder, sec__holdout=0.0, sec__k=1)
     report, _ = load(run_with_grid(settings, 2)[0])
     models = [LinearRegression().fit(each[list("abc")].to_numpy(), each["y"]) for each in rows]
     predictions = [model.predict(test[list("abc")].to_numpy()) for model in models]
@@ -131,7 +131,7 @@ def test_the_mean_of_eq_5_is_weighted_by_rows(tmp_path: Path) -> None:
 
 def test_dissimilarity_is_that_of_the_learners_rows(tmp_path: Path, folder: Path) -> None:
     """Eq. (3), from models fitted here on the same rows."""
-    _, arrays = load(run_with_grid(own(tmp_path, folder, sec__holdout=0.0), len(GROUPS))[0])
+    _, arrays = load(run_with_grid(own_data_config(tmp_path, folder, sec__holdout=0.0), len(GROUPS))[0])
     rows = [pd.read_csv(folder / f"lab-{place}.csv") for place in range(len(GROUPS))]
     models = [LinearRegression().fit(each[list("abc")].to_numpy(), each["y"]) for each in rows]
     losses = np.array(
@@ -144,8 +144,8 @@ def test_dissimilarity_is_that_of_the_learners_rows(tmp_path: Path, folder: Path
 
 def test_landmarks_find_the_same_groups_with_fewer_models(tmp_path: Path) -> None:
     groups = [0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1]
-    folder = write_parties(tmp_path / "labs", groups)
-    settings = own(tmp_path, folder, sec__exchange="landmarks", sec__landmarks=5)
+    folder = write_sites(tmp_path / "labs", groups)
+    settings = own_data_config(tmp_path, folder, sec__exchange="landmarks", sec__landmarks=5)
     path, grid = run_with_grid(settings, len(groups))
     asked = [ask for direction, content in grid.crossed if direction == "to_site" for ask in parcels_of(content)]
     assert asked.count(Exchange) == len(groups)
@@ -160,12 +160,12 @@ def test_landmarks_find_the_same_groups_with_fewer_models(tmp_path: Path) -> Non
 
 
 def test_newcomers_are_assigned_and_change_nothing(tmp_path: Path, folder: Path) -> None:
-    new = write_parties(tmp_path / "more", [*GROUPS, 1, 0])
-    path, _ = run_with_grid(own(tmp_path, new, sec__newcomers="lab-5 lab-6"), len(GROUPS) + 2)
+    new = write_sites(tmp_path / "more", [*GROUPS, 1, 0])
+    path, _ = run_with_grid(own_data_config(tmp_path, new, sec__newcomers="lab-5 lab-6"), len(GROUPS) + 2)
     _, arrays = load(path)
     assert arrays["labels"].tolist() == [*GROUPS, 1, 0]
     assert arrays["newcomer"].tolist() == [False] * 5 + [True] * 2
-    _, alone = load(run_with_grid(own(tmp_path, folder), len(GROUPS), run_id=2)[0])
+    _, alone = load(run_with_grid(own_data_config(tmp_path, folder), len(GROUPS), run_id=2)[0])
     np.testing.assert_array_equal(arrays["eigenvalues"], alone["eigenvalues"])
     np.testing.assert_array_equal(arrays["similarity"][:5, :5], alone["similarity"])
 
@@ -178,8 +178,8 @@ def test_a_poisoned_model_is_refused_by_learner_and_type(tmp_path: Path, folder:
 
     rows = draw_rows(0, 40, 0)
     poison = dumps(NuSVR().fit(rows[list("abc")].to_numpy(), rows["y"]))
-    tamper = forged(2, 1, "model", np.frombuffer(poison, np.uint8))
-    report, arrays = load(run_with_grid(own(tmp_path, folder), len(GROUPS), tamper=tamper)[0])
+    tamper = forgery(2, 1, "model", np.frombuffer(poison, np.uint8))
+    report, arrays = load(run_with_grid(own_data_config(tmp_path, folder), len(GROUPS), tamper=tamper)[0])
     [line] = report.missing["lab-2"]
     assert line.startswith("round 1: refused: payload sec.Fitted, field 'model': ")
     assert "NuSVR" in line
@@ -191,13 +191,15 @@ def test_a_pickle_is_refused(tmp_path: Path, folder: Path) -> None:
     import pickle
 
     poison = np.frombuffer(pickle.dumps(LinearRegression()), np.uint8)
-    report, _ = load(run_with_grid(own(tmp_path, folder), len(GROUPS), tamper=forged(0, 1, "model", poison))[0])
+    report, _ = load(
+        run_with_grid(own_data_config(tmp_path, folder), len(GROUPS), tamper=forgery(0, 1, "model", poison))[0]
+    )
     assert "field 'model': " in report.missing["lab-0"][0]
 
 
 def test_a_learner_that_did_not_exchange_keeps_a_one_sided_dissimilarity(tmp_path: Path, folder: Path) -> None:
-    whole = load(run_with_grid(own(tmp_path, folder), len(GROUPS))[0])[1]
-    settings = own(tmp_path, folder, round_timeout=0.5)
+    whole = load(run_with_grid(own_data_config(tmp_path, folder), len(GROUPS))[0])[1]
+    settings = own_data_config(tmp_path, folder, round_timeout=0.5)
     report, arrays = load(run_with_grid(settings, len(GROUPS), run_id=2, tamper=silent(1, [2]))[0])
     assert report.missing["lab-1"] == ["round 2: no answer within 0.5 s"]
     assert arrays["labels"].tolist() == GROUPS
@@ -210,7 +212,7 @@ def test_a_learner_that_did_not_exchange_keeps_a_one_sided_dissimilarity(tmp_pat
 
 def test_other_columns_are_named_and_left_out(tmp_path: Path, folder: Path) -> None:
     pd.read_csv(folder / "lab-4.csv").rename(columns={"c": "colour"}).to_csv(folder / "lab-4.csv", index=False)
-    report, arrays = load(run_with_grid(own(tmp_path, folder), len(GROUPS))[0])
+    report, arrays = load(run_with_grid(own_data_config(tmp_path, folder), len(GROUPS))[0])
     assert report.missing["lab-4"] == [
         "left out: it lacks the input 'c' and it has the input 'colour', unlike most learners"
     ]
@@ -219,7 +221,7 @@ def test_other_columns_are_named_and_left_out(tmp_path: Path, folder: Path) -> N
 
 def test_nobody_to_cluster_is_one_line(tmp_path: Path, folder: Path) -> None:
     with pytest.raises(FusionError, match="there is no learner to cluster: all are newcomers"):
-        run_with_grid(own(tmp_path, folder, sec__newcomers="*"), len(GROUPS))
+        run_with_grid(own_data_config(tmp_path, folder, sec__newcomers="*"), len(GROUPS))
 
 
 @pytest.mark.parametrize(
@@ -237,11 +239,11 @@ def test_what_is_wrong_with_a_site_is_told_by_its_code(
     tmp_path: Path, folder: Path, changes: dict[str, Any], told: str
 ) -> None:
     with pytest.raises(FusionError, match=told):
-        run_with_grid(own(tmp_path, folder, **changes), len(GROUPS))
+        run_with_grid(own_data_config(tmp_path, folder, **changes), len(GROUPS))
 
 
 def test_a_node_chooses_its_own_candidates_and_what_its_models_hold(tmp_path: Path, folder: Path) -> None:
-    settings = own(tmp_path, Path(), sec__candidates="lr knn")
+    settings = own_data_config(tmp_path, Path(), sec__candidates="lr knn")
     settings["data"] = ""
     nodes: list[dict[str, Any]] = [
         {"site": f"lab-{place}", "data": str(folder / f"lab-{place}.csv"), "target": "y"} for place in range(3)
@@ -255,7 +257,7 @@ def test_a_node_chooses_its_own_candidates_and_what_its_models_hold(tmp_path: Pa
 
 
 def test_the_run_cannot_allow_what_a_real_site_did_not(tmp_path: Path, folder: Path) -> None:
-    settings = own(tmp_path, Path(), sec__candidates="knn", sec__allow_row_models=True)
+    settings = own_data_config(tmp_path, Path(), sec__candidates="knn", sec__allow_row_models=True)
     settings["data"] = ""
     nodes = [{"site": "lab-0", "data": str(folder / "lab-0.csv"), "target": "y"}]
     assert "[rows-in-model]" in outcome_of(settings, nodes).text

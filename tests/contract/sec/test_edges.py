@@ -21,7 +21,7 @@ from server.report.summary import render_table
 from server.results import load
 from tests.support.grid import Tamper, config
 from tests.support.runs import run
-from tests.support.sec_sites import draw_rows, forged, own, write_files
+from tests.support.sec_sites import draw_rows, forgery, own_data_config, write_files
 
 GROUPS = [0, 1, 0, 1, 0]
 ERRORS = ("mse_alone", "mse_cluster", "mse_all")
@@ -36,7 +36,7 @@ def learn(
     """A whole run on these parties' rows; its report and arrays."""
     folder = write_files(tmp_path / f"labs {len(list(tmp_path.iterdir()))}", parties)
     n_sites = sum(not name.startswith("_") for name in parties)
-    return load(run(own(tmp_path, folder, **changes), n_sites, tamper=tamper))
+    return load(run(own_data_config(tmp_path, folder, **changes), n_sites, tamper=tamper))
 
 
 def draw_parties(n: int = 40) -> dict[str, pd.DataFrame]:
@@ -224,7 +224,7 @@ def test_a_model_without_finite_errors_stands_alone_and_costs_nobody_a_number(tm
     parties = draw_parties()
     del parties["lab-3"]
     without, expected = learn(tmp_path, parties, sec__combine=combine)
-    report, arrays = learn(tmp_path, draw_parties(), forged(3, 1, "model", huge(1e200)), sec__combine=combine)
+    report, arrays = learn(tmp_path, draw_parties(), forgery(3, 1, "model", huge(1e200)), sec__combine=combine)
     assert arrays["labels"].tolist() == [0, 1, 0, 2, 0]
     others = np.ix_([0, 1, 2, 4], [0, 1, 2, 4])
     np.testing.assert_allclose(arrays["similarity"][others], expected["similarity"], rtol=1e-12)
@@ -241,7 +241,7 @@ def test_a_model_without_finite_errors_stands_alone_and_costs_nobody_a_number(tm
 def forged_in_all_lanes(place: int, number: int, field: str, value: np.ndarray, lanes: int) -> Tamper:
     def tamper(at: int, now: int, reply: Message) -> Message:
         for lane in range(lanes if (at, now) == (place, number) else 0):
-            forged(at, now, field, value)(at, now, reply)
+            forgery(at, now, field, value)(at, now, reply)
             arrays = reply.content.array_records
             arrays[f"{lane}.arrays"][field] = arrays["0.arrays"][field]
         return reply

@@ -13,7 +13,7 @@ from server.results import load
 from tests.support.figure_checks import alt_text, assert_drawn
 from tests.support.grid import config
 from tests.support.runs import run_with_grid
-from tests.support.sec_sites import write_parties
+from tests.support.sec_sites import write_sites
 
 
 @pytest.fixture(autouse=True)
@@ -26,7 +26,7 @@ def _no_warnings() -> Iterator[None]:
 
 @pytest.mark.parametrize(("method", "names"), [("eigengap", []), ("gap", ["gap"])])
 def test_figures_of_a_run_on_own_data(tmp_path: Path, method: str, names: list[str]) -> None:
-    folder = write_parties(tmp_path / "labs", [0, 1, 0, 1, 0])
+    folder = write_sites(tmp_path / "labs", [0, 1, 0, 1, 0])
     settings = config(
         tmp_path, protocol="sec", data=str(folder), target="y", sec__candidates="lr", sec__k_method=method, sec__k_min=2
     )

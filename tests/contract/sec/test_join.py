@@ -15,7 +15,7 @@ from server.report.protocol import report_of
 from server.results import load
 from strategies.errors import FusionError
 from tests.support.runs import run
-from tests.support.sec_sites import draw_rows, own, write_files, write_parties
+from tests.support.sec_sites import draw_rows, own_data_config, write_files, write_sites
 
 GROUPS = [0, 1, 0, 1, 0]
 
@@ -25,19 +25,19 @@ pytestmark = pytest.mark.usefixtures("quick")
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    return write_parties(tmp_path / "labs", GROUPS)
+    return write_sites(tmp_path / "labs", GROUPS)
 
 
 @pytest.fixture
 def earlier(tmp_path: Path, folder: Path) -> Path:
     """Results that later runs join."""
-    return run(own(tmp_path, folder), len(GROUPS))
+    return run(own_data_config(tmp_path, folder), len(GROUPS))
 
 
 def join(tmp_path: Path, earlier: Path, late: dict[str, pd.DataFrame], **changes: Any) -> Path:
     """A run of these parties that joins an earlier one; returns its results."""
     folder = write_files(tmp_path / f"late {len(list(tmp_path.iterdir()))}", late)
-    return run(own(tmp_path, folder, sec__join=str(earlier), **changes), len(late))
+    return run(own_data_config(tmp_path, folder, sec__join=str(earlier), **changes), len(late))
 
 
 def labels_of(arrays: dict[str, np.ndarray]) -> dict[str, int]:
@@ -60,7 +60,7 @@ def collaborators(path: Path, site: str) -> dict[str, int]:
 
 @pytest.mark.parametrize("combine", ["average", "pooled-linear"])
 def test_a_later_run_joins_the_clusters_of_an_earlier_one(tmp_path: Path, folder: Path, combine: str) -> None:
-    earlier = run(own(tmp_path, folder, sec__combine=combine), len(GROUPS))
+    earlier = run(own_data_config(tmp_path, folder, sec__combine=combine), len(GROUPS))
     late = {
         "new-a": draw_rows(1, 30, 51),
         "new-b": draw_rows(0, 30, 50),
@@ -113,13 +113,15 @@ def test_without_anybody_left_the_reason_is_the_refusal(tmp_path: Path, earlier:
 
 
 def test_an_earlier_run_of_other_settings_cannot_be_joined(tmp_path: Path, folder: Path, earlier: Path) -> None:
-    settings = own(tmp_path, folder, sec__join=str(earlier), sec__standardize="none")
+    settings = own_data_config(tmp_path, folder, sec__join=str(earlier), sec__standardize="none")
     with pytest.raises(ResultsError, match=r"has sec\.standardize='model', this run has 'none'; set the same"):
         report_of("sec").earlier_arrays(settings)
 
 
 def test_a_default_and_its_name_are_the_same_setting(tmp_path: Path, folder: Path, earlier: Path) -> None:
-    settings = own(tmp_path, folder, sec__join=str(earlier), sec__standardize="model", sec__reference="fitted")
+    settings = own_data_config(
+        tmp_path, folder, sec__join=str(earlier), sec__standardize="model", sec__reference="fitted"
+    )
     learners = report_of("sec").earlier_arrays(settings)["learners"]
     assert learners.tolist() == [f"lab-{place}" for place in range(len(GROUPS))]
 
@@ -136,7 +138,7 @@ def in_the_second_cluster(report: Report, arrays: dict[str, np.ndarray]) -> bool
 
 
 def test_newcomers_find_a_small_cluster_without_a_landmark(tmp_path: Path) -> None:
-    earlier = run(own(tmp_path, write_parties(tmp_path / "labs", UNEVEN)), len(UNEVEN))
+    earlier = run(own_data_config(tmp_path, write_sites(tmp_path / "labs", UNEVEN)), len(UNEVEN))
     for seed in range(4):
         joined = join(
             tmp_path, earlier, {"new": draw_rows(1, 40, 90)}, sec__exchange="landmarks", sec__landmarks=8, seed=seed
@@ -145,9 +147,9 @@ def test_newcomers_find_a_small_cluster_without_a_landmark(tmp_path: Path) -> No
 
 
 def test_newcomers_of_the_same_run_try_the_models_of_all_who_are_clustered(tmp_path: Path) -> None:
-    folder = write_parties(tmp_path / "labs", UNEVEN)
+    folder = write_sites(tmp_path / "labs", UNEVEN)
     write_files(folder, {"new": draw_rows(1, 40, 90)})
-    settings = own(tmp_path, folder, sec__exchange="landmarks", sec__landmarks=8, sec__newcomers="new")
+    settings = own_data_config(tmp_path, folder, sec__exchange="landmarks", sec__landmarks=8, sec__newcomers="new")
     path = run(settings, len(UNEVEN) + 1)
     lines = [json.loads(line) for line in (path / "ledger.jsonl").read_text().splitlines()]
     sent = {line["site"]: len(line["fields"]["models"]["shape"]) for line in lines if line["payload"] == "sec.Exchange"}

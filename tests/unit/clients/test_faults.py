@@ -85,9 +85,9 @@ class Node:
         self.reply: Message | None = None
 
     def asked(self, *asks: Payload, number: int = 1) -> Answer:
-        return self.told(write_ask(Ask("1", number, 0, [Parcel("0", ask) for ask in asks])), asks, number)
+        return self.answer(write_ask(Ask("1", number, 0, [Parcel("0", ask) for ask in asks])), asks, number)
 
-    def told(self, content: RecordDict, asks: tuple[Payload, ...] = (), number: int = 1) -> Answer:
+    def answer(self, content: RecordDict, asks: tuple[Payload, ...] = (), number: int = 1) -> Answer:
         message = over_the_wire(Message(content, NODE, "train", group_id=str(number)))
         self.reply = over_the_wire(handle(message, self.context))
         answer = read_answer(self.reply.content, [Parcel("0", ask) for ask in asks])
@@ -248,7 +248,7 @@ def bad_field() -> RecordDict:
 @pytest.mark.parametrize("content", [empty, without_round, outside_session, unknown_payload, bad_field])
 def test_a_malformed_ask_is_refused_under_the_site_s_name(node: Node, content: Callable[[], RecordDict]) -> None:
     """In round 0: the site could not read of which round the ask is."""
-    assert node.told(content(), number=3) == Answer("a", 0, Fault.MALFORMED_ASK, ())
+    assert node.answer(content(), number=3) == Answer("a", 0, Fault.MALFORMED_ASK, ())
     assert [path.name for path in node.directory.iterdir()] == ["ledger.jsonl"]
 
 
