@@ -27,12 +27,12 @@ SCENARIO = "what the scenario sets"
 _TYPED = {bool: "true or false", int: "a whole number", float: "a finite number", str: "text"}
 
 
-class ConfigError(ValueError):
-    """A value that a configuration cannot have; one line that names the key and says what it may be."""
-
-
 class SettingError(ValueError):
     """A setting that cannot be used; one line that says what to type instead."""
+
+
+class ConfigError(SettingError):
+    """A value that a configuration cannot have; one line that names the key and says what it may be."""
 
 
 class Allowed(NamedTuple):
@@ -283,7 +283,7 @@ def absolute(values: Mapping[str, Value], keys: Mapping[str, Setting]) -> Config
 
 
 def parse(assignments: Iterable[str], keys: Mapping[str, Setting]) -> Config:
-    """Return the values of ``key=value`` assignments, each in its key's type.
+    """Return the values of ``key=value`` assignments, each in its key's type and range.
 
     Parameters
     ----------
@@ -295,7 +295,8 @@ def parse(assignments: Iterable[str], keys: Mapping[str, Setting]) -> Config:
     Raises
     ------
     SettingError
-        If an assignment has no ``=``, names no such key, names one twice, or its value is of another type.
+        If an assignment has no ``=``, names no such key, names one twice, or its value is of another type or out of
+        range.
     """
     values: Config = {}
     for assignment in assignments:
@@ -309,7 +310,7 @@ def parse(assignments: Iterable[str], keys: Mapping[str, Setting]) -> Config:
             raise SettingError(f"unknown key {key!r}; {hint}")
         if key in values:
             raise SettingError(f"{key} is set twice")
-        values[key] = keys[key].read(text.strip())
+        values[key] = keys[key].check(keys[key].read(text.strip()))
     return values
 
 

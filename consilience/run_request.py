@@ -6,6 +6,7 @@ from pathlib import Path
 
 from common.results import PREDICT
 from common.settings import SettingError, Value, absolute, parse
+from protocols import registry
 from protocols.prediction import prediction_of, read_report, resolved
 from protocols.settings import declared, run_keys
 
@@ -71,15 +72,17 @@ def federated_run(settings: Mapping[str, Value], protocol: str, seconds: float) 
     SettingError
         If there is no such protocol, or a setting names data.
     """
-    from protocols.registry import names
-
-    if protocol not in names():
-        raise SettingError(f"there is no protocol {protocol!r}; there is: {', '.join(names())}")
+    _check_protocol(protocol)
     if stray := [key for key in ("data", "protocol", "scenario") if key in settings]:
         raise SettingError(
             f"{stray[0]} is not for --set here: every site has its file in --sites, and --protocol says what"
         )
     return RunRequest(absolute({**settings, "protocol": protocol}, run_keys()), 0, seconds)
+
+
+def _check_protocol(protocol: str) -> None:
+    if not registry.exists(protocol):
+        raise SettingError(f"there is no protocol {protocol!r}; there is: {', '.join(registry.names())}")
 
 
 def _sites(settings: Mapping[str, Value], default_scenario: str, wanted: int | None) -> int:
@@ -90,6 +93,7 @@ def _sites(settings: Mapping[str, Value], default_scenario: str, wanted: int | N
         if settings.get("data") and "scenario" not in settings:
             raise SettingError("own data need --protocol beside --data: which protocol is to run on them?")
         return _scenario_sites(str(settings.get("scenario", default_scenario)), wanted)
+    _check_protocol(str(settings["protocol"]))
     if "scenario" in settings:
         raise SettingError("a run has a scenario, or --protocol and --data, not both")
     if not settings.get("data"):

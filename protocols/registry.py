@@ -32,6 +32,8 @@ from functools import cache
 from importlib.metadata import entry_points
 from types import ModuleType
 
+from common.settings import ConfigError
+
 BUILT_IN = ("bc3e", "coreset", "gp", "residual", "sec")
 """Protocols of this package."""
 
@@ -55,8 +57,8 @@ _ROOMS = {
 }
 
 
-class RegistryError(ValueError):
-    """A protocol that does not exist, or is declared in a way that cannot be used; the message is one line."""
+class RegistryError(ConfigError):
+    """A protocol that does not exist, or whose declaration cannot be used; the message is one line."""
 
 
 @cache

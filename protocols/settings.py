@@ -13,13 +13,13 @@ from typing import Any, ClassVar
 from common.settings import (
     NOT_EMPTY,
     POSITIVE,
+    Allowed,
     Config,
     ConfigError,
     Setting,
     Settings,
     at_least,
     between,
-    one_of,
     setting,
 )
 from protocols import registry
@@ -48,24 +48,24 @@ class RunSettings(Settings):
     """Keys that every run has."""
 
     scenario: str = setting(
-        "bc3e-wine", "named world to run (consilience list), or predict: use the result that from names on new data"
+        "bc3e-wine", "scenario to run (consilience list), or predict: predict new data by the results that from names"
     )
     seed: int = setting(0, "seed of everything random", at_least(0))
-    repetitions: int = setting(1, "draws of the scenario, worked on in the same rounds", between(1, 1000))
-    cells: str = setting("", "scenario that is a table: only the rows with these labels, e.g. 'p=5 SNR=16'", data=True)
-    output_dir: str = setting("results", "where results directories go", NOT_EMPTY, path=True)
-    from_: str = setting(
-        "", "scenario=predict: results directory of the run whose result is used on new data", path=True, data=True
-    )
-    resume_from: str = setting("", "results directory of an interrupted run to go on with", path=True)
+    repetitions: int = setting(1, "draws of the scenario, computed in the same rounds", between(1, 1000))
+    cells: str = setting("", "only the rows of a scenario's table with these labels, e.g. 'p=5 SNR=16'", data=True)
+    output_dir: str = setting("results", "folder of the results directories", NOT_EMPTY, path=True)
+    from_: str = setting("", "scenario=predict: results directory of the run to predict by", path=True, data=True)
+    resume_from: str = setting("", "results directory of an interrupted run to continue", path=True)
     min_sites: int = setting(1, "sites that must be connected at the start and answer every round", at_least(1))
     round_timeout: float = setting(600.0, "seconds to wait for a round's answers", POSITIVE)
     max_payload_mb: float = setting(512.0, "largest answer of a site that is accepted, in megabytes", POSITIVE)
     secure_aggregation: bool = setting(
-        False, "sites mask what is only summed, and the fusion center sees the sum alone; of protocols that sum"
+        False, "sites mask answers that are only summed, so that the fusion center sees the sum alone"
     )
     protocol: str = setting(
-        "", "protocol to run on the sites' own data; empty: run the scenario", one_of("", *registry.names())
+        "",
+        "protocol to run on the sites' own data; empty: run the scenario",
+        Allowed("empty, or a protocol that is installed", lambda name: not name or registry.exists(name)),
     )
     data: str = setting(
         "",
@@ -96,10 +96,10 @@ class SiteSettings(Settings):
     """What a real site says in its node configuration only, of every protocol."""
 
     site: str = setting("", "the site's name", words="node-NODE-ID")
-    cache: bool = setting(True, "keep the data that were read, for the next run, in the site's own directory")
-    min_rows: int = setting(5, "rows without which the site takes no part", at_least(1))
-    policy: str = setting("", "the site's policy file: what it answers, and how much of it", path=True)
-    site_output_dir: str = setting("", "the site's own directory: output files, ledger, kept models", path=True)
+    cache: bool = setting(True, "store the parsed data in the site's own directory, for the next run")
+    min_rows: int = setting(5, "fewest rows with which the site takes part", at_least(1))
+    policy: str = setting("", "the site's policy file: which asks it answers, and how many", path=True)
+    site_output_dir: str = setting("", "the site's own directory: output files, ledger, models", path=True)
 
 
 @cache

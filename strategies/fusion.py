@@ -57,22 +57,22 @@ class FusionStrategy(Strategy):
 
     Examples
     --------
-    A fusion center that asks every site for its holdings, and counts the instances:
+    A fusion center that counts the sites that answer one ask:
 
-    >>> from protocols.bc3e.payloads import Survey
+    >>> from protocols.secure_aggregation.payloads import Join
     >>> from strategies.conversation import Broadcast
     >>> class Count(FusionStrategy):
     ...     def conversation(self, repetition=0):
-    ...         answers = yield Broadcast(Survey("row", "salt"))
-    ...         return sum(answer.instances for answer in answers.values())
+    ...         answers = yield Broadcast(Join("count"))
+    ...         return len(answers)
     ...
     ...     def metrics(self, outcome):
-    ...         return {"n_instances": float(outcome)}
+    ...         return {"n_sites": float(outcome)}
 
     A conversation needs no grid to be tested: take its request and send it answers.
 
-    >>> next(Count().conversation()).ask
-    Survey(distribution='row', salt='salt')
+    >>> type(next(Count().conversation())).__name__
+    'Broadcast'
     """
 
     def __init__(

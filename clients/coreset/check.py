@@ -1,4 +1,4 @@
-"""What a party should know before it joins a fair clustering: what of its data is used, and what leaves."""
+"""What a site should know before it joins a fair clustering: what of its data is used, and what leaves."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float64, Int64
 
-from clients.coreset.shard import Roles, coloured_blocks, roles_of
+from clients.coreset.shard import Roles, grouped_blocks, roles_of
 from clients.data import setting
 from clients.data.blocks import Blocks, open_blocks
 from clients.data.table import own_number
@@ -16,11 +16,11 @@ from numerics.coreset.grouped_rows import RowBlock
 from protocols.coreset.settings import Consents, Settings
 
 _UNEQUAL = 100.0  # one column's standard deviation over another's, from which on the other hardly counts
-_SHOWN = 20  # colours that are listed
+_SHOWN = 20  # groups that are listed
 
 
 def check_lines(config: Mapping[str, object]) -> list[str]:
-    """Lines to print for `consilience check`, from one pass over the party's own data.
+    """Return the lines of `consilience check`, from one pass over the site's own data.
 
     Parameters
     ----------
@@ -30,23 +30,23 @@ def check_lines(config: Mapping[str, object]) -> list[str]:
     Raises
     ------
     DataError
-        As `clients.coreset.shard.open_points` and its blocks; or if ``min-weight`` is no number of rows.
+        As `clients.coreset.shard.open_rows` and its blocks; or if ``min-weight`` is no number of rows.
     """
     blocks = open_blocks(config)
     roles, least = roles_of(blocks.schema, config), _least(config)
-    seen = _Seen.of(coloured_blocks(blocks, roles))
-    warnings = [*_scale_warnings(seen, roles, config), *_colour_warnings(seen, least)]
+    statistics = _Statistics.of(grouped_blocks(blocks, roles))
+    warnings = [*_scale_warnings(statistics, roles, config), *_group_warnings(statistics, least)]
     return [
-        f"{blocks.schema.source}: {seen.n} rows",
+        f"{blocks.schema.source}: {statistics.n} rows",
         "",
         "What would be used",
-        *_used_lines(seen, roles, blocks, config),
+        *_used_lines(statistics, roles, blocks, config),
         "",
         "What would leave this site",
-        *_leaving_lines(seen, roles, config, least),
+        *_leaving_lines(statistics, roles, config, least),
         "",
         "What never leaves this site",
-        f"  rows as they are{', their names' if roles.entity else ''}; the names of rarer colours; columns not used;",
+        f"  rows as they are{', their names' if roles.entity else ''}; the names of rarer groups; columns not used;",
         "  which row is in which cluster:",
         "  this is kept in this site's own directory (site-output-dir) or not at all",
         *(["", "Worth a look", *warnings] if warnings else []),
@@ -54,8 +54,8 @@ def check_lines(config: Mapping[str, object]) -> list[str]:
 
 
 @dataclass(frozen=True)
-class _Seen:
-    """What one pass over the rows shows: how many of each colour, and how much each column varies."""
+class _Statistics:
+    """Statistics of one pass over the rows: how many of each group, and each column's standard deviation."""
 
     names: tuple[str, ...]
     counts: Int64[np.ndarray, "h"]
@@ -66,7 +66,7 @@ class _Seen:
         return int(self.counts.sum())
 
     @classmethod
-    def of(cls, blocks: Iterator[RowBlock]) -> _Seen:
+    def of(cls, blocks: Iterator[RowBlock]) -> _Statistics:
         names: tuple[str, ...] = ()
         counts = np.zeros(0, np.int64)
         origin = total = squares = None
@@ -83,12 +83,12 @@ class _Seen:
 
 
 def _least(config: Mapping[str, object]) -> int:
-    """Fewest rows that a point may stand for: what the run says, or the site where it insists on more."""
+    """Return the fewest rows that a point may stand for: the run's number, or the site's own if that is larger."""
     return max(own_number(config, "min-weight", Consents.min_weight), Settings.of(config).min_weight)
 
 
-def _used_lines(seen: _Seen, roles: Roles, blocks: Blocks, config: Mapping[str, object]) -> list[str]:
-    """Features, colours, names of rows, and what is left over."""
+def _used_lines(statistics: _Statistics, roles: Roles, blocks: Blocks, config: Mapping[str, object]) -> list[str]:
+    """Return lines about features, groups, names of rows, and columns that are not used."""
     unused = [name for name in blocks.schema.columns if name not in {*roles.features, *roles.sensitive, roles.entity}]
     scaled = setting(config, "coreset.scale") != "none"
     unit = "standard deviations over all sites" if scaled else "the column's own unit (coreset.scale=none)"
@@ -96,52 +96,55 @@ def _used_lines(seen: _Seen, roles: Roles, blocks: Blocks, config: Mapping[str, 
     return [
         f"  features: {', '.join(roles.features)}",
         f"    each counts in {unit}",
-        f"  colours: {len(seen.names)}, by {', '.join(roles.sensitive)}",
-        *_colour_lines(seen),
+        f"  groups: {len(statistics.names)}, by {', '.join(roles.sensitive)}",
+        *_group_lines(statistics),
         f"  rows: {names}, in this site's own list of clusters",
         f"  columns not used: {', '.join(unused) or 'none'}",
     ]
 
 
-def _colour_lines(seen: _Seen) -> list[str]:
-    """Each colour with its rows, the most frequent first."""
-    order = np.argsort(-seen.counts, kind="stable")
-    lines = [f"    {seen.names[h]}: {seen.counts[h]} rows, {seen.counts[h] / seen.n:.1%}" for h in order[:_SHOWN]]
+def _group_lines(statistics: _Statistics) -> list[str]:
+    """Return a line for each group with its rows, the largest first."""
+    order = np.argsort(-statistics.counts, kind="stable")
+    lines = [
+        f"    {statistics.names[h]}: {statistics.counts[h]} rows, {statistics.counts[h] / statistics.n:.1%}"
+        for h in order[:_SHOWN]
+    ]
     return [*lines, *([f"    and {len(order) - _SHOWN} more"] if len(order) > _SHOWN else [])]
 
 
-def _leaving_lines(seen: _Seen, roles: Roles, config: Mapping[str, object], least: int) -> list[str]:
+def _leaving_lines(statistics: _Statistics, roles: Roles, config: Mapping[str, object], least: int) -> list[str]:
     size = Settings.of(config).how.size
-    n_points = int(np.minimum(seen.counts // least, size).sum())
-    n_colours, d = int((seen.counts >= least).sum()), len(roles.features)
-    rare = int(seen.counts[seen.counts < least].sum())
+    n_points = int(np.minimum(statistics.counts // least, size).sum())
+    n_groups, d = int((statistics.counts >= least).sum()), len(roles.features)
+    rare = int(statistics.counts[statistics.counts < least].sum())
     lines = [
-        f"  once: how many rows ({seen.n}); the names of the {d} features and of the {n_colours} colours that have "
+        f"  once: how many rows ({statistics.n}); the names of the {d} features and of the {n_groups} groups that have "
         f"{least} rows or more",
-        f"  once: at most {n_points} points, up to {size} for each of these colours: the mean of {least} or more rows "
-        "of one colour,",
-        "    how many they are, and their colour",
-        *(["    A point of 1 row IS THAT ROW: set min-weight if that must not be seen"] if least == 1 else []),
+        f"  once: at most {n_points} points, up to {size} for each of these groups: the mean of {least} or more rows "
+        "of one group,",
+        "    how many they are, and their group",
+        *(["    A point of 1 row IS THAT ROW: set min-weight if that must not be statistics"] if least == 1 else []),
         f"  once: how far rows are from their points, one sum of squares over all of them for every feature ({d} "
         "numbers)",
         "  once: how many rows no point stands for, and how many points were too light and joined another",
-        "  at the end: how many rows of each colour are in each cluster, and two sums of squared distances to centers",
+        "  at the end: how many rows of each group are in each cluster, and two sums of squared distances to centers",
     ]
     if setting(config, "coreset.assignment") == "exact":
         lines += [
-            "  in every round of prices (coreset.assignment=exact): how many rows of each colour go to each center at",
-            "    these prices, softened, with its derivatives, and sums of costs, over all rows of the colours sent.",
-            "    These are counts, and may be of 1 row; a center that means ill can choose prices that tell much of a",
+            "  in every round of prices (coreset.assignment=exact): how many rows of each group go to each center at",
+            "    these prices, softened, with its derivatives, and sums of costs, over all rows of the groups sent.",
+            "    These are counts, and may be of 1 row; a malicious center can choose prices that reveal much of a",
             "    row. A real site answers them only with allow-prices=true in its node configuration",
         ]
     if rare:
-        lines.append(f"  Of {rare} rows of colours with fewer than {least} rows nothing leaves but their number")
+        lines.append(f"  Of {rare} rows of groups with fewer than {least} rows nothing leaves but their number")
     return lines
 
 
-def _scale_warnings(seen: _Seen, roles: Roles, config: Mapping[str, object]) -> list[str]:
-    """Columns that do not count."""
-    named = list(zip(roles.features, seen.deviations.tolist(), strict=True))
+def _scale_warnings(statistics: _Statistics, roles: Roles, config: Mapping[str, object]) -> list[str]:
+    """Return warnings about columns that hardly count."""
+    named = list(zip(roles.features, statistics.deviations.tolist(), strict=True))
     lines = [f"  {name}: every row has the same value, so it adds nothing here" for name, sd in named if sd == 0]
     varying = sorted((sd, name) for name, sd in named if sd > 0)
     if setting(config, "coreset.scale") == "none" and varying and varying[-1][0] > _UNEQUAL * varying[0][0]:
@@ -153,9 +156,9 @@ def _scale_warnings(seen: _Seen, roles: Roles, config: Mapping[str, object]) -> 
     return lines
 
 
-def _colour_warnings(seen: _Seen, least: int) -> list[str]:
-    if not (seen.counts >= least).any():
-        return [f"  no colour has {least} rows: this site can send nothing, and takes no part"]
-    if len(seen.names) == 1:
-        return ["  one colour only: that is in order; what is fair counts over all sites"]
+def _group_warnings(statistics: _Statistics, least: int) -> list[str]:
+    if not (statistics.counts >= least).any():
+        return [f"  no group has {least} rows: this site can send nothing, and takes no part"]
+    if len(statistics.names) == 1:
+        return ["  one group only: that is in order; fairness counts over all sites"]
     return []

@@ -1,6 +1,6 @@
-"""A site in fair clustering: sums up its rows in weighted points, and puts every row where its point was put.
+"""A site's answers in fair clustering: it summarises its rows by weighted points, and assigns every row to a cluster.
 
-It remembers which point stands for which row; a site that has lost its memory finds the same points again.
+The site remembers which point stands for which row. A site that has lost its memory finds the same points again.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from functools import partial
 import numpy as np
 from jaxtyping import Float64, Int, Int64, UInt8
 
-from clients.coreset.rows import Rows, count, follow_points, meet_targets, price_rows, write_clusters
+from clients.coreset.rows import SummarisedRows, count, follow_points, meet_targets, price_rows, write_clusters
 from clients.digest import digest_of
 from clients.dispatch import answers
 from clients.site import Site
@@ -37,8 +37,9 @@ from protocols.coreset.settings import Consents
 from protocols.wire.faults import Fault, SiteFault
 
 MOST_TABLES, MOST_TABLES_OF_A_RUN = 8, 2000
-"""Tables of prices that a real site answers in one ask, and in all."""
-_GROUP, _ROWS = "group", "rows"
+"""Tables of prices that a real site answers in one ask, and in a run."""
+_POINT, _ROWS = "point", "rows"
+"""Names in the memory: the point of every row, and the digest of the first rows."""
 
 
 # -- the coreset ------------------------------------------------------------------------------------------------------
@@ -46,23 +47,21 @@ _GROUP, _ROWS = "group", "rows"
 
 @answers(Summarise)
 def sum_up(ask: Summarise, site: Site) -> Summary:
-    """The coreset of all rows; which point stands for which is remembered."""
+    """Answer the coreset of all rows, and remember which point stands for which row."""
     _check_construction(ask)
-    _hold_to(site, "construction", _construction(ask))
+    _commit_to(site, "construction", _construction(ask))
     first = _first_rows(site.shard)
     with single_threaded():
-        summary, group = _summary(ask, site, first)
-    site.memory[_GROUP], site.memory[_ROWS] = _packed(group), first
+        summary, point = _summary(ask, site, first)
+    site.memory[_POINT], site.memory[_ROWS] = _packed(point), first
     return summary
 
 
-def _hold_to(site: Site, name: str, *words: object) -> None:
-    """Hold the fusion center to its word (clients/commitments.py); a scenario's rows are nobody's, and asked in any
-    way.
-    """
+def _commit_to(site: Site, name: str, *values: object) -> None:
+    """Refuse an ask outside the run's one lane, or with other values than an earlier ask (clients/commitments.py)."""
     if not site.commitments.allows_lane(site.lane):
-        raise SiteFault(Fault.MALFORMED_ASK, "a party's own rows are asked for once in a run, in one lane")
-    if not site.commitments.keeps(name, *words):
+        raise SiteFault(Fault.MALFORMED_ASK, "a site's own rows are asked for once in a run, in one lane")
+    if not site.commitments.keeps(name, *values):
         raise SiteFault(Fault.MALFORMED_ASK, f"another {name} than in an earlier ask of this run")
 
 
@@ -78,70 +77,71 @@ def _check_construction(ask: Construction) -> None:
 
 
 def _summary(ask: Construction, site: Site, first: Int64[np.ndarray, "eight"]) -> tuple[Summary, Int[np.ndarray, "n"]]:
-    """The coreset, and which of its points stands for each row (-1: none); `first` is the digest of the first rows."""
+    """Return the coreset, and its point of each row (-1: none); `first` is the digest of the first rows."""
     # Brings numba, which no other ask needs: in deployment every ask is a process of its own.
     from numerics.coreset.reduction import merge_light
     from numerics.coreset.summary import summarise
     from numerics.coreset.weighted_points import spread
 
-    points: GroupedRows = site.shard
-    # Rows that are somebody's are summed up in one way, whatever the seed: points of several ways overlap.
+    rows: GroupedRows = site.shard
+    # Own rows are summarised in one way, whatever the seed: points of several ways would overlap.
     rng = np.random.default_rng(first.tolist()) if site.config.get("protocol") else site.rng_of(first.tolist())
-    found = summarise(
-        points,
+    shard = summarise(
+        rows,
         ask.size,
         construction=ask.construction,
         projection=ask.projection,
         scale=ask.scaled,
         rng=rng,
     )
-    unit = spread(found.coreset)[1] if ask.scaled else np.ones(len(points.features))
+    unit = spread(shard.coreset)[1] if ask.scaled else np.ones(len(rows.features))
     coreset, index, n_merged, n_withheld = merge_light(
-        found.coreset, _min_weight(ask, site), unit, found.movement_by_group
+        shard.coreset, _min_weight(ask, site), unit, shard.movement_by_group
     )
     if not len(coreset.weights):
         raise SiteFault(Fault.RARE_COLOURS)
-    coloured, colour = np.unique(coreset.groups, return_inverse=True)
+    groups, group = np.unique(coreset.groups, return_inverse=True)
     summary = Summary(
-        features=points.features,
-        colours=tuple(found.group_names[place] for place in coloured),
+        features=rows.features,
+        colours=tuple(shard.group_names[place] for place in groups),
         points=coreset.points,
         weights=coreset.weights,
-        colour=colour.astype(np.int64),
+        colour=group.astype(np.int64),
         movement=coreset.movement,
-        n_rows=found.n_rows,
+        n_rows=shard.n_rows,
         withheld=n_withheld,
         merged=n_merged,
     )
-    return summary, index[found.point]
+    return summary, index[shard.point]
 
 
 def _min_weight(ask: Construction, site: Site) -> int:
-    """The larger of what is asked and what the site insists on."""
+    """Return the fewest rows of a point: the larger of the ask's number and the site's own."""
     return max(ask.min_weight, site.consents.number("min-weight", Consents.min_weight))
 
 
 def _construction(ask: Construction) -> tuple[int | str, ...]:
-    """What the points depend on."""
+    """Return the settings that the points depend on."""
     return tuple(getattr(ask, field.name) for field in fields(Construction))
 
 
-def _first_rows(points: GroupedRows) -> Int64[np.ndarray, "eight"]:
-    """A digest of the first block: where a file is changed in place, these rows or their number mostly change, too."""
-    first = next(points.blocks())
+def _first_rows(rows: GroupedRows) -> Int64[np.ndarray, "eight"]:
+    """Return a digest of the first block: if a file is changed in place, these rows or their number mostly change."""
+    first = next(rows.blocks())
     return np.array(digest_of((first.x, first.group)), np.int64)
 
 
-def _packed(group: Int[np.ndarray, "n"]) -> UInt8[np.ndarray, "n width"]:
-    """Numbers from -1 on in as few bytes as they need."""
-    width = 2 if group.max(initial=0) < 2**16 - 1 else 4
-    return group.astype(f"<u{width}").view(np.uint8).reshape(-1, width)
+def _packed(point: Int[np.ndarray, "n"]) -> UInt8[np.ndarray, "n width"]:
+    """Return numbers from -1 on in as few bytes as they need."""
+    width = 2 if point.max(initial=0) < 2**16 - 1 else 4
+    return point.astype(f"<u{width}").view(np.uint8).reshape(-1, width)
 
 
 def _unpacked(packed: UInt8[np.ndarray, "n width"]) -> Int[np.ndarray, "n"]:
+    """Return the numbers that `_packed` packed."""
     width = packed.shape[1]
-    group = np.ascontiguousarray(packed).view(f"<u{width}")[:, 0].astype(np.int64)
-    return np.where(group == 2 ** (8 * width) - 1, -1, group)
+    point = np.ascontiguousarray(packed).view(f"<u{width}")[:, 0].astype(np.int64)
+    return np.where(point == 2 ** (8 * width) - 1, -1, point)
 
 
 # -- every row's cluster ----------------------------------------------------------------------------------------------
@@ -149,24 +149,24 @@ def _unpacked(packed: UInt8[np.ndarray, "n width"]) -> Int[np.ndarray, "n"]:
 
 @answers(Assign)
 def assign(ask: Assign, site: Site) -> Counted:
-    """Every row to the center of its point, or to one of those among which its point is shared out."""
+    """Assign every row to the center of its point, or to one of those that share the point."""
     rows = _rows(ask, site)
-    _hold_to(site, "assignment", ask)
-    weights = np.bincount(rows.group[rows.group >= 0])
-    there = (ask.point >= 0) & (ask.point < len(weights)) & (ask.center >= 0) & (ask.center < len(ask.centers))
-    if not there.all():
-        raise SiteFault(Fault.MALFORMED_ASK, "a share names a point or a center that is not there")
-    told = np.bincount(ask.point, ask.mass, minlength=len(weights)).astype(np.int64)
-    if (ask.mass <= 0).any() or not np.array_equal(told, weights):
+    _commit_to(site, "assignment", ask)
+    weights = np.bincount(rows.point[rows.point >= 0])
+    valid = (ask.point >= 0) & (ask.point < len(weights)) & (ask.center >= 0) & (ask.center < len(ask.centers))
+    if not valid.all():
+        raise SiteFault(Fault.MALFORMED_ASK, "a share names a point or a center that does not exist")
+    totals = np.bincount(ask.point, ask.mass, minlength=len(weights)).astype(np.int64)
+    if (ask.mass <= 0).any() or not np.array_equal(totals, weights):
         raise SiteFault(Fault.DATA_CHANGED, "the shares do not add up to the weights of the points")
     with single_threaded():
         labels = follow_points(rows, PointMasses(ask.point, ask.center, ask.mass))
-        return _concluded(rows, labels, ask.plain, site)
+        return _conclude(rows, labels, ask.plain, site)
 
 
 @answers(Price)
 def price(ask: Price, site: Site) -> Masses:
-    """Sums over the rows at each table of prices."""
+    """Answer sums over the rows at each table of prices."""
     if not site.consents.allows("allow-prices"):
         raise SiteFault(Fault.PRICES_NOT_ALLOWED)
     rows = _rows(ask, site)
@@ -178,7 +178,7 @@ def price(ask: Price, site: Site) -> Masses:
         and (ask.temperatures >= LEAST_TEMPERATURE).all()
     )
     if not sound:
-        raise SiteFault(Fault.MALFORMED_ASK, "the prices are not those of these colours and centers")
+        raise SiteFault(Fault.MALFORMED_ASK, "the prices do not fit these groups and centers")
     with single_threaded():
         sums = price_rows(rows, ask.shifts, ask.temperatures)
     return Masses(
@@ -191,56 +191,58 @@ def price(ask: Price, site: Site) -> Masses:
 
 @answers(Settle)
 def settle(ask: Settle, site: Site) -> Counted:
-    """Every row to a center, as many of each colour to each as was agreed."""
+    """Assign every row to a center, with the agreed number of rows of each group at each center."""
     rows = _rows(ask, site)
-    _hold_to(site, "assignment", ask)
+    _commit_to(site, "assignment", ask)
     expected = (len(ask.colours), len(ask.centers))
     known = ask.targets.shape == expected and ask.shift.shape == expected
-    if not known or ask.targets.min() < 0 or ask.targets.max() > len(rows.group):
-        raise SiteFault(Fault.MALFORMED_ASK, "the targets are not those of these colours and centers")
+    if not known or ask.targets.min() < 0 or ask.targets.max() > len(rows.point):
+        raise SiteFault(Fault.MALFORMED_ASK, "the targets do not fit these groups and centers")
     with single_threaded():
         labels = meet_targets(rows, ask.shift, ask.targets)
-        return _concluded(rows, labels, ask.plain, site)
+        return _conclude(rows, labels, ask.plain, site)
 
 
-def _check_tables(ask: Price, rows: Rows, site: Site) -> None:
-    """Of so many centers, or so many tables, that hardly any row is left for each, counts would be the rows."""
+def _check_tables(ask: Price, rows: SummarisedRows, site: Site) -> None:
+    """Refuse so many centers or tables that hardly a row is left for each: counts would reveal the rows."""
     k, limit = len(ask.centers), site.policy.private_limit
     if (
         k > limit(MOST_PRICED)
-        or k * _min_weight(ask, site) > limit(len(rows.group))
+        or k * _min_weight(ask, site) > limit(len(rows.point))
         or len(ask.shifts) > limit(MOST_TABLES)
         or site.commitments.count("tables", len(ask.shifts)) > MOST_TABLES_OF_A_RUN
     ):
         raise SiteFault(Fault.MALFORMED_ASK, "more centers or tables of prices than this site answers")
 
 
-def _rows(ask: Assign | Price | Settle, site: Site) -> Rows:
-    """The site's rows, and which point stands for each; found again where that is forgotten."""
-    points: GroupedRows = site.shard
-    if ask.centers.shape[1] != len(points.features) or not len(ask.centers) or not ask.colours:
-        raise SiteFault(Fault.MALFORMED_ASK, "the centers are not those of the site's columns")
+def _rows(ask: Assign | Price | Settle, site: Site) -> SummarisedRows:
+    """Return the site's rows with the point of each, which is found again if it is not in the memory."""
+    shard: GroupedRows = site.shard
+    if ask.centers.shape[1] != len(shard.features) or not len(ask.centers) or not ask.colours:
+        raise SiteFault(Fault.MALFORMED_ASK, "the centers do not fit the site's columns")
     if np.abs(ask.centers).max() > LARGEST or ask.scale.min() < 1 / LARGEST or ask.scale.max() > LARGEST:
         raise SiteFault(Fault.MALFORMED_ASK, "a center or a unit is out of range")
     _check_construction(ask)
-    _hold_to(site, "construction", _construction(ask))
-    _hold_to(site, "clustering", ask.centers, ask.scale)
-    first = _first_rows(points)
-    if _GROUP in site.memory:
+    _commit_to(site, "construction", _construction(ask))
+    _commit_to(site, "clustering", ask.centers, ask.scale)
+    first = _first_rows(shard)
+    if _POINT in site.memory:
         if not np.array_equal(site.memory[_ROWS], first):
-            raise SiteFault(Fault.DATA_CHANGED, "its first rows are others than before")
-        group = _unpacked(site.memory[_GROUP])
+            raise SiteFault(Fault.DATA_CHANGED, "the first rows have changed")
+        point = _unpacked(site.memory[_POINT])
     else:
         with single_threaded():
-            group = _summary(ask, site, first)[1]
-    return Rows(points, group, ask.colours, ask.centers / ask.scale, ask.scale)
+            point = _summary(ask, site, first)[1]
+    return SummarisedRows(shard, point, ask.colours, ask.centers / ask.scale, ask.scale)
 
 
-def _concluded(rows: Rows, labels: Int[np.ndarray, "n"], plain: Float64[np.ndarray, "c d"], site: Site) -> Counted:
-    """Keep the clusters of the party's own rows, and answer their counts and costs."""
+def _conclude(
+    rows: SummarisedRows, labels: Int[np.ndarray, "n"], plain: Float64[np.ndarray, "c d"], site: Site
+) -> Counted:
+    """Write the clusters of the site's own rows, and return their counts and costs."""
     if not len(plain) or np.abs(plain).max() > LARGEST:
         raise SiteFault(Fault.MALFORMED_ASK, "a center of the plain clustering is out of range")
     counts, cost, plain_cost = count(rows, labels, plain / rows.scale)
-    if site.config.get("protocol"):  # a scenario's rows are nobody's
+    if site.config.get("protocol"):
         site.write("clusters.csv", partial(write_clusters, rows, labels))
     return Counted(counts, cost, plain_cost)

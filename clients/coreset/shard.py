@@ -1,4 +1,4 @@
-"""From a party's own data to coloured points: which columns are coordinates, and which say what colour a row is."""
+"""A site's data in fair clustering: rows with groups, read in blocks; which columns are features, which make groups."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ from protocols.coreset.payloads import LARGEST
 __all__ = ["keep_shard", "open_shard", "read_shard"]
 
 MOST_VALUES = 50
-"""Different values that a sensitive column may have: of more, clusters cannot each have their share."""
+"""Most values of a sensitive column: clusters could not each have a share of more."""
 
 _WHOLE = re.compile(r"([+-]?\d+)\.0+", re.ASCII)
-"""A whole number as other programs write it."""
+"""A whole number as other programs write it: ``1.0``."""
 
 
 @dataclass(frozen=True, eq=False)
 class Roles:
-    """What the columns of a party are used for.
+    """The roles of a site's columns.
 
     Attributes
     ----------
     features : tuple of str
-        The coordinates, in the order of their names: the same at every party whatever the order in its file.
+        The coordinates, in the order of their names, which is the same at every site.
     sensitive : tuple of str
-        The columns whose values together are a row's colour, in the order of their names.
+        The columns whose values together are a row's group, in the order of their names.
     entity : str
         The column of the rows' names; empty: they have none.
     """
@@ -44,53 +44,53 @@ class Roles:
     entity: str
 
 
-def open_points(config: Mapping[str, object]) -> GroupedRows:
-    """A party's own data as coloured points, read in blocks.
+def open_rows(config: Mapping[str, object]) -> GroupedRows:
+    """Return a site's own rows with their groups, read in blocks.
 
     Parameters
     ----------
     config : Mapping
-        Node or run configuration. ``data``: as for `open_blocks`. ``sensitive``: the columns of colours, names and
-        globs; the colour is the cell's text (``Female``), whole numbers without fraction, and of several columns
-        ``race=White, sex=Female``. ``features``: the coordinates, names and globs (default: every column that holds
-        numbers in the first block and has no other role: ``target``, ``id``, ``sensitive``, ``truth``). ``id``: the
-        rows' names, which need not differ.
+        Run configuration overridden by the node configuration. ``data``: as for `open_blocks`. ``sensitive``: the
+        columns of groups, names and globs; the group is the cell's text (``Female``), whole numbers without fraction,
+        and for several columns ``race=White, sex=Female``. ``features``: the coordinates, names and globs (default:
+        every column that holds numbers in the first block and has no other role: ``target``, ``id``, ``sensitive``,
+        ``truth``). ``id``: the rows' names, which need not differ.
 
     Returns
     -------
     GroupedRows
-        Colours in the order in which they first appear. Its blocks are read, and may raise, when they are asked for.
+        Groups in the order in which they first appear. Its blocks are read, and may raise, when they are asked for.
 
     Raises
     ------
     DataError
-        If `sensitive` is not set, a column is missing or named for two roles. And by its blocks, with the first bad
-        row: a coordinate is empty, infinite or text, a row has no colour or no name, or a sensitive column has more
-        than `MOST_VALUES` values.
+        If `sensitive` is not set, or a column is missing or named for two roles. From the blocks, for the first bad
+        row: a coordinate is empty, infinite or text, a row has no group or no name, or a sensitive column has more than
+        `MOST_VALUES` values.
     """
     blocks = open_blocks(config)
     roles = roles_of(blocks.schema, config)
-    return GroupedRows(roles.features, lambda: coloured_blocks(blocks, roles))
+    return GroupedRows(roles.features, lambda: grouped_blocks(blocks, roles))
 
 
 def open_shard(config: Mapping[str, object]) -> GroupedRows:
-    """`open_points` for a site that answers asks: its blocks raise a `SiteFault`, the line in the site's log."""
-    points = open_points(config)
+    """Return a site's own rows as `open_rows`; the blocks' errors go to the site's log, and become a `SiteFault`."""
+    rows = open_rows(config)
 
     def blocks() -> Iterator[RowBlock]:
         try:
-            yield from points.blocks()
+            yield from rows.blocks()
         except DataError as error:
             raise logged_fault(error) from error
 
-    return GroupedRows(points.features, blocks)
+    return GroupedRows(rows.features, blocks)
 
 
 # -- which columns ----------------------------------------------------------------------------------------------------
 
 
 def roles_of(schema: Table, config: Mapping[str, object]) -> Roles:
-    """What the columns are used for; settings and errors as of `open_points`, `schema` as of `Blocks`."""
+    """Return the roles of the columns; settings and errors as of `open_rows`, `schema` as of `Blocks`."""
     sensitive = _sensitive(schema, config)
     entity = setting(config, "id")
     if entity:
@@ -141,17 +141,17 @@ def _two_roles(name: str, one: str, other: str) -> DataError:
     )
 
 
-# -- what they hold ---------------------------------------------------------------------------------------------------
+# -- groups and coordinates -------------------------------------------------------------------------------------------
 
 
-def coloured_blocks(blocks: Blocks, roles: Roles) -> Iterator[RowBlock]:
-    """One pass over all rows; raises as `open_points` says of its blocks."""
-    colours = _Colours(roles.sensitive)
+def grouped_blocks(blocks: Blocks, roles: Roles) -> Iterator[RowBlock]:
+    """Yield all rows in one pass; raises as the blocks of `open_rows`."""
+    groups = _Groups(roles.sensitive)
     text = [*roles.sensitive, *([roles.entity] if roles.entity else [])]
     for table in blocks.tables(roles.features, text):
         x = _coordinates(table, blocks.schema, roles.features)
-        colour = colours.of(table)
-        yield RowBlock(x, colour, colours.names, _entities(table, roles.entity) if roles.entity else None)
+        group = groups.of(table)
+        yield RowBlock(x, group, groups.names, _entities(table, roles.entity) if roles.entity else None)
 
 
 def _coordinates(table: Table, schema: Table, features: Sequence[str]) -> Float64[np.ndarray, "b d"]:
@@ -166,7 +166,7 @@ def _coordinates(table: Table, schema: Table, features: Sequence[str]) -> Float6
 
 
 def _check_kind(table: Table, schema: Table, name: str) -> None:
-    """A column is one of truth values or one of numbers, in all its blocks."""
+    """Refuse a column that holds truth values in some blocks and numbers in others."""
     kinds = [each.columns[name].dtype == np.bool_ for each in (schema, table)]
     if kinds[0] != kinds[1]:
         first, here = ("True or False" if kind else "numbers" for kind in kinds)
@@ -176,8 +176,8 @@ def _check_kind(table: Table, schema: Table, name: str) -> None:
         )
 
 
-def colours_of(table: Table, sensitive: Sequence[str]) -> tuple[Int64[np.ndarray, "n"], tuple[str, ...]]:
-    """The colours of a whole table, as `open_points` names them.
+def groups_of(table: Table, sensitive: Sequence[str]) -> tuple[Int64[np.ndarray, "n"], tuple[str, ...]]:
+    """Return the groups of a whole table, named as by `open_rows`.
 
     Parameters
     ----------
@@ -188,20 +188,20 @@ def colours_of(table: Table, sensitive: Sequence[str]) -> tuple[Int64[np.ndarray
 
     Returns
     -------
-    colour, names
-        Each row's place in `names`, and these in the order in which they appear.
+    group, names
+        Each row's place in `names`, and the groups' names in the order in which they appear.
 
     Raises
     ------
     DataError
-        As the blocks of `open_points`.
+        As the blocks of `open_rows`.
     """
-    colours = _Colours(sensitive)
-    return colours.of(table), colours.names
+    groups = _Groups(sensitive)
+    return groups.of(table), groups.names
 
 
-class _Colours:
-    """The colours of one pass over the rows, numbered in the order in which they appear.
+class _Groups:
+    """The groups of one pass over the rows, numbered in the order in which they appear.
 
     Parameters
     ----------
@@ -215,11 +215,11 @@ class _Colours:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The colours so far."""
+        """The groups so far."""
         return tuple(self._numbers)
 
     def of(self, table: Table) -> Int64[np.ndarray, "b"]:
-        """Each row's colour: a place in `names`."""
+        """Return each row's group: a place in `names`."""
         import pandas as pd  # which hashes where NumPy would sort
 
         first, *others = self._values
@@ -231,17 +231,17 @@ class _Colours:
             places, pairs = pd.factorize(places * len(values) + more)
             names = [f"{names[pair // len(values)]}, {column}={values[pair % len(values)]}" for pair in pairs.tolist()]
         numbers = [self._numbers.setdefault(name, len(self._numbers)) for name in names]
-        colour: Int64[np.ndarray, "b"] = np.array(numbers, dtype=np.int64)[places]
-        return colour
+        group: Int64[np.ndarray, "b"] = np.array(numbers, dtype=np.int64)[places]
+        return group
 
     def _column(self, table: Table, name: str) -> tuple[Int64[np.ndarray, "b"], list[str]]:
-        """The place of every cell among the different values of the block, and these as text."""
+        """Return the place of every cell among the different values of the block, and these values as text."""
         import pandas as pd
 
         places, cells = pd.factorize(table.columns[name])
         for row in np.flatnonzero(places < 0)[:1]:
             raise DataError(
-                f"{cell_name(table, name, int(row))}: is empty; every row needs a colour: write a label of its own, "
+                f"{cell_name(table, name, int(row))}: is empty; every row needs a group: write a label of its own, "
                 "such as unknown",
                 "missing-value",
             )
@@ -257,7 +257,7 @@ class _Colours:
 
 
 def _entities(table: Table, column: str) -> Shaped[np.ndarray, "b"]:
-    """The rows' names as text."""
+    """Return the rows' names as text."""
     import pandas as pd
 
     cells = table.columns[column]
@@ -267,6 +267,6 @@ def _entities(table: Table, column: str) -> Shaped[np.ndarray, "b"]:
 
 
 def _texts(cells: Iterable[object]) -> list[str]:
-    """Cells as text, whole numbers without fraction: ``1.0`` of one file is ``1`` of another."""
+    """Return cells as text, whole numbers without fraction: ``1.0`` of one file is ``1`` of another."""
     texts = map(str, cells)
     return [whole[1] if (whole := _WHOLE.fullmatch(text)) else text for text in texts]

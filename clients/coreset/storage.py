@@ -1,4 +1,4 @@
-"""Points with groups on a site's disk: written and read block by block, because they need not fit in memory."""
+"""Rows with groups on a site's disk: written and read block by block, because they need not fit in memory."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from clients.data.cache import Attempt, Entry
 from clients.data.stored import StoredError, joined, split
 from numerics.coreset.grouped_rows import GroupedRows, RowBlock
 
-_FILES = ("x", "colour", "entity")
+_FILES = ("x", "group", "entity")
 """Files of a shard: the blocks' numbers and UTF-8 text, one block behind the other."""
 
 
-def keep_shard(points: GroupedRows, entry: Entry) -> GroupedRows:
-    """Return the same points; the first whole pass over them writes them to the site's disk, later ones read that."""
-    return GroupedRows(points.features, partial(_pass, points, entry))
+def keep_shard(rows: GroupedRows, entry: Entry) -> GroupedRows:
+    """Return the same rows; the first whole pass over them writes them to the site's disk, later ones read that."""
+    return GroupedRows(rows.features, partial(_pass, rows, entry))
 
 
-def _pass(points: GroupedRows, entry: Entry) -> Iterator[RowBlock]:
+def _pass(rows: GroupedRows, entry: Entry) -> Iterator[RowBlock]:
     kept = entry.load()
     if isinstance(kept, GroupedRows):
         yield from kept.blocks()
         return
     with entry.attempt() as attempt, closing(_BlockWriter(attempt)) as writer:
-        for block in points.blocks():
+        for block in rows.blocks():
             attempt.to(partial(writer.add, block))
             yield block
-        attempt.conclude(partial(writer.finish, points.features))
+        attempt.conclude(partial(writer.finish, rows.features))
 
 
 class _BlockWriter:
@@ -62,11 +62,11 @@ class _BlockWriter:
         if not self._files:
             for name in _FILES:
                 self._files[name] = self._open_files.enter_context(self._attempt.writer.create(name))
-        x, colour, entity = self._files.values()
+        x, group, entity = self._files.values()
         if block.x.dtype != np.float64 or block.group.dtype != np.int64 or not block.x.flags.c_contiguous:
             raise StoredError("a block of other numbers is not stored")
         x.write(block.x.tobytes())
-        colour.write(block.group.tobytes())
+        group.write(block.group.tobytes())
         if block.entity is not None:
             entity.write(joined(block.entity.tolist()))
         n = self._ends[-1][0] if self._ends else 0
@@ -86,11 +86,11 @@ class _BlockWriter:
 
 
 def read_shard(folder: Path, value: Mapping[str, Any]) -> GroupedRows:
-    """Return the points in a folder, given what `_BlockWriter.finish` described."""
+    """Return the rows in a folder, given what `_BlockWriter.finish` described."""
     features, names, ends = tuple(value["features"]), tuple(value["names"]), value["ends"]
     n = ends[-1][0]
     x = np.memmap(folder / "x", np.float64, "r", shape=(n, len(features)))
-    colour = np.memmap(folder / "colour", np.int64, "r", shape=(n,))
+    group = np.memmap(folder / "group", np.int64, "r", shape=(n,))
     entity = np.memmap(folder / "entity", np.uint8, "r") if ends[-1][2] > 0 else None
 
     def blocks() -> Iterator[RowBlock]:
@@ -98,7 +98,7 @@ def read_shard(folder: Path, value: Mapping[str, Any]) -> GroupedRows:
         for end, n_names, last in ends:
             # Copies: one block is in memory at a time, and compiled code knows arrays that may be changed only.
             texts = None if entity is None else np.array(split(entity[first:last].tobytes()))
-            yield RowBlock(np.array(x[start:end]), np.array(colour[start:end]), names[:n_names], texts)
+            yield RowBlock(np.array(x[start:end]), np.array(group[start:end]), names[:n_names], texts)
             start, first = end, last
 
     return GroupedRows(features, blocks)

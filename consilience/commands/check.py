@@ -21,7 +21,6 @@ def check(
 ) -> None:
     """Check a site's data: print what of it would be used and what would leave the site. Nothing is sent."""
     from clients.data import DataError
-    from common.settings import ConfigError
     from protocols import registry
     from protocols.settings import checked, declared, run_keys, site_keys
 
@@ -33,7 +32,7 @@ def check(
         node = {key: value for key, value in settings.items() if key in node_keys}
         run = {key: value for key, value in settings.items() if key not in node_keys}
         config = checked(declared() | run | {"data": file}) | node
-    except (ConfigError, SettingError) as error:
+    except SettingError as error:
         terminal.fail(str(error), terminal.USAGE)
     try:
         lines = registry.room(protocol, "check").check_lines(config)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float64, Int64, Shaped
 
-from clients.coreset.shard import colours_of
+from clients.coreset.shard import groups_of
 from clients.data import DataError, Table, cell_name, numeric, sensitive_columns
 from common.settings import Settings, setting
 from consilience.predict.interface import LearnedRun, Predictions, RequestError
@@ -51,7 +51,7 @@ def predict(run: LearnedRun, table: Table, options: Options) -> Predictions:
             else f"rule={rule} needs the rows' groups, and {table.source} has no column {config['sensitive']!r}"
         )
     x = _coordinates(table, [str(name) for name in arrays["features"]])
-    group, names = colours_of(table, sensitive) if sensitive else (np.zeros(table.n, np.int64), ())
+    group, names = groups_of(table, sensitive) if sensitive else (np.zeros(table.n, np.int64), ())
     with single_threaded():
         squared = squared_distances(x / arrays["scale"], arrays["centers"] / arrays["scale"])
         rule = rule or ("fair" if sensitive else "nearest")

@@ -123,7 +123,7 @@ class Settings(ProtocolSettings, prefix="gp"):
 class Consents(settings.Settings):
     """What a site says in its node configuration."""
 
-    min_rows: int = setting(10, "rows without which the site takes no part", at_least(1))
+    min_rows: int = setting(10, "fewest rows with which the site takes part", at_least(1))
     max_queries: int = setting(100_000, "query points that the site answers in a run", at_least(1))
     allow_inputs: bool = setting(False, "disclose the inputs of all rows to the fusion center (gp.covariance=inputs)")
     allow_rows: bool = setting(False, "give rows, with outputs, to all sites (gp.aggregation=grbcm)")

@@ -166,7 +166,7 @@ class Roll:
         The sites that have columns to learn from.
     holder : str
         Who holds the outcome; `CENTER`: the fusion center.
-    alignment : Matched
+    matched : Matched
         Their common entities.
     excluded : dict[str, str]
         Sites that have nothing to contribute, and why.

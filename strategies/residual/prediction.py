@@ -25,7 +25,7 @@ class Predictions:
 
     Attributes
     ----------
-    alignment : Matched
+    matched : Matched
         Which rows are common.
     entity : ndarray
         ``(n,)`` what the center calls the rows: names from its own file, else the keyed hashes as text, else row

@@ -28,7 +28,7 @@ class Outcome:
 
     Attributes
     ----------
-    enrolment : Roll
+    roll : Roll
         Who took part, and which rows are common.
     rules : Rules
         How it was learnt.

@@ -23,10 +23,10 @@ def sample(n: int) -> Int64[np.ndarray, "m"]:
 
 
 def points_text(report: Report) -> str:
-    """Return how many query points there are, and how many of them are cut, in words."""
+    """Return how many query points there are, and how many of them are drawn, in words."""
     n = int(report.metrics.get("n_queries", 0))
     points = counted(n, "query point") if n else "the query points"
-    cut = f", of which {MOST_POINTS:,} are cut," if n > MOST_POINTS else ""
+    cut = f", of which {MOST_POINTS:,} are drawn," if n > MOST_POINTS else ""
     return f"{points}{cut}{' of the first repetition' if several(report) else ''}"
 
 

@@ -130,10 +130,10 @@ def test_ranges(allowed: Allowed, right: list[Any], wrong: list[Any], words: str
 
 
 def test_typed_values_take_the_type_of_their_key() -> None:
-    typed = ["example.flag=FALSE", "example.k=-3", "example.share=2", "example.file=a=b c", "example.min-leaf= 7 "]
+    typed = ["example.flag=FALSE", "example.k=3", "example.share=1", "example.file=a=b c", "example.min-leaf= 7 "]
     values = parse(typed, KEYS)
     assert values == {
-        **{"example.flag": False, "example.k": -3, "example.share": 2.0},
+        **{"example.flag": False, "example.k": 3, "example.share": 1.0},
         **{"example.file": "a=b c", "example.min-leaf": 7},
     }
     assert [type(value) for value in values.values()] == [bool, int, float, str, int]
@@ -147,6 +147,7 @@ def test_typed_values_take_the_type_of_their_key() -> None:
         ("zzzz=3", "unknown key 'zzzz'; there are: example.flag, example.k,"),
         ("example.k=1.5", "example.k takes a whole number, not '1.5'"),
         ("example.share=inf", "example.share takes a finite number, not 'inf'"),
+        ("example.share=2", "example.share must be 0 (not set), or from 0.5 to 1, got 2.0"),
         ("example.flag=maybe", "example.flag takes true or false, not 'maybe'"),
         ("example.file=twice", "example.file is set twice"),
     ],

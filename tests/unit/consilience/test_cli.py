@@ -257,7 +257,7 @@ def test_check_takes_what_a_node_says_of_itself(tmp_path, protocol, header, own,
         ("bc3e", "agent=lr", "unknown key 'agent'"),
         ("residual", "agnt=lr", "did you mean agent"),
         ("residual", "min-leaf=few", "min-leaf takes a whole number, not 'few'"),
-        ("residual", "min-leaf=0", "min-leaf must be a whole number, 1 or greater, not 0"),
+        ("residual", "min-leaf=0", "min-leaf must be 1 or greater, got 0"),
     ],
 )
 def test_check_refuses_what_no_node_of_the_protocol_says(tmp_path, protocol, own, words):

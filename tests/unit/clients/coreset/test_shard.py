@@ -1,4 +1,4 @@
-"""A party's own data as coloured points, read in blocks of any size, and what `check` says of them."""
+"""A site's own data as rows with groups, read in blocks of any size, and what `check` says of them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 
 from clients import shards
 from clients.coreset.check import check_lines
-from clients.coreset.shard import MOST_VALUES, open_points, open_shard
+from clients.coreset.shard import MOST_VALUES, open_rows, open_shard
 from clients.data import DataError
 from clients.data import blocks as blocks_module
 from consilience import cli
@@ -47,7 +47,7 @@ def ward(tmp_path: Path) -> Callable[..., dict[str, object]]:
 
 
 def together(points: GroupedRows) -> RowBlock:
-    """All rows of one pass; the colours' names only grow."""
+    """All rows of one pass; the groups' names only grow."""
     blocks = list(points.blocks())
     for earlier, later in pairwise(blocks):
         assert later.group_names[: len(earlier.group_names)] == earlier.group_names
@@ -56,8 +56,8 @@ def together(points: GroupedRows) -> RowBlock:
         assert block.group.dtype == np.int64
         assert set(block.group.tolist()) <= set(range(len(block.group_names)))
     entity = None if blocks[0].entity is None else np.concatenate([block.entity for block in blocks])
-    x, colour = (np.concatenate([getattr(block, name) for block in blocks]) for name in ("x", "group"))
-    return RowBlock(x, colour, blocks[-1].group_names, entity)
+    x, group = (np.concatenate([getattr(block, name) for block in blocks]) for name in ("x", "group"))
+    return RowBlock(x, group, blocks[-1].group_names, entity)
 
 
 def refusal(action: Callable[[], object]) -> tuple[str, str]:
@@ -68,14 +68,14 @@ def refusal(action: Callable[[], object]) -> tuple[str, str]:
 
 
 def read(config: Mapping[str, object]) -> RowBlock:
-    return together(open_points(config))
+    return together(open_rows(config))
 
 
 # -- which columns ----------------------------------------------------------------------------------------------------
 
 
 def test_every_column_of_numbers_without_a_role_by_default(ward: Callable[..., dict[str, object]]) -> None:
-    points = open_points(ward())
+    points = open_rows(ward())
     assert points.features == ("age", "weight")
     for _ in range(2):
         block = together(points)
@@ -101,12 +101,12 @@ def test_every_column_of_numbers_without_a_role_by_default(ward: Callable[..., d
 def test_features_by_name_whatever_their_order(
     ward: Callable[..., dict[str, object]], config: dict[str, object], features: tuple[str, ...]
 ) -> None:
-    assert open_points(ward(**config)).features == features
+    assert open_rows(ward(**config)).features == features
 
 
 def test_a_glob_of_features_leaves_roles_out(ward: Callable[..., dict[str, object]]) -> None:
     text = "sex,key,y,age\n0,1,1,40\n1,2,1,50\n"
-    assert open_points(ward(text, features="*")).features == ("age",)
+    assert open_rows(ward(text, features="*")).features == ("age",)
 
 
 def test_the_order_of_the_columns_in_a_file_does_not_matter(ward: Callable[..., dict[str, object]]) -> None:
@@ -161,23 +161,23 @@ def test_columns_that_cannot_be_used(
     ward: Callable[..., dict[str, object]], config: dict[str, object], message: str, code: str
 ) -> None:
     configured = {**ward(), **config}
-    found = refusal(lambda: open_points(configured))
+    found = refusal(lambda: open_rows(configured))
     assert found[0].startswith(message.replace("FILE", str(configured["data"])))
     assert found[1] == code
 
 
 def test_without_a_column_of_numbers(ward: Callable[..., dict[str, object]]) -> None:
     config = ward("sex,key,note\nf,1,x\nm,2,y\n")
-    assert refusal(lambda: open_points(config)) == (
+    assert refusal(lambda: open_rows(config)) == (
         f"{config['data']}: no column beside 'sex', 'key' holds numbers; it has 'sex', 'key', 'note'",
         "missing-column",
     )
 
 
-# -- colours ----------------------------------------------------------------------------------------------------------
+# -- groups -----------------------------------------------------------------------------------------------------------
 
 
-def test_several_sensitive_columns_are_one_colour_together(ward: Callable[..., dict[str, object]]) -> None:
+def test_several_sensitive_columns_are_one_group_together(ward: Callable[..., dict[str, object]]) -> None:
     for sensitive in ("sex race", "race,sex", "[rs]*"):
         block = read(ward(sensitive=sensitive))
         assert block.group_names == (
@@ -202,7 +202,7 @@ def test_several_sensitive_columns_are_one_colour_together(ward: Callable[..., d
         (["é ü", "a, b", "-1.0"], ("é ü", "a, b", "-1")),
     ],
 )
-def test_a_colour_is_the_text_of_the_cell_whatever_the_block(
+def test_a_group_is_the_text_of_the_cell_whatever_the_block(
     ward: Callable[..., dict[str, object]], monkeypatch: pytest.MonkeyPatch, cells: list[str], names: tuple[str, ...]
 ) -> None:
     rows = "".join(f'{i},"{cell}"\n' for i, cell in enumerate(cells))
@@ -214,7 +214,7 @@ def test_a_colour_is_the_text_of_the_cell_whatever_the_block(
         assert [names[place] for place in block.group] == expected
 
 
-def test_the_same_colours_from_every_kind_of_source(
+def test_the_same_groups_from_every_kind_of_source(
     ward: Callable[..., dict[str, object]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     config = ward("age,sex,kind,key\n1.5,2,a,11\n2,1,b,12\n3,1,a,13\n", sensitive="kind sex")
@@ -254,7 +254,7 @@ def test_where_blocks_end_changes_nothing(
     whole = read(config)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(blocks_module, "BLOCK_ROWS", most)
-        blocks = list(open_points(config).blocks())
+        blocks = list(open_rows(config).blocks())
         assert max(len(block.x) for block in blocks) <= most
         parts = read(config)
     assert parts.group_names == whole.group_names
@@ -280,7 +280,7 @@ def test_where_blocks_end_changes_nothing(
         ),
         (
             "4,8,,9",
-            ", line 5, column 'sex': is empty; every row needs a colour: write a label of its own, such as unknown",
+            ", line 5, column 'sex': is empty; every row needs a group: write a label of its own, such as unknown",
             "missing-value",
         ),
         ("4,8,Male,", ", line 5, column 'key': is empty; every row needs a name", "missing-value"),
@@ -373,7 +373,7 @@ def told(config: Mapping[str, object]) -> str:
 
 @pytest.fixture
 def census(ward: Callable[..., dict[str, object]]) -> Callable[..., dict[str, object]]:
-    """100 rows: 60 of one colour, 37 of another, 3 of a third."""
+    """100 rows: 60 of one group, 37 of another, 3 of a third."""
     sexes = ["Female"] * 60 + ["Male"] * 37 + ["Other"] * 3
     rows = "".join(f"p{i},{i},{1000 * (i % 7)},4,{sex},n\n" for i, sex in enumerate(sexes))
     return partial(ward, f"key,age,income,same,sex,note\n{rows}", target="")
@@ -388,18 +388,18 @@ def test_check_says_what_is_used_and_what_leaves(
     assert text.startswith(f"{config['data']}: 100 rows\n")
     assert "  features: age, income\n    each counts in standard deviations over all sites\n" in text
     assert (
-        "  colours: 3, by sex\n    Female: 60 rows, 60.0%\n    Male: 37 rows, 37.0%\n    Other: 3 rows, 3.0%\n" in text
+        "  groups: 3, by sex\n    Female: 60 rows, 60.0%\n    Male: 37 rows, 37.0%\n    Other: 3 rows, 3.0%\n" in text
     )
     assert "  rows: named by key, in this site's own list of clusters\n" in text
     assert "  columns not used: same, note\n" in text
-    assert "how many rows (100); the names of the 2 features and of the 2 colours that have 5 rows or more\n" in text
-    assert "at most 19 points, up to 2000 for each of these colours: the mean of 5 or more rows of one colour" in text
+    assert "how many rows (100); the names of the 2 features and of the 2 groups that have 5 rows or more\n" in text
+    assert "at most 19 points, up to 2000 for each of these groups: the mean of 5 or more rows of one group" in text
     assert "one sum of squares over all of them for every feature (2 numbers)" in text
-    assert "Of 3 rows of colours with fewer than 5 rows nothing leaves but their number" in text
+    assert "Of 3 rows of groups with fewer than 5 rows nothing leaves but their number" in text
     assert "rounds of prices" not in text
     assert "Worth a look" not in text
     never = text.split("What never leaves this site\n")[1]
-    assert "rows as they are, their names; the names of rarer colours; columns not used" in never
+    assert "rows as they are, their names; the names of rarer groups; columns not used" in never
 
 
 ONE_ROW = {"min-weight": 1, "coreset.min-weight": 1}
@@ -410,15 +410,15 @@ ONE_ROW = {"min-weight": 1, "coreset.min-weight": 1}
     [
         ({"min-weight": 10}, "at most 9 points, up to 2000"),
         ({"coreset.min-weight": 10}, "the mean of 10 or more rows"),
-        (ONE_ROW, "at most 100 points, up to 2000 for each of these colours: the mean of 1 or more"),
-        (ONE_ROW, "and their colour\n    A point of 1 row IS THAT ROW: set min-weight"),
-        ({"min-weight": 2, "coreset.min-weight": 3}, "of the 3 colours that have 3 rows or more"),
+        (ONE_ROW, "at most 100 points, up to 2000 for each of these groups: the mean of 1 or more"),
+        (ONE_ROW, "and their group\n    A point of 1 row IS THAT ROW: set min-weight"),
+        ({"min-weight": 2, "coreset.min-weight": 3}, "of the 3 groups that have 3 rows or more"),
         ({"coreset.size": 4}, "at most 8 points, up to 4 for"),
         ({"coreset.k": 3}, "up to 600 for"),
         ({"coreset.scale": "none"}, "each counts in the column's own unit (coreset.scale=none)"),
         ({"coreset.assignment": "exact"}, "in every round of prices"),
         ({"id": ""}, "rows: by their number, in this site's own list"),
-        ({"min-weight": 61}, "no colour has 61 rows: this site can send nothing, and takes no part"),
+        ({"min-weight": 61}, "no group has 61 rows: this site can send nothing, and takes no part"),
     ],
 )
 def test_check_of_other_settings(
@@ -450,13 +450,13 @@ def test_a_column_far_from_zero_is_not_taken_for_a_constant(ward: Callable[..., 
     assert "a: every row" not in text
 
 
-def test_check_of_a_site_of_one_colour_is_no_complaint(ward: Callable[..., dict[str, object]]) -> None:
+def test_check_of_a_site_of_one_group_is_no_complaint(ward: Callable[..., dict[str, object]]) -> None:
     text = told(ward("a,sex\n" + "".join(f"{i},f\n" for i in range(9)), id="", target=""))
-    assert "colours: 1, by sex\n    f: 9 rows, 100.0%" in text
-    assert "one colour only: that is in order; what is fair counts over all sites" in text
+    assert "groups: 1, by sex\n    f: 9 rows, 100.0%" in text
+    assert "one group only: that is in order; fairness counts over all sites" in text
 
 
-def test_check_of_many_colours_lists_the_most_frequent(ward: Callable[..., dict[str, object]]) -> None:
+def test_check_of_many_groups_lists_the_most_frequent(ward: Callable[..., dict[str, object]]) -> None:
     rows = "".join(f"{i},c{c}\n" for c in range(30) for i in range(c + 1))
     text = told(ward(f"a,sex\n{rows}", id="", target=""))
     assert "    c29: 30 rows, 6.5%\n" in text

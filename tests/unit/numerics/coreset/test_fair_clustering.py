@@ -161,11 +161,11 @@ class TestFairlets:
         assert fairlets(*world).cost == pytest.approx(fine, rel=1e-9)
 
     def test_unequal_weights_are_refused(self) -> None:
-        with pytest.raises(ValueError, match="two colours of equal weight; colour 0 has 3, colour 1 has 2"):
+        with pytest.raises(ValueError, match="two groups of equal weight; group 0 has 3, group 1 has 2"):
             fairlets(np.zeros((3, 1)), np.array([1, 2, 2]), np.array([0, 0, 1]))
 
     def test_a_third_colour_is_refused(self) -> None:
-        with pytest.raises(ValueError, match="1 points have another colour"):
+        with pytest.raises(ValueError, match="1 points have another group"):
             fairlets(np.zeros((3, 1)), np.ones(3, np.int64), np.array([0, 1, 2]))
 
 
@@ -398,7 +398,7 @@ class TestFairClustering:
     @pytest.mark.parametrize("algorithm", ["cklv", "reassigned-cklv"])
     def test_fairlets_are_for_two_balanced_colours(self, algorithm: str) -> None:
         points, weights, colours = balanced(1, 30)
-        message = f"{algorithm} needs two colours of equal weight and a balance of 1"
+        message = f"{algorithm} needs two groups of equal weight and a balance of 1"
         for other, bounds in (
             (colours, Bounds.of(np.array([0.5, 0.5]), 0.8)),
             (np.arange(30) % 3, Bounds.of(np.full(3, 1 / 3), 1.0)),
