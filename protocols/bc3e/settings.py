@@ -1,4 +1,4 @@
-"""What a run may set of BC3E, what a site consents to, and how results of it predict."""
+"""Settings of BC3E, a site's consents, and the configuration of predictions."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Settings(ProtocolSettings, prefix="bc3e"):
     summed: ClassVar[str] = "bc3e (bc3e.distribution=row)"
 
     distribution: Literal["row", "column", "arbitrary"] = setting(
-        "row", "what the sites hold: instances, models, or any entries"
+        "row", "what a site holds: instances (row), models (column), or any labels (arbitrary)"
     )
     classes: int = setting(
         0,
@@ -37,20 +37,24 @@ class Settings(ProtocolSettings, prefix="bc3e"):
         Allowed("0, or 2 or greater", lambda value: value == 0 or value >= 2),
         words="as many as the classifiers' labels show",
     )
-    max_rounds: int = setting(200, "E-steps at most", at_least(1))
-    tolerance: float = setting(1e-6, "relative change of the bound at which the fit ends", POSITIVE)
+    max_rounds: int = setting(200, "most E-steps", at_least(1))
+    tolerance: float = setting(1e-6, "relative change of the bound at which the fit stops", POSITIVE)
     accelerate: bool = setting(True, "combine EM steps (Anderson acceleration)")
     sweeps: int = setting(0, "sweeps of an E-step", at_least(0), words="as many as it takes to converge")
     smoothing: float = setting(0.0, "eta of the Dirichlet(1 + eta) prior on beta", at_least(0))
-    alpha: float = setting(1.0, "where every alpha_i starts", between(0.001, 10_000))
-    learn_alpha: bool = setting(True, "learn alpha, or keep it where it starts")
+    alpha: float = setting(1.0, "initial value of every alpha_i", between(0.001, 10_000))
+    learn_alpha: bool = setting(True, "learn alpha; false: keep its initial value")
     restarts: int = setting(
         0, "fits from different starts", between(0, 1000), words="1, or 10 where there are no classifiers"
     )
-    missing: Literal["keep", "drop"] = setting("keep", "statistics of a site that no longer answers")
+    missing: Literal["keep", "drop"] = setting(
+        "keep", "statistics of a site that stops answering: keep the last ones, or drop them"
+    )
     allow_single_model: bool = setting(False, "simulation: a site may share instances although it holds a single model")
     labelled: float = setting(0.0, "scenario: share of labelled data", below(1), words="the scenario's own", data=True)
-    clusterings: Literal["k", "k-3k-6k", "k-2k-4k-6k"] = setting("k-3k-6k", "scenario: which clusterings", data=True)
+    clusterings: Literal["k", "k-3k-6k", "k-2k-4k-6k"] = setting(
+        "k-3k-6k", "scenario: numbers of clusters, k being the number of classes", data=True
+    )
 
     gamma_tolerance: float = 1e-8
     masked: bool = False
@@ -65,9 +69,9 @@ class Settings(ProtocolSettings, prefix="bc3e"):
 
 @dataclass(frozen=True)
 class Consents(settings.Settings):
-    """What a site says in its node configuration."""
+    """Keys of a site's node configuration."""
 
-    allow_single_model: bool = setting(False, "share what is known of instances although the site holds a single model")
+    allow_single_model: bool = setting(False, "answer about shared instances although the site holds a single model")
 
 
 class _Prediction(Prediction):

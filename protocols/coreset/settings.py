@@ -1,4 +1,4 @@
-"""What a run may set of fair clustering by coresets, what a site consents to, and who can predict by the result."""
+"""Settings of fair clustering by coresets, a site's consents, and where predictions are made."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LOCATIONS = 200
 
 @dataclass(frozen=True)
 class Settings(ProtocolSettings, prefix="coreset"):
-    """How rows are summed up, clustered and assigned, and which rows a scenario has."""
+    """How rows are summarised, clustered and assigned, and which rows a scenario has."""
 
     k: int = setting(10, "number of clusters", between(1, 10_000), unset=0)
     size: int = setting(
@@ -29,19 +29,17 @@ class Settings(ProtocolSettings, prefix="coreset"):
         words=f"{LOCATIONS} for each cluster, or what the scenario sets",
     )
     construction: Literal["bico", "kmeans"] = setting(
-        "bico", "how a site finds them: in one pass, or improved by more of them"
+        "bico", "how a site finds them: one pass (bico), or improved by further passes (kmeans)"
     )
     projection: int = setting(
         0,
-        "dimensions of the random projection in which it finds them (Algorithm 15)",
+        "dimensions of the random projection for locations (Algorithm 15)",
         between(0, 10_000),
         words="none",
     )
-    min_weight: int = setting(
-        5, "fewest rows that a point which leaves its site may stand for", between(1, 1_000_000), unset=0
-    )
+    min_weight: int = setting(5, "fewest rows of a point that leaves its site", between(1, 1_000_000), unset=0)
     scale: Literal["variance", "none"] = setting(
-        "variance", "unit of a column: its standard deviation over all sites, or its own", unset=""
+        "variance", "unit of a column: its standard deviation over all sites (variance), or its own (none)", unset=""
     )
     algorithm: Literal["fair-kmeans++", "fair-lloyd", "cklv", "reassigned-cklv"] = setting(
         "fair-kmeans++", "how the center clusters the points", unset=""
@@ -52,29 +50,25 @@ class Settings(ProtocolSettings, prefix="coreset"):
         Allowed("greater than 0, at most 1", lambda value: 0 < value <= 1),
         unset=0,
     )
-    restarts: int = setting(5, "clusterings from different starts, the cheapest counts", between(1, 1000), unset=0)
+    restarts: int = setting(5, "clusterings from different starts; the cheapest is taken", between(1, 1000), unset=0)
     center_size: int = setting(
-        20_000, "points above which the center sums up the sites' points once more", at_least(1), unset=0
+        20_000, "points above which the center summarises the sites' points again", at_least(1), unset=0
     )
     assignment: Literal["coreset", "exact"] = setting(
-        "coreset", "fair assignment of the points (two asks in all), or of all rows, by rounds of prices", unset=""
+        "coreset", "fair assignment of the points (coreset), or of all rows by rounds of prices (exact)", unset=""
     )
-    gap: float = setting(
-        1e-4, "assignment=exact: relative gain still expected at which the rounds of prices end", between(1e-9, 1)
-    )
-    price_rounds: int = setting(60, "assignment=exact: rounds of prices at most", at_least(1))
+    gap: float = setting(1e-4, "exact: relative expected gain at which the rounds of prices stop", between(1e-9, 1))
+    price_rounds: int = setting(60, "exact: most rounds of prices", at_least(1))
     rows: int = setting(0, "scenario: number of rows of all sites", at_least(0), words="the scenario's own", data=True)
     split: Literal["random", "column", "colour"] = setting(
-        "random", "scenario: how rows are dealt out, at random, along a column, or by group", unset="", data=True
+        "random", "scenario: rows of a site: random, sorted along a column, or of one group", unset="", data=True
     )
     balanced: Literal["", "yes", "no"] = setting(
-        "", "scenario: the larger groups subsampled to equal numbers", words="the scenario's own", data=True
+        "", "scenario: subsample the larger groups to equal numbers", words="the scenario's own", data=True
     )
     colours: int = setting(2, "scenario: number of groups", between(1, 100), data=True)
     dimension: int = setting(10, "scenario: number of columns", between(2, 1000), data=True)
-    planted: int = setting(
-        0, "scenario: number of clusters that are there", at_least(0), words="as many as k", data=True
-    )
+    planted: int = setting(0, "scenario: number of true clusters", at_least(0), words="as many as k", data=True)
 
     @property
     def how(self) -> Construction:
@@ -87,11 +81,11 @@ class Settings(ProtocolSettings, prefix="coreset"):
 
 @dataclass(frozen=True)
 class Consents(settings.Settings):
-    """What a site says in its node configuration."""
+    """Keys of a site's node configuration."""
 
-    min_weight: int = setting(5, "fewest rows that a point which leaves the site may stand for", at_least(1))
+    min_weight: int = setting(5, "fewest rows of a point that leaves the site", at_least(1))
     allow_prices: bool = setting(
-        False, "answer rounds of prices (coreset.assignment=exact), whose sums say more of the site's rows"
+        False, "answer rounds of prices (coreset.assignment=exact), which reveal more of the site's rows"
     )
 
 

@@ -1,4 +1,4 @@
-"""What a run may set of Gaussian process experts, what a site consents to, and how results of it predict."""
+"""Settings of Gaussian process experts, a site's consents, and the configuration of predictions."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from common.settings import Allowed, Config, at_least, between, setting
 from protocols.prediction import Prediction, PredictionError
 from protocols.settings import ProtocolSettings
 
-_FROM = "that of the run that from names"
-_SCENARIO_OR_FROM = "what the scenario or the run that from names sets"
+_FROM = "what the earlier run has"
+_SCENARIO_OR_FROM = "what the scenario or the earlier run has"
 
 
 def _is_number_or_share(text: str) -> bool:
@@ -28,12 +28,12 @@ def _is_number_or_share(text: str) -> bool:
 
 @dataclass(frozen=True)
 class Settings(ProtocolSettings, prefix="gp"):
-    """Kernel, gate, aggregation, how much is spent on each, and which rows a scenario has.
+    """Kernel, gate and aggregation, the effort for each, and which rows a scenario has.
 
     Attributes
     ----------
     masked : bool
-        Whether of likelihoods and slopes the sum over sites alone is seen (``secure-aggregation``).
+        Whether sites mask likelihoods and slopes, so that the center sees their sums alone (``secure-aggregation``).
     """
 
     summed: ClassVar[str] = "gp"
@@ -47,36 +47,34 @@ class Settings(ProtocolSettings, prefix="gp"):
     )
     gate: Literal["knn", "gaussian", "dnn", "ggm", "all"] = setting(
         "gaussian",
-        "who chooses the experts of a point: centroids, Gaussians, a network, the graph of predictions, or nobody",
+        "selection of a point's experts: centroids (knn), Gaussians, a network (dnn), the graph of predictions (ggm)",
         unset="",
         other_source=_SCENARIO_OR_FROM,
     )
     experts: str = setting(
         "0.5",
-        "K, how many experts a point is sent to: a number, or a share of them such as 0.5",
+        "K, experts for a point: a number, or a share such as 0.5",
         Allowed("a whole number, or a share greater than 0 and below 1", _is_number_or_share),
         unset="",
         other_source=_SCENARIO_OR_FROM,
     )
     aggregation: Literal["npae", "poe", "gpoe", "bcm", "rbcm", "grbcm"] = setting(
-        "npae", "how their predictions become one", unset="", other_source=_SCENARIO_OR_FROM
+        "npae", "rule that combines the experts' predictions", unset="", other_source=_SCENARIO_OR_FROM
     )
     covariance: Literal["sketch", "inputs"] = setting(
         "sketch",
-        "npae: covariances between experts from features over public landmarks, or from disclosed inputs",
+        "npae: covariances between experts from features at public landmarks (sketch), or from disclosed inputs",
         unset="",
         other_source=_FROM,
     )
     landmarks: int = setting(32, "landmarks of a query point", between(1, 256), unset=0, other_source=_FROM)
-    max_expert_rows: int = setting(
-        2000, "rows above which a site splits itself into several experts", between(2, 20_000)
-    )
-    fit_rounds: int = setting(15, "asks for the hyperparameters at most", between(1, 1000))
-    candidates: int = setting(8, "hyperparameters tried in one ask", between(1, 64))
-    gate_rounds: int = setting(10, "gate dnn: steps of its training", between(1, 10_000))
+    max_expert_rows: int = setting(2000, "rows above which a site has several experts", between(2, 20_000))
+    fit_rounds: int = setting(15, "most asks for the hyperparameters", between(1, 1000))
+    candidates: int = setting(8, "hyperparameter values tried in one ask", between(1, 64))
+    gate_rounds: int = setting(10, "dnn: steps of the network's training", between(1, 10_000))
     communication: float = setting(
         0.0,
-        "grbcm: share of all rows that the communication expert is given",
+        "grbcm: share of all rows that the communication expert gets",
         between(0, 0.5),
         words="as many as an expert has",
     )
@@ -90,7 +88,7 @@ class Settings(ProtocolSettings, prefix="gp"):
     parts: int = setting(0, "scenario: number of experts", at_least(0), words="the scenario's own", data=True)
     rows: int = setting(0, "scenario: number of training rows", at_least(0), words="the scenario's own", data=True)
     split: Literal["kmeans", "random"] = setting(
-        "kmeans", "scenario: rows dealt out to the experts by k-means, or at random", data=True
+        "kmeans", "scenario: rows of an expert: clustered by k-means, or random", data=True
     )
 
     masked: bool = False
@@ -121,17 +119,17 @@ class Settings(ProtocolSettings, prefix="gp"):
 
 @dataclass(frozen=True)
 class Consents(settings.Settings):
-    """What a site says in its node configuration."""
+    """Keys of a site's node configuration."""
 
     min_rows: int = setting(10, "fewest rows with which the site takes part", at_least(1))
-    max_queries: int = setting(100_000, "query points that the site answers in a run", at_least(1))
+    max_queries: int = setting(100_000, "most query points that the site answers in a run", at_least(1))
     allow_inputs: bool = setting(False, "disclose the inputs of all rows to the fusion center (gp.covariance=inputs)")
     allow_rows: bool = setting(False, "give rows, with outputs, to all sites (gp.aggregation=grbcm)")
-    allow_gate_training: bool = setting(False, "answer gradients over the site's rows (gp.gate=dnn)")
+    allow_gate_training: bool = setting(False, "send gradients over the site's rows (gp.gate=dnn)")
 
 
 class _Prediction(Prediction):
-    """Sites answer from the rows that they had then; new are the points, in a file of the fusion center's."""
+    """Sites answer from the rows of the earlier run; the points are in a file of the fusion center."""
 
     def configure(self, config: Config, given: Mapping[str, Any], learnt: Mapping[str, Any]) -> Config:
         if "data" in given and "gp.queries" in given:

@@ -1,4 +1,4 @@
-"""What a run may set of attribute-distributed regression, what a site says itself, and how results of it predict."""
+"""Settings of attribute-distributed regression, a site's consents, and the configuration of predictions."""
 
 from __future__ import annotations
 
@@ -43,43 +43,47 @@ class Settings(ProtocolSettings, prefix="residual"):
         unset="",
     )
     powers: str = setting(
-        "1 1.5 2 3 4 5", "candidates of auto", Allowed("numbers from 1 to 20, 12 at most", _are_powers)
+        "1 1.5 2 3 4 5", "candidates of p for auto", Allowed("numbers from 1 to 20, 12 at most", _are_powers)
     )
-    step: Literal["search", "full"] = setting("search", "length of a step: back-search (Algorithm 4), or the full one")
-    rounds: int = setting(60, "iterations at most", between(1, 100_000), unset=0)
+    step: Literal["search", "full"] = setting(
+        "search", "parallel: length of a step: back-search (Algorithm 4), or full"
+    )
+    rounds: int = setting(60, "most iterations", between(1, 100_000), unset=0)
     stop: Literal["rounds", "train", "held-out"] = setting(
         "held-out",
-        "after all iterations, when the training error, or that of held-out rows, no longer falls",
+        "stop after all rounds, or when the training error (train) or that of held-out rows no longer falls",
         unset="",
     )
-    patience: int = setting(10, "iterations without a smaller error after which it stops", between(1, 10**9), unset=0)
-    shrinkage: float = setting(1.0, "nu of sip and greedy", between(0.000001, 1), unset=0)
+    patience: int = setting(10, "iterations without a smaller error before it stops", between(1, 10**9), unset=0)
+    shrinkage: float = setting(1.0, "sip and greedy: nu", between(0.000001, 1), unset=0)
     steps: int = setting(1, "sip and greedy: residual steps of an agent in one ask", between(1, 1000))
     ridge: float = setting(1e-6, "lambda of eq. (35), relative to the mean power of a prediction", between(0, 10**9))
     intercept: bool = setting(
-        True, "learn about the mean outcome, or about 0 as the paper's formulas; rows of a scenario's table may set it"
+        True, "subtract the mean outcome first; the paper's formulas do not. A scenario's table may set it"
     )
-    idle_share: float = setting(0.0, "parallel: share of the power below which an agent is no longer asked", below(1))
+    idle_share: float = setting(
+        0.0, "parallel: share of the power below which an agent is not asked any more", below(1)
+    )
     validation: float = setting(
         0.25,
-        "share of the rows to learn from on which p and the end are chosen",
+        "share of the training rows on which p and the number of iterations are chosen",
         Allowed("greater than 0, below 1", lambda value: 1e-9 <= value <= 1 - 1e-9),
     )
     holdout: float = setting(0.2, "own data: share of the rows that are test rows", between(0, 0.9))
-    refit: bool = setting(True, "when p and the end are chosen, learn once more from all rows")
+    refit: bool = setting(True, "learn again from all training rows once p and the number of iterations are chosen")
     align: Literal["", "id", "row-order"] = setting(
-        "", "entities by name, or by row", words="by name where there are names"
+        "", "match entities by name (id), or by row (row-order)", words="by name where there are names"
     )
     topology: Literal["center", "ring"] = setting(
-        "center", "sip: the residual goes through the center, or sealed from agent to agent"
+        "center", "sip: the residual goes through the center, or sealed from agent to agent (ring)"
     )
-    precision: Literal["float64", "float32"] = setting("float64", "numbers on the wire")
+    precision: Literal["float64", "float32"] = setting("float64", "precision of numbers on the wire")
     correlation: float = setting(
         0.0, "scenario: correlation of the two attributes", below(1), words="the scenario's own", data=True
     )
 
     def rules(self, *, keep: bool) -> Rules:
-        """Return how the run learns; `keep`: whether the agents keep their models.
+        """Return how the run learns; `keep`: whether the agents store their models.
 
         Raises
         ------
@@ -110,14 +114,14 @@ class Settings(ProtocolSettings, prefix="residual"):
 
 @dataclass(frozen=True)
 class Consents(settings.Settings):
-    """What a site says in its node configuration."""
+    """Keys of a site's node configuration."""
 
     agent: str = setting("", "the site's own method, e.g. 'hgb(max_depth=3)'", words="the run's")
-    min_leaf: int = setting(1, "fewest rows in a leaf of a tree, where the run wants fewer", at_least(1))
+    min_leaf: int = setting(1, "fewest rows in a leaf of a tree; the larger of this and the run's applies", at_least(1))
     sealed_only: bool = setting(
-        False, "answer only what is sealed for other sites, so that the fusion center sees no prediction"
+        False, "answer only sealed for other sites, so that the fusion center sees no prediction"
     )
 
 
 PREDICTION = Prediction()
-"""Sites predict their new rows by the models that they have kept, each from its own file."""
+"""Sites predict their new rows by the models that they have stored, each from its own file."""

@@ -1,4 +1,4 @@
-"""What a run may set of Select-Exchange-Cluster, what a site consents to, and who can predict by the result."""
+"""Settings of Select-Exchange-Cluster, a site's consents, and where predictions are made."""
 
 from __future__ import annotations
 
@@ -15,31 +15,35 @@ from protocols.settings import ProtocolSettings
 class Settings(ProtocolSettings, prefix="sec"):
     """How models are chosen, compared, clustered and combined, and which learners a scenario has."""
 
-    candidates: str = setting("rf lr", "methods a learner chooses among, e.g. 'lr rf(max_depth=3)'", unset="")
+    candidates: str = setting("rf lr", "methods that a learner chooses among, e.g. 'lr rf(max_depth=3)'", unset="")
     standardize: Literal["learner", "model", "none"] = setting(
         "model",
-        "each learner's rows by its own means and scales, the scales inside the model, or none",
+        "standardise rows inside the model (model), by each learner itself (learner), or not (none)",
         unset="",
     )
     min_leaf: int = setting(5, "fewest rows in a leaf of a tree that leaves the site", at_least(1), unset=0)
     reference: Literal["fitted", "cv"] = setting(
-        "fitted", "error of a learner's own model: on its own rows, or on half of them"
+        "fitted", "error of a learner's own model: on its own rows (fitted), or by half-half cross validation (cv)"
     )
     scale: Literal["mean", "median"] = setting(
-        "mean", "dissimilarity at which similarity is 1/e: mean or median over the pairs"
+        "mean", "dissimilarity with similarity 1/e: mean or median over the pairs"
     )
-    k: int = setting(0, "number of clusters", at_least(0), words="chosen")
-    k_method: Literal["eigengap", "gap"] = setting("eigengap", "how the number is chosen", unset="")
+    k: int = setting(0, "number of clusters", at_least(0), words="chosen by sec.k-method")
+    k_method: Literal["eigengap", "gap"] = setting("eigengap", "how the number of clusters is chosen", unset="")
     k_min: int = setting(1, "fewest clusters to choose from", Allowed("1 or 2", lambda value: value in (1, 2)), unset=0)
     k_max: int = setting(
         0, "most clusters to choose from", at_least(0), words="10, or fewer where there are few learners"
     )
-    exchange: Literal["all", "landmarks"] = setting("all", "whose models everybody tries: all, or some landmarks'")
+    exchange: Literal["all", "landmarks"] = setting(
+        "all", "models that every learner tries: all, or those of some landmarks"
+    )
     landmarks: int = setting(
         0, "number of landmarks", at_least(0), words="twice the root of the number of learners, 20 at least"
     )
     combine: Literal["average", "pooled-linear"] = setting(
-        "average", "how a cluster predicts: weighted mean of its models, or its pooled linear regression", unset=""
+        "average",
+        "prediction of a cluster: weighted mean of its models (average), or its pooled linear regression",
+        unset="",
     )
     newcomers: str = setting(
         "",
@@ -47,19 +51,17 @@ class Settings(ProtocolSettings, prefix="sec"):
         words="none, or what the scenario sets",
     )
     assign: Literal["sum", "mean"] = setting(
-        "sum", "newcomers go where their similarities are largest in sum, or on average"
+        "sum", "newcomers join the cluster with the largest sum or mean of similarities"
     )
-    join: str = setting("", "results directory of an earlier run whose clusters the sites of this run join", path=True)
-    holdout: float = setting(
-        0.2, "own data: share of a site's rows held out to compare predictions on", between(0, 0.9)
-    )
+    join: str = setting("", "results directory of an earlier run whose clusters this run's sites join", path=True)
+    holdout: float = setting(0.2, "own data: share of a site's rows on which predictions are compared", between(0, 0.9))
     allow_row_models: bool = setting(
-        False, "simulation: models that hold rows (knn, svr) may be candidates; rows of a table may set it"
+        False, "simulation: models that hold rows (knn, svr) may be candidates; a scenario's table may set it"
     )
     p: int = setting(5, "scenario: number of inputs", at_least(1), unset=0, data=True)
     snr: float = setting(16.0, "scenario: signal-to-noise ratio", POSITIVE, unset=0, data=True)
     effect: float = setting(1.0, "scenario: coefficient of the sensitive variable", POSITIVE, unset=0, data=True)
-    attacked: int = setting(0, "scenario: number of learners that were attacked", at_least(0), data=True)
+    attacked: int = setting(0, "scenario: number of attacked learners", at_least(0), data=True)
 
     @property
     def pooled(self) -> bool:
@@ -74,10 +76,10 @@ class Settings(ProtocolSettings, prefix="sec"):
 
 @dataclass(frozen=True)
 class Consents(settings.Settings):
-    """What a site says in its node configuration."""
+    """Keys of a site's node configuration."""
 
     candidates: str = setting("", "the site's own list of methods", words="the run's")
-    min_leaf: int = setting(5, "fewest rows in a leaf of a tree, where the run wants fewer", at_least(1))
+    min_leaf: int = setting(5, "fewest rows in a leaf of a tree; the larger of this and the run's applies", at_least(1))
     allow_row_models: bool = setting(False, "models that hold rows (knn, svr) may leave the site")
 
 
