@@ -1,4 +1,4 @@
-"""What a party should know before its rows become a Gaussian process expert: what is used, and what leaves."""
+"""What a site should know before its rows become a Gaussian process expert: what is used, and what leaves."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _CONSENTS = {
     "allow-inputs": "THE INPUTS OF ALL YOUR ROWS, to the fusion center (gp.covariance=inputs)",
     "allow-rows": "UP TO HALF OF YOUR ROWS, outputs too, to the fusion center and all sites (gp.aggregation=grbcm)",
     "allow-gate-training": (
-        "gradients of a network over your rows (gp.gate=dnn), from which a center that means ill can tell single rows"
+        "gradients of a network over your rows (gp.gate=dnn), from which a malicious center can infer single rows"
     ),
 }
 
@@ -36,10 +36,8 @@ def check_lines(config: Mapping[str, object]) -> list[str]:
 def describe(rows: Measurements, table: Table, config: Mapping[str, object]) -> list[str]:
     """Return the lines of `check_lines`, given the site's table and its rows."""
     target, d = setting(config, "target"), len(rows.features)
-    least, queries = (
-        own_number(config, "min-rows", Consents.min_rows),
-        own_number(config, "max-queries", Consents.max_queries),
-    )
+    least = own_number(config, "min-rows", Consents.min_rows)
+    queries = own_number(config, "max-queries", Consents.max_queries)
     most = Settings.of(config).max_expert_rows
     experts = -(-rows.n // most)
     unused = [name for name in table.columns if name not in {*rows.features, target}]
@@ -62,7 +60,7 @@ def describe(rows: Measurements, table: Table, config: Mapping[str, object]) -> 
         "  at every query point for which an expert is chosen: its prediction, by how much your rows reduce the",
         "    variance there, and features from which its covariance with other experts follows;",
         f"    of one value of the hyperparameters only, and at {queries} points in a run at most (max-queries)",
-        "  Predictions can tell of SINGLE ROWS: a center that means ill can choose hyperparameters and points so that",
+        "  Predictions can reveal SINGLE ROWS: a malicious center can choose hyperparameters and points so that",
         "    it learns a row's inputs and output. max-queries bounds how much: trust the center, or lower it",
         *[f"  {what}" for key, what in _CONSENTS.items() if _consents(config, key)],
         "",

@@ -1,4 +1,4 @@
-"""A site's own experts: its rows, split and in the agreed units, and what is computed from them once a process."""
+"""A site's experts: its rows, split and in the agreed units, and what is computed from them once a process."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from protocols.wire.faults import Fault, SiteFault
 
 @dataclass(frozen=True)
 class Part:
-    """Rows of one expert; two of the same content are equal, so that what was computed from them is found again.
+    """Rows of one expert; two of the same content are equal, so that results computed from them are cached.
 
     Attributes
     ----------
@@ -40,17 +40,17 @@ class Part:
 
     @classmethod
     def of(cls, x: Float64[np.ndarray, "n d"], y: Float64[np.ndarray, "n"]) -> Part:
-        """The rows with their digest."""
+        """Return rows with their digest."""
         return cls(tuple(digest_of((x, y))), x, y)
 
 
 def parts_of(site: Site, max_rows: int) -> Int64[np.ndarray, "n"]:
-    """Which of the site's experts has each row.
+    """Return the expert of each of the site's rows.
 
     Raises
     ------
     SiteFault
-        If an expert would have fewer rows than the site insists on.
+        If an expert would have fewer rows than the site demands.
     """
     rows: Measurements = site.shard
     part = rows.part if rows.part is not None else _split(Part.of(rows.x, rows.y), max_rows)
@@ -62,36 +62,36 @@ def parts_of(site: Site, max_rows: int) -> Int64[np.ndarray, "n"]:
 
 @lru_cache(maxsize=8)
 def _split(rows: Part, max_rows: int) -> Int64[np.ndarray, "n"]:
-    """The same split in every process and whatever the seed: the center tells experts by their place in it."""
+    """Split the rows in the same way in every process, whatever the seed: the center knows experts by their place."""
     if len(rows.y) <= max_rows:
         return np.zeros(len(rows.y), np.int64)
-    # Brings scikit-learn, which no other ask of a site with few rows needs.
+    # Imports scikit-learn, which a site with few rows never needs.
     from numerics.gp.split import split
 
     return split(rows.x, max_rows, np.random.default_rng(rows.digest))
 
 
 def experts_of(site: Site, ask: Agreed) -> list[Part]:
-    """The site's experts, in the agreed units.
+    """Return the site's experts, in the agreed units.
 
     Raises
     ------
     SiteFault
-        If the site's rows are not those that the center was told of.
+        If the units do not fit the site's inputs, or its numbers of rows have changed.
     """
     rows: Measurements = site.shard
     if len(ask.mean) != len(rows.features) or ask.scale.min() <= 0 or ask.y_scale <= 0:
-        raise SiteFault(Fault.MALFORMED_ASK, "the units are not those of the site's inputs")
+        raise SiteFault(Fault.MALFORMED_ASK, "the units do not fit the site's inputs")
     part = parts_of(site, ask.max_rows)
     if not np.array_equal(np.bincount(part), ask.counts):
-        raise SiteFault(Fault.DATA_CHANGED, "its experts have other numbers of rows than before")
+        raise SiteFault(Fault.DATA_CHANGED, "the experts' numbers of rows have changed")
     units = (tuple(ask.mean.tolist()), tuple(ask.scale.tolist()), ask.y_mean, ask.y_scale)
     return list(_in_units(Part.of(rows.x, rows.y), part.tobytes(), units))
 
 
 @lru_cache(maxsize=16)  # of one site as a rule, and of all that a worker of a simulation answers for
 def _in_units(rows: Part, part: bytes, units: tuple[tuple[float, ...], tuple[float, ...], float, float]) -> list[Part]:
-    """The same objects for the same ask, so that what is kept by expert keeps its rows once."""
+    """Return the same objects for the same ask, so that caches by expert keep its rows once."""
     mean, scale, y_mean, y_scale = units
     agreed = Units(np.array(mean), np.array(scale), y_mean, y_scale)
     x, y = agreed.inputs(rows.x), agreed.outputs(rows.y)
@@ -101,7 +101,7 @@ def _in_units(rows: Part, part: bytes, units: tuple[tuple[float, ...], tuple[flo
 
 @lru_cache(maxsize=16)
 def kernel_for(text: str, d: int) -> Kernel:
-    """The kernel that an ask names.
+    """Return the kernel that an ask names.
 
     Raises
     ------
@@ -116,18 +116,18 @@ def kernel_for(text: str, d: int) -> Kernel:
 
 @lru_cache(maxsize=512)  # p^2 numbers each: the cells of a table ask for the same
 def likelihood_of(rows: Part, kernel: str, theta: tuple[float, ...]) -> Evaluation:
-    """Log likelihood of one expert's outputs, with derivatives."""
+    """Return the log likelihood of one expert's outputs, with derivatives."""
     return evaluate(kernel_for(kernel, rows.x.shape[1]), np.array(theta), rows.x, rows.y)
 
 
 @lru_cache(maxsize=8)  # up to 64 MB each
 def expert_of(rows: Part, kernel: str, theta: tuple[float, ...]) -> Expert:
-    """The Gaussian process of one expert's rows, factorised.
+    """Return the Gaussian process of one expert's rows, factorised.
 
     Raises
     ------
     SiteFault
-        If that cannot be done with these hyperparameters.
+        If the rows cannot be factorised with these hyperparameters.
     """
     try:
         return Expert(kernel_for(kernel, rows.x.shape[1]), np.array(theta), rows.x, rows.y)
@@ -135,8 +135,8 @@ def expert_of(rows: Part, kernel: str, theta: tuple[float, ...]) -> Expert:
         raise SiteFault(Fault.MALFORMED_ASK, str(error)) from error
 
 
-def drawn_rows(parts: Sequence[Part], n_rows: int, rng: np.random.Generator) -> list[Int64[np.ndarray, "_"]]:
-    """Which rows of each expert the site gives to the communication expert, sorted."""
+def draw_rows(parts: Sequence[Part], n_rows: int, rng: np.random.Generator) -> list[Int64[np.ndarray, "_"]]:
+    """Return the rows of each expert that the site gives to the communication expert, sorted."""
     ends = np.cumsum([len(part.y) for part in parts])
     chosen = np.sort(rng.permutation(ends[-1])[:n_rows])
     expert = np.searchsorted(ends, chosen, side="right")

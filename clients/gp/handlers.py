@@ -1,6 +1,6 @@
-"""A site in Gaussian process regression: its rows are one expert, or several, that answer for the points sent to them.
+"""A site's answers in Gaussian process regression: its rows are one expert or several, which predict query points.
 
-A site remembers nothing between two asks: whatever it says follows from its rows and from what it is asked.
+A site remembers nothing between two asks: its answers follow from its rows and from the ask.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from jaxtyping import Float64
 from clients.dispatch import answers
 from clients.gp.experts import (
     Part,
-    drawn_rows,
+    draw_rows,
     expert_of,
     experts_of,
     kernel_for,
@@ -56,7 +56,7 @@ from protocols.gp.settings import Consents
 from protocols.wire.faults import Fault, SiteFault
 
 _OWN_FIT_ROWS = 500
-"""Rows from which a site finds the hyperparameters that it would choose for itself: they only start the search."""
+"""Rows from which a site estimates its own best hyperparameters; these only start the search."""
 _SLACK = 1e-9
 """Hyperparameters may lie outside their bounds by a rounding error."""
 
@@ -66,25 +66,25 @@ _SLACK = 1e-9
 
 @answers(Survey)
 def survey(ask: Survey, site: Site) -> Moments:
-    """The site's experts by their moments, and the hyperparameters it would choose for itself."""
+    """Answer the moments of the site's experts, and the hyperparameters that fit its rows best."""
     rows: Measurements = site.shard
-    kernel_for(ask.kernel, len(rows.features))  # one that there is not is refused, whether or not it is fitted
-    _hold_to(site, "split", ask.max_rows)
+    kernel_for(ask.kernel, len(rows.features))  # an unknown kernel is refused, whether or not it is fitted
+    _commit_to(site, "split", ask.max_rows)
     if ask.max_rows < 1:
-        raise SiteFault(Fault.MALFORMED_ASK, "an expert has one row at least")
+        raise SiteFault(Fault.MALFORMED_ASK, "max_rows is below 1")
     with single_threaded():
-        found = moments_of(rows.x, rows.y, parts_of(site, ask.max_rows))
+        moments = moments_of(rows.x, rows.y, parts_of(site, ask.max_rows))
         theta = information = np.zeros(0)
         if ask.fit:
-            units = units_of(found)
-            theta, information = _own_choice(ask.kernel, Part.of(units.inputs(rows.x), units.outputs(rows.y)))
+            units = units_of(moments)
+            theta, information = _best_fit(ask.kernel, Part.of(units.inputs(rows.x), units.outputs(rows.y)))
     return Moments(
         features=rows.features,
-        counts=found.counts,
-        means=found.means,
-        covariances=found.covariances,
-        y_means=found.y_mean,
-        y_variances=found.y_variance,
+        counts=moments.counts,
+        means=moments.means,
+        covariances=moments.covariances,
+        y_means=moments.y_mean,
+        y_variances=moments.y_variance,
         theta=theta,
         information=information,
         consents=tuple(key for key in CONSENTS if site.consents.allows(key)),
@@ -92,29 +92,27 @@ def survey(ask: Survey, site: Site) -> Moments:
 
 
 @lru_cache(maxsize=64)  # a few numbers each: the cells of a table ask for the same
-def _own_choice(text: str, own: Part) -> tuple[Float64[np.ndarray, "p"], Float64[np.ndarray, "q"]]:
-    """The likeliest hyperparameters of some of the site's rows, and how well all of them would tell."""
+def _best_fit(text: str, own: Part) -> tuple[Float64[np.ndarray, "p"], Float64[np.ndarray, "q"]]:
+    """Return the likeliest hyperparameters of some of the site's rows, and the information of all rows about them."""
     n, kernel = len(own.y), kernel_for(text, own.x.shape[1])
     drawn = np.sort(np.random.default_rng(own.digest).permutation(n)[:_OWN_FIT_ROWS])
     x, y = own.x[drawn], own.y[drawn]
     tried = [fit_one(kernel, x, y, np.append(params, START_LOG_SIGMA)) for params in kernel.starts()]
-    found = [likelihood(kernel, theta, x, y) for theta in tried]
-    best = max(range(len(found)), key=lambda place: found[place].value)
-    information = found[best].information * (n / len(drawn))
+    evaluations = [likelihood(kernel, theta, x, y) for theta in tried]
+    best = max(range(len(evaluations)), key=lambda place: evaluations[place].value)
+    information = evaluations[best].information * (n / len(drawn))
     return tried[best], information[np.triu_indices(len(information))]
 
 
-def _hold_to(site: Site, name: str, *words: object) -> None:
-    """Hold the fusion center to its word (clients/commitments.py); a scenario's rows are nobody's, and asked in any
-    way.
-    """
-    if not site.commitments.keeps(name, *words):
+def _commit_to(site: Site, name: str, *values: object) -> None:
+    """Refuse an ask with other values than an earlier one of the run (clients/commitments.py)."""
+    if not site.commitments.keeps(name, *values):
         raise SiteFault(Fault.MALFORMED_ASK, f"another {name} than in an earlier ask of this run")
 
 
 def _experts(ask: Agreed, site: Site) -> list[Part]:
-    _hold_to(site, "split", ask.max_rows)
-    _hold_to(site, "units", ask.mean, ask.scale, ask.y_mean, ask.y_scale)
+    _commit_to(site, "split", ask.max_rows)
+    _commit_to(site, "units", ask.mean, ask.scale, ask.y_mean, ask.y_scale)
     return experts_of(site, ask)
 
 
@@ -123,11 +121,11 @@ def _experts(ask: Agreed, site: Site) -> list[Part]:
 
 @answers(Evaluate)
 def evaluate(ask: Evaluate, site: Site) -> Likelihood:
-    """Log likelihood of the site's outputs with each candidate, summed over its experts."""
+    """Answer the log likelihood of the site's outputs with each candidate, summed over its experts."""
     experts = _experts(ask, site)
     n_candidates, size = ask.thetas.shape
     if not 0 < n_candidates <= MOST_CANDIDATES:
-        raise SiteFault(Fault.MALFORMED_ASK, "more candidates than are tried in one ask, or none")
+        raise SiteFault(Fault.MALFORMED_ASK, "no candidates, or more than one ask may have")
     if site.commitments.count("tried", n_candidates) > MOST_TRIED:
         raise SiteFault(Fault.TOO_MANY_QUERIES)
     upper = np.triu_indices(size)
@@ -137,28 +135,28 @@ def evaluate(ask: Evaluate, site: Site) -> Likelihood:
         for c, theta in enumerate(ask.thetas):
             checked = _theta(theta, ask.kernel, ask)
             for rows in experts:
-                found = likelihood_of(rows, ask.kernel, checked)
-                values[c] += found.value
-                gradients[c] += found.gradient
-                informations[c] += found.information[upper]
+                evaluation = likelihood_of(rows, ask.kernel, checked)
+                values[c] += evaluation.value
+                gradients[c] += evaluation.gradient
+                informations[c] += evaluation.information[upper]
     sound = np.isfinite(values)
-    if site.masked and not sound.any():  # unmasked, the center goes on without what has no value
+    if site.masked and not sound.any():  # without masks, the center leaves out a site without a value
         raise SiteFault(Fault.NO_LIKELIHOOD)
     keep = sound[:, np.newaxis]
     return Likelihood(np.where(sound, values, NO_VALUE), np.where(keep, gradients, 0), np.where(keep, informations, 0))
 
 
 def _theta(theta: Float64[np.ndarray, "p"], kernel: str, ask: Agreed) -> tuple[float, ...]:
-    """Hyperparameters within their bounds: with these the numbers can be calculated."""
+    """Return hyperparameters after a check of their bounds, within which all numbers can be calculated."""
     bounds = theta_bounds(kernel_for(kernel, len(ask.mean)))
     if len(theta) != len(bounds) or (theta < bounds[:, 0] - _SLACK).any() or (theta > bounds[:, 1] + _SLACK).any():
-        raise SiteFault(Fault.MALFORMED_ASK, "hyperparameters are of another kernel, or out of bounds")
+        raise SiteFault(Fault.MALFORMED_ASK, "the hyperparameters do not fit the kernel, or are out of bounds")
     return tuple(theta.tolist())
 
 
 @answers(Train)
 def train(ask: Train, site: Site) -> Slope:
-    """Loss of the gate's network over the site's rows, and its gradient (papers/gp_experts.txt, Algorithm 3)."""
+    """Answer the loss of the gate's network over the site's rows, and its gradient."""
     if not site.consents.allows("allow-gate-training"):
         raise SiteFault(Fault.GATE_NOT_ALLOWED)
     experts = _experts(ask, site)
@@ -170,7 +168,7 @@ def train(ask: Train, site: Site) -> Slope:
     )
     network = Network(len(ask.mean), ask.n_experts, ask.hidden) if sound else None
     if network is None or len(ask.weights) != network.size:
-        raise SiteFault(Fault.MALFORMED_ASK, "the network is not one of these experts and inputs")
+        raise SiteFault(Fault.MALFORMED_ASK, "the network does not fit these experts and inputs")
     x = np.concatenate([rows.x for rows in experts])
     label = np.repeat(ask.experts, [len(rows.y) for rows in experts])
     with single_threaded():
@@ -178,18 +176,18 @@ def train(ask: Train, site: Site) -> Slope:
     return Slope(loss, gradient)
 
 
-# -- rows that are disclosed ------------------------------------------------------------------------------------------
+# -- disclosed rows ---------------------------------------------------------------------------------------------------
 
 
 @answers(Share)
 def share(ask: Share, site: Site) -> Rows:
-    """Rows for the communication expert, drawn in the same way whenever they are asked for."""
+    """Answer rows for the communication expert, the same ones at every ask."""
     if not site.consents.allows("allow-rows"):
         raise SiteFault(Fault.ROWS_NOT_ALLOWED)
-    _hold_to(site, "number of rows shared", ask.rows)
+    _commit_to(site, "number of rows shared", ask.rows)
     experts = _experts(ask, site)
     if not 0 <= ask.rows <= site.policy.private_limit(max(1, site.shard.n // 2)):
-        raise SiteFault(Fault.MALFORMED_ASK, "less than no row is asked for, or more than half of them")
+        raise SiteFault(Fault.MALFORMED_ASK, "the number of rows is negative, or more than half of them")
     places = _shared_places(site, experts, ask.rows)
     return Rows(
         np.concatenate([rows.x[place] for rows, place in zip(experts, places, strict=True)]),
@@ -198,12 +196,12 @@ def share(ask: Share, site: Site) -> Rows:
 
 
 def _shared_places(site: Site, experts: list[Part], n_rows: int) -> list[np.ndarray]:
-    return drawn_rows(experts, n_rows, np.random.default_rng([word for rows in experts for word in rows.digest]))
+    return draw_rows(experts, n_rows, np.random.default_rng([word for rows in experts for word in rows.digest]))
 
 
 @answers(Disclose)
 def disclose(ask: Disclose, site: Site) -> Inputs:
-    """The inputs of all rows, expert by expert."""
+    """Answer the inputs of all rows, expert by expert."""
     if not site.consents.allows("allow-inputs"):
         raise SiteFault(Fault.INPUTS_NOT_ALLOWED)
     return Inputs(tuple(rows.x for rows in _experts(ask, site)))
@@ -214,16 +212,16 @@ def disclose(ask: Disclose, site: Site) -> Inputs:
 
 @answers(Predict)
 def predict(ask: Predict, site: Site) -> Predictions:
-    """What each of the site's experts says of the points it was asked for."""
+    """Answer each expert's predictions of the points that were sent to it."""
     experts = _experts(ask, site)
     _check_points(ask, experts)
     theta = _theta(ask.theta, ask.kernel, ask)
-    _hold_to(site, "model", ask.kernel, ask.theta, ask.landmarks, ask.seed, ask.varies)
-    _hold_to(site, "set of shared rows", ask.shared_x, ask.shared_y)
-    if ask.shared_rows:  # 0: what it shared was lost on the way
-        _hold_to(site, "number of rows shared", ask.shared_rows)
-    asked = sum(map(len, ask.points))
-    if site.commitments.count("queries", asked) > site.consents.number("max-queries", Consents.max_queries):
+    _commit_to(site, "model", ask.kernel, ask.theta, ask.landmarks, ask.seed, ask.varies)
+    _commit_to(site, "set of shared rows", ask.shared_x, ask.shared_y)
+    if ask.shared_rows:  # 0: the rows that it shared did not reach the center
+        _commit_to(site, "number of rows shared", ask.shared_rows)
+    n_points = sum(map(len, ask.points))
+    if site.commitments.count("queries", n_points) > site.consents.number("max-queries", Consents.max_queries):
         raise SiteFault(Fault.TOO_MANY_QUERIES)
     if len(ask.shared_y):
         experts = _with_shared(experts, ask, site)
@@ -237,10 +235,10 @@ def predict(ask: Predict, site: Site) -> Predictions:
             lengths = kernel.lengths(np.array(theta[:-1]))
             around = offsets(ask.landmarks, lengths, ask.seed, ask.varies.astype(np.float64))
         for rows, points in zip(experts, ask.points, strict=True):
-            found = _answer(rows, points, ask.kernel, theta, around)
-            means.append(found[0])
-            explained.append(found[1])
-            sketches.append(found[2])
+            mean, reduction, sketch = _answer(rows, points, ask.kernel, theta, around)
+            means.append(mean)
+            explained.append(reduction)
+            sketches.append(sketch)
     return Predictions(tuple(means), tuple(explained), tuple(sketches))
 
 
@@ -251,28 +249,28 @@ def _answer(
     theta: tuple[float, ...],
     offsets: Float64[np.ndarray, "D d"],
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Mean, explained variance and features at some points; an expert that is asked for none is not made."""
+    """Return mean, explained variance and features at some points; without points the expert is not factorised."""
     if not len(points):
         return np.zeros(0), np.zeros(0), np.zeros((0, len(offsets)), np.float16)
     expert = expert_of(rows, kernel, theta)
     if not len(offsets):
         return *expert.predict(points), np.zeros((len(points), 0), np.float16)
-    found = features(expert, points, offsets)
-    return found.mean, found.explained, found.directions.astype(np.float16)
+    sketch = features(expert, points, offsets)
+    return sketch.mean, sketch.explained, sketch.directions.astype(np.float16)
 
 
 def _with_shared(experts: list[Part], ask: Predict, site: Site) -> list[Part]:
-    """Every expert with the shared rows beside its own; those that it gave itself count once."""
+    """Return every expert with the shared rows in addition to its own; rows that it has shared itself count once."""
     own = ask.shared_rows if site.consents.allows("allow-rows") else 0
     places = _shared_places(site, experts, own)
-    found = []
-    for rows, given in zip(experts, places, strict=True):
+    extended = []
+    for rows, shared in zip(experts, places, strict=True):
         kept = np.ones(len(rows.y), bool)
-        kept[given] = False
-        found.append(
+        kept[shared] = False
+        extended.append(
             Part.of(np.concatenate([ask.shared_x, rows.x[kept]]), np.concatenate([ask.shared_y, rows.y[kept]]))
         )
-    return found
+    return extended
 
 
 def _check_points(ask: Predict, experts: list[Part]) -> None:
@@ -287,6 +285,6 @@ def _check_points(ask: Predict, experts: list[Part]) -> None:
         and ask.shared_rows >= 0
     )
     if not sound:
-        raise SiteFault(Fault.MALFORMED_ASK, "the points, or the shared rows, are not those of the site's experts")
+        raise SiteFault(Fault.MALFORMED_ASK, "the points, or the shared rows, do not fit the site's experts")
     if not 0 <= ask.landmarks <= MOST_LANDMARKS or ask.seed < 0 or len(ask.varies) != d:
         raise SiteFault(Fault.MALFORMED_ASK, "the landmarks are out of range")
