@@ -273,7 +273,7 @@ def _planted_cost(planted: Planted, scale: str) -> float:
 add(
     name="coreset-synthetic",
     source="synthetic",
-    summary="A million synthetic rows or ten in known fair clusters: cost relative to theirs",
+    summary="Up to ten million synthetic rows in known fair clusters: cost relative to theirs",
     shards=shards,
     baselines=baselines,
 )

@@ -125,7 +125,7 @@ _WORLDS = (
         World("parkinsons", PARKINSONS, 5000, 875),
         (10, 10, partial(real_world_cells, "parkinsons")),
         "file parkinsons_updrs.data or OpenML",
-        "Parkinson's disease heard in the voice (Tables IV and V)",
+        "Severity of Parkinson's disease by the voice (Tables IV and V)",
     ),
     (
         World("pole", POLE, 10_000, 5000),
@@ -137,7 +137,7 @@ _WORLDS = (
         World("protein", PROTEIN, 40_000, 5730),
         (70, 10, partial(real_world_cells, "protein")),
         "file protein.csv or OpenML",
-        "How far a predicted protein structure is off, 70 experts (Tables IV and V)",
+        "Error of predicted protein structures, 70 experts (Tables IV and V)",
     ),
     (
         World("sarcos", SARCOS, 44_484, 4449),

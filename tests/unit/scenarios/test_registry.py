@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -73,7 +74,7 @@ import sys
 from scenarios.registry import find
 find({name!r})
 others = {{*{names()!r}}} - {{{name.partition("-")[0]!r}}}
-heavy = {{"torch", "ortools", "matplotlib", "flwr"}}
+heavy = {{"sklearn", "pandas", "torch", "numba", "ortools", "matplotlib", "flwr"}}
 loaded = {{module.split(".")[1] for module in sys.modules if module.startswith(("scenarios.", "numerics."))}}
 print(sorted(loaded & others), sorted(heavy & sys.modules.keys()))
 """
@@ -82,13 +83,10 @@ print(sorted(loaded & others), sorted(heavy & sys.modules.keys()))
 
 
 @pytest.mark.parametrize("name", SITES)
-def test_what_a_table_sets_is_not_set_by_default(name: str) -> None:
+def test_what_a_table_sets_is_not_set_by_default(name: str, folder: Path) -> None:
     """Else a user who types the default would get the table's value, and not know."""
-    scenario = registry.find(name)
-    try:
-        cells = [cell for chosen in ("", "part") for cell in scenario.cells({**declared(), "cells": chosen})]
-    except ScenarioError as error:
-        pytest.skip(str(error))
+    config = {**declared(), "data": str(folder)}
+    cells = [cell for chosen in ("", "part") for cell in registry.find(name).cells({**config, "cells": chosen})]
     keys = {key for cell in cells for key in (*cell.settings, *cell.defaults)}
     assert not {key for key in keys if run_keys()[key].declared not in ("", 0)} - WITHOUT_ANY_OTHER_VALUE
 

@@ -51,7 +51,7 @@ import pytest
 with pytest.MonkeyPatch.context() as patch:
     few_songs(patch)
     found = {{key: world(name, config, 5) for key, (name, config) in {configs!r}.items()}}
-print(json.dumps([found, sorted({{"torch", "ortools", "matplotlib", "flwr"}} & sys.modules.keys())]))
+print(json.dumps([found, sorted({{"torch", "numba", "ortools", "matplotlib", "flwr"}} & sys.modules.keys())]))
 """
     environment = {**os.environ, "OMP_NUM_THREADS": "2", "PYTHONHASHSEED": "7"}
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, env=environment, capture_output=True, check=True)
