@@ -8,7 +8,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 import numpy as np
-from jaxtyping import Float64
+from jaxtyping import Float64, Int64
 
 from clients.dispatch import answers
 from clients.gp.experts import (
@@ -59,6 +59,8 @@ _OWN_FIT_ROWS = 500
 """Rows from which a site finds the hyperparameters that it would choose for itself: they only start the search."""
 _SLACK = 1e-9
 """Hyperparameters may lie outside their bounds by a rounding error."""
+_ROUNDING = 1e-9
+"""Relative difference of a row in units that two processors have rounded."""
 
 
 # -- taking stock -----------------------------------------------------------------------------------------------------
@@ -264,15 +266,37 @@ def _answer(
 def _with_shared(experts: list[Part], ask: Predict, site: Site) -> list[Part]:
     """Every expert with the shared rows beside its own; those that it gave itself count once."""
     own = ask.shared_rows if site.consents.allows("allow-rows") else 0
-    places = _shared_places(site, experts, own)
+    shared = np.column_stack([ask.shared_x, ask.shared_y])
     found = []
-    for rows, given in zip(experts, places, strict=True):
+    for rows, given in zip(experts, _given(experts, _shared_places(site, experts, own), shared), strict=True):
         kept = np.ones(len(rows.y), bool)
         kept[given] = False
         found.append(
             Part.of(np.concatenate([ask.shared_x, rows.x[kept]]), np.concatenate([ask.shared_y, rows.y[kept]]))
         )
     return found
+
+
+def _given(
+    experts: list[Part], drawn: list[Int64[np.ndarray, "_"]], shared: Float64[np.ndarray, "s columns"]
+) -> list[Int64[np.ndarray, "_"]]:
+    """Return which rows of each expert are among the shared ones: those drawn, or else those of the same values.
+
+    The draw follows from the rows in common units. A fusion center that goes on on another processor may find units
+    that differ in the last digit, and others would then be drawn than the site gave.
+    """
+    own = [np.column_stack([rows.x, rows.y]) for rows in experts]
+    known = {row.tobytes() for row in shared}
+    if all(row.tobytes() in known for rows, places in zip(own, drawn, strict=True) for row in rows[places]):
+        return drawn
+    left, given = sum(map(len, drawn)), []
+    for rows in own:
+        among = np.zeros(len(rows), bool)
+        for row in shared:
+            among |= (np.abs(rows - row) <= _ROUNDING * np.maximum(np.abs(row), 1)).all(axis=1)
+        given.append(np.flatnonzero(among)[:left])  # no more than it gave
+        left -= len(given[-1])
+    return given
 
 
 def _check_points(ask: Predict, experts: list[Part]) -> None:
