@@ -8,7 +8,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 import numpy as np
-from jaxtyping import Float64
+from jaxtyping import Float64, Int64
 
 from clients.dispatch import answers
 from clients.gp.experts import (
@@ -59,6 +59,8 @@ _OWN_FIT_ROWS = 500
 """Rows from which a site estimates its own best hyperparameters; these only start the search."""
 _SLACK = 1e-9
 """Hyperparameters may lie outside their bounds by a rounding error."""
+_ROUNDING = 1e-9
+"""Relative difference of a row in units that two processors have rounded."""
 
 
 # -- taking stock -----------------------------------------------------------------------------------------------------
@@ -262,7 +264,8 @@ def _answer(
 def _with_shared(experts: list[Part], ask: Predict, site: Site) -> list[Part]:
     """Return every expert with the shared rows in addition to its own; rows that it has shared itself count once."""
     own = ask.shared_rows if site.consents.allows("allow-rows") else 0
-    places = _shared_places(site, experts, own)
+    disclosed = np.column_stack([ask.shared_x, ask.shared_y])
+    places = _shared_rows_of(experts, _shared_places(site, experts, own), disclosed)
     extended = []
     for rows, shared in zip(experts, places, strict=True):
         kept = np.ones(len(rows.y), bool)
@@ -271,6 +274,28 @@ def _with_shared(experts: list[Part], ask: Predict, site: Site) -> list[Part]:
             Part.of(np.concatenate([ask.shared_x, rows.x[kept]]), np.concatenate([ask.shared_y, rows.y[kept]]))
         )
     return extended
+
+
+def _shared_rows_of(
+    experts: list[Part], drawn: list[Int64[np.ndarray, "_"]], disclosed: Float64[np.ndarray, "s columns"]
+) -> list[Int64[np.ndarray, "_"]]:
+    """Return which rows of each expert are among the shared ones: those drawn, or else those of the same values.
+
+    The draw depends on the rows in common units. A run that is resumed on another processor may have units that differ
+    in the last digit; the draw would then differ from the rows that the site has shared.
+    """
+    own = [np.column_stack([rows.x, rows.y]) for rows in experts]
+    known = {row.tobytes() for row in disclosed}
+    if all(row.tobytes() in known for rows, index in zip(own, drawn, strict=True) for row in rows[index]):
+        return drawn
+    left, places = sum(map(len, drawn)), []
+    for rows in own:
+        among = np.zeros(len(rows), bool)
+        for row in disclosed:
+            among |= (np.abs(rows - row) <= _ROUNDING * np.maximum(np.abs(row), 1)).all(axis=1)
+        places.append(np.flatnonzero(among)[:left])  # no more than it has shared
+        left -= len(places[-1])
+    return places
 
 
 def _check_points(ask: Predict, experts: list[Part]) -> None:

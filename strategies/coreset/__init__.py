@@ -75,7 +75,7 @@ class Coreset(FusionStrategy):
         rng = np.random.default_rng([self.seed + repetition, 3])
 
         points, index = _reduced(pool, settings.center_size, rng)
-        # The same centers to the last digit wherever the center runs: a site holds it to them when a run is resumed.
+        # The same centers whatever number of threads the center has: a resumed run finds them again.
         with single_threaded():
             clustering = _cluster(pool, points, settings, rng)
             plain, _ = plain_clustering(

@@ -475,6 +475,20 @@ def test_a_site_that_shared_some_rows_is_not_taken_to_have_shared_others(tmp_pat
         assert ask(site_at(context), predicted(shared_rows=n_rows, **settings))
 
 
+def test_a_site_knows_its_shared_rows_in_units_that_were_rounded_otherwise(tmp_path: Path) -> None:
+    """A resumed run may be on another processor; each run holds the center to its own units."""
+    allowed = {"allow-rows": True}
+    given = ask(site_of(tmp_path, **allowed), Share(**agreed_fields(), rows=5))
+    settings: dict[str, Any] = {"shared_x": given.x, "shared_y": given.y, "shared_rows": 5}
+    expected = ask(site_of(tmp_path, **allowed), predicted(**settings))
+    units = agreed_fields(scale=agreed_fields()["scale"] * (1 + 1e-14))
+    redrawn = ask(site_of(tmp_path, **allowed), Share(**units, rows=5))
+    assert np.abs(redrawn.x - given.x).max() > 0.1, "the draw follows from the last digits"
+    found = ask(site_of(tmp_path, **allowed), predicted(**settings, scale=units["scale"]))
+    np.testing.assert_allclose(found.mean[0], expected.mean[0], rtol=1e-9)
+    np.testing.assert_allclose(found.explained[0], expected.explained[0], rtol=1e-9)
+
+
 @pytest.mark.parametrize("rows", [31, 29, 11])
 def test_no_site_is_asked_for_more_rows_than_it_may_share(tmp_path: Path, rows: int) -> None:
     """Half of an odd number of rows, rounded, would be more than half."""

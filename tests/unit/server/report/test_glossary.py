@@ -14,7 +14,8 @@ from server.report.protocol import report_of
 def payloads():
     for name in (*protocol_names(), *SHARED):
         importlib.import_module(f"protocols.{name}.payloads")
-    asks = [each for each in every_subclass(Payload) if each.__dict__.get("answer") is not None]
+    classes = [each for each in every_subclass(Payload) if each.__module__.startswith("protocols.")]
+    asks = [each for each in classes if each.__dict__.get("answer") is not None]
     return {each.title() for each in asks} | {each.answer.title() for each in asks}
 
 
