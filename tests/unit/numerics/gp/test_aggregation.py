@@ -405,6 +405,17 @@ def test_the_generalised_committee_machine():
         np.testing.assert_allclose([fused.mean[q], fused.variance[q]], [mean, 1 / precision])
 
 
+def test_an_expert_less_sure_than_the_communication_expert_adds_nothing():
+    """Each expert knows the common rows and more, so it cannot be less sure: rounding is all that says so."""
+    explained = np.array([[0.5, 0.2, 0.4]])  # the second explains less than the communication expert
+    mean, prior = np.array([[1.0, 50.0, 3.0]]), np.array([1.0])
+    common = (np.array([2.0]), np.array([0.3]))
+    all_three = aggregate("grbcm", ExpertPredictions(mean, explained, np.ones((1, 3), bool), common=common), prior, 0.1)
+    without = np.array([[True, False, True]])
+    two = aggregate("grbcm", ExpertPredictions(mean, explained, without, common=common), prior, 0.1)
+    np.testing.assert_allclose([all_three.mean, all_three.variance], [two.mean, two.variance])
+
+
 def test_the_generalised_machine_of_rows_that_are_all_common_is_their_process():
     (x, y), points = rows()[0], queries(8)
     mean, explained = Expert(SE, THETA, x, y).predict(points)
