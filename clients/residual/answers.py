@@ -27,7 +27,7 @@ def fit_target(ask: Fit, learner: Learner) -> Fitted:
 
 
 def try_to_fit(ask: Try, learner: Learner) -> Tried:
-    """How well a residual could be fitted (papers/attribute_distributed.txt, eq. 23).
+    """Answer how well a residual could be fitted (Zheng, Kulkarni and Poor 2010, eq. 23).
 
     The predictions come along if that is likely the best of all.
     """

@@ -55,8 +55,8 @@ class _Fitted:
 
 _half_errors: Cache[str, _Fitted] = Cache(4096)
 _refits: Cache[str, _Fitted] = Cache(64)
-"""A table of nested candidate lists asks for the same fits again and again (papers/sec.txt, Table II). Models are
-large, a learner has few: so many fewer are kept."""
+"""A table of nested candidate lists asks for the same fits again and again (Ye, Ding and Ghanadan, Table II). Models
+are large and a learner has few, so fewer models than errors are kept."""
 
 
 def forget_fits() -> None:
@@ -80,10 +80,11 @@ def select(
     min_leaf: int,
     rng_seed: int,
 ) -> Selection:
-    """Choose among candidates by half-half cross-validation and refit the best on all rows (papers/sec.txt, eq. 2).
+    """Choose among candidates by half-half cross-validation and refit the best on all rows.
 
     The halves depend on `rng_seed` only, and what is random in a fit on `rng_seed` and the candidate, never on the
     other candidates. The same arguments give the same selection, bit for bit, in every process.
+    Source: Ye, Ding and Ghanadan, eq. 2.
 
     Parameters
     ----------

@@ -167,7 +167,7 @@ def from_config(config: Mapping[str, Any], **common: Any) -> Coreset:
     if settings.assignment == "exact" and settings.k > MOST_PRICED:
         raise FusionError(f"coreset.assignment=exact prices {MOST_PRICED} clusters at most, not {settings.k}")
     if config["protocol"] and common.get("repetitions", 1) > 1:
-        raise FusionError("a party's own rows are summed up once; leave repetitions out")
+        raise FusionError("a site's own rows are summarised once; leave repetitions out")
     return Coreset(settings=settings, **common)
 
 

@@ -67,7 +67,7 @@ def table_figures(report: Report, arrays: Arrays) -> list[Figure]:
 
 
 def _draw_bars(axes: Axes, report: Report, arrays: Arrays) -> None:
-    """Draw a bar for each row, as in Zheng, Kulkarni and Poor (2011), Figure 3."""
+    """Draw a bar for each row, as in Zheng, Kulkarni and Poor (2010), Figure 3."""
     values, errors = measures(report, arrays, error_of(report))
     places = np.arange(len(values))
     bars = axes.barh(
@@ -175,7 +175,7 @@ def _cells_curves(report: Report, arrays: Arrays) -> dict[str, dict[str, Float64
 
 
 def _draw_panels(panels: Sequence[Axes], cells: Mapping[str, Mapping[str, Float64[np.ndarray, "iterations"]]]) -> None:
-    """Draw the curves of each row, as in Zheng, Kulkarni and Poor (2011), Figure 4."""
+    """Draw the curves of each row, as in Zheng, Kulkarni and Poor (2010), Figure 4."""
     handles: dict[str, Any] = {}
     for axes, (name, curves) in zip(panels, cells.items(), strict=True):
         handles |= errors_over_iterations(axes, curves)
@@ -203,7 +203,7 @@ def _cells_powers(report: Report, arrays: Arrays) -> dict[str, dict[str, Float64
 
 
 def _draw_powers(panels: Sequence[Axes], powers: Mapping[str, Mapping[str, Float64[np.ndarray, "iterations"]]]) -> None:
-    """Draw equations (44) and (45) by row, as in Zheng, Kulkarni and Poor (2011), Figure 5."""
+    """Draw equations (44) and (45) by row, as in Zheng, Kulkarni and Poor (2010), Figure 5."""
     handles: dict[str, Any] = {}
     for axes, (name, rows) in zip(panels, powers.items(), strict=True):
         for place, (row, values) in enumerate(list(rows.items())[:PANELS]):

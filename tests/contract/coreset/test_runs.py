@@ -371,7 +371,7 @@ def test_the_seed_changes_the_clustering_and_not_the_points(tmp_path: Path, fold
 
 def test_repetitions_of_a_party_s_own_rows_are_one_line(tmp_path: Path, folder: Path) -> None:
     told = outcome_of(own_data_config(tmp_path, folder, repetitions=3), len(SITES)).refusal
-    assert told == "a party's own rows are summed up once; leave repetitions out"
+    assert told == "a site's own rows are summarised once; leave repetitions out"
 
 
 def test_all_payloads_are_found_by_their_titles() -> None:
