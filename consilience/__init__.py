@@ -2,7 +2,7 @@
 
 >>> import consilience as cs
 >>> sorted(cs.scenarios().index)[:2]
-['bc3e-halfmoon-arbitrary', 'bc3e-halfmoon-column']
+['bc3e-halfmoon', 'bc3e-heart']
 
 Names are imported when they are first used: a site that answers a message needs none of them.
 """
