@@ -13,7 +13,6 @@ from pathlib import Path
 
 import pytest
 
-from consilience.flower_programs import PORT_VARIABLE
 from server.results import load
 from tests.process.processes import APP, FlowerHome
 from tests.support.documentation import blocks
