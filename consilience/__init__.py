@@ -12,6 +12,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from consilience._path import make_importable
+
 if TYPE_CHECKING:
     from clients.data import DataError
     from common.settings import ConfigError, SettingError
@@ -58,6 +60,8 @@ _HOMES = {
     "scenarios": "consilience.api:scenarios",
 }
 """Module and name of every public name."""
+
+make_importable()
 
 
 def __getattr__(name: str) -> Any:
