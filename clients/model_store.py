@@ -1,4 +1,4 @@
-"""Model store: what a site has learnt in a run, in ``models/`` of its own directory, to predict with later."""
+"""Model store: what a site has learned in a run, in ``models/`` of its own directory, to predict with later."""
 
 from __future__ import annotations
 

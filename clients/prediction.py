@@ -1,4 +1,4 @@
-"""The configuration of a run that predicts by what an earlier run has learnt, as a site sees it."""
+"""The configuration of a run that predicts by what an earlier run has learned, as a site sees it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ logger = logging.getLogger("flwr")
 
 
 def configure_simulated_prediction(context: Context) -> Context:
-    """Return a simulated site's context with the configuration of the run that has learnt; any other context as it is.
+    """Return a simulated site's context with the configuration of the run that has learned; any other context as it is.
 
     Raises
     ------

@@ -79,6 +79,12 @@ def own_table(config: Mapping[str, Any], partition: int, partitions: int, *, sim
     return _own_table(*_own_source(config, partition, partitions, simulated=simulated))
 
 
+def forget_shards() -> None:
+    """Forget all data that this process has read: after a run, or before one whose data may have changed."""
+    for cached in (_own_table, _own_shard, _scenario_shards, _cells):
+        cached.cache_clear()
+
+
 # -- own data ---------------------------------------------------------------------------------------------------------
 
 

@@ -1,4 +1,4 @@
-"""The configuration of a run that predicts: that of the run which has learnt, except for what is set anew."""
+"""The configuration of a run that predicts: that of the run which has learned, except for what is set anew."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _OF_ITS_RUN = {
     *("cells", "data", "from", "labels", "max-payload-mb", "min-sites", "output-dir", "protocol", "repetitions"),
     *("resume-from", "round-timeout", "scenario"),
 }
-"""Keys that a prediction does not take from the run that has learnt: they were about that run."""
+"""Keys that a prediction does not take from the run that has learned: they were about that run."""
 
 _IN_VAIN = {
     "protocol": "a prediction has the protocol of the run that from names",
@@ -46,24 +46,24 @@ class Prediction:
     new_rows : bool
         Whether `data` names the sites' files of new rows; if not, the sites answer from the rows that they had then.
     forgotten : tuple of str
-        Keys of the protocol that are not taken from the run that has learnt.
+        Keys of the protocol that are not taken from the run that has learned.
     """
 
     at_center: bool = False
     new_rows: bool = True
     forgotten: tuple[str, ...] = ()
 
-    def configure(self, config: Config, given: _Values, learnt: _Values) -> Config:
+    def configure(self, config: Config, given: _Values, learned: _Values) -> Config:
         """Return the configuration of the run that predicts.
 
         Parameters
         ----------
         config : Config
-            What the run that has learnt had, and over it what is set anew; its ``from`` names the results.
+            What the run that has learned had, and over it what is set anew; its ``from`` names the results.
         given : Mapping
             What is set anew.
-        learnt : Mapping
-            The configuration of the run that has learnt.
+        learned : Mapping
+            The configuration of the run that has learned.
 
         Raises
         ------
@@ -94,25 +94,25 @@ def resolved(config: _Values) -> Config:
         return dict(config)
     folder = str(config["from"]).strip()
     if not folder:
-        raise PredictionError(f'scenario="{PREDICT}" needs from="RESULTS-DIR", the results of the run that has learnt')
+        raise PredictionError(f'scenario="{PREDICT}" needs from="RESULTS-DIR", the results of the run that has learned')
     report = read_report(folder)
-    protocol, learnt = str(report["protocol"]), report["config"]
-    if learnt.get("from"):
-        raise PredictionError(f"from: {folder} are predictions themselves; name the run that has learnt")
+    protocol, learned = str(report["protocol"]), report["config"]
+    if learned.get("from"):
+        raise PredictionError(f"from: {folder} are predictions themselves; name the run that has learned")
     prediction = prediction_of(protocol)
     if prediction is None:
         raise PredictionError(f"from: results of {protocol} are nothing to predict by")
     if prediction.at_center:
         raise PredictionError(
-            f"from: what {protocol} has learnt is at the fusion center, and no site need answer; type: consilience"
+            f"from: what {protocol} has learned is at the fusion center, and no site need answer; type: consilience"
             f" predict {folder} DATA.csv"
         )
     defaults = declared()
     given = {key: value for key, value in config.items() if key in defaults and value != defaults[key]}
     _refuse_in_vain(given, protocol)
     forgotten = {*_OF_ITS_RUN, *prediction.forgotten}
-    taken = {key: value for key, value in learnt.items() if key in defaults and key not in forgotten}
-    return prediction.configure({**config, **taken, **given, "protocol": protocol}, given, learnt)
+    taken = {key: value for key, value in learned.items() if key in defaults and key not in forgotten}
+    return prediction.configure({**config, **taken, **given, "protocol": protocol}, given, learned)
 
 
 def prediction_of(protocol: str) -> Prediction | None:

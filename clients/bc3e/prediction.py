@@ -166,11 +166,11 @@ def _known_part(shard: Ensemble, k: int, tables: Tables, *, level: int = logging
     if shard.clusterings and not clusterings:
         raise SiteFault(
             Fault.MISSING_COLUMN,
-            f"the run that has learnt knew none of the clusterings {', '.join(shard.clusterings)}; it knew"
+            f"the run that has learned knew none of the clusterings {', '.join(shard.clusterings)}; it knew"
             f" {', '.join(sizes) or 'none at all'}",
         )
     for name in shard.clusterings.keys() - sizes.keys():
-        logger.log(level, "%s: the run that has learnt knew no such clustering; it is ignored", name)
+        logger.log(level, "%s: the run that has learned knew no such clustering; it is ignored", name)
     classifiers = {name: _within(labels, k, name, level) for name, labels in shard.classifiers.items()}
     return replace(shard, classifiers=classifiers, clusterings=clusterings)
 
@@ -182,7 +182,7 @@ def _within(labels: Labels, size: int, name: str, level: int) -> Labels:
     if beyond.any():
         logger.log(
             level,
-            "%s: %d labels of %d or above, which the run that has learnt has not seen, are ignored",
+            "%s: %d labels of %d or above, which the run that has learned has not seen, are ignored",
             name,
             beyond.sum(),
             size,

@@ -34,7 +34,7 @@ def load_tables(site: Site, run: str, k: int) -> Tables:
     site : Site
         Whose they are.
     run : str
-        Session of the run that has learnt.
+        Session of the run that has learned.
     k : int
         Classes of that run.
 

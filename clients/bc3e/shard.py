@@ -96,7 +96,7 @@ def ensemble_from_table(table: Table, config: Mapping[str, object], n_classes: i
     """
     truth, entity = setting(config, "truth"), setting(config, "id")
     if setting(config, "from") and truth not in table.columns:
-        truth = ""  # known where the run has learnt, seldom of new instances
+        truth = ""  # known where the run has learned, seldom of new instances
     roles = {name for name in (truth, entity) if name}
     patterns = setting(config, "classes", DEFAULT_CLASSES), setting(config, "clusters", DEFAULT_CLUSTERS)
     classes, clusters = (_model_columns(table, pattern, roles) for pattern in patterns)

@@ -25,7 +25,7 @@ class CenterOutcomes(NamedTuple):
     entity : ndarray or None
         ``(n,)`` names of the entities as text, each once; None: entities go by their row.
     n_test : int
-        Number of test rows, which are the last; nothing is learnt from them.
+        Number of test rows, which are the last; nothing is learned from them.
     entity_kind : str
         ``number`` or ``text``: what the column of names holds; empty without one.
     """
@@ -45,8 +45,8 @@ def center_outcomes(config: Mapping[str, object], *, by_row: bool) -> CenterOutc
         Run configuration. ``labels`` is a CSV, Parquet or NPZ file. In a simulation on own data, a file ``_labels`` in
         the folder ``data`` takes its place if it is not set, and the rows of a file ``_test`` there are test rows.
         ``target`` and ``id`` name the columns of outcomes and of entities' names (without ``id`` entities go by
-        their row). ``from``: nothing is learnt, so outcomes may be empty, and the column may be missing, since
-        `target` is that of the run which has learnt.
+        their row). ``from``: nothing is learned, so outcomes may be empty, and the column may be missing, since
+        `target` is that of the run which has learned.
 
     by_row : bool
         Whether entities go by their row even where ``id`` names a column.
@@ -111,21 +111,21 @@ def _read(path: object, config: Mapping[str, object], *, predicting: bool, by_ro
     return _Part(table, id_column, y, *entity_names(table, id_column))
 
 
-def _check_apart(learnt: _Part, tested: _Part) -> None:
+def _check_apart(learned: _Part, tested: _Part) -> None:
     """Refuse two files that have an entity in common, or names of different kinds."""
-    if learnt.entity is None or tested.entity is None:
+    if learned.entity is None or tested.entity is None:
         return
-    if learnt.kind != tested.kind:
+    if learned.kind != tested.kind:
         raise DataError(
             f"{tested.table.source}, column {tested.id!r}: holds names of the kind {tested.kind}, but that of "
-            f"{learnt.table.source} holds {learnt.kind}; store them alike",
+            f"{learned.table.source} holds {learned.kind}; store them alike",
             "bad-shape",
         )
-    for row in np.flatnonzero(np.isin(tested.entity, learnt.entity))[:1]:
+    for row in np.flatnonzero(np.isin(tested.entity, learned.entity))[:1]:
         name = str(tested.entity[row])
-        earlier = learnt.table.where(int(np.flatnonzero(learnt.entity == name)[0]))
+        earlier = learned.table.where(int(np.flatnonzero(learned.entity == name)[0]))
         raise DataError(
-            f"{tested.cell(int(row))}: {name[:20]!r} is in {learnt.table.source}, {earlier}, too; an entity is learnt "
-            "from or tested on, so leave it out of one file",
+            f"{tested.cell(int(row))}: {name[:20]!r} is in {learned.table.source}, {earlier}, too; an entity is "
+            "learned from or tested on, so leave it out of one file",
             "duplicate-entity",
         )

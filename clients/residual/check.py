@@ -52,7 +52,7 @@ def describe(columns: Columns, table: Table, config: Mapping[str, object]) -> li
         *_used_lines(columns, table, config, agent),
         "",
         "What would leave this site",
-        f"  once: how many rows ({columns.n}) and columns learnt from ({columns.x.shape[1]}), and the agent's method",
+        f"  once: how many rows ({columns.n}) and columns learned from ({columns.x.shape[1]}), and the agent's method",
         *_name_lines(columns, secret=secret),
         *_learning_lines(columns, config, agent),
         *_prediction_lines(columns, config),
@@ -179,7 +179,7 @@ def _learning_lines(columns: Columns, config: Mapping[str, object], agent: Agent
         return [
             "  This site holds the outcome and does the fusion center's arithmetic.",
             f"  every round, to the other sites, sealed for each ({_CIPHER}), for each",
-            "    common entity learnt from: THE OUTCOME, in the first round less its mean, later less what has been",
+            "    common entity learned from: THE OUTCOME, in the first round less its mean, later less what has been",
             "    predicted of it",
             *_inferred(model),
             "  every round, to the fusion center: mean squared errors; at the end p, and each agent's coefficient and",

@@ -96,7 +96,7 @@ def columns_like(
     config : Mapping
         ``id`` and ``residual.align`` as in `columns_of`.
     features, categories
-        Of the `Columns` that the model learnt from.
+        Of the `Columns` that the model learned from.
 
     Returns
     -------
@@ -114,7 +114,7 @@ def columns_like(
     for name in names:
         if name not in table.columns:
             raise DataError(
-                f"{table.source}: there is no column {name!r}, which the kept model learnt from; it has "
+                f"{table.source}: there is no column {name!r}, which the kept model learned from; it has "
                 f"{quoted(table.columns)}",
                 "missing-column",
             )

@@ -55,7 +55,7 @@ def describe(rows: RegressionRows, table: Table, config: Mapping[str, object]) -
     target = setting(config, "target")
     unused = [name for name in table.columns if name not in {*rows.features, target}]
     held_out = n_held_out(rows.n, config)
-    learnt = rows.n - held_out
+    learned = rows.n - held_out
     return [
         f"{table.source}: {rows.n} rows",
         "",
@@ -63,13 +63,13 @@ def describe(rows: RegressionRows, table: Table, config: Mapping[str, object]) -
         f"  outcome {target}",
         f"  inputs, in this order at every site: {', '.join(rows.features)}",
         f"  columns not used: {', '.join(unused) or 'none'}",
-        f"  {learnt} rows to learn from, {held_out} held out to compare predictions on (sec.holdout)",
+        f"  {learned} rows to learn from, {held_out} held out to compare predictions on (sec.holdout)",
         "",
         "What would leave this site",
-        f"  once: the names of the inputs, the number of rows learnt from ({learnt}), and the fitted model of the",
+        f"  once: the names of the inputs, the number of rows learned from ({learned}), and the fitted model of the",
         "  method that predicts one half of them best when it is fitted to the other, with its mean squared error:",
         *_candidate_lines(candidates, config),
-        *_moment_lines(config, learnt, len(rows.features)),
+        *_moment_lines(config, learned, len(rows.features)),
         "  once: the mean squared error on your rows of every model that is sent. Who makes models makes questions:",
         "    a center that you cannot trust could ask with models of its own making, in as many runs as it likes",
         *_error_lines(held_out),

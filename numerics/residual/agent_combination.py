@@ -1,4 +1,4 @@
-"""What was learnt together, without the agents' models: how their predictions of a row become one."""
+"""What was learned together, without the agents' models: how their predictions of a row become one."""
 
 from __future__ import annotations
 

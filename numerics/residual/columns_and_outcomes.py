@@ -53,7 +53,7 @@ class Outcomes:
     entity : ndarray or None
         As in `Columns`.
     n_test : int
-        The last so many are test rows: nothing is learnt from them.
+        The last so many are test rows: nothing is learned from them.
     entity_kind : str
         As in `Columns`.
     """

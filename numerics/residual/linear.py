@@ -1,6 +1,6 @@
 """The best linear combination of the agents' predictions, and the direction in which they should change.
 
-Notation of the paper: row j of ``F`` (D x N) is agent j's prediction of the N rows learnt from (the paper's column j),
+Notation of the paper: row j of ``F`` (D x N) is agent j's prediction of the N rows learned from (the paper's column j),
 ``y`` their outcomes about their mean, ``r = y - F' beta`` the ensemble's residual.
 """
 
@@ -47,7 +47,7 @@ def combine(F: Float64[np.ndarray, "D N"], y: Float64[np.ndarray, "N"], ridge: f
     Parameters
     ----------
     F, y : ndarray
-        Predictions and outcomes of the rows learnt from.
+        Predictions and outcomes of the rows learned from.
     ridge : float
         lambda over the mean of the agents' powers. With 0 the solution of minimum norm: two agents that predict the
         same share the coefficient, and one that predicts nothing has 0.

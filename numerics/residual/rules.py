@@ -75,7 +75,7 @@ class Rules:
     validation : float
         Share of the rows to learn from that are held out to choose by.
     refit : bool
-        Whether all rows are learnt from once that is chosen.
+        Whether all rows are learned from once that is chosen.
     min_leaf : int
         Of the trees of meta-boosting.
     keep : bool
@@ -154,7 +154,7 @@ class Rules:
         return replace(self, powers=(p,), rounds=iterations, stop="rounds")
 
     def mean_of(self, y: Float64[np.ndarray, "n"]) -> float:
-        """What outcomes are taken about, given those of the rows learnt from."""
+        """What outcomes are taken about, given those of the rows learned from."""
         return float(y.mean()) if self.intercept else 0.0
 
     def goes_on(self, errors: Float64[np.ndarray, "t 3"], split: Split, patience: int) -> bool:
@@ -166,7 +166,7 @@ class Rules:
 
 @dataclass(frozen=True)
 class Split:
-    """How many rows of the agreed order are for what: learnt from, then validation, then test."""
+    """How many rows of the agreed order are for what: learned from, then validation, then test."""
 
     n_fit: int
     n_validation: int
@@ -179,7 +179,7 @@ class Split:
 
     @property
     def n_held(self) -> int:
-        """Rows behind those learnt from."""
+        """Rows behind those learned from."""
         return self.n_validation + self.n_test
 
     @property
@@ -207,9 +207,9 @@ class Result:
     names : tuple of str
         The agents.
     algorithm : str
-        By which it was learnt.
+        By which it was learned.
     mean : float
-        Intercept: the mean outcome of the rows learnt from, or 0.
+        Intercept: the mean outcome of the rows learned from, or 0.
     beta : ndarray
         ``(D,)`` coefficients of the agents' predictions; of meta-boosting, which has none, zeros.
     iteration : int
@@ -217,7 +217,7 @@ class Result:
     p : float
         Of eq. (37); 0 for other algorithms than parallel.
     curve : ndarray
-        ``(T + 1, 3)`` mean squared errors on the rows learnt from, validation and test rows, by iteration.
+        ``(T + 1, 3)`` mean squared errors on the rows learned from, validation and test rows, by iteration.
     power : ndarray
         ``(T + 1, D)`` power of the agents' parts of the prediction: their mean squares about their means.
     step_power : ndarray
@@ -250,7 +250,7 @@ class Result:
 
 
 def judged(errors: Float64[np.ndarray, "... 3"], split: Split) -> Float64[np.ndarray, "..."]:
-    """The errors by which iterates are compared: on the validation rows, or where there are none on those learnt."""
+    """The errors by which iterates are compared: on the validation rows, or where there are none on those learned."""
     return np.asarray(errors[..., 1 if split.n_validation else 0])
 
 

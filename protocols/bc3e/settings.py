@@ -80,7 +80,7 @@ class _Prediction(Prediction):
     Each site's counts reach the fusion center: nothing is summed that could be masked.
     """
 
-    def configure(self, config: Config, given: Mapping[str, Any], learnt: Mapping[str, Any]) -> Config:
+    def configure(self, config: Config, given: Mapping[str, Any], learned: Mapping[str, Any]) -> Config:
         if "secure-aggregation" in given:
             raise PredictionError("secure-aggregation: a prediction of bc3e sums nothing over sites; leave it out")
         for key in given:
@@ -88,7 +88,7 @@ class _Prediction(Prediction):
                 raise PredictionError(
                     f"{key}: a prediction learns nothing, and has the settings of its run; leave it out"
                 )
-        return super().configure(config, given, learnt) | {"secure-aggregation": False}
+        return super().configure(config, given, learned) | {"secure-aggregation": False}
 
 
 PREDICTION = _Prediction()

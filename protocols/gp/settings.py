@@ -102,7 +102,7 @@ class Settings(ProtocolSettings, prefix="gp"):
         """Return to how many of M experts a point is sent."""
         if self.gate == "all":
             return M
-        # Rounded up, but for the last digits of a product such as .7 times 10.
+        # Rounded up, but for the last digits of a product such as .07 times 100.
         wanted = math.ceil(float(self.experts) * M - 1e-9) if "." in self.experts else int(self.experts)
         return min(wanted, M)
 
@@ -131,11 +131,11 @@ class Consents(settings.Settings):
 class _Prediction(Prediction):
     """Sites answer from the rows of the earlier run; the points are in a file of the fusion center."""
 
-    def configure(self, config: Config, given: Mapping[str, Any], learnt: Mapping[str, Any]) -> Config:
+    def configure(self, config: Config, given: Mapping[str, Any], learned: Mapping[str, Any]) -> Config:
         if "data" in given and "gp.queries" in given:
             raise PredictionError("data and gp.queries both name the file of the points to predict at; set one")
         points = given.get("data", given.get("gp.queries", ""))
-        if learnt["protocol"] and not points:
+        if learned["protocol"] and not points:
             raise PredictionError('a prediction of gp needs data="FILE", the points to predict at')
         passed_over = {
             "gp.experts": given.get("gp.gate") == "all",
@@ -145,8 +145,8 @@ class _Prediction(Prediction):
         }
         keys = Settings.keys()
         unused = {key: keys[key].declared for key, unused in passed_over.items() if unused and key not in given}
-        then = {key: learnt[key] for key in ("protocol", "data", "cells")}
-        then["scenario"] = PREDICT if learnt["protocol"] else learnt["scenario"]
+        then = {key: learned[key] for key in ("protocol", "data", "cells")}
+        then["scenario"] = PREDICT if learned["protocol"] else learned["scenario"]
         return config | unused | then | {"gp.queries": points}
 
 

@@ -132,7 +132,7 @@ _MESSAGES = {
         "they are"
     ),
     Fault.SEALED_ONLY: (
-        "it answers sealed only (sealed-only in its node configuration, or a model that was learnt sealed): its "
+        "it answers sealed only (sealed-only in its node configuration, or a model that was learned sealed): its "
         "numbers are for other sites, not for the fusion center"
     ),
     Fault.RARE_COLOURS: (

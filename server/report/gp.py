@@ -17,7 +17,7 @@ _DISCLOSED = {
     "gp.Moments": "numbers of rows, means and covariances of the inputs and of the output",
     "gp.Likelihood": "sums for the hyperparameters",
     "gp.Slope": "sums for the gate's network",
-    "secure_aggregation.Hidden": "sums for what was learnt (masked: only their total over all sites is readable)",
+    "secure_aggregation.Hidden": "sums for what was learned (masked: only their total over all sites is readable)",
     "gp.Predictions": "predictions at the query points",
 }
 """By payload, what it discloses of the sites' rows."""

@@ -91,7 +91,7 @@ class Answer:
     in_tables: tuple[str, ...] = ()
 
 
-FROM: Mapping[str, str] = {"from": "Nothing was learnt anew. The sites used the result of an earlier run"}
+FROM: Mapping[str, str] = {"from": "Nothing was learned anew. The sites used the result of an earlier run"}
 """Key of every protocol that names the results of an earlier run, with a sentence that the path completes."""
 
 

@@ -79,7 +79,7 @@ class Layout:
     def restricted_to(self, sites: set[str]) -> Layout:
         """Return the layout of some of the sites.
 
-        Instances stay shared and clusterings common as the sites have learnt; a clustering without a holder is gone.
+        Instances stay shared and clusterings common as the sites have learned; a clustering without a holder is gone.
         """
         holders = {name: [site for site in of if site in sites] for name, of in self.holders.items()}
         holders = {name: of for name, of in holders.items() if of}

@@ -15,7 +15,7 @@ from strategies.gp.hyperparameters import Fit
 
 @dataclass(frozen=True, eq=False)
 class Model:
-    """Everything that was learnt: what a later run needs to predict.
+    """Everything that was learned: what a later run needs to predict.
 
     Attributes
     ----------

@@ -23,7 +23,7 @@ class GPOutcome:
     Attributes
     ----------
     model : Model
-        What was learnt.
+        What was learned.
     settings : Settings
         How the predictions were made.
     queries : Queries or None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -23,7 +22,7 @@ from strategies.errors import FusionError
 from strategies.fusion import FusionStrategy
 from strategies.residual import report
 from strategies.residual.enrolment import CENTER, Names, Roll, center_names, check_enrolled
-from strategies.residual.execution import Learnt, centered, relayed, ring
+from strategies.residual.execution import Learned, centered, relayed, ring
 from strategies.residual.prediction import Predictions, predict_at_center, predict_at_holder
 from strategies.residual.report import Outcome
 
@@ -54,8 +53,6 @@ class Residual(FusionStrategy):
         self, *, rules: Rules | None = None, settings: Settings | None = None, secret: bytes = b"", **common: Any
     ) -> None:
         super().__init__(**common)
-        # It goes into the keyed hashes, and names what the sites keep: two runs must not have the same.
-        self.session = self.session or secrets.token_hex(8)
         self.rules = rules or Rules()
         self.settings = settings or Settings()
         self.secret = secret
@@ -84,9 +81,9 @@ class Residual(FusionStrategy):
         y = None if outcomes is None else outcomes.y[roll.matched.rows[CENTER][order]]
         if y is not None and np.abs(y).max(initial=0.0) > LARGEST_OUTCOME:
             raise FusionError(f"the outcomes go beyond {LARGEST_OUTCOME:g}: give them in another unit")
-        learnt = yield from self._learn(roll, orders, y, len(order), n_learn, rules)
+        learned = yield from self._learn(roll, orders, y, len(order), n_learn, rules)
         truth = self.reference.truth(repetition) if self.reference.truth else {}
-        return Outcome(roll, rules, learnt, truth, self.settings.agent)
+        return Outcome(roll, rules, learned, truth, self.settings.agent)
 
     def _learn(
         self,
@@ -96,7 +93,7 @@ class Residual(FusionStrategy):
         n: int,
         n_learn: int,
         rules: Rules,
-    ) -> Conversation[Learnt]:
+    ) -> Conversation[Learned]:
         """By whom the outcome is held decides who does the arithmetic."""
         if self.settings.topology == "ring":
             return (yield from carrying(orders, ring(roll.holder, roll.agents, y, n, n_learn, rules)))
@@ -116,28 +113,28 @@ class Residual(FusionStrategy):
     def _order(
         self, roll: Roll, outcomes: Outcomes | None, repetition: int, *, sealed: bool
     ) -> tuple[Int64[np.ndarray, "n"], int]:
-        """The order of the common rows, and how many of them are learnt from: shuffled, test rows last.
+        """The order of the common rows, and how many of them are learned from: shuffled, test rows last.
 
-        Shuffled, because the validation rows are the last of those learnt from.
+        Shuffled, because the validation rows are the last of those learned from.
         """
         n = roll.matched.n
         rng = np.random.default_rng([self.seed + repetition, 4])
         if outcomes is not None and outcomes.n_test:
             test = roll.matched.rows[CENTER] >= len(outcomes.y) - outcomes.n_test
-            learnt, held = np.flatnonzero(~test), np.flatnonzero(test)
+            learned, held = np.flatnonzero(~test), np.flatnonzero(test)
         else:
             n_test = round(self.settings.holdout * n)
-            learnt, held = np.split(rng.permutation(n), [n - n_test])
-        split = self.rules.split(n, len(learnt))
+            learned, held = np.split(rng.permutation(n), [n - n_test])
+        split = self.rules.split(n, len(learned))
         if split.n_fit < 2:
             raise FusionError(
-                f"{len(learnt)} of the {n} common entities are left to learn from"
+                f"{len(learned)} of the {n} common entities are left to learn from"
                 + (f", of which {split.n_validation} are held out" if split.n_validation else "")
                 + ": too few (residual.holdout, residual.validation)"
             )
         if sealed:
             _check_kinds(split.n_fit, split.n_validation, split.n_test)
-        return np.concatenate([rng.permutation(learnt), held]), len(learnt)
+        return np.concatenate([rng.permutation(learned), held]), len(learned)
 
     def _min_leaf(self, n_learn: int) -> int:
         return self.settings.min_leaf or max(min(_LEAF, max(5, n_learn // _ROWS_A_LEAF)), n_learn // _MANY)

@@ -61,7 +61,7 @@ class _Attendance:
 
 
 @dataclass(frozen=True)
-class Learnt:
+class Learned:
     """What came of a plan.
 
     Attributes
@@ -82,7 +82,7 @@ class Learnt:
 # -- by the fusion center ---------------------------------------------------------------------------------------------
 
 
-def centered(plan: Plan, precision: str) -> Conversation[Learnt]:
+def centered(plan: Plan, precision: str) -> Conversation[Learned]:
     """The center holds the outcome, and asks as the plan says."""
     dtype, attendance = np.dtype(precision), _Attendance()
     while asks := plan.asks():
@@ -97,7 +97,7 @@ def centered(plan: Plan, precision: str) -> Conversation[Learnt]:
         attendance.note(there, answers)
         plan.take(answers)
     assert plan.result is not None
-    return Learnt(plan.result, plan.trial, plan.unkept)
+    return Learned(plan.result, plan.trial, plan.unkept)
 
 
 def _check_against(plan: Plan, asks: Mapping[str, Payload]) -> Check:
@@ -112,7 +112,7 @@ def _check_against(plan: Plan, asks: Mapping[str, Payload]) -> Check:
 
 def relayed(
     holder: str, agents: tuple[str, ...], n: int, n_learn: int, rules: Rules, precision: str
-) -> Conversation[Learnt]:
+) -> Conversation[Learned]:
     """A site holds the outcome and does the arithmetic; the center carries what is sealed between it and the agents."""
     attendance = _Attendance()
     split = rules.split(n, n_learn)
@@ -131,7 +131,7 @@ def relayed(
         for name in fused.refused:
             logger.warning("%s: its answer is of no use to %s, which has the reason in its log", name, holder)
         if not fused.agents:
-            return Learnt(_result(fused, agents, split, rules), None, fused.unkept)
+            return Learned(_result(fused, agents, split, rules), None, fused.unkept)
         sealed = {name: Sealed(holder, body) for name, body in zip(fused.agents, fused.bodies, strict=True)}
         there = sealed if fused.last else attendance.there(sealed)
         answers: dict[str, SealedAnswer] = {}
@@ -182,7 +182,7 @@ def _result(fused: Fused, agents: tuple[str, ...], split: Split, rules: Rules) -
 
 def ring(
     holder: str, agents: tuple[str, ...], y: Float64[np.ndarray, "n"] | None, n: int, n_learn: int, rules: Rules
-) -> Conversation[Learnt]:
+) -> Conversation[Learned]:
     """Simple Iterative Projection without a fusion center (section VI-B); the result equals `centered`'s.
 
     Parameters
@@ -194,7 +194,7 @@ def ring(
     y : ndarray or None
         ``(n,)`` outcomes in the agreed order, where the center holds them.
     n, n_learn : int
-        Common rows, and how many of them are learnt from.
+        Common rows, and how many of them are learned from.
     rules : Rules
         How to learn.
     """
@@ -208,7 +208,7 @@ def ring(
     unkept: tuple[str, ...] = ()
     if rules.keep:
         unkept = yield from _keep(holder, course.concluding(result), result, split.n_fit, rules)
-    return Learnt(result, trial, unkept)
+    return Learned(result, trial, unkept)
 
 
 def _keep(
@@ -272,7 +272,7 @@ class _Ring:
         reply = yield Tell({self.holder: self._ask(self.holder, "", np.zeros(0, np.uint8), self.agents[0])})
         if self.holder not in reply:
             raise FusionError(
-                f"{self.holder}, which holds the outcome, gave no answer that could be used: nothing can be learnt"
+                f"{self.holder}, which holds the outcome, gave no answer that could be used: nothing can be learned"
             )
         passed: Passed = reply[self.holder]
         self.body, self.sealed_for = passed.body, self.agents[0]

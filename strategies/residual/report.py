@@ -14,7 +14,7 @@ from sklearn.base import BaseEstimator
 from numerics.residual.rules import Result, Rules
 from protocols.residual.payloads import Fit, Fitted, Show, Tried, Try
 from strategies.residual.enrolment import CENTER, Roll
-from strategies.residual.execution import Learnt
+from strategies.residual.execution import Learned
 
 _KINDS = ("train", "validation", "test")
 _DOWN, _UP = {Fit.title(): "target", Try.title(): "residual"}, {Fitted.title(): "fitted", Tried.title(): "fitted"}
@@ -24,15 +24,15 @@ _NEGLIGIBLE = 1e-20
 
 @dataclass(frozen=True)
 class Outcome:
-    """What was learnt.
+    """What was learned.
 
     Attributes
     ----------
     roll : Roll
         Who took part, and which rows are common.
     rules : Rules
-        How it was learnt.
-    learnt : Learnt
+        How it was learned.
+    learned : Learned
         What came out.
     truth : Mapping[str, int]
         1 for a site with a relevant attribute; empty where nobody knows.
@@ -42,14 +42,14 @@ class Outcome:
 
     roll: Roll
     rules: Rules
-    learnt: Learnt
+    learned: Learned
     truth: Mapping[str, int]
     agent: str
 
     @property
     def result(self) -> Result:
         """The ensemble."""
-        return self.learnt.result
+        return self.learned.result
 
     @property
     def measure(self) -> dict[str, float]:
@@ -79,8 +79,8 @@ def metrics_of(outcome: Outcome) -> dict[str, float]:
         }
         if result.algorithm == "parallel":  # iteration 0: everybody has fitted the outcome itself, combined by eq. (35)
             found["test_mse_once"] = test[0]
-    if outcome.learnt.trial is not None:
-        found["validation_mse"] = outcome.learnt.trial.curve[outcome.learnt.trial.iteration, 1]
+    if outcome.learned.trial is not None:
+        found["validation_mse"] = outcome.learned.trial.curve[outcome.learned.trial.iteration, 1]
     if result.algorithm == "parallel":
         found["power"] = result.p
     if outcome.truth:
@@ -117,8 +117,8 @@ def curves_of(outcome: Outcome) -> dict[str, Float64[np.ndarray, "t"]]:
     """Mean squared errors by iteration, of the kinds of rows that there are."""
     curve = outcome.result.curve
     found = {f"curve_{kind}": curve[:, place] for place, kind in enumerate(_KINDS)}
-    if outcome.learnt.trial is not None:
-        found["curve_validation"] = outcome.learnt.trial.curve[:, 1]
+    if outcome.learned.trial is not None:
+        found["curve_validation"] = outcome.learned.trial.curve[:, 1]
     if outcome.truth:
         found["curve_power_relevant"], found["curve_power_irrelevant"] = _by_relevance(outcome)
     return {name: values for name, values in found.items() if np.isfinite(values).all()}
@@ -177,7 +177,7 @@ def notes_on(outcome: Outcome) -> list[str]:
     silent = [name for name, seen in zip(result.names, result.seen, strict=True) if not seen]
     if silent:
         notes.append(f"{', '.join(silent)}: have no part in the result; they gave no prediction, or had nothing to add")
-    if unkept := outcome.learnt.unkept:
+    if unkept := outcome.learned.unkept:
         notes.append(
             f"{', '.join(unkept)}: did not say that their model is kept (silent at the end, or no site-output-dir);"
             " predictions later go without them"
@@ -198,7 +198,7 @@ def notes_on(outcome: Outcome) -> list[str]:
         notes.append(f"entities are named by numbers at some and by text at others ({kinds}): is one 012 and one 12?")
     if result.split.n_fit < 2 * outcome.rules.min_leaf:
         notes.append(
-            f"{result.split.n_fit} rows were learnt from, and a leaf of a tree has {outcome.rules.min_leaf} at least:"
+            f"{result.split.n_fit} rows were learned from, and a leaf of a tree has {outcome.rules.min_leaf} at least:"
             " no tree can split (residual.min-leaf)"
         )
     if result.iteration == len(result.curve) - 1 == outcome.rules.rounds and outcome.rules.stop != "rounds":

@@ -1,4 +1,4 @@
-"""Predictions by the sites, with what an earlier run has learnt: ``scenario="predict"``."""
+"""Predictions by the sites, with what an earlier run has learned: ``scenario="predict"``."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ def write_wards(folder: Path, seed: int = 0, **sizes: int) -> Path:
 LEARN: dict[str, Any] = {"protocol": "bc3e", "id": "patient", "truth": "diagnosis"}
 
 
-def predicting(tmp_path: Path, learnt: Path, **changes: Any) -> dict[str, Any]:
-    return config(tmp_path, scenario="predict", **{"from": str(learnt), **changes})
+def predicting(tmp_path: Path, learned: Path, **changes: Any) -> dict[str, Any]:
+    return config(tmp_path, scenario="predict", **{"from": str(learned), **changes})
 
 
 @pytest.fixture(scope="module")
@@ -56,8 +56,8 @@ def classes(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return run(config(tmp_path, **LEARN, data=str(write_wards(tmp_path / "then"))), len(WARDS))
 
 
-def then(learnt: Path) -> Path:
-    return learnt.parents[2] / "then"
+def then(learned: Path) -> Path:
+    return learned.parents[2] / "then"
 
 
 def theta_of(file: Path) -> np.ndarray:
@@ -184,8 +184,8 @@ def sharing(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     return run(config(tmp_path, **learn, data=str(folder)), 3)
 
 
-def distribution_of(learnt: Path) -> str:
-    return str(load(learnt)[0].config["bc3e.distribution"])
+def distribution_of(learned: Path) -> str:
+    return str(load(learned)[0].config["bc3e.distribution"])
 
 
 def test_shared_instances_of_then_are_told_the_classes_of_then(sharing: Path, tmp_path: Path) -> None:
@@ -219,16 +219,16 @@ def test_of_shared_instances_only_shares_and_counts_leave(sharing: Path, tmp_pat
 
 @pytest.mark.parametrize("how", ["lost", "of other classes", "no table"])
 def test_a_site_that_has_lost_its_tables_is_left_out(sharing: Path, tmp_path: Path, how: str) -> None:
-    learnt = tmp_path / "learnt"
-    shutil.copytree(sharing, learnt)
-    [kept] = (learnt / "sites" / "south" / "models").iterdir()
+    learned = tmp_path / "learned"
+    shutil.copytree(sharing, learned)
+    [kept] = (learned / "sites" / "south" / "models").iterdir()
     if how == "lost":
         kept.unlink()
     elif how == "no table":
         kept.write_bytes(b"PK no archive")
     else:
         write_arrays(kept, {"cluster_z": np.ones((2, 3))})
-    found = outcome_of(predicting(tmp_path, learnt, data=str(then(sharing))), 3)
+    found = outcome_of(predicting(tmp_path, learned, data=str(then(sharing))), 3)
     assert found.report is not None
     assert "no-saved-model" in found.report.missing["south"][0]
     assert [row["site"] for row in found.report.table] == ["east", "north"]
@@ -242,10 +242,10 @@ def test_between_real_sites_each_finds_its_tables_of_that_run(tmp_path: Path) ->
         for site in HELD["column"]
     ]
     learn = {"protocol": "bc3e", "bc3e.distribution": "column", "bc3e.max-rounds": 2}
-    learnt = run(config(tmp_path, **learn), nodes)
+    learned = run(config(tmp_path, **learn), nodes)
     theta = {site: theta_of(tmp_path / site / "theta.csv") for site in HELD["column"]}
     run(config(tmp_path, **learn, **{"bc3e.smoothing": 50.0, "bc3e.sweeps": 2}), nodes)
-    run(predicting(tmp_path, learnt), nodes)
+    run(predicting(tmp_path, learned), nodes)
     for site, before in theta.items():
         np.testing.assert_allclose(theta_of(tmp_path / site / "predictions.csv"), before, atol=1e-6)
 
@@ -289,10 +289,10 @@ def test_an_interrupted_prediction_goes_on(sharing: Path, tmp_path: Path) -> Non
 def test_residual_predicts_with_the_settings_of_its_run(tmp_path: Path) -> None:
     folder = write_shards(tmp_path / "then", customers(120, seed=1), outcome_at="bank")
     settings = {"id": "customer", "target": "y", "residual.rounds": 2, "residual.refit": False}
-    learnt = run(config(tmp_path, protocol="residual", **settings, data=str(folder)), len(PARTIES))
+    learned = run(config(tmp_path, protocol="residual", **settings, data=str(folder)), len(PARTIES))
     later = str(write_shards(tmp_path / "now", customers(40, seed=2)))
-    one = run(predicting(tmp_path, learnt, data=later), 3)
-    other = run(predicting(tmp_path / "typed", learnt, data=later, **settings), 3)
+    one = run(predicting(tmp_path, learned, data=later), 3)
+    other = run(predicting(tmp_path / "typed", learned, data=later, **settings), 3)
     assert load(one)[0].metrics == load(other)[0].metrics
     assert load(one)[0].metrics["n_predicted"] > 0
     told = [path / "sites" / "bank" / "predictions.csv" for path in (one, other)]
@@ -302,14 +302,14 @@ def test_residual_predicts_with_the_settings_of_its_run(tmp_path: Path) -> None:
 def test_gp_predicts_other_points(tmp_path: Path) -> None:
     names = ("coast", "hills")
     folder = write_files(tmp_path / "then", split_over_sites(soundings(60), names=names))
-    learnt = run(own_data_config(tmp_path, folder, gp__fit_rounds=1, gp__kernel="matern32"), 2)
+    learned = run(own_data_config(tmp_path, folder, gp__fit_rounds=1, gp__kernel="matern32"), 2)
     later = tmp_path / "later.csv"
     soundings(12, seed=3).drop(columns=TARGET).to_csv(later, index=False)
-    one = run(predicting(tmp_path / "queries", learnt, gp__queries=str(later)), 2)
-    other = run(predicting(tmp_path, learnt, data=str(later)), 2)
+    one = run(predicting(tmp_path / "queries", learned, gp__queries=str(later)), 2)
+    other = run(predicting(tmp_path, learned, data=str(later)), 2)
     assert (one / "predictions.csv").read_bytes() == (other / "predictions.csv").read_bytes()
     assert load(other)[0].config["data"] == str(folder)
-    changed = run(predicting(tmp_path / "all", learnt, data=str(later), gp__gate="all", gp__aggregation="poe"), 2)
+    changed = run(predicting(tmp_path / "all", learned, data=str(later), gp__gate="all", gp__aggregation="poe"), 2)
     asked = pd.read_csv(changed / "predictions.csv")["experts"]
     assert {frozenset(each.split()) for each in asked} == {frozenset(names)}
 
@@ -325,7 +325,7 @@ def test_what_no_prediction_has_is_refused(classes: Path, tmp_path: Path) -> Non
 def test_predictions_are_nothing_to_predict_by(classes: Path, tmp_path: Path) -> None:
     found = run(predicting(tmp_path, classes, data=str(then(classes))), 2)
     told = outcome_of(predicting(tmp_path, found, data=str(then(classes))), 2).refusal
-    assert told == f"from: {found} are predictions themselves; name the run that has learnt"
+    assert told == f"from: {found} are predictions themselves; name the run that has learned"
 
 
 def test_another_number_of_sites_is_told_the_command(classes: Path, tmp_path: Path) -> None:

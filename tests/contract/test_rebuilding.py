@@ -103,7 +103,7 @@ def test_a_site_that_lost_its_memory_rebuilds_it(
     Forgetting(monkeypatch, at)
     disturbed, grid = run_with_grid(settings, nodes, 2)
     (report, arrays), (other, others) = load(disturbed), load(undisturbed)
-    assert learnt(report.metrics) == learnt(other.metrics)
+    assert learned(report.metrics) == learned(other.metrics)
     assert arrays.keys() == others.keys()
     for name, values in arrays.items():
         np.testing.assert_array_equal(values, others[name])
@@ -136,7 +136,7 @@ def test_a_site_that_lost_its_keys_is_as_one_that_falls_silent(
     Forgetting(monkeypatch, {place: {lost}})
     forgot, _ = run_with_grid(settings, nodes, 3)
     (report, arrays), (other, others) = load(forgot), load(quiet)
-    assert learnt(report.metrics) == learnt(other.metrics)
+    assert learned(report.metrics) == learned(other.metrics)
     assert arrays.keys() == others.keys()
     for name, values in arrays.items():
         np.testing.assert_array_equal(values, others[name])
@@ -173,7 +173,7 @@ def second_ask_to(name: str, sent: list[tuple[str, int]]) -> int:
     return sorted({number for site, number in sent if site == name and number > 2})[1]
 
 
-def learnt(metrics: dict[str, float]) -> dict[str, float]:
+def learned(metrics: dict[str, float]) -> dict[str, float]:
     return {name: value for name, value in metrics.items() if name not in COSTS}
 
 

@@ -84,7 +84,7 @@ def test_bc3e_is_the_same_bit_for_bit(tmp_path: Path, changes: dict[str, Any]) -
 
 
 def test_gp_is_the_same_bit_for_bit(tmp_path: Path) -> None:
-    """Hyperparameters and the gate's network are learnt in the same rounds, each by sums of its own."""
+    """Hyperparameters and the gate's network are learned in the same rounds, each by sums of its own."""
     settings = gp(tmp_path)
     assert_same(run(settings, 4), run({**settings, "secure-aggregation": False}, 4))
 

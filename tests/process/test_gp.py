@@ -56,7 +56,7 @@ def assert_nothing_of_a_row(found: Path, folder: Path) -> None:
 
 
 def test_three_sites_in_simulation_and_beside_their_own_files(flower: FlowerHome, tmp_path: Path) -> None:
-    """Learnt twice, the same bit for bit; then other points are predicted by what was learnt, and with a site gone.
+    """Learned twice, the same bit for bit; then other points are predicted by what was learned, and with a site gone.
 
     In a simulation the query points are those of the data's folder, between SuperNodes a file of the fusion center's.
     """
@@ -69,16 +69,20 @@ def test_three_sites_in_simulation_and_beside_their_own_files(flower: FlowerHome
         return run(config(tmp_path / name, **settings), [dict(nodes[site]) for site in sites])
 
     with deployment(tmp_path, nodes) as center:
-        learnt = deployed_run(center, tmp_path / "learnt", {**SHORT, "gp.queries": str(folder / "_test.csv")})
-        told = assert_same(learnt, simulated)
-        assert_nothing_of_a_row(learnt, folder)
-        report, _ = load(learnt)
+        learned = deployed_run(center, tmp_path / "learned", {**SHORT, "gp.queries": str(folder / "_test.csv")})
+        told = assert_same(learned, simulated)
+        assert_nothing_of_a_row(learned, folder)
+        report, _ = load(learned)
         assert (report.sites, report.missing, report.metrics["fit_rounds"]) == (list(SITES), {}, 3)
         assert np.mean((told["measured"] - told["mean"]) ** 2) < 0.5 * points()[TARGET].var()
 
         later = soundings(30, seed=2).drop(columns=TARGET)
         later.to_csv(tmp_path / "later.csv", index=False)
-        predicting: dict[str, Value] = {"scenario": "predict", "from": str(learnt), "data": str(tmp_path / "later.csv")}
+        predicting: dict[str, Value] = {
+            "scenario": "predict",
+            "from": str(learned),
+            "data": str(tmp_path / "later.csv"),
+        }
         predicted = deployed_run(center, tmp_path / "predicted", predicting)
         told = assert_same(predicted, in_process("predicted-again", predicting, SITES))
         assert load(predicted)[0].rounds == 1

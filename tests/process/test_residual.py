@@ -64,10 +64,10 @@ def test_own_data_of_three_parties_and_predictions_of_rows_to_come(flower: Flowe
     folder = write_shards(tmp_path / "then", everybody)
     everybody[["customer", "y"]].sample(frac=1, random_state=9).to_csv(folder / "_labels.csv", index=False)
     learn = {**settings, "data": str(folder)}
-    learnt = results_of(flwr_run(APP, learn, len(PARTIES), flower.env, 300))
+    learned = results_of(flwr_run(APP, learn, len(PARTIES), flower.env, 300))
     expected = run(config(tmp_path, **{**learn, "output-dir": str(tmp_path / "again")}), len(PARTIES))
-    assert_equal(learnt, expected)
-    report, arrays = load(learnt)
+    assert_equal(learned, expected)
+    report, arrays = load(learned)
     assert (report.sites, report.missing) == (list(PARTIES), {})
     assert arrays["agents"].tolist() == list(PARTIES)
     known = everybody["customer"].isin
@@ -78,13 +78,13 @@ def test_own_data_of_three_parties_and_predictions_of_rows_to_come(flower: Flowe
     assert report.metrics["n_lost"] == len(everybody) - len(common)
     assert report.metrics["test_mse"] < 0.5 * everybody["y"].var()
     for party in PARTIES:
-        assert (learnt / "sites" / party / "models" / f"{report.session}.skops").is_file()
-        assert not (learnt / "sites" / party / "errors.log").exists()
+        assert (learned / "sites" / party / "models" / f"{report.session}.skops").is_file()
+        assert not (learned / "sites" / party / "errors.log").exists()
 
     later = customers(60, seed=2)
     use = {**settings, "data": str(write_shards(tmp_path / "now", later))}
     later[["customer", "y"]].to_csv(tmp_path / "now" / "_labels.csv", index=False)
-    predict: dict[str, Value] = {"scenario": "predict", "from": str(learnt), "data": use["data"]}
+    predict: dict[str, Value] = {"scenario": "predict", "from": str(learned), "data": use["data"]}
     predict["output-dir"] = use["output-dir"]
     predicted = results_of(flwr_run(APP, predict, len(PARTIES), flower.env, 300))
     again = {**predict, "output-dir": str(tmp_path / "again"), "from": str(expected)}

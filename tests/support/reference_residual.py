@@ -43,11 +43,11 @@ class Course:
     Attributes
     ----------
     curve : list of ndarray
-        ``(3,)`` mean squared errors on the rows learnt from, validation and test rows.
+        ``(3,)`` mean squared errors on the rows learned from, validation and test rows.
     beta : list of ndarray
         ``(D,)`` coefficients.
     fits : list of ndarray
-        ``(D, N)`` the agents' predictions of the rows learnt from.
+        ``(D, N)`` the agents' predictions of the rows learned from.
     """
 
     curve: list[np.ndarray] = field(default_factory=list)
@@ -60,7 +60,7 @@ class Course:
 
 @dataclass(frozen=True)
 class World:
-    """All there is: agents, outcomes of all rows, and how many rows are learnt from and validated on."""
+    """All there is: agents, outcomes of all rows, and how many rows are learned from and validated on."""
 
     agents: Sequence[Agent]
     y: np.ndarray
@@ -230,8 +230,8 @@ def once(world: World, algorithm: str, *, min_leaf: int = 1, ridge: float = 0.0)
 
 
 def agreed_order(n: int, holdout: float, seed: int = 0) -> tuple[np.ndarray, int]:
-    """Which of the n common rows come in which place, and how many are learnt from: shuffled by the seed."""
+    """Which of the n common rows come in which place, and how many are learned from: shuffled by the seed."""
     rng = np.random.default_rng([seed, 4])
     n_learn = n - round(holdout * n)
-    learnt, held = np.split(rng.permutation(n), [n_learn])
-    return np.concatenate([rng.permutation(learnt), held]), n_learn
+    learned, held = np.split(rng.permutation(n), [n_learn])
+    return np.concatenate([rng.permutation(learned), held]), n_learn

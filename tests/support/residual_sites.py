@@ -137,7 +137,7 @@ def learn(settings: Mapping[str, Any], nodes: Nodes = 3, **options: Any) -> tupl
 
 
 COSTS = ("asks_per_iteration", "numbers_down", "numbers_up")
-"""Metrics that say how a run was carried out, and not what was learnt."""
+"""Metrics that say how a run was carried out, and not what was learned."""
 
 
 def same_learning(first: tuple[Report, Arrays], second: tuple[Report, Arrays], *, but: Sequence[str] = ()) -> None:

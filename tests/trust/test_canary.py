@@ -101,7 +101,7 @@ RESIDUAL: dict[str, Any] = {"residual__rounds": 3, "residual__min_leaf": 5}
 SEALED = {"align-key-file": f"{CANARY}-secret"}
 TARGET, NAMED = {"target": "owed", "features": "age dose rate"}, {"id": "case"}
 COLOURED = {"sensitive": "sex", "features": "age dose rate", **NAMED}
-SEC: dict[str, Any] = {"sec__holdout": 0.0}  # row 7 is learnt from
+SEC: dict[str, Any] = {"sec__holdout": 0.0}  # row 7 is learned from
 BC3E: dict[str, Any] = {"bc3e__max_rounds": 2, "bc3e__sweeps": 2}
 LABELLED = {**NAMED, "truth": "diagnosis"}
 

@@ -262,7 +262,7 @@ def test_sites_that_are_told_different_holders_open_nothing_of_each_other(tmp_pa
 
 
 @pytest.mark.parametrize("topology", ["center", "ring"])
-def test_a_model_learnt_sealed_predicts_for_its_reader_alone(tmp_path: Path, topology: str) -> None:
+def test_a_model_learned_sealed_predicts_for_its_reader_alone(tmp_path: Path, topology: str) -> None:
     folder = write_world(tmp_path / "parties", holder="bank")
     settings, nodes = deployed_sites(tmp_path, folder, holder="bank", residual__topology=topology)
     report, _, path = learn(settings, nodes)

@@ -127,7 +127,7 @@ def test_moments_of_rows_that_could_be_solved_for_are_refused(tmp_path: Path, n:
 
 @pytest.mark.parametrize(("n", "held_out"), [(5, 0), (20, 0), (22, 0), (23, 5), (25, 5), (40, 8)])
 def test_errors_of_fewer_than_five_held_out_rows_are_not_told(tmp_path: Path, n: int, held_out: int) -> None:
-    """So few are not held out at all, but learnt from."""
+    """So few are not held out at all, but learned from."""
     site = real_site(tmp_path, draw_rows(1, n, 1))
     fitted = select(site)
     assert fitted.n == n - held_out

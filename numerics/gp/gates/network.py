@@ -167,7 +167,7 @@ def from_moments(network: Network, experts: ExpertMoments, seed: int) -> tuple[_
     """A network trained at the center, on points drawn from the Gaussians of the experts' moments: no ask.
 
     The optimiser comes with it and is kept: begun afresh, it would take first steps of full length in every parameter
-    and lose what was learnt. Measured, accuracy on the training rows after 0, 5, 10 and 25 asks, by k-means parts:
+    and lose what was learned. Measured, accuracy on the training rows after 0, 5, 10 and 25 asks, by k-means parts:
 
     =============== ========================= =========================
     data            begun here                begun with `Network.start`

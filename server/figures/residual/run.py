@@ -68,7 +68,7 @@ def _relevance(report: Report, sums: Mapping[str, Float64[np.ndarray, "iteration
         f"Power of the prediction (mean square about its mean, squared unit of the outcome) over the"
         f" iterations{where(report)}: {measured(report, n_agents='agent')}",
         "One line is the sum over the agents with a relevant attribute, the other over those without one, which have"
-        " learnt noise",
+        " learned noise",
     )
     powers = [f"{values[-1]:.3g} for {SUMS[name][0]}" for name, values in sums.items()]
     alt = sentences(f"Power{where(report)} at the last iteration: {', '.join(powers)}")

@@ -336,7 +336,7 @@ def test_every_instance_twice_leaves_the_parameters(fuse: Runner) -> None:
 # -- special ensembles ------------------------------------------------------------------------------------------------
 
 
-def test_without_clusterings_alpha_is_learnt_from_the_votes(fuse: Runner) -> None:
+def test_without_clusterings_alpha_is_learned_from_the_votes(fuse: Runner) -> None:
     ensemble = draw(12, r1=3, n_clusters=())
     expected = reference.fit(ensemble, 3, {}, bits=BITS, max_rounds=12, maximize=centre_newton)
     for distribution, n_sites in [("row", 2), ("column", 3), ("arbitrary", 2)]:

@@ -439,6 +439,6 @@ def test_a_run_of_real_sites_can_be_resumed_with_one_site_fewer(tmp_path: Path) 
     assert "not connected" in report.missing["c"][0]
 
 
-def test_alpha_that_is_not_learnt_stays_to_the_last_bit(tmp_path: Path) -> None:
+def test_alpha_that_is_not_learned_stays_to_the_last_bit(tmp_path: Path) -> None:
     _, arrays = load(run(config(tmp_path, bc3e__learn_alpha=False, bc3e__alpha=0.1, **QUICK), 2))
     np.testing.assert_array_equal(arrays["alpha"], np.full(3, 0.1))

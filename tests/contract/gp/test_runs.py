@@ -362,7 +362,7 @@ def test_a_saved_model_predicts_again_without_learning(tmp_path: Path, folder: P
 
 
 def test_a_saved_model_predicts_elsewhere_by_another_rule(tmp_path: Path, folder: Path) -> None:
-    """With the split that it was learnt with, whatever the new run would split."""
+    """With the split that it was learned with, whatever the new run would split."""
     before = predict(own_data_config(tmp_path / "before", folder, gp__max_expert_rows=40))
     other = tmp_path / "other.csv"
     soundings(7, seed=3).to_csv(other, index=False)
@@ -391,7 +391,7 @@ def test_models_that_cannot_predict_are_one_line(tmp_path: Path, folder: Path) -
     assert told == "the center's file of query points has no column of numbers 'east', an input"
 
 
-def test_without_points_a_model_is_learnt_for_later(tmp_path: Path, folder: Path) -> None:
+def test_without_points_a_model_is_learned_for_later(tmp_path: Path, folder: Path) -> None:
     whole = predict(own_data_config(tmp_path / "whole", folder))
     (folder / "_test.csv").rename(tmp_path / "later.csv")
     found = predict(own_data_config(tmp_path / "none", folder))
@@ -482,7 +482,7 @@ def test_real_sites_say_what_simulated_ones_do(tmp_path: Path, folder: Path, cha
 @pytest.mark.parametrize(
     ("changes", "line"),
     [
-        ({"repetitions": 3}, "a party's own rows are learnt from once; leave repetitions out"),
+        ({"repetitions": 3}, "a party's own rows are learned from once; leave repetitions out"),
         ({"gp__kernel": "banana"}, "gp.kernel: "),
         ({"gp__kernel": "se + "}, "gp.kernel: "),
         ({"gp__kernel": "__import__('os')"}, "gp.kernel: "),
@@ -513,7 +513,7 @@ def test_settings_that_cannot_be_met_are_one_line(
     [{"gp__kernel": "matern52"}, {"gp__max_expert_rows": 9}, {"gp__fit_rounds": 2}, {"gp__candidates": 2},
      {"gp__gate": "dnn", "gp__gate_rounds": 2}],
 )  # fmt: skip
-def test_a_saved_model_is_learnt_no_further(tmp_path: Path, folder: Path, changes: dict[str, Any]) -> None:
+def test_a_saved_model_is_learned_no_further(tmp_path: Path, folder: Path, changes: dict[str, Any]) -> None:
     """What only a run that learns could heed is refused, rather than passed over."""
     before = predict(own_data_config(tmp_path / "before", folder, gp__fit_rounds=1, gp__candidates=1))
     key = list(changes)[-1].replace("__", ".").replace("_", "-")

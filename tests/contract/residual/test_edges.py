@@ -332,7 +332,7 @@ def predictions_of(path: Path, arrays: Any, holder: str) -> dict[str, float]:
 @pytest.mark.parametrize("algorithm", [*ALGORITHMS, "ring"])
 @pytest.mark.parametrize("holder", ["", "bank"])
 def test_predictions_later_are_those_of_the_training_run(tmp_path: Path, algorithm: str, holder: str) -> None:
-    """Of the run's own rows: their errors are the run's own, on the rows learnt from and on test rows."""
+    """Of the run's own rows: their errors are the run's own, on the rows learned from and on test rows."""
     kind = {"residual__algorithm": "sip", "residual__topology": "ring"} if algorithm == "ring" else {
         "residual__algorithm": algorithm
     }  # fmt: skip

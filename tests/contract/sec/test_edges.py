@@ -73,7 +73,7 @@ def test_of_two_learners_the_reader_is_told_that_nothing_can_be_said(tmp_path: P
     assert worse in render_table(report)
 
 
-def test_two_rows_are_learnt_from_and_none_is_held_out(tmp_path: Path) -> None:
+def test_two_rows_are_learned_from_and_none_is_held_out(tmp_path: Path) -> None:
     report, arrays = learn(tmp_path, {f"lab-{place}": draw_rows(0, 2, place) for place in range(4)})
     assert arrays["n"].tolist() == [2, 2, 2, 2]
     assert np.isfinite(arrays["similarity"]).all()

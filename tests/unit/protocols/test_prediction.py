@@ -1,4 +1,4 @@
-"""The configuration of a run that predicts, from the report of the run that has learnt."""
+"""The configuration of a run that predicts, from the report of the run that has learned."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from protocols.settings import checked, declared
 OWN = {"data": "/then", "target": "y", "id": "case"}
 
 
-def learnt(folder: Path, protocol: str, **changes: Any) -> Path:
+def learned(folder: Path, protocol: str, **changes: Any) -> Path:
     """Results of a run, as far as a prediction reads them."""
     config = {**declared(), "protocol": protocol, "seed": 3, **OWN, **changes}
     folder.mkdir(parents=True, exist_ok=True)
@@ -33,7 +33,7 @@ def test_a_run_that_learns_is_as_it_is() -> None:
 
 
 def test_a_prediction_has_the_settings_of_its_run(tmp_path: Path) -> None:
-    results = learnt(tmp_path / "7", "residual", **{"residual.align": "row-order", "min-sites": 3, "cells": "x"})
+    results = learned(tmp_path / "7", "residual", **{"residual.align": "row-order", "min-sites": 3, "cells": "x"})
     config = predicting(results, data="/now", id="customer")
     assert checked(config) == config
     assert (config["protocol"], config["from"], config["seed"]) == ("residual", str(results), 3)
@@ -43,14 +43,14 @@ def test_a_prediction_has_the_settings_of_its_run(tmp_path: Path) -> None:
 
 
 def test_bc3e_sums_nothing(tmp_path: Path) -> None:
-    results = learnt(tmp_path / "7", "bc3e", **{"secure-aggregation": True, "bc3e.max-rounds": 9})
+    results = learned(tmp_path / "7", "bc3e", **{"secure-aggregation": True, "bc3e.max-rounds": 9})
     config = predicting(results, bc3e__allow_single_model=True)
     assert config["secure-aggregation"] is False
     assert (config["bc3e.max-rounds"], config["bc3e.allow-single-model"]) == (9, True)
 
 
 def test_gp_has_the_rows_of_then_and_new_points(tmp_path: Path) -> None:
-    results = learnt(tmp_path / "7", "gp", **{"gp.fit-rounds": 2, "gp.kernel": "matern32", "gp.covariance": "inputs"})
+    results = learned(tmp_path / "7", "gp", **{"gp.fit-rounds": 2, "gp.kernel": "matern32", "gp.covariance": "inputs"})
     config = predicting(results, data="/points.csv")
     assert (config["protocol"], config["data"], config["gp.queries"]) == ("gp", "/then", "/points.csv")
     assert (config["gp.kernel"], config["gp.fit-rounds"]) == ("", 15), "these are about learning"
@@ -62,7 +62,7 @@ def test_gp_has_the_rows_of_then_and_new_points(tmp_path: Path) -> None:
 
 def test_a_scenario_of_gp_draws_its_rows_and_points_again(tmp_path: Path) -> None:
     of_scenario = {"protocol": "", "scenario": "gp-synthetic", "cells": "K=3", "data": ""}
-    results = learnt(tmp_path / "7", "gp")
+    results = learned(tmp_path / "7", "gp")
     (results / "report.json").write_text(
         json.dumps({"protocol": "gp", "config": {**declared(), **of_scenario, "gp.rows": 300}})
     )
@@ -75,7 +75,7 @@ def test_a_scenario_of_gp_draws_its_rows_and_points_again(tmp_path: Path) -> Non
     ("protocol", "changes", "message"),
     [
         ("bc3e", {"scenario": "bc3e-wine"}, 'from is for scenario="predict": set that, or leave from out'),
-        ("bc3e", {"from": ""}, 'scenario="predict" needs from="RESULTS-DIR", the results of the run that has learnt'),
+        ("bc3e", {"from": ""}, 'scenario="predict" needs from="RESULTS-DIR", the results of the run that has learned'),
         ("bc3e", {"from": "/nowhere"}, "from: /nowhere holds no report.json of a run; give OUTPUT-DIR/NAME/RUN-ID"),
         ("bc3e", {"protocol": "gp"}, "protocol: a prediction has the protocol of the run that from names; leave it"),
         ("bc3e", {"repetitions": 3}, "repetitions: there is one prediction of a row; leave it out"),
@@ -85,20 +85,20 @@ def test_a_scenario_of_gp_draws_its_rows_and_points_again(tmp_path: Path) -> Non
         ("bc3e", {"sec__join": "/6"}, "sec.join: the run that from names is one of bc3e; leave it out"),
         ("gp", {}, 'a prediction of gp needs data="FILE", the points to predict at'),
         ("gp", {"data": "/a", "gp__queries": "/b"}, "data and gp.queries both name the file of the points to predict"),
-        ("coreset", {}, "from: what coreset has learnt is at the fusion center, and no site need answer; type:"),
+        ("coreset", {}, "from: what coreset has learned is at the fusion center, and no site need answer; type:"),
         ("fedavg", {}, "from: results of fedavg are nothing to predict by"),
     ],
 )
 def test_what_no_prediction_can_have(tmp_path: Path, protocol: str, changes: dict[str, Any], message: str) -> None:
     with pytest.raises(PredictionError) as refused:
-        predicting(learnt(tmp_path / "7", protocol), **changes)
+        predicting(learned(tmp_path / "7", protocol), **changes)
     assert str(refused.value).startswith(message)
     assert "\n" not in str(refused.value)
 
 
 def test_predictions_are_nothing_to_predict_by(tmp_path: Path) -> None:
-    results = learnt(tmp_path / "7", "bc3e", **{"from": "/6"})
-    with pytest.raises(PredictionError, match=r"are predictions themselves; name the run that has learnt$"):
+    results = learned(tmp_path / "7", "bc3e", **{"from": "/6"})
+    with pytest.raises(PredictionError, match=r"are predictions themselves; name the run that has learned$"):
         predicting(results)
 
 

@@ -84,12 +84,12 @@ def test_without_names_entities_go_by_their_row(tmp_path: Path) -> None:
         assert (found.y.tolist(), found.entity, found.n_test, found.entity_kind) == ([5, 6, 7, 8], None, 2, "")
 
 
-def test_an_entity_is_learnt_from_or_tested_on(tmp_path: Path) -> None:
+def test_an_entity_is_learned_from_or_tested_on(tmp_path: Path) -> None:
     write(tmp_path / "_labels.csv", "customer,y\np1,5\np2,6\n")
     write(tmp_path / "_test.csv", "customer,y\np3,5\np2,6\n")
     assert refusal(lambda: center_outcomes({**CONFIG, "data": str(tmp_path)})) == (
         f"{tmp_path}/_test.csv, line 3, column 'customer': 'p2' is in {tmp_path}/_labels.csv, line 3, too; an entity "
-        "is learnt from or tested on, so leave it out of one file",
+        "is learned from or tested on, so leave it out of one file",
         "duplicate-entity",
     )
     write(tmp_path / "_test.csv", "customer,y\n3,5\n4,6\n")

@@ -237,16 +237,16 @@ def test_a_column_named_as_a_category_is_refused() -> None:
 def test_the_same_categories_again(first: list[str], second: list[str]) -> None:
     """Every row of the second file has a 1 where its value is known, and zeros where it is not."""
     config = {"features": "c n"}
-    learnt = columns_of(make_table("a.csv", [("c", first), ("n", np.arange(len(first)))]), config)
+    learned = columns_of(make_table("a.csv", [("c", first), ("n", np.arange(len(first)))]), config)
     table = make_table("b.csv", [("n", np.arange(len(second))), ("c", second), ("more", ["x"] * len(second))])
-    again = columns_like(table, {}, learnt.features, learnt.categories)
-    assert again.features == learnt.features
-    assert again.categories == learnt.categories
+    again = columns_like(table, {}, learned.features, learned.categories)
+    assert again.features == learned.features
+    assert again.categories == learned.categories
     for row, value in zip(again.x, second, strict=True):
-        ones = [learnt.features[place] for place in np.flatnonzero(row[:-1])]
-        assert ones == ([f"c={value}"] if value in learnt.categories["c"] else [])
+        ones = [learned.features[place] for place in np.flatnonzero(row[:-1])]
+        assert ones == ([f"c={value}"] if value in learned.categories["c"] else [])
     assert np.array_equal(again.x[:, -1], np.arange(len(second)))
-    same = columns_of(table, config, learnt.categories)
+    same = columns_of(table, config, learned.categories)
     assert np.array_equal(same.x, again.x)
 
 
@@ -259,24 +259,26 @@ def test_a_column_without_any_category_is_refused() -> None:
 
 
 def test_codes_that_look_like_numbers_in_a_later_file() -> None:
-    learnt = columns_of(make_table("a.csv", [("c", ["12", "4A", "7"])]), {"features": "c"})
+    learned = columns_of(make_table("a.csv", [("c", ["12", "4A", "7"])]), {"features": "c"})
     for cells in ([7, 12], [7.0, 12.0]):
-        again = columns_like(make_table("b.csv", [("c", cells)]), {}, learnt.features, learnt.categories)
+        again = columns_like(make_table("b.csv", [("c", cells)]), {}, learned.features, learned.categories)
         assert again.x.tolist() == [[0, 0, 1], [1, 0, 0]]
     empty = make_table("b.csv", [("c", [7.0, np.nan])])
-    assert columns_like(empty, {}, learnt.features, learnt.categories).x.tolist() == [[0, 0, 1], [0, 0, 0]]
+    assert columns_like(empty, {}, learned.features, learned.categories).x.tolist() == [[0, 0, 1], [0, 0, 0]]
 
 
 def test_rows_to_predict_need_the_model_s_columns_and_no_other() -> None:
-    learnt = columns_of(bank(), {**CONFIG, "features": "age colour"})
+    learned = columns_of(bank(), {**CONFIG, "features": "age colour"})
     rows = bank(z=[np.nan, 1.0, 1.0, 1.0], y=[np.nan] * 4)
-    again = columns_like(rows, CONFIG, learnt.features, learnt.categories)
-    assert np.array_equal(again.x, learnt.x)
+    again = columns_like(rows, CONFIG, learned.features, learned.categories)
+    assert np.array_equal(again.x, learned.x)
     assert again.entity is not None
     assert again.y is None
     del rows.columns["age"]
-    message, code = refusal(lambda: columns_like(rows, CONFIG, learnt.features, learnt.categories))
-    assert message.startswith("bank.csv: there is no column 'age', which the kept model learnt from; it has 'customer'")
+    message, code = refusal(lambda: columns_like(rows, CONFIG, learned.features, learned.categories))
+    assert message.startswith(
+        "bank.csv: there is no column 'age', which the kept model learned from; it has 'customer'"
+    )
     assert code == "missing-column"
 
 
@@ -331,7 +333,7 @@ def test_check_says_what_the_agent_s_numbers_tell(agent: str, features: str, say
 def test_check_says_who_reads_the_outcome() -> None:
     text = told(CONFIG)
     assert "does the fusion center's arithmetic" in text
-    assert "common entity learnt from: THE OUTCOME, in the first round less its mean, later less" in text
+    assert "common entity learned from: THE OUTCOME, in the first round less its mean, later less" in text
     assert "at the end p, and each agent's coefficient and\n    mean square" in text
     assert "Who reads these numbers" not in text
     text = told({"id": "customer", "features": "age"})

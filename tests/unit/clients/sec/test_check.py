@@ -70,11 +70,11 @@ def test_where_all_columns_are_used_there_is_none_that_is_not(tmp_path: Path) ->
     assert "columns not used: none\n" in told(path)
 
 
-@pytest.mark.parametrize(("holdout", "learnt", "held"), [("0.2", 32, 8), ("0", 40, 0), ("0.5", 20, 20)])
-def test_how_many_rows_are_held_out(lab: Path, holdout: str, learnt: int, held: int) -> None:
+@pytest.mark.parametrize(("holdout", "learned", "held"), [("0.2", 32, 8), ("0", 40, 0), ("0.5", 20, 20)])
+def test_how_many_rows_are_held_out(lab: Path, holdout: str, learned: int, held: int) -> None:
     text = told(lab, f"sec.holdout={holdout}")
-    assert f"{learnt} rows to learn from, {held} held out to compare predictions on (sec.holdout)" in text
-    assert f"the number of rows learnt from ({learnt})" in text
+    assert f"{learned} rows to learn from, {held} held out to compare predictions on (sec.holdout)" in text
+    assert f"the number of rows learned from ({learned})" in text
 
 
 # -- what would leave -------------------------------------------------------------------------------------------------

@@ -21,7 +21,7 @@ def make(**changes: Any) -> Report:
     return Report(**{**made, **changes})
 
 
-def learnt() -> dict[str, np.ndarray]:
+def learned() -> dict[str, np.ndarray]:
     """Two classes, one three times as frequent: a clustering that tells them apart, and one that says nothing."""
     return {
         "alpha": np.array([3.0, 1.0]),
@@ -35,19 +35,21 @@ def learnt() -> dict[str, np.ndarray]:
 def test_a_run_shows_its_bound_its_accuracy_and_what_clusterings_tell() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert_drawn(make(), learnt(), ["bound", "accuracy", "clusterings"], twice=True)
-        assert_drawn(make(metrics={}), {"bounds": learnt()["bounds"]}, ["bound"])
+        assert_drawn(make(), learned(), ["bound", "accuracy", "clusterings"], twice=True)
+        assert_drawn(make(metrics={}), {"bounds": learned()["bounds"]}, ["bound"])
     assert draw(make(metrics={}), {}) == {}
 
 
 def test_the_texts_tell_numbers_units_and_sizes() -> None:
     report = make()
-    assert alt_text(report, "bound", learnt()) == "Bound over the steps of the fit: -50 after the first, -40.5 after 2."
+    assert (
+        alt_text(report, "bound", learned()) == "Bound over the steps of the fit: -50 after the first, -40.5 after 2."
+    )
     assert "together (BC3E) 0.900, majority vote 0.800" in alt_text(report, "accuracy")
-    assert alt_text(report, "clusterings", learnt()) == (
+    assert alt_text(report, "clusterings", learned()) == (
         "Share of instances whose class the cluster predicts: sharp 100 %, idle 75 %; always the commonest class 75 %."
     )
-    assert "(nats, the sum over all instances) after every counted step" in caption(report, "bound", learnt())
-    assert "2 sites, 3 rounds" in caption(report, "bound", learnt())
-    assert "in the first repetition" in caption(make(config={"repetitions": 4}), "bound", learnt())
+    assert "(nats, the sum over all instances) after every counted step" in caption(report, "bound", learned())
+    assert "2 sites, 3 rounds" in caption(report, "bound", learned())
+    assert "in the first repetition" in caption(make(config={"repetitions": 4}), "bound", learned())
     assert "means of 4 repetitions" in caption(make(config={"repetitions": 4}), "accuracy")

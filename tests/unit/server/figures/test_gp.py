@@ -105,7 +105,7 @@ def table(rows: list[dict[str, Any]]) -> tuple[Report, dict[str, np.ndarray]]:
 # -- a run ------------------------------------------------------------------------------------------------------------
 
 
-def test_a_run_shows_its_predictions_and_what_it_has_learnt() -> None:
+def test_a_run_shows_its_predictions_and_what_it_has_learned() -> None:
     assert_drawn(make(), predicted(), RUN, twice=True)
 
 
@@ -126,7 +126,7 @@ def test_without_measured_outputs_there_is_nothing_to_check(d: int) -> None:
         assert "measured" not in caption(report, first, arrays) + alt_text(report, first, arrays)
 
 
-def test_without_query_points_what_was_learnt_is_shown() -> None:
+def test_without_query_points_what_was_learned_is_shown() -> None:
     left = [name for name in predicted() if name not in ("mean", "std", "selected", "queries", "outputs")]
     report = make(metrics={"log_likelihood": -0.45})
     assert list(draw(report, only(predicted(), *left))) == ["experts", "fit", "inputs"]

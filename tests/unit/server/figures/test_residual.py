@@ -26,7 +26,7 @@ def falling(n: int = 20, floor: float = 0.05) -> np.ndarray:
     return floor + np.exp(-np.arange(n) / 3.0)
 
 
-def learnt(n: int = 20, n_agents: int = 5, **changes: Any) -> dict[str, np.ndarray]:
+def learned(n: int = 20, n_agents: int = 5, **changes: Any) -> dict[str, np.ndarray]:
     """Arrays of one run."""
     share = np.arange(1.0, n_agents + 1)
     arrays = {
@@ -53,7 +53,7 @@ def powers(*others: dict[str, Any], **more: Any) -> list[dict[str, Any]]:
 
 def table(rows: list[dict[str, Any]], **arrays: Any) -> tuple[Report, dict[str, np.ndarray]]:
     metrics = {"test_mse": 0.3, "n_cells": float(len(rows)), "mse_centralized": 0.03, "iterations": 20.0}
-    return make(metrics=metrics, table=rows), {"cells_test_mse": np.ones((len(rows), 2)), **learnt(), **arrays}
+    return make(metrics=metrics, table=rows), {"cells_test_mse": np.ones((len(rows), 2)), **learned(), **arrays}
 
 
 # -- a run ------------------------------------------------------------------------------------------------------------
@@ -62,8 +62,8 @@ def table(rows: list[dict[str, Any]], **arrays: Any) -> tuple[Report, dict[str, 
 def test_a_run_shows_its_errors_and_its_powers() -> None:
     sums: dict[str, Any] = {"curve_power_relevant": falling(), "curve_power_irrelevant": falling() / 9}
     report = make(metrics={"test_mse": 0.1, "iterations": 12.0})
-    assert_drawn(report, learnt(), RUN, twice=True)
-    assert_drawn(report, learnt(**sums), [*RUN, "relevance"])
+    assert_drawn(report, learned(), RUN, twice=True)
+    assert_drawn(report, learned(**sums), [*RUN, "relevance"])
 
 
 def test_a_table_of_one_row_shows_its_run() -> None:
@@ -73,24 +73,24 @@ def test_a_table_of_one_row_shows_its_run() -> None:
 def test_rows_that_are_no_settings_are_no_comparison() -> None:
     """Such as a table of the agents of one run."""
     report = make(metrics={"test_mse": 0.1}, table=[{"agent": "a", "beta": 1.0}, {"agent": "b", "beta": 0.5}])
-    assert figure_names(report, learnt()) == RUN
+    assert figure_names(report, learned()) == RUN
 
 
 def test_a_run_of_one_iteration_or_none_has_no_curves() -> None:
-    assert_drawn(make(metrics={"test_mse": 0.1}), learnt(1), ["coefficients"])
+    assert_drawn(make(metrics={"test_mse": 0.1}), learned(1), ["coefficients"])
     assert draw(make(), {}) == {}
 
 
 def test_rows_that_there_are_none_of_have_no_curve() -> None:
     none, unknown = np.zeros(0), np.full(20, np.nan)
     report = make(metrics={"iterations": 20.0})
-    images = [pixels(report, "curves", learnt(curve_validation=curve, curve_test=curve)) for curve in (none, unknown)]
+    images = [pixels(report, "curves", learned(curve_validation=curve, curve_test=curve)) for curve in (none, unknown)]
     assert images[0] == images[1]
 
 
 def test_the_chosen_iterate_is_marked() -> None:
     def drawn(chosen: float, **arrays: Any) -> bytes:
-        return pixels(make(metrics={"iterations": chosen}), "curves", learnt(**arrays))
+        return pixels(make(metrics={"iterations": chosen}), "curves", learned(**arrays))
 
     third, last = drawn(3), drawn(21)
     assert len({drawn(0), third, drawn(4), last}) == 4
@@ -107,12 +107,12 @@ def test_errors_of_every_size_can_be_drawn(scale: float, n: int) -> None:
         "curve_validation": np.zeros(n),
         "curve_test": np.zeros(0),
     }
-    assert list(draw(make(), learnt(n, **curves))) == RUN
+    assert list(draw(make(), learned(n, **curves))) == RUN
 
 
 @pytest.mark.parametrize("n_agents", [1, 8, 9, 40])
 def test_the_largest_powers_are_named(n_agents: int) -> None:
-    arrays = learnt(n_agents=n_agents)
+    arrays = learned(n_agents=n_agents)
     if n_agents in (1, 40):
         assert_drawn(make(), arrays, RUN)
     power = pixels(make(), "power", arrays)
@@ -121,18 +121,18 @@ def test_the_largest_powers_are_named(n_agents: int) -> None:
 
 
 def test_no_power_at_all_is_no_obstacle() -> None:
-    assert list(draw(make(), learnt(power=np.zeros((20, 5))))) == RUN
+    assert list(draw(make(), learned(power=np.zeros((20, 5))))) == RUN
 
 
 def test_a_name_is_drawn_as_it_is() -> None:
     names = np.array(["$x^{$", "x" * 64, "_^\\", "_hidden", "a"])
-    assert_drawn(make(), learnt(agents=names), RUN)
+    assert_drawn(make(), learned(agents=names), RUN)
     rows = [{"algorithm": name, "test_mse": 0.5} for name in names]
     assert_drawn(*table(rows), ["errors"])
 
 
 def test_relevant_agents_are_told_from_the_others_where_the_scenario_knows_them() -> None:
-    base, known = learnt(), learnt(relevant=np.array([True, False, True, False, False]))
+    base, known = learned(), learned(relevant=np.array([True, False, True, False, False]))
     report = make(metrics={"iterations": 19.0})
     drawn = [draw(report, arrays) for arrays in (base, known)]
     assert drawn[0]["power"] != drawn[1]["power"]
@@ -142,7 +142,7 @@ def test_relevant_agents_are_told_from_the_others_where_the_scenario_knows_them(
 
 
 def test_coefficients_are_drawn_where_they_differ() -> None:
-    alike, weighted = learnt(), learnt(beta=np.array([0.5, -0.2, 0.0, 1.0, 2.0]))
+    alike, weighted = learned(), learned(beta=np.array([0.5, -0.2, 0.0, 1.0, 2.0]))
     assert pixels(make(), "coefficients", alike) != pixels(make(), "coefficients", weighted)
     assert_drawn(make(), weighted, RUN)
     report = make(metrics={"iterations": 19.0, "n_agents": 5.0})
@@ -278,7 +278,7 @@ def test_many_rows_are_cut_short() -> None:
 
 def test_the_text_of_a_run_gives_what_it_reached() -> None:
     metrics = {"train_mse": 0.05, "test_mse": 0.123, "iterations": 12.0, "n_test": 40.0}
-    arrays = learnt(3, curve_validation=np.zeros(0))
+    arrays = learned(3, curve_validation=np.zeros(0))
     assert alt_text(make(metrics=metrics), "curves", arrays) == (
         "Mean squared error over the iterations: from the start to the least, training rows 1.05 to 0.563 (iteration"
         " 2), test rows 1.12 to 0.633 (iteration 2). Iteration 12 is used, and has 0.05 on training rows, 0.123 on test"

@@ -45,7 +45,7 @@ def test_what_left_the_sites_is_said():
     assert "single row here" in left("coreset", cells=rows), "the row that discloses most"
     assert "some of single rows" in left("coreset", ["coreset.Masses"])
     assert "disclosed the inputs" in left("gp", ["gp.Inputs"])
-    assert "are predictions at" in left("gp", ["gp.Predict", "gp.Predictions"]), "nothing was learnt anew"
+    assert "are predictions at" in left("gp", ["gp.Predict", "gp.Predictions"]), "nothing was learned anew"
     assert left("gp", ["gp.Moments", "gp.Likelihood"]).endswith("and of the output and sums for the hyperparameters.")
     assert "(masked: only their total" in left("gp", ["gp.Moments", "secure_aggregation.Hidden"])
     assert "to all sites" in left("gp", ["gp.Rows"])
