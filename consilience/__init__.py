@@ -1,3 +1,77 @@
-"""Sites that may not share rows learn together: the command line of the Flower app."""
+"""Sites that may not share rows learn together: five published fusion protocols on Flower.
+
+>>> import consilience as cs
+>>> sorted(cs.scenarios().index)[:2]
+['bc3e-halfmoon', 'bc3e-heart']
+
+Names are imported when they are first used: a site that answers a message needs none of them.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from consilience._path import make_importable
+
+if TYPE_CHECKING:
+    from clients.data import DataError
+    from common.settings import ConfigError, SettingError
+    from consilience.api import load, run, scenarios
+    from consilience.finished_run import Run
+    from protocols.bc3e.settings import Settings as BC3E
+    from protocols.coreset.settings import Settings as Coreset
+    from protocols.gp.settings import Settings as GP
+    from protocols.residual.settings import Settings as Residual
+    from protocols.sec.settings import Settings as SEC
+    from strategies.errors import FusionError
 
 __version__ = "0.1.0"
+
+__all__ = [
+    "BC3E",
+    "GP",
+    "SEC",
+    "ConfigError",
+    "Coreset",
+    "DataError",
+    "FusionError",
+    "Residual",
+    "Run",
+    "SettingError",
+    "load",
+    "run",
+    "scenarios",
+]
+
+_HOMES = {
+    "BC3E": "protocols.bc3e.settings:Settings",
+    "Coreset": "protocols.coreset.settings:Settings",
+    "GP": "protocols.gp.settings:Settings",
+    "Residual": "protocols.residual.settings:Settings",
+    "SEC": "protocols.sec.settings:Settings",
+    "ConfigError": "common.settings:ConfigError",
+    "DataError": "clients.data:DataError",
+    "FusionError": "strategies.errors:FusionError",
+    "SettingError": "common.settings:SettingError",
+    "Run": "consilience.finished_run:Run",
+    "load": "consilience.api:load",
+    "run": "consilience.api:run",
+    "scenarios": "consilience.api:scenarios",
+}
+"""Module and name of every public name."""
+
+make_importable()
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'consilience' has no attribute {name!r}")
+    module, _, attribute = _HOMES[name].partition(":")
+    value = getattr(importlib.import_module(module), attribute)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_HOMES])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -62,8 +61,6 @@ class Residual(FusionStrategy):
         self, *, rules: Rules | None = None, settings: Settings | None = None, secret: bytes = b"", **common: Any
     ) -> None:
         super().__init__(**common)
-        # The salt of the keyed hashes, and the name of the stored models: it must differ from run to run.
-        self.session = self.session or secrets.token_hex(8)
         self.rules = rules or Rules()
         self.settings = settings or Settings()
         self.secret = secret

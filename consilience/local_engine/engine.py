@@ -1,0 +1,64 @@
+"""A whole run in this process: the ServerApp over a `LocalGrid`."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from flwr.app import Context, RecordDict
+from flwr.supercore.task_identity import TaskIdentity
+
+from clients.shards import forget_shards
+from common.settings import Value
+from consilience.local_engine.grid import LocalGrid, node_configs
+from protocols.settings import declared
+from server import app as server_app
+
+_SERVER_NODE = 1
+
+
+def new_run_id() -> int:
+    """Return a number for a run, as Flower numbers its own."""
+    return secrets.randbits(63)
+
+
+def run(settings: Mapping[str, Value], n_sites: int, *, run_id: int | None = None) -> Path:
+    """Run to the end in this process, and return the absolute path of the results directory.
+
+    Parameters
+    ----------
+    settings : Mapping
+        Run configuration that differs from the defaults.
+    n_sites : int
+        Number of simulated sites.
+    run_id : int or None
+        Number of the run; None: a new one.
+
+    Raises
+    ------
+    ConfigError, DataError, FusionError, ...
+        `server.app.REFUSALS`: what the user can correct.
+    """
+    config = {**declared(), **settings}
+    run_id = new_run_id() if run_id is None else run_id
+    with _identity(run_id):
+        try:
+            grid = LocalGrid(node_configs(n_sites), config, run_id)
+            return server_app.run(grid, Context(run_id, _SERVER_NODE, {}, RecordDict(), dict(config)))
+        finally:
+            forget_shards()
+
+
+@contextmanager
+def _identity(run_id: int) -> Iterator[None]:
+    """Let messages made in this process belong to the run, and afterwards to whatever they did before."""
+    names = ("_task_id", "_run_id", "_node_id")
+    before = {name: getattr(TaskIdentity, name) for name in names}
+    TaskIdentity.task_id, TaskIdentity.run_id, TaskIdentity.node_id = 1, run_id, _SERVER_NODE
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            setattr(TaskIdentity, name, value)
