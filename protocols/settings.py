@@ -75,7 +75,7 @@ class RunSettings(Settings):
     )
     data: str = setting(
         "",
-        "simulation: folder with a file for each site; deployment: each node's own `data`",
+        "simulation: folder with a file for each site, their paths, or a function; deployment: each node's own `data`",
         path=True,
         own=True,
         data=True,
@@ -92,6 +92,7 @@ class RunSettings(Settings):
     labels: str = setting(
         "", "the fusion center's own file of outcomes, with the columns `target` and `id`", path=True, data=True
     )
+    test: str = setting("", "the fusion center's own file of test rows, with `target`", path=True, data=True)
     align_key_file: str = setting(
         "", "secret by which entities' names are hashed; a real site names its own", path=True, own=True
     )

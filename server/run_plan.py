@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from flwr.serverapp import Grid
 
-from clients.data import site_files
+from clients.data.simulated_sites import simulated_sites
 from common.results import results_name
 from common.settings import Config, ConfigError
 from protocols.prediction import resolved
@@ -118,12 +117,10 @@ def _number_of_sites(grid: Grid, typed: Config, config: Config, scenario: Scenar
     if scenario is None:
         if not config["data"]:
             return n_nodes
-        needed, owner = len(site_files(Path(str(config["data"])).expanduser())), config["data"]
-    elif scenario.any_number:
-        return n_nodes
+        needed, owner = simulated_sites(str(config["data"])).number, config["data"]
     else:
-        needed, owner = scenario.sites, scenario.name
-    if n_nodes != needed:
+        needed, owner = None if scenario.any_number else scenario.sites, scenario.name
+    if needed is not None and n_nodes != needed:
         raise ScenarioError(
             f"{owner} has {needed} sites, the federation has {n_nodes}; type: {flwr_command(typed, needed)}"
         )

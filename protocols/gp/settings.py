@@ -109,7 +109,7 @@ class Settings(ProtocolSettings, prefix="gp"):
         """Return to how many of M experts a point is sent."""
         if self.gate == "all":
             return M
-        # Rounded up, but for the last digits of a product such as .7 times 10.
+        # Rounded up, but for the last digits of a product such as .07 times 100.
         wanted = math.ceil(float(self.experts) * M - 1e-9) if "." in self.experts else int(self.experts)
         return min(wanted, M)
 

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clients.data import DataError, Table, make_table, read_table
+from clients.data.simulated_sites import simulated_sites
 from clients.residual.check import describe
 from clients.residual.shard import MOST_CATEGORIES, columns_like, columns_of
 
@@ -158,9 +159,9 @@ def parties(tmp_path: Path) -> Path:
 
 
 def party(folder: Path, name: str, features: str, **more: object) -> tuple[str, ...]:
-    path = folder / f"{name}.csv"
-    config = {"id": "customer", "target": "y", "features": features, "data": str(path), "partition-id": 0, **more}
-    return columns_of(read_table(path), config).features
+    sites = simulated_sites(str(folder))
+    config = sites.config(sites.names.index(name), 3, {"id": "customer", "target": "y", "features": features, **more})
+    return columns_of(read_table(folder / f"{name}.csv"), config).features
 
 
 def test_a_list_of_all_parties_names_columns_of_other_files(parties: Path) -> None:
