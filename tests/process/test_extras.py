@@ -164,6 +164,12 @@ def test_check_passes_without_any_extra(folder: Path) -> None:
         assert said == ("coreset" in arguments)
 
 
+def test_flower_s_engine_is_refused_without_ray() -> None:
+    [[code, output]] = without({"ray"}, [["run", "bc3e-wine", "--engine", "flower"]], CHECK)
+    assert code == 2
+    assert "--engine flower needs ray: pip install 'consilience[simulation]'" in " ".join(output.split())
+
+
 def test_a_parquet_file_is_refused_in_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "a.parquet").write_bytes(b"")
     arguments = ["check", str(tmp_path / "a.parquet"), "--protocol", "gp", "--set", "target=y"]
