@@ -215,7 +215,7 @@ def _outcome(table: Table, config: Mapping[str, object]) -> Float64[np.ndarray, 
     try:
         table.column(target)
     except DataError as error:
-        hint = f"{error}; leave target out where the party holds no outcome"
+        hint = f"{error}; leave target out where the site holds no outcome"
         raise DataError(hint, error.code) from None
     return None
 
