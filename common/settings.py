@@ -10,10 +10,11 @@ import dataclasses
 import difflib
 import json
 import math
-import os
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from typing import Any, ClassVar, Literal, NamedTuple, Self, get_args, get_origin, get_type_hints
+
+from common.data_places import absolute_place
 
 Value = bool | int | float | str
 """What a key of a configuration may hold."""
@@ -275,9 +276,9 @@ def _fields_of(cls: Any) -> Mapping[str, Setting]:
 
 
 def absolute(values: Mapping[str, Value], keys: Mapping[str, Setting]) -> Config:
-    """Return the values with absolute paths, for processes that run in other directories."""
+    """Return the values with absolute paths, for processes that run in other directories; a function stays as it is."""
     return {
-        key: os.path.abspath(os.path.expanduser(str(value))) if value and key in keys and keys[key].path else value
+        key: absolute_place(str(value)) if value and key in keys and keys[key].path else value
         for key, value in values.items()
     }
 

@@ -1,4 +1,4 @@
-"""What a party should know before it joins an attribute-distributed run: what of its data is used, and what leaves."""
+"""`consilience check` of a site's data for attribute-distributed regression: what is used, and what leaves the site."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from clients.data import DataError, Table, load, setting
 from clients.data.entities import configured_secret
 from clients.data.table import own_number
-from clients.residual.agents import Agent, AgentError, parse_agent
+from clients.regressors import Candidate
+from clients.residual.methods import MethodError, parse_method
 from clients.residual.shard import columns_of
 from numerics.residual.columns_and_outcomes import Columns
 
@@ -33,9 +34,9 @@ def describe(columns: Columns, table: Table, config: Mapping[str, object]) -> li
     Parameters
     ----------
     columns : Columns
-        As they were made of `table`.
+        Columns of `table`.
     table : Table
-        The party's own.
+        The site's own table.
     config : Mapping
         Run or node configuration.
 
@@ -65,20 +66,20 @@ def describe(columns: Columns, table: Table, config: Mapping[str, object]) -> li
     ]
 
 
-def _agent(config: Mapping[str, object]) -> Agent:
+def _agent(config: Mapping[str, object]) -> Candidate:
     try:
-        return parse_agent(setting(config, "agent") or setting(config, "residual.agent") or "tree", dotted=True)
-    except AgentError as error:
+        return parse_method(setting(config, "agent") or setting(config, "residual.agent") or "tree", dotted=True)
+    except MethodError as error:
         raise DataError(f"configuration: {error}", "bad-configuration") from error
 
 
-def _kind(agent: Agent) -> str:
+def _kind(agent: Candidate) -> str:
     """Which of `_KINDS` the method is; empty: none of them."""
     module = agent.method[: agent.method.rfind(".") + 1]
     return next((kind for kind, members in _KINDS.items() if agent.method in members or module in members), "")
 
 
-def _used_lines(columns: Columns, table: Table, config: Mapping[str, object], agent: Agent) -> list[str]:
+def _used_lines(columns: Columns, table: Table, config: Mapping[str, object], agent: Candidate) -> list[str]:
     """Inputs, outcome, entities, and what is left over."""
     made = {f"{name}={value}" for name, values in columns.categories.items() for value in values}
     inputs = sorted([*(name for name in columns.features if name not in made), *columns.categories])
@@ -106,11 +107,11 @@ def _category_lines(columns: Columns, name: str) -> list[str]:
 
 def _entities(columns: Columns, id_column: str) -> str:
     if columns.entity is None:
-        return "by the number of their row, which must be the same at every party"
-    return f"named by {id_column} ({columns.entity_kind}); rows without a partner at every party are not used"
+        return "by the number of their row, which must be the same at every site"
+    return f"named by {id_column} ({columns.entity_kind}); rows of entities that another site lacks are not used"
 
 
-def _leaf(agent: Agent, config: Mapping[str, object]) -> str:
+def _leaf(agent: Candidate, config: Mapping[str, object]) -> str:
     own = own_number(config, "min-leaf", 1)
     if _kind(agent) not in ("tree", "trees"):
         return ""
@@ -137,12 +138,12 @@ def _name_lines(columns: Columns, *, secret: bool) -> list[str]:
     )
     return [
         *lines,
-        "    the names are numbers or text. Every other site learns which of its own entities all parties know: with",
-        "    two parties, which of them are yours",
+        "    the names are numbers or text. Every other site learns which of its own entities all sites know: with",
+        "    two sites, which of them are yours",
     ]
 
 
-def _model_lines(agent: Agent, columns: Columns) -> list[str]:
+def _model_lines(agent: Candidate, columns: Columns) -> list[str]:
     """What the numbers of a round tell of the columns."""
     kind, p = _kind(agent), columns.x.shape[1]
     if not p:
@@ -170,7 +171,7 @@ def _model_lines(agent: Agent, columns: Columns) -> list[str]:
     return ["    a function of your columns: entities that are alike in them get numbers that are alike"]
 
 
-def _learning_lines(columns: Columns, config: Mapping[str, object], agent: Agent) -> list[str]:
+def _learning_lines(columns: Columns, config: Mapping[str, object], agent: Candidate) -> list[str]:
     """What crosses while the agents learn, and who reads it: it depends on who does the arithmetic."""
     model = _model_lines(agent, columns)
     if _ring(config):
@@ -186,7 +187,7 @@ def _learning_lines(columns: Columns, config: Mapping[str, object], agent: Agent
             "    mean square",
         ]
     return [
-        "  every round, for each entity that all parties hold: one number (where residual.power=auto one for each",
+        "  every round, for each entity that all sites hold: one number (where residual.power=auto one for each",
         "    power that is tried), what this site's model says of it",
         *model,
         "    with residual.algorithm=greedy also 1 number, the error that the model leaves",
@@ -221,13 +222,13 @@ def _ring_lines(columns: Columns, config: Mapping[str, object], model: list[str]
     if columns.y is not None:
         lines = [
             f"  This site holds the outcome. To the next site, sealed for it ({_CIPHER}), for each",
-            "    entity that all parties hold, test rows too: THE OUTCOME less its mean, later less what has been",
+            "    entity that all sites hold, test rows too: THE OUTCOME less its mean, later less what has been",
             "    predicted of it",
         ]
     else:
         lines = [
             f"  every turn, to the next site, sealed for it ({_CIPHER}), for each entity that all",
-            "    parties hold, test rows too: what is left of the outcome, less what this site's model says",
+            "    sites hold, test rows too: what is left of the outcome, less what this site's model says",
         ]
         if setting(config, "labels"):
             lines.append("    The fusion center, which holds the outcome, gives it to the first site in the clear")

@@ -17,15 +17,14 @@ from clients.data import (
     match_columns,
     numeric,
     quoted,
-    read_table,
     sensitive_columns,
     setting,
-    site_files,
     split_patterns,
 )
 from clients.data.entities import entity_names
+from clients.data.simulated_sites import ALL_SITES, simulated_sites
+from clients.data.source import is_simulated, partition_of
 from clients.data.table import GLOB, NUMBER, UNKNOWN
-from clients.shards import is_simulated
 from numerics.residual.columns_and_outcomes import Columns
 
 MOST_CATEGORIES = 50
@@ -160,20 +159,27 @@ def _is_here(name: str, table: Table, config: Mapping[str, object]) -> bool:
     """Whether a name or glob is to be looked for in this file of a simulation, or names another file's column."""
     if name in table.columns or GLOB.search(name):
         return True
-    folder = Path(setting(config, "data")).parent
-    known = {other for path in site_files(folder) for other in _names_in(path, path.stat().st_mtime_ns)}
+    data, n_sites = setting(config, ALL_SITES), partition_of(config)[1]
+    known = {other for place in range(n_sites) for other in _names_in(data, place, n_sites)}
     if name in known:
         return False
     near = difflib.get_close_matches(name, sorted(known), n=1)
     hint = f"; did you mean {near[0]!r}?" if near else ""
-    raise DataError(f"configuration: no file in {folder} has the column {name!r} of features{hint}", "missing-column")
+    where = "no file in" if Path(data).is_dir() else "no site of"
+    raise DataError(f"configuration: {where} {data} has the column {name!r} of features{hint}", "missing-column")
+
+
+def _names_in(data: str, place: int, n_sites: int) -> tuple[str, ...]:
+    """Names of the columns of a simulated site; none where its data cannot be read, which that site tells."""
+    config = simulated_sites(data).config(place, n_sites, {})
+    path = Path(config["data"])
+    return _names_read(tuple(config.items()), path.stat().st_mtime_ns if path.is_file() else 0)
 
 
 @lru_cache(maxsize=128)
-def _names_in(path: Path, _changed: int) -> tuple[str, ...]:
-    """Names of a file's columns; none where it cannot be read, which its own site tells."""
+def _names_read(config: tuple[tuple[str, object], ...], _changed: int) -> tuple[str, ...]:
     try:
-        return tuple(read_table(path).columns)
+        return tuple(load(dict(config)).columns)
     except DataError:
         return ()
 
@@ -209,7 +215,7 @@ def _outcome(table: Table, config: Mapping[str, object]) -> Float64[np.ndarray, 
     try:
         table.column(target)
     except DataError as error:
-        hint = f"{error}; leave target out where the party holds no outcome"
+        hint = f"{error}; leave target out where the site holds no outcome"
         raise DataError(hint, error.code) from None
     return None
 

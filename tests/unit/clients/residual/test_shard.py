@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clients.data import DataError, Table, make_table, read_table
+from clients.data.simulated_sites import simulated_sites
 from clients.residual.check import describe
 from clients.residual.shard import MOST_CATEGORIES, columns_like, columns_of
 
@@ -143,7 +144,7 @@ def test_a_file_of_a_simulation_may_lack_the_outcome_and_a_site_s_own_may_not() 
     assert columns_of(bank(), {**config, "partition-id": 0}).y is None
     message, code = refusal(lambda: columns_of(bank(), {**config, "site": "bank"}))
     assert message.startswith("bank.csv: there is no column 'outcome'; it has ")
-    assert message.endswith("; leave target out where the party holds no outcome")
+    assert message.endswith("; leave target out where the site holds no outcome")
     assert code == "missing-column"
     assert columns_of(bank(), {**config, "site": "bank", "from": "results/1"}).y is None
 
@@ -158,9 +159,9 @@ def parties(tmp_path: Path) -> Path:
 
 
 def party(folder: Path, name: str, features: str, **more: object) -> tuple[str, ...]:
-    path = folder / f"{name}.csv"
-    config = {"id": "customer", "target": "y", "features": features, "data": str(path), "partition-id": 0, **more}
-    return columns_of(read_table(path), config).features
+    sites = simulated_sites(str(folder))
+    config = sites.config(sites.names.index(name), 3, {"id": "customer", "target": "y", "features": features, **more})
+    return columns_of(read_table(folder / f"{name}.csv"), config).features
 
 
 def test_a_list_of_all_parties_names_columns_of_other_files(parties: Path) -> None:
@@ -369,7 +370,7 @@ def test_check_of_a_site_that_answers_sealed_only(tmp_path: Path) -> None:
 
 
 def test_check_says_that_every_site_learns_whom_all_know() -> None:
-    assert "which of its own entities all parties know" in told(CONFIG)
+    assert "which of its own entities all sites know" in told(CONFIG)
 
 
 def test_check_of_a_party_with_the_outcome_alone() -> None:
