@@ -388,6 +388,10 @@ def test_the_text_of_the_shares_gives_the_farthest() -> None:
         "Farthest from 1 is F in cluster 0, 55 % against 50 % of all rows; the ratios are from 1 to 1; all are as fair"
         " as required; the largest violation of a bound is 0.4 rows."
     )
+    shares[0] |= {"share F": 0.05, "share M": 0.95}
+    shares[-1] |= {"share F": 0.25, "share M": 0.75}
+    below = alt_text(make(table=shares), "balance", clustered())
+    assert below.startswith("Farthest from 1 is F in cluster 0, 5 % against 25 % of all rows"), "a fifth of its share"
     unfair = clustered(counts=np.array([[300, 0], [200, 100], [100, 200]]))
     assert (
         "the ratios are from 0 to 2; 2 clusters not as fair as required" in alt_text(make(), "balance", unfair).lower()
