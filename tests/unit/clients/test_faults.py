@@ -23,13 +23,14 @@ from clients.data import Code, DataError
 from clients.dispatch import handle
 from clients.shards import logged_fault
 from clients.site import Site
+from consilience.local_engine.wire import over_the_wire
 from protocols.bc3e.payloads import Conclude, EStep, Holdings, Statistics, Survey, Tally
 from protocols.coreset.payloads import Summarise
 from protocols.wire.faults import Fault, SiteFault, describe
 from protocols.wire.message import Answer, Ask, Parcel, read_answer, write_ask
 from protocols.wire.payload import Payload, PayloadError
 from tests.support.examples import examples
-from tests.support.grid import config, over_the_wire
+from tests.support.grid import config
 from tests.support.payloads import example
 
 CANARY = "canary-4711"
