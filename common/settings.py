@@ -261,7 +261,7 @@ class Settings:
 
     @classmethod
     def describe(cls) -> str:
-        """Return the settings with their ranges and defaults, as the section of a docstring.
+        """Return the settings with their ranges and defaults, as a docstring lists parameters.
 
         Examples
         --------
@@ -269,12 +269,10 @@ class Settings:
         ... class Example(Settings, prefix="example"):
         ...     k: int = setting(10, "number of clusters", at_least(1))
         >>> print(Example.describe())
-        Parameters
-        ----------
         k : int, default 10
             number of clusters (1 or greater)
         """
-        lines = ["Parameters", "----------"]
+        lines: list[str] = []
         for name, each in cls._settings().items():
             values = f" ({each.allowed.words})" if each.allowed.words else ""
             lines += [f"{name} : {each.kind.__name__}, default {each.default!r}", f"    {each.help}{values}"]

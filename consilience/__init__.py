@@ -81,7 +81,7 @@ def __getattr__(name: str) -> Any:
     module, _, attribute = _HOMES[name].partition(":")
     value = getattr(importlib.import_module(module), attribute)
     if attribute == "Settings":
-        value.__doc__ = f"{value.__doc__.partition('.')[0]}.\n\n{value.describe()}"
+        value.__doc__ = f"{value.__doc__.partition('.')[0]}.\n\nParameters\n----------\n{value.describe()}"
     globals()[name] = value
     return value
 
