@@ -12,7 +12,7 @@ from clients.data.simulated_sites import simulated_sites
 from common.results import results_name
 from common.settings import Config, ConfigError
 from protocols.prediction import resolved
-from protocols.settings import check_sums, checked, declared
+from protocols.settings import check_libraries, check_sums, checked, declared
 from scenarios.registry import Cell, Scenario, ScenarioError, find, select_cells
 from server.report.commands import flwr_command
 from server.versions import versions
@@ -80,8 +80,9 @@ def resolve(grid: Grid, run_config: Mapping[str, Any]) -> RunPlan:
 
     Raises
     ------
-    ConfigError, PredictionError, ScenarioError, DataError, FusionError
-        If the configuration cannot be used, or the number of connected sites is not the one it needs.
+    ConfigError, MissingLibraryError, PredictionError, ScenarioError, DataError, FusionError
+        If the configuration cannot be used, the run needs a library that is not installed, or the number of connected
+        sites is not the one it needs.
     """
     typed = checked(run_config)
     config = checked(resolved(typed))
@@ -93,6 +94,8 @@ def resolve(grid: Grid, run_config: Mapping[str, Any]) -> RunPlan:
     cells = [] if scenario is None else select_cells(scenario, config)
     if scenario is not None:
         _check_cells(scenario, cells, config)
+    for settings in [cell.settings for cell in cells] or [{}]:
+        check_libraries({**config, **settings}, protocol)
     return RunPlan(typed, config, scenario, protocol, cells, _number_of_sites(grid, typed, config, scenario))
 
 

@@ -98,6 +98,13 @@ class Settings(ProtocolSettings, prefix="gp"):
         """Return the settings of a run configuration."""
         return replace(super().of(config), masked=config.get("secure-aggregation", False))
 
+    @property
+    def libraries(self) -> Mapping[str, str]:
+        """As of `ProtocolSettings`."""
+        from numerics.gp.kernel_registry import libraries_of  # not for those who read keys only
+
+        return libraries_of(self.kernel)
+
     def K(self, M: int) -> int:
         """Return to how many of M experts a point is sent."""
         if self.gate == "all":
