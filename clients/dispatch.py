@@ -21,7 +21,9 @@ from flwr.app import Context, Message, RecordDict
 
 from clients.logged_fault import LoggedFault
 from clients.mods import refuse_altering_mods
+from common.extras import MissingLibraryError
 from protocols import registry
+from protocols.settings import check_libraries
 from protocols.wire.faults import Fault, SiteFault
 from protocols.wire.message import Answer, Ask, Parcel, encoded_bytes, read_ask, write_answer
 from protocols.wire.payload import Payload, PayloadError
@@ -62,10 +64,14 @@ def answers(ask: type[AskType]) -> Callable[[Callable[[AskType, Site], Payload]]
 
 def handler_of(ask: type[Payload]) -> Handler:
     """Return the handler of an ask; its protocol's handlers are imported first."""
-    registry.room(ask.title().partition(".")[0], "handlers")
+    registry.room(_protocol_of(ask), "handlers")
     if ask not in _HANDLERS:
         raise SiteFault(Fault.UNKNOWN_ASK, f"no handler answers {ask.title()}")
     return _HANDLERS[ask]
+
+
+def _protocol_of(ask: type[Payload]) -> str:
+    return ask.title().partition(".")[0]
 
 
 # -- the life of a message --------------------------------------------------------------------------------------------
@@ -121,10 +127,16 @@ def _open(exchange: _Exchange) -> tuple[Ask, Site]:
 
 
 def _admit(ask: Ask, size: int, site: Site) -> None:
-    """Check the ask against the site's policy, and count it, unless it asks for the site's name only."""
+    """Check the ask against the site's policy, and count it, unless it asks for the site's name only.
+
+    A run that would later need a library which is not installed here is refused at its first ask.
+    """
     site.policy.admit_size(size)
     for parcels in (*(past for _, past in ask.history), ask.parcels):
         site.policy.admit(parcels)
+    if ask.round == 1:
+        for protocol in {_protocol_of(type(parcel.payload)) for parcel in ask.parcels} - {*registry.SHARED}:
+            check_libraries(site.config, protocol)
     if ask.parcels or ask.history:
         site.policy.count_ask(site.commitments, len(ask.history))
 
@@ -171,9 +183,9 @@ def _refuse(error: Exception, exchange: _Exchange) -> RecordDict:
 
 def _log_details(name: str, error: Exception) -> None:
     """Write to the log of the site's process what no file of the site's own has."""
-    if not isinstance(error, SiteFault):
+    if not isinstance(error, SiteFault | MissingLibraryError):  # of that, a line is in the log
         logger.error("site %s: %s", name or "without a name", "".join(traceback.format_exception(error)))
-    elif not isinstance(error, LoggedFault) and str(error) != error.fault.message:
+    elif isinstance(error, SiteFault) and not isinstance(error, LoggedFault) and str(error) != error.fault.message:
         logger.error("site %s: %s", name or "without a name", error)
 
 
@@ -192,6 +204,9 @@ def _fault_of(error: Exception, ask: Ask | None) -> Fault:
     """Return the code of an error; if the ask itself could be read, a bad payload is the handler's own."""
     if isinstance(error, SiteFault):
         return error.fault
+    if isinstance(error, MissingLibraryError):
+        logger.error("%s", error)
+        return Fault.MISSING_LIBRARY
     if isinstance(error, PayloadError) and ask is None:
         return Fault.MALFORMED_ASK
     return Fault.HANDLER_FAILED

@@ -8,8 +8,9 @@ from typing import Any
 
 from flwr.app import Context
 
+from clients.data.source import is_simulated
 from clients.logged_fault import LoggedFault
-from clients.shards import has_own_data, is_simulated
+from clients.shards import has_own_data
 from common.results import PREDICT
 from protocols import registry
 from protocols.prediction import PredictionError, resolved

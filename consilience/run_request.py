@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 from common.results import PREDICT
 from common.settings import SettingError, Value, absolute, parse
@@ -31,7 +30,7 @@ class RunRequest:
 
 
 def simulated_run(
-    assignments: Iterable[str], options: Mapping[str, str | None], sites: int | None, seconds: float
+    assignments: Iterable[str], options: Mapping[str, Value | None], sites: int | None, seconds: float
 ) -> RunRequest:
     """Return the request for a simulated run.
 
@@ -39,7 +38,7 @@ def simulated_run(
     ----------
     assignments : iterable of str
         ``key=value`` as typed after ``--set``.
-    options : Mapping[str, str | None]
+    options : Mapping[str, bool | int | float | str | None]
         Keys of the run configuration that have an argument of their own (``scenario``, ``data``, ...); None: not set.
     sites : int or None
         Number of sites; None: as many as the scenario or the data folder has.
@@ -98,7 +97,7 @@ def _sites(settings: Mapping[str, Value], default_scenario: str, wanted: int | N
         raise SettingError("a run has a scenario, or --protocol and --data, not both")
     if not settings.get("data"):
         raise SettingError("--protocol needs --data beside it: a folder with one file for every site")
-    return _sites_with_files(Path(str(settings["data"])), wanted)
+    return _sites_with_data(str(settings["data"]), wanted)
 
 
 def _sites_that_predict(settings: Mapping[str, Value], wanted: int | None) -> int:
@@ -113,7 +112,7 @@ def _sites_that_predict(settings: Mapping[str, Value], wanted: int | None) -> in
             )
         raise SettingError("a prediction needs --data: a folder with one file for every site, of its new rows")
     if config["protocol"]:
-        return _sites_with_files(Path(str(config["data"])), wanted)
+        return _sites_with_data(str(config["data"]), wanted)
     return _scenario_sites(str(config["scenario"]), wanted or len(read_report(str(config["from"]))["sites"]))
 
 
@@ -130,13 +129,16 @@ def _scenario_sites(name: str, wanted: int | None) -> int:
     return wanted or scenario.sites
 
 
-def _sites_with_files(folder: Path, wanted: int | None) -> int:
-    from clients.data import DataError, site_files
+def _sites_with_data(data: str, wanted: int | None) -> int:
+    from clients.data import DataError
+    from clients.data.simulated_sites import simulated_sites
 
     try:
-        count = len(site_files(folder))
+        count = simulated_sites(data).number or wanted
     except DataError as error:
         raise SettingError(str(error)) from None
+    if count is None:
+        raise SettingError(f"{data} does not say for how many sites it has data; set --sites")
     if wanted not in (None, count):
-        raise SettingError(f"{folder} holds the files of {count} sites, not {wanted}; leave out --sites")
+        raise SettingError(f"{data} holds the data of {count} sites, not {wanted}; leave out --sites")
     return count

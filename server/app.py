@@ -10,12 +10,13 @@ from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 
 from clients.data import DataError
-from common.settings import ConfigError
+from common.settings import SettingError
 from protocols.prediction import PredictionError
 from scenarios.registry import ScenarioError
 from server.center import build
 from server.evaluation import Evaluation, evaluate
 from server.figures import figures
+from server.installation import missing_figures, remarks
 from server.progress import progress_file
 from server.report.data import Report, ResultsError
 from server.results import ResultsDirectory
@@ -30,7 +31,7 @@ logger = logging.getLogger("flwr")
 
 app = ServerApp()
 
-REFUSALS = (CheckpointError, ConfigError, DataError, FusionError, PredictionError, ResultsError, ScenarioError)
+REFUSALS = (CheckpointError, DataError, FusionError, PredictionError, ResultsError, ScenarioError, SettingError)
 """Errors that the user can correct; the log shows them as one line."""
 
 NO_FIGURES = "the figures could not be drawn; the log of the run says why"
@@ -63,6 +64,8 @@ def run(grid: Grid, context: Context, on_round: Sequence[OnRound] = ()) -> Path:
     on_round : sequence of Callable
         Called with the row of every round, as of `strategies.fusion.FusionStrategy`.
     """
+    for remark in remarks():
+        logger.warning("%s", remark)
     plan = resolve(grid, context.run_config)
     directory = ResultsDirectory.open(str(plan.config["output-dir"]), plan.name, context.run_id)
     started = False
@@ -94,6 +97,9 @@ def _checkpoint(plan: RunPlan, directory: ResultsDirectory, run_id: int) -> Chec
 
 def _draw(report: Report, evaluation: Evaluation) -> dict[str, bytes]:
     """Return the images of the figures, and add their texts to the report; an error costs the figures only."""
+    if missing := missing_figures():
+        report.notes.append(missing)
+        return {}
     try:
         drawn = list(figures(report, evaluation.arrays))
     except Exception:

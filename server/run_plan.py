@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from flwr.serverapp import Grid
 
-from clients.data import site_files
+from clients.data.simulated_sites import simulated_sites
 from common.results import results_name
 from common.settings import Config, ConfigError
 from protocols.prediction import resolved
-from protocols.settings import check_sums, checked, declared
+from protocols.settings import check_libraries, check_sums, checked, declared
 from scenarios.registry import Cell, Scenario, ScenarioError, find, select_cells
 from server.report.commands import flwr_command
 from server.versions import versions
@@ -81,8 +80,9 @@ def resolve(grid: Grid, run_config: Mapping[str, Any]) -> RunPlan:
 
     Raises
     ------
-    ConfigError, PredictionError, ScenarioError, DataError, FusionError
-        If the configuration cannot be used, or the number of connected sites is not the one it needs.
+    ConfigError, MissingLibraryError, PredictionError, ScenarioError, DataError, FusionError
+        If the configuration cannot be used, the run needs a library that is not installed, or the number of connected
+        sites is not the one it needs.
     """
     typed = checked(run_config)
     config = checked(resolved(typed))
@@ -94,6 +94,8 @@ def resolve(grid: Grid, run_config: Mapping[str, Any]) -> RunPlan:
     cells = [] if scenario is None else select_cells(scenario, config)
     if scenario is not None:
         _check_cells(scenario, cells, config)
+    for settings in [cell.settings for cell in cells] or [{}]:
+        check_libraries({**config, **settings}, protocol)
     return RunPlan(typed, config, scenario, protocol, cells, _number_of_sites(grid, typed, config, scenario))
 
 
@@ -115,12 +117,10 @@ def _number_of_sites(grid: Grid, typed: Config, config: Config, scenario: Scenar
     if scenario is None:
         if not config["data"]:
             return n_nodes
-        needed, owner = len(site_files(Path(str(config["data"])).expanduser())), config["data"]
-    elif scenario.any_number:
-        return n_nodes
+        needed, owner = simulated_sites(str(config["data"])).number, config["data"]
     else:
-        needed, owner = scenario.sites, scenario.name
-    if n_nodes != needed:
+        needed, owner = None if scenario.any_number else scenario.sites, scenario.name
+    if needed is not None and n_nodes != needed:
         raise ScenarioError(
             f"{owner} has {needed} sites, the federation has {n_nodes}; type: {flwr_command(typed, needed)}"
         )

@@ -68,8 +68,9 @@ class Fault(IntEnum):
     SHOWN_OTHERWISE = 55
     BEYOND_SUMS = 56
     NO_LIKELIHOOD = 57
-    ALTERING_MOD = 58
-    UNCOUNTED_TEXT = 59
+    MISSING_LIBRARY = 58
+    ALTERING_MOD = 59
+    UNCOUNTED_TEXT = 60
 
     @property
     def message(self) -> str:
@@ -199,6 +200,7 @@ _MESSAGES = {
         "Flower's message_size_mod in its ClientApp cannot count an empty text; take message_size_mod of "
         "consilience.clients in its place"
     ),
+    Fault.MISSING_LIBRARY: "it lacks a library that the run needs; its own log names it, and the extra to install",
     Fault.NO_SECRET: (
         "what is sealed for other sites needs a secret that all sites share and the center does not know; set "
         "align-key-file in its node configuration"

@@ -18,7 +18,8 @@ from consilience.app_folder import stage_app
 from consilience.commands import run as command
 from consilience.commands.run import how_to_resume
 from consilience.flower_programs import LaunchError, environment
-from consilience.flower_run import Outcome, flwr_arguments, parse_status
+from consilience.flower_run import flwr_arguments, parse_status
+from consilience.outcome import Outcome
 from consilience.processes import Interrupted
 from consilience.run_log import Transcript, round_of
 from consilience.run_request import RunRequest, simulated_run
@@ -43,7 +44,7 @@ def ended(monkeypatch, **transcript):
     status, details = transcript.pop("status", "finished:completed"), transcript.pop("details", "")
     requests = []
 
-    def run(request, _quiet, _own):
+    def run(request, *_how):
         requests.append(request)
         return Outcome(Transcript(**transcript), status, details)
 

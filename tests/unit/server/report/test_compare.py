@@ -6,22 +6,30 @@ import pytest
 from typer.testing import CliRunner
 
 from consilience.cli import app
+from server.figures import figures
 from server.report.compare import compare_html, open_runs, render_comparison
 from server.report.data import ResultsError
 from server.report.headline import answer
 from server.results import ResultsDirectory
 from tests.support.html_page import Page
-from tests.support.sample_report import ARRAYS, LINES, draw_figures, make
+from tests.support.sample_report import ARRAYS, LINES, make
+
+
+@pytest.fixture(scope="module")
+def drawn():
+    """The figure of every run, drawn once."""
+    return figures(make(metrics={}), ARRAYS)
 
 
 @pytest.fixture
-def leave(tmp_path):
+def leave(tmp_path, drawn):
     """A finished run of that report, and its directory."""
 
     def finished(run_id, **changes):
         directory = ResultsDirectory.open(tmp_path, "runs", run_id)
         report = make(**changes)
-        return directory.finish(report, ARRAYS, LINES, draw_figures(report))
+        report.figures = [figure.texts for figure in drawn]
+        return directory.finish(report, ARRAYS, LINES, {figure.name: figure.image for figure in drawn})
 
     return finished
 
@@ -58,6 +66,15 @@ def test_a_lead_within_the_standard_errors_is_said_to_be_one(leave):
     assert re.search(r"coverage_95 +0\.99 \* +0\.9", text), "the nearer to 95 % the better"
     assert "but within the standard errors" in text
     assert "best, not significantly" in compare_html(runs)
+
+
+@pytest.mark.parametrize(("errors", "clear"), [((0.01, 0.05), False), ((0.05, 0.01), False), ((0.01, 0.01), True)])
+def test_a_lead_is_clear_where_it_is_clear_of_both_standard_errors(leave, errors, clear):
+    results = zip(("1", "2"), (0.2, 0.25), errors, strict=True)
+    runs = [leave(run, protocol="gp", metrics={"smse": value, "smse_se": error}) for run, value, error in results]
+    assert re.search(r"^smse +0\.20\S* ± 0\.\d+ (\S+)", render_comparison(open_runs(runs)), re.M)[1] == (
+        "*" if clear else "(*)"
+    )
 
 
 @pytest.mark.parametrize(
