@@ -17,11 +17,13 @@ from flwr.common.constant import ErrorCode
 
 from consilience import Coreset as CoresetSettings
 from consilience.clients import handle, message_size_mod
+from consilience.local_engine.grid import node_configs
+from consilience.local_engine.wire import over_the_wire
 from consilience.strategies import BC3E, GP, SEC, Coreset, FusionError, FusionResult, FusionStrategy
 from protocols.bc3e.payloads import Survey
 from protocols.wire.faults import Fault
 from strategies.conversation import Broadcast, Conversation
-from tests.support.grid import InProcessGrid, over_the_wire, simulated
+from tests.support.grid import InProcessGrid
 from tests.support.own_apps import files, write_shops
 from tests.support.runs import skip_waiting
 
@@ -49,8 +51,8 @@ def shops(tmp_path: Path) -> list[Path]:
 class OwnGrid(InProcessGrid):
     """Nodes that run the ClientApp of the page."""
 
-    def reply(self, node: int, asked: Message) -> Message:
-        return over_the_wire(APP["client"]["app"](asked, self.contexts[node]))
+    def reply(self, node: int, ask: Message) -> Message:
+        return over_the_wire(APP["client"]["app"](ask, self.contexts[node]))
 
 
 def executed(name: str) -> dict[str, Any]:
@@ -66,7 +68,7 @@ APP = {name: executed(name) for name in ("server", "client")}
 def test_the_app_of_the_page_runs_two_protocols_one_after_the_other(
     tmp_path: Path, shops: list[Path], capsys: pytest.CaptureFixture[str], simulation: bool
 ) -> None:
-    nodes, config = simulated(3), {**RUN, "data": str(shops[0].parent)}
+    nodes, config = node_configs(3), {**RUN, "data": str(shops[0].parent)}
     if not simulation:
         own = [(each.stem, {"data": str(each), "site-output-dir": str(tmp_path / each.stem)}) for each in shops]
         nodes, config = [{**RUN, "site": name, **node} for name, node in own], {}
@@ -85,7 +87,7 @@ def test_its_own_function_answers_other_messages() -> None:
     assert not reply.content
 
 
-@pytest.mark.parametrize("nodes", [simulated(2), [{"site": "a"}, {"site": "b"}]])
+@pytest.mark.parametrize("nodes", [node_configs(2), [{"site": "a"}, {"site": "b"}]])
 def test_a_site_without_data_says_what_to_set(nodes: list[dict[str, Any]]) -> None:
     with pytest.raises(FusionError) as refused:
         SEC().start(grid=InProcessGrid(nodes, {"num-server-rounds": 3}, 7), timeout=5)
@@ -95,7 +97,7 @@ def test_a_site_without_data_says_what_to_set(nodes: list[dict[str, Any]]) -> No
 
 def test_each_protocol_opens_the_data_as_it_wants_them(shops: list[Path]) -> None:
     """Data that one cannot use do not keep the other from using them."""
-    grid = InProcessGrid(simulated(3), {**RUN, "data": str(shops[0].parent)}, 7)
+    grid = InProcessGrid(node_configs(3), {**RUN, "data": str(shops[0].parent)}, 7)
     with pytest.raises(FusionError, match=r"\[missing-column\]"):
         BC3E().start(grid=grid, timeout=5)
     assert Coreset().start(grid=grid, timeout=5).sites == ["shop-0", "shop-1", "shop-2"]
@@ -126,14 +128,14 @@ class ModGrid(InProcessGrid):
 
     mod: Any = None
 
-    def reply(self, node: int, asked: Message) -> Message:
+    def reply(self, node: int, ask: Message) -> Message:
         app = ClientApp()
         app.train(mods=[self.mod])(handle)
         try:
-            reply = app(asked, self.contexts[node])
+            reply = app(ask, self.contexts[node])
         except Exception as error:
             code = ErrorCode.CLIENT_APP_RAISED_EXCEPTION
-            reply = Message(Error(code, f"{type(error)}:<'{error}'>"), reply_to=asked)
+            reply = Message(Error(code, f"{type(error)}:<'{error}'>"), reply_to=ask)
         return over_the_wire(reply)
 
 
