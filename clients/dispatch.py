@@ -112,13 +112,13 @@ def handle(message: Message, context: Context) -> Message:
 def _open(exchange: _Exchange) -> tuple[Ask, Site]:
     """Read the ask, wait until no other process of the site works on this run, and load what the site remembers."""
     from clients.commitments import run_lock
-    from clients.places import make_files_private, real_directory, site_name
+    from clients.places import make_files_private, own_name, real_directory
     from clients.run_configuration import configure_protocol, configure_simulated_prediction
     from clients.site import Site
 
     make_files_private(exchange.context)
     exchange.context = configure_simulated_prediction(exchange.context)
-    exchange.name = site_name(exchange.context)
+    exchange.name = own_name(exchange.context)
     exchange.ask = ask = read_ask(exchange.message.content)
     exchange.context = configure_protocol(exchange.context, ask)
     exchange.lock.enter_context(run_lock(real_directory(exchange.context), exchange.context.run_id))

@@ -19,7 +19,7 @@ def is_simulation(context: Context) -> bool:
     return is_simulated(context.node_config)
 
 
-def site_name(context: Context) -> str:
+def own_name(context: Context) -> str:
     """Return the name by which everybody knows this site.
 
     It is the node configuration's ``site``; in a simulation the stem of the site's data file or ``site-NUMBER``; else
