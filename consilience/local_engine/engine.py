@@ -11,7 +11,7 @@ from flwr.app import Context, RecordDict
 from flwr.supercore.task_identity import TaskIdentity
 
 from clients.shards import forget_shards
-from common.settings import Value
+from common.settings import ConfigError, Value
 from consilience.local_engine.grid import LocalGrid, contexts_of, node_configs
 from consilience.local_engine.workers import WorkerGrid
 from protocols.settings import declared
@@ -25,7 +25,7 @@ def new_run_id() -> int:
     return secrets.randbits(63)
 
 
-def run(settings: Mapping[str, Value], n_sites: int, *, run_id: int | None = None, workers: int = 0) -> Path:
+def run(settings: Mapping[str, Value], n_sites: int, *, run_id: int | None = None, workers: int | None = None) -> Path:
     """Run to the end in this process, and return the absolute path of the results directory.
 
     Parameters
@@ -36,8 +36,8 @@ def run(settings: Mapping[str, Value], n_sites: int, *, run_id: int | None = Non
         Number of simulated sites.
     run_id : int or None
         Number of the run; None: a new one.
-    workers : int
-        Number of processes that the sites are spread over; 0: they answer one after the other in this one, where a
+    workers : int or None
+        Number of processes that the sites are spread over; None: they answer one after the other in this one, where a
         round's time-out has no effect on them.
 
     Raises
@@ -47,6 +47,10 @@ def run(settings: Mapping[str, Value], n_sites: int, *, run_id: int | None = Non
     """
     config = {**declared(), **settings}
     run_id = new_run_id() if run_id is None else run_id
+    if workers and str(config["data"]).startswith("__main__:"):
+        raise ConfigError(
+            f"{config['data']}: workers cannot import a function of the program itself; put it in a module"
+        )
     contexts = contexts_of(node_configs(n_sites), config, run_id)
     grid = WorkerGrid(contexts, run_id, workers) if workers else LocalGrid(contexts, run_id)
     with _identity(run_id), closing(grid):

@@ -13,12 +13,13 @@ import signal
 import sys
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any, BinaryIO
+from dataclasses import dataclass
+from typing import BinaryIO
 
 from flwr.app import Context
 from flwr.supercore.task_identity import TaskIdentity
 
+from clients.data import in_memory
 from consilience.local_engine.grid import answer
 from consilience.local_engine.wire import Packed, pack, unpack
 
@@ -34,12 +35,12 @@ class Start:
     run_id : int
         Number of the run.
     tables : list
-        Data that were given in Python.
+        Data that were given in Python, as `clients.data.in_memory` exports them.
     """
 
     contexts: Mapping[int, Context]
     run_id: int
-    tables: list[Any] = field(default_factory=list)
+    tables: list[in_memory.HeldTables]
 
 
 @dataclass(frozen=True)
@@ -81,6 +82,7 @@ def main() -> None:
     """Answer asks until there are no more."""
     asks, replies = _pipes()
     start: Start = pickle.load(asks)
+    in_memory.adopt(start.tables)
     jobs: queue.SimpleQueue[Asked] = queue.SimpleQueue()
     threading.Thread(target=_read, args=(asks, jobs), daemon=True).start()
     logger = logging.getLogger("flwr")

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Mapping
 from flwr.app import Context, Error, Message, RecordDict
 from flwr.common.constant import ErrorCode
 
+from clients.data import in_memory
 from consilience.local_engine.grid import LocalGrid
 from consilience.local_engine.wire import over_the_wire, pack, unpack
 from consilience.local_engine.worker import Answered, Asked, Logged, Start
@@ -144,7 +145,7 @@ class _Worker:
             start_new_session=True,  # a Ctrl-C at the terminal reaches the run, which ends its workers
         )
         with contextlib.suppress(OSError):  # it is noticed when the first answer does not come
-            _send(process, Start(self._contexts, self._run_id))
+            _send(process, Start(self._contexts, self._run_id, in_memory.export()))
         return process
 
     def _answer(self, process: subprocess.Popen[bytes], name: str, message: Message) -> Message | None:
