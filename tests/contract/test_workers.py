@@ -97,7 +97,7 @@ def real_clock(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("real_clock")
 def test_the_time_out_of_a_round_holds(own_data: Any) -> None:
     settings = own_data("slow", "time.sleep(600 if place == 1 else 0)")
-    path = engine.run({**settings, "round-timeout": 20.0, "bc3e.max-rounds": 1, "min-sites": 1}, 3, workers=3)
+    path = engine.run({**settings, "round-timeout": 15.0, "bc3e.max-rounds": 1, "min-sites": 1}, 3, workers=3)
     assert list(load(path)[0].missing) == ["node 1007"]
 
 
