@@ -106,7 +106,7 @@ def run(
             failing.callback(keep.cleanup)
         where = {"output_dir": output_dir if keep is None else keep.name}
         made = python_request(what, settings, data=data, sites=sites, rows=rows, keywords={**keywords, **where})
-        with watched(progress) as show:
+        with watched(progress, resumable=keep is None) as show:
             path = _run_by(engine, made, show, workers)
         result = Run(path, keep=(keep, made.kept))
         failing.pop_all()
