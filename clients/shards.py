@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from clients.data.cache import ObservedConfig, ShardCache, delete_shards
 from clients.data.files import numbered_site
+from clients.logged_fault import LoggedFault
 from protocols import registry
 from protocols.wire.faults import Fault, SiteFault
 
@@ -26,18 +27,30 @@ _NODE_KEYS = {"partition-id", "num-partitions", "site", "site-output-dir"}
 """Keys of a node's own configuration that do not change the scenario."""
 
 
+def has_own_data(config: Mapping[str, Any]) -> bool:
+    """Whether a run is on the sites' own data: it names a protocol, or, under another ServerApp than ours, no scenario.
+
+    Examples
+    --------
+    >>> has_own_data({"protocol": "mean", "scenario": "wine"}), has_own_data({"num-server-rounds": 3})
+    (True, True)
+    >>> has_own_data({"protocol": "", "scenario": "wine"})
+    False
+    """
+    return bool(config.get("protocol")) or not config.get("scenario")
+
+
 def simulated_name(config: Mapping[str, Any], partition: int, partitions: int) -> str:
     """Return the name of a simulated site: that of its data, else ``site-NUMBER``."""
-    if config.get("protocol") and config.get("data"):
+    if has_own_data(config) and config.get("data"):
         return _sites(str(config["data"]), partitions).name(partition, partitions)
     return numbered_site(partition, partitions)
 
 
 def logged_fault(error: DataError) -> SiteFault:
     """Write a data error to the site's own log, and return the fault whose code the fusion center gets."""
-    logger.error("%s", error)
     name = error.code.upper().replace("-", "_")
-    return SiteFault(Fault[name] if name in Fault.__members__ else Fault.UNREADABLE_DATA, str(error))
+    return LoggedFault(Fault[name] if name in Fault.__members__ else Fault.UNREADABLE_DATA, str(error))
 
 
 def shard(config: Mapping[str, Any], partition: int, partitions: int, seed: int, *, simulated: bool) -> Any:
@@ -100,7 +113,7 @@ def _own_source(
     """Return the place of a site's own data, when they last changed, and the settings they are read by."""
     source = str(config.get("data", ""))
     if not source:
-        raise SiteFault(Fault.NO_DATA_FILE, "no data: set data=... in the node configuration")
+        raise SiteFault(Fault.NO_DATA)
     if simulated:
         config = _sites(source, partitions).config(partition, partitions, config)
         source = str(config["data"])
@@ -187,8 +200,7 @@ def _scenario_shards(settings: _Items, seed: int, partitions: int) -> list[Any]:
     try:
         return find(str(config["scenario"])).shards(config, seed, partitions)
     except ScenarioError as error:
-        logger.error("%s", error)
-        raise SiteFault(Fault.SCENARIO_UNAVAILABLE, str(error)) from error
+        raise LoggedFault(Fault.SCENARIO_UNAVAILABLE, str(error)) from error
 
 
 def cell_settings(config: Mapping[str, Any], lane: str) -> Mapping[str, Any]:
@@ -218,5 +230,4 @@ def _cells(settings: _Items) -> Sequence[Any]:
     try:
         return select_cells(scenario, config)
     except ScenarioError as error:
-        logger.error("%s", error)
-        raise SiteFault(Fault.SCENARIO_UNAVAILABLE, str(error)) from error
+        raise LoggedFault(Fault.SCENARIO_UNAVAILABLE, str(error)) from error

@@ -99,8 +99,7 @@ def test_the_chosen_iterate_is_marked() -> None:
     assert drawn(7.5, cells_iterations=np.array([[4.0, 9.0]])) == drawn(4)
 
 
-@pytest.mark.parametrize("scale", [1e-6, 1.0, 1e6])
-@pytest.mark.parametrize("n", [2, 60])
+@pytest.mark.parametrize(("scale", "n"), [(1e-6, 2), (1.0, 60), (1e6, 2)])
 def test_errors_of_every_size_can_be_drawn(scale: float, n: int) -> None:
     curves: dict[str, Any] = {
         "curve_train": scale * falling(n),
@@ -113,7 +112,7 @@ def test_errors_of_every_size_can_be_drawn(scale: float, n: int) -> None:
 @pytest.mark.parametrize("n_agents", [1, 8, 9, 40])
 def test_the_largest_powers_are_named(n_agents: int) -> None:
     arrays = learned(n_agents=n_agents)
-    if n_agents in (1, 40):
+    if n_agents == 40:
         assert_drawn(make(), arrays, RUN)
     power = pixels(make(), "power", arrays)
     arrays["agents"][0] = "another"  # the one with the least power
@@ -254,7 +253,6 @@ def test_rows_with_curves_have_a_panel_each() -> None:
     assert height(four) == height(five), "two panels abreast, and none for a single iteration"
     both = table(algorithms(), cells_curve_test=cells(5), cells_curve_train=cells(5, floor=0.01))
     assert drawn(*both) != five
-    assert_drawn(*both, ["errors", "curves"])
 
 
 def test_a_mean_curve_ends_with_the_shortest_repetition() -> None:
@@ -267,8 +265,9 @@ def test_a_mean_curve_ends_with_the_shortest_repetition() -> None:
 def test_many_rows_are_cut_short() -> None:
     rows = [{"algorithm": f"way-{k}", "test_mse": 0.5} for k in range(40)]
     report, arrays = table(rows, cells_curve_test=cells(40))
-    assert_drawn(report, arrays, ["errors", "curves"])
-    assert height(pixels(report, "curves", arrays)) < 2000
+    drawn = draw(report, arrays)
+    assert list(drawn) == ["errors", "curves"]
+    assert height(drawn["curves"]) < 2000
     assert "way-11" in alt_text(report, "errors")
     assert "and 28 rows more" in alt_text(report, "curves", arrays)
 

