@@ -51,7 +51,7 @@ def typed(command: list[str], folder: Path, env: Mapping[str, str]) -> str:
     """What a command prints that succeeds in a folder which has modules of its own named like packages of the app."""
     for name in ("server.py", "clients.py"):
         (folder / name).write_text(DECOY)
-    done = subprocess.run(command, cwd=folder, env=dict(env), capture_output=True, text=True, timeout=300)
+    done = subprocess.run(command, cwd=folder, env=dict(env), capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
