@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -84,7 +85,7 @@ def own_table(config: Mapping[str, Any], partition: int, partitions: int, *, sim
 
 def forget_shards() -> None:
     """Forget all data that this process has read: after a run, or before one whose data may have changed."""
-    for cached in (_own_table, _own_shard, _scenario_shards, _cells):
+    for cached in (_listed_sites, _own_table, _own_shard, _scenario_shards, _cells):
         cached.cache_clear()
 
 
@@ -93,6 +94,13 @@ def forget_shards() -> None:
 
 def _sites(data: str, partitions: int) -> SimulatedSites:
     """Return the sites of a simulation on own data."""
+    folder = os.path.expanduser(data)
+    return _listed_sites(data, os.stat(folder).st_mtime_ns if os.path.isdir(folder) else 0, partitions)
+
+
+@lru_cache(maxsize=8)
+def _listed_sites(data: str, _changed: int, partitions: int) -> SimulatedSites:
+    """Return the sites, listed once; a folder that has changed is listed again."""
     from clients.data import DataError
     from clients.data.simulated_sites import simulated_sites
 
@@ -132,7 +140,7 @@ def _own_table(source: str, _changed: int, settings: _Items) -> Table:
         raise logged_fault(error) from error
 
 
-@lru_cache(maxsize=8)
+@lru_cache(maxsize=1024)  # a process of a simulation answers for many sites, round after round
 def _own_shard(source: str, _changed: int, settings: _Items, *, cached: bool) -> Any:
     """Return the shard, read once for all asks that this process answers; a file that has changed is read again.
 
