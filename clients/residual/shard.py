@@ -23,8 +23,10 @@ from clients.data import (
     site_files,
     split_patterns,
 )
+from clients.data.columns import Tables, of_each
 from clients.data.entities import entity_names
 from clients.data.table import GLOB, NUMBER, UNKNOWN
+from clients.data.testset import center_file
 from clients.shards import is_simulated
 from numerics.residual.columns_and_outcomes import Columns
 
@@ -125,6 +127,32 @@ def columns_like(
             "bad-shape",
         )
     return made
+
+
+def check_columns(tables: Tables, config: Mapping[str, object]) -> None:
+    """Refuse tables of sites without inputs or names of entities, and those of which none holds the outcome."""
+    id_column, target = _id_column(config), setting(config, "target")
+
+    def check(table: Table) -> None:
+        if id_column:
+            table.column(id_column)
+        if not setting(config, "from"):  # inputs of new rows are those of the site's kept model
+            _feature_columns(table, {**config, "data": table.source, "partition-id": 0})
+
+    of_each(tables, check)
+    wanted = not (setting(config, "from") or setting(config, "labels") or center_file(config, "_labels"))
+    if wanted and not (target and any(target in table.columns for table in tables.values())):
+        is_it = f"no file has the column {target!r} that target names" if target else "target is not set"
+        known = dict.fromkeys(name for table in tables.values() for name in table.columns)
+        raise DataError(
+            f"configuration: {is_it}; one site must hold the outcome, in one of {quoted(known)}, or labels name the"
+            " fusion center's file of it",
+            "missing-column",
+        )
+
+
+def _id_column(config: Mapping[str, object]) -> str:
+    return setting(config, "id") if setting(config, "residual.align") != "row-order" else ""
 
 
 # -- which columns ----------------------------------------------------------------------------------------------------
@@ -244,7 +272,7 @@ def _columns(
                 "rename the column",
                 "bad-shape",
             )
-    id_column = setting(config, "id") if setting(config, "residual.align") != "row-order" else ""
+    id_column = _id_column(config)
     entity, kind = entity_names(table, id_column) if id_column else (None, "")
     x = np.hstack(parts) if parts else np.zeros((table.n, 0))
     return Columns(x, tuple(features), entity, y, found, kind)

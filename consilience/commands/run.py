@@ -9,13 +9,14 @@ from typing import Annotated
 
 import typer
 
-from common.settings import SettingError, to_toml
+from common.settings import to_toml
 from consilience import flower_run, progress, superlink
 from consilience.commands import results, terminal
 from consilience.flower_programs import DEFAULT_PORT, PORT_VARIABLE, LaunchError, environment
 from consilience.processes import Interrupted, interruptible
 from consilience.run_request import RunRequest, simulated_run
 from protocols.settings import declared
+from server.preflight import REFUSALS
 
 _KEPT_LINES = 40  # of a failed quiet run's log
 
@@ -44,7 +45,7 @@ def run(
         texts = {key: None if value is None else str(value) for key, value in options.items()}
         request = simulated_run(assignments or (), texts, sites, timeout)
         to_toml(request.settings)
-    except SettingError as error:
+    except REFUSALS as error:
         terminal.fail(str(error), terminal.USAGE)
     try:
         with interruptible():

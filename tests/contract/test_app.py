@@ -61,7 +61,7 @@ def test_a_wrong_value_is_refused_before_anything_is_written(tmp_path: Path, key
 
 
 def test_an_unknown_scenario_is_answered_by_the_known_ones(tmp_path: Path) -> None:
-    with pytest.raises(ScenarioError, match=r"^unknown scenario 'bc3e-beer'; there are: .*bc3e-wine"):
+    with pytest.raises(ScenarioError, match=r"^unknown scenario 'bc3e-beer'; did you mean .*bc3e-wine"):
         run(config(tmp_path, scenario="bc3e-beer"), 2)
     assert nothing_left(tmp_path)
 
@@ -70,7 +70,7 @@ def test_a_wrong_number_of_sites_is_answered_by_the_command_to_type(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fixed = Scenario("fixed", "bc3e", 4, False, "", "", lambda *_: [], lambda *_: {})
-    monkeypatch.setattr("server.run_plan.find", lambda name: fixed)
+    monkeypatch.setattr("server.preflight.find", lambda name: fixed)
     with pytest.raises(ScenarioError) as refused:
         run(config(tmp_path, scenario="fixed", seed=5), 2)
     told = str(refused.value)
