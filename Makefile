@@ -1,4 +1,4 @@
-# make run     the default scenario through Flower, from nothing but Python >= 3.11 and make
+# make run     the default scenario, from nothing but Python >= 3.11 and make
 # make test    the tests that CI runs: unit, contract, trust, process, docs (minutes)
 # make test-unit  those without whole runs, as plain `pytest` does (a minute)
 # make test-all   the slow ones too: every round, every field, published figures, all processes (half an hour and more)
@@ -18,7 +18,7 @@ export FLWR_HOME := $(CURDIR)/.flwr
 .PHONY: run test test-unit test-all test-processors keys faults screenshots docs bench peers lint clean
 
 run: $(VENV)/installed
-	$(BIN)/consilience run bc3e-wine --stop-superlink
+	$(BIN)/consilience run bc3e-wine
 
 test: $(VENV)/installed-dev
 	$(BIN)/python -m pytest -n 3 tests

@@ -82,6 +82,54 @@ def lock(file: IO[Any], *, wait: bool = True) -> None:
         fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
 
 
+@contextlib.contextmanager
+def locked_directory(path: Path) -> Iterator[None]:
+    """Lock a directory until the block ends or the process dies, whatever it is renamed to.
+
+    Windows and some network file systems have no such locks: nothing is locked there.
+    """
+    if fcntl is None:
+        yield
+        return
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        with contextlib.suppress(OSError):
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def is_locked(path: Path) -> bool:
+    """Whether a directory is locked by `locked_directory`; not one that is gone.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> with locked_directory(folder):
+    ...     is_locked(folder)
+    True
+    >>> is_locked(folder)
+    False
+    """
+    if fcntl is None:
+        return False
+    try:
+        descriptor = os.open(path, os.O_RDONLY)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    finally:
+        os.close(descriptor)
+    return False
+
+
 def encoded(text: str) -> bytes:
     """Return the UTF-8 of a text; a lone surrogate, which UTF-8 does not have, is escaped as in JSON."""
     return text.encode("utf-8", "backslashreplace")

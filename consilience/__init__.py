@@ -2,7 +2,7 @@
 
 >>> import consilience as cs
 >>> sorted(cs.scenarios().index)[:2]
-['bc3e-halfmoon-arbitrary', 'bc3e-halfmoon-column']
+['bc3e-halfmoon', 'bc3e-heart']
 
 Names are imported when they are first used: a site that answers a message needs none of them.
 """
@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import importlib
 from typing import TYPE_CHECKING, Any
+
+from consilience._path import make_importable
 
 if TYPE_CHECKING:
     from clients.data import DataError
@@ -58,6 +60,8 @@ _HOMES = {
     "scenarios": "consilience.api:scenarios",
 }
 """Module and name of every public name."""
+
+make_importable()
 
 
 def __getattr__(name: str) -> Any:

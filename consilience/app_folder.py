@@ -6,14 +6,11 @@
 import importlib.metadata
 import re
 import shutil
-import tomllib
 from pathlib import Path
 
 from common.settings import Setting, SettingError, toml_value
+from consilience._path import APP_FOLDER, OWN_FOLDER, PACKAGES
 from protocols.settings import run_keys
-
-PACKAGES = ("clients", "common", "consilience", "numerics", "protocols", "scenarios", "server", "strategies")
-"""The packages that make up the app, in a checkout and in site-packages alike."""
 
 _TABLE = "tool.flwr.app.config"
 _TABLES = re.compile(rf"^\[{re.escape(_TABLE)}\]\n.*?(?=^\[(?!{re.escape(_TABLE)}\.)|\Z)", re.MULTILINE | re.DOTALL)
@@ -24,11 +21,11 @@ def stage_app(folder: Path) -> None:
     """Fill an existing empty folder with the app: its packages, pyproject.toml and licence, and nothing else.
 
     Flower walks through all of an app folder to bundle it; a checkout with an environment inside costs it seconds,
-    and site-packages is no app folder at all. The keys of all protocols are declared, those of other packages too:
+    and an installed wheel is no app folder at all. The keys of all protocols are declared, those of other packages too:
     Flower refuses a key that is not.
     """
-    for package in PACKAGES:
-        shutil.copytree(_root() / package, folder / package, ignore=shutil.ignore_patterns("__pycache__"))
+    for package in (OWN_FOLDER, *(APP_FOLDER / name for name in PACKAGES)):
+        shutil.copytree(package, folder / package.name, ignore=shutil.ignore_patterns("__pycache__", "_app"))
     for name, text in _app_texts().items():
         content = with_keys(text) if name == "pyproject.toml" else text
         (folder / name).write_text(content, encoding="utf-8")
@@ -59,15 +56,10 @@ def _line(name: str, each: Setting) -> str:
     return f"{assignment}  # {each.words}" if each.words else assignment
 
 
-def _root() -> Path:
-    return Path(__file__).resolve().parents[1]
-
-
 def _app_texts() -> dict[str, str]:
-    """pyproject.toml and LICENSE: of the checkout that this file is in, else from the installed package's metadata."""
-    pyproject = _root() / "pyproject.toml"
-    if pyproject.is_file() and _publisher(pyproject) == "consilience":
-        return {name: (_root() / name).read_text(encoding="utf-8") for name in ("pyproject.toml", "LICENSE")}
+    """pyproject.toml and LICENSE: of the checkout, or of the installed wheel's metadata."""
+    if (APP_FOLDER / "pyproject.toml").is_file():
+        return {name: (APP_FOLDER / name).read_text(encoding="utf-8") for name in ("pyproject.toml", "LICENSE")}
     metadata = importlib.metadata.distribution("consilience")
     texts = {
         "pyproject.toml": metadata.read_text("extra_metadata/pyproject.toml"),
@@ -79,11 +71,6 @@ def _app_texts() -> dict[str, str]:
     return {name: text for name, text in texts.items() if text is not None}
 
 
-def _publisher(pyproject: Path) -> str:
-    tool = tomllib.loads(pyproject.read_text(encoding="utf-8")).get("tool", {})
-    return str(tool.get("flwr", {}).get("app", {}).get("publisher", ""))
-
-
 if __name__ == "__main__":
-    _pyproject = _root() / "pyproject.toml"
+    _pyproject = APP_FOLDER / "pyproject.toml"
     _pyproject.write_text(with_keys(_pyproject.read_text(encoding="utf-8")), encoding="utf-8")

@@ -11,6 +11,7 @@ from consilience.commands.predict import predict
 from consilience.commands.results import compare_ledgers, compare_runs, show
 from consilience.commands.run import run
 from consilience.commands.scenarios import list_scenarios
+from consilience.commands.status import status
 from consilience.commands.up import up
 
 _HELP = "Sites that may not share rows learn together: five fusion protocols on Flower."
@@ -26,6 +27,7 @@ app.command()(check)
 app.command("ledger")(compare_ledgers)
 app.command()(predict)
 app.command()(show)
+app.command()(status)
 app.command("compare")(compare_runs)
 
 

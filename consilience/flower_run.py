@@ -9,12 +9,12 @@ import json
 import tempfile
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from common.settings import to_toml
 from consilience.app_folder import stage_app
 from consilience.flower_programs import CONNECTION, LaunchError, flower_home, flwr, program
+from consilience.outcome import Outcome
 from consilience.processes import Interrupted, Lines, lines_of, started, until
 from consilience.run_log import Transcript, message
 from consilience.run_request import RunRequest
@@ -22,30 +22,6 @@ from consilience.superlink import is_up
 
 _FINISH_SECONDS = 60.0
 _SUBMIT_SECONDS = 5.0
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """How a run ended.
-
-    Attributes
-    ----------
-    transcript : Transcript
-        What its log contained.
-    status : str
-        Flower's status, ``finished:completed`` if all is well; empty if no run was started.
-    details : str
-        Flower's reason for another status, or the last line of ``flwr run`` if no run was started.
-    """
-
-    transcript: Transcript
-    status: str = ""
-    details: str = ""
-
-    @property
-    def completed(self) -> bool:
-        """Whether the run came to its end."""
-        return self.status == "finished:completed"
 
 
 def flwr_arguments(app: str, request: RunRequest) -> list[str]:

@@ -1,5 +1,6 @@
 """Child processes: their output line by line, their end, signals, and free ports."""
 
+import _thread
 import contextlib
 import os
 import queue
@@ -48,6 +49,32 @@ def interruptible() -> Iterator[None]:
     finally:
         for number, handler in zip(numbers, before, strict=True):
             signal.signal(number, handler)
+
+
+class OverdueError(RuntimeError):
+    """What was `limited` took longer."""
+
+
+@contextlib.contextmanager
+def limited(seconds: float) -> Iterator[None]:
+    """Raise `OverdueError` in the main thread, where it is `interruptible`, after so many seconds."""
+    over = threading.Event()
+
+    def end() -> None:
+        over.set()
+        _thread.interrupt_main()
+
+    timer = threading.Timer(seconds, end)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    except Interrupted:
+        if over.is_set():
+            raise OverdueError(f"longer than {seconds:g} s") from None
+        raise
+    finally:
+        timer.cancel()
 
 
 @contextlib.contextmanager

@@ -8,14 +8,22 @@ from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
-from consilience.run_log import message, round_of
+from consilience.run_log import message, round_of, without_colour
 
 Show = Callable[[str], None]
 
 
 @contextlib.contextmanager
-def followed(console: Console) -> Iterator[Show]:
-    """Print lines to the console; at a terminal the rounds become one line with round, measure and time elapsed."""
+def followed(console: Console, waiting: str) -> Iterator[Show]:
+    """Print lines to the console; at a terminal the rounds become one line with round, measure and time elapsed.
+
+    Parameters
+    ----------
+    console : Console
+        Where to print.
+    waiting : str
+        What that line says before the first round.
+    """
     if not console.is_terminal:
         # Each line at once, so that the reader of a pipe sees the rounds as they happen.
         yield lambda line: print(message(line), file=console.file, flush=True)
@@ -27,7 +35,7 @@ def followed(console: Console) -> Iterator[Show]:
         TimeElapsedColumn(),
     )
     with Progress(*columns, console=console) as progress:
-        task = progress.add_task("starting Flower", total=None, measure="")
+        task = progress.add_task(waiting, total=None, measure="")
 
         def show(line: str) -> None:
             if current := round_of(line):
@@ -41,4 +49,4 @@ def followed(console: Console) -> Iterator[Show]:
 @contextlib.contextmanager
 def kept(lines: deque[str]) -> Iterator[Show]:
     """Append lines to `lines` only, without colours."""
-    yield lambda line: lines.append(message(line))
+    yield lambda line: lines.append(without_colour(line))

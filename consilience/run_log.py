@@ -55,7 +55,12 @@ def message(line: str) -> str:
     >>> message("INFO :      results: /tmp/7")
     'results: /tmp/7'
     """
-    return _LEVEL.sub("", _ANSI_COLOUR.sub("", line)).strip()
+    return _LEVEL.sub("", without_colour(line)).strip()
+
+
+def without_colour(line: str) -> str:
+    """Return a line without a terminal's colours."""
+    return _ANSI_COLOUR.sub("", line)
 
 
 def round_of(line: str) -> tuple[int, str] | None:

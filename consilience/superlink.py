@@ -85,6 +85,27 @@ def own_superlink(env: Mapping[str, str]) -> Iterator[SuperLink]:
         end_families([process])
 
 
+@contextlib.contextmanager
+def superlink_of(port: int | None, env: Mapping[str, str]) -> Iterator[dict[str, str]]:
+    """Return the environment in which `flwr` talks to the local SuperLink at this port; None: to one started for this.
+
+    Raises
+    ------
+    LaunchError
+        If none answers at the port, or the own one does not start.
+    """
+    if port is None:
+        with own_superlink(env) as own:
+            yield own.env
+        return
+    there = {**env, PORT_VARIABLE: str(port)}
+    if not is_up(there):
+        raise LaunchError(
+            f"no SuperLink answers at 127.0.0.1:{port}; leave out --superlink, and the run starts its own"
+        )
+    yield there
+
+
 def _await_start(process: subprocess.Popen[bytes], link: SuperLink) -> None:
     deadline = time.monotonic() + _START_SECONDS
     while time.monotonic() < deadline:

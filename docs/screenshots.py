@@ -82,7 +82,7 @@ def main() -> int:
 
 def run(arguments: Sequence[str], folder: Path) -> Path:
     """Run a scenario in a folder, and return the results directory, which the command prints last."""
-    output = consilience(["run", *arguments, "--quiet", "--stop-superlink"], folder)
+    output = consilience(["run", *arguments, "--quiet"], folder)
     return Path(output.strip().splitlines()[-1].removeprefix("results: "))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from server import preflight
 from server.center import build
 from server.evaluation import Evaluation, evaluate
 from server.figures import figures
+from server.progress import progress_file
 from server.report.commands import flwr_command
 from server.report.data import Report
 from server.results import ResultsDirectory
@@ -26,6 +27,7 @@ from strategies.checkpoint import Checkpoint
 from strategies.errors import FusionError
 from strategies.exchange import wait_for_nodes
 from strategies.fusion import FusionResult
+from strategies.round_callbacks import OnRound
 
 logger = logging.getLogger("flwr")
 
@@ -52,18 +54,29 @@ def main(grid: Grid, context: Context) -> None:
     logger.info("results: %s", path)
 
 
-def run(grid: Grid, context: Context) -> Path:
-    """Run to the end and return the absolute path of the results directory."""
+def run(grid: Grid, context: Context, on_round: Sequence[OnRound] = ()) -> Path:
+    """Run to the end and return the absolute path of the results directory.
+
+    Parameters
+    ----------
+    grid : Grid
+        Flower's connection to the sites.
+    context : Context
+        Flower's context, with the run configuration.
+    on_round : sequence of Callable
+        Called with the row of every round, as of `strategies.fusion.FusionStrategy`.
+    """
     plan = resolve(grid, context.run_config)
     directory = ResultsDirectory.open(str(plan.config["output-dir"]), plan.name, context.run_id)
     started = False
     try:
-        strategy = build(plan, _checkpoint(plan, directory, context.run_id))
-        strategy.summary()
-        started = True
-        result = strategy.start(grid=grid, timeout=float(plan.config["round-timeout"]))
-        evaluation = evaluate(plan.config, plan.scenario, strategy, result.outcomes, result.ledger)
-        return write(directory, make_report(plan, strategy, result, evaluation), result, evaluation)
+        with progress_file(directory.partial) as progress:
+            strategy = build(plan, _checkpoint(plan, directory, context.run_id), (progress.write, *on_round))
+            strategy.summary()
+            started = True
+            result = strategy.start(grid=grid, timeout=float(plan.config["round-timeout"]))
+            evaluation = evaluate(plan.config, plan.scenario, strategy, result.outcomes, result.ledger)
+            return write(directory, make_report(plan, strategy, result, evaluation), result, evaluation)
     except BaseException:
         directory.fail(started=started)
         raise

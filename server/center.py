@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from clients.data.files import numbered_site
@@ -15,10 +15,11 @@ from server.run_plan import RunPlan
 from strategies.cells import Table
 from strategies.checkpoint import Checkpoint
 from strategies.fusion import FusionStrategy, Reference
+from strategies.round_callbacks import OnRound
 from strategies.run import MEGABYTE
 
 
-def build(plan: RunPlan, checkpoint: Checkpoint) -> FusionStrategy:
+def build(plan: RunPlan, checkpoint: Checkpoint, on_round: Sequence[OnRound] = ()) -> FusionStrategy:
     """Return the protocol's strategy; for a scenario's table, one for every row side by side.
 
     Parameters
@@ -27,6 +28,8 @@ def build(plan: RunPlan, checkpoint: Checkpoint) -> FusionStrategy:
         Plan of the run.
     checkpoint : Checkpoint
         Where the strategy saves its rounds.
+    on_round : sequence of Callable
+        Called after every round, as of `FusionStrategy`.
 
     Raises
     ------
@@ -42,6 +45,7 @@ def build(plan: RunPlan, checkpoint: Checkpoint) -> FusionStrategy:
         "min_sites": config["min-sites"],
         "n_sites": plan.n_sites if plan.simulated else 0,  # of real sites, those of the first round
         "checkpoint": checkpoint,
+        "on_round": on_round,
         "max_payload": int(float(config["max-payload-mb"]) * MEGABYTE),
     }
     earlier = known.earlier_arrays(config)

@@ -25,7 +25,7 @@ from common.files import encoded, sync_directory, write_arrays, write_file
 from server.report.data import Arrays, Report, ResultsError, json_value
 from server.report.html import report_html
 
-__all__ = ["ResultsDirectory", "interrupted", "load"]
+__all__ = ["ResultsDirectory", "final_of", "interrupted", "load", "partial_of"]
 
 logger = logging.getLogger("flwr")
 
@@ -62,7 +62,7 @@ class ResultsDirectory:
                 raise ResultsError(f"{part!r} cannot name a results directory: take letters, digits, '-', '_' and '.'")
         final = _absolute(output_dir) / name / str(run_id)
         _refuse_existing(final)
-        directory = cls(partial=_partial_of(final), final=final)
+        directory = cls(partial=partial_of(final), final=final)
         try:
             directory.partial.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -226,8 +226,8 @@ def load(results_dir: str | Path) -> tuple[Report, dict[str, Shaped[np.ndarray, 
         If the path is not a results directory, its run was interrupted, or a file in it cannot be read.
     """
     path = _absolute(results_dir)
-    final = _final_of(path)
-    if final is not None or (not path.exists() and _partial_of(path).is_dir()):
+    final = final_of(path)
+    if final is not None or (not path.exists() and partial_of(path).is_dir()):
         path = final or path
         raise ResultsError(f"the run of {path} was interrupted and has no results; go on with resume-from={path}")
     if not path.exists():
@@ -257,11 +257,12 @@ def _absolute(path: str | Path) -> Path:
     return Path(os.path.abspath(Path(path).expanduser()))
 
 
-def _partial_of(final: Path) -> Path:
+def partial_of(final: Path) -> Path:
+    """Return the hidden directory to which a run with these results writes."""
     return final.parent / f".{final.name}{_PARTIAL}"
 
 
-def _final_of(partial: Path) -> Path | None:
+def final_of(partial: Path) -> Path | None:
     """Return the final directory of that hidden one; None if the path does not name a hidden directory."""
     name = partial.name
     if name.startswith(".") and name.endswith(_PARTIAL) and len(name) > len(_PARTIAL) + 1:
@@ -283,8 +284,8 @@ def interrupted(previous: str | Path) -> Path:
         As `ResultsDirectory.adopt`.
     """
     path = _absolute(previous)
-    final = _final_of(path) or path
-    partial = _partial_of(final)
+    final = final_of(path) or path
+    partial = partial_of(final)
     if final.is_dir():
         if (final / "report.json").is_file():
             raise ResultsError(f"the run of {final} is complete: look at it with `consilience show {final}`")

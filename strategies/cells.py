@@ -26,6 +26,9 @@ class Table(FusionStrategy):
 
     def conversation(self, repetition: int = 0) -> Conversation[list[Any]]:
         """Run all cells' conversations of one repetition; return their outcomes in order."""
+        for each in self.members:
+            if each.named_by_run:
+                each.session = self.session
         results = yield from together({str(c): each.conversation(repetition) for c, each in enumerate(self.members)})
         return list(results.values())
 

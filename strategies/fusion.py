@@ -6,6 +6,7 @@ import logging
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord
@@ -17,11 +18,15 @@ from strategies.conversation import Conversation, together
 from strategies.errors import FusionError
 from strategies.exchange import Stopwatch, wait_for_nodes
 from strategies.result import FusionResult, Reference
+from strategies.round_callbacks import OnRound, RoundCallbacks
 from strategies.run import ConversationRun
 
 __all__ = ["FusionResult", "FusionStrategy", "Reference"]
 
 logger = logging.getLogger("flwr")
+
+_SESSIONS: WeakKeyDictionary[Grid, int] = WeakKeyDictionary()
+"""Number of sessions that were named by a grid's run."""
 
 
 class FusionStrategy(Strategy):
@@ -45,7 +50,8 @@ class FusionStrategy(Strategy):
     n_sites : int
         Number of sites to wait for at the start (0: `min_sites`).
     session : str
-        Name under which the sites keep their memory of this run.
+        Name under which the sites keep their memory of this conversation. Empty: every `start` takes a new one, from
+        the number of Flower's run.
     checkpoint : Checkpoint or None
         Where answers are saved; rounds it already holds are replayed first.
     max_payload : int
@@ -54,6 +60,9 @@ class FusionStrategy(Strategy):
         How many repetitions share their rounds; 0: all. A site answers for so many in one message.
     reference : Reference
         What the center knows beside the sites' answers, to go on from or to judge a result by.
+    on_round : Callable, or sequence of them
+        Called after every round with its row of `FusionResult.convergence`; after a resume, also with the rows of the
+        rounds that the interrupted run had saved. An exception of a callback is logged once and costs the run nothing.
 
     Examples
     --------
@@ -87,6 +96,7 @@ class FusionStrategy(Strategy):
         max_payload: int = 0,
         at_once: int = 0,
         reference: Reference | None = None,
+        on_round: OnRound | Sequence[OnRound] = (),
     ) -> None:
         self.seed = seed
         self.at_once = at_once
@@ -95,6 +105,8 @@ class FusionStrategy(Strategy):
         self.min_sites = min_sites
         self.n_sites = n_sites
         self.session = checkpoint.session if checkpoint else session
+        self.named_by_run = not self.session
+        self.on_round = on_round
         self.checkpoint = checkpoint
         self.max_payload = max_payload
         self._run: ConversationRun | None = None
@@ -195,8 +207,12 @@ class FusionStrategy(Strategy):
         FusionError
             When fewer than `min_sites` sites answer, two sites have one name, or `num_rounds` do not suffice.
         """
+        if self.named_by_run:
+            self.session = next_session(grid)
+        callbacks = RoundCallbacks(self.on_round)
         run = self._begin()
         number = run.replay()
+        callbacks.call(run.result.convergence)
         if run.request is not None:
             wait_for_nodes(grid, max(self.n_sites, self.min_sites), timeout)
         stopwatch = Stopwatch()
@@ -208,6 +224,7 @@ class FusionStrategy(Strategy):
             messages = list(self.configure_train(number, ArrayRecord(), ConfigRecord(), grid))
             replies = run.exchange(grid, messages, timeout)
             self.aggregate_train(number, run.remind(grid, number, replies, timeout))
+            callbacks.call(run.result.convergence[-1:])
         run.result.seconds = stopwatch.seconds
         run.result.rounds = number
         run.result.sites = self.sites
@@ -257,3 +274,12 @@ class FusionStrategy(Strategy):
     def summary(self) -> None:
         """Log what is about to run."""
         logger.info("%s: seed %d, min-sites %d", type(self).__name__, self.seed, self.min_sites)
+
+
+def next_session(grid: Grid) -> str:
+    """Return a new name for a session: the number of Flower's run, and from the second session on that of the session.
+
+    Two strategies that run one after the other in one ServerApp must not share the sites' memory.
+    """
+    number = _SESSIONS[grid] = _SESSIONS.get(grid, 0) + 1
+    return f"{grid.run.run_id}" if number == 1 else f"{grid.run.run_id}-{number}"

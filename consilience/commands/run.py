@@ -2,23 +2,34 @@
 
 import shlex
 from collections import deque
-from collections.abc import Mapping
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from common.settings import to_toml
-from consilience import flower_run, progress, superlink
+from common.settings import SettingError, to_toml
+from consilience import flower_run, local_run, progress, superlink
 from consilience.commands import results, terminal
-from consilience.flower_programs import DEFAULT_PORT, PORT_VARIABLE, LaunchError, environment
+from consilience.flower_programs import LaunchError, environment
+from consilience.outcome import Outcome
 from consilience.processes import Interrupted, interruptible
+from consilience.progress import Show
+from consilience.run_log import message
 from consilience.run_request import RunRequest, simulated_run
 from protocols.settings import declared
 from server.preflight import REFUSALS
 
 _KEPT_LINES = 40  # of a failed quiet run's log
+
+
+class Engine(StrEnum):
+    """What runs the ServerApp and the sites."""
+
+    LOCAL = "local"
+    FLOWER = "flower"
+
 
 Settings = Annotated[
     list[str] | None,
@@ -34,14 +45,26 @@ def run(
     data: Annotated[Path | None, typer.Option(help="With --protocol: a folder with one file for every site.")] = None,
     output_dir: Annotated[Path | None, typer.Option(help="Where results go; default: results.")] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print the result only.")] = False,
-    stop_superlink: Annotated[
-        bool, typer.Option("--stop-superlink", help="Give the run a SuperLink of its own, and end that afterwards.")
-    ] = False,
+    engine: Annotated[
+        Engine, typer.Option(help="In this process, or by Flower's simulation engine (Ray), as `flwr run` does.")
+    ] = Engine.LOCAL,
+    superlink_port: Annotated[
+        int | None,
+        typer.Option(
+            "--superlink",
+            metavar="PORT",
+            min=1,
+            max=65_535,
+            help="With --engine flower: port of a local SuperLink that runs already; default: one of the run's own.",
+        ),
+    ] = None,
     timeout: terminal.Timeout = terminal.DAY,
 ) -> None:
-    """Simulate a scenario, or a protocol on your own data, with Flower; exit with the run's real status."""
+    """Simulate a scenario, or a protocol on your own data; exit with the run's real status."""
     options = {"scenario": scenario, "protocol": protocol, "data": data, "output-dir": output_dir}
     try:
+        if superlink_port is not None and engine is not Engine.FLOWER:
+            raise SettingError("--superlink is for --engine flower: the local engine has no SuperLink")
         texts = {key: None if value is None else str(value) for key, value in options.items()}
         request = simulated_run(assignments or (), texts, sites, timeout)
         to_toml(request.settings)
@@ -49,7 +72,7 @@ def run(
         terminal.fail(str(error), terminal.USAGE)
     try:
         with interruptible():
-            outcome = launch(request, quiet, stop_superlink)
+            outcome = launch(request, engine, quiet, superlink_port)
     except Interrupted as interrupt:
         terminal.fail(
             f"interrupted; the run was stopped{how_to_resume(request, interrupt.run_id)}", interrupt.exit_code
@@ -59,25 +82,29 @@ def run(
     conclude(outcome)
 
 
-def launch(request: RunRequest, quiet: bool, own: bool) -> flower_run.Outcome:
-    """Start the run by the local SuperLink, or by one of its own, and show its log unless `quiet`."""
-    env = environment()
+def launch(request: RunRequest, engine: Engine, quiet: bool, superlink_port: int | None) -> Outcome:
+    """Run to the end, and show the log unless `quiet`."""
     kept: deque[str] = deque(maxlen=_KEPT_LINES)
     with ExitStack() as stack:
-        if own:
-            env = stack.enter_context(superlink.own_superlink(env)).env
-        elif not quiet:
-            _print_superlink(env)
-        if not quiet:
-            typer.echo(f"$ {shlex.join(['flwr', *flower_run.flwr_arguments('.', request)])}", err=True)
-        show = stack.enter_context(progress.kept(kept) if quiet else progress.followed(terminal.console()))
-        outcome = flower_run.run(request, env, show)
+        if engine is Engine.FLOWER:
+            env = stack.enter_context(superlink.superlink_of(superlink_port, environment()))
+            if not quiet:
+                typer.echo(f"$ {shlex.join(['flwr', *flower_run.flwr_arguments('.', request)])}", err=True)
+            show = stack.enter_context(_shown(quiet, kept, "starting Flower"))
+            outcome = flower_run.run(request, env, show)
+        else:
+            show = stack.enter_context(_shown(quiet, kept, "starting"))
+            outcome = local_run.run(request, show)
     if not outcome.completed:
         # The one line of a refusal is printed last. What a site logged of its data before it is worth reading.
         for line in kept:
             if not outcome.transcript.refused or "ERROR" in line:
-                typer.echo(line, err=True)
+                typer.echo(message(line), err=True)
     return outcome
+
+
+def _shown(quiet: bool, kept: deque[str], waiting: str) -> AbstractContextManager[Show]:
+    return progress.kept(kept) if quiet else progress.followed(terminal.console(), waiting)
 
 
 def how_to_resume(request: RunRequest, run_id: str) -> str:
@@ -93,15 +120,7 @@ def how_to_resume(request: RunRequest, run_id: str) -> str:
     return f"; to resume it, type the same with --set resume-from={directory}"
 
 
-def _print_superlink(env: Mapping[str, str]) -> None:
-    address = f"127.0.0.1:{env.get(PORT_VARIABLE, DEFAULT_PORT)}"
-    if superlink.is_up(env):
-        typer.echo(f"using the local SuperLink that already runs on {address}", err=True)
-    else:
-        typer.echo(f"flwr starts a local SuperLink on {address} and leaves it up (--stop-superlink: not)", err=True)
-
-
-def conclude(outcome: flower_run.Outcome) -> None:
+def conclude(outcome: Outcome) -> None:
     """Print the result of a run, and exit with 1 if it did not complete."""
     transcript = outcome.transcript
     if transcript.refused:

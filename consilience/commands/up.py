@@ -51,7 +51,7 @@ def up(
         with interruptible(), federation(local_sites, folder, port, tls=tls) as started:
             _print_federation(local_sites, started)
             if request:
-                with progress.followed(terminal.console()) as show:
+                with progress.followed(terminal.console(), "starting Flower") as show:
                     outcome = flower_run.run(request, started.env, show)
             else:
                 typer.echo(f"\nto start a run, type in another terminal:\n\n{started.how_to_run(settings)}\n")

@@ -19,7 +19,12 @@ from server import app as server_app
 _SERVER_NODE = 1
 
 
-def run(settings: Mapping[str, Value], n_sites: int) -> Path:
+def new_run_id() -> int:
+    """Return a number for a run, as Flower numbers its own."""
+    return secrets.randbits(63)
+
+
+def run(settings: Mapping[str, Value], n_sites: int, *, run_id: int | None = None) -> Path:
     """Run to the end in this process, and return the absolute path of the results directory.
 
     Parameters
@@ -28,6 +33,8 @@ def run(settings: Mapping[str, Value], n_sites: int) -> Path:
         Run configuration that differs from the defaults.
     n_sites : int
         Number of simulated sites.
+    run_id : int or None
+        Number of the run; None: a new one.
 
     Raises
     ------
@@ -35,7 +42,7 @@ def run(settings: Mapping[str, Value], n_sites: int) -> Path:
         `server.app.REFUSALS`: what the user can correct.
     """
     config = {**declared(), **settings}
-    run_id = secrets.randbits(63)  # as Flower numbers its runs
+    run_id = new_run_id() if run_id is None else run_id
     with _identity(run_id):
         try:
             grid = LocalGrid(node_configs(n_sites), config, run_id)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -54,8 +53,6 @@ class Residual(FusionStrategy):
         self, *, rules: Rules | None = None, settings: Settings | None = None, secret: bytes = b"", **common: Any
     ) -> None:
         super().__init__(**common)
-        # It goes into the keyed hashes, and names what the sites keep: two runs must not have the same.
-        self.session = self.session or secrets.token_hex(8)
         self.rules = rules or Rules()
         self.settings = settings or Settings()
         self.secret = secret

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from scenarios.registry import Scenario, ScenarioError
 from server import app as server_app
 from server.app import NO_FIGURES, RefusedError, main
 from server.evaluation import summarise
+from server.progress import status_of
 from server.report.data import ResultsError
 from server.results import load
 from strategies.checkpoint import CheckpointError
@@ -333,3 +335,22 @@ def test_one_repetition_is_its_own_summary() -> None:
 def test_a_summary_gives_means_and_standard_errors() -> None:
     metrics = summarise({"accuracy": np.array([0.5, 0.7, 0.9])})
     assert metrics == pytest.approx({"accuracy": 0.7, "accuracy_se": 0.2 / np.sqrt(3)})
+
+
+# -- the rounds of a run ----------------------------------------------------------------------------------------------
+
+
+def test_the_rounds_of_a_resumed_run_are_in_the_results_and_in_its_callbacks(tmp_path: Path) -> None:
+    settings = config(tmp_path, bc3e__max_rounds=3)
+    path = interrupted(settings)
+    stopped = status_of(path)
+    assert stopped.state == "interrupted"
+    assert [row["round"] for row in stopped.rounds] == [1, 2]
+    rows: list[Mapping[str, Any]] = []
+    settings = {**settings, "resume-from": str(path)}
+    grid = make_grid(settings, 2)
+    resumed = server_app.run(grid, Context(grid.run.run_id, 0, {}, RecordDict(), settings), [rows.append])
+    finished = status_of(resumed)
+    assert finished.state == "finished"
+    assert [row["round"] for row in rows] == [1, 2, 3, 4, 5]
+    assert list(finished.rounds) == rows

@@ -28,7 +28,7 @@ from tests.docs.test_pages import NEW
 from tests.support.documentation import blocks, pages
 from tests.support.runs import run, skip_waiting
 
-RUN_HERE = {"certificates", "check", "compare", "ledger", "list", "predict", "show"}
+RUN_HERE = {"certificates", "check", "compare", "ledger", "list", "predict", "show", "status"}
 """Commands of consilience that start no Flower process."""
 QUICK: dict[str, dict[str, Any]] = {
     "bc3e": {},

@@ -11,7 +11,7 @@ from urllib.parse import unquote
 import pytest
 
 from clients.policy import Policy
-from consilience.app_folder import PACKAGES
+from consilience._path import PACKAGES
 from protocols.registry import SHARED
 from protocols.registry import names as protocol_names
 from protocols.settings import run_keys, site_keys
@@ -28,7 +28,7 @@ _OF_FLOWER = {
 }
 """Keys of nodes and of simulated federations."""
 _FAMILIES = "|".join(protocol_names())
-_ROOMS = "|".join((*PACKAGES, "benchmarks", "docs", "tests"))
+_ROOMS = "|".join((*PACKAGES, "benchmarks", "consilience", "docs", "tests"))
 _LINK = re.compile(r"(?P<image>!?)\[(?P<text>[^\]]*)\]\((?P<target>[^)\s]+)(?: \"[^\"]*\")?\)")
 _TAG = re.compile(r"<(?P<tag>img|source|a)\s(?P<attributes>[^>]*)>", re.S)
 _ATTRIBUTE = re.compile(r'(\w+)="([^"]*)"')

@@ -39,7 +39,7 @@ class FlowerHome:
     path : Path
         Its FLWR_HOME; the SuperLink's log is in ``local-superlink``.
     env : dict of str
-        Environment for `flwr` and for `consilience run` without ``--stop-superlink``.
+        Environment for `flwr`, and for `consilience run` with ``--superlink``.
     superlink_pid : int
         Process id of the SuperLink; it ends when the context of `flower_home` does.
     """

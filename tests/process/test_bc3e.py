@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from consilience.flower_programs import PORT_VARIABLE
 from server.results import load
 from tests.process.processes import APP, FlowerHome, RunOutcome, flwr_run, kill_serverapp, start_run
 
@@ -98,7 +99,8 @@ def test_own_data_of_three_parties(flower: FlowerHome, tmp_path: Path) -> None:
 
 
 def test_consilience_run_exits_with_the_runs_status(flower: FlowerHome, tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "consilience", "run", "bc3e-wine", "--output-dir", str(tmp_path)]
+    command = [sys.executable, "-m", "consilience", "run", "bc3e-wine", "--engine", "flower"]
+    command += ["--superlink", flower.env[PORT_VARIABLE], "--output-dir", str(tmp_path)]
     env = {**os.environ, **flower.env}
     good = subprocess.run(
         [*command, "--set", "bc3e.max-rounds=3"], env=env, capture_output=True, text=True, timeout=300, check=False

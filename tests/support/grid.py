@@ -12,6 +12,7 @@ from flwr.app import Context, Message, RecordDict
 from flwr.serverapp import Grid
 from flwr.supercore.inflatable.inflatable_object import get_all_nested_objects, no_object_id_recompute
 from flwr.supercore.inflatable.inflatable_utils import inflate_object_from_contents
+from flwr.supercore.run import Run
 from flwr.supercore.task_identity import TaskIdentity
 
 from clients.app import app as client_app
@@ -51,6 +52,7 @@ class InProcessGrid(Grid):
         self.order, self.tamper = order, tamper
         self.replies: dict[str, Message] = {}
         self.crossed: list[tuple[str, RecordDict]] = []
+        self._run = Run.create_empty(run_id)
         self._ids = itertools.count(1)
         TaskIdentity.run_id, TaskIdentity.node_id, TaskIdentity.task_id = run_id, 1, 1
 
@@ -58,8 +60,8 @@ class InProcessGrid(Grid):
         raise NotImplementedError
 
     @property
-    def run(self) -> Any:
-        raise NotImplementedError
+    def run(self) -> Run:
+        return self._run
 
     def create_message(self, *args: Any, **kwargs: Any) -> Message:
         raise NotImplementedError

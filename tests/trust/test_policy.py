@@ -39,6 +39,7 @@ from tests.support.payloads import example, through_bytes
 from tests.support.runs import outcome_of
 
 SURVEY = Survey("row", "salt")
+E_STEP = bc3e.EStep(0, True, 0, np.zeros(0), np.ones(3), ("cluster_x",), (np.full((3, 3), 1 / 3),), 20, 1e-6, 1, 0.0)
 DOCS = Path(__file__).parents[2] / "docs" / "privacy.md"
 
 
@@ -244,13 +245,18 @@ def test_no_more_earlier_rounds_are_gone_through_again_than_may_be(tmp_path: Pat
     assert node.asked(number=9, past=[1]).fault == Fault.TOO_MANY_ROUNDS
 
 
+def test_an_ask_that_a_policy_refuses_is_no_earlier_round_either(tmp_path: Path) -> None:
+    """Else a center would hide it in the history of one that is allowed."""
+    node = Node(tmp_path, 'payloads = ["bc3e.EStep"]')
+    assert node.asked(E_STEP, number=2).fault == 0
+    assert node.asked(E_STEP, number=3, past=[1]).fault == Fault.PAYLOAD_NOT_ALLOWED
+
+
 @pytest.mark.parametrize("policy", ["max-rounds = 2", "max-ask-mb = 1e-4", 'payloads = ["bc3e.EStep"]'])
 def test_an_ask_that_is_refused_takes_no_memory_with_it(tmp_path: Path, policy: str) -> None:
     """Though it says that the memory is lost, and brings all that is to be put in its place."""
     node = Node(tmp_path)
-    beta = (np.full((3, 3), 1 / 3),)
-    e_step = bc3e.EStep(0, True, 0, np.zeros(0), np.ones(3), ("cluster_x",), beta, 20, 1e-6, 1, 0.0)
-    assert [node.asked(e_step, number=number).fault for number in (1, 2)] == [0, 0]
+    assert [node.asked(E_STEP, number=number).fault for number in (1, 2)] == [0, 0]
     there, files = through_bytes(node.context.state), sorted(node.home.glob("memory-1/*"))
     assert len(files) == 2
     write(tmp_path, policy)

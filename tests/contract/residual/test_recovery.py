@@ -17,11 +17,9 @@ import clients.dispatch
 from clients.app import app as client_app
 from clients.residual.model_store import restore
 from numerics.residual.rules import LARGEST_OUTCOME, MOST_ROUNDS
-from protocols.residual.payloads import Enrol, Fit, Pass, Try
-from protocols.wire.faults import usable_name
+from protocols.residual.payloads import Fit, Pass, Try
 from protocols.wire.payload import Payload
-from strategies.conversation import Broadcast
-from strategies.residual import Residual, from_config
+from strategies.residual import from_config
 from tests.support.grid import Tamper, config, prediction_config
 from tests.support.residual_sites import (
     COLUMNS,
@@ -359,22 +357,6 @@ def test_what_a_holder_would_refuse_is_refused_by_the_center(tmp_path: Path, key
     folder = write_world(tmp_path / "parties", holder="bank")
     told = outcome_of({**own_data_config(tmp_path, folder), key: value}, 3).refusal
     assert key in told
-
-
-# -- a run of its own -------------------------------------------------------------------------------------------------
-
-
-def test_two_runs_without_a_session_hash_names_by_different_salts() -> None:
-    strategies_ = [Residual(), Residual()]
-    salts = []
-    for each in strategies_:
-        request = next(each.conversation())
-        assert isinstance(request, Broadcast)
-        assert isinstance(request.ask, Enrol)
-        salts.append(request.ask.salt)
-    assert salts == [each.session for each in strategies_]
-    assert salts[0] != salts[1]
-    assert all(usable_name(salt) for salt in salts)  # the models are kept by it
 
 
 def test_powers_are_tried_from_the_smallest(tmp_path: Path) -> None:

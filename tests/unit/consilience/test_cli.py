@@ -13,11 +13,13 @@ from typer.testing import CliRunner
 import consilience
 from common.settings import SettingError
 from consilience import cli
-from consilience.app_folder import PACKAGES, stage_app
+from consilience._path import PACKAGES
+from consilience.app_folder import stage_app
 from consilience.commands import run as command
 from consilience.commands.run import how_to_resume
 from consilience.flower_programs import LaunchError, environment
-from consilience.flower_run import Outcome, flwr_arguments, parse_status
+from consilience.flower_run import flwr_arguments, parse_status
+from consilience.outcome import Outcome
 from consilience.processes import Interrupted
 from consilience.run_log import Transcript, round_of
 from consilience.run_request import RunRequest, simulated_run
@@ -42,7 +44,7 @@ def ended(monkeypatch, **transcript):
     status, details = transcript.pop("status", "finished:completed"), transcript.pop("details", "")
     requests = []
 
-    def run(request, _quiet, _own):
+    def run(request, *_how):
         requests.append(request)
         return Outcome(Transcript(**transcript), status, details)
 
@@ -134,7 +136,7 @@ def test_the_environment_installs_and_sends_nothing(monkeypatch):
 
 def test_the_staged_app_is_one_that_flower_accepts_and_holds_code_only(tmp_path):
     stage_app(tmp_path)
-    assert {path.name for path in tmp_path.iterdir()} == {*PACKAGES, "pyproject.toml", "LICENSE"}
+    assert {path.name for path in tmp_path.iterdir()} == {*PACKAGES, "consilience", "pyproject.toml", "LICENSE"}
     assert not list(tmp_path.rglob("__pycache__"))
     assert len(build_fab_from_disk(tmp_path)) < 5_000_000  # half of what Flower accepts
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,8 @@ import strategies.run
 from protocols.bc3e.payloads import Survey
 from protocols.wire.faults import Fault
 from protocols.wire.message import ENVELOPE, Answer, Ask, encoded_bytes, read_ask, write_answer, write_ask
+from strategies.cells import Table
+from strategies.checkpoint import Checkpoint
 from strategies.conversation import Broadcast, Conversation, Tell
 from strategies.errors import FusionError
 from strategies.exchange import wait_for_nodes
@@ -27,7 +29,7 @@ class Asker(FusionStrategy):
     """Asks all sites the same in every round, and from the second on by name if it is to; returns who answered."""
 
     def __init__(self, *, rounds: int = 3, by_name: bool = False, needed: bool = True, **common: Any) -> None:
-        super().__init__(session="s", **common)
+        super().__init__(**{"session": "s", **common})
         self.rounds, self.by_name, self.needed = rounds, by_name, needed
 
     def conversation(self, repetition: int = 0) -> Conversation[list[list[str]]]:
@@ -396,3 +398,72 @@ def test_messages_of_a_broadcast_share_their_content(tmp_path: Path) -> None:
     messages = list(strategy.configure_train(1, ArrayRecord(), ConfigRecord(), grid(tmp_path, "amy", "max", "zoe")))
     assert sorted(message.metadata.dst_node_id for message in messages) == [1000, 1007, 1014]
     assert len({id(message.content) for message in messages}) == 1
+
+
+# -- sessions, and what is called after every round -------------------------------------------------------------------
+
+
+def sessions_of(wire: InProcessGrid) -> list[str]:
+    """The sessions of all asks that crossed, each once, in order."""
+    return list(dict.fromkeys(read_ask(content).session for way, content in wire.crossed if way == "to_site"))
+
+
+def test_every_start_without_a_session_takes_a_new_one_of_the_run(tmp_path: Path) -> None:
+    wire, first, second = grid(tmp_path, "amy", "max"), Asker(session=""), Asker(session="")
+    results = [each.start(wire, timeout=5) for each in (first, second, first)]
+    assert all(not result.missing for result in results)
+    assert sessions_of(wire) == ["7", "7-2", "7-3"]
+    another = grid(tmp_path, "amy", "max")
+    Asker(session="").start(another, timeout=5)
+    assert sessions_of(another) == ["7"]
+
+
+def test_a_session_that_is_named_is_kept(tmp_path: Path) -> None:
+    wire = grid(tmp_path, "amy")
+    Asker(session="mine").start(wire, timeout=5)
+    assert sessions_of(wire) == ["mine"]
+
+
+def test_the_members_of_a_table_have_its_session(tmp_path: Path) -> None:
+    wire = grid(tmp_path, "amy")
+    members = [Asker(session=""), Asker(session="mine")]
+    table = Table(members)
+    table.start(wire, timeout=5)
+    table.start(wire, timeout=5)
+    assert [each.session for each in members] == ["7-2", "mine"]
+
+
+def test_on_round_is_called_with_the_row_of_every_round(tmp_path: Path) -> None:
+    rows: list[dict[str, Any]] = []
+    result = Asker(on_round=rows.append).start(grid(tmp_path, "amy", "max"), timeout=5)
+    assert [row["round"] for row in rows] == [1, 2, 3]
+    assert rows == result.convergence
+    assert set(rows[0]) == {"round", "bound", "sites", "bytes_to_sites", "bytes_from_sites", "seconds"}
+    rows[0]["round"] = 99
+    assert result.convergence[0]["round"] == 1
+
+
+def test_a_callback_that_fails_is_logged_once_and_costs_nothing(tmp_path: Path, log: pytest.LogCaptureFixture) -> None:
+    calls: list[int] = []
+
+    def failing(row: Mapping[str, Any]) -> None:
+        calls.append(row["round"])
+        raise OSError("disk full")
+
+    rows: list[Mapping[str, Any]] = []
+    result = Asker(on_round=(failing, rows.append)).start(grid(tmp_path, "amy"), timeout=5)
+    assert result.rounds == 3
+    assert calls == [1, 2, 3]
+    assert rows == result.convergence
+    assert [record.message for record in log.records if record.levelno >= logging.ERROR] == [
+        "round 1: on_round failed; the run goes on"
+    ]
+
+
+def test_on_round_is_called_with_the_saved_rounds_of_a_resumed_run(tmp_path: Path) -> None:
+    folder = tmp_path / "checkpoint"
+    with pytest.raises(FusionError, match="num_rounds=2"):
+        Asker(checkpoint=Checkpoint(folder, {}, "s")).start(grid(tmp_path, "amy"), num_rounds=2, timeout=5)
+    rows: list[Mapping[str, Any]] = []
+    Asker(checkpoint=Checkpoint(folder, {}, "s"), on_round=rows.append).start(grid(tmp_path, "amy"), timeout=5)
+    assert [row["round"] for row in rows] == [1, 2, 3]

@@ -60,6 +60,15 @@ def test_a_lead_within_the_standard_errors_is_said_to_be_one(leave):
     assert "best, not significantly" in compare_html(runs)
 
 
+@pytest.mark.parametrize(("errors", "clear"), [((0.01, 0.05), False), ((0.05, 0.01), False), ((0.01, 0.01), True)])
+def test_a_lead_is_clear_where_it_is_clear_of_both_standard_errors(leave, errors, clear):
+    results = zip(("1", "2"), (0.2, 0.25), errors, strict=True)
+    runs = [leave(run, protocol="gp", metrics={"smse": value, "smse_se": error}) for run, value, error in results]
+    assert re.search(r"^smse +0\.20\S* ± 0\.\d+ (\S+)", render_comparison(open_runs(runs)), re.M)[1] == (
+        "*" if clear else "(*)"
+    )
+
+
 @pytest.mark.parametrize(
     ("changes", "words", "marked"),
     [

@@ -2,6 +2,8 @@
 
 import re
 
+import pytest
+
 from server.report.formatting import printable
 from server.report.html import report_html
 from server.report.summary import ledger_summary, render_table
@@ -35,6 +37,12 @@ def test_ledger_summary_says_every_dtype_in_which_a_field_crossed():
         lines[number]["fields"]["alpha"]["dtype"] = dtype
     field = ledger_summary(lines)["by_payload"]["Fit"]["fields"]["alpha"]
     assert field == {"dtype": "float64 and float32 and int64 and uint8", "shape": [3], "bytes": 48}
+
+
+@pytest.mark.parametrize("directions", [("to_site", "from_site", "to_site"), ("from_site", "from_site", "to_site")])
+def test_a_payload_that_crossed_both_ways_says_so(directions):
+    lines = [line(number, direction, "a", "Sealed", 12) for number, direction in enumerate(directions)]
+    assert ledger_summary(lines)["by_payload"]["Sealed"]["direction"] == "both"
 
 
 def test_an_empty_ledger():
