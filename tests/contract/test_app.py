@@ -204,8 +204,6 @@ def test_three_files_of_three_parties(tmp_path: Path, folder: Path) -> None:
 
 
 def spoil(frame: pd.DataFrame, kind: str) -> pd.DataFrame:
-    if kind == "missing column":
-        return frame.drop(columns="diagnosis")
     if kind in ("text", "infinity", "label", "name"):
         column = "patient" if kind == "name" else "class_b"
         cells: list[Any] = list(frame[column])
@@ -220,7 +218,6 @@ def spoil(frame: pd.DataFrame, kind: str) -> pd.DataFrame:
 @pytest.mark.parametrize(
     ("kind", "fault", "told"),
     [
-        ("missing column", Fault.MISSING_COLUMN, "{file}: there is no column 'diagnosis'; it has "),
         ("text", Fault.NOT_NUMERIC, "{file}, line 6, column 'class_b': 'sesame' is text where a number belongs"),
         ("infinity", Fault.NOT_FINITE, "{file}, line 6, column 'class_b': is infinite"),
         ("label", Fault.LABEL_OUT_OF_RANGE, "{file}, line 6, column 'class_b': -3 is not a label"),
@@ -260,11 +257,15 @@ def test_a_bad_file_stops_a_run_that_needs_all_sites(tmp_path: Path, folder: Pat
     assert not [path for path in (tmp_path / "results").rglob("*") if path.is_file()]
 
 
-def test_a_file_that_is_no_table(tmp_path: Path, folder: Path) -> None:
+def test_a_simulation_on_a_file_that_is_no_table_or_lacks_a_column_does_not_start(tmp_path: Path, folder: Path) -> None:
+    party("south").drop(columns="diagnosis").to_csv(folder / "south.csv", index=False)
+    with pytest.raises(DataError, match=r"south\.csv: there is no column 'diagnosis'; it has 'patient', "):
+        run(own(tmp_path, folder), 3)
     (folder / "south.csv").unlink()
     (folder / "south.parquet").write_bytes(b"PAR1 no table PAR1")
-    report = load(run(own(tmp_path, folder), 3))[0]
-    assert report.missing == {"south": [f"round 1: {Fault.UNREADABLE_DATA.message} [unreadable-data]"]}
+    with pytest.raises(DataError, match=r"south\.parquet: is not a proper Parquet file"):
+        run(own(tmp_path, folder), 3)
+    assert nothing_left(tmp_path / "results")
 
 
 @pytest.mark.parametrize("nodes", [2, 4])
