@@ -82,10 +82,12 @@ def test_a_wrong_number_of_sites_is_answered_by_the_command_to_type(
     assert nothing_left(tmp_path)
 
 
-def test_too_many_sites_for_the_models_is_told_by_the_sites(tmp_path: Path) -> None:
+def test_too_many_sites_for_the_models_is_told_by_the_sites(tmp_path: Path, log: pytest.LogCaptureFixture) -> None:
     with pytest.raises(FusionError, match=r"^round 1: 0 of 10 sites answered, .*\[scenario-unavailable\]"):
         run(config(tmp_path, bc3e__distribution="column"), 10)
     assert nothing_left(tmp_path)
+    # Ten sites, and each reason once.
+    assert len([record for record in log.records if record.levelno >= logging.WARNING]) == 2
 
 
 def test_a_refusal_is_one_logged_line_and_a_failed_run(tmp_path: Path, log: pytest.LogCaptureFixture) -> None:
@@ -322,7 +324,7 @@ def test_a_classifier_with_a_name_of_the_report_is_refused(tmp_path: Path, folde
 
 def test_the_run_cannot_say_which_file_a_party_of_a_deployment_opens(tmp_path: Path, folder: Path) -> None:
     nodes = [{"site": name} for name in PARTIES]
-    with pytest.raises(FusionError, match=r"north: .*\[no-data-file\]; south: .*\[no-data-file\]; west: "):
+    with pytest.raises(FusionError, match=r"\(north, south, west: .*\[no-data-file\]\)$"):
         run(own(tmp_path, folder), nodes)
 
 

@@ -113,7 +113,7 @@ def test_own_data_have_as_many_sites_as_files(tmp_path):
         (tmp_path / name).write_text("class_x\n0\n1\n")
     options = {"protocol": "bc3e", "data": str(tmp_path)}
     assert simulated_run([], options, None, 60.0).sites == 3
-    with pytest.raises(SettingError, match="3 sites, not 2$"):
+    with pytest.raises(SettingError, match="3 sites, not 2"):
         simulated_run([], options, 2, 60.0)
 
 
