@@ -12,6 +12,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PEERS := $(VENV)/peers
+# PyPI's torch for Linux brings 2.7 GB of CUDA; the build without is here. Empty: take PyPI's.
+TORCH_INDEX ?= $(if $(filter Linux,$(shell uname -s)),https://download.pytorch.org/whl/cpu)
 # The run keeps its Flower state here, apart from the user's own ~/.flwr.
 export FLWR_HOME := $(CURDIR)/.flwr
 
@@ -63,15 +65,21 @@ $(BIN)/pip:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "consilience needs Python 3.11 or later; name one with: make PYTHON=python3.12")'
 	$(PYTHON) -m venv $(VENV)
 
-$(VENV)/installed: pyproject.toml constraints.txt | $(BIN)/pip
-	$(BIN)/python -m pip install --disable-pip-version-check -q -c constraints.txt -e .
+# Without a way to that index the next command takes PyPI's torch.
+$(VENV)/torch: constraints.txt | $(BIN)/pip
+	$(if $(TORCH_INDEX),-$(BIN)/python -m pip install --disable-pip-version-check -q --retries 1 --no-deps \
+		-c constraints.txt --index-url $(TORCH_INDEX) torch)
 	touch $@
 
-$(VENV)/installed-dev: pyproject.toml constraints.txt | $(BIN)/pip
+$(VENV)/installed: pyproject.toml constraints.txt | $(VENV)/torch
+	$(BIN)/python -m pip install --disable-pip-version-check -q -c constraints.txt -e '.[all]'
+	touch $@
+
+$(VENV)/installed-dev: pyproject.toml constraints.txt | $(VENV)/torch
 	$(BIN)/python -m pip install --disable-pip-version-check -q -c constraints.txt -e '.[dev]'
 	touch $@ $(VENV)/installed
 
-$(VENV)/installed-bench: pyproject.toml constraints.txt | $(BIN)/pip
+$(VENV)/installed-bench: pyproject.toml constraints.txt | $(VENV)/torch
 	$(BIN)/python -m pip install --disable-pip-version-check -q -c constraints.txt -e '.[bench]'
 	touch $@ $(VENV)/installed
 

@@ -16,7 +16,7 @@ from typing import Any
 from flwr.app import Context, RecordDict
 
 from clients.dispatch import handler_of
-from clients.places import site_name
+from clients.places import own_name
 from clients.site import Site
 from protocols.settings import declared
 from protocols.wire.message import Answer, Ask, Parcel, encoded_bytes, write_answer, write_ask
@@ -201,7 +201,7 @@ def sites_of(config: Settings, n_sites: int) -> dict[str, Site]:
     for place in range(n_sites):
         node: dict[str, bool | float | int | str] = {"partition-id": place, "num-partitions": n_sites}
         context = Context(1, place + 1, node, RecordDict(), dict(config))
-        site = Site.open(site_name(context), context, Ask(_SESSION, 1, config["seed"], ()))
+        site = Site.open(own_name(context), context, Ask(_SESSION, 1, config["seed"], ()))
         assert site.shard is not None
         sites[site.name] = site
     return sites

@@ -18,7 +18,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from flwr.app import Context, Message, RecordDict
 
+from common.extras import MissingLibraryError
 from protocols import registry
+from protocols.settings import check_libraries
 from protocols.wire.faults import Fault, SiteFault
 from protocols.wire.message import Answer, Ask, Parcel, encoded_bytes, read_ask, write_answer
 from protocols.wire.payload import Payload, PayloadError
@@ -59,10 +61,14 @@ def answers(ask: type[AskType]) -> Callable[[Callable[[AskType, Site], Payload]]
 
 def handler_of(ask: type[Payload]) -> Handler:
     """Return the handler of an ask; its protocol's handlers are imported first."""
-    registry.room(ask.title().partition(".")[0], "handlers")
+    registry.room(_protocol_of(ask), "handlers")
     if ask not in _HANDLERS:
         raise SiteFault(Fault.UNKNOWN_ASK, f"no handler answers {ask.title()}")
     return _HANDLERS[ask]
+
+
+def _protocol_of(ask: type[Payload]) -> str:
+    return ask.title().partition(".")[0]
 
 
 # -- the life of a message --------------------------------------------------------------------------------------------
@@ -96,13 +102,13 @@ def handle(message: Message, context: Context) -> Message:
 def _open(exchange: _Exchange) -> tuple[Ask, Site]:
     """Read the ask, wait until no other process of the site works on this run, and load what the site remembers."""
     from clients.commitments import run_lock
-    from clients.places import make_files_private, real_directory, site_name
+    from clients.places import make_files_private, own_name, real_directory
     from clients.prediction import configure_real_prediction, configure_simulated_prediction
     from clients.site import Site
 
     make_files_private(exchange.context)
     exchange.context = configure_simulated_prediction(exchange.context)
-    exchange.name = site_name(exchange.context)
+    exchange.name = own_name(exchange.context)
     exchange.ask = ask = read_ask(exchange.message.content)
     exchange.context = configure_real_prediction(exchange.context, ask)
     exchange.lock.enter_context(run_lock(real_directory(exchange.context), exchange.context.run_id))
@@ -111,10 +117,16 @@ def _open(exchange: _Exchange) -> tuple[Ask, Site]:
 
 
 def _admit(ask: Ask, size: int, site: Site) -> None:
-    """Check the ask against the site's policy, and count it, unless it asks for the site's name only."""
+    """Check the ask against the site's policy, and count it, unless it asks for the site's name only.
+
+    A run that would later need a library which is not installed here is refused at its first ask.
+    """
     site.policy.admit_size(size)
     for parcels in (*(past for _, past in ask.history), ask.parcels):
         site.policy.admit(parcels)
+    if ask.round == 1:
+        for protocol in {_protocol_of(type(parcel.payload)) for parcel in ask.parcels} - {*registry.SHARED}:
+            check_libraries(site.config, protocol)
     if ask.parcels or ask.history:
         site.policy.count_ask(site.commitments, len(ask.history))
 
@@ -140,7 +152,7 @@ def _commit(answer: Answer, ask: Ask, site: Site, context: Context) -> RecordDic
 
 def _refuse(error: Exception, exchange: _Exchange) -> RecordDict:
     """Return the message that says by a code why there is no answer; it stands in the ledger, too."""
-    from clients.shards import is_simulated
+    from clients.data.source import is_simulated
 
     name, ask, site = exchange.name, exchange.ask, exchange.site
     number, session = (ask.round, ask.session) if ask is not None else (0, "")
@@ -177,6 +189,9 @@ def _fault_of(error: Exception, ask: Ask | None) -> Fault:
     """Return the code of an error; if the ask itself could be read, a bad payload is the handler's own."""
     if isinstance(error, SiteFault):
         return error.fault
+    if isinstance(error, MissingLibraryError):
+        logger.error("%s", error)
+        return Fault.MISSING_LIBRARY
     if isinstance(error, PayloadError) and ask is None:
         return Fault.MALFORMED_ASK
     return Fault.HANDLER_FAILED

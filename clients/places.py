@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from flwr.app import Context
 
+from clients.data.source import is_simulated, partition_of
 from clients.ledger import Ledger
-from clients.shards import is_simulated, simulated_name
+from clients.shards import simulated_name
 from common.results import partial_results
 from protocols.wire.faults import Fault, SiteFault, usable_name
 
@@ -20,12 +19,7 @@ def is_simulation(context: Context) -> bool:
     return is_simulated(context.node_config)
 
 
-def partition_of(node_config: Mapping[str, Any]) -> tuple[int, int]:
-    """Return the place of a simulated site and the number of sites; 0 and 1 for a real one."""
-    return int(node_config.get("partition-id", 0)), int(node_config.get("num-partitions", 1))
-
-
-def site_name(context: Context) -> str:
+def own_name(context: Context) -> str:
     """Return the name by which everybody knows this site.
 
     It is the node configuration's ``site``; in a simulation the stem of the site's data file or ``site-NUMBER``; else

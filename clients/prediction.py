@@ -8,7 +8,7 @@ from typing import Any
 
 from flwr.app import Context
 
-from clients.shards import is_simulated
+from clients.data.source import is_simulated
 from common.results import PREDICT
 from protocols import registry
 from protocols.prediction import PredictionError, resolved

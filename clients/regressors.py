@@ -1,4 +1,4 @@
-"""Candidate methods of a learner by short name: what may be typed, and how they are fitted."""
+"""Methods of regression by short name: how a user types them, and how they are fitted."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from jaxtyping import Float64
 
 from numerics.shared.threads import single_threaded
 
-if TYPE_CHECKING:  # scikit-learn takes a second to import, and many asks need names of methods only
+if TYPE_CHECKING:  # scikit-learn takes a second to import, and many asks need the names of methods only
     from sklearn.base import BaseEstimator
     from sklearn.linear_model import LinearRegression
 
@@ -23,40 +23,40 @@ Value = bool | int | float | str | None
 
 STANDARDIZE = ("model", "learner", "none")
 ROW_MODELS = frozenset({"knn", "svr"})
-"""Methods whose models contain rows they were fitted on: all of them (knn) or the support vectors (svr)."""
+"""Methods whose models contain rows of the site: all of them (knn), or the support vectors (svr)."""
 
 _METHODS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
-    # 50 trees, a third of the columns at every split; the lasso is tuned half-half.
+    # A third of the columns is tried at every split. The lasso is tuned on two halves of the rows.
     "rf": ("sklearn.ensemble.RandomForestRegressor", {"n_estimators": 50, "max_features": 1 / 3}),
     "lr": ("sklearn.linear_model.LinearRegression", {}),
     "lasso": ("sklearn.linear_model.LassoCV", {"cv": 2}),
     "lars": ("sklearn.linear_model.LarsCV", {"cv": 2}),
     "en": ("sklearn.linear_model.ElasticNetCV", {"cv": 2}),
-    # Tuned by leaving one row out, which ridge regression gives in closed form.
+    # Tuned by leaving out one row, for which ridge regression has a closed form.
     "ridge": ("sklearn.linear_model.RidgeCV", {"alphas": np.logspace(-3, 5, 17)}),
     "knn": ("sklearn.neighbors.KNeighborsRegressor", {"n_neighbors": 5, "algorithm": "brute"}),
     "svr": ("sklearn.svm.SVR", {}),
-    # With a hundred rows a quasi-Newton method and a strong penalty are both quicker and better than epochs of Adam.
+    # On a hundred rows a quasi-Newton method with a strong penalty is quicker and more accurate than Adam.
     "nn": (
         "sklearn.neural_network.MLPRegressor",
         {"hidden_layer_sizes": (50,), "solver": "lbfgs", "alpha": 1.0, "max_iter": 300},
     ),
     "gb": ("sklearn.ensemble.GradientBoostingRegressor", {}),
     "hgb": ("sklearn.ensemble.HistGradientBoostingRegressor", {}),
-    # Of any depth: the smallest leaf alone says how fine it is.
+    # The smallest leaf alone limits it, not the depth.
     "tree": ("sklearn.tree.DecisionTreeRegressor", {}),
 }
-"""Full name of the estimator, and what we set of it."""
+"""Full name of the estimator, and settings that differ from scikit-learn's defaults."""
 METHODS = tuple(_METHODS)
 """Short names of all methods."""
 
 MOST_STEPS = 1000
-"""Trees, steps or units of a fit that may be asked for: a fusion center must not keep a site busy for ever."""
+"""Most trees, steps or units of a fit: a fusion center must not keep a site busy forever."""
 _STEPS = frozenset({"n_estimators", "max_iter", "alphas", "hidden_layer_sizes"})
-"""Settings that say how many."""
+"""Settings that `MOST_STEPS` limits."""
 
 _LEAF = "min_samples_leaf"
-"""The setting by which a method shows that it grows trees: these need no scaler, whatever the units of x and y."""
+"""Setting of methods that grow trees; these need no scaler, whatever the units of x and y."""
 OURS: Mapping[str, str] = {
     "random_state": "a run's seed sets it",
     "n_jobs": "a site answers with one thread",
@@ -71,7 +71,7 @@ OURS: Mapping[str, str] = {
     _LEAF: "min-leaf of the run or of the site sets it",
     "subsample": "a tree of a few rows would hold single outcomes",
 }
-"""Settings that are not a candidate's to choose."""
+"""Settings that a candidate may not choose, with the reason."""
 
 _NAME = re.compile(r"[\s,]*([A-Za-z][\w-]*)")
 _SETTING = re.compile(
@@ -81,25 +81,25 @@ _CLOSE = re.compile(r"\s*\)")
 
 
 class SettingsError(ValueError):
-    """Settings that cannot be read, or are none of a method; the message is what follows the method's name."""
+    """Settings that cannot be read or that a method does not have; the message follows the method's name."""
 
 
 class CandidateError(ValueError):
-    """A list of candidates that cannot be read; the message says what there is."""
+    """A list of candidates that cannot be read; the message names the methods."""
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """A method that a learner may choose.
+    """A method with settings.
 
     Attributes
     ----------
     method : str
-        Its short name, of `METHODS`; or the full name of an estimator of scikit-learn, where its owner may name any.
+        Its short name, one of `METHODS`; or the full name of an estimator of scikit-learn, if the site chooses itself.
     settings : tuple of (str, value)
-        Parameters of the scikit-learn estimator that differ from ours, by name.
+        Parameters of the scikit-learn estimator that differ from the method's, sorted by name.
     text : str
-        As it was typed.
+        The user's text.
     """
 
     method: str
@@ -108,15 +108,15 @@ class Candidate:
 
     @property
     def key(self) -> str:
-        """The same for two ways of typing the same candidate."""
+        """Method and settings in one form, whatever the user's text."""
         return f"{self.method}({', '.join(f'{name}={value!r}' for name, value in self.settings)})"
 
 
-# -- what may be typed ------------------------------------------------------------------------------------------------
+# -- reading ----------------------------------------------------------------------------------------------------------
 
 
 def parse_candidates(text: str) -> tuple[Candidate, ...]:
-    """Candidates as a user types them: ``"lasso rf(max_depth=3, n_estimators=50)"``.
+    """Read candidates as a user types them: ``"lasso rf(max_depth=3, n_estimators=50)"``.
 
     Names are separated by spaces or commas. Settings are parameters of the scikit-learn estimator; a value is a number,
     ``True``, ``False``, ``None``, or text with or without quotes.
@@ -124,10 +124,15 @@ def parse_candidates(text: str) -> tuple[Candidate, ...]:
     Raises
     ------
     CandidateError
-        If there is none, one twice, an unknown name or setting, a value that the estimator does not take, or a setting
-        that is not a candidate's to choose (`random_state`, `min_samples_leaf`, ...).
+        If there is no candidate, or the same twice; if a name or setting is unknown; or if a setting has a value that
+        the estimator refuses or may not be chosen (`random_state`, `min_samples_leaf`, ...).
+
+    Examples
+    --------
+    >>> [candidate.method for candidate in parse_candidates("lasso, rf(max_depth=3)")]
+    ['lasso', 'rf']
     """
-    found: list[Candidate] = []
+    candidates: list[Candidate] = []
     at = 0
     while text[at:].strip(" \t\r\n,"):
         name = _NAME.match(text, at)
@@ -138,13 +143,13 @@ def parse_candidates(text: str) -> tuple[Candidate, ...]:
         except SettingsError as error:
             raise CandidateError(f"candidates {text!r}: {error}; {_example()}") from None
         candidate = _candidate(name[1], settings, text[name.start(1) : end])
-        if any(each.key == candidate.key for each in found):
+        if any(each.key == candidate.key for each in candidates):
             raise CandidateError(f"candidates {text!r}: {candidate.text} is there twice; name every candidate once")
-        found.append(candidate)
+        candidates.append(candidate)
         at = end
-    if not found:
+    if not candidates:
         raise CandidateError(f"there is no candidate; {_example()}")
-    return tuple(found)
+    return tuple(candidates)
 
 
 def _example() -> str:
@@ -152,12 +157,24 @@ def _example() -> str:
 
 
 def read_settings(text: str, at: int) -> tuple[dict[str, Value], int]:
-    """The settings in parentheses that begin at a place of the text, if any do, and where they end.
+    """Read the settings in parentheses at a position of the text, if there are any.
+
+    Returns
+    -------
+    settings : dict
+        Values by name.
+    end : int
+        Position after the settings.
 
     Raises
     ------
     SettingsError
-        If there is something else than settings, or one twice.
+        If the text has something else there, or a setting twice.
+
+    Examples
+    --------
+    >>> read_settings("rf(max_depth=3) lasso", 2)
+    ({'max_depth': 3}, 15)
     """
     if text[at : at + 1] != "(":
         if text[at : at + 1].strip(" \t\r\n,"):
@@ -205,23 +222,23 @@ def _candidate(method: str, settings: dict[str, Value], text: str) -> Candidate:
 
 
 def check_settings(method: str, settings: Mapping[str, Value], ours: Mapping[str, str], whose: str) -> None:
-    """Whether a method takes these settings.
+    """Check that a method takes these settings.
 
     Parameters
     ----------
     method : str
         As in `Candidate`.
     settings : Mapping
-        By name.
+        Values by name.
     ours : Mapping of str
-        Settings that are not to be chosen, with the reason.
+        Settings that may not be chosen, with the reason.
     whose : str
-        ``a candidate's``: who may not choose these.
+        Who may not choose these, e.g. ``a candidate's``, for the message.
 
     Raises
     ------
     SettingsError
-        If it has no such setting, does not take the value, or the setting is one of `ours`.
+        If the method has no such setting or refuses its value, or the setting is one of `ours`.
     """
     if not settings:
         return
@@ -248,36 +265,41 @@ def check_settings(method: str, settings: Mapping[str, Value], ours: Mapping[str
 
 
 def _unfitted(method: str) -> BaseEstimator:
-    """The estimator of a short or full name, with the settings that it has of itself."""
+    """Return the estimator of a short or full name, with its default settings."""
     full, settings = _METHODS.get(method, (method, {}))
     module, _, name = full.rpartition(".")
     return getattr(importlib.import_module(module), name)(**settings)
 
 
-# -- how they are fitted ----------------------------------------------------------------------------------------------
+# -- fitting ----------------------------------------------------------------------------------------------------------
 
 
 def build(candidate: Candidate, *, standardize: str, min_leaf: int, seed: int) -> BaseEstimator:
-    """The estimator of a candidate, not fitted.
+    """Return the unfitted estimator of a candidate.
 
     Parameters
     ----------
     candidate : Candidate
-        The method and its settings.
+        Method and settings.
     standardize : str
-        ``"model"``: between scalers of x and y, where the method is sensitive to scale; ``"learner"`` (the rows are
-        standardised already) and ``"none"``: the method by itself. A linear regression needs no scaler: in any units it
-        is the same function. (With fewer rows than inputs it is the shortest of the exact solutions, in the units
-        given.)
+        ``"model"``: with scalers of x and y, if the method depends on units; ``"learner"`` (the rows are standardized
+        already) and ``"none"``: without. A linear regression gets no scaler: it is the same function in any units.
+        (With fewer rows than inputs it is the exact solution of minimum norm, in the given units.)
     min_leaf : int
-        Rows in a leaf of a tree, at least.
+        Fewest rows in a leaf of a tree.
     seed : int
-        Of everything random in it, below 2**32.
+        Seed of all randomness, below 2**32.
 
     Raises
     ------
     ValueError
         If `standardize` is none of these.
+
+    Examples
+    --------
+    >>> [forest] = parse_candidates("rf(max_depth=3)")
+    >>> build(forest, standardize="model", min_leaf=5, seed=0).min_samples_leaf
+    5
     """
     from sklearn.compose import TransformedTargetRegressor
     from sklearn.linear_model import LinearRegression
@@ -289,10 +311,10 @@ def build(candidate: Candidate, *, standardize: str, min_leaf: int, seed: int) -
         raise ValueError(f"standardize is one of {', '.join(STANDARDIZE)}, not {standardize!r}")
     estimator = _unfitted(candidate.method).set_params(**dict(candidate.settings))
     known = estimator.get_params(deep=False)
-    given = {name: value for name, value in (("random_state", seed), (_LEAF, min_leaf)) if name in known}
-    estimator.set_params(**given)
+    own = {name: value for name, value in (("random_state", seed), (_LEAF, min_leaf)) if name in known}
+    estimator.set_params(**own)
     if known.get("cv") is not None:
-        # In the order of the rows the parts would differ wherever a site keeps its rows sorted.
+        # Shuffled: a site may keep its rows sorted, so that consecutive parts would differ.
         estimator.set_params(cv=KFold(known["cv"], shuffle=True, random_state=seed))
     if standardize != "model" or _LEAF in known or isinstance(estimator, LinearRegression):
         return estimator
@@ -311,23 +333,29 @@ def fit(
 ) -> BaseEstimator:
     """Fit a candidate.
 
-    One thread does all the work: with another number of threads sums would be rounded otherwise, and the same rows
-    could give another model. A linear model, between scalers or not, becomes one plain ``LinearRegression`` in the
-    units of the rows. An outcome that is constant (one row always is) is predicted by every method as that constant,
-    also by those that cannot be fitted to one. Where there are fewer rows than the method would have neighbours or
-    parts, it has as many as there are rows; where a forest could not split them, its trees are their mean.
+    The fit uses one thread: the number of threads changes the rounding of sums, and so the model. A linear model,
+    scaled or not, becomes one plain ``LinearRegression`` in the units of the rows. If the outcome is constant, as in a
+    single row, every method predicts this constant. If there are fewer rows than the method would have neighbours or
+    parts, it has as many as rows. If a forest cannot split so few rows, its trees predict the mean.
 
     Parameters
     ----------
     x, y : ndarray
-        ``(n, p)`` and ``(n,)`` finite rows, at least one.
+        ``(n, p)`` inputs and ``(n,)`` outcomes; finite, one row at least.
     candidate, standardize, min_leaf, seed
         As in `build`.
 
     Raises
     ------
     Exception
-        Whatever the method raises that cannot be fitted to these rows.
+        Any exception of a method that cannot be fitted to these rows.
+
+    Examples
+    --------
+    >>> x = np.arange(8.0)[:, np.newaxis]
+    >>> model = fit(parse_candidates("lr")[0], x, 3 * x[:, 0], standardize="model", min_leaf=1, seed=0)
+    >>> model.coef_.round(6)
+    array([3.])
     """
     from sklearn.compose import TransformedTargetRegressor
     from sklearn.ensemble import RandomForestRegressor
@@ -343,19 +371,19 @@ def fit(
     if isinstance(method, KNeighborsRegressor):
         method.set_params(n_neighbors=min(method.n_neighbors, len(y)))
     elif isinstance(method, RandomForestRegressor) and len(y) < 2 * min_leaf:
-        # No tree can split, and the one leaf of a few rows that are drawn with replacement could hold one outcome.
+        # A tree that cannot split has one leaf. Of rows drawn with replacement it could hold a single outcome.
         method.set_params(bootstrap=False)
     elif isinstance(getattr(method, "cv", None), KFold):
         method.cv.n_splits = min(method.cv.n_splits, len(y))
     with single_threaded(), warnings.catch_warnings(), np.errstate(all="ignore"):
-        # That an iteration stopped early is no news to anybody: the half-half error says what the model is worth.
+        # Warnings of early stops are ignored: the error on held-out rows shows how good the model is.
         warnings.simplefilter("ignore")
         model.fit(x, y)
     return as_linear(model) or model
 
 
 def constant(value: float, n_inputs: int) -> LinearRegression:
-    """A model of that many inputs that says the same of every row."""
+    """Return a linear model with this number of inputs that predicts the same value for every row."""
     from sklearn.linear_model import LinearRegression
 
     model = LinearRegression()

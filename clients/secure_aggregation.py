@@ -154,7 +154,7 @@ def _share_seeds(
         holders, masking.shares_of(pair, len(holders)), masking.shares_of(own, len(holders)), strict=True
     ):
         plain = _share_header(site, total, number, site.name, holder, public, holders) + b"".join(shares)
-        rows.append(masking.sealed(state.keys[holder].encode(), plain))
+        rows.append(masking.seal(state.keys[holder].encode(), plain))
         digests.append(b"".join(masking.digest(share) for share in shares))
     fields = {
         "mask": _array(public),
@@ -231,7 +231,7 @@ def _open_shares(ask: Hide, site: Site, state: _SumState, holders: Sequence[str]
     for owner, mask, row in zip(ask.sites, ask.masks, ask.sealed, strict=True):
         header = _share_header(site, ask.total, ask.number, owner, site.name, mask.tobytes(), holders)
         try:
-            plain = masking.opened(state.keys[owner].encode(), row.tobytes())
+            plain = masking.unseal(state.keys[owner].encode(), row.tobytes())
         except MaskError as error:
             raise SiteFault(Fault.BROKEN_SEAL, f"{error}: the share of {owner}'s seeds") from error
         if not plain.startswith(header) or len(plain) != len(header) + 2 * masking.SHARE_BYTES:

@@ -15,6 +15,7 @@ from protocols.wire.faults import Fault, SiteFault
 
 if TYPE_CHECKING:
     from clients.data import DataError, Table
+    from clients.data.simulated_sites import SimulatedSites
 
 logger = logging.getLogger("flwr")
 
@@ -25,21 +26,10 @@ _NODE_KEYS = {"partition-id", "num-partitions", "site", "site-output-dir"}
 """Keys of a node's own configuration that do not change the scenario."""
 
 
-def is_simulated(config: Mapping[str, Any]) -> bool:
-    """Whether a configuration is that of a simulated SuperNode: Flower gives it a number, and nobody a name.
-
-    Examples
-    --------
-    >>> is_simulated({"partition-id": 0, "num-partitions": 3}), is_simulated({"partition-id": 0, "site": "north"})
-    (True, False)
-    """
-    return "partition-id" in config and "site" not in config
-
-
 def simulated_name(config: Mapping[str, Any], partition: int, partitions: int) -> str:
-    """Return the name of a simulated site: the stem of its file, else ``site-NUMBER``."""
+    """Return the name of a simulated site: that of its data, else ``site-NUMBER``."""
     if config.get("protocol") and config.get("data"):
-        return _site_file(str(config["data"]), partition, partitions)[1]
+        return _sites(str(config["data"]), partitions).name(partition, partitions)
     return numbered_site(partition, partitions)
 
 
@@ -62,7 +52,7 @@ def shard(config: Mapping[str, Any], partition: int, partitions: int, seed: int,
     seed : int
         Of the scenario's draw.
     simulated : bool
-        Whether `data` is a folder with a file for each site.
+        Whether `data` is that of all sites: a folder with a file for each, paths by site, or a function.
 
     Raises
     ------
@@ -88,17 +78,20 @@ def forget_shards() -> None:
 # -- own data ---------------------------------------------------------------------------------------------------------
 
 
-def _site_file(folder: str, partition: int, partitions: int) -> tuple[Path, str]:
-    """Return the file of a simulated site, and the site's name."""
-    from clients.data import DataError, site_files, site_name
+def _sites(data: str, partitions: int) -> SimulatedSites:
+    """Return the sites of a simulation on own data."""
+    from clients.data import DataError
+    from clients.data.simulated_sites import simulated_sites
 
     try:
-        files = site_files(Path(folder).expanduser())
+        sites = simulated_sites(data)
     except DataError as error:
         raise logged_fault(error) from error
-    if len(files) != partitions:
-        raise SiteFault(Fault.WRONG_NUMBER_OF_SITES, f"{folder} holds {len(files)} files, there are {partitions} sites")
-    return files[partition], site_name(files[partition])
+    if sites.number not in (None, partitions):
+        raise SiteFault(
+            Fault.WRONG_NUMBER_OF_SITES, f"{data} holds the data of {sites.number} sites, there are {partitions} sites"
+        )
+    return sites
 
 
 def _own_source(
@@ -109,7 +102,8 @@ def _own_source(
     if not source:
         raise SiteFault(Fault.NO_DATA_FILE, "no data: set data=... in the node configuration")
     if simulated:
-        source = str(_site_file(source, partition, partitions)[0])
+        config = _sites(source, partitions).config(partition, partitions, config)
+        source = str(config["data"])
     path = Path(source).expanduser()
     changed = path.stat().st_mtime_ns if path.is_file() else 0
     return source, changed, tuple(sorted((key, value) for key, value in config.items() if key != "data"))

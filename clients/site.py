@@ -14,10 +14,11 @@ from flwr.app import Context
 
 from clients.commitments import Commitments, NoCommitments
 from clients.consents import Consents
+from clients.data.source import partition_of
 from clients.digest import digest_of
 from clients.keys import PrivateKeys, turns_in
 from clients.memory import Arrays, Memory, MemoryStore
-from clients.places import directory_of, earlier_directory, is_simulation, partition_of
+from clients.places import directory_of, earlier_directory, is_simulation
 from clients.policy import FEWEST_ROWS, Policy, policy_of
 from clients.shards import cell_settings, own_table, shard
 from common.files import replacing

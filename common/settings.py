@@ -15,6 +15,8 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from typing import Any, ClassVar, Literal, NamedTuple, Self, get_args, get_origin, get_type_hints
 
+from common.data_places import absolute_place
+
 Value = bool | int | float | str
 """What a key of a configuration may hold."""
 
@@ -239,6 +241,61 @@ class Settings:
         super().__init_subclass__(**options)
         cls.prefix = f"{prefix}." if prefix else ""
 
+    def __new__(cls, *values: Any, **named: Any) -> Self:
+        """Note which fields are given, and refuse a name that no field has."""
+        names = [each.name for each in dataclasses.fields(cls)]
+        for name in named:
+            if name not in names:
+                near = difflib.get_close_matches(name, names, n=2, cutoff=0.5)
+                hint = f"did you mean {' or '.join(near)}?" if near else f"there are: {', '.join(names)}"
+                raise ConfigError(f"{cls.prefix.rstrip('.') or 'the settings'}: there is no setting {name!r}; {hint}")
+        made = super().__new__(cls)
+        object.__setattr__(made, "_given", frozenset([*names[: len(values)], *named]))
+        return made
+
+    def __post_init__(self) -> None:
+        """Check the values that are given, as those of a configuration."""
+        settings = self._settings()
+        for name in self._names_given():
+            object.__setattr__(self, name, settings[name].check(as_typed(getattr(self, name), settings[name].kind)))
+
+    @classmethod
+    def describe(cls) -> str:
+        """Return the settings with their ranges and defaults, as a docstring lists parameters.
+
+        Examples
+        --------
+        >>> @dataclasses.dataclass(frozen=True)
+        ... class Example(Settings, prefix="example"):
+        ...     k: int = setting(10, "number of clusters", at_least(1))
+        >>> print(Example.describe())
+        k : int, default 10
+            number of clusters (1 or greater)
+        """
+        lines: list[str] = []
+        for name, each in cls._settings().items():
+            values = f" ({each.allowed.words})" if each.allowed.words else ""
+            lines += [f"{name} : {each.kind.__name__}, default {each.default!r}", f"    {each.help}{values}"]
+        return "\n".join(lines)
+
+    def given(self) -> Config:
+        """Return the keys whose values were given when this was made, even where they are those that hold anyway.
+
+        Examples
+        --------
+        >>> @dataclasses.dataclass(frozen=True)
+        ... class Example(Settings, prefix="example"):
+        ...     k: int = setting(10, "number of clusters", at_least(1), unset=0)
+        ...     names: str = setting("", "names of columns")
+        >>> Example(k=10, names=["a", "b"]).given()
+        {'example.k': 10, 'example.names': 'a, b'}
+        """
+        settings = self._settings()
+        return {settings[name].key: getattr(self, name) for name in self._names_given()}
+
+    def _names_given(self) -> list[str]:
+        return [name for name in self._settings() if name in self.__dict__["_given"]]
+
     @classmethod
     def keys(cls) -> Mapping[str, Setting]:
         """Return the keys of the class, in the order of its fields."""
@@ -254,6 +311,27 @@ class Settings:
     @classmethod
     def _settings(cls) -> Mapping[str, Setting]:
         return _fields_of(cls)  # type: ignore[arg-type]  # of classes mypy knows no hash
+
+
+def as_typed(value: Any, kind: type[Value]) -> Any:
+    """Return a value from Python as a configuration has it: of plain types, a list as text, a number as text for text.
+
+    Examples
+    --------
+    >>> as_typed(5, str), as_typed(["a", "b"], str)
+    ('5', 'a, b')
+    """
+    if type(value).__module__ == "numpy" and hasattr(value, "item"):
+        value = value.item()
+    if kind is not str or isinstance(value, str | bool):
+        return value
+    if isinstance(value, int | float):
+        return str(value)
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
+    if isinstance(value, list | tuple) and all(isinstance(each, str) for each in value):
+        return ", ".join(value)
+    return value
 
 
 @cache
@@ -296,9 +374,9 @@ def did_you_mean(name: str, names: Iterable[str]) -> str:
 
 
 def absolute(values: Mapping[str, Value], keys: Mapping[str, Setting]) -> Config:
-    """Return the values with absolute paths, for processes that run in other directories."""
+    """Return the values with absolute paths, for processes that run in other directories; a function stays as it is."""
     return {
-        key: os.path.abspath(os.path.expanduser(str(value))) if value and key in keys and keys[key].path else value
+        key: absolute_place(str(value)) if value and key in keys and keys[key].path else value
         for key, value in values.items()
     }
 

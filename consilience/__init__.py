@@ -17,13 +17,16 @@ from consilience._path import make_importable
 if TYPE_CHECKING:
     from clients.data import DataError
     from common.settings import ConfigError, SettingError
-    from consilience.api import load, run, scenarios
+    from consilience.api import check, load, run, scenarios
     from consilience.finished_run import Run
     from protocols.bc3e.settings import Settings as BC3E
     from protocols.coreset.settings import Settings as Coreset
     from protocols.gp.settings import Settings as GP
     from protocols.residual.settings import Settings as Residual
     from protocols.sec.settings import Settings as SEC
+    from scenarios.registry import ScenarioError
+    from server.report.data import ResultsError
+    from strategies.checkpoint import CheckpointError
     from strategies.errors import FusionError
 
 __version__ = "0.1.0"
@@ -32,13 +35,17 @@ __all__ = [
     "BC3E",
     "GP",
     "SEC",
+    "CheckpointError",
     "ConfigError",
     "Coreset",
     "DataError",
     "FusionError",
     "Residual",
+    "ResultsError",
     "Run",
+    "ScenarioError",
     "SettingError",
+    "check",
     "load",
     "run",
     "scenarios",
@@ -50,10 +57,14 @@ _HOMES = {
     "GP": "protocols.gp.settings:Settings",
     "Residual": "protocols.residual.settings:Settings",
     "SEC": "protocols.sec.settings:Settings",
+    "CheckpointError": "strategies.checkpoint:CheckpointError",
     "ConfigError": "common.settings:ConfigError",
     "DataError": "clients.data:DataError",
     "FusionError": "strategies.errors:FusionError",
+    "ResultsError": "server.report.data:ResultsError",
+    "ScenarioError": "scenarios.registry:ScenarioError",
     "SettingError": "common.settings:SettingError",
+    "check": "consilience.api:check",
     "Run": "consilience.finished_run:Run",
     "load": "consilience.api:load",
     "run": "consilience.api:run",
@@ -69,6 +80,8 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'consilience' has no attribute {name!r}")
     module, _, attribute = _HOMES[name].partition(":")
     value = getattr(importlib.import_module(module), attribute)
+    if attribute == "Settings":
+        value.__doc__ = f"{value.__doc__.partition('.')[0]}.\n\nParameters\n----------\n{value.describe()}"
     globals()[name] = value
     return value
 

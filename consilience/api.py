@@ -2,21 +2,89 @@
 
 from __future__ import annotations
 
+import contextlib
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Literal
 
-from common.settings import Value
+from common.settings import ConfigError, Settings
+from consilience.data_check import DataCheck
+from consilience.errors import plain_errors
 from consilience.finished_run import Run
-from consilience.local_engine import engine
-from consilience.run_request import simulated_run
+from consilience.python_request import PythonRequest, given_settings, protocol_of, python_request, settings_of_keywords
+from consilience.run_watch import Progress, watched
 
 if TYPE_CHECKING:
     import pandas as pd
 
+    from consilience.python_data import Data, Rows
+    from consilience.run_request import RunRequest
 
-def run(scenario: str, *, sites: int | None = None, output_dir: str | Path | None = None, **settings: Value) -> Run:
-    """Run a scenario in this process.
+Engine = Literal["local", "flower"]
+
+
+def run(
+    what: str | Settings,
+    *settings: Settings,
+    data: Data | None = None,
+    target: str | None = None,
+    test: Rows | None = None,
+    labels: Rows | None = None,
+    queries: Rows | None = None,
+    sites: int | None = None,
+    seed: int | None = None,
+    engine: Engine = "local",
+    workers: int | None = None,
+    output_dir: str | Path | None = None,
+    resume_from: str | Path | None = None,
+    progress: Progress = None,
+    **run_settings: Any,
+) -> Run:
+    """Run a scenario, or a protocol on your own data.
+
+    Parameters
+    ----------
+    what : str or Settings
+        The name of a scenario (`scenarios`), or the settings of a protocol: ``GP(kernel="matern52")``.
+    *settings : Settings
+        With a scenario, settings of its protocol. What is given here wins over what the scenario sets.
+    data : mapping, sequence, callable, str or Path, optional
+        Rows by site (DataFrames, columns by name, or paths of files), a folder with one file a site, or a function of a
+        site's place and the number of sites.
+    target : str, optional
+        Name of the outcome's column.
+    test, labels, queries : DataFrame, mapping, str or Path, optional
+        The fusion center's own rows: test rows, known outcomes, points to predict at.
+    sites : int, optional
+        Number of sites; as many as the scenario or the data have.
+    seed : int, optional
+        Of everything random; 0 if it is not given.
+    engine : "local" or "flower"
+        This process, or Flower's simulation engine (Ray).
+    workers : int, optional
+        Processes to which the local engine gives the sites.
+    output_dir : str or Path, optional
+        Where the results go. Without it they lie in a temporary directory, as long as the returned run lives.
+    resume_from : str or Path, optional
+        Results directory of an interrupted run to continue.
+    progress : bool, "log" or None
+        Whether to show a bar; ``"log"``: Flower's own log lines; None: a bar in terminals and notebooks.
+    **run_settings
+        Other keys of every run, such as ``repetitions``, ``min_sites``, ``features``, ``id``.
+
+    Returns
+    -------
+    Run
+        What the run has found.
+
+    Raises
+    ------
+    ConfigError
+        If a name, a value, or their combination cannot be used.
+    DataError
+        If data cannot be used.
+    FusionError
+        If too few sites answer, or the run cannot be completed.
 
     Examples
     --------
@@ -24,18 +92,65 @@ def run(scenario: str, *, sites: int | None = None, output_dir: str | Path | Non
     >>> cs.run("bc3e-wine", sites=3, seed=1).metrics["n_instances"]  # doctest: +SKIP
     178.0
     """
-    keep = None
-    if output_dir is None:
-        keep = tempfile.TemporaryDirectory(prefix="consilience-")
-        output_dir = keep.name
-    assignments = [f"{key.replace('_', '-')}={value}" for key, value in settings.items()]
-    request = simulated_run(assignments, {"scenario": scenario, "output-dir": str(output_dir)}, sites, 0.0)
-    return Run(engine.run(request.settings, request.sites), keep)
+    if engine not in ("local", "flower"):
+        raise ConfigError(f"engine is 'local' or 'flower', not {engine!r}")
+    keywords = {"target": target, "seed": seed, "resume_from": resume_from, **run_settings}
+    rows = {"test": test, "labels": labels, "queries": queries}
+    with contextlib.ExitStack() as failing, plain_errors():
+        keep = tempfile.TemporaryDirectory(prefix="consilience-") if output_dir is None else None
+        if keep is not None:
+            failing.callback(keep.cleanup)
+        where = {"output_dir": output_dir if keep is None else keep.name}
+        made = python_request(what, settings, data=data, sites=sites, rows=rows, keywords={**keywords, **where})
+        with watched(progress) as show:
+            path = _run_by(engine, made, show, workers)
+        result = Run(path, keep=(keep, made.kept))
+        failing.pop_all()
+    return result
 
 
 def load(path: str | Path) -> Run:
-    """Return a run whose results lie in a directory."""
-    return Run(Path(path).expanduser().absolute())
+    """Return a run whose results lie in a directory: ``OUTPUT-DIR/NAME/RUN-ID``."""
+    with plain_errors():
+        return Run(Path(path).expanduser().absolute())
+
+
+def check(rows: Rows, settings: Settings, *, target: str | None = None, **more: Any) -> DataCheck:
+    """Check a site's rows: what of them would be used, and what would leave the site. Nothing is sent.
+
+    Parameters
+    ----------
+    rows : DataFrame, mapping, str or Path
+        Rows of one site.
+    settings : Settings
+        Of the protocol for which they are meant.
+    target : str, optional
+        Name of the outcome's column.
+    **more
+        Other keys of a run, and keys of a site's own configuration.
+
+    Raises
+    ------
+    ConfigError, DataError
+        If a setting, or the rows, cannot be used.
+
+    Examples
+    --------
+    >>> import consilience as cs
+    >>> rows = {"x": [1.0, 2.0, 3.0, 5.0], "y": [2.0, 4.0, 6.0, 9.0]}
+    >>> cs.check(rows, cs.GP(), target="y").lines[:4]
+    ('data: 4 rows', '', 'What would be used', '  output: y')
+    """
+    from protocols.settings import checked, declared, run_keys, site_keys
+
+    with plain_errors():
+        protocol = protocol_of(settings)
+        own, keys = site_keys(protocol), run_keys()
+        keywords = {name: value for name, value in {"target": target, **more}.items() if value is not None}
+        values = {**given_settings([settings]), **settings_of_keywords(keywords, {**keys, **own})}
+        of_site = {key: value for key, value in values.items() if key in own}
+        of_run = {key: value for key, value in values.items() if key not in own}
+        return DataCheck.of(rows, protocol, {**checked(declared() | of_run | {"protocol": protocol}), **of_site})
 
 
 def scenarios() -> pd.DataFrame:
@@ -55,3 +170,38 @@ def scenarios() -> pd.DataFrame:
         for each in registered().values()
     ]
     return pd.DataFrame(rows).set_index("scenario").sort_index()
+
+
+def _run_by(engine: Engine, made: PythonRequest, show: Any, workers: int | None) -> Path:
+    """Run to the end by an engine, and return the results directory."""
+    if engine == "flower":
+        with tempfile.TemporaryDirectory(prefix="consilience-data-") as folder:
+            return _run_by_flower(made.with_files(Path(folder)), show)
+    from consilience.local_engine import engine as local
+    from consilience.local_engine.log import log_lines
+
+    with log_lines(show):
+        return local.run(made.request.settings, made.request.sites)
+
+
+def _run_by_flower(request: RunRequest, show: Any) -> Path:
+    import os
+    import sys
+    from dataclasses import replace
+
+    from common.data_places import is_function
+    from consilience.flower_programs import environment
+    from consilience.flower_run import run as run_flower
+    from consilience.superlink import superlink_of
+    from strategies.errors import FusionError
+
+    env = environment()
+    if is_function(str(request.settings.get("data", ""))):  # what this process can import, the sites can
+        env["PYTHONPATH"] = os.pathsep.join(path for path in (*sys.path, env.get("PYTHONPATH", "")) if path)
+    with superlink_of(None, env) as own:
+        outcome = run_flower(replace(request, seconds=86_400.0), own, show)
+    results = outcome.transcript.results
+    if not outcome.completed or results is None:
+        reason = outcome.transcript.refused or outcome.details or f"the run ended as {outcome.status}"
+        raise FusionError(reason)
+    return results

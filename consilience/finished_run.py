@@ -2,20 +2,32 @@
 
 from __future__ import annotations
 
+import html
 import json
 import shutil
+import tempfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from common.settings import Value
+from consilience.python_data import table_of_rows
+from server.report.data import ResultsError
 from server.report.headline import answer
+from server.report.verdict import Verdict, verdict
 from server.results import load
 
 if TYPE_CHECKING:
     import numpy as np
     import pandas as pd
 
+    from consilience.python_data import Rows
     from server.report.data import Report
+
+_FRAME = '<iframe srcdoc="{}" sandbox="allow-popups" style="width: 100%; height: 720px; border: 0"></iframe>'
+"""The page in a frame of its own: its styles do not reach the notebook, nor the notebook's the page."""
 
 
 class Run:
@@ -26,7 +38,17 @@ class Run:
     path : Path
         Results directory.
     keep : object
-        What must live as long as the run: the temporary directory that holds the results.
+        What must live as long as the run: the temporary directory of the results, and tables given in Python.
+
+    Attributes
+    ----------
+    path : Path
+        Results directory.
+
+    Raises
+    ------
+    ResultsError
+        If there are no results of a finished run.
     """
 
     def __init__(self, path: Path, keep: object = None) -> None:
@@ -43,6 +65,11 @@ class Run:
     def answer(self) -> str:
         """The answer to the protocol's question, in one sentence."""
         return answer(self._report)
+
+    @cached_property
+    def verdict(self) -> Verdict:
+        """Whether the run's own numbers speak for joining: ``decision`` and ``reason``."""
+        return verdict(self._report)
 
     @property
     def metrics(self) -> dict[str, float]:
@@ -76,8 +103,151 @@ class Run:
         lines = (self.path / "ledger.jsonl").read_text(encoding="utf-8").splitlines()
         return pd.DataFrame([json.loads(line) for line in lines])
 
+    @cached_property
+    def sites(self) -> Mapping[str, SiteFiles]:
+        """By site, the files that it would keep at home; in a simulation they lie with the results."""
+        return {name: SiteFiles(self.path / "sites" / name) for name in self._report.sites}
+
+    @cached_property
+    def figures(self) -> Mapping[str, Figure]:
+        """Figures by name."""
+        texts = {each["name"]: each for each in self._report.figures}
+        return {
+            name: Figure(name, (self.path / "figures" / f"{name}.png").read_bytes(), each["caption"], each["alt"])
+            for name, each in texts.items()
+            if (self.path / "figures" / f"{name}.png").is_file()
+        }
+
+    def predict(self, rows: Rows, **options: Value) -> pd.DataFrame:
+        """Predict new rows by what the fusion center holds.
+
+        Parameters
+        ----------
+        rows : DataFrame, mapping, str or Path
+            Rows with the columns that the run has learned from, in any order.
+        **options
+            ``id``, ``target`` or ``sensitive``, where they differ from the run's; and options of the protocol.
+
+        Returns
+        -------
+        pandas.DataFrame
+            One row for each of `rows`.
+
+        Raises
+        ------
+        ConfigError
+            If the sites must answer: ``consilience.run("predict", from_=run, data=...)`` asks them.
+        DataError
+            If a column is missing, or a cell cannot be used.
+        """
+        import pandas as pd
+
+        from common.settings import ConfigError
+        from consilience.errors import plain_errors
+        from consilience.predict.new_rows import SitesPredictError, predict_rows
+
+        assignments = [f"{key.replace('_', '-')}={value}" for key, value in options.items()]
+        with plain_errors():
+            try:
+                made = predict_rows(
+                    self.path, lambda text: table_of_rows("rows", rows, whole=False, text=text), assignments
+                )
+            except SitesPredictError:
+                raise ConfigError(
+                    f"{self._report.protocol} predicts by its sites, which must answer:"
+                    ' consilience.run("predict", from_=run, data=...)'
+                ) from None
+        return pd.DataFrame(dict(made.columns))
+
     def save(self, output_dir: str | Path) -> Path:
-        """Copy the results to ``OUTPUT-DIR/NAME/RUN-ID``, and return that path."""
+        """Copy the results to ``OUTPUT-DIR/NAME/RUN-ID``, as the command leaves them, and return that path.
+
+        Raises
+        ------
+        ResultsError
+            If they are there already, or cannot be written.
+        """
         target = Path(output_dir).expanduser().absolute() / self.path.parent.name / self.path.name
-        shutil.copytree(self.path, target)
+        if target.exists():
+            raise ResultsError(f"{target} exists already and is not overwritten")
+        try:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryDirectory(dir=target.parent, prefix=".copy-") as copy:
+                shutil.copytree(self.path, Path(copy) / "results").rename(target)
+        except OSError as error:
+            raise ResultsError(f"the results cannot be copied to {target}: {error.strerror or error}") from None
         return target
+
+    def __repr__(self) -> str:
+        sites, rounds = len(self._report.sites), self._report.rounds
+        return f"<Run {self._report.scenario}: {sites} sites, {rounds} rounds. {self.answer}>"
+
+    def _repr_html_(self) -> str:
+        page = self.path / "report.html"
+        if not page.is_file():
+            return f"<p>{html.escape(self.answer)}</p>"
+        return _FRAME.format(html.escape(page.read_text(encoding="utf-8"), quote=True))
+
+
+class SiteFiles(Mapping[str, Any]):
+    """The files that a site would keep at home, by name: tables as DataFrames, arrays by name, others as paths.
+
+    Parameters
+    ----------
+    folder : Path
+        The site's own directory; empty, or not there, if it keeps nothing.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def __getitem__(self, name: str) -> Any:
+        path = self.folder / name
+        if name not in list(self):
+            raise KeyError(f"{name}; there is: {', '.join(self) or 'nothing'}")
+        if path.suffix == ".csv":
+            import pandas as pd
+
+            return pd.read_csv(path)
+        if path.suffix == ".npz":
+            import numpy as np
+
+            with np.load(path, allow_pickle=False) as archive:
+                return {each: archive[each] for each in archive.files}
+        return path
+
+    def __iter__(self) -> Iterator[str]:
+        paths = sorted(self.folder.rglob("*")) if self.folder.is_dir() else []
+        return (path.relative_to(self.folder).as_posix() for path in paths if path.is_file())
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def __repr__(self) -> str:
+        return f"<SiteFiles of {self.folder.name}: {', '.join(self) or 'none'}>"
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One figure of a run, which a notebook shows.
+
+    Attributes
+    ----------
+    name : str
+        Its name.
+    png : bytes
+        The image.
+    caption, alt : str
+        What is to be seen, and what somebody who cannot see it should know.
+    """
+
+    name: str
+    png: bytes
+    caption: str
+    alt: str
+
+    def __repr__(self) -> str:
+        return f"<Figure {self.name}: {self.caption}>"
+
+    def _repr_png_(self) -> bytes:
+        return self.png

@@ -29,7 +29,7 @@ class RunRequest:
 
 
 def simulated_run(
-    assignments: Iterable[str], options: Mapping[str, str | None], sites: int | None, seconds: float
+    assignments: Iterable[str], options: Mapping[str, Value | None], sites: int | None, seconds: float
 ) -> RunRequest:
     """Return the request for a simulated run.
 
@@ -37,7 +37,7 @@ def simulated_run(
     ----------
     assignments : iterable of str
         ``key=value`` as typed after ``--set``.
-    options : Mapping[str, str | None]
+    options : Mapping[str, bool | int | float | str | None]
         Keys of the run configuration that have an argument of their own (``scenario``, ``data``, ...); None: not set.
     sites : int or None
         Number of sites; None: as many as the scenario or the data folder has.

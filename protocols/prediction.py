@@ -15,7 +15,7 @@ from protocols.settings import declared
 
 _OF_ITS_RUN = {
     *("cells", "data", "from", "labels", "max-payload-mb", "min-sites", "output-dir", "protocol", "repetitions"),
-    *("resume-from", "round-timeout", "scenario"),
+    *("resume-from", "round-timeout", "scenario", "test"),
 }
 """Keys that a prediction does not take from the run that has learned: they were about that run."""
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, ClassVar
 
+from common.extras import require
 from common.settings import (
     NOT_EMPTY,
     POSITIVE,
@@ -43,6 +44,11 @@ class ProtocolSettings(Settings):
 
     summed: ClassVar[str] = ""
 
+    @property
+    def libraries(self) -> Mapping[str, str]:
+        """Libraries of extras without which such a run fails, each with what the center or a site needs it for."""
+        return {}
+
 
 @dataclass(frozen=True)
 class RunSettings(Settings):
@@ -70,7 +76,7 @@ class RunSettings(Settings):
     )
     data: str = setting(
         "",
-        "simulation: folder with a file for each site; deployment: each node's own `data`",
+        "simulation: folder with a file for each site, their paths, or a function; deployment: each node's own `data`",
         path=True,
         own=True,
         data=True,
@@ -87,6 +93,7 @@ class RunSettings(Settings):
     labels: str = setting(
         "", "the fusion center's own file of outcomes, with the columns `target` and `id`", path=True, data=True
     )
+    test: str = setting("", "the fusion center's own file of test rows, with `target`", path=True, data=True)
     align_key_file: str = setting(
         "", "secret by which entities' names are hashed; a real site names its own", path=True, own=True
     )
@@ -165,6 +172,19 @@ def checked(run_config: Mapping[str, Any]) -> Config:
     if missing := [key for key in keys if key not in run_config]:
         raise ConfigError(f"the run configuration lacks {', '.join(missing)}")
     return {key: keys[key].check(value) for key, value in run_config.items()}
+
+
+def check_libraries(config: Mapping[str, Any], protocol: str) -> None:
+    """Refuse a run for which this installation lacks a library: at the center before it starts, at a site before data.
+
+    Raises
+    ------
+    MissingLibraryError
+        Naming the library and the extra that brings it.
+    """
+    settings: ProtocolSettings = registry.room(protocol, "settings").Settings.of(config)
+    for library, purpose in settings.libraries.items():
+        require(library, purpose)
 
 
 def check_sums(config: Mapping[str, Any], protocol: str) -> None:

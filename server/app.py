@@ -17,6 +17,7 @@ from server import preflight
 from server.center import build
 from server.evaluation import Evaluation, evaluate
 from server.figures import figures
+from server.installation import missing_figures, remarks
 from server.progress import progress_file
 from server.report.commands import flwr_command
 from server.report.data import Report
@@ -66,6 +67,8 @@ def run(grid: Grid, context: Context, on_round: Sequence[OnRound] = ()) -> Path:
     on_round : sequence of Callable
         Called with the row of every round, as of `strategies.fusion.FusionStrategy`.
     """
+    for remark in remarks():
+        logger.warning("%s", remark)
     plan = resolve(grid, context.run_config)
     directory = ResultsDirectory.open(str(plan.config["output-dir"]), plan.name, context.run_id)
     started = False
@@ -125,6 +128,9 @@ def _checkpoint(plan: RunPlan, directory: ResultsDirectory, run_id: int) -> Chec
 
 def _draw(report: Report, evaluation: Evaluation) -> dict[str, bytes]:
     """Return the images of the figures, and add their texts to the report; an error costs the figures only."""
+    if missing := missing_figures():
+        report.notes.append(missing)
+        return {}
     try:
         drawn = list(figures(report, evaluation.arrays))
     except Exception:

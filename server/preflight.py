@@ -12,13 +12,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from clients.data import DataError, site_files
-from clients.data.columns import check_files
+from clients.data import DataError
+from clients.data.columns import check_sites
+from clients.data.simulated_sites import simulated_sites
 from common.results import PREDICT
 from common.settings import Config, ConfigError, SettingError, did_you_mean
 from protocols import registry
 from protocols.prediction import PredictionError, prediction_of, read_report, resolved
-from protocols.settings import check_sums, checked, declared, run_keys
+from protocols.settings import check_libraries, check_sums, checked, declared, run_keys
 from scenarios.registry import Cell, Scenario, ScenarioError, find, select_cells
 from server.report.data import ResultsError
 from server.run_plan import RunPlan
@@ -71,6 +72,8 @@ def preflight(settings: Mapping[str, Any], n_sites: int | None = None, *, simula
     _refuse_other_protocols(settings, protocol)
     check_sums(config, protocol)
     plan = RunPlan(typed, config, scenario, protocol, _cells(scenario, config), 0)
+    for each in [cell.settings for cell in plan.cells] or [{}]:
+        check_libraries({**config, **each}, protocol)
     plan = replace(plan, n_sites=_number_of_sites(plan, n_sites, simulated=simulated))
     if scenario is not None and scenario.data_set:
         from scenarios.datasets import DATA_SETS
@@ -138,7 +141,7 @@ def _number_of_sites(plan: RunPlan, wanted: int | None, *, simulated: bool) -> i
     config, scenario = plan.config, plan.scenario
     if scenario is None:
         if config["data"]:
-            return _sites_with_files(config, wanted)
+            return _sites_with_data(config, wanted, simulated=simulated)
         if simulated:
             raise _no_data(plan)
         return 0
@@ -149,14 +152,16 @@ def _number_of_sites(plan: RunPlan, wanted: int | None, *, simulated: bool) -> i
     return len(read_report(str(config["from"]))["sites"]) if config["from"] else scenario.sites
 
 
-def _sites_with_files(config: Config, wanted: int | None) -> int:
-    files = site_files(str(config["data"]))
-    if wanted not in (None, len(files)):
-        raise ConfigError(f"{config['data']} holds the files of {len(files)} sites, not {wanted}")
+def _sites_with_data(config: Config, wanted: int | None, *, simulated: bool) -> int:
+    sites = simulated_sites(str(config["data"]))
+    if simulated and not (sites.number or wanted):
+        raise ConfigError(f"{config['data']} does not say for how many sites it has data; set sites")
+    if sites.number is not None and wanted not in (None, sites.number):
+        raise ConfigError(f"{config['data']} holds the data of {sites.number} sites, not {wanted}")
     # A protocol of another package may leave this to its sites.
     check = getattr(registry.room(str(config["protocol"]), "shard"), "check_columns", None)
-    check_files(files, lambda tables: check(tables, config) if check else None)
-    return len(files)
+    check_sites(sites, lambda tables: check(tables, config) if check else None)
+    return sites.number or wanted or 0
 
 
 def _no_data(plan: RunPlan) -> SettingError:

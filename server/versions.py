@@ -14,9 +14,9 @@ __all__ = ["versions"]
 
 
 def versions(protocol: str = "") -> dict[str, str]:
-    """Return the versions of Python, consilience and the packages that a result of `protocol` depends on.
+    """Return the versions of Python, consilience and the packages that a result of `protocol` may depend on.
 
-    The last entry is the platform.
+    Packages that are not installed are left out. The last entry is the platform.
 
     Examples
     --------
@@ -27,7 +27,7 @@ def versions(protocol: str = "") -> dict[str, str]:
     return {
         "python": platform.python_version(),
         "consilience": _own_version(),
-        **{name: _version(name) for name in packages},
+        **{name: version for name in packages if (version := _version(name))},
         "platform": _platform(),
     }
 
@@ -40,8 +40,11 @@ def _platform() -> str:
 
 @cache
 def _version(package: str) -> str:
-    """Return a package's version; cached, since reading it parses the whole metadata."""
-    return importlib.metadata.version(package)
+    """Return a package's version, empty if it is not installed; cached, since reading it parses the whole metadata."""
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return ""
 
 
 @cache

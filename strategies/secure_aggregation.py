@@ -1,10 +1,10 @@
-"""Sums over sites of which the fusion center sees the total alone (docs/secure-aggregation.md).
+"""Sums over sites, of which the fusion center sees the total alone (docs/secure-aggregation.md).
 
-`Masking.total` is a conversation like any other: ``total = yield from masking.total(...)``. It takes two asks, and two
-more the first time and whenever a site comes back that had lost its keys. Where too few sites say their shares they are
-asked once more: to have a new sum of the same answers while theirs are only late would make two, whose difference is a
-site's answer. The fusion center keeps no secret: what it
-does follows from the sites' answers, so that a resumed run can replay them.
+`Masking.total` is a conversation: ``total = yield from masking.total(...)``. It takes two rounds, and two more the
+first time and whenever a site that had lost its keys is back. If too few sites send their shares, they are asked again,
+since their answers may only be late: a new sum over fewer sites would reveal, by the difference of the two, single
+answers. The fusion center has no secret. Its asks follow from the sites' answers, so that a resumed run can replay
+them.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ _HALF = masking.DIGEST_BYTES
 
 @dataclass(frozen=True, eq=False)
 class Total(Generic[Sum]):
-    """A sum.
+    """Sum of the answers of several sites.
 
     Attributes
     ----------
     sum : Payload
-        Of the answers' class.
+        Sum, of the answers' class.
     sites : tuple of str
-        Whose answers it is the sum of, in order of name.
+        Sites whose answers are in it, in order of name.
     """
 
     sum: Sum
@@ -44,13 +44,27 @@ class Total(Generic[Sum]):
 
     @property
     def name(self) -> str:
-        """What it is called in place of a site: sums over other sites have other names."""
+        """Name in place of a site's; it differs for sums over different sites."""
         return f"the sum over {', '.join(self.sites)}"
 
 
 @dataclass(frozen=True, eq=False)
 class _Round:
-    """One numbered sum: over whom, who holds shares of their secrets, and what they have said."""
+    """One numbered sum.
+
+    Attributes
+    ----------
+    number : int
+        Number of the sum.
+    sites : tuple of str
+        Sites that were asked.
+    holders : tuple of str
+        Sites that hold shares of their secrets.
+    secrets : Mapping[str, Shares]
+        By site, the shares of its secrets, for each holder.
+    hidden : Mapping[str, Hidden]
+        By site, its masked answer, if it has answered.
+    """
 
     number: int
     sites: tuple[str, ...]
@@ -59,8 +73,8 @@ class _Round:
     hidden: Mapping[str, Hidden]
 
     @property
-    def gone(self) -> list[str]:
-        """Those of the sites that have not answered."""
+    def missing(self) -> list[str]:
+        """Sites that have not answered."""
         return [site for site in self.sites if site not in self.hidden]
 
 
@@ -70,9 +84,9 @@ class Masking:
     Parameters
     ----------
     name : str
-        Of the sums; conversations of one lane that go in step have one each.
+        Name of the sums; conversations that share the rounds of a lane have different ones.
     min_sites : int
-        The run ends where a sum would be over fewer.
+        Fewest sites of a sum; the run stops if fewer answer.
     """
 
     def __init__(self, name: str, min_sites: int = 1) -> None:
@@ -85,26 +99,26 @@ class Masking:
     def total(
         self, asks: Mapping[str, Payload], zero: Sum, *, measure: Mapping[str, float] | None = None
     ) -> Conversation[Total[Sum]]:
-        """Have the sites answer, and learn the sum.
+        """Ask the sites, and return the sum of their answers.
 
         Parameters
         ----------
         asks : Mapping[str, Payload]
-            By site, each with the same kind of answer.
+            By site; all have answers of one class.
         zero : Payload
-            An answer of the shapes that are expected of all; its numbers do not count.
+            An answer with the shapes that all answers have; its numbers are not used.
         measure : Mapping[str, float], optional
-            As of `strategies.conversation.Tell`.
+            Measures of the round, as of `strategies.conversation.Tell`.
 
         Returns
         -------
         Conversation
-            That returns the `Total` over the sites that answered.
+            Returns the `Total` over the sites that answered.
 
         Raises
         ------
         FusionError
-            If too few sites answer for the sum to be seen, or somebody's part in it is not what it must be.
+            If too few sites answer to reveal the sum, or a site's keys, shares or masks are wrong.
         """
         if not masking.FEWEST_SITES <= len(asks) <= masking.MOST_SITES:
             raise FusionError(
@@ -112,22 +126,22 @@ class Masking:
                 f" there are {len(asks)} ({shorten(', '.join(sorted(asks)), 200)})"
             )
         for again in (False, True):
-            found = yield from self._attempt(asks, zero, measure or {}, again=again)
-            if found:
-                return found
+            total = yield from self._attempt(asks, zero, measure or {}, again=again)
+            if total:
+                return total
         missing = ", ".join(sorted(set(asks) - set(self._secrets))) or "nobody in the last round"
         raise FusionError(
-            f"secure-aggregation: too few sites answered for their sum to be seen: of {len(asks)}"
+            f"secure-aggregation: too few sites answered to reveal their sum: of {len(asks)}"
             f" {max(masking.threshold(len(asks)), self._min_sites)} are needed (no answer: {missing})"
         )
 
     def _attempt(
         self, asks: Mapping[str, Payload], zero: Sum, measure: Mapping[str, float], *, again: bool
     ) -> Conversation[Total[Sum] | None]:
-        """A sum, or nothing where too few sites answered.
+        """Return a sum, or None if too few sites answered.
 
-        The first time they may all have lost their keys, which must not end the run; those that do not answer `again`
-        are gone, and it ends where that leaves too few (`Tell.needed`).
+        In the first attempt all may have lost their keys, which must not stop the run. Sites that are silent `again`
+        are missing, and the run stops if too few are left (`Tell.needed`).
         """
         if again or not self._channels:
             yield from self._join(asks)
@@ -140,20 +154,20 @@ class Masking:
             return None
         shown = yield from self._show(about, asks, measure, again)
         if masking.enough(len(shown), len(about.holders)):
-            return _seen(self._name, about, shown, zero)
+            return _unmask(self._name, about, shown, zero)
         self._lose(set(about.hidden) - set(shown))
         return None
 
     # -- keys ---------------------------------------------------------------------------------------------------------
 
     def _join(self, asks: Mapping[str, Payload]) -> Conversation[None]:
-        """Ask those who have no keys for new ones."""
+        """Ask sites without keys for new ones."""
         wanted: dict[str, Payload] = {site: Join(self._name) for site in sorted(asks) if site not in self._channels}
         if wanted:
             self._channels |= yield Tell(wanted, _check_keys)
 
     def _deal(self, asks: Mapping[str, Payload], needed: bool) -> Conversation[None]:
-        """Have all who have keys make the secrets of the next sum."""
+        """Ask all sites with keys for secrets of the next sum."""
         sites = tuple(sorted(set(self._channels) & set(asks)))
         self._number += 1
         self._secrets, self._holders = {}, sites
@@ -168,7 +182,7 @@ class Masking:
         self._lose(set(sites) - set(self._secrets))
 
     def _lose(self, sites: set[str]) -> None:
-        """Sites that did not answer: they may have lost their keys, and are to make new ones."""
+        """Drop the keys of sites that did not answer: they may have lost them, and need new ones."""
         for site in sites:
             self._channels.pop(site, None)
             self._secrets.pop(site, None)
@@ -178,10 +192,11 @@ class Masking:
     def _hide(
         self, asks: Mapping[str, Payload], zero: Sum, measure: Mapping[str, float], needed: bool
     ) -> Conversation[_Round]:
+        """Ask for the masked answers."""
         number, holders, secrets = self._number, self._holders, dict(self._secrets)
         sites, place = tuple(secrets), {site: place for place, site in enumerate(holders)}
         masks = np.stack([secrets[site].mask for site in sites])
-        bodies = {id(asks[site]): asks[site] for site in sites}  # sites that are asked the same are sent the same
+        bodies = {id(asks[site]): asks[site] for site in sites}  # equal asks are encoded once
         packed = {key: np.frombuffer(pack(ask), np.uint8) for key, ask in bodies.items()}
         hides = {}
         for site in sites:
@@ -206,8 +221,8 @@ class Masking:
     def _show(
         self, about: _Round, wanted: Mapping[str, Payload], measure: Mapping[str, float], needed: bool
     ) -> Conversation[dict[str, Shown]]:
-        """Ask for the shares, once more where too few come; in the same round, those who have no keys for new ones."""
-        show = Show(self._name, about.number, np.array([site in about.gone for site in about.sites]))
+        """Ask for the shares, again if too few arrive; in the same round ask sites without keys for new ones."""
+        show = Show(self._name, about.number, np.array([site in about.missing for site in about.sites]))
         shown: dict[str, Shown] = {}
 
         def check(site: str, answer: Any) -> None:
@@ -227,8 +242,8 @@ class Masking:
         return shown
 
 
-def _seen(name: str, about: _Round, shown: Mapping[str, Shown], zero: Sum) -> Total[Sum]:
-    """Take out what masks are left in the sum of what the sites have sent."""
+def _unmask(name: str, about: _Round, shown: Mapping[str, Shown], zero: Sum) -> Total[Sum]:
+    """Add the masked answers, and subtract the masks that are left in the sum."""
     sites = tuple(about.hidden)
     seeds = {owner: _seed(about, shown, owner) for owner in about.sites}
     size = size_of(zero)
@@ -237,11 +252,11 @@ def _seen(name: str, about: _Round, shown: Mapping[str, Shown], zero: Sum) -> To
         words = plus(zero, words, answer.words)
         words = minus(zero, words, masking.own_mask(seeds[site], context(name, about.number, site), size))
     place = {site: number for number, site in enumerate(about.sites)}
-    for gone in about.gone:
+    for missing in about.missing:
         for site in sites:
-            first, second = sorted((gone, site), key=place.__getitem__)
+            first, second = sorted((missing, site), key=place.__getitem__)
             peer = about.secrets[site].mask.tobytes()
-            mask = masking.pair_mask(seeds[gone], peer, context(name, about.number, first, second), size)
+            mask = masking.pair_mask(seeds[missing], peer, context(name, about.number, first, second), size)
             words = (minus if site == first else plus)(zero, words, mask)
     count, total = from_vector(zero, words)
     if count != len(sites):
@@ -253,36 +268,36 @@ def _seen(name: str, about: _Round, shown: Mapping[str, Shown], zero: Sum) -> To
 
 
 def _seed(about: _Round, shown: Mapping[str, Shown], owner: str) -> bytes:
-    """The secret of a site that the sum needs: of one that answered its own, of one that did not the common one.
+    """Reconstruct the seed that the sum needs: of a site's own mask, or of a missing site's pairwise masks.
 
     Raises
     ------
     FusionError
-        If it cannot be had; the line names those who said other shares than the site had made, or the site.
+        If it cannot be reconstructed; the message names the sites that sent wrong shares, or the owner.
     """
-    secret, gone = about.secrets[owner], owner not in about.hidden
+    secret, missing = about.secrets[owner], owner not in about.hidden
     row = about.sites.index(owner)
-    part = slice(0, _HALF) if gone else slice(_HALF, 2 * _HALF)
-    sound, others = [], []
+    part = slice(0, _HALF) if missing else slice(_HALF, 2 * _HALF)
+    right, wrong = [], []
     for site, answer in shown.items():
         share = answer.shares[row].tobytes()
         expected = secret.digests[about.holders.index(site), part].tobytes()
         if digest(share) == expected:
-            sound.append(share)
+            right.append(share)
         else:
-            others.append(site)
+            wrong.append(site)
     needed = masking.threshold(len(about.holders))
-    if len(sound) < needed:
+    if len(right) < needed:
         raise FusionError(
-            f"secure-aggregation: {', '.join(others)} said other shares of {owner}'s secret than {owner} told of:"
-            f" {len(sound)} right ones are too few, {needed} are needed; is somebody changing messages?"
+            f"secure-aggregation: {', '.join(wrong)} sent wrong shares of {owner}'s secret: {len(right)} right ones are"
+            f" too few, {needed} are needed; is somebody changing messages?"
         )
     try:
-        seed = masking.seed_of(sound[:needed])
-        told = masking.public_of(seed) if gone else digest(seed)
+        seed = masking.seed_of(right[:needed])
+        public = masking.public_of(seed) if missing else digest(seed)
     except MaskError:
-        told = b""
-    if told != (secret.mask if gone else secret.commitment).tobytes():
+        public = b""
+    if public != (secret.mask if missing else secret.commitment).tobytes():
         raise FusionError(f"secure-aggregation: the shares that {owner} made are not of the secret that it uses")
     return seed
 

@@ -43,7 +43,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def unseen_files(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody looks at all sites' files before the run, as nobody can where the sites are real."""
-    monkeypatch.setattr("server.preflight.check_files", lambda files, check: None)
+    monkeypatch.setattr("server.preflight.check_sites", lambda sites, check: None)
 
 
 @pytest.fixture

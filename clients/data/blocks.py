@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 
 from clients.data.files import data_file, open_csv, open_parquet, read_table
-from clients.data.source import call, configured, is_function, own_code, table_of
+from clients.data.source import call, configured, own_code, table_of
 from clients.data.table import DataError, Table, check_rows, frame_columns, make_table, quoted
+from common.data_places import is_function
 
 BLOCK_ROWS = 65_536
 """Rows of a block at most."""

@@ -18,7 +18,7 @@ import time
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache, partial
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Self, TypeVar
@@ -297,10 +297,18 @@ def _has_settings(config: Mapping[str, Any], about: Mapping[str, Any]) -> bool:
 @cache
 def _checksum_of_code(package: Path) -> int:
     """Return the checksum of all code that reads data, a protocol's own package included, and of the versions used."""
-    versions = [f"{name} {version(name)}" for name in ("numpy", "pandas", "pyarrow")]
+    versions = [f"{name} {_version(name)}" for name in ("numpy", "pandas", "pyarrow")]
     checksum = zlib.crc32(f"{sys.version_info} {versions}".encode())
     home = Path(__file__).parents[2]
     paths = {path for folder in (home / "clients", home / "numerics", package) for path in folder.rglob("*.py")}
     for path in sorted(paths):
         checksum = zlib.crc32(path.read_bytes(), checksum)
     return checksum
+
+
+def _version(package: str) -> str:
+    """Return the version of a package, empty if it is not installed."""
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return ""

@@ -6,9 +6,14 @@ import difflib
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
+from clients.data.blocks import read_head
+from clients.data.files import read_table
+from clients.data.simulated_sites import SimulatedSites
+from clients.data.source import find_function
 from clients.data.table import DataError, Table, quoted
+from common.data_places import GIVEN_IN_PYTHON
 from common.grouping import grouped
 
 _MOST_MESSAGES = 3
@@ -94,13 +99,15 @@ def _difference(table: Table, own: Sequence[str], common: Sequence[str]) -> str:
     return f"the column {quoted(further)} is not in the others"
 
 
-def check_files(files: Iterable[Path], check: Callable[[Tables], None]) -> None:
-    """Check the columns of files of sites, from their first rows.
+def check_sites(sites: SimulatedSites, check: Callable[[Tables], None]) -> None:
+    """Check the columns of simulated sites: of files from their first rows, of tables given in Python from all.
+
+    What a function gives is not looked at, since it may take its time: the sites call it.
 
     Parameters
     ----------
-    files : iterable of Path
-        One a site.
+    sites : SimulatedSites
+        Where the data are.
     check : Callable
         Raises a `DataError` for tables that cannot be used together.
 
@@ -109,10 +116,17 @@ def check_files(files: Iterable[Path], check: Callable[[Tables], None]) -> None:
     DataError
         If the first rows of a file cannot be read, or as `check`.
     """
-    from clients.data.blocks import read_head
-    from clients.data.files import read_table
+    if sites.paths:
+        by_name = {path.name: path for path in sites.paths}
+        _check_files(
+            by_name if len(by_name) == len(sites.paths) else dict(zip(sites.names, sites.paths, strict=True)), check
+        )
+    elif sites.data.startswith(GIVEN_IN_PYTHON):
+        function: Any = find_function(sites.data)
+        check(function.tables)
 
-    paths = {path.name: path for path in files}
+
+def _check_files(paths: Mapping[str, Path], check: Callable[[Tables], None]) -> None:
     heads, errors = {}, {}
     for name, path in paths.items():
         try:

@@ -20,6 +20,7 @@ import numpy as np
 from jaxtyping import Int, Shaped
 
 from clients.data.table import DataError, Table, check_names, frame_columns, make_table
+from common.extras import MissingLibraryError, require
 from protocols.wire.faults import usable_name
 
 if TYPE_CHECKING:
@@ -311,6 +312,10 @@ def open_csv(path: Path) -> Iterator[CsvFile]:
 @contextmanager
 def open_parquet(path: Path) -> Iterator[tuple[ParquetFile, list[str]]]:
     """Open a Parquet file, with the names of its columns; a `DataError` if it is damaged, also while it is read."""
+    try:
+        require("pyarrow", f"{path}: a Parquet file")
+    except MissingLibraryError as error:
+        raise DataError(str(error), "missing-library") from None
     import pyarrow as pa
     import pyarrow.parquet as pq
 

@@ -10,9 +10,8 @@ import numpy as np
 from jaxtyping import Float64, Shaped
 
 from clients.data.entities import entity_names
-from clients.data.files import read_table
 from clients.data.table import DataError, Table, cell_name, numeric, quoted, setting
-from clients.data.testset import center_file
+from clients.data.testset import center_source, center_table
 
 
 class CenterOutcomes(NamedTuple):
@@ -42,8 +41,8 @@ def center_outcomes(config: Mapping[str, object], *, by_row: bool) -> CenterOutc
     Parameters
     ----------
     config : Mapping
-        Run configuration. ``labels`` is a CSV, Parquet or NPZ file. In a simulation on own data, a file ``_labels`` in
-        the folder ``data`` takes its place if it is not set, and the rows of a file ``_test`` there are test rows.
+        Run configuration. ``labels`` is a CSV, Parquet or NPZ file, ``test`` one of test rows. In a simulation on own
+        data, the files ``_labels`` and ``_test`` in the folder ``data`` take their place if they are not set.
         ``target`` and ``id`` name the columns of outcomes and of entities' names (without ``id`` entities go by
         their row). ``from``: nothing is learned, so outcomes may be empty, and the column may be missing, since
         `target` is that of the run which has learned.
@@ -58,15 +57,14 @@ def center_outcomes(config: Mapping[str, object], *, by_row: bool) -> CenterOutc
         name, another's, or is in both files; or if there are test rows and none to learn from.
     """
     predicting = bool(setting(config, "from"))
-    labels = setting(config, "labels") or center_file(config, "_labels")
-    held_out = center_file(config, "_test")
+    labels, held_out = center_source(config, "labels"), center_source(config, "test")
     if not labels and held_out and not predicting:
         raise DataError(
             f"{held_out}: gives outcomes to test on, but the fusion center has none to learn from; set labels to the "
             "file that holds them, or name it _labels and lay it beside",
             "bad-configuration",
         )
-    parts = [_read(path, config, predicting=predicting, by_row=by_row) for path in (labels, held_out) if path]
+    parts = [_read(source, config, predicting=predicting, by_row=by_row) for source in (labels, held_out) if source]
     if not parts:
         return None
     if len(parts) == 2:
@@ -93,8 +91,8 @@ class _Part:
         return cell_name(self.table, self.id, row)
 
 
-def _read(path: object, config: Mapping[str, object], *, predicting: bool, by_row: bool) -> _Part:
-    table = read_table(str(path))
+def _read(source: str, config: Mapping[str, object], *, predicting: bool, by_row: bool) -> _Part:
+    table = center_table(source, config)
     target, id_column = setting(config, "target"), setting(config, "id")
     if target and (not predicting or target in table.columns):
         y = numeric(table, target, allow_missing=predicting)

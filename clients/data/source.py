@@ -3,38 +3,55 @@
 from __future__ import annotations
 
 import importlib
-import re
+import inspect
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any, TypeVar, overload
 
 from clients.data.files import read_table
 from clients.data.table import Code, DataError, Table, frame_columns, make_table, setting
+from common.data_places import is_function
 
 T = TypeVar("T")
 
-_FUNCTION = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*")
+
+def is_simulated(config: Mapping[str, Any]) -> bool:
+    """Whether a configuration is that of a simulated SuperNode: Flower gives it a number, and nobody a name.
+
+    Examples
+    --------
+    >>> is_simulated({"partition-id": 0, "num-partitions": 3}), is_simulated({"partition-id": 0, "site": "north"})
+    (True, False)
+    """
+    return "partition-id" in config and "site" not in config
+
+
+def partition_of(config: Mapping[str, Any]) -> tuple[int, int]:
+    """Return the place of a simulated site and the number of sites; 0 and 1 for a real one."""
+    return int(config.get("partition-id", 0)), int(config.get("num-partitions", 1))
 
 
 @overload
-def load(config: Mapping[str, object]) -> Table: ...
+def load(config: Mapping[str, object], *, whole: bool = ...) -> Table: ...
 
 
 @overload
 def load(config: Mapping[str, object], other: type[T]) -> Table | T: ...
 
 
-def load(config: Mapping[str, object], other: type[Any] | None = None) -> Any:
+def load(config: Mapping[str, object], other: type[Any] | None = None, *, whole: bool = True) -> Any:
     """Return what a site configured as its data.
 
     Parameters
     ----------
     config : Mapping
         Run configuration overridden by the node configuration. ``data`` is a path, or ``package.module:function``: a
-        function that takes `config` and returns a `Table`, a mapping of column names to arrays, or a pandas DataFrame.
+        function that returns a `Table`, a mapping of column names to arrays, or a pandas DataFrame. A real site's takes
+        `config`; a simulated site's its place and the number of sites.
     other : type, optional
         A class that the function may return as well; its instance is returned as it is.
+    whole : bool
+        Whether there must be two rows at least.
 
     Raises
     ------
@@ -49,11 +66,11 @@ def load(config: Mapping[str, object], other: type[Any] | None = None) -> Any:
     """
     data = configured(config)
     if not is_function(data):
-        return read_table(data)
+        return read_table(data, own=whole)
     answer = call(data, config)
     if other is not None and isinstance(answer, other):
         return answer
-    table = table_of(data, answer)
+    table = table_of(data, answer, whole=whole)
     if table is None:
         last = f"a pandas DataFrame or an {other.__name__}" if other is not None else "or a pandas DataFrame"
         raise DataError(
@@ -75,16 +92,28 @@ def configured(config: Mapping[str, object]) -> str:
     return data
 
 
-def is_function(data: str) -> bool:
-    """Whether ``data`` names a function, and not a file."""
-    return bool(_FUNCTION.fullmatch(data)) and not Path(data).exists()
-
-
 def call(reference: str, config: Mapping[str, object]) -> Any:
-    """Return the answer of a site's own function."""
-    function = _find_function(reference)
+    """Return the answer of a site's own function, which takes the configuration.
+
+    In a simulation, where one function serves all sites, it takes a site's place and the number of sites.
+    """
+    function = find_function(reference)
+    if not is_simulated(config):
+        with own_code(reference):
+            return function(config)
+    place = partition_of(config)
+    try:
+        inspect.signature(function).bind(*place)
+    except TypeError:
+        raise DataError(
+            f"{reference}: in a simulation the function takes two arguments, a site's place (from 0) and the number of"
+            " sites",
+            "bad-configuration",
+        ) from None
+    except ValueError:  # a function of which Python does not know the arguments
+        pass
     with own_code(reference):
-        return function(config)
+        return function(*place)
 
 
 @contextmanager
@@ -109,8 +138,8 @@ def table_of(reference: str, answer: Any, *, whole: bool = True) -> Table | None
     return None
 
 
-def _find_function(reference: str) -> Callable[[Mapping[str, object]], Any]:
-    """Return the function that ``package.module:function`` names."""
+def find_function(reference: str) -> Callable[..., Any]:
+    """Return the function that ``package.module:function`` names; a `DataError` if there is none."""
     module_name, _, attribute = reference.partition(":")
     try:
         attribute_value: Any = importlib.import_module(module_name)
@@ -124,5 +153,5 @@ def _find_function(reference: str) -> Callable[[Mapping[str, object]], Any]:
         attribute_value = getattr(attribute_value, part, None)
     if not callable(attribute_value):
         raise DataError(f"{reference}: {module_name} has no function {attribute}", "bad-configuration")
-    function: Callable[[Mapping[str, object]], Any] = attribute_value
+    function: Callable[..., Any] = attribute_value
     return function

@@ -28,6 +28,7 @@ Code = Literal[
     "not-numeric",
     "too-few-rows",
     "unreadable",
+    "missing-library",
 ]
 """Codes of bad data: all that the fusion center learns of them."""
 

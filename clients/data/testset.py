@@ -9,24 +9,26 @@ import numpy as np
 from jaxtyping import Float64, Shaped
 
 from clients.data.files import ENDINGS, read_table, site_name
-from clients.data.table import DataError, numeric, setting
+from clients.data.source import load
+from clients.data.table import DataError, Table, numeric, setting
+from common.data_places import is_function
 
 
 def center_columns(config: Mapping[str, object]) -> dict[str, Float64[np.ndarray, "t"]]:
     """Return the columns of numbers of the center's test rows by name.
 
-    The file is ``_test`` in the folder ``data`` of a simulation. Without such a file, and always in deployment, there
-    are no columns.
+    They are in the file that ``test`` names, else in ``_test`` in the folder ``data`` of a simulation. Without such a
+    file there are no columns.
 
     Raises
     ------
     DataError
         If the file cannot be read, lacks the column that `target` names, or has an empty cell in a column of numbers.
     """
-    path = center_file(config, "_test")
-    if path is None:
+    source = center_source(config, "test")
+    if not source:
         return {}
-    table = read_table(path)
+    table = center_table(source, config)
     target = setting(config, "target")
     if target:
         numeric(table, target, allow_missing=False)
@@ -48,7 +50,7 @@ def center_queries(config: Mapping[str, object], file: str) -> dict[str, Shaped[
     config : Mapping
         Run configuration.
     file : str
-        The file of the points; empty: ``_test`` as in `center_columns`. Without a file there are no columns.
+        The file of the points; empty: that of `center_columns`. Without a file there are no columns.
 
     Raises
     ------
@@ -56,12 +58,12 @@ def center_queries(config: Mapping[str, object], file: str) -> dict[str, Shaped[
         If the file cannot be read or has no row, a column of numbers holds an infinity, or the target is no number in
         some row.
     """
-    path = Path(file).expanduser() if file else center_file(config, "_test")
-    if path is None:
+    source = file or center_source(config, "test")
+    if not source:
         return {}
-    table = read_table(path, own=False)
+    table = center_table(source, config, own=False)
     if not table.n:
-        raise DataError(f"{path}: has no rows, which are the points to predict at", "too-few-rows")
+        raise DataError(f"{table.source}: has no rows, which are the points to predict at", "too-few-rows")
     target = setting(config, "target")
     columns: dict[str, Shaped[np.ndarray, "t"]] = {
         name: numeric(table, name, allow_missing=name != target)
@@ -74,19 +76,37 @@ def center_queries(config: Mapping[str, object], file: str) -> dict[str, Shaped[
     return columns
 
 
-def center_file(config: Mapping[str, object], name: str) -> Path | None:
-    """Return the center's own file of that name in the folder of a simulation on own data; None without one.
+def center_table(source: str, config: Mapping[str, object], *, own: bool = True) -> Table:
+    """Return a table of the fusion center's own: of a file, or of a function that takes the configuration.
+
+    Parameters
+    ----------
+    source : str
+        Path of the file, or ``package.module:function``.
+    config : Mapping
+        Run configuration.
+    own : bool
+        Whether there must be two rows at least.
+    """
+    if is_function(source):
+        return load({**config, "data": source}, whole=own)
+    return read_table(source, own=own)
+
+
+def center_source(config: Mapping[str, object], key: str) -> str:
+    """Return what the key names, else the file ``_KEY`` in the folder of a simulation on own data; empty without both.
 
     Raises
     ------
     DataError
         If there are several files of that name, with different endings.
     """
-    folder = setting(config, "data")
-    if not folder or not Path(folder).expanduser().is_dir():
-        return None
+    source = setting(config, key)
+    folder, name = setting(config, "data"), f"_{key}"
+    if source or not folder or not Path(folder).expanduser().is_dir():
+        return source
     beside = sorted(Path(folder).expanduser().iterdir())
     paths = [p for p in beside if site_name(p) == name and p.name.lower().endswith(ENDINGS) and p.is_file()]
     if len(paths) > 1:
         raise DataError(f"{folder}: holds {' and '.join(p.name for p in paths)}; keep one", "bad-configuration")
-    return paths[0] if paths else None
+    return str(paths[0]) if paths else ""

@@ -11,6 +11,7 @@ from jaxtyping import Float64, Int64
 
 from clients.digest import digest_of
 from clients.site import Site
+from common.extras import MissingLibraryError
 from numerics.gp.expert import Expert
 from numerics.gp.kernel_registry import kernel_of
 from numerics.gp.kernels import Kernel
@@ -107,9 +108,13 @@ def kernel_for(text: str, d: int) -> Kernel:
     ------
     SiteFault
         If there is no such kernel.
+    MissingLibraryError
+        If this installation lacks what the kernel needs.
     """
     try:
         return kernel_of(text, d)
+    except MissingLibraryError:
+        raise
     except ValueError as error:
         raise SiteFault(Fault.MALFORMED_ASK, str(error)) from error
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 import numpy as np
-from jaxtyping import Float64, Int64
+from jaxtyping import Bool, Float64, Int64, Shaped
 
 from clients.dispatch import answers
 from clients.gp.experts import (
@@ -61,6 +61,8 @@ _SLACK = 1e-9
 """Hyperparameters may lie outside their bounds by a rounding error."""
 _ROUNDING = 1e-9
 """Relative difference of a row in units that two processors have rounded."""
+_PAIRS = 2**18
+"""Pairs of a row and a shared one that are compared at a time."""
 
 
 # -- taking stock -----------------------------------------------------------------------------------------------------
@@ -285,17 +287,32 @@ def _shared_rows_of(
     in the last digit; the draw would then differ from the rows that the site has shared.
     """
     own = [np.column_stack([rows.x, rows.y]) for rows in experts]
-    known = {row.tobytes() for row in disclosed}
-    if all(row.tobytes() in known for rows, index in zip(own, drawn, strict=True) for row in rows[index]):
+    shared = np.concatenate([rows[index] for rows, index in zip(own, drawn, strict=True)])
+    if np.isin(_as_items(shared), _as_items(disclosed)).all():
         return drawn
-    left, places = sum(map(len, drawn)), []
+    left, places = len(shared), []
     for rows in own:
-        among = np.zeros(len(rows), bool)
-        for row in disclosed:
-            among |= (np.abs(rows - row) <= _ROUNDING * np.maximum(np.abs(row), 1)).all(axis=1)
-        places.append(np.flatnonzero(among)[:left])  # no more than it has shared
+        places.append(np.flatnonzero(_near_any(rows, disclosed))[:left])  # no more than it has shared
         left -= len(places[-1])
     return places
+
+
+def _as_items(rows: Float64[np.ndarray, "n columns"]) -> Shaped[np.ndarray, "n"]:
+    """Return every row as one item of its bytes."""
+    return np.ascontiguousarray(rows).view(np.dtype((np.void, rows.shape[1] * rows.itemsize))).ravel()
+
+
+def _near_any(
+    rows: Float64[np.ndarray, "n columns"], others: Float64[np.ndarray, "s columns"]
+) -> Bool[np.ndarray, "n"]:
+    """Return which rows agree with one of the others up to rounding; outputs, the last column, are compared first."""
+    near = np.zeros(len(rows), bool)
+    step = max(1, _PAIRS // max(len(rows), 1))
+    for block in (others[start : start + step] for start in range(0, len(others), step)):
+        tolerance = _ROUNDING * np.maximum(np.abs(block), 1)
+        other, row = np.nonzero(np.abs(rows[:, -1] - block[:, -1:]) <= tolerance[:, -1:])
+        near[row[(np.abs(rows[row] - block[other]) <= tolerance[other]).all(axis=1)]] = True
+    return near
 
 
 def _check_points(ask: Predict, experts: list[Part]) -> None:

@@ -1,4 +1,4 @@
-"""What a party should know before it joins an attribute-distributed run: what of its data is used, and what leaves."""
+"""`consilience check` of a site's data for attribute-distributed regression: what is used, and what leaves the site."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from clients.data import DataError, Table, load, setting
 from clients.data.entities import configured_secret
 from clients.data.table import own_number
-from clients.residual.agents import Agent, AgentError, parse_agent
+from clients.regressors import Candidate
+from clients.residual.methods import MethodError, parse_method
 from clients.residual.shard import columns_of
 from numerics.residual.columns_and_outcomes import Columns
 
@@ -16,9 +17,9 @@ _KINDS = {
     "trees": ("rf", "gb", "hgb", "sklearn.ensemble."),
     "line": ("lr", "ridge", "lasso", "en", "lars", "sklearn.linear_model."),
 }
-"""Methods, or the modules of those named in full, by what their predictions tell of the columns."""
+"""Methods, or modules of estimators named in full, by what their predictions reveal of the columns."""
 _CIPHER = "X25519, ChaCha20-Poly1305"
-_SHOWN = 8  # categories that are named: enough to see whether the column is one of categories
+_SHOWN = 8  # categories in a line: enough to see whether the column has categories
 
 
 def check_lines(config: Mapping[str, object]) -> list[str]:
@@ -28,23 +29,24 @@ def check_lines(config: Mapping[str, object]) -> list[str]:
 
 
 def describe(columns: Columns, table: Table, config: Mapping[str, object]) -> list[str]:
-    """Lines to print for `consilience check`.
+    """Describe what a run would use of a site's data, and what would leave the site.
 
     Parameters
     ----------
     columns : Columns
-        As they were made of `table`.
+        Columns of `table`.
     table : Table
-        The party's own.
+        The site's own table.
     config : Mapping
         Run or node configuration.
 
     Raises
     ------
     DataError
-        If the agent's method cannot be read, or the file of the sites' secret, or `min-leaf` is no number of rows.
+        If the agent's method or the file of the secret cannot be read, or `min-leaf` is no number of rows.
     """
     agent, secret = _agent(config), bool(configured_secret(config))
+    categories = " and categories" if columns.categories else ""
     return [
         f"{table.source}: {columns.n} rows",
         "",
@@ -52,36 +54,35 @@ def describe(columns: Columns, table: Table, config: Mapping[str, object]) -> li
         *_used_lines(columns, table, config, agent),
         "",
         "What would leave this site",
-        f"  once: how many rows ({columns.n}) and columns learned from ({columns.x.shape[1]}), and the agent's method",
+        f"  once: numbers of rows ({columns.n}) and of columns learned from ({columns.x.shape[1]}), the agent's method",
         *_name_lines(columns, secret=secret),
         *_learning_lines(columns, config, agent),
         *_prediction_lines(columns, config),
         *_seal_lines(columns, config, secret=secret),
         "",
         "What never leaves this site",
-        f"  the inputs, their names{' and categories' if columns.categories else ''}, and every column not used; the "
-        "fitted model, which is kept",
-        "  in this site's own directory (site-output-dir) or not at all; the entities' names",
+        f"  the inputs, their names{categories}; columns not used; the entities' names",
+        "  the fitted model: it is stored in this site's own directory (site-output-dir), or nowhere",
     ]
 
 
-def _agent(config: Mapping[str, object]) -> Agent:
+def _agent(config: Mapping[str, object]) -> Candidate:
     try:
-        return parse_agent(setting(config, "agent") or setting(config, "residual.agent") or "tree", dotted=True)
-    except AgentError as error:
+        return parse_method(setting(config, "agent") or setting(config, "residual.agent") or "tree", dotted=True)
+    except MethodError as error:
         raise DataError(f"configuration: {error}", "bad-configuration") from error
 
 
-def _kind(agent: Agent) -> str:
-    """Which of `_KINDS` the method is; empty: none of them."""
+def _kind(agent: Candidate) -> str:
+    """Return which of `_KINDS` the method is; empty if it is none of them."""
     module = agent.method[: agent.method.rfind(".") + 1]
     return next((kind for kind, members in _KINDS.items() if agent.method in members or module in members), "")
 
 
-def _used_lines(columns: Columns, table: Table, config: Mapping[str, object], agent: Agent) -> list[str]:
-    """Inputs, outcome, entities, and what is left over."""
-    made = {f"{name}={value}" for name, values in columns.categories.items() for value in values}
-    inputs = sorted([*(name for name in columns.features if name not in made), *columns.categories])
+def _used_lines(columns: Columns, table: Table, config: Mapping[str, object], agent: Candidate) -> list[str]:
+    """Return lines on inputs, outcome, entities, unused columns and the agent."""
+    indicators = {f"{name}={value}" for name, values in columns.categories.items() for value in values}
+    inputs = sorted([*(name for name in columns.features if name not in indicators), *columns.categories])
     entity = setting(config, "id") if columns.entity is not None else ""
     outcome = setting(config, "target") if columns.y is not None else ""
     unused = [name for name in table.columns if name not in {*inputs, entity, outcome}]
@@ -100,78 +101,74 @@ def _category_lines(columns: Columns, name: str) -> list[str]:
     rest = f" and {len(values) - _SHOWN} more" if len(values) > _SHOWN else ""
     places = [columns.features.index(f"{name}={value}") for value in values]
     others = columns.n - int(columns.x[:, places].sum())
-    none = f"; {others} rows are of none of these" if others else ""
+    none = f"; {others} rows have none of these" if others else ""
     return [f"    {name}: {len(values)} categories, {', '.join(values[:_SHOWN])}{rest}{none}"]
 
 
 def _entities(columns: Columns, id_column: str) -> str:
     if columns.entity is None:
-        return "by the number of their row, which must be the same at every party"
-    return f"named by {id_column} ({columns.entity_kind}); rows without a partner at every party are not used"
+        return "by row number, which must be the same at every site"
+    return f"named by {id_column} ({columns.entity_kind}); rows of entities that another site lacks are not used"
 
 
-def _leaf(agent: Agent, config: Mapping[str, object]) -> str:
+def _leaf(agent: Candidate, config: Mapping[str, object]) -> str:
     own = own_number(config, "min-leaf", 1)
     if _kind(agent) not in ("tree", "trees"):
         return ""
-    of_the_run = int(str(config.get("residual.min-leaf") or 0))
-    if of_the_run or own > 1:
-        return f", {max(of_the_run, own)} rows or more in a leaf"
-    return ", 40 rows or more in a leaf (fewer where there are few rows, more of many)"
+    run_min_leaf = int(str(config.get("residual.min-leaf") or 0))
+    if run_min_leaf or own > 1:
+        return f", {max(run_min_leaf, own)} rows or more in a leaf"
+    return ", 40 rows or more in a leaf (fewer of few rows, more of many)"
 
 
 def _name_lines(columns: Columns, *, secret: bool) -> list[str]:
-    """What the rows are matched by."""
+    """Return lines on the hashes that match the rows."""
     if columns.entity is None:
         return []
-    lines = ["  once: a keyed hash of each entity's name (HMAC-SHA256, another key in every run), by which the fusion"]
+    lines = ["  once: a keyed hash of each entity's name (HMAC-SHA256, a new key in every run), by which the fusion"]
     if secret:
-        lines.append("    center matches the rows; it does not know the secret in the key, so it cannot test guesses")
+        lines.append("    center matches the rows. It does not know the secret in the key, so it cannot test guesses")
     else:
-        lines.append(
-            "    center matches the rows; it knows the key and can test whether a name that it guesses is among"
-        )
-        lines.append("    yours, unless the sites share a secret: align-key-file")
-    lines.append(
-        "    It learns how many entities, and which of these hashes, this site has in common with others, and whether"
-    )
+        lines.append("    center matches the rows. It knows the key, and can test whether a name that it guesses is")
+        lines.append("    among yours, unless the sites share a secret: align-key-file")
     return [
         *lines,
-        "    the names are numbers or text. Every other site learns which of its own entities all parties know: with",
-        "    two parties, which of them are yours",
+        "    The center learns how many entities, and which hashes, this site has in common with others, and whether",
+        "    the names are numbers or text. Every other site learns which of its own entities all sites know: with",
+        "    two sites, which of them are yours",
     ]
 
 
-def _model_lines(agent: Agent, columns: Columns) -> list[str]:
-    """What the numbers of a round tell of the columns."""
+def _model_lines(agent: Candidate, columns: Columns) -> list[str]:
+    """Return lines on what predictions reveal of the columns."""
     kind, p = _kind(agent), columns.x.shape[1]
     if not p:
         return []
     if kind == "tree":
         return [
-            "    of a tree: entities of one leaf get equal numbers, so who is alike in your columns shows; where the",
-            "    leaves of several rounds overlap, the groups that stay alike are smaller than the smallest leaf",
+            "    of a tree: entities of one leaf get equal numbers, which shows who is alike in your columns; leaves",
+            "    of several rounds overlap, so that groups with equal numbers become smaller than the smallest leaf",
         ]
     if kind == "trees":
         return [
-            "    of many trees together: entities get equal numbers where they share all leaves, and these groups can",
-            "    be small; who is alike in your columns shows",
+            "    of many trees together: entities that share all leaves get equal numbers, which shows who is alike",
+            "    in your columns; such a group can be small",
         ]
     if kind == "line" and p == 1:
         return [
             "    of a linear model of one column: THESE NUMBERS ARE YOUR COLUMN but for unit and zero; choose a tree",
-            "    if that must not be seen",
+            "    if nobody may see it",
         ]
     if kind == "line":
         return [
-            f"    of a linear model: a weighted sum of your {p} columns; {p} rounds with other weights GIVE THEM",
-            "    ALL AWAY but for how they are mixed; choose a tree if that must not be seen",
+            f"    of a linear model: a weighted sum of your {p} columns; {p} rounds with other weights REVEAL THEM ALL",
+            "    but for a linear mixture; choose a tree if nobody may see them",
         ]
-    return ["    a function of your columns: entities that are alike in them get numbers that are alike"]
+    return ["    a function of your columns: entities that are alike in them get similar numbers"]
 
 
-def _learning_lines(columns: Columns, config: Mapping[str, object], agent: Agent) -> list[str]:
-    """What crosses while the agents learn, and who reads it: it depends on who does the arithmetic."""
+def _learning_lines(columns: Columns, config: Mapping[str, object], agent: Candidate) -> list[str]:
+    """Return lines on what is sent while the agents learn, and who reads it."""
     model = _model_lines(agent, columns)
     if _ring(config):
         return _ring_lines(columns, config, model)
@@ -179,85 +176,85 @@ def _learning_lines(columns: Columns, config: Mapping[str, object], agent: Agent
         return [
             "  This site holds the outcome and does the fusion center's arithmetic.",
             f"  every round, to the other sites, sealed for each ({_CIPHER}), for each",
-            "    common entity learned from: THE OUTCOME, in the first round less its mean, later less what has been",
-            "    predicted of it",
+            "    common entity learned from: THE OUTCOME, in the first round minus its mean, later minus the",
+            "    predictions so far",
             *_inferred(model),
             "  every round, to the fusion center: mean squared errors; at the end p, and each agent's coefficient and",
             "    mean square",
         ]
     return [
-        "  every round, for each entity that all parties hold: one number (where residual.power=auto one for each",
-        "    power that is tried), what this site's model says of it",
+        "  every round, for each entity that all sites hold: this site's prediction (with residual.power=auto one for",
+        "    each candidate of p)",
         *model,
-        "    with residual.algorithm=greedy also 1 number, the error that the model leaves",
+        "    with residual.algorithm=greedy also one number, the error of the model",
         *_reader_lines(config),
-        "  The other sites see what is left of the outcome from round to round: with two sites, the other can work out",
-        "    these numbers. For a ring: --set residual.topology=ring",
+        "  In every round the other sites see the residual of the outcome: with two sites, the other can compute these",
+        "    numbers from it. For a ring: --set residual.topology=ring",
     ]
 
 
 def _inferred(model: list[str]) -> list[str]:
-    """What others can work out of a model whose predictions are not sent."""
+    """Return lines on what others can compute of a model whose predictions are not sent."""
     if not model:
         return []
-    return ["    With two sites, the other can work out from that what this site's model says of each entity:", *model]
+    return ["    With two sites, the other can compute from that this site's prediction of each entity:", *model]
 
 
 def _reader_lines(config: Mapping[str, object]) -> list[str]:
-    """Who sees the predictions of a site that holds no outcome."""
-    sealed = f"they cross sealed ({_CIPHER})"
+    """Return lines on who reads the predictions of a site without the outcome."""
+    sealed = f"they are sent sealed ({_CIPHER})"
     if _sealed_only(config):
         return [f"  Who reads these numbers: the site that holds the outcome; {sealed}"]
     if setting(config, "labels"):
         return ["  Who reads these numbers: the fusion center, which holds the outcome"]
     return [
-        "  Who reads these numbers: the fusion center, where it holds the outcome; where a site does, that site:",
-        f"    {sealed}. A site that wants this only says so: sealed-only=true",
+        "  Who reads these numbers: the fusion center, if it holds the outcome; if a site does, that site:",
+        f"    {sealed}. To allow only this, set sealed-only=true",
     ]
 
 
 def _ring_lines(columns: Columns, config: Mapping[str, object], model: list[str]) -> list[str]:
-    """The residual goes from agent to agent, on all rows, and nobody does the arithmetic."""
+    """Return lines on the residual of all rows, which goes from agent to agent."""
     if columns.y is not None:
         lines = [
             f"  This site holds the outcome. To the next site, sealed for it ({_CIPHER}), for each",
-            "    entity that all parties hold, test rows too: THE OUTCOME less its mean, later less what has been",
-            "    predicted of it",
+            "    entity that all sites hold, test rows too: THE OUTCOME minus its mean, later minus the",
+            "    predictions so far",
         ]
     else:
         lines = [
             f"  every turn, to the next site, sealed for it ({_CIPHER}), for each entity that all",
-            "    parties hold, test rows too: what is left of the outcome, less what this site's model says",
+            "    sites hold, test rows too: the residual of the outcome, after this site's step",
         ]
         if setting(config, "labels"):
-            lines.append("    The fusion center, which holds the outcome, gives it to the first site in the clear")
+            lines.append("    The fusion center, which holds the outcome, sends it to the first site in the clear")
     return [
         *lines,
         *_inferred(model),
-        "  every turn, to the fusion center: mean squares of what is left, of this site's step, and of its steps' sum",
+        "  every turn, to the fusion center: mean squares of the residual, of this site's step, and of its steps' sum",
     ]
 
 
 def _prediction_lines(columns: Columns, config: Mapping[str, object]) -> list[str]:
-    """What crosses when kept models are to predict."""
+    """Return lines on what is sent when stored models predict."""
     if columns.y is not None:
         return [
-            "  when kept models are to predict (from): the keyed hash of each row's entity, and how many are",
-            "    predicted; the predictions stay here",
+            "  when stored models predict (from): the keyed hash of each row's entity, and the number of predictions;",
+            "    the predictions stay here",
         ]
     return [
-        "  when a kept model is to predict (from): for each row one number, this site's part of the",
-        "    prediction, for who held the outcome (sealed, if that is a site), and the keyed hash of its entity",
+        "  when the stored model predicts (from): for each row this site's part of the prediction, to the holder of",
+        "    the outcome (sealed, if that is a site), and the keyed hash of its entity",
     ]
 
 
 def _seal_lines(columns: Columns, config: Mapping[str, object], *, secret: bool) -> list[str]:
-    """What the seals are good for, where there are any for certain."""
+    """Return lines on what seals protect from, if it is certain that the run has any."""
     if not (_ring(config) or columns.y is not None or _sealed_only(config)):
         return []
     lines = [
-        "  The seals keep this from a fusion center that follows the protocol and reads along. One that makes many",
-        "    runs with rows of its choice learns sums over them: know with whom you run",
+        "  The seals protect from a fusion center that follows the protocol and reads along. From many runs with",
+        "    rows of its choice a center can compute sums over these rows: know with whom you run",
     ]
     if not secret:
         lines.append("    A real site seals nothing without a secret that the sites share: set align-key-file")

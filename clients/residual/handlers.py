@@ -1,7 +1,7 @@
-"""An agent of attribute-distributed regression: fits to its own columns what it is sent, and answers predictions.
+"""Handlers of asks in the clear: enrolment, the common order of rows, fits, the stored model, predictions.
 
-It remembers the agreed rows, and where its model is wanted later the steps that may count; everything else it is sent.
-What is sealed comes to `clients.residual.sealed_handlers`, which opens it and asks the handlers here.
+An agent fits targets to its own columns and answers with predictions. Its memory holds the common rows and, if models
+are to be stored, the steps that may count. `clients.residual.sealed_handlers` handles sealed asks.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from clients.dispatch import answers
 from clients.memory import CONCLUDED
 from clients.residual import ring  # noqa: F401 (its handlers)
 from clients.residual import sealed_handlers as sealed
+from clients.residual.agent import ROWS, Agent, forget, is_over
 from clients.residual.answers import fit_target, keep_model, show_attempt, try_to_fit
-from clients.residual.learner import ROWS, Learner, forget, is_over
 from clients.residual.prediction import keyed_names, predictions, predicts, present_rows
 from clients.site import Site
 from protocols.residual.payloads import (
@@ -33,12 +33,12 @@ from protocols.residual.payloads import (
 )
 from protocols.wire.faults import Fault, SiteFault
 
-# -- who is there -----------------------------------------------------------------------------------------------------
+# -- enrolment --------------------------------------------------------------------------------------------------------
 
 
 @answers(Enrol)
 def enrol(ask: Enrol, site: Site) -> Enrolled:
-    """Keyed hashes of the entities' names, and what kind of party this is."""
+    """Answer with keyed hashes of the entities' names, and with what the site holds."""
     if ROWS in site.memory or is_over(site):
         raise SiteFault(Fault.MALFORMED_ASK, "the rows of this run are agreed on already")
     if site.config.get("sealed-only", False) and not ask.seal:
@@ -59,7 +59,7 @@ def enrol(ask: Enrol, site: Site) -> Enrolled:
 
 @answers(Order)
 def order(ask: Order, site: Site) -> Ready:
-    """Remember which rows are meant, in which order; told once more at the end of the run, remember nothing."""
+    """Store the common rows in their order; after the end of the run, only confirm."""
     if CONCLUDED in site.memory:
         return Ready()
     sealed.check_order(site, ask)
@@ -70,7 +70,7 @@ def order(ask: Order, site: Site) -> Ready:
     if predicts(site):
         site.memory[ROWS] = ask.rows
     else:
-        Learner.begin(site, ask)
+        Agent.begin(site, ask)
     sealed.remember_keys(site, ask)
     return Ready()
 
@@ -80,28 +80,28 @@ def order(ask: Order, site: Site) -> Ready:
 
 @answers(Fit)
 def fit(ask: Fit, site: Site) -> Fitted:
-    """Fit every column of numbers, each by itself."""
-    return fit_target(ask, Learner.in_the_clear(site))
+    """Fit every column of targets separately."""
+    return fit_target(ask, Agent.in_the_clear(site))
 
 
 @answers(Try)
 def try_residual(ask: Try, site: Site) -> Tried:
-    """Say how well the residual could be fitted (eq. 23), with the predictions if that is likely the best of all."""
-    return try_to_fit(ask, Learner.in_the_clear(site))
+    """Try to fit the residual (eq. 23); add the predictions if the error is below the bar."""
+    return try_to_fit(ask, Agent.in_the_clear(site))
 
 
 @answers(Show)
 def show(ask: Show, site: Site) -> Fitted:
-    """Send the predictions of the last attempt."""
-    return show_attempt(ask, Learner.in_the_clear(site))
+    """Answer with the predictions of the last attempt."""
+    return show_attempt(ask, Agent.in_the_clear(site))
 
 
 @answers(Conclude)
 def conclude(ask: Conclude, site: Site) -> Concluded:
-    """Keep the model, and forget the run; asked once more, say so again."""
+    """Store the model and forget the run; asked again, give the same answer."""
     if CONCLUDED in site.memory:
         return Concluded(bool(site.memory[CONCLUDED]))
-    answer = keep_model(ask, Learner.of(site))
+    answer = keep_model(ask, Agent.of(site))
     forget(site, kept=answer.kept)
     return answer
 
@@ -111,7 +111,7 @@ def conclude(ask: Conclude, site: Site) -> Concluded:
 
 @answers(Predict)
 def predict(ask: Predict, site: Site) -> Predicted:
-    """Answer with the agent's part of the prediction of every row that it has now."""
+    """Answer with the agent's part of the prediction of every present row."""
     columns, part = predictions(site, ask.run, reader="")
     keys, check, kind = keyed_names(columns, site, ask.salt, ask.align)
     return Predicted(keys, check, kind, part)

@@ -51,10 +51,10 @@ class SavedModel:
 
         Raises
         ------
-        AgentError
+        MethodError
             If a model cannot predict these rows.
         """
-        from clients.residual.agents import predict
+        from clients.residual.methods import predict
 
         total = np.zeros(len(x))
         for coefficient, model in self.parts:

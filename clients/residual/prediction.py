@@ -1,4 +1,4 @@
-"""The rows that a site has now, their names, and what its kept model of an earlier run says of them."""
+"""Present rows of a site, their keyed names, and their predictions by the site's model of an earlier run."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from jaxtyping import Float64, UInt8, UInt64
 
 from clients.data import DataError
 from clients.keys import shared_secret
-from clients.residual.agents import AgentError
+from clients.residual.methods import MethodError
 from clients.residual.model_store import load_agent
 from clients.residual.shard import columns_like
 from clients.shards import logged_fault
@@ -20,14 +20,14 @@ from protocols.wire.faults import Fault, SiteFault
 
 
 def predicts(site: Site) -> bool:
-    """Whether the run is one that predicts, by the models of an earlier run."""
+    """Return whether the run predicts by the models of an earlier run."""
     return bool(site.config.get("protocol")) and bool(str(site.config.get("from", "")).strip())
 
 
 def present_rows(site: Site) -> Columns:
-    """The site's rows: to learn from, or only their names where they are to be predicted.
+    """Return the site's rows; in a prediction with their names only.
 
-    Which columns a kept model takes is known when it is recalled; of others nothing is asked.
+    The stored model names the columns that a prediction needs (`predictions`).
     """
     if predicts(site):
         return _columns_like(site, (), {})
@@ -38,7 +38,7 @@ def present_rows(site: Site) -> Columns:
 def keyed_names(
     columns: Columns, site: Site, salt: str, align: str
 ) -> tuple[UInt64[np.ndarray, "rows 2"], UInt8[np.ndarray, "_"], str]:
-    """Keyed hashes of the names, the secret's check, and the kind of names; nothing where entities go by row."""
+    """Return keyed hashes of the names, hash of the secret, and kind of names; all empty if entities go by row."""
     if align == "row-order" or (columns.entity is None and align != "id"):
         return np.zeros((0, 2), np.uint64), np.zeros(0, np.uint8), ""
     if columns.entity is None:
@@ -48,20 +48,29 @@ def keyed_names(
 
 
 def predictions(site: Site, run: str, *, reader: str) -> tuple[Columns, Float64[np.ndarray, "n"]]:
-    """The site's present rows, and what its kept model of a run says of each.
+    """Return the site's present rows and their predictions by its stored model of a run.
+
+    Parameters
+    ----------
+    site : Site
+        The site.
+    run : str
+        Session of the run.
+    reader : str
+        The site that will read the predictions; empty: the fusion center.
 
     Raises
     ------
     SiteFault
-        Where the predictions are for the eyes of another than `reader`, a site, or if empty the fusion center.
+        If another reader was agreed on in that run, or there is no model, or the columns do not fit it.
     """
-    kept = load_agent(site, run)
-    if kept.reader != reader or (not reader and site.config.get("sealed-only", False)):
-        raise SiteFault(Fault.SEALED_ONLY, f"the predictions of {run} are for {kept.reader or 'nobody else'}")
-    columns = _columns_like(site, kept.features, kept.categories)
+    model = load_agent(site, run)
+    if model.reader != reader or (not reader and site.config.get("sealed-only", False)):
+        raise SiteFault(Fault.SEALED_ONLY, f"the predictions of {run} are for {model.reader or 'nobody else'}")
+    columns = _columns_like(site, model.features, model.categories)
     try:
-        return columns, kept.predict(columns.x)
-    except AgentError as error:
+        return columns, model.predict(columns.x)
+    except MethodError as error:
         raise SiteFault(Fault.BAD_AGENT, str(error)) from error
 
 

@@ -1,4 +1,4 @@
-"""One agent's turn of the ring: between two other sites, and the center relays what it cannot read (section VI-B)."""
+"""An agent's turn in the ring, between two other sites (section VI-B); the center relays sealed residuals."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ import numpy as np
 from jaxtyping import Float64
 
 from clients.dispatch import answers
-from clients.residual.learner import Learner
-from clients.residual.sealed_handlers import PRECISION, SPLIT, Seals, check_kinds, course, outcome_of
+from clients.residual.agent import Agent
+from clients.residual.sealed_handlers import PRECISION, SPLIT, Seals, check_kinds, keeps_course, outcome_of
 from clients.site import Site
 from numerics.residual.rules import Split
+from numerics.residual.sequential import project
 from protocols.residual.payloads import Pass, Passed, Residual
 from protocols.wire.faults import Fault, SiteFault
 from protocols.wire.packing import unpack
@@ -21,24 +22,23 @@ _NUMBER, _SUM, _BEFORE = "own-number", "own-sum", "own-sum-before"
 
 @answers(Pass)
 def pass_on(ask: Pass, site: Site) -> Passed:
-    """Take the residual, fit it, hand on what is left."""
-    seals, learner = Seals.of(site), Learner.of(site)
-    split = Split(ask.n_fit, ask.n_validation, len(learner.x) - ask.n_fit - ask.n_validation)
+    """Fit the residual, and pass on what is left of it."""
+    seals, agent = Seals.of(site), Agent.of(site)
+    split = Split(ask.n_fit, ask.n_validation, len(agent.x) - ask.n_fit - ask.n_validation)
     _check_split(ask, site, split)
-    left = site.memory[_CAME] = _received(ask, learner, seals, split)
-    step = total = 0.0
+    residual = site.memory[_CAME] = _received(ask, agent, seals, split)
+    step_power = sum_power = 0.0
     if ask.steps:
-        taken = learner.step(left[: split.n_fit], ask.add, ask.steps, ask.number, keep=ask.keep)
-        left = left - taken
-        step = float(taken[: split.n_fit] @ taken[: split.n_fit] / split.n_fit)
-        total = float(_own_sum(ask, site, taken[: split.n_fit]).var())
-    site.memory[_LEFT] = left
-    train, validation, test = np.nan_to_num(split.errors(left)).tolist()
-    return Passed(seals.close(Residual(left), ask.receiver), train, validation, test, step, total)
+        step = agent.step(residual[: split.n_fit], ask.add, ask.steps, ask.number, keep=ask.keep)
+        residual, own_sum, step_power, sum_power = project(residual, _earlier_sum(ask, site, split.n_fit), step)
+        site.memory[_NUMBER], site.memory[_SUM] = np.array(ask.number), own_sum
+    site.memory[_LEFT] = residual
+    train, validation, test = np.nan_to_num(split.errors(residual)).tolist()
+    return Passed(seals.close(Residual(residual), ask.receiver), train, validation, test, step_power, sum_power)
 
 
 def _check_split(ask: Pass, site: Site, split: Split) -> None:
-    """One split in a run, and the same without validation rows: errors of others would tell of single rows."""
+    """Allow one split in a run, with and without its validation rows: errors of others would tell of single rows."""
     if min(split.n_fit - 1, split.n_validation, split.n_test) < 0:
         raise SiteFault(Fault.MALFORMED_ASK, "the kinds of rows do not add up to the rows agreed on")
     check_kinds(split, site)
@@ -49,44 +49,43 @@ def _check_split(ask: Pass, site: Site, split: Split) -> None:
     if not np.array_equal(asked, agreed) and not np.array_equal(asked, agreed * [1, 0, 1]):
         raise SiteFault(Fault.MALFORMED_ASK, "the rows of this run are split otherwise")
     learn = split.n_fit + split.n_validation
-    kept = course(site, "ring") and site.commitments.keeps(f"split {site.lane}", learn, ask.intercept)
+    same = keeps_course(site, "ring") and site.commitments.keeps(f"split {site.lane}", learn, ask.intercept)
     if split.n_validation:
-        kept = site.commitments.keeps(f"validation {site.lane}", split.n_validation) and kept
-    if not kept:
+        same = site.commitments.keeps(f"validation {site.lane}", split.n_validation) and same
+    if not same:
         raise SiteFault(Fault.MALFORMED_ASK, "the rows of this run are split otherwise")
     site.memory[SPLIT] = agreed
 
 
-def _own_sum(ask: Pass, site: Site, taken: Float64[np.ndarray, "n"]) -> Float64[np.ndarray, "n"]:
-    """The agent's sum of steps with this one; the last one is taken out again if it did not count."""
-    memory = site.memory
-    before = np.zeros(len(taken))
+def _earlier_sum(ask: Pass, site: Site, n_fit: int) -> Float64[np.ndarray, "n"]:
+    """Return the agent's sum of the steps that count, without the last one if its answer was lost."""
+    earlier = np.zeros(n_fit)
     if ask.accepted >= 0:
-        before = memory.get(_SUM if _counts(ask, site) else _BEFORE, before)
-    if len(before) != len(taken):
+        earlier = site.memory.get(_SUM if _counts(ask, site) else _BEFORE, earlier)
+    if len(earlier) != n_fit:
         raise SiteFault(Fault.MALFORMED_ASK, "the agent has no such step of these rows")
-    memory[_NUMBER], memory[_BEFORE], memory[_SUM] = np.array(ask.number), before, before + taken
-    return memory[_SUM]
+    site.memory[_BEFORE] = earlier
+    return earlier
 
 
 def _counts(ask: Pass, site: Site) -> bool:
-    """Whether the site's last step is known to who asks."""
+    """Return whether the answer with the site's last step has arrived."""
     return _NUMBER in site.memory and int(site.memory[_NUMBER]) == ask.accepted
 
 
-def _received(ask: Pass, learner: Learner, seals: Seals, split: Split) -> Float64[np.ndarray, "n"]:
-    """The residual that this site is to take."""
-    site = learner.site
+def _received(ask: Pass, agent: Agent, seals: Seals, split: Split) -> Float64[np.ndarray, "n"]:
+    """Return the residual that this site is to fit."""
+    site = agent.site
     if ask.sender == site.name and not len(ask.body):
         if _LEFT not in site.memory:
-            raise SiteFault(Fault.STALE_MEMORY, "what was handed on last is not in the memory")
+            raise SiteFault(Fault.STALE_MEMORY, "the residual that was passed on last is not in the memory")
         return site.memory[_LEFT if _counts(ask, site) else _CAME]
     if not ask.sender and not len(ask.body):
         y = outcome_of(site)
         return y - y[: split.n_fit].mean() if ask.intercept else y
     if not ask.sender:
-        if learner.holder:
-            raise SiteFault(Fault.SEALED_ONLY, f"{learner.holder} holds the outcome, and this residual is not sealed")
+        if agent.holder:
+            raise SiteFault(Fault.SEALED_ONLY, f"{agent.holder} holds the outcome, and this residual is not sealed")
         try:
             payload = unpack(ask.body.tobytes(), Residual)
         except PayloadError as error:

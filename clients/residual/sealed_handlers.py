@@ -1,8 +1,8 @@
-"""What crosses sealed: asks and answers between the site that holds the outcome and the agents, and the ring.
+"""Handlers of sealed asks, and of asks to the site that holds the outcome.
 
-The center relays bytes that it cannot read. Every site makes a key pair for the run; what is sealed is bound to run,
-lane, round, sender and receiver, so that it can be neither delivered to another nor a second time. Sites that share a
-secret (``align-key-file``) put it into the keys, so that a center which hands out keys of its own gains nothing.
+The center relays bytes that it cannot read. Every site makes a key pair for the run. A sealed payload is bound to run,
+lane, round, sender and receiver: it can be delivered neither to another site nor twice. The secret that sites share
+(``align-key-file``) enters the keys, so that a center gains nothing by distributing keys of its own.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from jaxtyping import Float64, Int64, UInt8
 from clients.dispatch import answers
 from clients.keys import shared_secret
 from clients.memory import CONCLUDED
-from clients.residual.agent_state import freeze, thaw
+from clients.residual.agent import Agent, agreed_rows, forget
 from clients.residual.answers import answer_sealed
-from clients.residual.learner import Learner, agreed_rows, forget
 from clients.residual.model_store import load_file, save_file
+from clients.residual.plan_state import freeze, thaw
 from clients.residual.prediction import predictions, present_rows
 from clients.residual.sealing import SealError, new_private_key, public_key_of, seal, unseal
 from clients.site import Site
@@ -58,7 +58,7 @@ from protocols.wire.payload import Payload, PayloadError
 logger = logging.getLogger("flwr")
 
 SPLIT, PRECISION = "split", "precision"
-"""Of the memory: how the rows of a ring are split, and what the holder's plan sends; a run has one of them."""
+"""Names in the memory: split of a ring's rows, precision of the holder's plan. A run has one of the two."""
 
 _PRIVATE, _NAMES, _KEYS = "private-key", "others", "public-keys"
 _PLAN, _OWN = "plan/", "own-answer"
@@ -72,15 +72,14 @@ Body = UInt8[np.ndarray, "bytes"]
 
 
 def new_key(site: Site) -> UInt8[np.ndarray, "32"]:
-    """Make the site's key pair of this run; the public half is for everybody.
+    """Make the site's key pair of this run, and return the public key.
 
     Raises
     ------
     SiteFault
-        If a real site shares no secret with the others: the center could then hand out keys of its own, and read all.
+        If a real site shares no secret with the others: the center could distribute keys of its own, and read all.
     """
-    if site.replaying:
-        # With another key than the one that all others know, it could open nothing, and they nothing of it.
+    if site.replaying:  # the others know the key that is lost, and seal for it
         raise SiteFault(Fault.STALE_MEMORY, "the keys of the run are lost, and cannot be made anew in its midst")
     if not (site.policy.trusts_center or shared_secret(site.config)):
         raise SiteFault(Fault.NO_SECRET)
@@ -90,7 +89,7 @@ def new_key(site: Site) -> UInt8[np.ndarray, "32"]:
 
 
 def check_order(site: Site, order: Order) -> None:
-    """Whether the run that begins is one that the site takes part in."""
+    """Check that the site takes part in a run of this kind."""
     if not order.names and site.config.get("sealed-only", False):
         raise SiteFault(Fault.SEALED_ONLY)
     if order.names and not site.commitments.allows_lane(site.lane):
@@ -100,7 +99,7 @@ def check_order(site: Site, order: Order) -> None:
 
 
 def remember_keys(site: Site, order: Order) -> None:
-    """Remember who holds the outcome, and the others' public keys."""
+    """Store the name of the holder of the outcome, and the others' public keys."""
     if order.names:
         site.memory[_NAMES] = np.frombuffer(json.dumps([order.holder, *order.names]).encode(), np.uint8)
         for place, key in enumerate(order.public_keys):
@@ -109,7 +108,21 @@ def remember_keys(site: Site, order: Order) -> None:
 
 @dataclass(frozen=True)
 class Seals:
-    """Seals for others, and opens what they sealed for this site."""
+    """Encryption between this site and the others of the run.
+
+    Attributes
+    ----------
+    site : Site
+        This site.
+    private : bytes
+        Its private key.
+    secret : bytes
+        Secret that the sites share; may be empty.
+    holder : str
+        The site that holds the outcome; empty: the fusion center.
+    peers : Mapping[str, bytes]
+        Public key of each site.
+    """
 
     site: Site
     private: bytes
@@ -119,7 +132,7 @@ class Seals:
 
     @classmethod
     def of(cls, site: Site) -> Seals:
-        """With the keys of the run, which the site remembers."""
+        """Read the keys of the run from the site's memory."""
         memory = site.memory
         if _PRIVATE not in memory or _NAMES not in memory:
             raise SiteFault(Fault.STALE_MEMORY, "the keys of the run are not in the memory")
@@ -128,16 +141,16 @@ class Seals:
         return cls(site, memory[_PRIVATE].tobytes(), shared_secret(site.config), holder, peers)
 
     def _context(self, sender: str, receiver: str, number: int) -> bytes:
-        # With the holder, so that sites which are told different ones, and later answer these, open nothing.
+        # The holder is part of it: sites to which the center names different holders cannot open each other's payloads.
         return json.dumps([self.site.session, self.site.lane, number, sender, receiver, self.holder]).encode()
 
     def _peer(self, name: str) -> bytes:
         if name not in self.peers:
-            raise SiteFault(Fault.MALFORMED_ASK, f"no key of {name!r} was told")
+            raise SiteFault(Fault.MALFORMED_ASK, f"there is no key of {name!r}")
         return self.peers[name]
 
     def close(self, payload: Payload, receiver: str) -> Body:
-        """A payload for one site, to be opened in the next round."""
+        """Seal a payload for one site, which opens it in the next round."""
         context = self._context(self.site.name, receiver, self.site.round)
         try:
             body = seal(
@@ -148,7 +161,7 @@ class Seals:
         return np.frombuffer(body, np.uint8)
 
     def open(self, body: Body, sender: str, *allowed: type[Payload]) -> Payload:
-        """What another site sealed for this one in the round before."""
+        """Open a payload of one of these classes that another site sealed for this one in the round before."""
         context = self._context(sender, self.site.name, self.site.round - 1)
         try:
             plain = unseal(
@@ -163,14 +176,14 @@ class Seals:
 
 @answers(Sealed)
 def open_and_answer(ask: Sealed, site: Site) -> SealedAnswer:
-    """Answer what another site asks, for its eyes only."""
+    """Answer a sealed ask of another site; only that site can read the answer."""
     seals = Seals.of(site)
     inner = seals.open(ask.body, ask.sender, *_ASKS)
     site.policy.admit_ask(type(inner))
-    learner = Learner.of(site)
-    if ask.sender != learner.holder:
-        raise SiteFault(Fault.MALFORMED_ASK, f"{ask.sender} asks, and {learner.holder or 'no site'} holds the outcome")
-    plain = answer_sealed(inner, learner)
+    agent = Agent.of(site)
+    if ask.sender != agent.holder:
+        raise SiteFault(Fault.MALFORMED_ASK, f"{ask.sender} asks, and {agent.holder or 'no site'} holds the outcome")
+    plain = answer_sealed(inner, agent)
     answer = SealedAnswer(seals.close(plain, ask.sender))
     if isinstance(plain, Concluded):
         forget(site, kept=plain.kept)
@@ -178,23 +191,23 @@ def open_and_answer(ask: Sealed, site: Site) -> SealedAnswer:
 
 
 def check_kinds(split: Split, site: Site) -> None:
-    """Whether every kind of row that there is has so many rows that their mean square tells of no single one."""
+    """Refuse a split with few rows of a kind: their mean square would tell of single ones."""
     least = site.policy.at_least(FEWEST_ROWS)
     if any(0 < n < least for n in (split.n_fit, split.n_validation, split.n_test)):
         raise SiteFault(Fault.TOO_FEW_ROWS, f"{split}: a mean over fewer than {least} rows would tell of single ones")
 
 
-def course(site: Site, name: str) -> bool:
-    """Whether the run may go by this plan, ``ring`` or ``holder``: it goes by one of them from beginning to end."""
+def keeps_course(site: Site, name: str) -> bool:
+    """Return whether the run may have this course, ``ring`` or ``holder``; it has the same from beginning to end."""
     return site.commitments.keeps(f"course {site.lane}", name)
 
 
-# -- the site that holds the outcome plays the fusion center ----------------------------------------------------------
+# -- arithmetic of the fusion center at the site that holds the outcome -----------------------------------------------
 
 
 @answers(Lead)
 def lead(ask: Lead, site: Site) -> Fused:
-    """Begin: which agents are to fit what."""
+    """Begin a plan, and return its first asks."""
     if PRECISION in site.memory or SPLIT in site.memory:
         raise SiteFault(Fault.MALFORMED_ASK, "this run is under way: errors of another plan would tell of single rows")
     y = outcome_of(site)
@@ -206,7 +219,7 @@ def lead(ask: Lead, site: Site) -> Fused:
         raise SiteFault(Fault.MALFORMED_ASK, f"rules {ask.rules!r}: {error}") from error
     check_kinds(plan.split, site)
     keeps = site.commitments.keeps
-    if not (course(site, "holder") and keeps(f"plan {site.lane}", ask.n_learn, ask.rules, ask.precision)):
+    if not (keeps_course(site, "holder") and keeps(f"plan {site.lane}", ask.n_learn, ask.rules, ask.precision)):
         raise SiteFault(Fault.MALFORMED_ASK, "this run goes by another plan: errors of two would tell of single rows")
     site.memory[PRECISION] = np.array(ask.precision == "float32")
     return _go_on(plan, site)
@@ -214,33 +227,33 @@ def lead(ask: Lead, site: Site) -> Fused:
 
 @answers(Fuse)
 def fuse(ask: Fuse, site: Site) -> Fused:
-    """Take the agents' answers, and say what they are to fit next."""
+    """Take the agents' answers, and return the next asks of the plan."""
     stored = {name.removeprefix(_PLAN): site.memory[name] for name in site.memory if name.startswith(_PLAN)}
     if not stored:
         raise SiteFault(Fault.STALE_MEMORY, "the plan of the run is not in the memory")
     if len(ask.agents) != len(ask.bodies):
         raise SiteFault(Fault.MALFORMED_ASK, "there is not one answer for each agent")
     plan, seals = thaw(stored), Seals.of(site)
-    asks, given, refused = plan.asks(), {}, []
+    asks, usable, refused = plan.asks(), {}, []
     for name, body in zip(ask.agents, ask.bodies, strict=True):
         if name not in asks:
             raise SiteFault(Fault.MALFORMED_ASK, f"{name} answers, and was not asked")
         try:
             answer = seals.open(body, name, *_ANSWERS)
             plan.check(name, asks[name], answer)
-            given[name] = answer
-        except (SiteFault, PayloadError) as error:  # no agent's nonsense may end the others' run
+            usable[name] = answer
+        except (SiteFault, PayloadError) as error:  # one agent's bad answer must not end the run
             logger.warning("site %s: the answer of %s is refused: %s", site.name, name, error)
             refused.append(name)
     if _OWN in site.memory:
-        given[site.name] = unpack(site.memory[_OWN].tobytes(), *_ANSWERS)
+        usable[site.name] = unpack(site.memory[_OWN].tobytes(), *_ANSWERS)
         del site.memory[_OWN]
-    plan.take(dict(sorted(given.items())))
+    plan.take(dict(sorted(usable.items())))
     return _go_on(plan, site, tuple(refused))
 
 
 def _go_on(plan: Plan, site: Site, refused: tuple[str, ...] = ()) -> Fused:
-    """Ask until some other site has to answer; this one answers itself at once."""
+    """Continue until another site has to answer; this site's own agent answers at once."""
     dtype = np.dtype(np.float32 if site.memory[PRECISION] else np.float64)
     asks = plan.asks()
     while set(asks) == {site.name}:
@@ -262,8 +275,8 @@ def _go_on(plan: Plan, site: Site, refused: tuple[str, ...] = ()) -> Fused:
 
 
 def _answer_oneself(ask: Payload, site: Site, dtype: np.dtype[Any]) -> Payload:
-    """Answer as an agent, with numbers rounded as if they had crossed."""
-    return answer_sealed(rounded(ask, dtype), Learner.of(site))
+    """Answer as an agent, with numbers in the precision of the wire."""
+    return answer_sealed(rounded(ask, dtype), Agent.of(site))
 
 
 def _fused(
@@ -292,13 +305,13 @@ def _fused(
 
 
 def outcome_of(site: Site) -> Float64[np.ndarray, "n"]:
-    """The outcomes of the agreed rows, in their order."""
-    rows, learner = agreed_rows(site), Learner.of(site)  # which refuses rows that are not what they were
+    """Return the outcomes of the common rows, in their order."""
+    rows, agent = agreed_rows(site), Agent.of(site)  # raises a fault if the rows have changed
     columns: Columns = site.shard
     if columns.y is None:
         raise SiteFault(Fault.NO_OUTCOME)
-    if learner.holder != site.name:
-        raise SiteFault(Fault.MALFORMED_ASK, f"{learner.holder or 'the center'} is said to hold the outcome")
+    if agent.holder != site.name:
+        raise SiteFault(Fault.MALFORMED_ASK, f"{agent.holder or 'the center'} is said to hold the outcome")
     y: Float64[np.ndarray, "n"] = columns.y[rows]
     if np.abs(y).max(initial=0.0) > LARGEST_OUTCOME:
         raise SiteFault(Fault.NOT_FINITE, f"outcomes of more than {LARGEST_OUTCOME:g}: give them in another unit")
@@ -309,66 +322,66 @@ def outcome_of(site: Site) -> Float64[np.ndarray, "n"]:
 
 
 def _keep_ensemble(plan: Plan, site: Site) -> None:
-    """What it takes to sum up later: the agents' coefficients, and the mean outcome."""
+    """Store what later predictions need: the agents' coefficients and the mean outcome."""
     result = plan.result
     assert result is not None
     if plan.rules.keep:
-        _write_ensemble(site, result.ensemble)
+        _write_ensemble(site, result.combination)
 
 
 @answers(KeepEnsemble)
 def keep_ensemble(ask: KeepEnsemble, site: Site) -> Concluded:
-    """The same after the ring, whose agents all have the coefficient 1; asked once more, say so again."""
+    """Store the same after the ring, where all coefficients are 1; asked again, give the same answer."""
     if CONCLUDED in site.memory:
         return Concluded(bool(site.memory[CONCLUDED]))
     y = outcome_of(site)
     mean = float(y[: ask.n_learn].mean()) if ask.intercept else 0.0
     _write_ensemble(site, AgentCombination(ask.agents, np.ones(len(ask.agents)), mean))
     columns: Columns = site.shard
-    if not columns.x.shape[1]:  # an agent's own conclusion comes behind this, and forgets the run
+    if not columns.x.shape[1]:  # else the site is an agent, and its `Conclude` follows
         forget(site, kept=site.directory is not None)
     return Concluded(site.directory is not None)
 
 
-def _write_ensemble(site: Site, ensemble: AgentCombination) -> None:
-    about = {**vars(ensemble), "names": list(ensemble.names), "beta": ensemble.beta.tolist()}
+def _write_ensemble(site: Site, combination: AgentCombination) -> None:
+    about = {**vars(combination), "names": list(combination.names), "beta": combination.beta.tolist()}
     save_file(site, f"{site.session}-ensemble", about)
 
 
 @answers(Present)
 def present(ask: Present, site: Site) -> SealedAnswer:
-    """What this agent's model says of the common rows, for the holder of the outcome alone."""
+    """Predict the common rows by this agent's stored model, sealed for the holder of the outcome."""
     rows, seals = agreed_rows(site), Seals.of(site)
     part = predictions(site, ask.run, reader=ask.receiver)[1]
-    answer = SealedAnswer(seals.close(Part(_of_rows(part, rows)), ask.receiver))
+    answer = SealedAnswer(seals.close(Part(_select_rows(part, rows)), ask.receiver))
     forget(site)
     return answer
 
 
 @answers(Sum)
 def sum_up(ask: Sum, site: Site) -> Summed:
-    """The predictions of the common rows, into this site's own ``predictions.csv``."""
+    """Write the predictions of the common rows to this site's own ``predictions.csv``."""
     about = load_file(site, f"{ask.run}-ensemble")
-    ensemble = AgentCombination(tuple(about["names"]), np.array(about["beta"], float), about["mean"], about["model"])
+    combination = AgentCombination(tuple(about["names"]), np.array(about["beta"], float), about["mean"], about["model"])
     rows, seals = agreed_rows(site), Seals.of(site)
     parts = {}
     for name, body in zip(ask.agents, ask.bodies, strict=True):
         part = seals.open(body, name, Part)
-        if not isinstance(part, Part) or part.part.shape != rows.shape or name not in ensemble.names:
+        if not isinstance(part, Part) or part.part.shape != rows.shape or name not in combination.names:
             raise SiteFault(Fault.MALFORMED_ASK, f"the part of {name} does not fit")
         parts[name] = part.part
-    if site.name in ensemble.names and ensemble.uses(site.name):
-        parts[site.name] = _of_rows(predictions(site, ask.run, reader=site.name)[1], rows)
-    _write_predictions(site, present_rows(site), rows, ensemble.predict(parts, len(rows)))
+    if site.name in combination.names and combination.uses(site.name):
+        parts[site.name] = _select_rows(predictions(site, ask.run, reader=site.name)[1], rows)
+    _write_predictions(site, present_rows(site), rows, combination.predict(parts, len(rows)))
     forget(site)
-    return Summed(len(rows), ensemble.missing(parts))
+    return Summed(len(rows), combination.missing(parts))
 
 
-def _of_rows(values: Float64[np.ndarray, "n"], rows: Int64[np.ndarray, "m"]) -> Float64[np.ndarray, "m"]:
+def _select_rows(values: Float64[np.ndarray, "n"], rows: Int64[np.ndarray, "m"]) -> Float64[np.ndarray, "m"]:
     if rows.max(initial=-1) >= len(values):
         raise SiteFault(Fault.DATA_CHANGED, f"there are {len(values)} rows now")
-    of_rows: Float64[np.ndarray, "m"] = values[rows]
-    return of_rows
+    selected: Float64[np.ndarray, "m"] = values[rows]
+    return selected
 
 
 def _write_predictions(site: Site, columns: Columns, rows: np.ndarray, predicted: np.ndarray) -> None:

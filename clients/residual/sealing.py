@@ -16,28 +16,28 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 KEY_BYTES = 32
-"""Of a private and of a public key."""
+"""Size of a private or public key."""
 
 NONCE_BYTES, TAG_BYTES = 12, 16
-"""What sealing adds in front of the ciphertext and behind it."""
+"""Sizes of what `seal` adds before and after the ciphertext."""
 
 _PURPOSE = b"consilience: sealed from site to site, 1"
 
 
 class SealError(ValueError):
-    """What could not be sealed, or not be opened. Its message is fixed: why it failed is nobody's business."""
+    """A payload that cannot be sealed or opened. The message is fixed, and does not tell the cause."""
 
     def __init__(self) -> None:
         super().__init__("the seal does not fit: other keys, another secret, another context, or changed on its way")
 
 
 def new_private_key() -> bytes:
-    """32 random bytes, for one run."""
+    """Return a new X25519 private key: 32 random bytes, for one run."""
     return X25519PrivateKey.generate().private_bytes_raw()
 
 
 def public_key_of(private: bytes) -> bytes:
-    """The 32 bytes by which others seal for the holder of `private`."""
+    """Return the public key, 32 bytes, by which others seal for the owner of `private`."""
     return X25519PrivateKey.from_private_bytes(private).public_key().public_bytes_raw()
 
 
@@ -47,16 +47,16 @@ def seal(plain: bytes, *, private: bytes, peer: bytes, secret: bytes, context: b
     Parameters
     ----------
     plain : bytes
-        What only the other site is to read.
+        Bytes to encrypt.
     private : bytes
         The sender's private key.
     peer : bytes
         The receiver's public key.
     secret : bytes
-        What the sites share and the center does not know; may be empty.
+        Secret that the sites share and the center does not know; may be empty.
     context : bytes
-        Session, round, lane, sender and receiver: not sent, and what was sealed in one context does not open in
-        another, so that nothing can be replayed or delivered to somebody else.
+        Session, round, lane, sender and receiver. It is not sent. Bytes sealed in one context cannot be opened in
+        another: they can be neither replayed nor delivered to another site.
 
     Returns
     -------
@@ -67,6 +67,13 @@ def seal(plain: bytes, *, private: bytes, peer: bytes, secret: bytes, context: b
     ------
     SealError
         If `peer` is no usable public key.
+
+    Examples
+    --------
+    >>> bank, shop = new_private_key(), new_private_key()
+    >>> body = seal(b"residual", private=bank, peer=public_key_of(shop), secret=b"s", context=b"round 1")
+    >>> unseal(body, private=shop, peer=public_key_of(bank), secret=b"s", context=b"round 1")
+    b'residual'
     """
     key = _derive(private, peer, secret, public_key_of(private) + peer)
     nonce = os.urandom(NONCE_BYTES)
@@ -74,23 +81,23 @@ def seal(plain: bytes, *, private: bytes, peer: bytes, secret: bytes, context: b
 
 
 def unseal(body: bytes, *, private: bytes, peer: bytes, secret: bytes, context: bytes) -> bytes:
-    """Open what `seal` sealed.
+    """Decrypt bytes of `seal`.
 
     Parameters
     ----------
     body : bytes
-        As `seal` returned it.
+        Bytes from `seal`.
     private : bytes
         The receiver's private key.
     peer : bytes
         The sender's public key.
     secret, context
-        As the sender had them.
+        As of the sender.
 
     Raises
     ------
     SealError
-        If anything differs from how it was sealed.
+        If anything differs from what the sender used.
     """
     key = _derive(private, peer, secret, peer + public_key_of(private))
     if len(body) < NONCE_BYTES + TAG_BYTES:
@@ -101,10 +108,10 @@ def unseal(body: bytes, *, private: bytes, peer: bytes, secret: bytes, context: 
         raise SealError from None
 
 
-def _derive(private: bytes, peer: bytes, secret: bytes, parties: bytes) -> bytes:
-    """The key of one direction: `parties` is the sender's public key, then the receiver's."""
+def _derive(private: bytes, peer: bytes, secret: bytes, public_keys: bytes) -> bytes:
+    """Return the key of one direction; `public_keys`: the sender's, then the receiver's."""
     try:
         common = X25519PrivateKey.from_private_bytes(private).exchange(X25519PublicKey.from_public_bytes(peer))
-    except ValueError:  # another length, or a point of low order, with which everybody has the same common key
+    except ValueError:  # wrong length, or a point of low order, with which all have the same common key
         raise SealError from None
-    return HKDF(SHA256(), KEY_BYTES, salt=secret, info=_PURPOSE + parties).derive(common)
+    return HKDF(SHA256(), KEY_BYTES, salt=secret, info=_PURPOSE + public_keys).derive(common)

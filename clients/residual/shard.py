@@ -17,21 +17,20 @@ from clients.data import (
     match_columns,
     numeric,
     quoted,
-    read_table,
     sensitive_columns,
     setting,
-    site_files,
     split_patterns,
 )
 from clients.data.columns import Tables, of_each
 from clients.data.entities import entity_names
+from clients.data.simulated_sites import ALL_SITES, simulated_sites
+from clients.data.source import is_simulated, partition_of
 from clients.data.table import GLOB, NUMBER, UNKNOWN
-from clients.data.testset import center_file
-from clients.shards import is_simulated
+from clients.data.testset import center_source
 from numerics.residual.columns_and_outcomes import Columns
 
 MOST_CATEGORIES = 50
-"""Of a column of text, so many of its values become columns: those that most rows have."""
+"""Most categories of a column of text: the most frequent values."""
 
 _ROLES = ("target", "id", "truth")
 
@@ -55,33 +54,40 @@ def open_shard(config: Mapping[str, object]) -> Columns:
 
 
 def columns_of(table: Table, config: Mapping[str, object], categories: Categories | None = None) -> Columns:
-    """What a party's agent learns from.
+    """Select the columns that a site's agent learns from.
 
     Parameters
     ----------
     table : Table
-        One row an entity.
+        A row for each entity.
     config : Mapping
-        Run or node configuration. ``features``: names and globs (default: every column of numbers that has no other
-        role); a column of text among them is one of categories. In a simulation, where the list is of all files
-        together, a name may be another file's column. ``target``: the outcome; in a simulation, where all
-        files share it, a file without that column holds none. ``labels``: the fusion center holds the outcomes, so
-        that column is not read here. ``id``: the entities' names. ``residual.align``: with ``row-order`` these are not
-        read. ``from``: rows to predict, of which no outcome is read.
+        Run or node configuration. ``features``: names and globs (default: every column of numbers without another
+        role); a column of text among them is one of categories. In a simulation all files share ``features`` and
+        ``target``: a name may be another file's column. ``target``: the outcome. ``labels``: the fusion center holds
+        the outcomes, so that column is not read. ``id``: the entities' names, not read with
+        ``residual.align=row-order``. ``from``: these are rows to predict, and no outcome is read.
     categories : Mapping or None
-        Of `Columns` made before: these columns have the same categories again, in the same order; any other value is
-        none of them.
+        Categories of earlier `Columns`, which these columns get again in the same order; any other value belongs to no
+        category.
 
     Returns
     -------
     Columns
-        In the order of the columns' names, the categories of one in the order of theirs.
+        In the order of the columns' names, and of the categories' names within a column.
 
     Raises
     ------
     DataError
-        If a column is missing or named for two roles, a number is missing, infinite or text, or an entity has no name,
-        or another's.
+        If a column is missing or has two roles, a number is missing, infinite or text, or an entity has no name or
+        that of another one.
+
+    Examples
+    --------
+    >>> from clients.data import Table
+    >>> table = Table("shop.csv", {"customer": np.array([7, 8]), "city": np.array(["Rome", "Oslo"], dtype=object)})
+    >>> columns = columns_of(table, {"id": "customer", "features": "city"})
+    >>> columns.features, columns.x.tolist()
+    (('city=Oslo', 'city=Rome'), [[0.0, 1.0], [1.0, 0.0]])
     """
     return _columns(table, config, sorted(_feature_columns(table, config)), categories or {}, _outcome(table, config))
 
@@ -89,30 +95,30 @@ def columns_of(table: Table, config: Mapping[str, object], categories: Categorie
 def columns_like(
     table: Table, config: Mapping[str, object], features: Iterable[str], categories: Categories
 ) -> Columns:
-    """The columns that a kept model takes, of rows to predict.
+    """Select the columns that a stored model takes, from rows to predict.
 
     Parameters
     ----------
     table : Table
-        One row an entity; other columns than the model's are not looked at.
+        A row for each entity; other columns than the model's are ignored.
     config : Mapping
         ``id`` and ``residual.align`` as in `columns_of`.
     features, categories
-        Of the `Columns` that the model learned from.
+        As in the `Columns` that the model learned from.
 
     Returns
     -------
     Columns
-        With these features in this order, and no outcome.
+        These features in this order, without outcomes.
 
     Raises
     ------
     DataError
-        If a column of the model is not there; else as `columns_of`.
+        If a column of the model is missing; else as `columns_of`.
     """
     wanted = tuple(features)
-    made_of = {_feature(name, value): name for name, values in categories.items() for value in values}
-    names = list(dict.fromkeys(made_of.get(feature, feature) for feature in wanted))
+    column_of = {_feature(name, value): name for name, values in categories.items() for value in values}
+    names = list(dict.fromkeys(column_of.get(feature, feature) for feature in wanted))
     for name in names:
         if name not in table.columns:
             raise DataError(
@@ -120,13 +126,13 @@ def columns_like(
                 f"{quoted(table.columns)}",
                 "missing-column",
             )
-    made = _columns(table, config, names, categories, None)
-    if made.features != wanted:
+    columns = _columns(table, config, names, categories, None)
+    if columns.features != wanted:
         raise DataError(
             f"{table.source}: the kept model's columns cannot be made again of {quoted(names)}; train it anew",
             "bad-shape",
         )
-    return made
+    return columns
 
 
 def check_columns(tables: Tables, config: Mapping[str, object]) -> None:
@@ -137,10 +143,11 @@ def check_columns(tables: Tables, config: Mapping[str, object]) -> None:
         if id_column:
             table.column(id_column)
         if not setting(config, "from"):  # inputs of new rows are those of the site's kept model
-            _feature_columns(table, {**config, "data": table.source, "partition-id": 0})
+            place = {ALL_SITES: config["data"], "partition-id": 0, "num-partitions": len(tables)}
+            _feature_columns(table, {**config, **place})
 
     of_each(tables, check)
-    wanted = not (setting(config, "from") or setting(config, "labels") or center_file(config, "_labels"))
+    wanted = not (setting(config, "from") or center_source(config, "labels"))
     if wanted and not (target and any(target in table.columns for table in tables.values())):
         is_it = f"no file has the column {target!r} that target names" if target else "target is not set"
         known = dict.fromkeys(name for table in tables.values() for name in table.columns)
@@ -159,15 +166,15 @@ def _id_column(config: Mapping[str, object]) -> str:
 
 
 def _feature_columns(table: Table, config: Mapping[str, object]) -> list[str]:
-    """Names of the columns that `features` stands for, or of those of numbers that have no role."""
+    """Return the names that `features` matches; without it those of all columns of numbers without a role."""
     roles = dict.fromkeys(sensitive_columns(table, config), "sensitive")
     roles |= {name: role for role in _ROLES if (name := setting(config, role))}
     patterns = setting(config, "features")
     if not patterns:
-        found = [name for name, cells in table.columns.items() if name not in roles and cells.dtype.kind in "iuf"]
-        if not found and not _may_bring_the_outcome_alone(table, config):
+        selected = [name for name, cells in table.columns.items() if name not in roles and cells.dtype.kind in "iuf"]
+        if not selected and not _may_hold_outcome_alone(table, config):
             raise _no_column(table, roles)
-        return found
+        return selected
     for name in split_patterns(patterns):
         if roles.get(name) in ("target", "id"):
             raise DataError(
@@ -176,38 +183,45 @@ def _feature_columns(table: Table, config: Mapping[str, object]) -> list[str]:
             )
     simulated = is_simulated(config)
     named = [name for name in split_patterns(patterns) if not simulated or _is_here(name, table, config)]
-    found = [name for name in match_columns(table, " ".join(named)) if name in named or name not in roles]
-    if not found and not (simulated and _may_bring_the_outcome_alone(table, config)):
+    selected = [name for name in match_columns(table, " ".join(named)) if name in named or name not in roles]
+    if not selected and not (simulated and _may_hold_outcome_alone(table, config)):
         raise DataError(
             f"{table.source}: no column matches features={patterns!r}; it has {quoted(table.columns)}", "missing-column"
         )
-    return found
+    return selected
 
 
 def _is_here(name: str, table: Table, config: Mapping[str, object]) -> bool:
-    """Whether a name or glob is to be looked for in this file of a simulation, or names another file's column."""
+    """Return whether a name or glob is for this site of a simulation; False if it is another site's column."""
     if name in table.columns or GLOB.search(name):
         return True
-    folder = Path(setting(config, "data")).parent
-    known = {other for path in site_files(folder) for other in _names_in(path, path.stat().st_mtime_ns)}
+    data, n_sites = setting(config, ALL_SITES), partition_of(config)[1]
+    known = {other for place in range(n_sites) for other in _names_in(data, place, n_sites)}
     if name in known:
         return False
     near = difflib.get_close_matches(name, sorted(known), n=1)
     hint = f"; did you mean {near[0]!r}?" if near else ""
-    raise DataError(f"configuration: no file in {folder} has the column {name!r} of features{hint}", "missing-column")
+    where = "no file in" if Path(data).is_dir() else "no site of"
+    raise DataError(f"configuration: {where} {data} has the column {name!r} of features{hint}", "missing-column")
+
+
+def _names_in(data: str, place: int, n_sites: int) -> tuple[str, ...]:
+    """Return the names of a simulated site's columns; none if its data cannot be read, which that site reports."""
+    config = simulated_sites(data).config(place, n_sites, {})
+    path = Path(config["data"])
+    return _names_read(tuple(config.items()), path.stat().st_mtime_ns if path.is_file() else 0)
 
 
 @lru_cache(maxsize=128)
-def _names_in(path: Path, _changed: int) -> tuple[str, ...]:
-    """Names of a file's columns; none where it cannot be read, which its own site tells."""
+def _names_read(config: tuple[tuple[str, object], ...], _changed: int) -> tuple[str, ...]:
     try:
-        return tuple(read_table(path).columns)
+        return tuple(load(dict(config)).columns)
     except DataError:
         return ()
 
 
-def _may_bring_the_outcome_alone(table: Table, config: Mapping[str, object]) -> bool:
-    """Whether a party without inputs is of use: it holds the outcome, or held it, and names its rows."""
+def _may_hold_outcome_alone(table: Table, config: Mapping[str, object]) -> bool:
+    """Return whether a site without inputs has a part: it holds the outcome, or held it in the run that predicts."""
     if setting(config, "from"):
         return True
     target = setting(config, "target")
@@ -226,23 +240,23 @@ def _no_column(table: Table, roles: Mapping[str, str]) -> DataError:
 
 
 def _outcome(table: Table, config: Mapping[str, object]) -> Float64[np.ndarray, "n"] | None:
-    """The outcomes, where this party is to bring them."""
+    """Return the outcomes, if this site holds them."""
     target = setting(config, "target")
     if not target or setting(config, "labels") or setting(config, "from"):
         return None
     if target in table.columns:
         return numeric(table, target, allow_missing=False)
-    if is_simulated(config):  # a simulation: the target is of all files together
+    if is_simulated(config):  # all files share the target
         return None
     try:
         table.column(target)
     except DataError as error:
-        hint = f"{error}; leave target out where the party holds no outcome"
+        hint = f"{error}; leave target out where the site holds no outcome"
         raise DataError(hint, error.code) from None
     return None
 
 
-# -- what they hold ---------------------------------------------------------------------------------------------------
+# -- their content ----------------------------------------------------------------------------------------------------
 
 
 def _columns(
@@ -252,16 +266,16 @@ def _columns(
     categories: Categories,
     y: Float64[np.ndarray, "n"] | None,
 ) -> Columns:
-    """These columns of the table, in this order."""
+    """Return these columns of the table, in this order."""
     parts: list[Float64[np.ndarray, "n _"]] = []
     features: list[str] = []
-    found: dict[str, tuple[str, ...]] = {}
+    categories_of: dict[str, tuple[str, ...]] = {}
     for name in names:
         if name in categories or _is_text(table, name):
             places, values = _distinct(table.column(name))
-            found[name] = categories.get(name) or _most_frequent(table, name, places, values)
-            parts.append(_indicators(places, values, found[name]))
-            features += [_feature(name, value) for value in found[name]]
+            categories_of[name] = categories.get(name) or _most_frequent(table, name, places, values)
+            parts.append(_indicators(places, values, categories_of[name]))
+            features += [_feature(name, value) for value in categories_of[name]]
         else:
             parts.append(numeric(table, name, allow_missing=False)[:, np.newaxis])
             features.append(name)
@@ -275,7 +289,7 @@ def _columns(
     id_column = _id_column(config)
     entity, kind = entity_names(table, id_column) if id_column else (None, "")
     x = np.hstack(parts) if parts else np.zeros((table.n, 0))
-    return Columns(x, tuple(features), entity, y, found, kind)
+    return Columns(x, tuple(features), entity, y, categories_of, kind)
 
 
 def _feature(column: str, category: str) -> str:
@@ -283,9 +297,9 @@ def _feature(column: str, category: str) -> str:
 
 
 def _is_text(table: Table, name: str) -> bool:
-    """Whether the column holds categories.
+    """Return whether the column holds categories.
 
-    Numbers, and among them words for what is not known, are no categories: `numeric` says what is wrong with them.
+    A column of numbers with words for unknown values has none: `numeric` reports these words.
     """
     cells = table.column(name)
     if cells.dtype != object:
@@ -296,11 +310,11 @@ def _is_text(table: Table, name: str) -> bool:
 
 
 def _distinct(cells: Shaped[np.ndarray, "n"]) -> tuple[Int64[np.ndarray, "n"], list[str]]:
-    """The place of every cell among the distinct ones, -1 where it is empty, and these as text.
+    """Return the index of every cell among the distinct values, -1 if empty, and these values as text.
 
-    Numbers too: a file of rows to predict may hold only such codes.
+    Numbers become text, too: in a file of rows to predict, all categories may be such codes.
     """
-    import pandas as pd  # which has read the file already, or typed its text; it hashes where NumPy would sort
+    import pandas as pd  # it has read the file already, and hashes where NumPy would sort
 
     places, values = pd.factorize(cells)
     whole = (int(value) if isinstance(value, float) and value.is_integer() else value for value in values.tolist())
@@ -308,7 +322,7 @@ def _distinct(cells: Shaped[np.ndarray, "n"]) -> tuple[Int64[np.ndarray, "n"], l
 
 
 def _most_frequent(table: Table, name: str, places: Int64[np.ndarray, "n"], values: list[str]) -> tuple[str, ...]:
-    """The categories of a column, in the order of their names."""
+    """Return the most frequent categories of a column, in the order of their names."""
     if not values:
         raise DataError(
             f"{table.source}, column {name!r}: every cell is empty; leave it out of features", "missing-value"
@@ -321,7 +335,7 @@ def _most_frequent(table: Table, name: str, places: Int64[np.ndarray, "n"], valu
 def _indicators(
     places: Int64[np.ndarray, "n"], values: list[str], categories: tuple[str, ...]
 ) -> Float64[np.ndarray, "n k"]:
-    """A column of 0 and 1 for each category, in their order."""
+    """Return a column of 0 and 1 for each category."""
     number = {category: j for j, category in enumerate(categories)}
     columns = np.array([*(number.get(value, -1) for value in values), -1])[places]  # the last is that of empty cells
     rows = np.flatnonzero(columns >= 0)

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
+from common.extras import MissingLibraryError
 from common.settings import SettingError, parse
 from consilience.commands import terminal
 
@@ -22,7 +23,7 @@ def check(
     """Check a site's data: print what of it would be used and what would leave the site. Nothing is sent."""
     from clients.data import DataError
     from protocols import registry
-    from protocols.settings import checked, declared, run_keys, site_keys
+    from protocols.settings import check_libraries, checked, declared, run_keys, site_keys
 
     if not registry.exists(protocol):
         terminal.fail(f"no check for protocol {protocol!r}; there is: {', '.join(registry.names())}", terminal.USAGE)
@@ -40,6 +41,9 @@ def check(
             shard = registry.room(protocol, "shard").open_shard(config)
             lines += ["", *_policy_lines(policy, protocol, shard, config)]
         typer.echo("\n".join(lines))
+        check_libraries(config, protocol)
+    except MissingLibraryError as error:  # the data are good, and are checked without it
+        typer.echo(f"\nbefore a run: {error}")
     except DataError as error:
         terminal.fail(str(error))
 

@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from common.extras import require
 from common.settings import SettingError, to_toml
 from consilience import flower_run, local_run, progress, superlink
 from consilience.commands import results, terminal
@@ -65,6 +66,8 @@ def run(
     try:
         if superlink_port is not None and engine is not Engine.FLOWER:
             raise SettingError("--superlink is for --engine flower: the local engine has no SuperLink")
+        if engine is Engine.FLOWER:
+            require("ray", "--engine flower")
         texts = {key: None if value is None else str(value) for key, value in options.items()}
         request = simulated_run(assignments or (), texts, sites, timeout)
         to_toml(request.settings)

@@ -12,7 +12,7 @@ from flwr.supercore.task_identity import TaskIdentity
 
 from clients.shards import forget_shards
 from common.settings import Value
-from consilience.local_engine.grid import LocalGrid, node_configs
+from consilience.local_engine.grid import LocalGrid, contexts_of, node_configs
 from protocols.settings import declared
 from server import app as server_app
 
@@ -45,7 +45,7 @@ def run(settings: Mapping[str, Value], n_sites: int, *, run_id: int | None = Non
     run_id = new_run_id() if run_id is None else run_id
     with _identity(run_id):
         try:
-            grid = LocalGrid(node_configs(n_sites), config, run_id)
+            grid = LocalGrid(contexts_of(node_configs(n_sites), config, run_id), run_id)
             return server_app.run(grid, Context(run_id, _SERVER_NODE, {}, RecordDict(), dict(config)))
         finally:
             forget_shards()

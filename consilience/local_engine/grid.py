@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import itertools
+import logging
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from flwr.app import Context, Message, RecordDict
+from flwr.app import Context, Error, Message, RecordDict
+from flwr.common.constant import ErrorCode
 from flwr.serverapp import Grid
-from flwr.supercore.inflatable.inflatable_object import get_all_nested_objects, no_object_id_recompute
-from flwr.supercore.inflatable.inflatable_utils import inflate_object_from_contents
+from flwr.supercore.run import Run
 
 from clients.app import app as client_app
+from consilience.local_engine.wire import over_the_wire
+
+logger = logging.getLogger("flwr")
 
 
 def node_configs(n_sites: int) -> list[dict[str, Any]]:
@@ -25,39 +29,47 @@ def node_configs(n_sites: int) -> list[dict[str, Any]]:
     return [{"partition-id": place, "num-partitions": n_sites} for place in range(n_sites)]
 
 
-def over_the_wire(message: Message) -> Message:
-    """Return the message as it arrives: taken apart into bytes and put together again, as Flower does."""
-    with no_object_id_recompute():  # as Flower's own grid; else every part would be taken apart once a level above it
-        objects = get_all_nested_objects(message)
-        contents = {identity: each.deflate() for identity, each in objects.items()}
-        copy = inflate_object_from_contents(message.object_id, contents)
-    assert isinstance(copy, Message)
-    return copy
+def contexts_of(configs: Sequence[Mapping[str, Any]], run_config: Mapping[str, Any], run_id: int) -> dict[int, Context]:
+    """Return Flower's context of each site by node number, as a node has it that has just been started."""
+    # Like Flower's, a node number does not tell the place.
+    numbered = {1000 + 7 * place: config for place, config in enumerate(configs)}
+    return {
+        node: Context(run_id, node, dict(config), RecordDict(), dict(run_config)) for node, config in numbered.items()
+    }
+
+
+def answer(ask: Message, context: Context) -> Message | None:
+    """Return what a site answers; for an exception, what Flower delivers in its place."""
+    try:
+        reply: Message | None = client_app(ask, context)
+    except Exception as error:
+        logger.exception("a site's app failed")
+        return Message(Error(ErrorCode.CLIENT_APP_RAISED_EXCEPTION, type(error).__name__), reply_to=ask)
+    return reply
 
 
 class LocalGrid(Grid):
     """Sites that answer in this process, one after the other, when their messages are sent.
 
+    A round's time-out has no effect on them: nobody looks at the clock while a site works. Sites in worker processes
+    (`consilience.local_engine.workers.WorkerGrid`) are given up when it is over.
+
     Parameters
     ----------
-    configs : Sequence of Mapping
-        Node configuration of each site.
-    run_config : Mapping
-        Run configuration.
+    contexts : Mapping[int, Context]
+        Flower's context of each site, by node number.
     run_id : int
         Number of the run.
 
     Attributes
     ----------
-    contexts : dict
-        Flower's context of each site, by node number.
+    contexts : Mapping[int, Context]
+        The same.
     """
 
-    def __init__(self, configs: Sequence[Mapping[str, Any]], run_config: Mapping[str, Any], run_id: int) -> None:
-        self.contexts = {
-            _node(place): Context(run_id, _node(place), dict(config), RecordDict(), dict(run_config))
-            for place, config in enumerate(configs)
-        }
+    def __init__(self, contexts: Mapping[int, Context], run_id: int) -> None:
+        self.contexts = contexts
+        self._run = Run.create_empty(run_id)
         self._replies: dict[str, Message] = {}
         self._numbers = itertools.count(1)
 
@@ -65,9 +77,9 @@ class LocalGrid(Grid):
         """Do nothing: there is one run."""
 
     @property
-    def run(self) -> Any:
-        """Not there: a run in this process is known by its context."""
-        raise NotImplementedError
+    def run(self) -> Run:
+        """The run, of which only the number is known."""
+        return self._run
 
     def create_message(self, *args: Any, **kwargs: Any) -> Message:
         """Not there: a `Message` is made by its class."""
@@ -81,20 +93,20 @@ class LocalGrid(Grid):
         """Let each site answer its message; return the messages' names."""
         names = []
         for message in messages:
-            name = f"m{next(self._numbers)}"
-            node = message.metadata.dst_node_id
-            ask = over_the_wire(message)
-            ask.metadata.__dict__["_message_id"] = name
-            ask.metadata.__dict__["_dst_node_id"] = node
-            reply = self.answer(node, ask)
+            name = self.next_name()
+            reply = self.answer(message.metadata.dst_node_id, over_the_wire(message, name))
             if reply is not None:
                 self._replies[name] = reply
             names.append(name)
         return names
 
+    def next_name(self) -> str:
+        """Return a name for a message."""
+        return f"m{next(self._numbers)}"
+
     def answer(self, node: int, ask: Message) -> Message | None:
         """Return a site's reply as it arrives; None: there is none."""
-        reply = client_app(ask, self.contexts[node])
+        reply = answer(ask, self.contexts[node])
         return None if reply is None else over_the_wire(reply)
 
     def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
@@ -105,7 +117,5 @@ class LocalGrid(Grid):
         """Send messages and return their replies."""
         return self.pull_messages(self.push_messages(messages))
 
-
-def _node(place: int) -> int:
-    """Return the node number of a site: like Flower's, it does not tell the place."""
-    return 1000 + 7 * place
+    def close(self) -> None:
+        """Do nothing: there is nothing to end."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,16 +22,25 @@ COLUMN_KEYS = ("id", "sensitive", "target")
 """Keys that may be set again: each real site has set its own, which the fusion center does not know."""
 
 
+class SitesPredictError(RequestError):
+    """A prediction for which the sites must answer; the message says what to type."""
+
+
 def predict_file(folder: Path, file: str, assignments: Iterable[str] = ()) -> Predictions:
-    """Predict the rows of a file by what a run has learned.
+    """Predict the rows of a CSV, Parquet or NPZ file; else as `predict_rows`."""
+    return predict_rows(folder, lambda text: read_table(file, own=False, text=text), assignments)
+
+
+def predict_rows(folder: Path, read: Callable[[Sequence[str]], Table], assignments: Iterable[str] = ()) -> Predictions:
+    """Predict rows by what a run has learned.
 
     Parameters
     ----------
     folder : Path
         Results directory of a run whose fusion center holds the result.
-    file : str
-        CSV, Parquet or NPZ file with the columns that the run has learned from, in any order. Other columns are
-        ignored.
+    read : Callable
+        Reads the rows, given the names of columns that are text: a table with the columns that the run has learned
+        from, in any order. Other columns are ignored.
     assignments : iterable of str
         ``KEY=VALUE``: one of `COLUMN_KEYS` that differs from the run's, or an option of the protocol.
 
@@ -42,7 +51,7 @@ def predict_file(folder: Path, file: str, assignments: Iterable[str] = ()) -> Pr
     SettingError
         If an assignment cannot be used.
     DataError
-        If the file cannot be read, lacks a column, or has a cell that cannot be used; the first such row is named.
+        If the rows cannot be read, lack a column, or have a cell that cannot be used; the first such row is named.
     ResultsError
         If the folder is no results directory, or its arrays were changed.
     """
@@ -52,7 +61,7 @@ def predict_file(folder: Path, file: str, assignments: Iterable[str] = ()) -> Pr
     report, arrays = load(folder)
     prediction = prediction_of(report.protocol)
     if prediction is None or not prediction.at_center:
-        raise RequestError(_not_at_center(folder, report.protocol, report.config, prediction))
+        raise SitesPredictError(_not_at_center(folder, report.protocol, report.config, prediction))
     module = registry.room(report.protocol, "predict")
     options: type[Settings] = getattr(module, "Options", Settings)
     keys = run_keys()
@@ -60,9 +69,9 @@ def predict_file(folder: Path, file: str, assignments: Iterable[str] = ()) -> Pr
     columns = {key: value for key, value in settings.items() if key in COLUMN_KEYS}
     config = {**_learned_config(folder, report.scenario, report.config, report.metrics), **columns}
     check_saved(folder, report.protocol, arrays)
-    table = read_table(file, own=False, text=split_patterns(setting(config, "sensitive")))
+    table = read(split_patterns(setting(config, "sensitive")))
     if not table.n:
-        raise DataError(f"{file}: has no rows to predict", "too-few-rows")
+        raise DataError(f"{table.source}: has no rows to predict", "too-few-rows")
     predictions: Predictions = module.predict(LearnedRun(folder, config, arrays), table, options.of(settings))
     return Predictions({"entity": _entities(table, config, columns), **predictions.columns}, predictions.lines)
 

@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from jaxtyping import Float64, Int64, Integer
-from numba import njit
+
+from numerics.coreset.compiler import njit
 
 
 @njit(cache=True)

@@ -17,9 +17,9 @@ from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float64, Int32, Int64
-from numba import njit
 from scipy.spatial.distance import cdist
 
+from numerics.coreset.compiler import njit
 from numerics.coreset.nearest_neighbours import LANES, Chunks, empty_chunks, nearest_in
 
 _GROWTH = 1.25

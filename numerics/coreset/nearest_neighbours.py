@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 from jaxtyping import Float64, Int64
-from numba import njit
+
+from numerics.coreset.compiler import njit
 
 LANES = 64
 """Points in a chunk: measured, 8 to 32 take twice as long."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from common.extras import require
 from numerics.gp.kernels import Kernel
 from numerics.gp.radial_kernels import Matern, SquaredExponential
 
@@ -30,13 +31,29 @@ def kernel_of(text: str, d: int) -> Kernel:
     Raises
     ------
     ValueError
-        If the text is no such expression, or GPyTorch is needed and absent.
+        If the text is no such expression.
+    MissingLibraryError
+        If GPyTorch is needed and not installed.
     """
     name = text.strip() or "se"
     if name in _CLOSED:
         return _CLOSED[name](d)
-    try:
-        from numerics.gp.kernel_expressions import expression
-    except ImportError as error:
-        raise ValueError(f"the kernel {name} needs GPyTorch, which is not installed") from error
+    for library, purpose in libraries_of(name).items():
+        require(library, purpose)
+    from numerics.gp.kernel_expressions import expression
+
     return expression(name, d)
+
+
+def libraries_of(text: str) -> dict[str, str]:
+    """Return the libraries of extras that a kernel needs, each with what it is needed for.
+
+    Examples
+    --------
+    >>> libraries_of("matern52")
+    {}
+    >>> sorted(libraries_of("se + linear"))
+    ['gpytorch', 'torch']
+    """
+    name = text.strip() or "se"
+    return {} if name in _CLOSED else dict.fromkeys(("torch", "gpytorch"), f"the kernel {name}")

@@ -1,4 +1,4 @@
-"""What was learned together, without the agents' models: how their predictions of a row become one."""
+"""Combination of the agents' predictions, without the agents' models."""
 
 from __future__ import annotations
 
@@ -12,18 +12,26 @@ from jaxtyping import Float64
 
 @dataclass(frozen=True)
 class AgentCombination:
-    """``mean + sum_j beta_j f_j(x_j)``; of meta-boosting ``mean + model(f_1(x_1), ..., f_D(x_D))``.
+    """``mean + sum_j beta_j f_j(x_j)``; for meta-boosting ``mean + model(f_1(x_1), ..., f_D(x_D))``.
 
     Attributes
     ----------
     names : tuple of str
-        The agents.
+        The D agents.
     beta : ndarray
-        ``(D,)`` coefficients; without meaning where there is a model.
+        ``(D,)`` coefficients; not used if there is a model.
     mean : float
         The intercept.
     model : estimator or None
-        Of meta-boosting.
+        Model of meta-boosting.
+
+    Examples
+    --------
+    >>> combination = AgentCombination(("bank", "shop"), np.array([1.0, 0.5]), mean=10.0)
+    >>> combination.predict({"bank": np.array([1.0, 2.0]), "shop": np.array([4.0, 0.0])}, n=2)
+    array([13., 12.])
+    >>> combination.missing(["bank"])
+    ('shop',)
     """
 
     names: tuple[str, ...]
@@ -32,16 +40,16 @@ class AgentCombination:
     model: Any = None
 
     def uses(self, name: str) -> bool:
-        """Whether an agent's predictions make a difference."""
+        """Return whether the prediction depends on an agent."""
         return self.model is not None or bool(self.beta[self.names.index(name)] != 0)
 
     def predict(self, parts: Mapping[str, Float64[np.ndarray, "n"]], n: int) -> Float64[np.ndarray, "n"]:
-        """The prediction of n rows.
+        """Predict n rows.
 
         Parameters
         ----------
         parts : Mapping[str, ndarray]
-            By agent, ``(n,)`` what it predicts; 0 stands for one that is not there.
+            ``(n,)`` predictions of each agent. An absent agent counts as 0.
         n : int
             Number of rows.
         """
@@ -50,6 +58,6 @@ class AgentCombination:
             F[self.names.index(name)] = part
         return np.asarray(self.mean + (self.beta @ F if self.model is None else self.model.predict(F.T)))
 
-    def missing(self, heard: Collection[str]) -> tuple[str, ...]:
-        """The agents that make a difference and were not heard."""
-        return tuple(name for name in self.names if self.uses(name) and name not in heard)
+    def missing(self, present: Collection[str]) -> tuple[str, ...]:
+        """Return the agents that the prediction depends on and that are not among those present."""
+        return tuple(name for name in self.names if self.uses(name) and name not in present)

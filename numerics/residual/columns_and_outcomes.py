@@ -1,4 +1,4 @@
-"""What the parties of attribute-distributed learning hold: an agent its columns, somebody the outcomes."""
+"""Data of attribute-distributed regression: columns at the agents, outcomes at one site or the fusion center."""
 
 from __future__ import annotations
 
@@ -11,22 +11,27 @@ from jaxtyping import Float64, Shaped
 
 @dataclass(frozen=True)
 class Columns:
-    """One agent's own columns of its entities.
+    """Columns of one site, a row for each of its entities.
 
     Attributes
     ----------
     x : ndarray
-        ``(n, p)`` finite numbers; a column of categories has become one column of 0 and 1 for each category.
+        ``(n, p)`` finite numbers. A column of categories is p_c columns of 0 and 1, one for each category.
     features : tuple of str
         Names of the p columns.
     entity : ndarray or None
-        ``(n,)`` names of the entities as text, each once; None: the row number.
+        ``(n,)`` distinct names of the entities as text; None: entities go by their row number.
     y : ndarray or None
-        ``(n,)`` finite outcomes, if this party holds them.
+        ``(n,)`` finite outcomes, if the site holds them.
     categories : Mapping[str, tuple of str]
-        By column of text, its categories in the order of their columns in `x`.
+        Categories of each column of text, in the order of their columns in `x`.
     entity_kind : str
-        ``number`` or ``text``: what the column of names holds; empty without one.
+        ``number`` or ``text``: content of the column of names; empty if there is none.
+
+    Examples
+    --------
+    >>> Columns(np.zeros((4, 2)), features=("age", "income")).n
+    4
     """
 
     x: Float64[np.ndarray, "n p"]
@@ -44,16 +49,16 @@ class Columns:
 
 @dataclass(frozen=True)
 class Outcomes:
-    """The outcomes that the fusion center holds.
+    """Outcomes that the fusion center holds.
 
     Attributes
     ----------
     y : ndarray
-        ``(n,)`` finite outcomes; NaN where an outcome is to be predicted and nobody knows it.
+        ``(n,)`` finite outcomes; in a prediction NaN if an outcome is unknown.
     entity : ndarray or None
         As in `Columns`.
     n_test : int
-        The last so many are test rows: nothing is learned from them.
+        Number of test rows, which are the last; no agent learns from them.
     entity_kind : str
         As in `Columns`.
     """

@@ -1,7 +1,7 @@
-"""The best linear combination of the agents' predictions, and the direction in which they should change.
+"""Best linear combination of the agents' predictions, and the direction in which the predictions should change.
 
-Notation of the paper: row j of ``F`` (D x N) is agent j's prediction of the N rows learned from (the paper's column j),
-``y`` their outcomes about their mean, ``r = y - F' beta`` the ensemble's residual.
+Notation of Zheng, Kulkarni and Poor (2010): row j of ``F`` (D x N) has agent j's predictions of the N training rows
+(the paper's column j), ``y`` their outcomes minus the mean, and ``r = y - F' beta`` is the residual.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from jaxtyping import Float64
 from numerics.shared.threads import single_threaded
 
 ALPHA = 0.25
-"""Of Algorithm 4: share of the slope that a step must gain; between 0 and 0.5."""
+"""Constant of Algorithm 4: share of the slope that a step must gain; between 0 and 0.5."""
 _HALVINGS = 60
 _NEGLIGIBLE = 1e-12
-"""Size of a prediction, beside the largest, that is a rounding error."""
+"""Norm of a prediction, relative to the largest, below which it is a rounding error."""
 _MOST_DIGITS = 300
 
 
 @dataclass(frozen=True)
 class LinearCombination:
-    """The best linear combination of given predictions.
+    """Best linear combination of given predictions.
 
     Attributes
     ----------
@@ -32,8 +32,8 @@ class LinearCombination:
     gram : ndarray
         ``(D, D)``, ``F F'`` with the ridge on its diagonal.
     power : ndarray
-        ``(D,)`` of the agents' parts, ``|beta_j f_j|^2 / N`` (eqs. 44 and 45) about their means: a constant says
-        nothing of any row.
+        ``(D,)`` powers of the agents' parts: the variance of ``beta_j f_j`` over the rows, which is eqs. (44) and (45)
+        divided by N, less the mean. A constant part has power 0.
     """
 
     beta: Float64[np.ndarray, "D"]
@@ -42,15 +42,21 @@ class LinearCombination:
 
 
 def combine(F: Float64[np.ndarray, "D N"], y: Float64[np.ndarray, "N"], ridge: float) -> LinearCombination:
-    """Least squares with a ridge (Zheng, Kulkarni and Poor 2010, eq. 35; line 3 of Algorithm 3, transposed).
+    """Combine predictions by least squares with a ridge (eq. 35; line 3 of Algorithm 3, transposed).
 
     Parameters
     ----------
     F, y : ndarray
-        Predictions and outcomes of the rows learned from.
+        Predictions and outcomes of the training rows.
     ridge : float
-        lambda over the mean of the agents' powers. With 0 the solution of minimum norm: two agents that predict the
-        same share the coefficient, and one that predicts nothing has 0.
+        lambda, relative to the mean of the agents' ``|f_j|^2``. With 0 the solution has minimum norm: two agents with
+        equal predictions have equal coefficients, and an agent that predicts 0 has coefficient 0.
+
+    Examples
+    --------
+    >>> F = np.array([[1.0, -1.0, 0.0, 0.0], [0.0, 0.0, 1.0, -1.0]])
+    >>> combine(F, 2 * F[0] + 3 * F[1], ridge=0).beta.round(12)
+    array([2., 3.])
     """
     n = F.shape[1]
     gram, mean = F @ F.T, F @ np.full(n, 1 / n)
@@ -62,26 +68,37 @@ def combine(F: Float64[np.ndarray, "D N"], y: Float64[np.ndarray, "N"], ridge: f
 
 
 def solve(gram: Float64[np.ndarray, "D D"], right: Float64[np.ndarray, "D"]) -> Float64[np.ndarray, "D"]:
-    """The solution of minimum norm; an agent whose predictions are 0, but for rounding, has 0."""
+    """Solve ``gram @ beta = right`` with minimum norm; an agent whose predictions are 0, but for rounding, gets 0.
+
+    Examples
+    --------
+    >>> solve(np.ones((2, 2)), np.array([2.0, 2.0])).round(12)
+    array([1., 1.])
+    """
     import scipy.linalg  # here: few asks of a site combine anything
 
     scale = np.sqrt(np.diag(gram))
-    there = scale > _NEGLIGIBLE * scale.max(initial=0.0)
+    active = scale > _NEGLIGIBLE * scale.max(initial=0.0)
     solution: Float64[np.ndarray, "D"] = np.zeros(len(right))
-    if there.any():
-        # Scaled, so that what counts as singular does not depend on an agent's units.
-        scale = scale[there]
-        scaled = gram[np.ix_(there, there)] / np.outer(scale, scale)
+    if active.any():
+        # Scaled, so that an agent's units do not decide what counts as singular.
+        scale = scale[active]
+        scaled = gram[np.ix_(active, active)] / np.outer(scale, scale)
         with single_threaded():  # SciPy's BLAS may be new to the process
-            solution[there] = scipy.linalg.lstsq(scaled, right[there] / scale, cond=1e-12)[0] / scale
+            solution[active] = scipy.linalg.lstsq(scaled, right[active] / scale, cond=1e-12)[0] / scale
     return solution
 
 
 def direction(beta: Float64[np.ndarray, "D"], power: float) -> Float64[np.ndarray, "D"]:
-    """``W_j = sgn(beta_j) |beta_j|^p`` (eq. 37): what share of the residual each agent is given.
+    """Return ``W_j = sgn(beta_j) |beta_j|^p`` (eq. 37), each agent's share of the residual.
 
-    Where the coefficients are so small or large that this is 0 or infinite in floating point, the shares are those of
-    the coefficients over the largest of them, times that one.
+    If coefficients are so small or large that these powers would underflow or overflow, the result is
+    ``sgn(beta_j) |beta_j / b|^p b`` with b the largest absolute coefficient.
+
+    Examples
+    --------
+    >>> direction(np.array([2.0, -1.0, 0.0]), power=3)
+    array([ 8., -1.,  0.])
     """
     largest = np.abs(beta).max(initial=0.0)
     if largest == 0:
@@ -94,26 +111,33 @@ def direction(beta: Float64[np.ndarray, "D"], power: float) -> Float64[np.ndarra
 def step_length(
     combination: LinearCombination, shares: Float64[np.ndarray, "D"], residual_power: float, *, search: bool
 ) -> float:
-    """How far the predictions should go along ``r W'`` (Algorithm 4); 0: no step gains anything.
+    """Return the length delta of the step ``F + delta r W'`` (Algorithm 4); 0 if no step gains anything.
 
-    ``E(F + delta r W')``, the part of y that the combination explains, is known in closed form, because the residual is
-    orthogonal to every prediction (where predictions are collinear otherwise than by being equal, E is this at least)::
+    ``E(F + delta r W')``, the part of y that the combination explains, has a closed form, because the residual is
+    orthogonal to every prediction. No trial of the search touches a row::
 
         E = |y|^2 - |r|^2 (1 - delta W.beta)^2 / (1 + delta^2 |r|^2 W' (F'F)^-1 W)
 
-    so that no trial touches a row. delta is halved from 1 until E gains ``ALPHA delta |r|^2 W.beta``: for p = 1 that is
-    Algorithm 4 as printed; for p > 1 the printed test cannot pass where some coefficient exceeds 1, and this one can.
+    (If predictions are collinear without being equal, E is at least this.) The search halves delta, beginning with 1,
+    until E gains ``ALPHA delta |r|^2 W.beta``. For p = 1 this is Algorithm 4 as printed. For p > 1 the printed test
+    cannot pass if some coefficient exceeds 1; this one can.
 
     Parameters
     ----------
     combination : LinearCombination
-        Of the present predictions.
+        Combination of the present predictions.
     shares : ndarray
-        ``(D,)``, `direction`.
+        ``(D,)`` W, from `direction`.
     residual_power : float
         ``|r|^2``.
     search : bool
-        False: ``delta = 1 / W.beta``, with which the wanted predictions explain y exactly.
+        False: ``delta = 1 / W.beta``, for which the improved targets explain y exactly.
+
+    Examples
+    --------
+    >>> combination = combine(np.array([[1.0, -1.0, 0.0]]), np.array([1.0, -1.0, 1.0]), ridge=0)
+    >>> step_length(combination, direction(combination.beta, 1), residual_power=1.0, search=True)
+    1.0
     """
     slope = float(shares @ combination.beta)
     if not (slope > 0 and residual_power > 0):
@@ -123,5 +147,5 @@ def step_length(
     spread = residual_power * float(shares @ solve(combination.gram, shares))
     delta = 0.5 ** np.arange(_HALVINGS + 1)
     gain = residual_power * (1 - (1 - delta * slope) ** 2 / (1 + delta**2 * spread))
-    passed = np.flatnonzero(gain >= ALPHA * delta * residual_power * slope)
-    return float(delta[passed[0]]) if len(passed) else 0.0
+    sufficient = np.flatnonzero(gain >= ALPHA * delta * residual_power * slope)
+    return float(delta[sufficient[0]]) if len(sufficient) else 0.0

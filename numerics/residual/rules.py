@@ -1,4 +1,4 @@
-"""What all algorithms have in common: how rows are used, when to stop, what came out."""
+"""Settings of learning, use of the rows, stopping, and the result, for all algorithms."""
 
 from __future__ import annotations
 
@@ -7,25 +7,25 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 
 import numpy as np
-from jaxtyping import Float64
+from jaxtyping import Bool, Float64
 
 from numerics.residual.agent_combination import AgentCombination
 
 ALGORITHMS = ("parallel", "greedy", "sip", "average", "meta-linear", "meta-boosting")
 
 MOST_ROUNDS, MOST_POWERS = 100_000, 12
-"""Iterations (times the steps of one), and p side by side, that a run may want."""
+"""Most iterations (times the steps of one) and most candidates of p in a run."""
 
 LARGEST_OUTCOME = 1e15
-"""Squares of larger outcomes, and sums of them, do not leave enough digits; in another unit they do."""
+"""Largest absolute outcome: sums of larger squares would lose too many digits."""
 
 FEWEST_ROWS = 5
-"""Rows of a kind whose mean square a site tells the center that only relays."""
+"""Fewest rows over which a site sends a mean square to a center that only relays."""
 
 STOPS = ("rounds", "train", "held-out")
 
 MOST_STEPS = 1000
-"""Fits that one ask may want: a fusion center must not keep a site busy for ever."""
+"""Most fits in one ask: a fusion center must not keep a site busy forever."""
 
 _POWER_RANGE = (float, 0.0, 100.0)
 _RANGES: Mapping[str, tuple[type[float], float, float]] = {
@@ -38,48 +38,53 @@ _RANGES: Mapping[str, tuple[type[float], float, float]] = {
     "validation": (float, 1e-9, 1 - 1e-9),
     "min_leaf": (int, 1, 10**9),
 }
-"""By name, the type of a rule, and from where to where it may go."""
+"""Type, smallest and largest value of each numeric rule."""
 
-_FALLS = 1e-4
-"""By what share of itself an error must fall to count as smaller."""
+_LEAST_DECREASE = 1e-4
+"""Relative decrease from which an error counts as smaller."""
 
 
 @dataclass(frozen=True)
 class Rules:
-    """How a run learns (protocols/residual/settings.py has each key's meaning and range).
+    """Settings of learning (protocols/residual/settings.py has the meaning and range of each key).
 
     Attributes
     ----------
     algorithm : str
         One of `ALGORITHMS`.
     powers : tuple of float
-        p of eq. (37); of several the best on the validation rows is taken.
+        Candidates of p (eq. 37); the best on the validation rows is chosen.
     search : bool
-        Whether a parallel step's length is found by Algorithm 4.
+        Whether Algorithm 4 determines the length of a parallel step.
     rounds : int
-        Iterations at most.
+        Most iterations.
     stop : str
         One of `STOPS`.
     patience : int
-        Iterations without a smaller error after which it stops.
+        Iterations without a smaller error after which learning stops.
     shrinkage : float
         nu of sip and greedy, above 0.
     steps : int
-        Residual steps that an agent takes in one ask of sip and greedy.
+        Steps of an agent in one ask of sip and greedy.
     ridge : float
         lambda of eq. (35), relative.
     intercept : bool
-        Whether outcomes are taken about their mean.
+        Whether the mean is subtracted from the outcomes.
     idle_share : float
-        Share of the power below which an agent of `parallel` is no longer asked.
+        Share of the power below which `parallel` no longer asks an agent.
     validation : float
-        Share of the rows to learn from that are held out to choose by.
+        Share of the rows to learn from that are validation rows.
     refit : bool
-        Whether all rows are learned from once that is chosen.
+        Whether the agents learn again from all these rows after the choice.
     min_leaf : int
-        Of the trees of meta-boosting.
+        Smallest leaf of the trees of meta-boosting.
     keep : bool
-        Whether the agents are to keep their models.
+        Whether the agents store their models.
+
+    Examples
+    --------
+    >>> Rules(algorithm="greedy", shrinkage=0.1).split(n=120, n_learn=100)
+    Split(n_fit=75, n_validation=25, n_test=20)
     """
 
     algorithm: str = "parallel"
@@ -99,29 +104,28 @@ class Rules:
     keep: bool = False
 
     def to_json(self) -> str:
-        """The rules as text, for a site that plays the fusion center."""
+        """Return the rules as text, for a site that does the arithmetic of the fusion center."""
         return json.dumps(asdict(self), sort_keys=True)
 
     @classmethod
     def from_json(cls, text: str) -> Rules:
-        """What `to_json` wrote.
+        """Read rules from a text of `to_json`.
 
         Raises
         ------
         ValueError
-            If it is something else, or a rule is of another type or out of range: nobody wants more iterations than
-            `MOST_ROUNDS`.
+            If the text is something else, or a rule has another type or is out of range.
         """
         try:
             content = json.loads(text)
             rules = cls(**{**content, "powers": tuple(content["powers"])})
         except (TypeError, KeyError, RecursionError) as error:
             raise ValueError("no rules") from error
-        if not rules._sound():
+        if not rules._is_valid():
             raise ValueError("out of range")
         return rules
 
-    def _sound(self) -> bool:
+    def _is_valid(self) -> bool:
         if type(self.rounds) is not int or type(self.steps) is not int or self.rounds * self.steps > MOST_ROUNDS:
             return False
         numbers = [(getattr(self, name), range_) for name, range_ in _RANGES.items()]
@@ -136,37 +140,50 @@ class Rules:
 
     @property
     def chooses(self) -> bool:
-        """Whether something is chosen on validation rows."""
+        """Whether validation rows decide about p or the number of iterations."""
         several = self.algorithm == "parallel" and len(self.powers) > 1
         return several or (self.stop == "held-out" and self.algorithm in ("parallel", "greedy", "sip"))
 
     def split(self, n: int, n_learn: int) -> Split:
-        """Of n rows, the first `n_learn` to learn from: with validation rows where something is chosen on them."""
+        """Split n rows, the first `n_learn` of them to learn from; validation rows only if they decide anything."""
         n_validation = round(self.validation * n_learn) if self.chooses else 0
         return Split(n_learn - n_validation, n_validation, n - n_learn)
 
-    def looking(self, split: Split) -> Rules:
-        """The rules of the first course: where only p and its end are looked for, nothing of it is kept."""
+    def for_choice(self, split: Split) -> Rules:
+        """Return the rules of the first course; a course that only chooses p and its end stores no models."""
         return replace(self, keep=self.keep and not (split.n_validation and self.refit))
 
-    def fixed(self, p: float, iterations: int) -> Rules:
-        """The rules of the course on all rows, once p and the end are chosen."""
+    def for_refit(self, p: float, iterations: int) -> Rules:
+        """Return the rules of the course on all rows, with the chosen p and number of iterations."""
         return replace(self, powers=(p,), rounds=iterations, stop="rounds")
 
     def mean_of(self, y: Float64[np.ndarray, "n"]) -> float:
-        """What outcomes are taken about, given those of the rows learned from."""
+        """Return the intercept, from the outcomes of the training rows."""
         return float(y.mean()) if self.intercept else 0.0
 
-    def goes_on(self, errors: Float64[np.ndarray, "t 3"], split: Split, patience: int) -> bool:
-        """Whether there is another iteration after these, whose errors by kind of row are given, the start first."""
+    def continues(self, errors: Float64[np.ndarray, "t 3"], split: Split, patience: int) -> bool:
+        """Return whether another iteration follows; `errors` by kind of row, from iteration 0 on."""
         if len(errors) > self.rounds:
             return False
-        return self.stop == "rounds" or falls(errors[:, 0] if self.stop == "train" else judged(errors, split), patience)
+        deciding = errors[:, 0] if self.stop == "train" else selection_error(errors, split)
+        return self.stop == "rounds" or still_falls(deciding, patience)
 
 
 @dataclass(frozen=True)
 class Split:
-    """How many rows of the agreed order are for what: learned from, then validation, then test."""
+    """Numbers of training, validation and test rows, in this order.
+
+    Attributes
+    ----------
+    n_fit, n_validation, n_test : int
+        Numbers of rows of each kind.
+
+    Examples
+    --------
+    >>> split = Split(n_fit=2, n_validation=0, n_test=1)
+    >>> split.errors(np.array([1.0, 3.0, 2.0]))
+    array([ 5., nan,  4.])
+    """
 
     n_fit: int
     n_validation: int
@@ -174,60 +191,60 @@ class Split:
 
     @property
     def n(self) -> int:
-        """All rows."""
+        """Number of all rows."""
         return self.n_fit + self.n_validation + self.n_test
 
     @property
     def n_held(self) -> int:
-        """Rows behind those learned from."""
+        """Number of rows after the training rows."""
         return self.n_validation + self.n_test
 
     @property
     def without_validation(self) -> Split:
-        """The same rows, when nothing is left to choose."""
+        """The same rows with the validation rows as training rows."""
         return Split(self.n_fit + self.n_validation, 0, self.n_test)
 
-    def known(self, errors: Float64[np.ndarray, "... 3"]) -> Float64[np.ndarray, "... 3"]:
-        """Errors by kind of row that crossed as numbers, with NaN where there is no such row."""
+    def mark_missing(self, errors: Float64[np.ndarray, "... 3"]) -> Float64[np.ndarray, "... 3"]:
+        """Return errors by kind of row from a payload, with NaN for kinds without rows."""
         return np.where(np.array([self.n_fit, self.n_validation, self.n_test]) > 0, errors, np.nan)
 
     def errors(self, residual: Float64[np.ndarray, "n"]) -> Float64[np.ndarray, "3"]:
-        """Mean squares by kind of row; NaN where there is none."""
+        """Return mean squares by kind of row; NaN for a kind without rows."""
         ends = np.cumsum([self.n_fit, self.n_validation])
         parts = np.split(residual, ends)
         return np.array([part @ part / len(part) if len(part) else np.nan for part in parts])
 
 
 @dataclass(frozen=True)
-class Result:
-    """What an algorithm arrived at.
+class LearningResult:
+    """Combination of agents that an algorithm has chosen, and its course.
 
     Attributes
     ----------
     names : tuple of str
-        The agents.
+        The D agents.
     algorithm : str
-        By which it was learned.
+        One of `ALGORITHMS`.
     mean : float
-        Intercept: the mean outcome of the rows learned from, or 0.
+        Intercept: the mean outcome of the training rows, or 0.
     beta : ndarray
-        ``(D,)`` coefficients of the agents' predictions; of meta-boosting, which has none, zeros.
+        ``(D,)`` coefficients of the agents' predictions; zeros for meta-boosting, which has none.
     iteration : int
-        Which iterate it is; 0 is the one before any residual was fitted.
+        Number of the chosen iterate; 0 is the one before any residual was fitted.
     p : float
-        Of eq. (37); 0 for other algorithms than parallel.
+        p of eq. (37); 0 for other algorithms than parallel.
     curve : ndarray
-        ``(T + 1, 3)`` mean squared errors on the rows learned from, validation and test rows, by iteration.
+        ``(T + 1, 3)`` mean squared errors on training, validation and test rows, by iteration.
     power : ndarray
-        ``(T + 1, D)`` power of the agents' parts of the prediction: their mean squares about their means.
+        ``(T + 1, D)`` variances of the agents' parts of the prediction, by iteration.
     step_power : ndarray
-        ``(T,)`` of sip and greedy, mean square of each step; else empty.
+        ``(T,)`` mean squares of the steps of sip and greedy; else empty.
     split : Split
-        Of the rows.
+        Use of the rows.
     seen : ndarray
-        ``(D,)``, who gave any prediction.
+        ``(D,)`` agents that gave any prediction.
     model : estimator or None
-        Of meta-boosting.
+        Model of meta-boosting.
     """
 
     names: tuple[str, ...]
@@ -240,25 +257,37 @@ class Result:
     power: Float64[np.ndarray, "t D"]
     step_power: Float64[np.ndarray, "s"]
     split: Split
-    seen: np.ndarray
+    seen: Bool[np.ndarray, "D"]
     model: object = None
 
     @property
-    def ensemble(self) -> AgentCombination:
-        """What predicts."""
+    def combination(self) -> AgentCombination:
+        """Combination that predicts other rows."""
         return AgentCombination(self.names, self.beta, self.mean, self.model)
 
 
-def judged(errors: Float64[np.ndarray, "... 3"], split: Split) -> Float64[np.ndarray, "..."]:
-    """The errors by which iterates are compared: on the validation rows, or where there are none on those learned."""
+def selection_error(errors: Float64[np.ndarray, "... 3"], split: Split) -> Float64[np.ndarray, "..."]:
+    """Return the errors by which iterates are compared: on the validation rows, or without these on the training rows.
+
+    Examples
+    --------
+    >>> selection_error(np.array([[0.1, 0.3, 0.2], [0.2, 0.2, 0.2]]), Split(60, 20, 20))
+    array([0.3, 0.2])
+    """
     return np.asarray(errors[..., 1 if split.n_validation else 0])
 
 
-def falls(errors: Sequence[float] | Float64[np.ndarray, "t"], patience: int) -> bool:
-    """Whether the smallest of some errors is still news: at most `patience` steps old."""
+def still_falls(errors: Sequence[float] | Float64[np.ndarray, "t"], patience: int) -> bool:
+    """Return whether the smallest error is less than `patience` iterations old.
+
+    Examples
+    --------
+    >>> still_falls([3.0, 2.0, 2.5, 2.4], patience=3), still_falls([3.0, 2.0, 2.5, 2.4], patience=2)
+    (True, False)
+    """
     values = np.asarray(errors, float)
-    best, at = np.inf, 0
-    for place, value in enumerate(values):
-        if value < best * (1 - _FALLS):
-            best, at = value, place
-    return len(values) - 1 - at < patience
+    best, iteration = np.inf, 0
+    for number, value in enumerate(values):
+        if value < best * (1 - _LEAST_DECREASE):
+            best, iteration = value, number
+    return len(values) - 1 - iteration < patience

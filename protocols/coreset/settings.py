@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -69,6 +70,11 @@ class Settings(ProtocolSettings, prefix="coreset"):
     colours: int = setting(2, "scenario: number of groups", between(1, 100), data=True)
     dimension: int = setting(10, "scenario: number of columns", between(2, 1000), data=True)
     planted: int = setting(0, "scenario: number of true clusters", at_least(0), words="as many as k", data=True)
+
+    @property
+    def libraries(self) -> Mapping[str, str]:
+        """As of `ProtocolSettings`."""
+        return dict.fromkeys(("numba", "ortools"), "fair clustering")
 
     @property
     def how(self) -> Construction:

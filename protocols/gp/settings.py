@@ -98,11 +98,18 @@ class Settings(ProtocolSettings, prefix="gp"):
         """Return the settings of a run configuration."""
         return replace(super().of(config), masked=config.get("secure-aggregation", False))
 
+    @property
+    def libraries(self) -> Mapping[str, str]:
+        """As of `ProtocolSettings`."""
+        from numerics.gp.kernel_registry import libraries_of  # not for those who read keys only
+
+        return libraries_of(self.kernel)
+
     def K(self, M: int) -> int:
         """Return to how many of M experts a point is sent."""
         if self.gate == "all":
             return M
-        # Rounded up, but for the last digits of a product such as .7 times 10.
+        # Rounded up, but for the last digits of a product such as .07 times 100.
         wanted = math.ceil(float(self.experts) * M - 1e-9) if "." in self.experts else int(self.experts)
         return min(wanted, M)
 

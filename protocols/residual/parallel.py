@@ -1,14 +1,15 @@
-"""The parallel algorithm: all agents refit at once, each towards its share of the residual (Algorithm 3)."""
+"""Plan of the parallel algorithm: all agents refit in each round, each to its share of the residual (Algorithm 3)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from jaxtyping import Float64
+from jaxtyping import Bool, Float64, Int64
 
-from numerics.residual.linear import combine, direction, step_length
-from numerics.residual.rules import Result, Rules, Split, judged
+from numerics.residual.linear import combine
+from numerics.residual.parallel import evaluate, improved_target, quiet_iterations, residual_shares
+from numerics.residual.rules import LearningResult, Rules, Split, selection_error
 from protocols.residual.payloads import Conclude, Fit, Fitted
 from protocols.wire.payload import Payload
 
@@ -16,19 +17,19 @@ from protocols.wire.payload import Payload
 class Parallel:
     """Algorithm 3 for one or several p side by side (Zheng, Kulkarni and Poor 2010, section IV-C and -D).
 
-    Each p is a course of its own: an ask stacks the columns of all. An agent that does not answer keeps the predictions
-    it gave last, and its coefficient may still change.
+    Each p is a course of its own; an ask has a column for each course. An agent that does not answer keeps its last
+    predictions, and its coefficient may still change.
 
     Parameters
     ----------
     names : tuple of str
         The D agents, in order.
     y : ndarray
-        ``(n,)`` outcomes in the agreed order.
+        ``(n,)`` outcomes in the common order of the rows.
     split : Split
-        Of these rows.
+        Use of these rows.
     rules : Rules
-        How to learn.
+        Settings of learning.
     """
 
     def __init__(self, names: tuple[str, ...], y: Float64[np.ndarray, "n"], split: Split, rules: Rules) -> None:
@@ -45,21 +46,21 @@ class Parallel:
         self.power = np.zeros((n_courses, rules.rounds + 1, D))
         self.best = np.zeros(n_courses, np.int64)
         self.best_beta = np.zeros((n_courses, D))
-        # Of each course the residual that the agents are given next, and what share of it each.
+        # By course, the training residual and each agent's share of it.
         self.steps: list[tuple[Float64[np.ndarray, "n"], Float64[np.ndarray, "D"]]] = [
             (np.zeros(split.n_fit), np.zeros(D))
         ] * n_courses
-        # What each agent was asked, what it last answered to, and that of the best iterate, by course: only where it is
-        # to fit that once more, for each is as large as F.
+        # By course and agent, the target of the last ask, of the last answer, and of the best iterate. They change only
+        # if the agents store their models, since together they are as large as F.
         first = [self.y[: split.n_fit]] * D
-        self.asked = [list(first) for _ in range(n_courses)]
-        self.answered = [list(first) for _ in range(n_courses)]
-        self.best_answered = [first] * n_courses
+        self.targets = [list(first) for _ in range(n_courses)]
+        self.answer_targets = [list(first) for _ in range(n_courses)]
+        self.best_targets = [first] * n_courses
 
-    # -- the conversation ---------------------------------------------------------------------------------------------
+    # -- asks and answers ---------------------------------------------------------------------------------------------
 
     def asks(self) -> dict[str, Payload]:
-        """What the agents are to fit next; nobody is asked anything when the course is run."""
+        """Return each agent's next targets; empty when all courses have ended."""
         if not self.active.any():
             return {}
         if self.iteration == 0:
@@ -73,25 +74,24 @@ class Parallel:
         return asks
 
     def _targets(self, j: int, courses: Sequence[int]) -> Float64[np.ndarray, "c n"]:
-        """Line 7 of Algorithm 3: an agent's predictions, and on top its share of the residual."""
-        # An agent at a time, so that beside F there is never another array as large as it but what is sent.
+        # For one agent at a time: beside F and the asks no array is as large as F.
         targets = np.empty((len(courses), self.split.n_fit))
         for target, c in zip(targets, courses, strict=True):
             residual, shares = self.steps[c]
-            # Who has not been heard yet would have no share for ever: it begins with all that is left.
-            np.multiply(residual, shares[j] if self.seen[j] else 1.0, out=target)
-            target += self.F[c, j, : self.split.n_fit]
+            # An agent without a prediction has coefficient 0 and would never get a share: it gets the whole residual.
+            share = shares[j] if self.seen[j] else 1.0
+            improved_target(self.F[c, j, : self.split.n_fit], residual, share, out=target)
             if self.rules.keep:
-                self.asked[c][j] = target
+                self.targets[c][j] = target
         return targets
 
-    def expected(self, name: str) -> tuple[int, int, int]:
-        """Shape of an answer: rows fitted, rows behind them, columns."""
+    def answer_shape(self, name: str) -> tuple[int, int, int]:
+        """Return the shape of an answer: training rows, later rows, columns."""
         courses = 1 if self.iteration == 0 else len(self._courses(self.names.index(name)))
         return self.split.n_fit, self.split.n_held, courses
 
     def take(self, answers: Mapping[str, Payload]) -> None:
-        """Take the agents' predictions (line 9 of Algorithm 3), and go on."""
+        """Take the agents' predictions (line 9 of Algorithm 3) and compute the next step."""
         for name, answer in answers.items():
             assert isinstance(answer, Fitted)
             j = self.names.index(name)
@@ -100,72 +100,64 @@ class Parallel:
             self.F[courses, j, : self.split.n_fit] = answer.fitted.T
             self.F[courses, j, self.split.n_fit :] = answer.held.T
             for c in courses.tolist():
-                self.answered[c][j] = self.asked[c][j]
+                self.answer_targets[c][j] = self.targets[c][j]
         for c in np.flatnonzero(self.active).tolist():
             self._advance(c)
         self.iteration += 1
 
-    def _courses(self, j: int) -> np.ndarray:
-        """The courses in which an agent is asked."""
+    def _courses(self, j: int) -> Int64[np.ndarray, "c"]:
+        """Return the courses in which an agent is asked."""
         return np.flatnonzero(self.active & ~self._idle()[:, j])
 
-    def _idle(self) -> np.ndarray:
+    def _idle(self) -> Bool[np.ndarray, "c D"]:
         return self.quiet >= self.rules.patience
 
     # -- one iteration ------------------------------------------------------------------------------------------------
 
     def _advance(self, c: int) -> None:
-        """Lines 10 and 5 to 7 of Algorithm 3: coefficients, residual, direction, step."""
-        n_fit, t, rules = self.split.n_fit, self.iteration, self.rules
-        fitted = self.F[c][:, :n_fit]
-        combination = combine(fitted, self.y[:n_fit], rules.ridge)
-        residual = self.y - combination.beta @ self.F[c]
-        self.curve[c, t], self.power[c, t] = self.split.errors(residual), combination.power
-        self._remember(c, combination.beta)
-        self._count_quiet(c, combination.power)
-        if self._ends(c):
+        """Evaluate a course's predictions, and set its next step or end it."""
+        rules = self.rules
+        iterate = evaluate(self.F[c], self.y, self.split, rules.ridge)
+        beta, power = iterate.combination.beta, iterate.combination.power
+        self.curve[c, self.iteration], self.power[c, self.iteration] = iterate.errors, power
+        self._remember(c, beta)
+        if rules.idle_share:
+            self.quiet[c] = quiet_iterations(self.quiet[c], power, rules.idle_share, rules.patience)
+        shares = None
+        residual = iterate.residual[: self.split.n_fit]
+        if not self._ends(c):
+            shares = residual_shares(iterate.combination, residual, rules.powers[c], search=rules.search)
+        if shares is None:
             self.active[c] = False
-            return
-        r = residual[:n_fit]
-        shares = direction(combination.beta, rules.powers[c])
-        delta = step_length(combination, shares, float(r @ r), search=rules.search)
-        if delta == 0:
-            self.active[c] = False
-            return
-        self.steps[c] = r, delta * shares
+        else:
+            self.steps[c] = residual, shares
 
     def _remember(self, c: int, beta: Float64[np.ndarray, "D"]) -> None:
-        """Keep the best iterate: the error need not fall at every step."""
-        errors = judged(self.curve[c], self.split)
+        """Store the best iterate: the error may rise from step to step."""
+        errors = selection_error(self.curve[c], self.split)
         if self.iteration == 0 or errors[self.iteration] < errors[self.best[c]]:
-            self.best[c], self.best_beta[c], self.best_answered[c] = self.iteration, beta, list(self.answered[c])
-
-    def _count_quiet(self, c: int, power: Float64[np.ndarray, "D"]) -> None:
-        """For how many iterations an agent's share of the power has been too small to ask it again (section VI-B)."""
-        if self.rules.idle_share:
-            below = power < self.rules.idle_share * power.sum()
-            self.quiet[c] = np.where(below | self._idle()[c], self.quiet[c] + 1, 0)
+            self.best[c], self.best_beta[c], self.best_targets[c] = self.iteration, beta, list(self.answer_targets[c])
 
     def _ends(self, c: int) -> bool:
         errors = self.curve[c, : self.iteration + 1]
-        return bool(self._idle()[c].all()) or not self.rules.goes_on(errors, self.split, self.rules.patience)
+        return bool(self._idle()[c].all()) or not self.rules.continues(errors, self.split, self.rules.patience)
 
-    # -- what came out ------------------------------------------------------------------------------------------------
+    # -- result -------------------------------------------------------------------------------------------------------
 
-    def chosen(self) -> tuple[float, int]:
-        """The best p, and its best iterate; of equal ones the smallest p."""
-        errors = np.array([judged(self.curve[c], self.split)[t] for c, t in enumerate(self.best)])
+    def choice(self) -> tuple[float, int]:
+        """Return the best p and its best iterate; of equal ones the smallest p."""
+        errors = np.array([selection_error(self.curve[c], self.split)[t] for c, t in enumerate(self.best)])
         c = int(np.argmin(errors))
         return self.rules.powers[c], int(self.best[c])
 
-    def result(self, *, last: bool = False) -> Result:
-        """The best iterate of the best course; `last`: the last one of the first course."""
-        c = 0 if last else self.rules.powers.index(self.chosen()[0])
+    def result(self, *, last: bool = False) -> LearningResult:
+        """Return the best iterate of the best course; `last`: the last one of the first course."""
+        c = 0 if last else self.rules.powers.index(self.choice()[0])
         length = int(np.isfinite(self.curve[c, :, 0]).sum())
         if last and self.best[c] != length - 1:
             combination = combine(self.F[c][:, : self.split.n_fit], self.y[: self.split.n_fit], self.rules.ridge)
-            self.best[c], self.best_beta[c], self.best_answered[c] = length - 1, combination.beta, self.answered[c]
-        return Result(
+            self.best[c], self.best_beta[c], self.best_targets[c] = length - 1, combination.beta, self.answer_targets[c]
+        return LearningResult(
             names=self.names,
             algorithm="parallel",
             mean=self.mean,
@@ -179,11 +171,10 @@ class Parallel:
             seen=self.seen,
         )
 
-    def concluding(self, result: Result) -> dict[str, Payload]:
-        """Every agent's last task: to fit once more, and to keep, what made its part of the result."""
-        targets = self.best_answered[self.rules.powers.index(result.p)]
+    def conclusions(self, result: LearningResult) -> dict[str, Payload]:
+        """Return each agent's last ask: to fit and store the model of its part of the result, if it has any."""
+        targets = self.best_targets[self.rules.powers.index(result.p)]
         none = np.zeros(0, np.int64)
-        # One that gave no prediction keeps that it has no part.
         return {
             name: Conclude(np.ascontiguousarray(targets[j]) if self.seen[j] else np.zeros(0), none)
             for j, name in enumerate(self.names)

@@ -1,4 +1,4 @@
-"""The algorithms without collaboration: every agent fits the outcome once, and the predictions are combined."""
+"""Plan of the algorithms without collaboration: every agent fits the outcome once."""
 
 from __future__ import annotations
 
@@ -7,17 +7,16 @@ from collections.abc import Mapping
 import numpy as np
 from jaxtyping import Float64
 
-from numerics.residual.boosting import l2_boosting
-from numerics.residual.linear import combine
-from numerics.residual.rules import Result, Rules, Split
+from numerics.residual.rules import LearningResult, Rules, Split
+from numerics.residual.single_round import combine_once
 from protocols.residual.payloads import Conclude, Fit, Fitted
 from protocols.wire.payload import Payload
 
 
-class Once:
-    """`average`, `meta-linear` (least squares on the predictions) or `meta-boosting` (L2 boosting of trees on them).
+class SingleRound:
+    """`average`, `meta-linear` or `meta-boosting` (`numerics.residual.single_round`).
 
-    Zheng, Kulkarni and Poor 2010, section II-A. Parameters as of `protocols.residual.parallel`.
+    Parameters as of `protocols.residual.parallel.Parallel`.
     """
 
     def __init__(self, names: tuple[str, ...], y: Float64[np.ndarray, "n"], split: Split, rules: Rules) -> None:
@@ -26,58 +25,50 @@ class Once:
         self.y = y - self.mean
         self.F = np.zeros((len(names), split.n))
         self.seen = np.zeros(len(names), bool)
-        self.asked = False
+        self.ended = False
 
     def asks(self) -> dict[str, Payload]:
-        """The outcome, once."""
-        return {} if self.asked else dict.fromkeys(self.names, Fit(self.y[: self.split.n_fit, None]))
+        """Return the outcome as every agent's target, once."""
+        return {} if self.ended else dict.fromkeys(self.names, Fit(self.y[: self.split.n_fit, None]))
 
-    def expected(self, name: str) -> tuple[int, int, int]:
-        """Shape of an answer: rows fitted, rows behind them, columns."""
+    def answer_shape(self, name: str) -> tuple[int, int, int]:
+        """Return the shape of an answer: training rows, later rows, columns."""
         return self.split.n_fit, self.split.n_held, 1
 
     def take(self, answers: Mapping[str, Payload]) -> None:
         """Take the agents' predictions."""
-        self.asked = True
+        self.ended = True
         for name, answer in answers.items():
             assert isinstance(answer, Fitted)
             j = self.names.index(name)
             self.seen[j] = True
             self.F[j, : self.split.n_fit], self.F[j, self.split.n_fit :] = answer.fitted[:, 0], answer.held[:, 0]
 
-    def chosen(self) -> tuple[float, int]:
-        """Nothing is chosen."""
+    def choice(self) -> tuple[float, int]:
+        """Return no p, and iteration 0."""
         return 0.0, 0
 
-    def result(self, *, last: bool = False) -> Result:
-        """The combination."""
-        n_fit, model = self.split.n_fit, None
-        beta = np.zeros(len(self.names))
-        if self.rules.algorithm == "average":
-            beta[self.seen] = 1.0 / max(int(self.seen.sum()), 1)
-        elif self.rules.algorithm == "meta-linear":
-            beta = combine(self.F[:, :n_fit], self.y[:n_fit], self.rules.ridge).beta
-        predicted = beta @ self.F
-        if self.rules.algorithm == "meta-boosting":
-            model = l2_boosting(self.F[:, :n_fit].T, self.y[:n_fit], min_leaf=self.rules.min_leaf, seed=0)
-            predicted = model.predict(self.F.T)
-        power = beta**2 * self.F[:, :n_fit].var(axis=1)
-        return Result(
+    def result(self, *, last: bool = False) -> LearningResult:
+        """Return the combination."""
+        fitted = self.F[:, : self.split.n_fit]
+        combination = combine_once(self.names, fitted, self.y[: self.split.n_fit], self.seen, self.rules)
+        predictions = combination.predict(dict(zip(self.names, self.F, strict=True)), self.split.n)
+        return LearningResult(
             names=self.names,
             algorithm=self.rules.algorithm,
             mean=self.mean,
-            beta=beta,
+            beta=combination.beta,
             iteration=0,
             p=0.0,
-            curve=self.split.errors(self.y - predicted)[None],
-            power=power[None],
+            curve=self.split.errors(self.y - predictions)[None],
+            power=(combination.beta**2 * fitted.var(axis=1))[None],
             step_power=np.zeros(0),
             split=self.split,
             seen=self.seen,
-            model=model,
+            model=combination.model,
         )
 
-    def concluding(self, result: Result) -> dict[str, Payload]:
-        """Every agent fits the outcome once more, and keeps that."""
+    def conclusions(self, result: LearningResult) -> dict[str, Payload]:
+        """Return each agent's last ask: to fit the outcome once more and store the model."""
         target, none = self.y[: self.split.n_fit], np.zeros(0, np.int64)
         return {name: Conclude(target if self.seen[j] else np.zeros(0), none) for j, name in enumerate(self.names)}

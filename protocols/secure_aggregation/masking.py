@@ -30,7 +30,7 @@ from flwr.supercore.primitives.asymmetric import (
 )
 from jaxtyping import UInt64
 
-from protocols.secure_aggregation.shamir import combined
+from protocols.secure_aggregation.shamir import combine
 
 SHARE_BYTES = 36
 """Bytes of a share of a seed: its number, and two blocks of 16 bytes."""
@@ -120,13 +120,21 @@ def channel_key(private: bytes, peer: bytes, secret: bytes = b"") -> bytes:
     return urlsafe_b64encode(HKDF(SHA256(), 32, salt=secret, info=_PURPOSE + b"channel").derive(common))
 
 
-def sealed(key: bytes, plain: bytes) -> bytes:
-    """Encrypt for the other holder of a channel's key."""
+def seal(key: bytes, plain: bytes) -> bytes:
+    """Encrypt for the other site of a channel.
+
+    Examples
+    --------
+    >>> (bank, bank_public), (shop, shop_public) = new_channel(), new_channel()
+    >>> token = seal(channel_key(bank, shop_public), b"share")
+    >>> unseal(channel_key(shop, bank_public), token)
+    b'share'
+    """
     return encrypt(key, plain)
 
 
-def opened(key: bytes, token: bytes) -> bytes:
-    """Decrypt a text of `sealed`.
+def unseal(key: bytes, token: bytes) -> bytes:
+    """Decrypt a text of `seal`.
 
     Raises
     ------
@@ -159,19 +167,25 @@ def seed_of(shares: Sequence[bytes]) -> bytes:
     ------
     MaskError
         If they do not fit together.
+
+    Examples
+    --------
+    >>> seed = new_seed()
+    >>> seed_of(shares_of(seed, holders=4)[1:]) == seed
+    True
     """
     try:
-        return combined(shares)
+        return combine(shares)
     except ValueError:
         raise MaskError("shares do not fit together") from None
 
 
 def digest(*parts: bytes) -> bytes:
     """Return 32 bytes that stand for others; those of a secret as long as a seed reveal nothing of it."""
-    found = sha256(_PURPOSE)
+    hashed = sha256(_PURPOSE)
     for part in parts:
-        found.update(len(part).to_bytes(8, "little") + part)
-    return found.digest()
+        hashed.update(len(part).to_bytes(8, "little") + part)
+    return hashed.digest()
 
 
 def context(*words: object) -> bytes:
@@ -216,6 +230,14 @@ def pair_mask(seed: bytes, peer: bytes, context: bytes, size: int) -> UInt64[np.
         Which sum it is for, and of which sites.
     size : int
         Number of words.
+
+    Examples
+    --------
+    >>> bank, shop = new_seed(), new_seed()
+    >>> one = pair_mask(bank, public_of(shop), context("sum", 1, "bank", "shop"), size=3)
+    >>> other = pair_mask(shop, public_of(bank), context("sum", 1, "bank", "shop"), size=3)
+    >>> (one - other).tolist()
+    [0, 0, 0]
     """
     common = generate_shared_key(_private(seed), ec.EllipticCurvePublicKey.from_encoded_point(_CURVE, peer))
     return _expanded(common, b"pair" + context, size)

@@ -1,9 +1,9 @@
-"""Reconstruction of secrets from their shares, many that have the same holders at a time.
+"""Reconstruction of secrets from their shares (Shamir 1979), for many secrets with the same holders.
 
-Flower's `create_shares` makes the shares (Shamir's scheme in the field of 2^128 elements, whose polynomial is
-x^128 + x^7 + x^2 + x + 1): the holder's number in 4 bytes, then 16 bytes for each block of 16 of the padded secret. Its
-`combine_shares` computes the interpolation's weights anew for every block of every secret, in a time that is cubic in
-the sites over a whole sum. They depend on the holders alone, and are cached here.
+Flower's `create_shares` makes the shares, in the field of 2^128 elements with the polynomial x^128 + x^7 + x^2 + x + 1.
+A share is the holder's number in 4 bytes, then 16 bytes for each block of 16 bytes of the padded secret. Flower's
+`combine_shares` computes the weights of the interpolation for every block of every secret: over a whole sum this takes
+a time cubic in the number of sites. The weights depend on the holders alone, and are cached here.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _ONES = int.from_bytes(b"\1" * 2 * _BITS, "big")
 _DIGITS = int.from_bytes(b"0" * 2 * _BITS, "big")
 
 
-def combined(shares: Sequence[bytes]) -> bytes:
+def combine(shares: Sequence[bytes]) -> bytes:
     """Reconstruct a secret from exactly as many shares as its threshold, of different holders.
 
     Parameters
@@ -32,7 +32,13 @@ def combined(shares: Sequence[bytes]) -> bytes:
     Raises
     ------
     ValueError
-        If they are not shares of one secret; this is noticed in most cases, not in all.
+        If they are not shares of one secret; most such cases are noticed, not all.
+
+    Examples
+    --------
+    >>> from flwr.common.secure_aggregation.crypto.shamir import create_shares
+    >>> combine(create_shares(b"a seed", threshold=2, num=3)[1:])
+    b'a seed'
     """
     sizes = {len(share) for share in shares}
     if len(sizes) != 1 or min(sizes) < _NUMBER + _BLOCK or (min(sizes) - _NUMBER) % _BLOCK:
@@ -47,19 +53,19 @@ def combined(shares: Sequence[bytes]) -> bytes:
     return unpad(padded, _BLOCK)
 
 
-@lru_cache(maxsize=16)  # holders whose shares are used; others where some shares are wrong
+@lru_cache(maxsize=16)  # a sum has one set of holders, and more only if some shares are wrong
 def _weights(numbers: tuple[int, ...]) -> tuple[int, ...]:
     """Return the weight of each share in the value at 0 of the polynomial through all, spread."""
     if len(set(numbers)) < len(numbers) or not all(0 < number < 2**16 for number in numbers):
         raise ValueError("shares are of no holder, or two of the same")
-    found = []
+    weights = []
     for own in numbers:
         above = below = 1
         for other in numbers:
             if other != own:
                 above, below = _product(above, other), _product(below, own ^ other)
-        found.append(_spread(_product(above, _inverse(below))))
-    return tuple(found)
+        weights.append(_spread(_product(above, _inverse(below))))
+    return tuple(weights)
 
 
 # -- the field --------------------------------------------------------------------------------------------------------
@@ -71,11 +77,11 @@ def _product(one: int, other: int) -> int:
 
 def _inverse(element: int) -> int:
     """Return the inverse by Fermat: the power 2^128 - 2."""
-    power, found = element, 1
+    power, inverse = element, 1
     for _ in range(_BITS - 1):
         power = _product(power, power)
-        found = _product(found, power)
-    return found
+        inverse = _product(inverse, power)
+    return inverse
 
 
 def _spread(polynomial: int) -> int:

@@ -67,6 +67,7 @@ class Fault(IntEnum):
     SHOWN_OTHERWISE = 55
     BEYOND_SUMS = 56
     NO_LIKELIHOOD = 57
+    MISSING_LIBRARY = 58
 
     @property
     def message(self) -> str:
@@ -184,6 +185,7 @@ _MESSAGES = {
         "its likelihood can be computed with none of the hyperparameters that were tried, and a masked sum with it "
         "would say nothing"
     ),
+    Fault.MISSING_LIBRARY: "it lacks a library that the run needs; its own log names it, and the extra to install",
     Fault.NO_SECRET: (
         "what is sealed for other sites needs a secret that all sites share and the center does not know; set "
         "align-key-file in its node configuration"

@@ -55,7 +55,7 @@ def png_panels(
         mpl.rc("xtick", labelsize=_TICKS)
         mpl.rc("ytick", labelsize=_TICKS)
         figure = Figure(figsize=(width, height * rows), dpi=150, layout="constrained")
-        FigureCanvasAgg(figure)
+        canvas: Any = FigureCanvasAgg(figure)
         panels = figure.subplots(rows, columns, sharex=same_x, sharey=same_y, squeeze=False).ravel().tolist()
         for axes in panels[n:]:
             axes.remove()
@@ -66,7 +66,8 @@ def png_panels(
             axes.spines[["top", "right"]].set_visible(False)
         draw(panels[:n])
         image = io.BytesIO()
-        figure.savefig(image, format="png", metadata={"Software": None})
+        # Unlike `savefig`, it lays the figure out while it draws, instead of drawing twice.
+        canvas.print_png(image, metadata={"Software": None})
     return image.getvalue()
 
 

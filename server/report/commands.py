@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping
 
+from common.data_places import GIVEN_IN_PYTHON
 from common.settings import SettingError, Value, to_toml
 from protocols.settings import declared
 
@@ -22,8 +23,13 @@ def settings_of(config: Mapping[str, Value]) -> dict[str, Value]:
     }
 
 
+def given_in_python(config: Mapping[str, Value]) -> bool:
+    """Whether a run has data that were given in Python, which no command can name."""
+    return any(str(value).startswith(GIVEN_IN_PYTHON) for value in config.values())
+
+
 def flwr_command(config: Mapping[str, Value], n_sites: int) -> str:
-    """Return the ``flwr`` command that does this run, to be typed in the folder of consilience.
+    """Return the ``flwr`` command that does this run, to be typed in the folder of consilience; empty if none does.
 
     Parameters
     ----------
@@ -32,6 +38,8 @@ def flwr_command(config: Mapping[str, Value], n_sites: int) -> str:
     n_sites : int
         Number of simulated sites; 0: the sites are real, and Flower's configuration names their federation.
     """
+    if given_in_python(config):
+        return ""
     words = ["flwr", "run", ".", "--stream"]
     for key, value in settings_of(config).items():
         try:
@@ -45,7 +53,7 @@ def flwr_command(config: Mapping[str, Value], n_sites: int) -> str:
 
 def consilience_command(config: Mapping[str, Value], n_sites: int) -> str:
     """Return the same as a ``consilience`` command; empty for real sites (0), whose runs ``flwr`` starts."""
-    if not n_sites:
+    if not n_sites or given_in_python(config):
         return ""
     words = ["consilience", "run"]
     if not config.get("protocol"):

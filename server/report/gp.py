@@ -84,7 +84,9 @@ REPORT = ProtocolReport(
         ),
     ),
     metrics={
-        "smse": lower("standardised mean squared error (0: exact, 1: no better than the mean output)"),
+        "smse": lower(
+            "standardised mean squared error (0: exact, 1: no better than the mean output)", useless_from=1.0
+        ),
         "msll": lower("mean standardised log loss (0: no better than the mean and variance of the outputs)"),
         "rmse": lower("root mean squared error, in units of the output"),
         "smse_full": lower("standardised mean squared error of one Gaussian process of all rows"),

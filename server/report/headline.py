@@ -16,7 +16,7 @@ from server.report.glossary import direction, meaning
 from server.report.protocol import Answer, report_of
 from server.report.table_headline import label_columns, table_answer
 
-__all__ = ["Comparison", "answer", "comparisons", "differences", "first_metrics"]
+__all__ = ["Comparison", "answer", "chosen_answer", "comparisons", "differences", "first_metrics"]
 
 UNCLEAR = "not significant"
 """Verdict when a difference is not statistically significant over the repetitions."""
@@ -55,7 +55,7 @@ def answer(report: Report) -> str:
     """Return one or two sentences: the run's main number, which way is better, and what it is compared with."""
     if table := table_answer(report, _who(report), report_of(report.protocol).answers):
         return table
-    chosen = _chosen(report)
+    chosen = chosen_answer(report)
     if chosen is None:
         return _first_metric(report)
     values = {name: _counted(report, name) for name in report.metrics}
@@ -111,7 +111,7 @@ def comparisons(report: Report) -> list[Comparison]:
 
     A table has none: its rows have a number each, and the answer compares these.
     """
-    chosen = _chosen(report)
+    chosen = chosen_answer(report)
     if chosen is None or (label_columns(report) and len(report.table) > 1):
         return []
     value, name = report.metrics[chosen.metric], chosen.metric
@@ -239,7 +239,7 @@ def _standard_error(values: Shaped[np.ndarray, "r"], of: Shaped[np.ndarray, "r"]
     return error if error > _ROUNDING * float(np.abs(of).max()) else 0.0
 
 
-def _chosen(report: Report) -> Answer | None:
+def chosen_answer(report: Report) -> Answer | None:
     """Return the first answer of the protocol whose metric the run has."""
     return next((each for each in report_of(report.protocol).answers if each.metric in report.metrics), None)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
+from common.data_places import GIVEN_IN_PYTHON, is_function, paths_by_site
 from server.report.data import Arrays
 from server.report.formatting import counted, listed
 from server.report.protocol import Config, ProtocolReport, report_of
@@ -54,9 +55,20 @@ def overview(
 
 
 def _own_data(known: ProtocolReport, config: Config, n_sites: int) -> str:
-    """Return which files the sites use, and which columns."""
+    """Return where the sites' data come from, and which columns they use."""
     sites = f"Own data of {counted(n_sites, 'site')}"
     if not config.get("data"):
         return f"{sites}, each with its file and columns in its own configuration."
     columns = [f"{words} {config[key]}" for key, words in known.column_keys.items() if str(config.get(key, "")).strip()]
-    return f"{sites}, one file each in {config['data']}.{f' Columns: {listed(columns)}.' if columns else ''}"
+    return f"{sites}, {_origin(str(config['data']))}.{f' Columns: {listed(columns)}.' if columns else ''}"
+
+
+def _origin(data: str) -> str:
+    """Return where the data of a simulation come from."""
+    if data.startswith(GIVEN_IN_PYTHON):
+        return "given in Python"
+    if is_function(data):
+        return f"from the function {data}"
+    if paths := paths_by_site(data):
+        return f"one file each: {listed(paths.values())}"
+    return f"one file each in {data}"

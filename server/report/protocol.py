@@ -32,6 +32,8 @@ class Meaning:
         The best value, where neither lower nor higher is better.
     counts : str
         What a count counts, in the singular: ``"row"``; empty for other metrics.
+    useless_from : float or None
+        The value from which on nothing was gained, of a metric of which lower is better; None: there is none.
 
     Examples
     --------
@@ -44,11 +46,12 @@ class Meaning:
     share: bool = False
     target: float | None = None
     counts: str = ""
+    useless_from: float | None = None
 
 
-def lower(words: str, *, share: bool = False, counts: str = "") -> Meaning:
+def lower(words: str, *, share: bool = False, counts: str = "", useless_from: float | None = None) -> Meaning:
     """Return the meaning of a metric of which lower values are better."""
-    return Meaning(words, "lower", share, counts=counts)
+    return Meaning(words, "lower", share, counts=counts, useless_from=useless_from)
 
 
 def higher(words: str, *, share: bool = False) -> Meaning:

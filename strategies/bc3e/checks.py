@@ -2,10 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
-from protocols.bc3e.payloads import MOST_CLASSES, MOST_INSTANCES, Holdings, Predicted, Shares, Starts, Sweep, Tally
-from protocols.wire.payload import PayloadError
+import numpy as np
+from jaxtyping import Float64, Int64
+
+from numerics.bc3e.anderson import PRODUCT_BITS
+from numerics.bc3e.limits import Limits, private_limits, shared_limits
+from protocols.bc3e.payloads import (
+    MOST_CLASSES,
+    MOST_INSTANCES,
+    Holdings,
+    Predicted,
+    Shares,
+    Starts,
+    Statistics,
+    Sweep,
+    Tally,
+)
+from protocols.wire.payload import Payload, PayloadError
 from strategies.bc3e.layout import Layout
 
 _COUNTED = ("bc3e", "vote")
@@ -32,23 +47,110 @@ def check_holdings(distribution: str, site: str, answer: Holdings) -> None:
 
 
 def check_starts(layout: Layout, site: str, answer: Starts) -> None:
-    """Refuse starts of other instances than those that the site shares."""
-    expected = (layout.k, len(layout.shared_rows[site]))
-    if answer.start.shape != expected:
-        raise PayloadError(answer.title(), "start", f"expected shape {expected}, got {answer.start.shape}")
-    if (answer.start < 0).any():
-        raise PayloadError(answer.title(), "start", "holds a negative number")
+    """Refuse starts of other instances than those that the site shares, and more than its models can say."""
+    _expect(answer, "start", answer.start.shape, (layout.k, len(layout.shared_rows[site])))
+    _check_labels(layout, site, answer, "start", answer.start)
 
 
-def check_plain_shares(k: int, asks: Mapping[str, Sweep], site: str, answer: Shares) -> None:
+def check_statistics(
+    layout: Layout, alpha: Float64[np.ndarray, "k"], names: Iterable[str], n: int, answer: Statistics
+) -> None:
+    """Refuse statistics that no labels can have: of one site, or a sum over several.
+
+    Parameters
+    ----------
+    layout : Layout
+        What the sites hold.
+    alpha : ndarray
+        ``(k,)`` of the ask.
+    names : iterable of str
+        Clusterings of the answer, in order.
+    n : int
+        Number of instances.
+    answer : Statistics
+        The statistics.
+    """
+    _expect(answer, "n", answer.n, n)
+    _expect(answer, "log_theta", answer.log_theta.shape, (layout.k,))
+    limits = private_limits(alpha, n, layout.n_classifiers, len(layout.n_clusters), layout.bits)
+    _check_mass(layout, names, answer, limits)
+    if (answer.log_theta > 0).any():
+        raise PayloadError(answer.title(), "log_theta", "is a sum of logarithms of probabilities, yet positive")
+    if (answer.log_theta < limits.log_theta).any():
+        raise PayloadError(answer.title(), "log_theta", f"is smaller than any labels of {n} instances make it")
+    _check_bound(answer, limits, n)
+
+
+def check_shares(layout: Layout, names: Iterable[str], n_active: int, history: int, site: str, answer: Shares) -> None:
+    """Refuse shares that no labels can have, and of other instances than those of the ask.
+
+    Parameters
+    ----------
+    layout : Layout
+        What the sites hold.
+    names : iterable of str
+        Clusterings of the answer, in order.
+    n_active : int
+        Number of instances of the ask.
+    history : int
+        Number of products that a site with own clusterings answers.
+    site : str
+        The site.
+    answer : Shares
+        Its shares.
+    """
+    _expect(answer, "share", answer.share.shape, (layout.k, n_active))
+    _check_labels(layout, site, answer, "share", answer.share)
+    n, own = len(layout.shared_rows[site]), layout.own_of(site)
+    limits = shared_limits(layout.k, n, len(layout.clusterings_of(site)), layout.bits)
+    _check_mass(layout, names, answer, limits)
+    # The prior of an own clustering lowers the bound as it may: smoothing * sum log beta.
+    _check_bound(answer, limits, n, least=not own)
+    _expect(answer, "products", len(answer.products), history if own else 0)
+    # Rows of beta are probabilities: the squared distance of two is 2 at most.
+    entries = layout.k * sum(layout.n_clusters[name] for name in own)
+    if (np.abs(answer.products.astype(float)) > 2.0 * layout.k * len(own) * 2.0**PRODUCT_BITS + entries).any():
+        raise PayloadError(answer.title(), "products", "are larger than products of differences of probabilities")
+
+
+def check_plain_shares(layout: Layout, asks: Mapping[str, Sweep], site: str, answer: Shares) -> None:
     """Refuse shares of other instances than a prediction asked for, and what only learning needs."""
-    expected = (k, len(asks[site].active))
-    if answer.share.shape != expected:
-        raise PayloadError(answer.title(), "share", f"expected shape {expected}, got {answer.share.shape}")
-    if (answer.share < 0).any():
-        raise PayloadError(answer.title(), "share", "holds a negative number")
+    _expect(answer, "share", answer.share.shape, (layout.k, len(asks[site].active)))
+    _check_labels(layout, site, answer, "share", answer.share)
     if answer.mass or answer.bound or len(answer.products):
         raise PayloadError(answer.title(), "mass", "expected nothing that an M-step needs")
+
+
+def _check_labels(layout: Layout, site: str, answer: Payload, field: str, counts: Int64[np.ndarray, "k n"]) -> None:
+    """Refuse more votes for an instance than there are models: a label counts 1, over all classes."""
+    if (counts < 0).any():
+        raise PayloadError(answer.title(), field, "holds a negative number")
+    models = layout.n_classifiers + len(layout.clusterings_of(site))
+    # Summed as floats: integers of a liar's choice could overflow.
+    if (counts.sum(axis=0, dtype=float) > models * (2.0**layout.bits + layout.k)).any():
+        raise PayloadError(answer.title(), field, f"counts more than one label of each of {models} models")
+
+
+def _check_mass(layout: Layout, names: Iterable[str], answer: Statistics | Shares, limits: Limits) -> None:
+    shapes = [(layout.k, layout.n_clusters[name]) for name in names]
+    _expect(answer, "mass", [table.shape for table in answer.mass], shapes)
+    for table in answer.mass:
+        if (table < 0).any():
+            raise PayloadError(answer.title(), "mass", "holds a negative number")
+        # Soft labels are rounded in every entry; a hard one only in its column.
+        if table.sum(dtype=float) > limits.mass * (1 + table.size / 2.0**layout.bits):
+            raise PayloadError(answer.title(), "mass", "counts more labels than there are instances")
+
+
+def _check_bound(answer: Statistics | Shares, limits: Limits, n: int, *, least: bool = True) -> None:
+    low, high = limits.bound
+    if answer.bound > high or (least and answer.bound < low):
+        raise PayloadError(answer.title(), "bound", f"is no bound that labels of {n} instances can have")
+
+
+def _expect(payload: Payload, name: str, got: object, expected: object) -> None:
+    if got != expected:
+        raise PayloadError(payload.title(), name, f"expected {expected}, got {got}")
 
 
 def check_tally(site: str, answer: Tally | Predicted) -> None:

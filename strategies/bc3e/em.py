@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -24,6 +24,7 @@ from numerics.bc3e.m_step import (
 from protocols.bc3e.payloads import EStep, Shares, Statistics, Sweep
 from protocols.bc3e.settings import Settings
 from protocols.wire.payload import Payload, PayloadError
+from strategies.bc3e.checks import check_shares, check_statistics
 from strategies.bc3e.layout import Layout
 from strategies.bc3e.shared import SharedInstances
 from strategies.conversation import Conversation, Tell
@@ -207,7 +208,8 @@ class EM:
         asks: dict[str, Payload] = {site: ask for site, ask in self._asks(step, {}).items() if isinstance(ask, Payload)}
         total: Total[Statistics] = yield from masking.total(asks, zero, measure=measure)
         try:
-            self._check_numbers(total.sum, sum(self.layout.instances[site] for site in total.sites))
+            n = sum(self.layout.instances[site] for site in total.sites)
+            check_statistics(self.layout, self.alpha, names, n, total.sum)
         except PayloadError as error:
             raise FusionError(f"secure-aggregation: {total.name} cannot be a sum of statistics ({error})") from None
         self.answering_sites = set(total.sites)
@@ -230,30 +232,15 @@ class EM:
         )
 
     def _check(self, moving: Mapping[str, Sweep], site: str, answer: Any) -> None:
-        """Refuse an answer whose sizes are not the agreed ones."""
-        names = self.layout.common_of(site)
+        """Refuse an answer of other sizes than the agreed ones, or that no labels can have."""
+        layout, names = self.layout, self.layout.common_of(site)
         for part in answer if isinstance(answer, tuple) else (answer,):
-            shapes = [(self.layout.k, self.layout.n_clusters[name]) for name in names]
-            if [table.shape for table in part.mass] != shapes:
-                raise PayloadError(
-                    part.title(), "mass", f"expected shapes {shapes}, got {[t.shape for t in part.mass]}"
-                )
             if isinstance(part, Statistics):
-                self._check_numbers(part, self.layout.instances[site] - len(self.layout.shared_rows[site]))
+                n_private = layout.instances[site] - len(layout.shared_rows[site])
+                check_statistics(layout, self.alpha, names, n_private, part)
             else:
-                _expect_not_negative(part, "mass", part.mass)
-                _expect(part, "share", part.share.shape, (self.layout.k, len(moving[site].active)))
-                _expect_not_negative(part, "share", (part.share,))
                 history = len(self.log_alpha.points[-DEPTH:]) + 1
-                _expect(part, "products", len(part.products), history if self.layout.own_of(site) else 0)
-
-    def _check_numbers(self, part: Statistics, n: int) -> None:
-        """Check the statistics of one site, or the sum over several."""
-        _expect_not_negative(part, "mass", part.mass)
-        if (part.log_theta > 0).any():
-            raise PayloadError(part.title(), "log_theta", "is a sum of logarithms of probabilities, yet positive")
-        _expect(part, "log_theta", part.log_theta.shape, (self.layout.k,))
-        _expect(part, "n", part.n, n)
+                check_shares(layout, names, len(moving[site].active), history, site, part)
 
     def _lose(self, sites: set[str]) -> None:
         """Note sites that did not answer. Where instances are shared they are lost; else they may come back."""
@@ -355,13 +342,3 @@ class EM:
 
 def _part(answer: Any, kind: type[Any]) -> Any:
     return next(part for part in (answer if isinstance(answer, tuple) else (answer,)) if isinstance(part, kind))
-
-
-def _expect(payload: Payload, name: str, got: object, expected: object) -> None:
-    if got != expected:
-        raise PayloadError(payload.title(), name, f"expected {expected}, got {got}")
-
-
-def _expect_not_negative(payload: Payload, name: str, arrays: Iterable[Int64[np.ndarray, "..."]]) -> None:
-    if any((array < 0).any() for array in arrays):
-        raise PayloadError(payload.title(), name, "holds a negative number")

@@ -113,13 +113,12 @@ class BC3EPrediction(FusionStrategy):
 
     def _converge(self, shared: SharedInstances) -> Conversation[None]:
         """Sweep over the shared instances until they have converged; go on without a site that no longer answers."""
-        k = len(self._alpha)
         shared.begin(accepted=True)
         for number in range(1, SWEEPS + 1):
             asks = shared.asks(first=False)
             if not asks:
                 return
-            answers: dict[str, Shares] = yield Tell(asks, check=partial(check_plain_shares, k, asks))
+            answers: dict[str, Shares] = yield Tell(asks, check=partial(check_plain_shares, shared.layout, asks))
             for site in set(asks) - set(answers):
                 shared.drop(site)
             shared.take(answers, asks, self._alpha, Settings.gamma_tolerance, last=number == SWEEPS)

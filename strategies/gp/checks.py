@@ -8,12 +8,25 @@ import numpy as np
 from jaxtyping import Float64
 
 from numerics.gp.kernel_registry import kernel_of
-from protocols.gp.payloads import CONSENTS, LARGEST, MOST_EXPERTS, MOST_ROWS, Inputs, Moments, Rows
+from protocols.gp.payloads import (
+    CONSENTS,
+    LARGEST,
+    MOST_EXPERTS,
+    MOST_ROWS,
+    Inputs,
+    Moments,
+    Predict,
+    Predictions,
+    Rows,
+)
 from protocols.wire.payload import PayloadError
 from strategies.column_names import check_names
 from strategies.conversation import Check
 from strategies.gp.expert_registry import ExpertRegistry
 from strategies.gp.hyperparameters import ROUNDING, is_information, symmetric
+
+_SLACK = 0.01
+"""Share by which a mean may exceed its limit: rows of almost no noise are factorised to a few digits only."""
 
 
 def check_moments(kernel: str) -> Check:
@@ -106,3 +119,52 @@ def check_inputs(registry: ExpertRegistry) -> Check:
 def _check_size(answer: Rows | Inputs, field: str, arrays: Sequence[Float64[np.ndarray, "..."]]) -> None:
     if any(np.abs(each).max(initial=0.0) > LARGEST for each in arrays):
         raise PayloadError(answer.title(), field, f"expected numbers up to {LARGEST:g}")
+
+
+def check_predictions(
+    asks: Mapping[str, Predict], registry: ExpertRegistry, kernel: str, theta: Float64[np.ndarray, "p"]
+) -> Check:
+    """Return a check that refuses predictions that no rows with the expert's moments can make.
+
+    An expert with outputs y and covariance matrix C of its rows (the noise in it) explains ``c' C^-1 c`` of the prior
+    variance k** at a point, c the covariance of the point with its rows, and predicts ``c' C^-1 y`` (Jalali and Kasneci
+    2022, eqs. 2 and 3). So the variance is k** at most, and by Cauchy and Schwarz the mean at most
+    ``sqrt(explained y' C^-1 y)``, where ``y' C^-1 y <= |y|^2 / noise``. The moments say what ``|y|^2`` is.
+
+    Parameters
+    ----------
+    asks : Mapping[str, Predict]
+        What each site was asked.
+    registry : ExpertRegistry
+        The experts.
+    kernel, theta
+        Of the asks.
+    """
+    moments, noise = registry.moments, float(np.exp(2 * theta[-1]))
+    squares = moments.counts * (moments.y_variance + moments.y_mean**2)
+
+    def check(site: str, answer: Predictions) -> None:
+        ask = asks[site]
+        _check_shapes(answer, [len(points) for points in ask.points], ask.landmarks)
+        shared = float(ask.shared_y @ ask.shared_y)
+        for expert, points, mean, explained in zip(
+            registry.places[site].tolist(), ask.points, answer.mean, answer.explained, strict=True
+        ):
+            prior = kernel_of(kernel, points.shape[1]).diagonal(theta[:-1], points)
+            if ((explained < 0) | (explained > prior * (1 + ROUNDING))).any():
+                raise PayloadError(answer.title(), "explained", "expected variances of at most the prior's")
+            most = np.sqrt(explained * (squares[expert] + shared) / noise)
+            if (np.abs(mean) > (1 + _SLACK) * most + ROUNDING).any():
+                problem = "is larger than any rows with the moments that the site sent can make it"
+                raise PayloadError(answer.title(), "mean", problem)
+
+    return check
+
+
+def _check_shapes(answer: Predictions, expected: list[int], landmarks: int) -> None:
+    for name in ("mean", "explained", "features"):
+        lengths = [len(each) for each in getattr(answer, name)]
+        if lengths != expected:
+            raise PayloadError(answer.title(), name, f"expected {expected} numbers, got {lengths}")
+    if any(features.shape[1] != landmarks for features in answer.features):
+        raise PayloadError(answer.title(), "features", f"expected {landmarks} features of a point")

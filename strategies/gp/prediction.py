@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Float16, Float64, Int64
 
-from protocols.gp.payloads import LARGEST, Predict, Predictions
-from protocols.wire.payload import PayloadError, specs
-from strategies.conversation import Check, Conversation, Tell
+from protocols.gp.payloads import Predict, Predictions
+from protocols.wire.payload import specs
+from strategies.conversation import Conversation, Tell
+from strategies.gp.checks import check_predictions
 from strategies.gp.expert_registry import ExpertRegistry
 
 
@@ -146,7 +147,10 @@ def ask_experts(
         measure = {"queries": float(len(points))}
         # A stand-in for a lost site may refuse, too: the answers so far are still good, so the run goes on.
         answers: dict[str, Predictions] = yield Tell(
-            asks, check=_check(asks, setup.landmarks), measure=measure, needed=not by_expert
+            asks,
+            check=check_predictions(asks, registry, setup.kernel, setup.theta),
+            measure=measure,
+            needed=not by_expert,
         )
         n_bytes += sum(map(_size, asks.values())) + sum(map(_size, answers.values()))
         for site, ask in asks.items():
@@ -209,23 +213,6 @@ def _asks(
                 shared_y=setup.shared_y,
             )
     return asks
-
-
-def _check(asks: Mapping[str, Predict], D: int) -> Check:
-    def check(site: str, answer: Predictions) -> None:
-        expected = [len(points) for points in asks[site].points]
-        for name in ("mean", "explained", "features"):
-            lengths = [len(each) for each in getattr(answer, name)]
-            if lengths != expected:
-                raise PayloadError(answer.title(), name, f"expected {expected} numbers, got {lengths}")
-        if any(features.shape[1] != D for features in answer.features):
-            raise PayloadError(answer.title(), "features", f"expected {D} features of a point")
-        if any(np.abs(mean).max(initial=0.0) > LARGEST for mean in answer.mean):
-            raise PayloadError(answer.title(), "mean", f"expected numbers up to {LARGEST:g}")
-        if any(len(each) and not 0 <= each.min() <= each.max() <= LARGEST for each in answer.explained):
-            raise PayloadError(answer.title(), "explained", f"expected variances, from 0 to {LARGEST:g}")
-
-    return check
 
 
 def _together(

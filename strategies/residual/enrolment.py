@@ -1,4 +1,4 @@
-"""Who takes part, who holds the outcome, and which rows are the same entity."""
+"""Enrolment: who takes part, who holds the outcome, and which rows are the same entity."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from protocols.wire.payload import Payload, PayloadError
 from strategies.errors import FusionError
 
 CENTER = ""
-"""Stands for the fusion center among the parties: no site has an empty name."""
+"""Name of the fusion center among the names of sites, none of which is empty."""
 
 MOST_ROWS = 10**9
 
@@ -23,19 +23,19 @@ Keys = UInt64[np.ndarray, "rows 2"]
 
 
 @dataclass(frozen=True)
-class Names:
-    """What a party says of the names of its rows.
+class EntityKeys:
+    """Keyed hashes by which a site, or the fusion center, names its rows.
 
     Attributes
     ----------
     n : int
-        Rows.
+        Number of rows.
     keys : ndarray
-        ``(n, 2)`` keyed hashes; no rows where it has no names.
+        ``(n, 2)`` keyed hashes; no rows without names.
     check : bytes
-        Of the secret that went into them.
+        Hash of the secret in them.
     kind : str
-        ``number``, ``text``, or empty: no names.
+        ``number`` or ``text``: content of the column of names; empty if there is none.
     """
 
     n: int
@@ -43,23 +43,35 @@ class Names:
     check: bytes
     kind: str
 
+    @classmethod
+    def of(cls, answer: Enrolled | Predicted) -> EntityKeys:
+        """Return the keys in a site's answer."""
+        n = answer.n if isinstance(answer, Enrolled) else len(answer.part)
+        return cls(n, answer.keys, answer.check.tobytes(), answer.kind)
+
+    @classmethod
+    def of_center(cls, outcomes: Outcomes, hashes: tuple[Keys, bytes] | None) -> EntityKeys:
+        """Return the keys of the center's rows; `hashes`: their keyed hashes and the secret's, if rows have names."""
+        keys, check = hashes or (np.zeros((0, 2), np.uint64), b"")
+        return cls(len(outcomes.y), keys, check, outcomes.entity_kind if hashes else "")
+
 
 @dataclass(frozen=True)
-class Matched:
-    """The common entities.
+class Alignment:
+    """The entities common to all, and their rows. The fusion center's rows are under `CENTER`.
 
     Attributes
     ----------
     rows : dict[str, ndarray]
-        By party, places of the n common entities among its rows, in one order.
+        By site, ``(n,)`` places of the n common entities among its rows, in one order.
     n_distinct : int
-        Entities that anybody has.
+        Number of entities that any site knows.
     lost : dict[str, int]
-        By party, rows of entities that somebody else lacks.
+        By site, its number of rows that are not common to all.
     kinds : dict[str, str]
-        By party, the kind of its names, where there are two kinds.
+        By site, the kind of its names; empty if all are of one kind.
     named : bool
-        Whether entities go by name, and not by row.
+        Whether entities are matched by name, not by row number.
     """
 
     rows: dict[str, Int64[np.ndarray, "n"]]
@@ -73,129 +85,141 @@ class Matched:
         """Number of common entities."""
         return len(next(iter(self.rows.values())))
 
+    @property
+    def n_lost(self) -> int:
+        """Number of entities that are not common to all."""
+        return self.n_distinct - self.n
 
-def match(parties: Mapping[str, Names], first: str) -> Matched:
-    """Which rows of the parties are the same entity.
+
+def match(sites: Mapping[str, EntityKeys], first: str) -> Alignment:
+    """Find the rows of all sites that are the same entity.
 
     Parameters
     ----------
-    parties : Mapping[str, Names]
+    sites : Mapping[str, EntityKeys]
         By name; `CENTER` for the fusion center.
     first : str
-        The party whose rows give the order. That of the keys would be another in every run.
+        The site whose rows give the order. The order of the keys would differ from run to run.
 
     Raises
     ------
     FusionError
-        If some go by name and others by row, rows without names differ in number, names were hashed with different
-        secrets, a party names two rows alike, or nothing is common to all.
+        If some sites name their rows and others do not, rows without names differ in number, names were hashed with
+        different secrets, a site has two rows of the same name, or nothing is common to all.
+
+    Examples
+    --------
+    >>> def keys(*numbers):
+    ...     return EntityKeys(len(numbers), np.array([(n, n) for n in numbers], np.uint64), b"", "number")
+    >>> alignment = match({"bank": keys(7, 8, 9), "shop": keys(9, 7, 5)}, first="bank")
+    >>> alignment.rows["bank"], alignment.rows["shop"], alignment.lost
+    (array([0, 2]), array([1, 0]), {'bank': 1, 'shop': 1})
     """
-    named = {party for party, names in parties.items() if names.kind}
-    if named and len(named) < len(parties):
+    named = {site for site, keys in sites.items() if keys.kind}
+    if named and len(named) < len(sites):
         raise FusionError(
-            f"entities go by name at {_listed(named)} and by row at {_listed(set(parties) - named)}: set id at all of"
+            f"entities go by name at {_listed(named)} and by row at {_listed(set(sites) - named)}: set id at all of"
             " them, or residual.align=row-order"
         )
     if not named:
-        return _by_row(parties)
-    _check_secrets(parties)
+        return _match_by_row(sites)
+    _check_secrets(sites)
     try:
-        alignment = align({party: names.keys for party, names in parties.items()})
+        common = align({site: keys.keys for site, keys in sites.items()})
     except AlignmentError as error:
         raise FusionError(f"the entities cannot be matched: {error}") from error
-    kinds = {party: names.kind for party, names in parties.items()}
+    kinds = {site: keys.kind for site, keys in sites.items()}
     if len(set(kinds.values())) == 1:
         kinds = {}
-    order = np.argsort(alignment.rows[first])
-    rows = {party: rows[order] for party, rows in alignment.rows.items()}
-    matched = Matched(rows, alignment.n_distinct, alignment.lost, kinds, named=True)
-    if not matched.n:
-        told = "; ".join(f"{_spoken(party)} {names.n} rows" for party, names in parties.items())
+    order = np.argsort(common.rows[first])
+    rows = {site: rows[order] for site, rows in common.rows.items()}
+    alignment = Alignment(rows, common.n_distinct, common.lost, kinds, named=True)
+    if not alignment.n:
+        sizes = "; ".join(f"{_spoken(site)} {keys.n} rows" for site, keys in sites.items())
         hint = (
             "names are numbers at some and text at others: write them alike everywhere"
             if kinds
             else "is it the same id column, and the same align-key-file, everywhere?"
         )
-        raise FusionError(f"no entity is common to all parties ({told}): {hint}")
-    return matched
+        raise FusionError(f"no entity is common to all ({sizes}): {hint}")
+    return alignment
 
 
-def _by_row(parties: Mapping[str, Names]) -> Matched:
-    sizes = {party: names.n for party, names in parties.items()}
+def _match_by_row(sites: Mapping[str, EntityKeys]) -> Alignment:
+    sizes = {site: keys.n for site, keys in sites.items()}
     if len(set(sizes.values())) > 1:
-        told = ", ".join(f"{_spoken(party)} {n}" for party, n in sizes.items())
+        listed = ", ".join(f"{_spoken(site)} {n}" for site, n in sizes.items())
         raise FusionError(
-            f"entities go by row, and the parties have different numbers of them ({told}): set id to the column that"
-            " names them"
+            f"entities go by row, and the numbers of rows differ ({listed}): set id to the column that names them"
         )
     n = next(iter(sizes.values()))
-    return Matched(dict.fromkeys(parties, np.arange(n)), n, dict.fromkeys(parties, 0), {}, named=False)
+    return Alignment(dict.fromkeys(sites, np.arange(n)), n, dict.fromkeys(sites, 0), {}, named=False)
 
 
-def _check_secrets(parties: Mapping[str, Names]) -> None:
-    by_secret: dict[bytes, list[str]] = {}
-    for party, names in parties.items():
-        by_secret.setdefault(names.check, []).append(party)
+def _check_secrets(sites: Mapping[str, EntityKeys]) -> None:
+    by_secret: dict[bytes, set[str]] = {}
+    for site, keys in sites.items():
+        by_secret.setdefault(keys.check, set()).add(site)
     if len(by_secret) > 1:
         groups = "; ".join(
-            f"{_listed(set(members))}{'' if check else ' (none)'}" for check, members in sorted(by_secret.items())
+            f"{_listed(members)}{'' if check else ' (none)'}" for check, members in sorted(by_secret.items())
         )
-        raise FusionError(f"the parties do not have the same align-key-file: {groups}")
+        raise FusionError(f"align-key-file is not the same everywhere: {groups}")
 
 
-def _spoken(party: str) -> str:
-    return party or "the fusion center"
+def _spoken(site: str) -> str:
+    return site or "the fusion center"
 
 
-def _listed(parties: set[str]) -> str:
-    return ", ".join(_spoken(party) for party in sorted(parties))
+def _listed(sites: set[str]) -> str:
+    return ", ".join(_spoken(site) for site in sorted(sites))
 
 
 # -- who takes part ---------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
-class Roll:
-    """The parties of a run.
+class Enrolment:
+    """The sites of a run.
 
     Attributes
     ----------
-    shown : dict[str, Enrolled]
-        What each site showed, by name, in order.
+    answers : dict[str, Enrolled]
+        Answer of each site, in order of name.
     agents : tuple of str
-        The sites that have columns to learn from.
+        Sites with columns to learn from.
     holder : str
-        Who holds the outcome; `CENTER`: the fusion center.
-    matched : Matched
+        The site that holds the outcome, or `CENTER`.
+    alignment : Alignment
         Their common entities.
     excluded : dict[str, str]
-        Sites that have nothing to contribute, and why.
+        Sites without anything to contribute, and the reason.
     """
 
-    shown: dict[str, Enrolled]
+    answers: dict[str, Enrolled]
     agents: tuple[str, ...]
     holder: str
-    matched: Matched
+    alignment: Alignment
     excluded: dict[str, str]
 
     @classmethod
-    def of(cls, answers: Mapping[str, Enrolled], center: Names | None) -> Roll:
-        """Those who answered.
+    def of(cls, answers: Mapping[str, Enrolled], center: EntityKeys | None) -> Enrolment:
+        """Enrol the sites that answered.
 
         Parameters
         ----------
         answers : Mapping[str, Enrolled]
             By site.
-        center : Names or None
-            Of the outcomes that the fusion center holds; None: it holds none.
+        center : EntityKeys or None
+            Keys of the fusion center's outcomes; None if it has no outcomes.
 
         Raises
         ------
         FusionError
-            If nobody holds the outcome, or several sites and not the center; if no site has a column, or their entities
-            cannot be matched.
+            If nobody holds the outcome, if several sites and not the center hold it, if no site has a column, or if the
+            entities cannot be matched.
         """
-        holders = [site for site, each in answers.items() if each.outcome]
+        holders = [site for site, answer in answers.items() if answer.outcome]
         if center is None and not holders:
             raise FusionError(
                 "nobody holds the outcome: set labels to the fusion center's file of it, or target at one site"
@@ -205,64 +229,58 @@ class Roll:
                 f"{len(holders)} sites hold the outcome ({', '.join(holders)}): one may; take target away at the others"
             )
         holder = CENTER if center is not None else holders[0]
-        agents = tuple(site for site, each in answers.items() if each.n_columns)
-        idle = [site for site, each in answers.items() if not each.n_columns and site != holder]
+        agents = tuple(site for site, answer in answers.items() if answer.n_columns)
+        idle = [site for site, answer in answers.items() if not answer.n_columns and site != holder]
         excluded = dict.fromkeys(idle, "has no column to learn from")
         if not agents:
             raise FusionError("no site has a column to learn from")
-        parties = {site: names_of(each) for site, each in answers.items() if site not in excluded}
+        keys = {site: EntityKeys.of(answer) for site, answer in answers.items() if site not in excluded}
         if center is not None:
-            parties = {CENTER: center, **parties}
-        return cls(dict(answers), agents, holder, match(parties, holder), excluded)
+            keys = {CENTER: center, **keys}
+        return cls(dict(answers), agents, holder, match(keys, holder), excluded)
 
     @property
-    def present(self) -> tuple[str, ...]:
-        """The sites that are told the order: the agents, and the site that holds the outcome."""
-        return tuple(site for site in self.shown if site in self.matched.rows)
+    def sites(self) -> tuple[str, ...]:
+        """Sites that take part: the agents, and the site that holds the outcome."""
+        return tuple(site for site in self.answers if site in self.alignment.rows)
 
-    def orders(self, order: Int64[np.ndarray, "n"], *, sealed: bool, **about: object) -> dict[str, Payload]:
-        """What tells every site which rows are meant.
+    def orders(self, order: Int64[np.ndarray, "n"], *, sealed: bool, **fields: object) -> dict[str, Payload]:
+        """Return the payload with the common rows for each site.
 
         Parameters
         ----------
         order : ndarray
             ``(n,)`` the common entities in the order of the run.
         sealed : bool
-            Whether sites seal for each other: they are told the others' public keys.
-        **about
+            Whether sites encrypt for each other, and need each other's public keys.
+        **fields
             Other fields of `Order`.
         """
-        names = self.present if sealed else ()
-        keys = tuple(self.shown[name].public_key for name in names)
+        names = self.sites if sealed else ()
+        keys = tuple(self.answers[name].public_key for name in names)
         return {
             site: Order(
-                self.matched.rows[site][order],
+                self.alignment.rows[site][order],
                 holder=self.holder,
                 names=names,
                 public_keys=keys,
-                **about,  # type: ignore[arg-type]
+                **fields,  # type: ignore[arg-type]
             )
-            for site in self.present
+            for site in self.sites
         }
 
 
-def names_of(shown: Enrolled | Predicted) -> Names:
-    """What a site said of the names of its rows."""
-    n = shown.n if isinstance(shown, Enrolled) else len(shown.part)
-    return Names(n, shown.keys, shown.check.tobytes(), shown.kind)
-
-
-def center_names(outcomes: Outcomes, hashed: tuple[Keys, bytes] | None) -> Names:
-    """The names of the center's own rows; `hashed`: their keyed hashes and the secret's check, if they have names."""
-    keys, check = hashed or (np.zeros((0, 2), np.uint64), b"")
-    return Names(len(outcomes.y), keys, check, outcomes.entity_kind if hashed else "")
-
-
-# -- checks -----------------------------------------------------------------------------------------------------------
+# -- checks of answers ------------------------------------------------------------------------------------------------
 
 
 def check_enrolled(ask: Enrol, site: str, answer: Enrolled) -> None:
-    """Refuse an answer that does not fit together."""
+    """Refuse an answer whose fields do not fit together.
+
+    Raises
+    ------
+    PayloadError
+        If they do not.
+    """
 
     def refuse(field: str, problem: str) -> None:
         raise PayloadError(answer.title(), field, problem)
@@ -273,19 +291,19 @@ def check_enrolled(ask: Enrol, site: str, answer: Enrolled) -> None:
         refuse("n_columns", "is no number of columns")
     if len(answer.agent) > 200 or not answer.agent.isprintable():
         refuse("agent", "is longer than 200 characters, or holds others than printable ones")
-    _check_names(answer, answer.n)
+    _check_keys(answer, answer.n)
     if len(answer.public_key) != (32 if ask.seal else 0):
         refuse("public_key", f"expected {32 if ask.seal else 0} bytes, got {len(answer.public_key)}")
 
 
 def check_predicted(site: str, answer: Predicted) -> None:
-    """As `check_enrolled`, of predictions."""
+    """Refuse predictions whose fields do not fit together; raises as `check_enrolled`."""
     if not 0 < len(answer.part) <= MOST_ROWS:
         raise PayloadError(answer.title(), "part", f"expected 1 to {MOST_ROWS} numbers, got {len(answer.part)}")
-    _check_names(answer, len(answer.part))
+    _check_keys(answer, len(answer.part))
 
 
-def _check_names(answer: Enrolled | Predicted, n: int) -> None:
+def _check_keys(answer: Enrolled | Predicted, n: int) -> None:
     if answer.kind not in ("", "number", "text"):
         raise PayloadError(answer.title(), "kind", "is neither number, text nor empty")
     expected = n if answer.kind else 0

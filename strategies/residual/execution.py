@@ -1,4 +1,4 @@
-"""How a plan is carried out: by the fusion center, by the site that holds the outcome, or from agent to agent."""
+"""Execution of a plan: by the fusion center, by the site that holds the outcome, or from agent to agent."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float64
 
-from numerics.residual.rules import Result, Rules, Split
+from numerics.residual.rules import LearningResult, Rules, Split
 from protocols.residual.payloads import (
     Concluded,
     Fuse,
@@ -37,67 +37,77 @@ logger = logging.getLogger("flwr")
 
 
 def _measure(errors: Float64[np.ndarray, "3"]) -> dict[str, float]:
-    named = zip(("train", "validation", "test"), errors.tolist(), strict=True)
-    return {name: value for name, value in named if np.isfinite(value)}
+    by_kind = zip(("train", "validation", "test"), errors.tolist(), strict=True)
+    return {kind: error for kind, error in by_kind if np.isfinite(error)}
 
 
 class _Attendance:
-    """Who has been silent, and for how long.
+    """Rounds in a row that each site has missed.
 
-    Who has missed `MOST_MISSES` rounds in a row is asked no more, for each would be waited for to the time limit.
+    A site that has missed `MOST_MISSES` is not asked again: each time the run would wait until the time limit.
     """
 
     def __init__(self) -> None:
         self.misses: Counter[str] = Counter()
 
-    def there(self, asks: Mapping[str, Payload]) -> dict[str, Payload]:
+    def present(self, asks: Mapping[str, Payload]) -> dict[str, Payload]:
+        """Return the asks to sites that may still answer."""
         return {name: ask for name, ask in asks.items() if self.misses[name] < MOST_MISSES}
 
-    def note(self, asked: Mapping[str, Payload], answers: Mapping[str, Payload]) -> None:
-        for name in asked:
+    def note(self, asks: Mapping[str, Payload], answers: Mapping[str, Payload]) -> None:
+        """Count the sites that were asked and have not answered."""
+        for name in asks:
             self.misses[name] = 0 if name in answers else self.misses[name] + 1
             if self.misses[name] == MOST_MISSES:
                 logger.warning("%s has missed %d rounds in a row and is asked no more", name, MOST_MISSES)
 
 
 @dataclass(frozen=True)
-class Learned:
-    """What came of a plan.
+class PlanResult:
+    """Result of a plan.
 
     Attributes
     ----------
-    result : Result
-        The ensemble.
-    trial : Result or None
-        By what its p and its end were chosen, where that is known here.
+    result : LearningResult
+        Combination of the agents.
+    trial : LearningResult or None
+        Result of the course that chose p and the number of iterations, if there was one and the center knows it.
     unkept : tuple of str
-        Agents that have a part in it, and did not say that they have kept their model.
+        Agents that have a part in the result and did not confirm that they stored their model.
     """
 
-    result: Result
-    trial: Result | None
+    result: LearningResult
+    trial: LearningResult | None
     unkept: tuple[str, ...]
 
 
 # -- by the fusion center ---------------------------------------------------------------------------------------------
 
 
-def centered(plan: Plan, precision: str) -> Conversation[Learned]:
-    """The center holds the outcome, and asks as the plan says."""
+def centered(plan: Plan, precision: str) -> Conversation[PlanResult]:
+    """Carry out a plan at the fusion center, which holds the outcome.
+
+    Parameters
+    ----------
+    plan : Plan
+        What the agents are asked.
+    precision : str
+        ``float64`` or ``float32``, of the numbers on the wire.
+    """
     dtype, attendance = np.dtype(precision), _Attendance()
-    while asks := plan.asks():
-        # One ask for several agents stays one, so that it is encoded once.
-        cast = {id(ask): rounded(ask, dtype) for ask in asks.values()}
-        there = {name: cast[id(ask)] for name, ask in asks.items()}
-        if plan.result is None:  # else it is for the last time, and may find who was silent
-            there = attendance.there(there)
+    while wanted := plan.asks():
+        # An ask that several agents share stays one object, so that it is encoded once.
+        cast = {id(ask): rounded(ask, dtype) for ask in wanted.values()}
+        asks = {name: cast[id(ask)] for name, ask in wanted.items()}
+        if plan.result is None:  # the last ask goes to all, also to sites that were silent
+            asks = attendance.present(asks)
         answers: dict[str, Payload] = {}
-        if there:
-            answers = yield Tell(there, check=_check_against(plan, there), measure=_measure(plan.newest))
-        attendance.note(there, answers)
+        if asks:
+            answers = yield Tell(asks, check=_check_against(plan, asks), measure=_measure(plan.newest))
+        attendance.note(asks, answers)
         plan.take(answers)
     assert plan.result is not None
-    return Learned(plan.result, plan.trial, plan.unkept)
+    return PlanResult(plan.result, plan.trial, plan.unkept)
 
 
 def _check_against(plan: Plan, asks: Mapping[str, Payload]) -> Check:
@@ -112,14 +122,31 @@ def _check_against(plan: Plan, asks: Mapping[str, Payload]) -> Check:
 
 def relayed(
     holder: str, agents: tuple[str, ...], n: int, n_learn: int, rules: Rules, precision: str
-) -> Conversation[Learned]:
-    """A site holds the outcome and does the arithmetic; the center carries what is sealed between it and the agents."""
+) -> Conversation[PlanResult]:
+    """Relay sealed payloads between the agents and the site that holds the outcome and does the arithmetic.
+
+    Parameters
+    ----------
+    holder : str
+        The site that holds the outcome.
+    agents : tuple of str
+        All agents.
+    n, n_learn : int
+        Numbers of common rows and of those to learn from.
+    rules, precision
+        As of `Lead`.
+
+    Raises
+    ------
+    FusionError
+        If the holder does not answer, or does not come to an end.
+    """
     attendance = _Attendance()
     split = rules.split(n, n_learn)
     if rules.refit:
         split = split.without_validation
     ask: Payload = Lead(agents, n_learn, rules.to_json(), precision)
-    # Greedy may ask twice for every agent that wins and is silent then; the choice and learning from all rows.
+    # At most two asks for each agent that wins in greedy and is silent then, in the choice and in the refit.
     most = 2 * (rules.rounds + 1) * (2 * len(agents) + MOST_MISSES) + 2
     for _ in range(most):
         reply: dict[str, Fused] = yield Tell({holder: ask}, check=_check_fused(agents))
@@ -131,14 +158,17 @@ def relayed(
         for name in fused.refused:
             logger.warning("%s: its answer is of no use to %s, which has the reason in its log", name, holder)
         if not fused.agents:
-            return Learned(_result(fused, agents, split, rules), None, fused.unkept)
-        sealed = {name: Sealed(holder, body) for name, body in zip(fused.agents, fused.bodies, strict=True)}
-        there = sealed if fused.last else attendance.there(sealed)
+            return PlanResult(_result(fused, agents, split, rules), None, fused.unkept)
+        asks: dict[str, Payload] = {
+            name: Sealed(holder, body) for name, body in zip(fused.agents, fused.bodies, strict=True)
+        }
+        if not fused.last:
+            asks = attendance.present(asks)
         answers: dict[str, SealedAnswer] = {}
-        if there:
+        if asks:
             errors = np.array([each or np.nan for each in (fused.train, fused.validation, fused.test)])
-            answers = yield Tell(there, measure=_measure(errors))
-        attendance.note(there, answers)
+            answers = yield Tell(asks, measure=_measure(errors))
+        attendance.note(asks, answers)
         ask = Fuse(tuple(answers), tuple(answer.body for answer in answers.values()))
     raise FusionError(f"{holder}, which holds the outcome, has not come to an end after {most} rounds")
 
@@ -148,8 +178,8 @@ def _check_fused(agents: tuple[str, ...]) -> Check:
         def refuse(field: str, problem: str) -> None:
             raise PayloadError(answer.title(), field, problem)
 
-        named = {*answer.agents, *answer.refused, *answer.unkept}
-        if len(answer.agents) != len(answer.bodies) or not named <= set(agents):
+        names = {*answer.agents, *answer.refused, *answer.unkept}
+        if len(answer.agents) != len(answer.bodies) or not names <= set(agents):
             refuse("agents", "are not those of the run, or there is not one body for each")
         if answer.agents:
             return
@@ -161,15 +191,15 @@ def _check_fused(agents: tuple[str, ...]) -> Check:
     return check
 
 
-def _result(fused: Fused, agents: tuple[str, ...], split: Split, rules: Rules) -> Result:
-    return Result(
+def _result(fused: Fused, agents: tuple[str, ...], split: Split, rules: Rules) -> LearningResult:
+    return LearningResult(
         names=agents,
         algorithm=rules.algorithm,
         mean=0.0,  # stays with the holder
         beta=fused.beta,
         iteration=fused.iteration,
         p=fused.power,
-        curve=split.known(fused.curve),
+        curve=split.mark_missing(fused.curve),
         power=fused.parts,
         step_power=np.zeros(0),
         split=split,
@@ -182,53 +212,53 @@ def _result(fused: Fused, agents: tuple[str, ...], split: Split, rules: Rules) -
 
 def ring(
     holder: str, agents: tuple[str, ...], y: Float64[np.ndarray, "n"] | None, n: int, n_learn: int, rules: Rules
-) -> Conversation[Learned]:
-    """Simple Iterative Projection without a fusion center (section VI-B); the result equals `centered`'s.
+) -> Conversation[PlanResult]:
+    """Carry out Simple Iterative Projection without a fusion center (section VI-B); the result equals `centered`'s.
 
     Parameters
     ----------
     holder : str
-        Who holds the outcome.
+        The site that holds the outcome, or `CENTER`.
     agents : tuple of str
         The ring, in order.
     y : ndarray or None
-        ``(n,)`` outcomes in the agreed order, where the center holds them.
+        ``(n,)`` outcomes in the order of the common rows, if the center holds them.
     n, n_learn : int
-        Common rows, and how many of them are learned from.
+        Numbers of common rows and of those to learn from.
     rules : Rules
-        How to learn.
+        Settings of learning.
     """
     split = rules.split(n, n_learn)
-    course: Course = yield from _Ring(holder, agents, y, split, rules.looking(split)).turns()
+    course: Course = yield from _Ring(holder, agents, y, split, rules.for_choice(split)).turns()
     trial = course.result() if split.n_validation else None
     if trial is not None and rules.refit:
         split = split.without_validation
-        course = yield from _Ring(holder, agents, y, split, rules.fixed(*course.chosen())).turns()
+        course = yield from _Ring(holder, agents, y, split, rules.for_refit(*course.choice())).turns()
     result = course.result(last=trial is not None and rules.refit)
     unkept: tuple[str, ...] = ()
     if rules.keep:
-        unkept = yield from _keep(holder, course.concluding(result), result, split.n_fit, rules)
-    return Learned(result, trial, unkept)
+        unkept = yield from _keep(holder, course.conclusions(result), result, split.n_fit, rules)
+    return PlanResult(result, trial, unkept)
 
 
 def _keep(
-    holder: str, concluding: Mapping[str, Payload], result: Result, n_fit: int, rules: Rules
+    holder: str, conclusions: Mapping[str, Payload], result: LearningResult, n_fit: int, rules: Rules
 ) -> Conversation[tuple[str, ...]]:
-    """Have the agents keep their models, and the holder what it takes to sum up; returns who with a part has not."""
-    parts = tuple(name for name, there in zip(result.names, result.seen, strict=True) if there)
+    """Have the agents store their models, and the holder the coefficients; return whose part was not stored."""
+    parts = tuple(name for name, seen in zip(result.names, result.seen, strict=True) if seen)
     ensemble = KeepEnsemble(parts, n_fit, rules.intercept)
-    wanted: dict[str, Payload | tuple[Payload, ...]] = dict(concluding)
+    wanted: dict[str, Payload | tuple[Payload, ...]] = dict(conclusions)
     if holder != CENTER:
-        wanted[holder] = (ensemble, concluding[holder]) if holder in concluding else ensemble
-    left = set(wanted)
+        wanted[holder] = (ensemble, conclusions[holder]) if holder in conclusions else ensemble
+    unconfirmed = set(wanted)
     for _ in range(2):
-        asks = {name: wanted[name] for name in sorted(left)}
+        asks = {name: wanted[name] for name in sorted(unconfirmed)}
         answers: dict[str, Any] = yield Tell(asks)
-        told = {name: answer[-1] if isinstance(answer, tuple) else answer for name, answer in answers.items()}
-        left -= {name for name, answer in told.items() if isinstance(answer, Concluded) and answer.kept}
-        if not left - set(answers):  # who has no place to keep a model in has none the second time either
+        last = {name: answer[-1] if isinstance(answer, tuple) else answer for name, answer in answers.items()}
+        unconfirmed -= {name for name, answer in last.items() if isinstance(answer, Concluded) and answer.kept}
+        if not unconfirmed - set(answers):  # a site that has no directory has none the second time either
             break
-    return tuple(sorted(left & {*parts, holder}))
+    return tuple(sorted(unconfirmed & {*parts, holder}))
 
 
 class _Ring:
@@ -239,80 +269,83 @@ class _Ring:
     ) -> None:
         self.holder, self.agents, self.split, self.rules = holder, agents, split, rules
         self.mean = 0.0 if y is None else rules.mean_of(y[: split.n_fit])
-        self.left = None if y is None else y - self.mean
+        # The residual before the first step, if the center holds the outcome; None from the first step on.
+        self.residual = None if y is None else y - self.mean
         self.misses: Counter[str] = Counter()
         self.accepted: dict[str, int] = {}
-        # Who had the residual last, and what it sealed for whom: nothing yet, the outcome is where it is.
-        self.last, self.body, self.sealed_for = holder, np.zeros(0, np.uint8), ""
+        # The site that had the residual last, and what it sealed for which other one; nothing at the beginning.
+        self.last, self.body, self.receiver = holder, np.zeros(0, np.uint8), ""
 
     def turns(self) -> Conversation[Course]:
-        first = yield from self._first()
+        """Let the agents take turns until the course ends."""
+        first = yield from self._first_errors()
         course = Course(self.agents, self.split, self.rules, self.mean, first)
-        turn = passed = 0
+        turn = misses = 0
         while not course.ended:
             name = self.agents[turn]
+            answer = None
             if self.misses[name] < MOST_MISSES:
-                passed_on = yield from self._turn(turn, course)
+                answer = yield from self._turn(turn, course)
+            if answer is None:
+                misses += 1
+                course.ended = misses >= MOST_MISSES * len(self.agents)
             else:
-                passed_on = None
-            if passed_on is None:
-                passed += 1
-                course.ended = passed >= MOST_MISSES * len(self.agents)
-            else:
-                passed = 0
+                misses = 0
                 self.accepted[name] = course.iteration
-                course.record(turn, _errors(passed_on, self.split), passed_on.step, passed_on.total)
+                course.record(turn, _errors(answer, self.split), answer.step, answer.total)
             turn = (turn + 1) % len(self.agents)
         return course
 
-    def _first(self) -> Conversation[Float64[np.ndarray, "3"]]:
-        """The errors before any step; a site that holds the outcome seals it for the first agent."""
-        if self.left is not None:
-            return self.split.errors(self.left)
-        reply = yield Tell({self.holder: self._ask(self.holder, "", np.zeros(0, np.uint8), self.agents[0])})
+    def _first_errors(self) -> Conversation[Float64[np.ndarray, "3"]]:
+        """Return the errors before any step; a site that holds the outcome seals it for the first agent."""
+        if self.residual is not None:
+            return self.split.errors(self.residual)
+        reply = yield Tell({self.holder: self._ask("", np.zeros(0, np.uint8), self.agents[0])})
         if self.holder not in reply:
             raise FusionError(
                 f"{self.holder}, which holds the outcome, gave no answer that could be used: nothing can be learned"
             )
-        passed: Passed = reply[self.holder]
-        self.body, self.sealed_for = passed.body, self.agents[0]
-        return _errors(passed, self.split)
+        answer: Passed = reply[self.holder]
+        self.body, self.receiver = answer.body, self.agents[0]
+        return _errors(answer, self.split)
 
     def _turn(self, turn: int, course: Course) -> Conversation[Passed | None]:
-        """One agent's step; None if it does not answer."""
+        """Ask one agent for its step; return None if it does not answer."""
         name = self.agents[turn]
-        if self.left is None and self.sealed_for != name:
-            yield from self._seal_anew(name)
+        if self.residual is None and self.receiver != name:
+            yield from self._seal_again(name)
         sender, body = self.last, self.body
-        if self.left is not None:
-            sender, body = "", np.frombuffer(pack(Residual(self.left)), np.uint8)
+        if self.residual is not None:
+            sender, body = "", np.frombuffer(pack(Residual(self.residual)), np.uint8)
         receiver = self._next(turn)
-        ask = self._ask(name, sender, body, receiver, steps=self.rules.steps, number=course.iteration)
+        ask = self._ask(sender, body, receiver, steps=self.rules.steps, number=course.iteration, agent=name)
         newest = course.curve[course.iteration]
         reply = yield Tell({name: ask}, measure=_measure(newest))
         if name not in reply:
             self.misses[name] += 1
-            self.sealed_for = ""
+            self.receiver = ""
             return None
+        answer: Passed = reply[name]
         self.misses[name] = 0
-        self.last, self.body, self.sealed_for, self.left = name, reply[name].body, receiver, None
-        passed: Passed = reply[name]
-        return passed
+        self.last, self.body, self.receiver, self.residual = name, answer.body, receiver, None
+        return answer
 
-    def _seal_anew(self, name: str) -> Conversation[None]:
-        """The next was silent: who has the residual seals it for the one after."""
+    def _seal_again(self, name: str) -> Conversation[None]:
+        """Have the site that has the residual seal it for another agent: the next one is silent."""
         own = self.last
-        reply = yield Tell({own: self._ask(own, own, np.zeros(0, np.uint8), name)})
+        reply = yield Tell({own: self._ask(own, np.zeros(0, np.uint8), name, agent=own)})
         if own not in reply:
             raise FusionError(f"{own} does not answer, and the residual is with it: the run cannot go on (resume-from)")
-        self.body, self.sealed_for = reply[own].body, name
+        self.body, self.receiver = reply[own].body, name
 
     def _next(self, turn: int) -> str:
-        """Whose turn is next, of those who are there."""
+        """Return the agent of the next turn, without those that have missed too many."""
         following = [self.agents[(turn + k) % len(self.agents)] for k in range(1, len(self.agents) + 1)]
         return next((name for name in following if self.misses[name] < MOST_MISSES), following[0])
 
-    def _ask(self, name: str, sender: str, body: np.ndarray, receiver: str, *, steps: int = 0, number: int = 0) -> Pass:
+    def _ask(
+        self, sender: str, body: np.ndarray, receiver: str, *, steps: int = 0, number: int = 0, agent: str = ""
+    ) -> Pass:
         return Pass(
             sender=sender,
             body=body,
@@ -324,9 +357,9 @@ class _Ring:
             number=number,
             keep=self.rules.keep,
             intercept=self.rules.intercept,
-            accepted=self.accepted.get(name, -1),
+            accepted=self.accepted.get(agent, -1),
         )
 
 
-def _errors(passed: Passed, split: Split) -> Float64[np.ndarray, "3"]:
-    return split.known(np.array([passed.train, passed.validation, passed.test]))
+def _errors(answer: Passed, split: Split) -> Float64[np.ndarray, "3"]:
+    return split.mark_missing(np.array([answer.train, answer.validation, answer.test]))

@@ -1,4 +1,4 @@
-"""Predictions of rows to come, by the agents of an earlier run."""
+"""Predictions of other rows by the agents of an earlier run."""
 
 from __future__ import annotations
 
@@ -16,33 +16,33 @@ from protocols.residual.payloads import Enrolled, Order, Predict, Predicted, Pre
 from protocols.wire.payload import Payload, PayloadError
 from strategies.conversation import Broadcast, Check, Conversation, Tell
 from strategies.errors import FusionError
-from strategies.residual.enrolment import CENTER, Matched, Names, check_predicted, match, names_of
+from strategies.residual.enrolment import CENTER, Alignment, EntityKeys, check_predicted, match
 
 
 @dataclass(frozen=True)
-class Predictions:
-    """What was predicted.
+class OutcomePredictions:
+    """Predicted outcomes of the common rows.
 
     Attributes
     ----------
-    matched : Matched
-        Which rows are common.
+    alignment : Alignment
+        The common rows.
     entity : ndarray
-        ``(n,)`` what the center calls the rows: names from its own file, else the keyed hashes as text, else row
-        numbers; empty where the predictions are at the site that held the outcome.
+        ``(n,)`` names of the rows from the center's own file, else their keyed hashes as text, else row numbers. This,
+        `prediction` and `known` are empty if the predictions are at the site that held the outcome.
     prediction : ndarray
-        ``(n,)``; likewise.
+        ``(n,)`` predicted outcomes.
     n : int
-        How many.
+        Number of predictions.
     known : ndarray
-        ``(n,)`` outcomes by the center's file, NaN where it has none; likewise.
+        ``(n,)`` outcomes from the center's file, NaN if unknown.
     missing : tuple of str
-        Agents whose part did not come: 0 stands for it, the mean of what an agent says.
+        Agents whose part is missing. It counts as 0, the mean of the agent's predictions.
     holder : str
-        Where the predictions are; empty: at the center.
+        The site that has the predictions, or `CENTER`.
     """
 
-    matched: Matched
+    alignment: Alignment
     entity: Shaped[np.ndarray, "n"]
     prediction: Float64[np.ndarray, "n"]
     n: int
@@ -52,32 +52,35 @@ class Predictions:
 
     @property
     def measure(self) -> dict[str, float]:
-        """For the progress line of the last round."""
+        """Measures for the progress line of the last round."""
         return {"predicted": float(self.n)}
 
     def metrics(self) -> dict[str, float]:
-        """Names and numbers of `report.json`."""
-        lost = self.matched.n_distinct - self.matched.n
-        found = {"n_predicted": float(self.n), "n_aligned": float(self.matched.n), "n_lost": float(lost)}
-        left = self.known - self.prediction
-        left = left[np.isfinite(left)]
-        if len(left):
-            found |= {"test_mse": float(left @ left / len(left)), "n_test": float(len(left))}
-        return found
+        """Return the metrics of `report.json`."""
+        metrics = {
+            "n_predicted": float(self.n),
+            "n_aligned": float(self.alignment.n),
+            "n_lost": float(self.alignment.n_lost),
+        }
+        residual = self.known - self.prediction
+        residual = residual[np.isfinite(residual)]
+        if len(residual):
+            metrics |= {"test_mse": float(residual @ residual / len(residual)), "n_test": float(len(residual))}
+        return metrics
 
     def arrays(self) -> dict[str, Shaped[np.ndarray, "..."]]:
-        """Names and arrays of `arrays.npz`."""
+        """Return the arrays of `arrays.npz`."""
         return {"entity": self.entity, "prediction": self.prediction} if self.holder == CENTER else {}
 
     def table(self) -> list[dict[str, Any]]:
-        """A row for every party."""
+        """Return a row for every site, and for the center if it has rows."""
         return [
-            {"party": party or "(center)", "rows": self.matched.n + lost, "lost": lost}
-            for party, lost in self.matched.lost.items()
+            {"site": site or "(center)", "rows": self.alignment.n + lost, "lost": lost}
+            for site, lost in self.alignment.lost.items()
         ]
 
     def notes(self) -> list[str]:
-        """Sentences for the reader."""
+        """Return sentences for the reader of the report."""
         notes = []
         if self.missing:
             notes.append(f"{', '.join(self.missing)}: gave no part of the prediction: 0 stands for it")
@@ -87,84 +90,99 @@ class Predictions:
 
 
 def predict_at_center(
-    earlier: Mapping[str, np.ndarray], salt: str, align: str, outcomes: Outcomes | None, center: Names | None
-) -> Conversation[Predictions]:
-    """One ask: every agent predicts its present rows, and the center sums up.
+    earlier: Mapping[str, np.ndarray], salt: str, align: str, outcomes: Outcomes | None, center: EntityKeys | None
+) -> Conversation[OutcomePredictions]:
+    """Ask every agent for predictions of its present rows, and combine them at the center.
 
     Parameters
     ----------
     earlier : Mapping[str, ndarray]
-        Arrays of the run that is to predict, and under ``session`` the name by which the agents keep its models.
+        Arrays of the run whose models predict, and its ``session``, under which the agents stored them.
     salt, align : str
-        Of `Predict`.
+        As of `Predict`.
     outcomes, center
-        The center's own file of rows to predict, if it has one, and the names in it.
+        The center's own file of rows to predict, if it has one, and its entity keys.
+
+    Raises
+    ------
+    FusionError
+        If no agent of that run answers, or the rows cannot be matched.
     """
     agents = tuple(str(name) for name in earlier["agents"])
     model = decode_model(earlier["model"]) if "model" in earlier else None
-    ensemble = AgentCombination(agents, np.asarray(earlier["beta"], float), float(earlier["mean"]), model)
+    combination = AgentCombination(agents, np.asarray(earlier["beta"], float), float(earlier["mean"]), model)
     ask = Predict(str(earlier["session"]), salt, align)
     answers: dict[str, Predicted] = yield Broadcast(ask, check=check_predicted)
     parts = {name: answer for name, answer in answers.items() if name in agents}
     if not parts:
         raise FusionError(f"no agent of that run answered; they are {', '.join(agents)}")
-    parties = {name: names_of(answer) for name, answer in parts.items()}
+    keys = {name: EntityKeys.of(answer) for name, answer in parts.items()}
     if center is not None:
-        parties = {CENTER: center, **parties}
-    matched = match(parties, next(iter(parties)))
-    of_rows = {name: answer.part[matched.rows[name]] for name, answer in parts.items()}
-    known = np.full(matched.n, np.nan) if outcomes is None else outcomes.y[matched.rows[CENTER]]
-    return Predictions(
-        matched=matched,
-        entity=_called(matched, parts, outcomes),
-        prediction=ensemble.predict(of_rows, matched.n),
-        n=matched.n,
+        keys = {CENTER: center, **keys}
+    alignment = match(keys, next(iter(keys)))
+    common = {name: answer.part[alignment.rows[name]] for name, answer in parts.items()}
+    known = np.full(alignment.n, np.nan) if outcomes is None else outcomes.y[alignment.rows[CENTER]]
+    return OutcomePredictions(
+        alignment=alignment,
+        entity=_row_names(alignment, parts, outcomes),
+        prediction=combination.predict(common, alignment.n),
+        n=alignment.n,
         known=known,
-        missing=ensemble.missing(parts),
+        missing=combination.missing(parts),
         holder=CENTER,
     )
 
 
-def _called(matched: Matched, parts: Mapping[str, Predicted], outcomes: Outcomes | None) -> Shaped[np.ndarray, "n"]:
-    """What the center calls the common rows."""
+def _row_names(
+    alignment: Alignment, parts: Mapping[str, Predicted], outcomes: Outcomes | None
+) -> Shaped[np.ndarray, "n"]:
+    """Return the center's names of the common rows."""
     if outcomes is not None and outcomes.entity is not None:
-        return np.asarray(outcomes.entity[matched.rows[CENTER]])
+        return np.asarray(outcomes.entity[alignment.rows[CENTER]])
     name, answer = next(iter(parts.items()))
     if not answer.kind:
-        return matched.rows[name]
-    words = np.ascontiguousarray(answer.keys[matched.rows[name]]).astype(">u8").view(np.uint8)
+        return alignment.rows[name]
+    words = np.ascontiguousarray(answer.keys[alignment.rows[name]]).astype(">u8").view(np.uint8)
     return np.array([row.tobytes().hex() for row in words.reshape(-1, 16)])
 
 
-def predict_at_holder(earlier: Mapping[str, np.ndarray], answers: Mapping[str, Enrolled]) -> Conversation[Predictions]:
-    """The agents' parts go sealed to the site that held the outcome, which alone sees the predictions.
+def predict_at_holder(
+    earlier: Mapping[str, np.ndarray], answers: Mapping[str, Enrolled]
+) -> Conversation[OutcomePredictions]:
+    """Relay the agents' sealed parts to the site that held the outcome, which alone reads the predictions.
 
     Parameters
     ----------
     earlier : Mapping[str, ndarray]
-        As in `predict_at_center`.
+        As of `predict_at_center`.
     answers : Mapping[str, Enrolled]
-        What every site showed of its present rows.
+        By site, its answer about its present rows.
+
+    Raises
+    ------
+    FusionError
+        If that site does not answer, or the rows cannot be matched.
     """
     agents, holder, run = [str(name) for name in earlier["agents"]], str(earlier["holder"]), str(earlier["session"])
+    silent = f"{holder}, which held the outcome and sums up, does not answer"
     if holder not in answers:
-        raise FusionError(f"{holder}, which held the outcome and sums up, does not answer")
-    there = [name for name in answers if name in agents or name == holder]
-    matched = match({name: names_of(answers[name]) for name in there}, holder)
-    names, keys = tuple(there), tuple(answers[name].public_key for name in there)
-    orders: dict[str, Payload] = {name: Order(matched.rows[name], "tree", 1, holder, names, keys) for name in there}
-    asks: dict[str, Payload | tuple[Payload, ...]] = {
-        name: order if name == holder else (order, Present(run, holder)) for name, order in orders.items()
-    }
+        raise FusionError(silent)
+    names = tuple(name for name in answers if name in agents or name == holder)
+    alignment = match({name: EntityKeys.of(answers[name]) for name in names}, holder)
+    public_keys = tuple(answers[name].public_key for name in names)
+    asks: dict[str, Payload | tuple[Payload, ...]] = {}
+    for name in names:
+        order = Order(alignment.rows[name], "tree", 1, holder, names, public_keys)
+        asks[name] = order if name == holder else (order, Present(run, holder))
     replies: dict[str, Any] = yield Tell(asks)
     bodies = {name: reply[1].body for name, reply in replies.items() if name != holder}
-    asked = Sum(run, tuple(bodies), tuple(bodies.values()))
-    summed: dict[str, Summed] = yield Tell({holder: asked}, check=_check_summed(matched.n, agents))
+    total = Sum(run, tuple(bodies), tuple(bodies.values()))
+    summed: dict[str, Summed] = yield Tell({holder: total}, check=_check_summed(alignment.n, agents))
     if holder not in summed:
-        raise FusionError(f"{holder}, which held the outcome and sums up, does not answer")
+        raise FusionError(silent)
     nothing: Int64[np.ndarray, "0"] = np.zeros(0, np.int64)
-    return Predictions(
-        matched=matched,
+    return OutcomePredictions(
+        alignment=alignment,
         entity=nothing,
         prediction=np.zeros(0),
         n=summed[holder].n,

@@ -1,4 +1,4 @@
-"""What a run of attribute-distributed regression found, in numbers and as a table."""
+"""Metrics, arrays, table and notes of a run of attribute-distributed regression."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ import numpy as np
 from jaxtyping import Bool, Float64, Shaped
 from sklearn.base import BaseEstimator
 
-from numerics.residual.rules import Result, Rules
+from numerics.residual.rules import LearningResult, Rules
 from protocols.residual.payloads import Fit, Fitted, Show, Tried, Try
-from strategies.residual.enrolment import CENTER, Roll
-from strategies.residual.execution import Learned
+from strategies.residual.enrolment import CENTER, Enrolment
+from strategies.residual.execution import PlanResult
 
 _KINDS = ("train", "validation", "test")
 _DOWN, _UP = {Fit.title(): "target", Try.title(): "residual"}, {Fitted.title(): "fitted", Tried.title(): "fitted"}
@@ -23,76 +23,76 @@ _NEGLIGIBLE = 1e-20
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """What was learned.
+class ResidualOutcome:
+    """What a run has learned.
 
     Attributes
     ----------
-    roll : Roll
-        Who took part, and which rows are common.
+    enrolment : Enrolment
+        The sites, and their common rows.
     rules : Rules
-        How it was learned.
-    learned : Learned
-        What came out.
+        Settings of learning.
+    plan : PlanResult
+        Result of the plan.
     truth : Mapping[str, int]
-        1 for a site with a relevant attribute; empty where nobody knows.
+        1 for a site with a relevant attribute, else 0; empty if unknown.
     agent : str
-        The run's method, of sites that have none of their own.
+        The run's method, for sites without a method of their own.
     """
 
-    roll: Roll
+    enrolment: Enrolment
     rules: Rules
-    learned: Learned
+    plan: PlanResult
     truth: Mapping[str, int]
     agent: str
 
     @property
-    def result(self) -> Result:
-        """The ensemble."""
-        return self.learned.result
+    def result(self) -> LearningResult:
+        """Combination of the agents."""
+        return self.plan.result
 
     @property
     def measure(self) -> dict[str, float]:
-        """For the progress line of the last round."""
+        """Measures for the progress line of the last round."""
         errors = self.result.curve[self.result.iteration]
         return {name: value for name, value in zip(_KINDS, errors.tolist(), strict=True) if math.isfinite(value)}
 
 
-def metrics_of(outcome: Outcome) -> dict[str, float]:
-    """Names and numbers of `report.json` (docs/residual.md)."""
-    result = outcome.result
+def metrics_of(outcome: ResidualOutcome) -> dict[str, float]:
+    """Return the metrics of `report.json` (docs/residual.md)."""
+    result, alignment = outcome.result, outcome.enrolment.alignment
     train, test = result.curve[:, 0], result.curve[:, 2]
-    found = {
+    metrics = {
         "train_mse": train[result.iteration],
         "train_mse_last": train[-1],
         "iterations": float(result.iteration),
-        "n_aligned": float(outcome.roll.matched.n),
-        "n_lost": float(outcome.roll.matched.n_distinct - outcome.roll.matched.n),
+        "n_aligned": float(alignment.n),
+        "n_lost": float(alignment.n_lost),
         "n_agents": float(len(result.names)),
     }
     if result.split.n_test:
-        found |= {
+        metrics |= {
             "test_mse": test[result.iteration],
             "test_mse_last": test[-1],
             "test_mse_best": test.min(),
             "n_test": float(result.split.n_test),
         }
-        if result.algorithm == "parallel":  # iteration 0: everybody has fitted the outcome itself, combined by eq. (35)
-            found["test_mse_once"] = test[0]
-    if outcome.learned.trial is not None:
-        found["validation_mse"] = outcome.learned.trial.curve[outcome.learned.trial.iteration, 1]
+        if result.algorithm == "parallel":  # iteration 0: each agent has fitted the outcome, combined by eq. (35)
+            metrics["test_mse_once"] = test[0]
+    if outcome.plan.trial is not None:
+        metrics["validation_mse"] = outcome.plan.trial.curve[outcome.plan.trial.iteration, 1]
     if result.algorithm == "parallel":
-        found["power"] = result.p
+        metrics["power"] = result.p
     if outcome.truth:
         relevant, irrelevant = _by_relevance(outcome)
-        found |= {"power_relevant": relevant[-1], "power_irrelevant": irrelevant[-1]}
+        metrics |= {"power_relevant": relevant[-1], "power_irrelevant": irrelevant[-1]}
     if (ratio := _contraction(result)) is not None:
-        found["contraction"] = ratio
-    return {name: float(value) for name, value in found.items()}
+        metrics["contraction"] = ratio
+    return {name: float(value) for name, value in metrics.items()}
 
 
-def _contraction(result: Result) -> float | None:
-    """By how much an agent's step shrinks from one of its turns to the next (Theorem 2), two agents taking turns."""
+def _contraction(result: LearningResult) -> float | None:
+    """Return the ratio of the mean squares of an agent's last two steps (Theorem 2), for two agents that take turns."""
     steps = result.step_power
     if result.algorithm != "sip" or len(result.names) != 2 or len(steps) < 4:
         return None
@@ -101,37 +101,37 @@ def _contraction(result: Result) -> float | None:
     return float(steps[last] / steps[last - 2]) if last >= 3 else None
 
 
-def _by_relevance(outcome: Outcome) -> tuple[Float64[np.ndarray, "t"], Float64[np.ndarray, "t"]]:
-    """Eqs. (44) and (45) over N, about the parts' means, by iteration."""
+def _by_relevance(outcome: ResidualOutcome) -> tuple[Float64[np.ndarray, "t"], Float64[np.ndarray, "t"]]:
+    """Return eqs. (44) and (45) by iteration, divided by N and about the means of the parts."""
     result = outcome.result
     relevant = _relevant(outcome)
     return result.power[:, relevant].sum(axis=1), result.power[:, ~relevant].sum(axis=1)
 
 
-def _relevant(outcome: Outcome) -> Bool[np.ndarray, "D"]:
-    """Which agents have a relevant attribute."""
+def _relevant(outcome: ResidualOutcome) -> Bool[np.ndarray, "D"]:
+    """Return which agents have a relevant attribute."""
     return np.array([bool(outcome.truth.get(name, 0)) for name in outcome.result.names])
 
 
-def curves_of(outcome: Outcome) -> dict[str, Float64[np.ndarray, "t"]]:
-    """Mean squared errors by iteration, of the kinds of rows that there are."""
+def curves_of(outcome: ResidualOutcome) -> dict[str, Float64[np.ndarray, "t"]]:
+    """Return mean squared errors by iteration for each kind of row, and powers if relevance is known."""
     curve = outcome.result.curve
-    found = {f"curve_{kind}": curve[:, place] for place, kind in enumerate(_KINDS)}
-    if outcome.learned.trial is not None:
-        found["curve_validation"] = outcome.learned.trial.curve[:, 1]
+    curves = {f"curve_{kind}": curve[:, column] for column, kind in enumerate(_KINDS)}
+    if outcome.plan.trial is not None:
+        curves["curve_validation"] = outcome.plan.trial.curve[:, 1]
     if outcome.truth:
-        found["curve_power_relevant"], found["curve_power_irrelevant"] = _by_relevance(outcome)
-    return {name: values for name, values in found.items() if np.isfinite(values).all()}
+        curves["curve_power_relevant"], curves["curve_power_irrelevant"] = _by_relevance(outcome)
+    return {name: values for name, values in curves.items() if np.isfinite(values).all()}
 
 
-def arrays_of(outcome: Outcome) -> dict[str, Shaped[np.ndarray, "..."]]:
-    """Names and arrays of `arrays.npz` (docs/residual.md)."""
+def arrays_of(outcome: ResidualOutcome) -> dict[str, Shaped[np.ndarray, "..."]]:
+    """Return the arrays of `arrays.npz` (docs/residual.md)."""
     result = outcome.result
     arrays: dict[str, Shaped[np.ndarray, "..."]] = {
         "agents": np.array(result.names),
         "beta": result.beta,
         "mean": np.array(result.mean),
-        "holder": np.array(outcome.roll.holder),
+        "holder": np.array(outcome.enrolment.holder),
         "power": result.power,
         **curves_of(outcome),
     }
@@ -144,99 +144,104 @@ def arrays_of(outcome: Outcome) -> dict[str, Shaped[np.ndarray, "..."]]:
     return arrays
 
 
-def table_of(outcome: Outcome) -> list[dict[str, Any]]:
-    """A row for every party."""
-    result, matched = outcome.result, outcome.roll.matched
+def table_of(outcome: ResidualOutcome) -> list[dict[str, Any]]:
+    """Return a row for every site, and for the center if it holds the outcome."""
+    result, enrolment = outcome.result, outcome.enrolment
+    alignment = enrolment.alignment
     power = result.power[result.iteration]
     total = power.sum()
     rows = []
-    if outcome.roll.holder == CENTER:
-        rows.append({"party": "(center)", "rows": matched.n + matched.lost[CENTER], "lost": matched.lost[CENTER]})
-    for site in outcome.roll.present:
-        shown = outcome.roll.shown[site]
+    if enrolment.holder == CENTER:
+        rows.append({"site": "(center)", "rows": alignment.n + alignment.lost[CENTER], "lost": alignment.lost[CENTER]})
+    for site in enrolment.sites:
+        answer = enrolment.answers[site]
         row: dict[str, Any] = {
-            "party": site,
-            "rows": shown.n,
-            "lost": matched.lost[site],
-            "columns": shown.n_columns,
+            "site": site,
+            "rows": answer.n,
+            "lost": alignment.lost[site],
+            "columns": answer.n_columns,
         }
         if site in result.names:
-            place = result.names.index(site)
-            row |= {"agent": shown.agent or outcome.agent, "beta": float(result.beta[place])}
-            row["share of power"] = float(power[place] / total) if total else 0.0
-        if site == outcome.roll.holder:
+            j = result.names.index(site)
+            row |= {"agent": answer.agent or outcome.agent, "beta": float(result.beta[j])}
+            row["share of power"] = float(power[j] / total) if total else 0.0
+        if site == enrolment.holder:
             row["outcome"] = "holds it"
         rows.append(row)
     return rows
 
 
-def notes_on(outcome: Outcome) -> list[str]:
-    """Sentences for the reader."""
-    result, matched = outcome.result, outcome.roll.matched
+def notes_on(outcome: ResidualOutcome) -> list[str]:
+    """Return sentences for the reader of the report."""
+    result, rules = outcome.result, outcome.rules
     notes = []
     silent = [name for name, seen in zip(result.names, result.seen, strict=True) if not seen]
     if silent:
         notes.append(f"{', '.join(silent)}: have no part in the result; they gave no prediction, or had nothing to add")
-    if unkept := outcome.learned.unkept:
+    if unkept := outcome.plan.unkept:
         notes.append(
             f"{', '.join(unkept)}: did not say that their model is kept (silent at the end, or no site-output-dir);"
             " predictions later go without them"
         )
-    lost = matched.n_distinct - matched.n
-    if lost:
-        worst = max(matched.lost.items(), key=lambda each: each[1])
+    notes += _entity_notes(outcome)
+    if result.split.n_fit < 2 * rules.min_leaf:
         notes.append(
-            f"{lost} of {matched.n_distinct} entities are not known to everybody and were left out"
-            f" (most of them of {worst[0] or 'the fusion center'}: {worst[1]})"
-        )
-    if outcome.rules.keep and not matched.named:  # a scenario's rows are in order
-        notes.append(
-            "entities were matched by the number of their row: is it the same one at every party? (else set id)"
-        )
-    if matched.kinds:
-        kinds = "; ".join(f"{party or 'the fusion center'}: {kind}" for party, kind in matched.kinds.items())
-        notes.append(f"entities are named by numbers at some and by text at others ({kinds}): is one 012 and one 12?")
-    if result.split.n_fit < 2 * outcome.rules.min_leaf:
-        notes.append(
-            f"{result.split.n_fit} rows were learned from, and a leaf of a tree has {outcome.rules.min_leaf} at least:"
+            f"there are {result.split.n_fit} training rows, and a leaf of a tree has {rules.min_leaf} at least:"
             " no tree can split (residual.min-leaf)"
         )
-    if result.iteration == len(result.curve) - 1 == outcome.rules.rounds and outcome.rules.stop != "rounds":
-        notes.append(f"the error was still falling after {outcome.rules.rounds} iterations (residual.rounds)")
+    if result.iteration == len(result.curve) - 1 == rules.rounds and rules.stop != "rounds":
+        notes.append(f"the error was still falling after {rules.rounds} iterations (residual.rounds)")
+    return notes
+
+
+def _entity_notes(outcome: ResidualOutcome) -> list[str]:
+    alignment, notes = outcome.enrolment.alignment, []
+    if alignment.n_lost:
+        site, most = max(alignment.lost.items(), key=lambda each: each[1])
+        notes.append(
+            f"{alignment.n_lost} of {alignment.n_distinct} entities are not known everywhere and were left out"
+            f" (most of them of {site or 'the fusion center'}: {most})"
+        )
+    if outcome.rules.keep and not alignment.named:  # a scenario's rows are in order
+        notes.append("entities were matched by row number: is it the same at every site? (else set id)")
+    if alignment.kinds:
+        kinds = "; ".join(f"{site or 'the fusion center'}: {kind}" for site, kind in alignment.kinds.items())
+        notes.append(f"entities are named by numbers at some and by text at others ({kinds}): is one 012 and one 12?")
     return notes
 
 
 def numbers_per_iteration(lines: Sequence[Mapping[str, Any]]) -> dict[str, float]:
-    """How many numbers an iteration sends, to all sites and from them (the paper's Table II).
+    """Count the numbers sent in an iteration, to all sites and from them (Table II).
 
-    The outcome itself, which every algorithm but sip and greedy sends to all agents before the first iteration, is not
-    counted; nor is what was sent of validation and test rows. An error counts as one number.
+    Numbers of validation and test rows do not count, nor does the outcome, which every algorithm but sip and greedy
+    sends to all agents before the first iteration. An error counts as one number.
 
     Parameters
     ----------
     lines : Sequence of Mapping
-        Of the ledger (`protocols.wire.message.ledger_lines`).
+        Lines of the ledger (`protocols.wire.message.ledger_lines`).
     """
-    asked = [line for line in lines if line["payload"] in _DOWN and line["direction"] == "to_site"]
-    if not asked:
+    asks = [line for line in lines if line["payload"] in _DOWN and line["direction"] == "to_site"]
+    if not asks:
         return {}
-    first = min(line["round"] for line in asked)
-    opening = [line for line in asked if line["round"] == first]
-    # Steps of a sum are sent to one agent, or tried by all: what is fitted by all at once is the outcome.
-    whole = any(line["payload"] == Fit.title() for line in opening) and len({line["site"] for line in opening}) > 1
-    counted = [line for line in lines if line["round"] > first or not whole]
+    first = min(line["round"] for line in asks)
+    opening = [line for line in asks if line["round"] == first]
+    # A `Fit` to several agents at once is the outcome; a step of sip goes to one agent, one of greedy is a `Try`.
+    several = len({line["site"] for line in opening}) > 1
+    has_outcome = several and any(line["payload"] == Fit.title() for line in opening)
+    counted = [line for line in lines if line["round"] > first or not has_outcome]
     down, up = ([line for line in counted if line["payload"] in fields] for fields in (_DOWN, _UP))
     iterations = len({line["round"] for line in down})
-    shown = sum(line["payload"] == Show.title() for line in counted)
-    errors = sum(line["payload"] == Tried.title() for line in up)
+    n_shows = sum(line["payload"] == Show.title() for line in counted)
+    n_errors = sum(line["payload"] == Tried.title() for line in up)
     return {
         "numbers_down": sum(math.prod(_shape(line)) for line in down) / max(iterations, 1),
-        "numbers_up": (sum(math.prod(_shape(line)) for line in up) + errors) / max(iterations, 1),
-        "asks_per_iteration": (iterations + shown) / max(iterations, 1),
+        "numbers_up": (sum(math.prod(_shape(line)) for line in up) + n_errors) / max(iterations, 1),
+        "asks_per_iteration": (iterations + n_shows) / max(iterations, 1),
     }
 
 
 def _shape(line: Mapping[str, Any]) -> Sequence[int]:
-    """Of the numbers that are fitted, or predicted."""
+    """Return the shape of the targets, or of the predictions of training rows."""
     shape: Sequence[int] = line["fields"][{**_DOWN, **_UP}[line["payload"]]]["shape"]
     return shape

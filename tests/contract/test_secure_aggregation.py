@@ -16,6 +16,7 @@ import clients.gp.handlers
 import strategies.exchange
 from clients.site import Site
 from common.settings import ConfigError
+from consilience.local_engine.grid import node_configs
 from numerics.gp.likelihood import Evaluation
 from protocols.gp.payloads import Evaluate, Likelihood
 from protocols.wire.faults import Fault
@@ -24,7 +25,7 @@ from server.report.data import Report
 from server.results import load
 from strategies.errors import FusionError
 from tests.support.gp_sites import TARGET, own_data_config, write_world
-from tests.support.grid import Clock, config, simulated
+from tests.support.grid import Clock, config
 from tests.support.runs import make_grid, run, run_over
 from tests.support.tampering import silent
 
@@ -273,7 +274,7 @@ def test_site_masks_only_what_its_policy_allows(tmp_path: Path) -> None:
     strict, other = tmp_path / "strict.toml", tmp_path / "other.toml"
     strict.write_text("secure-aggregation = true\n")
     other.write_text('payloads = ["bc3e.Survey"]\n')
-    nodes = [{**node, "policy": str(strict)} for node in simulated(4)]
+    nodes = [{**node, "policy": str(strict)} for node in node_configs(4)]
     assert not load(run(bc3e(tmp_path), nodes))[0].missing
     nodes[1]["policy"] = str(other)
     missing = load(run(bc3e(tmp_path), nodes))[0].missing

@@ -19,6 +19,7 @@ import clients.data.cache as cache_module
 from clients import shards
 from clients.dispatch import handle
 from clients.memory import MemoryStore
+from consilience.local_engine.wire import over_the_wire
 from protocols.bc3e import payloads as bc3e
 from protocols.coreset import payloads as coreset
 from protocols.gp import payloads as gp
@@ -26,7 +27,6 @@ from protocols.residual import payloads as residual
 from protocols.sec import payloads as sec
 from protocols.wire.message import Ask, Parcel, read_answer, write_ask
 from protocols.wire.payload import Payload
-from tests.support.grid import over_the_wire
 
 HEAVY = ("gpytorch", "matplotlib", "numba", "ortools", "pandas", "pyarrow", "scipy", "skops", "sklearn", "torch")
 N = 40

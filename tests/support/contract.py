@@ -18,11 +18,12 @@ import pytest
 from flwr.app import Message, RecordDict
 
 import clients.dispatch
+from consilience.local_engine.grid import node_configs
 from protocols.wire.faults import Fault
 from protocols.wire.message import ENVELOPE, Answer, encoded_bytes, find, write_answer
 from protocols.wire.payload import Payload, specs
 from server.results import load
-from tests.support.grid import Clock, Tamper, simulated
+from tests.support.grid import Clock, Tamper
 from tests.support.parameters import few
 from tests.support.runs import (
     InterruptibleGrid,
@@ -119,7 +120,7 @@ class WholeRun:
     def named_nodes(self, names: list[str]) -> list[dict[str, Any]]:
         """Return the same nodes with these names of their own."""
         nodes = self.nodes()
-        configs = simulated(nodes) if isinstance(nodes, int) else nodes
+        configs = node_configs(nodes) if isinstance(nodes, int) else nodes
         return [{**config, "site": name} for config, name in zip(configs, names, strict=True)]
 
     def n_sites(self) -> int:

@@ -36,9 +36,6 @@ def _discover() -> list[type[Payload]]:
 CLASSES = _discover()
 """Every payload class of `protocols`."""
 
-FIELDS = [(cls, name) for cls in CLASSES for name in specs(cls)]
-"""Every field of every payload class."""
-
 
 def through_bytes(content: RecordDict) -> RecordDict:
     """Records as they arrive: taken apart into Flower's bytes and put together again."""

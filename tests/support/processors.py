@@ -18,10 +18,11 @@ from flwr.app import Context, Message
 from flwr.supercore.task_identity import TaskIdentity
 
 from clients.app import app as client_app
+from consilience.local_engine.grid import node_configs
+from consilience.local_engine.wire import over_the_wire
 from server.results import load
 from tests.support.core_types import core_type, core_types, environment
 from tests.support.documentation import ROOT
-from tests.support.grid import over_the_wire, simulated
 from tests.support.runs import InterruptibleGrid, Nodes, run_over, skip_waiting
 
 Answer = TypeVar("Answer")
@@ -110,7 +111,7 @@ class DispersedGrid(InterruptibleGrid):
 
 def run_dispersed(config: Mapping[str, Any], nodes: Nodes, elsewhere: Processor, places: tuple[int, ...]) -> Path:
     """A whole run whose fusion center is on this processor, and the nodes of these places on another one."""
-    grid = DispersedGrid(simulated(nodes) if isinstance(nodes, int) else nodes, dict(config), next(_RUN_IDS))
+    grid = DispersedGrid(node_configs(nodes) if isinstance(nodes, int) else nodes, dict(config), next(_RUN_IDS))
     grid.elsewhere, grid.places = elsewhere, places
     return run_over(grid, config)
 

@@ -17,13 +17,14 @@ import pytest
 from flwr.app import Context, Message, RecordDict
 
 import strategies.exchange
+from consilience.local_engine.grid import node_configs
 from protocols.registry import names as protocol_names
 from scenarios.registry import scenarios
 from server import app as server_app
 from server.report.data import Report
 from server.report.glossary import meaning
 from server.results import load
-from tests.support.grid import Clock, InProcessGrid, simulated
+from tests.support.grid import Clock, InProcessGrid
 
 Nodes = int | list[dict[str, Any]]
 
@@ -76,7 +77,7 @@ _RUN_IDS = itertools.count(1000)  # of one length: the run is named in every env
 def make_grid(config: Mapping[str, Any], nodes: Nodes, **options: Any) -> InterruptibleGrid:
     """Nodes that have just been started: they remember what is on their disks and nothing else."""
     return InterruptibleGrid(
-        simulated(nodes) if isinstance(nodes, int) else nodes, dict(config), next(_RUN_IDS), **options
+        node_configs(nodes) if isinstance(nodes, int) else nodes, dict(config), next(_RUN_IDS), **options
     )
 
 
@@ -142,7 +143,7 @@ def run_with_grid(
     **options: Any,
 ) -> tuple[Path, InProcessGrid]:
     """A whole run; returns the results directory and the grid."""
-    configs = simulated(nodes) if isinstance(nodes, int) else nodes
+    configs = node_configs(nodes) if isinstance(nodes, int) else nodes
     grid = InProcessGrid(configs, run_config, run_id, **options)
     context = Context(run_id, 0, {}, RecordDict(), run_config)
     path = server_app.run(grid, context)

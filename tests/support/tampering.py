@@ -11,7 +11,7 @@ import numpy as np
 from flwr.app import Array, Error, Message, RecordDict
 
 from protocols.wire.message import find
-from protocols.wire.payload import RAW, FieldSpec, Payload, decode_array, encode_array
+from protocols.wire.payload import RAW, FieldSpec, Payload, decode_array, encode_array, specs
 from tests.support.grid import Tamper
 
 CANARY = "canary-7f3a: blood pressure of patient 17 is 181"
@@ -171,3 +171,26 @@ def parcels_of(content: RecordDict) -> list[type[Payload]]:
     """Payload class of every parcel in a message, in order."""
     records: Any = content.config_records
     return [find(records[f"{place}.scalars"]["parcel"][1]) for place in range((len(content) - 1) // 2)]
+
+
+# -- lies -------------------------------------------------------------------------------------------------------------
+
+
+def lying(place: int, payload: type[Payload], field: str, change: Callable[[Any], Any]) -> Tamper:
+    """One site's answers have another value in a field of this payload, whole numbers, floats and arrays alike."""
+
+    def tamper(at: int, number: int, reply: Message) -> Message:
+        for parcel, kind in enumerate(parcels_of(reply.content) if at == place and reply.has_content() else ()):
+            if kind is payload:
+                _lie(Field(reply.content, parcel, field, specs(payload)[field]), change)
+        return reply
+
+    return tamper
+
+
+def _lie(field: Field, change: Callable[[Any], Any]) -> None:
+    for key in field.keys:
+        values = decode_array(field.arrays[key])
+        field.arrays[key] = encode_array(np.asarray(change(values)).astype(values.dtype))
+    if not field.keys:
+        field.scalars[field.name] = change(field.scalars[field.name])

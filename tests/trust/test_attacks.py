@@ -33,6 +33,7 @@ from sklearn.tree._tree import NODE_DTYPE
 
 import protocols.models
 from clients.dispatch import handle
+from consilience.local_engine.wire import over_the_wire
 from protocols.bc3e.payloads import MOST_CLASSES, MOST_INSTANCES, Conclude, EStep, Holdings, Setup, Survey, Sweep
 from protocols.models import ModelError, check_model, decode_model, decode_models, encode_model
 from protocols.models.contract import MOST_WIDTH
@@ -41,7 +42,7 @@ from protocols.wire.faults import Fault
 from protocols.wire.message import Answer, Ask, Parcel, read_answer, write_ask
 from protocols.wire.payload import Payload, decode, encode, encode_array
 from server.results import load
-from tests.support.grid import Tamper, config, over_the_wire
+from tests.support.grid import Tamper, config
 from tests.support.runs import make_grid, run_over
 from tests.support.sec_sites import deployed_sites, draw_rows, select_ask, write_files, write_sites
 

@@ -21,13 +21,14 @@ from flwr.supercore.task_identity import TaskIdentity
 
 import clients.dispatch
 from clients.dispatch import handle, handler_of
+from consilience.local_engine.wire import over_the_wire
 from protocols.bc3e.payloads import Survey
 from protocols.wire.faults import Fault
 from protocols.wire.message import Answer, Ask, Parcel, read_answer, write_ask
 from protocols.wire.payload import Payload, decode_array
 from server import app as server_app
 from server.results import load
-from tests.support.grid import Tamper, config, over_the_wire
+from tests.support.grid import Tamper, config
 from tests.support.runs import make_grid, outcome_of, run_over
 
 pytestmark = pytest.mark.usefixtures("quick")

@@ -21,6 +21,7 @@ from clients.dispatch import handle
 from clients.ledger import NAME, Ledger
 from consilience.cli import app
 from consilience.ledger_comparison import LedgerError, compare_all, read_center
+from consilience.local_engine.wire import over_the_wire
 from protocols.bc3e.payloads import EStep, Survey
 from protocols.wire.faults import Fault, SiteFault
 from protocols.wire.message import (
@@ -36,7 +37,7 @@ from protocols.wire.message import (
 )
 from protocols.wire.payload import Payload, encode_array
 from tests.support.fault_federations import WORLDS, Federation, at_home
-from tests.support.grid import config, over_the_wire
+from tests.support.grid import config
 from tests.support.payloads import example, through_bytes
 from tests.support.runs import make_grid, run_over
 

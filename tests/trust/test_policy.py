@@ -23,6 +23,7 @@ from clients.ledger import NAME
 from clients.policy import FEWEST_ROWS, Policy, PolicyError, check_lines
 from clients.site import Site
 from consilience.cli import app
+from consilience.local_engine.wire import over_the_wire
 from protocols.bc3e import payloads as bc3e
 from protocols.bc3e.payloads import Holdings, Survey
 from protocols.coreset import payloads as coreset
@@ -34,7 +35,7 @@ from protocols.wire.faults import Fault, SiteFault
 from protocols.wire.message import Answer, Ask, Parcel, asks_of, encoded_bytes, read_answer, write_ask
 from protocols.wire.payload import Payload
 from tests.support.fault_federations import WORLDS, at_home
-from tests.support.grid import config, over_the_wire
+from tests.support.grid import config
 from tests.support.payloads import example, through_bytes
 from tests.support.runs import outcome_of
 

@@ -79,7 +79,7 @@ def run(
 def refusals(world: dict[str, MaskingSite], meddle: Meddle = lambda _n, _s, _a, answer: answer) -> dict[str, str]:
     """The faults of the sites in a run that ends because too few answer."""
     said = Transcript()
-    with pytest.raises(FusionError, match="too few sites answered for their sum to be seen"):
+    with pytest.raises(FusionError, match="too few sites answered to reveal their sum"):
         run(world, meddle, said=said)
     assert not hidden_words(said)
     return said.faults
@@ -261,7 +261,7 @@ def test_lying_shares_of_too_many_are_named(world: dict[str, MaskingSite]) -> No
     def lie(_: int, site: str, ask: Payload, answer: Payload | None) -> Payload | None:
         return flipped("shares")(answer) if site in "bcd" and isinstance(answer, Shown) else answer
 
-    with pytest.raises(FusionError, match=r"b, c, d said other shares of g's secret than g told of: 4 .* 5 are needed"):
+    with pytest.raises(FusionError, match=r"b, c, d sent wrong shares of g's secret: 4 .* 5 are needed"):
         run(world, lie)
 
 

@@ -121,7 +121,7 @@ def test_invented_sites_share_no_secret(world: dict[str, MaskingSite], secret: b
     for owner in "xy":
         mask = masking.public_of(masking.new_seed())
         begin = masking.context("s", "0", "t", 1, owner, VICTIM, mask.hex(), *who)
-        row = array(masking.sealed(key, begin + bytes(2 * masking.SHARE_BYTES)))
+        row = array(masking.seal(key, begin + bytes(2 * masking.SHARE_BYTES)))
         shares[owner] = replace(shares[VICTIM], mask=array(mask), sealed=np.stack([row] * 3))
     ask = center.hide(VICTIM, 1, shares)
     if secret:

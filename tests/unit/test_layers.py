@@ -30,6 +30,7 @@ def _imported_names(tree: ast.Module, everywhere: bool) -> Iterator[str]:
             yield from (f"{node.module}.{each.name}" for each in node.names)
 
 
+@cache
 def source_of(name: str) -> Path | None:
     """The file of this repository that a dotted name stands for, or whose attribute it is."""
     parts = name.split(".")

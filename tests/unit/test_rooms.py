@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -36,12 +37,18 @@ NAMES_NO_PROTOCOL = ("clients", "consilience", "server", "strategies")
 """Rooms whose shared modules name no protocol."""
 
 
+@cache
 def sources(room: str) -> list[Path]:
     return sorted((ROOT / room).rglob("*.py"))
 
 
-def imports(path: Path) -> Iterator[tuple[int, str]]:
+@cache
+def imports(path: Path) -> list[tuple[int, str]]:
     """Line and dotted name of everything a file imports, wherever in the file."""
+    return list(_imports(path))
+
+
+def _imports(path: Path) -> Iterator[tuple[int, str]]:
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
             yield from ((node.lineno, each.name) for each in node.names)
@@ -110,8 +117,8 @@ def circle_from(start: str, arrows: dict[str, set[str]]) -> list[str]:
 _NAME = re.compile(rf"(?<![\w-])(?:{'|'.join(BUILT_IN)})(?![\w-])", re.IGNORECASE)
 
 
-PUBLIC_NAMES = ROOT / "consilience" / "__init__.py"
-"""The list of what a user imports, the protocols' settings among them."""
+PUBLIC = (ROOT / "consilience" / "__init__.py", ROOT / "consilience" / "api.py")
+"""What a user imports, the protocols' settings among them, with examples."""
 
 
 @pytest.mark.parametrize("room", NAMES_NO_PROTOCOL)
@@ -120,7 +127,7 @@ def test_shared_code_names_no_protocol(room: str) -> None:
     wrong = []
     for path in sources(room):
         parts = path.relative_to(ROOT).with_suffix("").parts
-        if path == PUBLIC_NAMES or any(part in BUILT_IN for part in parts):
+        if path in PUBLIC or any(part in BUILT_IN for part in parts):
             continue
         for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
             if _NAME.search(line):

@@ -11,10 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Bool, Float64, Int64
-from numba import njit
-from ortools.graph.python.min_cost_flow import SimpleMinCostFlow
 
-from numerics.coreset.fairness.flow import solved
+from numerics.coreset.compiler import njit
+from numerics.coreset.fairness.flow import flow_solver, solved
 
 NEIGHBOURS = 8
 """Arcs of each point in the first network; as many at most join it for each point in every later one."""
@@ -147,7 +146,7 @@ def _flow(
 ) -> Int64[np.ndarray, "a"] | None:
     """Mass of each arc in a cheapest flow over these arcs; None if the costs are too large for the solver."""
     status, flow = solved(tails, len(supply) + heads, supply[tails], costs, np.concatenate([supply, -demand]))
-    if status not in (SimpleMinCostFlow.OPTIMAL, SimpleMinCostFlow.BAD_COST_RANGE):
+    if status not in (flow_solver().OPTIMAL, flow_solver().BAD_COST_RANGE):
         raise ArithmeticError(f"the flow of {len(tails)} arcs between fairlets' points was not solved: {status}")
     return flow
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from jaxtyping import Bool, Float64, Int64
 
+from common.extras import require
 from numerics.coreset.fairness.restricted_arcs import MARGIN, WIDENING, RestrictedArcs, restrict_arcs
 
 if TYPE_CHECKING:
@@ -142,14 +143,12 @@ def min_cost_flow(
     ndarray or None
         ``(a,)`` flow on each arc; None if the arcs cannot carry the supply.
     """
-    from ortools.graph.python.min_cost_flow import SimpleMinCostFlow  # here and below: most asks of a site need no flow
-
     # The largest scale s with s * max(cost) * nodes < 2^61; frexp gives it without overflow for any costs.
     _, exponent = np.frexp(float(cost.max(initial=0.0)) * (len(supply) + 1))
     for bits in _COST_BITS:
         whole = np.rint(np.ldexp(cost, bits - 1 - int(exponent))).astype(np.int64)
         status, flow = solved(tail, head, capacity, whole, supply)
-        if status in (SimpleMinCostFlow.OPTIMAL, SimpleMinCostFlow.INFEASIBLE):
+        if status in (flow_solver().OPTIMAL, flow_solver().INFEASIBLE):
             return flow
     raise ArithmeticError(f"the flow of {len(supply)} nodes and {len(tail)} arcs was not solved: {status}")
 
@@ -162,13 +161,20 @@ def solved(
     supply: Int64[np.ndarray, "v"],
 ) -> tuple[SimpleMinCostFlow.Status, Int64[np.ndarray, "a"] | None]:
     """OR-tools' status and the cheapest flow at whole costs, None unless it is optimal; else as `min_cost_flow`."""
-    from ortools.graph.python.min_cost_flow import SimpleMinCostFlow
-
-    solver = SimpleMinCostFlow()
+    solver = flow_solver()()
     arcs = solver.add_arcs_with_capacity_and_unit_cost(tail, head, capacity, cost)
     solver.set_nodes_supplies(np.arange(len(supply)), supply)
     status = solver.solve()
-    return status, np.asarray(solver.flows(arcs), np.int64) if status == SimpleMinCostFlow.OPTIMAL else None
+    return status, np.asarray(solver.flows(arcs), np.int64) if status == solver.OPTIMAL else None
+
+
+def flow_solver() -> type[SimpleMinCostFlow]:
+    """Return OR-tools' solver, imported when it is needed: most asks of a site need no flow."""
+    require("ortools", "fair clustering")
+    from ortools.graph.python import min_cost_flow
+
+    solver: type[SimpleMinCostFlow] = min_cost_flow.SimpleMinCostFlow
+    return solver
 
 
 def flow_within(

@@ -310,7 +310,8 @@ def _content(part: _Part) -> str:
 
 
 def _scores(row: Row, metrics: Sequence[str]) -> str:
-    return " / ".join(f"{finite(row.get(metric)):.3g}" for metric in metrics)
+    scores = [finite(row.get(metric)) for metric in metrics]
+    return " / ".join(f"{score:.3g}" if math.isfinite(score) else "unknown" for score in scores)
 
 
 def _points(part: _Part) -> list[str]:

@@ -13,6 +13,7 @@ from flwr.app import Context, Message, RecordDict
 
 import strategies.exchange
 from clients.dispatch import handle
+from consilience.local_engine.grid import node_configs
 from numerics.bc3e.anderson import Weights
 from protocols.bc3e.payloads import Survey
 from protocols.wire.faults import Fault
@@ -24,7 +25,7 @@ from server.results import load
 from strategies.bc3e import from_config
 from strategies.errors import FusionError
 from tests.support.contract import StrategyContract
-from tests.support.grid import Clock, config, simulated
+from tests.support.grid import Clock, config
 from tests.support.runs import Nodes, make_grid, run
 from tests.support.tampering import silent
 
@@ -79,7 +80,7 @@ class TestRowRepeatedAndRestarted(Contract):
     def nodes(self) -> Nodes:
         return [
             {**node, "site": f"site-{place}", "site-output-dir": str(self.folder / f"own-{place}")}
-            for place, node in enumerate(simulated(2))
+            for place, node in enumerate(node_configs(2))
         ]
 
     def n_sites(self) -> int:
@@ -104,7 +105,7 @@ def _no_waiting_and_no_figures(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def some_of(n_sites: int, places: list[int]) -> list[dict[str, Any]]:
     """Some of the sites of a scenario that is split over `n_sites`: the others are not there at all."""
-    return [simulated(n_sites)[place] for place in places]
+    return [node_configs(n_sites)[place] for place in places]
 
 
 # -- one result, however the data lie ---------------------------------------------------------------------------------
@@ -266,7 +267,7 @@ def test_site_with_a_single_model_refuses(tmp_path: Path) -> None:
 
 def test_run_configuration_cannot_consent_for_a_site(tmp_path: Path) -> None:
     settings = config(tmp_path, bc3e__distribution="column", bc3e__allow_single_model=True, **QUICK)
-    nodes = [{**node, "site": f"clinic-{place}"} for place, node in enumerate(simulated(9))]
+    nodes = [{**node, "site": f"clinic-{place}"} for place, node in enumerate(node_configs(9))]
     with pytest.raises(FusionError, match="clinic-8: it holds a single model"):
         run(settings, nodes)
     willing = [{**node, "allow-single-model": place < 5} for place, node in enumerate(nodes)]
@@ -277,7 +278,7 @@ def test_run_configuration_cannot_consent_for_a_site(tmp_path: Path) -> None:
 def test_site_keys_in_a_run_configuration_mean_nothing(tmp_path: Path) -> None:
     """A fusion center that hands out the site's own keys is not obeyed."""
     forged = {**config(tmp_path, bc3e__distribution="column"), "allow-single-model": True}
-    node = {**simulated(9)[0], "site": "clinic"}
+    node = {**node_configs(9)[0], "site": "clinic"}
     asked = Message(write_ask(Ask("s", 1, 0, [Parcel("0", Survey("column", "salt"))])), 5, "train")
     asked.metadata.__dict__["_message_id"] = "m1"
     reply = handle(asked, Context(1, 5, dict(node), RecordDict(), forged))

@@ -152,7 +152,7 @@ def test_different_secrets_are_told_with_who_has_the_same(tmp_path: Path, folder
     one, other = secrets(tmp_path, "a secret of the sites", "another one of a site")
     settings["align-key-file"] = nodes[BANK]["align-key-file"] = nodes[SHOP]["align-key-file"] = one
     nodes[TELECOM]["align-key-file"] = other
-    with pytest.raises(FusionError, match="the parties do not have the same align-key-file: ") as told:
+    with pytest.raises(FusionError, match="align-key-file is not the same everywhere: ") as told:
         learn(settings, nodes)
     assert set(str(told.value).partition(": ")[2].split("; ")) == {"the fusion center, bank, shop", "telecom"}
     del nodes[TELECOM]["align-key-file"]
@@ -165,7 +165,7 @@ def test_different_secrets_are_told_with_who_has_the_same(tmp_path: Path, folder
 def test_nothing_in_common(tmp_path: Path, folder: Path) -> None:
     changed(folder, "shop", lambda frame: frame.assign(customer="x" + frame["customer"]))
     told = outcome_of(own_data_config(tmp_path, folder), 3).refusal
-    assert told.startswith("no entity is common to all parties (the fusion center 150 rows; bank 150 rows; shop 150")
+    assert told.startswith("no entity is common to all (the fusion center 150 rows; bank 150 rows; shop 150")
     assert "is it the same id column, and the same align-key-file, everywhere?" in told
 
 
@@ -189,7 +189,7 @@ def test_rows_that_somebody_lacks_are_left_out_and_counted(tmp_path: Path) -> No
     common = set.intersection(*files.values())
     assert report.metrics["n_aligned"] == len(common)
     assert report.metrics["n_lost"] == N - len(common)
-    assert {row["party"]: row["lost"] for row in report.table} == {
+    assert {row["site"]: row["lost"] for row in report.table} == {
         "(center)": N - len(common),
         **{party: len(names) - len(common) for party, names in files.items()},
     }
@@ -205,7 +205,7 @@ def test_without_names_the_rows_are_those_of_the_files(tmp_path: Path) -> None:
     same_learning(named[:2], by_row[:2])
     changed(in_order, "shop", lambda frame: frame[:-3])
     told = outcome_of(own_data_config(tmp_path, in_order, residual__align="row-order"), 3).refusal
-    assert "different numbers of them (the fusion center 150, bank 150, shop 147, telecom 150): set id" in told
+    assert "the numbers of rows differ (the fusion center 150, bank 150, shop 147, telecom 150): set id" in told
 
 
 def test_some_by_name_and_some_by_row(tmp_path: Path, folder: Path) -> None:

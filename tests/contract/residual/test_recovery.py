@@ -54,7 +54,7 @@ def down(place: int, rounds: Iterable[int]) -> Iterator[Tamper]:
         return reply
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("tests.support.grid.client_app", app)
+        patch.setattr("consilience.local_engine.grid.client_app", app)
         yield silent(place, lost)
 
 

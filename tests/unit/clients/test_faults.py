@@ -23,12 +23,14 @@ from clients.data import Code, DataError
 from clients.dispatch import handle
 from clients.shards import logged_fault
 from clients.site import Site
+from consilience.local_engine.wire import over_the_wire
 from protocols.bc3e.payloads import Conclude, EStep, Holdings, Statistics, Survey, Tally
+from protocols.coreset.payloads import Summarise
 from protocols.wire.faults import Fault, SiteFault, describe
 from protocols.wire.message import Answer, Ask, Parcel, read_answer, write_ask
 from protocols.wire.payload import Payload, PayloadError
 from tests.support.examples import examples
-from tests.support.grid import config, over_the_wire
+from tests.support.grid import config
 from tests.support.payloads import example
 
 CANARY = "canary-4711"
@@ -128,6 +130,16 @@ def test_a_site_that_can_answer_does(node: Node) -> None:
     assert (answer.site, answer.fault) == ("a", 0)
     assert isinstance(answer.parcels[0].payload, Holdings)
     assert not (node.directory / "errors.log").exists()
+
+
+def test_a_missing_library_is_a_fault_at_the_first_ask_and_named_in_the_site_s_own_log(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "ortools", None)  # needed for the last ask of the run, and not for this one
+    answer = node.asked(example(Summarise))
+    assert answer == Answer("a", 1, Fault.MISSING_LIBRARY, ())
+    assert b"ortools" not in node.sent_bytes
+    assert "fair clustering needs ortools: pip install 'consilience[coreset]'" in node.errors
 
 
 class CanaryError(Exception):

@@ -185,3 +185,11 @@ def test_every_value_arrives_in_flower_as_it_was_given() -> None:
 def test_text_that_flower_cannot_carry_is_refused(text: str) -> None:
     with pytest.raises(SettingError, match="data"):
         to_toml({"data": text})
+
+
+def test_the_public_settings_document_every_field() -> None:
+    import consilience as cs
+
+    text = cs.GP.__doc__ or ""
+    assert text.startswith("Kernel, gate and aggregation")
+    assert "landmarks : int, default 32\n    landmarks of a query point (from 1 to 256)" in text

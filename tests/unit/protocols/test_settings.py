@@ -171,8 +171,8 @@ def test_coreset_says_how_rows_are_summed_up() -> None:
 
 @pytest.mark.parametrize(
     ("settings", "M", "K"),
-    [({}, 10, 5), ({}, 5, 3), ({"experts": "0.7"}, 10, 7), ({"experts": "3"}, 10, 3), ({"experts": "30"}, 10, 10),
-     ({"gate": "all", "experts": "3"}, 10, 10)],
+    [({}, 10, 5), ({}, 5, 3), ({"experts": "0.7"}, 10, 7), ({"experts": "0.07"}, 100, 7),
+     ({"experts": "3"}, 10, 3), ({"experts": "30"}, 10, 10), ({"gate": "all", "experts": "3"}, 10, 10)],
 )  # fmt: skip
 def test_gp_number_of_experts(settings: dict[str, Any], M: int, K: int) -> None:
     assert gp.Settings(**settings).K(M) == K

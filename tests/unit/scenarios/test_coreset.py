@@ -112,7 +112,7 @@ def test_shards_are_read_again_as_often_as_one_likes(name: str, folder: Path) ->
 @given(st.lists(st.integers(1, 40), min_size=1, max_size=8), st.data())
 @examples(200)
 def test_sites_have_one_group_as_far_as_possible(counts: list[int], data: st.DataObject) -> None:
-    n_sites = data.draw(st.integers(1, sum(counts)))
+    n_sites = data.draw(st.integers(1, len(counts)) | st.integers(1, sum(counts)))
     order, edges = group_edges(np.array(counts), n_sites)
     assert sorted(order) == list(range(len(counts)))
     assert (edges[0], edges[-1], len(edges)) == (0, sum(counts), n_sites + 1)
@@ -121,8 +121,13 @@ def test_sites_have_one_group_as_far_as_possible(counts: list[int], data: st.Dat
     groups = [set(held[first:last]) for first, last in pairwise(edges)]
     if n_sites >= len(counts):
         assert all(len(each) == 1 for each in groups)
-    else:  # no group is divided
+        sites = np.bincount([each.pop() for each in groups])
+        # The last site went to the group with most rows a site.
+        assert all(n / (own - 1) >= (counts / sites).max() for n, own in zip(counts, sites, strict=True) if own > 1)
+    else:  # no group is divided, and the last of a site, its smallest, went to the site with the fewest rows
         assert sum(len(each) for each in groups) == len(counts)
+        rows = [[counts[group] for group in each] for each in groups]
+        assert all(sum(each) - min(each) <= min(map(sum, rows)) for each in rows)
 
 
 @pytest.mark.parametrize("name", REAL)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,7 @@ from numerics.residual.columns_and_outcomes import Columns, Outcomes
 from scenarios import registry
 from scenarios.registry import Config, Scenario, ScenarioError
 from scenarios.residual import gaussian, real_data, synthetic
-from scenarios.residual.common import pooled_errors, with_nuisance
+from scenarios.residual.common import pooled_errors, relevant_sites, with_nuisance
 from scenarios.synthetic import friedman1, friedman2, friedman3
 
 SITES = {
@@ -119,6 +120,12 @@ def test_any_number_of_sites_holds_every_attribute_once(name: str, n_sites: int,
     relevant = set(list(own)[: RELEVANT[name]])
     assert known == [int(bool(relevant & set(shard.features))) for shard in shards]
     assert sum(known) == min(n_sites, RELEVANT[name])
+
+
+def test_a_site_is_relevant_by_any_of_its_attributes() -> None:
+    world = synthetic.friedman(synthetic.Friedman(1, 0), 2)
+    world = replace(world, relevant=(False, False, True, False, True))
+    assert [relevant_sites(world, n_sites) for n_sites in (1, 2, 3, 5)] == [[1], [1, 0], [0, 1, 1], [0, 0, 1, 0, 1]]
 
 
 @pytest.mark.parametrize("name", FIXED)

@@ -109,7 +109,7 @@ MESSAGES = {
         {"scenario": "sec-grid", "n_sites": 3},
         "sec-grid has 50 sites, no more and no less, not 3",
     ),
-    "number of files": ({"protocol": "bc3e", "data": "{good}", "n_sites": 2}, "holds the files of 3 sites, not 2"),
+    "number of files": ({"protocol": "bc3e", "data": "{good}", "n_sites": 2}, "holds the data of 3 sites, not 2"),
     "file of a scenario": (
         {"scenario": "sec-grid"},
         "no file of the Electrical Grid Stability data was found, and they cannot be fetched from OpenML (OSError: no"

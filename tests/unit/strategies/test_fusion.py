@@ -12,6 +12,7 @@ from flwr.app import ArrayRecord, ConfigRecord, Context, Message, RecordDict
 
 import strategies.exchange
 import strategies.run
+from consilience.local_engine.grid import node_configs
 from protocols.bc3e.payloads import Survey
 from protocols.wire.faults import Fault
 from protocols.wire.message import ENVELOPE, Answer, Ask, encoded_bytes, read_ask, write_answer, write_ask
@@ -21,7 +22,7 @@ from strategies.conversation import Broadcast, Conversation, Tell
 from strategies.errors import FusionError
 from strategies.exchange import wait_for_nodes
 from strategies.fusion import FusionStrategy
-from tests.support.grid import Clock, InProcessGrid, Tamper, config, simulated
+from tests.support.grid import Clock, InProcessGrid, Tamper, config
 from tests.support.tampering import silent, with_content, with_error
 
 
@@ -83,7 +84,7 @@ def log(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> py
 
 
 def named(*names: str) -> list[dict[str, Any]]:
-    return [{**node, "site": name} for node, name in zip(simulated(len(names)), names, strict=True)]
+    return [{**node, "site": name} for node, name in zip(node_configs(len(names)), names, strict=True)]
 
 
 def grid(tmp_path: Path, *names: str, tamper: Tamper | None = None) -> Grid:

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clients.data import DataError, Table, make_table, read_table
+from clients.data.simulated_sites import simulated_sites
 from clients.residual.check import describe
 from clients.residual.shard import MOST_CATEGORIES, columns_like, columns_of
 
@@ -143,7 +144,7 @@ def test_a_file_of_a_simulation_may_lack_the_outcome_and_a_site_s_own_may_not() 
     assert columns_of(bank(), {**config, "partition-id": 0}).y is None
     message, code = refusal(lambda: columns_of(bank(), {**config, "site": "bank"}))
     assert message.startswith("bank.csv: there is no column 'outcome'; it has ")
-    assert message.endswith("; leave target out where the party holds no outcome")
+    assert message.endswith("; leave target out where the site holds no outcome")
     assert code == "missing-column"
     assert columns_of(bank(), {**config, "site": "bank", "from": "results/1"}).y is None
 
@@ -158,9 +159,9 @@ def parties(tmp_path: Path) -> Path:
 
 
 def party(folder: Path, name: str, features: str, **more: object) -> tuple[str, ...]:
-    path = folder / f"{name}.csv"
-    config = {"id": "customer", "target": "y", "features": features, "data": str(path), "partition-id": 0, **more}
-    return columns_of(read_table(path), config).features
+    sites = simulated_sites(str(folder))
+    config = sites.config(sites.names.index(name), 3, {"id": "customer", "target": "y", "features": features, **more})
+    return columns_of(read_table(folder / f"{name}.csv"), config).features
 
 
 def test_a_list_of_all_parties_names_columns_of_other_files(parties: Path) -> None:
@@ -295,11 +296,11 @@ def told(config: Mapping[str, object], table: Table | None = None) -> str:
 def test_check_names_every_column_and_its_use() -> None:
     text = told({**CONFIG, "features": "age colour"})
     assert text.startswith("bank.csv: 4 rows\n")
-    assert "  inputs: age, colour\n    colour: 2 categories, blue, red; 1 rows are of none of these\n" in text
+    assert "  inputs: age, colour\n    colour: 2 categories, blue, red; 1 rows have none of these\n" in text
     assert "  outcome: y\n" in text
     assert "  entities: named by customer (text)" in text
     assert "  columns not used: z\n" in text
-    assert "  agent: tree, 40 rows or more in a leaf (fewer where there are few rows, more of many)\n" in text
+    assert "  agent: tree, 40 rows or more in a leaf (fewer of few rows, more of many)\n" in text
 
 
 def test_check_says_who_can_test_names(tmp_path: Path) -> None:
@@ -333,12 +334,12 @@ def test_check_says_what_the_agent_s_numbers_tell(agent: str, features: str, say
 def test_check_says_who_reads_the_outcome() -> None:
     text = told(CONFIG)
     assert "does the fusion center's arithmetic" in text
-    assert "common entity learned from: THE OUTCOME, in the first round less its mean, later less" in text
+    assert "common entity learned from: THE OUTCOME, in the first round minus its mean, later minus" in text
     assert "at the end p, and each agent's coefficient and\n    mean square" in text
     assert "Who reads these numbers" not in text
     text = told({"id": "customer", "features": "age"})
     assert "OUTCOME" not in text
-    assert "Who reads these numbers: the fusion center, where it holds the outcome; where a site does" in text
+    assert "Who reads these numbers: the fusion center, if it holds the outcome; if a site does" in text
     text = told({"id": "customer", "labels": "labels.csv"})
     assert "Who reads these numbers: the fusion center, which holds the outcome\n" in text
 
@@ -350,9 +351,9 @@ def test_check_says_that_in_a_ring_nobody_does_the_arithmetic_and_test_rows_go_r
         assert "test rows too" in text
         assert "arithmetic" not in text
         assert "Who reads these numbers" not in text
-        assert "mean squares of what is left, of this site's step, and of its steps' sum" in text
-        assert "The seals keep this from a fusion center that follows the protocol and reads along" in text
-    assert "THE OUTCOME less its mean" in holder
+        assert "mean squares of the residual, of this site's step, and of its steps' sum" in text
+        assert "The seals protect from a fusion center that follows the protocol and reads along" in text
+    assert "THE OUTCOME minus its mean" in holder
     assert "THE OUTCOME" not in other
     assert "in the clear" in told({"id": "customer", **ring, "labels": "labels.csv"})
 
@@ -360,7 +361,7 @@ def test_check_says_that_in_a_ring_nobody_does_the_arithmetic_and_test_rows_go_r
 def test_check_of_a_site_that_answers_sealed_only(tmp_path: Path) -> None:
     config = {"id": "customer", "features": "age", "sealed-only": True}
     text = told(config)
-    assert "Who reads these numbers: the site that holds the outcome; they cross sealed" in text
+    assert "Who reads these numbers: the site that holds the outcome; they are sent sealed" in text
     assert "A real site seals nothing without a secret" in text
     assert "sealed-only=true refuses such a run" in told({**config, "labels": "labels.csv"})
     key = tmp_path / "key"
@@ -369,10 +370,10 @@ def test_check_of_a_site_that_answers_sealed_only(tmp_path: Path) -> None:
 
 
 def test_check_says_that_every_site_learns_whom_all_know() -> None:
-    assert "which of its own entities all parties know" in told(CONFIG)
+    assert "which of its own entities all sites know" in told(CONFIG)
 
 
-def test_check_of_a_party_with_the_outcome_alone() -> None:
+def test_check_of_a_site_with_the_outcome_alone() -> None:
     table = make_table("holder.csv", [("customer", ["a", "b"]), ("y", [1.0, 2.0])])
     text = told(CONFIG, table)
     assert "  inputs: none; this site takes part with its outcome alone\n" in text

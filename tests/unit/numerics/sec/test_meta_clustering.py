@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 
 import numpy as np
@@ -26,6 +27,7 @@ from numerics.sec.similarity import (
 from numerics.sec.spectral import Clustering, Method, cluster, eigengap
 from tests.support import reference_sec as reference
 from tests.support.examples import examples
+from tests.support.parameters import few
 
 SEEDS = st.integers(0, 2**32 - 1)
 METHODS = st.sampled_from(["eigengap", "gap"])
@@ -497,7 +499,7 @@ def test_planted_blocks_are_found(sizes: tuple[int, ...]) -> None:
     assert same_partition(model.fit_predict(s), truth)
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", few(range(10), 4))
 @pytest.mark.parametrize("scale", ["mean", "median"])
 def test_labels_are_those_of_the_reference(seed: int, scale: Scale) -> None:
     truth = np.arange(21) % 3
@@ -512,10 +514,10 @@ def test_gap_curve_is_that_of_the_reference() -> None:
     """References are random, so within three standard errors."""
     s = planted((7, 7, 7))
     found = clustered(s, method="gap", k_min=2)
-    gap, error = reference.gap_curve(s, k_max=6)
+    gap, error = reference.gap_curve(s, k_max=4)
     assert found.gap.shape == found.gap_error.shape == (9,)
-    assert (np.abs(found.gap[:5] - gap) < 3 * np.array(error)).all()
-    np.testing.assert_allclose(found.gap_error[:5], error, rtol=0.6)
+    assert (np.abs(found.gap[:3] - gap) < 3 * np.array(error)).all()
+    np.testing.assert_allclose(found.gap_error[:3], error, rtol=0.6)
 
 
 def test_eigengap_and_gap_rules() -> None:
@@ -528,13 +530,12 @@ def test_eigengap_and_gap_rules() -> None:
     assert gap_choice(np.array([0.2]), np.array([0.1])) == 2
 
 
-@pytest.mark.parametrize("scale", ["mean", "median"])
-def test_one_true_function_is_one_cluster(scale: Scale) -> None:
+def test_one_true_function_is_one_cluster() -> None:
     """The spec saw the eigen-gap say so in 90 to 93 % of draws, the gap statistic after it in 75 to 90 %."""
     draws = [reference.linear_learners(np.zeros(20, np.int64), p=5, snr=16, seed=seed) for seed in range(30)]
-    similarities = [similarity(dissimilarity(*draw), scale)[0] for draw in draws]
-    for method in ("eigengap", "gap"):
-        assert sum(clustered(s, method=method).k == 1 for s in similarities) >= 24
+    dissimilarities = [dissimilarity(*draw) for draw in draws]
+    for scale, method in itertools.product(("mean", "median"), ("eigengap", "gap")):
+        assert sum(clustered(similarity(v, scale)[0], method=method).k == 1 for v in dissimilarities) >= 24
 
 
 @pytest.mark.parametrize(("p", "snr", "at_least"), [(5, 8, 9), (5, 64, 9), (10, 32, 9), (20, 64, 9)])

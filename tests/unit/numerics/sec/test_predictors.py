@@ -8,6 +8,7 @@ import warnings
 import weakref
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 
 import numpy as np
 import pytest
@@ -98,6 +99,12 @@ def fitted(name: str, wrapper: str = "plain", n: int = 80, seed: int = 0) -> Bas
         return WRAPPERS[wrapper](METHODS[name]()).fit(*rows(n, seed))
 
 
+@cache
+def shared(name: str, wrapper: str = "plain", n: int = 80) -> BaseEstimator:
+    """A model of rows of its own method, which several tests only ask."""
+    return fitted(name, wrapper, n, seed=list(METHODS).index(name))
+
+
 def near(found: np.ndarray, expected: np.ndarray) -> None:
     assert found.shape == expected.shape
     np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12 * max(1.0, float(np.abs(expected).max())))
@@ -106,13 +113,13 @@ def near(found: np.ndarray, expected: np.ndarray) -> None:
 @pytest.mark.parametrize("wrapper", WRAPPERS)
 @pytest.mark.parametrize("name", METHODS)
 def test_a_model_says_what_it_says_by_itself(name: str, wrapper: str) -> None:
-    model = fitted(name, wrapper)
+    model = shared(name, wrapper)
     for x in (rows(130, 1)[0], rows(1, 2)[0]):
         near(Predictors([model]).predict(x)[0], model.predict(x))
 
 
 def test_a_mixed_list_keeps_its_order() -> None:
-    models = [fitted(name, wrapper, seed=place) for wrapper in WRAPPERS for place, name in enumerate(METHODS)]
+    models = [shared(name, wrapper) for wrapper in WRAPPERS for name in METHODS]
     models = [models[place] for place in np.random.default_rng(0).permutation(len(models))]
     x, _ = rows(170, 3)
     near(Predictors(models).predict(x), np.array([model.predict(x) for model in models]))
@@ -122,7 +129,7 @@ def test_a_mixed_list_keeps_its_order() -> None:
 @pytest.mark.parametrize("here", [True, False])
 def test_trees_are_the_same_walked_or_by_bits(n: int, here: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "worth_it", lambda *_: here)
-    models = [fitted(name, n=300) for name in ("forest", "large leaves", "tree", "stump", "boosting", "best first")]
+    models = [shared(name, n=300) for name in ("forest", "large leaves", "tree", "stump", "boosting", "best first")]
     x, _ = rows(n, 4)
     near(Predictors(models).predict(x), np.array([model.predict(x) for model in models]))
 

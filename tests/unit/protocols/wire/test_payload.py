@@ -7,6 +7,7 @@ import dataclasses
 import io
 import math
 import tracemalloc
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -33,7 +34,7 @@ from protocols.wire.payload import (
     specs,
 )
 from tests.support.examples import examples
-from tests.support.payloads import CANARY_NUMBER, CANARY_TEXT, CLASSES, FIELDS, example, payloads, same, through_bytes
+from tests.support.payloads import CANARY_NUMBER, CANARY_TEXT, CLASSES, example, payloads, same, through_bytes
 
 Records = tuple[ConfigRecord, ArrayRecord]
 
@@ -255,6 +256,11 @@ def test_an_annotation_that_cannot_be_checked_is_a_type_error(annotation: Any) -
 # -- poison, field by field -------------------------------------------------------------------------------------------
 
 
+def fields_of(cls: type[Payload], *kinds: str) -> list[str]:
+    """Names of the fields of some kinds."""
+    return [name for name, spec in specs(cls).items() if spec.kind in kinds]
+
+
 def keys_of(name: str, spec: FieldSpec) -> str:
     return f"{name}.0" if spec.kind == "arrays" else name
 
@@ -315,23 +321,25 @@ SCALAR_POISONS: dict[str, list[tuple[Any, str]]] = {
 }
 
 
-@pytest.mark.parametrize(("cls", "name"), FIELDS, ids=by_title)
-def test_a_missing_field_is_refused(cls: type[Payload], name: str) -> None:
-    scalars, arrays = encode(example(cls))
-    key = keys_of(name, specs(cls)[name])
-    del (arrays if key in arrays else scalars)[key]
-    error = refusal(cls, arrive((scalars, arrays)))
-    assert error.field in (name, key)
-    # Of a tuple, where the payload has no other arrays, the count is what does not fit.
-    assert error.problem == "is missing" or "count of up to 1 arrays that came, got 2" in error.problem
+@pytest.mark.parametrize("cls", CLASSES, ids=by_title)
+def test_a_missing_field_is_refused(cls: type[Payload]) -> None:
+    for name in specs(cls):
+        scalars, arrays = encode(example(cls))
+        key = keys_of(name, specs(cls)[name])
+        del (arrays if key in arrays else scalars)[key]
+        error = refusal(cls, arrive((scalars, arrays)))
+        assert error.field in (name, key)
+        # Of a tuple, where the payload has no other arrays, the count is what does not fit.
+        assert error.problem == "is missing" or "count of up to 1 arrays that came, got 2" in error.problem
 
 
-@pytest.mark.parametrize(("cls", "name"), FIELDS, ids=by_title)
-def test_a_field_of_another_name_is_refused(cls: type[Payload], name: str) -> None:
-    scalars, arrays = encode(example(cls))
-    record: Any = arrays if keys_of(name, specs(cls)[name]) in arrays else scalars
-    record[f"{name}_"] = record.pop(keys_of(name, specs(cls)[name]))
-    assert refusal(cls, (scalars, arrays)).field in (name, keys_of(name, specs(cls)[name]))
+@pytest.mark.parametrize("cls", CLASSES, ids=by_title)
+def test_a_field_of_another_name_is_refused(cls: type[Payload]) -> None:
+    for name in specs(cls):
+        scalars, arrays = encode(example(cls))
+        record: Any = arrays if keys_of(name, specs(cls)[name]) in arrays else scalars
+        record[f"{name}_"] = record.pop(keys_of(name, specs(cls)[name]))
+        assert refusal(cls, (scalars, arrays)).field in (name, keys_of(name, specs(cls)[name]))
 
 
 @pytest.mark.parametrize("cls", CLASSES, ids=by_title)
@@ -357,78 +365,82 @@ def extra_long_name(scalars: ConfigRecord, arrays: ArrayRecord) -> None:
     arrays["extra" * 1000] = encode_array(np.zeros(0))
 
 
-@pytest.mark.parametrize(("cls", "name"), FIELDS, ids=by_title)
-def test_an_array_in_place_of_a_scalar_and_the_reverse_are_refused(cls: type[Payload], name: str) -> None:
-    scalars, arrays = encode(example(cls))
-    key = keys_of(name, specs(cls)[name])
-    if key in arrays:
-        del arrays[key]
-        scalars[key] = CANARY_NUMBER
-    else:
-        del scalars[key]
-        arrays[key] = encode_array(np.full(1, CANARY_NUMBER))
-    assert refusal(cls, arrive((scalars, arrays))).field in (name, key)
-
-
-@pytest.mark.parametrize(
-    ("cls", "name"), [(c, n) for c, n in FIELDS if specs(c)[n].kind in ("array", "arrays")], ids=by_title
-)
-def test_a_poisoned_array_is_refused(cls: type[Payload], name: str) -> None:
-    spec = specs(cls)[name]
-    key = keys_of(name, spec)
-    for label, poison, said in array_poisons(encode(example(cls))[1][key], spec):
+@pytest.mark.parametrize("cls", CLASSES, ids=by_title)
+def test_an_array_in_place_of_a_scalar_and_the_reverse_are_refused(cls: type[Payload]) -> None:
+    for name in specs(cls):
         scalars, arrays = encode(example(cls))
-        arrays[key] = poison
-        error = refusal(cls, (scalars, arrays))
-        assert error.field in (name, key, f"{name}[0]"), label
-        for words in said:
-            assert words in error.problem, label
-        assert len(str(error)) < 400, label
+        key = keys_of(name, specs(cls)[name])
+        if key in arrays:
+            del arrays[key]
+            scalars[key] = CANARY_NUMBER
+        else:
+            del scalars[key]
+            arrays[key] = encode_array(np.full(1, CANARY_NUMBER))
+        assert refusal(cls, arrive((scalars, arrays))).field in (name, key)
 
 
-@pytest.mark.parametrize(
-    ("cls", "name"), [(c, n) for c, n in FIELDS if specs(c)[n].kind in SCALAR_POISONS], ids=by_title
-)
-def test_a_poisoned_scalar_is_refused(cls: type[Payload], name: str) -> None:
-    for poison, said in SCALAR_POISONS[specs(cls)[name].kind]:
-        scalars, arrays = encode(example(cls))
-        scalars[name] = poison
-        error = refusal(cls, (scalars, arrays))
-        assert error.field == name
-        assert said in error.problem
+@pytest.mark.parametrize("cls", CLASSES, ids=by_title)
+def test_a_poisoned_array_is_refused(cls: type[Payload]) -> None:
+    for name in fields_of(cls, "array", "arrays"):
+        spec = specs(cls)[name]
+        key = keys_of(name, spec)
+        for label, poison, said in array_poisons(encode(example(cls))[1][key], spec):
+            scalars, arrays = encode(example(cls))
+            arrays[key] = poison
+            error = refusal(cls, (scalars, arrays))
+            assert error.field in (name, key, f"{name}[0]"), label
+            for words in said:
+                assert words in error.problem, label
+            assert len(str(error)) < 400, label
 
 
-def shared_dimensions() -> list[tuple[type[Payload], str, int]]:
+@pytest.mark.parametrize("cls", CLASSES, ids=by_title)
+def test_a_poisoned_scalar_is_refused(cls: type[Payload]) -> None:
+    for name in fields_of(cls, *SCALAR_POISONS):
+        for poison, said in SCALAR_POISONS[specs(cls)[name].kind]:
+            scalars, arrays = encode(example(cls))
+            scalars[name] = poison
+            error = refusal(cls, (scalars, arrays))
+            assert error.field == name
+            assert said in error.problem
+
+
+def shared_dimensions(cls: type[Payload]) -> list[tuple[str, int]]:
     """Every array field with a dimension that another array of its payload (or tuple) has too."""
-    found = []
-    for cls in CLASSES:
-        seen = [dim for s in specs(cls).values() for dim in set(s.dims) for _ in range(1 + (s.kind == "arrays"))]
-        for name, spec in specs(cls).items():
-            found += [(cls, name, axis) for axis, dim in enumerate(spec.dims) if dim != "_" and seen.count(dim) > 1]
-    return found
+    counts = Counter(
+        dim for spec in specs(cls).values() for dim in set(spec.dims) for _ in range(1 + (spec.kind == "arrays"))
+    )
+    return [
+        (name, axis)
+        for name, spec in specs(cls).items()
+        for axis, dim in enumerate(spec.dims)
+        if dim != "_" and counts[dim] > 1
+    ]
 
 
-@pytest.mark.parametrize(("cls", "name", "axis"), shared_dimensions(), ids=by_title)
-def test_dimensions_of_one_name_have_one_size(cls: type[Payload], name: str, axis: int) -> None:
-    spec = specs(cls)[name]
-    scalars, arrays = encode(example(cls))
-    values = decode_array(arrays[keys_of(name, spec)])
-    size = values.shape[axis]
-    arrays[keys_of(name, spec)] = encode_array(np.concatenate([values, values.take([0], axis)], axis))
-    problem = refusal(cls, arrive((scalars, arrays))).problem
-    assert f"dimension {spec.dims[axis]!r}" in problem
-    assert {str(size), str(size + 1)} <= set(problem.replace(",", "").split())
+@pytest.mark.parametrize("cls", CLASSES, ids=by_title)
+def test_dimensions_of_one_name_have_one_size(cls: type[Payload]) -> None:
+    for name, axis in shared_dimensions(cls):
+        spec = specs(cls)[name]
+        scalars, arrays = encode(example(cls))
+        values = decode_array(arrays[keys_of(name, spec)])
+        size = values.shape[axis]
+        arrays[keys_of(name, spec)] = encode_array(np.concatenate([values, values.take([0], axis)], axis))
+        problem = refusal(cls, arrive((scalars, arrays))).problem
+        assert f"dimension {spec.dims[axis]!r}" in problem
+        assert {str(size), str(size + 1)} <= set(problem.replace(",", "").split())
 
 
-@pytest.mark.parametrize(("cls", "name"), [(c, n) for c, n in FIELDS if specs(c)[n].kind == "arrays"], ids=by_title)
-def test_too_many_and_too_few_arrays_of_a_tuple_are_refused(cls: type[Payload], name: str) -> None:
-    scalars, arrays = encode(example(cls))
-    arrays[f"{name}.2"] = arrays[f"{name}.0"]
-    assert refusal(cls, arrive((scalars, arrays))).field == f"{name}.2"
+@pytest.mark.parametrize("cls", CLASSES, ids=by_title)
+def test_too_many_and_too_few_arrays_of_a_tuple_are_refused(cls: type[Payload]) -> None:
+    for name in fields_of(cls, "arrays"):
+        scalars, arrays = encode(example(cls))
+        arrays[f"{name}.2"] = arrays[f"{name}.0"]
+        assert refusal(cls, arrive((scalars, arrays))).field == f"{name}.2"
 
-    scalars, arrays = encode(example(cls))
-    del arrays[f"{name}.1"]
-    assert refusal(cls, arrive((scalars, arrays))).field in (name, f"{name}.1")
+        scalars, arrays = encode(example(cls))
+        del arrays[f"{name}.1"]
+        assert refusal(cls, arrive((scalars, arrays))).field in (name, f"{name}.1")
 
 
 def test_a_claimed_size_is_not_allocated() -> None:

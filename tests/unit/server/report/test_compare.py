@@ -6,22 +6,30 @@ import pytest
 from typer.testing import CliRunner
 
 from consilience.cli import app
+from server.figures import figures
 from server.report.compare import compare_html, open_runs, render_comparison
 from server.report.data import ResultsError
 from server.report.headline import answer
 from server.results import ResultsDirectory
 from tests.support.html_page import Page
-from tests.support.sample_report import ARRAYS, LINES, draw_figures, make
+from tests.support.sample_report import ARRAYS, LINES, make
+
+
+@pytest.fixture(scope="module")
+def drawn():
+    """The figure of every run, drawn once."""
+    return figures(make(metrics={}), ARRAYS)
 
 
 @pytest.fixture
-def leave(tmp_path):
+def leave(tmp_path, drawn):
     """A finished run of that report, and its directory."""
 
     def finished(run_id, **changes):
         directory = ResultsDirectory.open(tmp_path, "runs", run_id)
         report = make(**changes)
-        return directory.finish(report, ARRAYS, LINES, draw_figures(report))
+        report.figures = [figure.texts for figure in drawn]
+        return directory.finish(report, ARRAYS, LINES, {figure.name: figure.image for figure in drawn})
 
     return finished
 

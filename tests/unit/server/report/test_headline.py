@@ -138,10 +138,11 @@ def test_a_difference_within_its_error_is_neither_better_nor_worse(error, verdic
 
 
 def test_the_answer_of_a_table_says_higher_where_that_is_better():
-    rows = [{"sites": n, "accuracy": 0.9, "accuracy_majority": rival} for n, rival in ((2, 0.8), (3, 0.95), (4, 0.9))]
-    metrics = {"accuracy": 0.9, "accuracy_majority": 0.88, "accuracy_best_component": 0.7, "n_cells": 3.0}
+    rivals = enumerate((0.8, 0.95, 0.9, 0.7), start=2)
+    rows = [{"sites": n, "accuracy": 0.9, "accuracy_majority": rival} for n, rival in rivals]
+    metrics = {"accuracy": 0.9, "accuracy_majority": 0.88, "accuracy_best_component": 0.7, "n_cells": 4.0}
     sentence = answer(make(metrics=metrics, published={}, table=rows))
-    assert "It is higher than by majority vote in 1 of 3 and the same in 1." in sentence
+    assert "It is higher than by majority vote in 2 of 4 and the same in 1." in sentence
     assert "For comparison, on average over the settings: 70.0 % by the best single component." in sentence
 
 

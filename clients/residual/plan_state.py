@@ -1,7 +1,7 @@
-"""A plan under way as arrays: a site that plays the fusion center remembers it between two asks.
+"""State of a plan as arrays: a site that does the arithmetic of the fusion center stores it between two asks.
 
-A process may answer one message only. No pickle: objects are written as JSON that names their arrays, and only the few
-classes of a plan are made again.
+A process may answer one message only. Nothing is pickled: objects are JSON that names their arrays, and only the
+classes of a plan are rebuilt.
 """
 
 from __future__ import annotations
@@ -12,22 +12,22 @@ from typing import Any
 
 import numpy as np
 
-from numerics.residual.rules import Result, Rules, Split
+from numerics.residual.rules import LearningResult, Rules, Split
 from protocols.residual.parallel import Parallel
 from protocols.residual.payloads import Conclude
 from protocols.residual.plan import Plan
 from protocols.residual.sequential import Greedy, Sip
-from protocols.residual.single_round import Once
+from protocols.residual.single_round import SingleRound
 
 _CLASSES: Mapping[str, type[Any]] = {
-    each.__name__: each for each in (Plan, Parallel, Greedy, Sip, Once, Rules, Split, Result, Conclude)
+    each.__name__: each for each in (Plan, Parallel, Greedy, Sip, SingleRound, Rules, Split, LearningResult, Conclude)
 }
 _ABOUT = "about"
 _MODEL = "model:"
 
 
 def freeze(plan: Plan) -> dict[str, np.ndarray]:
-    """A plan as arrays; an array that several of its parts share is there once."""
+    """Return a plan as arrays; an array that several parts share is stored once."""
     arrays: dict[str, np.ndarray] = {}
     places: dict[int, str] = {}
 
@@ -57,18 +57,18 @@ def freeze(plan: Plan) -> dict[str, np.ndarray]:
 
 
 def thaw(arrays: Mapping[str, np.ndarray]) -> Plan:
-    """What `freeze` froze; arrays are the plan's own, to be changed."""
-    made: dict[str, Any] = {}
+    """Rebuild a plan from the arrays of `freeze`, with arrays of its own."""
+    copies: dict[str, Any] = {}
 
     def array(name: str) -> Any:
-        if name not in made:
+        if name not in copies:
             if name.startswith(_MODEL):
                 from clients.residual.model_store import restore
 
-                made[name] = restore(arrays[name].tobytes())
+                copies[name] = restore(arrays[name].tobytes())
             else:
-                made[name] = arrays[name].copy()
-        return made[name]
+                copies[name] = arrays[name].copy()
+        return copies[name]
 
     def make(value: Any) -> Any:
         if not isinstance(value, dict):

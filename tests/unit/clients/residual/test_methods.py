@@ -18,7 +18,7 @@ from sklearn.tree import DecisionTreeRegressor
 
 from clients.model_store import ModelFileError
 from clients.regressors import METHODS
-from clients.residual.agents import AgentError, fit_agent, parse_agent, predict
+from clients.residual.methods import MethodError, fit_method, parse_method, predict
 from clients.residual.model_store import SavedModel, dump, load_agent, restore, save_agent
 from clients.site import Site
 from protocols.wire.faults import Fault, SiteFault
@@ -43,19 +43,19 @@ def rows(n: int = 90, p: int = 1, seed: int = 0) -> tuple[np.ndarray, np.ndarray
 
 
 def fitted(text: str, x: np.ndarray, target: np.ndarray, *, min_leaf: int = 10, seed: int = 1) -> BaseEstimator:
-    return fit_agent(parse_agent(text, dotted=True), x, target, min_leaf=min_leaf, seed=seed)
+    return fit_method(parse_method(text, dotted=True), x, target, min_leaf=min_leaf, seed=seed)
 
 
 # -- what may be named ------------------------------------------------------------------------------------------------
 
 
 def test_short_and_full_names_with_settings() -> None:
-    assert parse_agent(" tree ", dotted=False).method == "tree"
-    agent = parse_agent("hgb( max_depth=3 , learning_rate=0.2)", dotted=False)
+    assert parse_method(" tree ", dotted=False).method == "tree"
+    agent = parse_method("hgb( max_depth=3 , learning_rate=0.2)", dotted=False)
     assert (agent.method, agent.settings) == ("hgb", (("learning_rate", 0.2), ("max_depth", 3)))
-    full = parse_agent("sklearn.ensemble.ExtraTreesRegressor(n_estimators=7, criterion=absolute_error)", dotted=True)
+    full = parse_method("sklearn.ensemble.ExtraTreesRegressor(n_estimators=7, criterion=absolute_error)", dotted=True)
     assert full.method == "sklearn.ensemble.ExtraTreesRegressor"
-    model = fit_agent(full, *rows(), min_leaf=9, seed=3)
+    model = fit_method(full, *rows(), min_leaf=9, seed=3)
     assert type(model) is ExtraTreesRegressor
     assert (model.n_estimators, model.min_samples_leaf, model.random_state, model.n_jobs) == (7, 9, 3, None)
 
@@ -81,7 +81,7 @@ def test_short_and_full_names_with_settings() -> None:
         ("sklearn.ensemble.ExtraTreesRegressor(random_state=1)", "random_state is not an agent's to set"),
         ("sklearn.ensemble.ExtraTreesRegressor(n_jobs=8)", "n_jobs is not an agent's to set"),
         ("sklearn.ensemble.ExtraTreesRegresor", "did you mean sklearn.ensemble.ExtraTreesRegressor?"),
-        ("sklearn.ensemble.StackingRegressor", "StackingRegressor is made of other estimators"),
+        ("sklearn.ensemble.StackingRegressor", "StackingRegressor consists of other estimators"),
         ("sklearn.ensemble.RandomForestClassifier", "RandomForestClassifier is no regressor"),
         ("sklearn.preprocessing.StandardScaler", "StandardScaler is no regressor"),
         ("sklearn.utils.Bunch", "Bunch is no regressor"),
@@ -93,16 +93,16 @@ def test_short_and_full_names_with_settings() -> None:
     ],
 )
 def test_what_cannot_be_read_is_refused_in_one_sentence(text: str, message: str) -> None:
-    with pytest.raises(AgentError, match=message) as refused:
-        parse_agent(text, dotted=True)
+    with pytest.raises(MethodError, match=message) as refused:
+        parse_method(text, dotted=True)
     assert "\n" not in str(refused.value)
 
 
 def test_what_a_site_is_told_has_no_full_name() -> None:
-    with pytest.raises(AgentError, match="only a site itself may name an estimator in full"):
-        parse_agent("sklearn.ensemble.ExtraTreesRegressor", dotted=False)
-    with pytest.raises(AgentError, match="criterion is not an agent's to set"):
-        parse_agent("tree(criterion=absolute_error)", dotted=True)
+    with pytest.raises(MethodError, match="only a site itself may name an estimator in full"):
+        parse_method("sklearn.ensemble.ExtraTreesRegressor", dotted=False)
+    with pytest.raises(MethodError, match="criterion is not an agent's to set"):
+        parse_method("tree(criterion=absolute_error)", dotted=True)
 
 
 # -- fits -------------------------------------------------------------------------------------------------------------
@@ -167,15 +167,15 @@ def test_a_tree_is_limited_by_its_leaf_alone() -> None:
 def test_what_cannot_be_fitted_or_asked() -> None:
     x, target = rows()
     with pytest.raises(
-        AgentError, match=r"^agent sklearn\.linear_model\.MultiTaskLasso: cannot be fitted to 90 rows of"
+        MethodError, match=r"^agent sklearn\.linear_model\.MultiTaskLasso: cannot be fitted to 90 rows of"
     ):
         fitted("sklearn.linear_model.MultiTaskLasso", x, target)
-    with pytest.raises(AgentError, match="there is no row to fit"):
+    with pytest.raises(MethodError, match="there is no row to fit"):
         fitted("tree", x[:0], target[:0])
-    with pytest.raises(AgentError, match="agent DecisionTreeRegressor: cannot predict 90 rows: ValueError"):
+    with pytest.raises(MethodError, match="agent DecisionTreeRegressor: cannot predict 90 rows: ValueError"):
         predict(fitted("tree", np.hstack([x, x]), target), x)
     outside = fitted("sklearn.isotonic.IsotonicRegression", x, target)
-    with pytest.raises(AgentError, match="does not predict one finite number for every row"):
+    with pytest.raises(MethodError, match="does not predict one finite number for every row"):
         predict(outside, x + 1000)
 
 

@@ -1,0 +1,124 @@
+"""Data given in Python: tables in this process, under a name that is a digest of what they hold.
+
+``clients.data.in_memory:held.TOKEN`` is a function's name as any other that ``data`` may have. Equal tables have the
+same name, so a run that resumes another one with the same data is the same run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+from weakref import WeakValueDictionary
+
+import numpy as np
+
+from clients.data.simulated_sites import check_site_names
+from clients.data.table import DataError, Table, frame_columns, make_table
+from clients.digest import digest_of
+from common.data_places import GIVEN_IN_PYTHON
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+class HeldTables:
+    """The tables of a simulation's sites, or one table of the fusion center's own.
+
+    Parameters
+    ----------
+    tables : Mapping[str, Table]
+        By site.
+
+    Attributes
+    ----------
+    sites : tuple of str
+        Names of the sites, sorted, as files in a folder are.
+    """
+
+    def __init__(self, tables: Mapping[str, Table]) -> None:
+        self.sites = tuple(sorted(tables))
+        self.tables = dict(tables)
+        words = digest_of({name: tables[name].columns for name in self.sites})
+        self.token = "t" + "".join(f"{word:08x}" for word in words[:4])
+
+    def __call__(self, place: Any = 0, n_sites: int = 1) -> Table:
+        """Return the table of the site at a place; where there is one table only, that, whatever is asked."""
+        return self.tables[self.sites[place if len(self.sites) > 1 else 0]]
+
+    @property
+    def reference(self) -> str:
+        """What ``data`` is set to."""
+        return f"{GIVEN_IN_PYTHON}{self.token}"
+
+
+class _Held:
+    """The tables that this process holds, as attributes by token."""
+
+    def __init__(self) -> None:
+        self.by_token: WeakValueDictionary[str, HeldTables] = WeakValueDictionary()
+
+    def __getattr__(self, token: str) -> HeldTables:
+        if token.startswith("__"):
+            raise AttributeError(token)
+        if token not in self.by_token:
+            raise DataError(
+                "the data of this run were given in Python and are here no longer; give the same data again",
+                "no-data-file",
+            )
+        return self.by_token[token]
+
+
+held = _Held()
+"""Where ``clients.data.in_memory:held.TOKEN`` finds its tables."""
+
+
+def hold(tables: Mapping[str, Table]) -> HeldTables:
+    """Hold tables for as long as somebody keeps what this returns.
+
+    Examples
+    --------
+    >>> kept = hold({"north": Table("north", {"age": np.array([41, 52])})})
+    >>> kept.sites, kept.reference.startswith("clients.data.in_memory:held.t")
+    (('north',), True)
+    """
+    check_site_names("data", tables)
+    made = HeldTables(tables)
+    return held.by_token.setdefault(made.token, made)
+
+
+def table_of_frame(name: str, frame: pd.DataFrame, *, whole: bool = True) -> Table:
+    """Return a DataFrame as a table of its own memory; a named index is a column like others, as in a Parquet file.
+
+    Parameters
+    ----------
+    name : str
+        Whose rows they are, for messages.
+    frame : pandas.DataFrame
+        The rows.
+    whole : bool
+        Whether there must be two rows at least.
+
+    Raises
+    ------
+    DataError
+        As `make_table`.
+    """
+    if any(each is not None for each in frame.index.names):
+        frame = frame.reset_index()
+    table = make_table(name, frame_columns(frame), whole=whole)
+    return Table(name, {column: np.array(values) for column, values in table.columns.items()})
+
+
+def export() -> list[HeldTables]:
+    """Return all that this process holds, to be adopted by another one; it can be pickled."""
+    return list(held.by_token.values())
+
+
+_adopted: list[HeldTables] = []
+
+
+def adopt(tables: list[HeldTables]) -> None:
+    """Hold what another process exported, for as long as this process lives."""
+    for each in tables:
+        held.by_token[each.token] = each
+        _adopted.append(each)

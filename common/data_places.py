@@ -1,0 +1,69 @@
+"""What names data in a configuration: a file or folder, the paths of several sites, or a function."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from collections.abc import Mapping
+from pathlib import Path
+
+_FUNCTION = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*")
+_PATH_OF_SITE = re.compile(r"([\w.-]+)=(.+)", re.ASCII)
+
+GIVEN_IN_PYTHON = "clients.data.in_memory:held."
+"""Beginning of the reference to data that were given in Python: they are in one process only."""
+
+
+def is_function(text: str) -> bool:
+    """Whether a text names a function, ``package.module:function``, and no file of that name.
+
+    Examples
+    --------
+    >>> is_function("hospital.records:load"), is_function("records/north.csv")
+    (True, False)
+    """
+    return bool(_FUNCTION.fullmatch(text)) and not Path(text).exists()
+
+
+def paths_by_site(text: str) -> dict[str, str]:
+    """Return the paths in ``north=a.csv south=b.csv`` by site; none if the text is something else.
+
+    Examples
+    --------
+    >>> paths_by_site("north=a.csv 'south=old data/b.csv'")
+    {'north': 'a.csv', 'south': 'old data/b.csv'}
+    >>> paths_by_site("records")
+    {}
+    """
+    try:
+        pairs = [_PATH_OF_SITE.fullmatch(word) for word in shlex.split(text)]
+    except ValueError:
+        return {}
+    sites = {pair[1]: pair[2] for pair in pairs if pair}
+    return sites if len(sites) == len(pairs) and not Path(text).exists() else {}
+
+
+def as_text(paths: Mapping[str, str | Path]) -> str:
+    """Return the text that `paths_by_site` reads.
+
+    Examples
+    --------
+    >>> as_text({"north": "a.csv", "south": "old data/b.csv"})
+    "north=a.csv 'south=old data/b.csv'"
+    """
+    return shlex.join(f"{site}={path}" for site, path in paths.items())
+
+
+def absolute_place(text: str) -> str:
+    """Return the text with absolute paths; the name of a function stays as it is."""
+    if is_function(text):
+        return text
+    paths = paths_by_site(text)
+    if paths:
+        return as_text({site: _absolute(path) for site, path in paths.items()})
+    return _absolute(text)
+
+
+def _absolute(path: str) -> str:
+    return os.path.abspath(os.path.expanduser(path))

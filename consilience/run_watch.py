@@ -1,0 +1,117 @@
+"""A run in Python while it goes on: a bar with rounds and measures, and what went wrong at the sites, in few lines."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import sys
+from collections.abc import Callable, Iterator
+from typing import Literal
+
+from consilience.run_log import message, round_of, without_colour
+
+Progress = bool | Literal["log"] | None
+"""Whether to show a bar; ``"log"``: the log's own lines; None: a bar where somebody looks."""
+
+Show = Callable[[str], None]
+
+_ERROR = re.compile(r"(?:ERROR|CRITICAL)\s*:")
+_OF_SITE = re.compile(r"(?:round \d+: )?site (?P<site>\S+): (?P<text>.*)")
+_SHOWN = 3
+
+
+class SiteErrors:
+    """Errors in the log, one line each; those that differ by the site only are one line.
+
+    Examples
+    --------
+    >>> errors = SiteErrors()
+    >>> for site in ("north", "south"):
+    ...     errors.read(f"ERROR : site {site}: round 1: a column is missing [missing-column]")
+    >>> errors.lines()
+    ['2 sites (north, south): round 1: a column is missing [missing-column]']
+    """
+
+    def __init__(self) -> None:
+        self._sites: dict[str, list[str]] = {}
+
+    def read(self, line: str) -> None:
+        """Read a line of the log."""
+        if not _ERROR.match(without_colour(line).lstrip()):
+            return
+        text = message(line)
+        of_site = _OF_SITE.fullmatch(text)
+        sites = self._sites.setdefault(of_site["text"] if of_site else text, [])
+        if of_site and of_site["site"] not in sites:
+            sites.append(of_site["site"])
+
+    def lines(self) -> list[str]:
+        """Return the lines so far."""
+        return [_of_sites(sites, text) for text, sites in self._sites.items()]
+
+
+def _of_sites(sites: list[str], text: str) -> str:
+    if not sites:
+        return text
+    if len(sites) == 1:
+        return f"{sites[0]}: {text}"
+    more = f" and {len(sites) - _SHOWN} more" if len(sites) > _SHOWN else ""
+    return f"{len(sites)} sites ({', '.join(sites[:_SHOWN])}{more}): {text}"
+
+
+@contextlib.contextmanager
+def watched(progress: Progress) -> Iterator[Show]:
+    """Return a function for the lines of a run's log: it moves the bar, and keeps the errors, which are printed last.
+
+    Parameters
+    ----------
+    progress : bool, "log" or None
+        As of `consilience.run`.
+    """
+    if progress == "log":
+        yield lambda line: print(without_colour(line), file=sys.stderr, flush=True)
+        return
+    errors = SiteErrors()
+    try:
+        with _bar(progress) as move:
+
+            def show(line: str) -> None:
+                errors.read(line)
+                move(line)
+
+            yield show
+    finally:
+        for line in errors.lines():
+            print(line, file=sys.stderr)
+
+
+@contextlib.contextmanager
+def _bar(progress: Progress) -> Iterator[Show]:
+    """Show one moving line with round, measures and time, in a terminal or a notebook; elsewhere nothing."""
+    if progress is False:
+        yield lambda line: None
+        return
+    from rich.console import Console
+    from rich.progress import Progress as Bar
+    from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    console = Console(file=None if in_notebook() else sys.stderr)
+    if not (progress or console.is_terminal or console.is_jupyter):
+        yield lambda line: None
+        return
+    words = (TextColumn("{task.description}", markup=False), TextColumn("{task.fields[measure]}", markup=False))
+    with Bar(SpinnerColumn(), *words, TimeElapsedColumn(), console=console, transient=True) as bar:
+        task = bar.add_task("starting", total=None, measure="")
+
+        def move(line: str) -> None:
+            if current := round_of(line):
+                bar.update(task, description=f"round {current[0]}", measure=current[1])
+
+        yield move
+
+
+def in_notebook() -> bool:
+    """Whether a notebook shows what this process prints."""
+    ipython = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if ipython is not None else None
+    return type(shell).__name__ == "ZMQInteractiveShell"

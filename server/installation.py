@@ -1,0 +1,36 @@
+"""What whoever starts a run should know of the installation at the fusion center."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from common.extras import MissingLibraryError, require
+
+_FLOWERS_OWN = "runtime-envs"
+"""Folder in Flower's directory that holds the environments of single runs."""
+
+
+def remarks() -> list[str]:
+    """Return what the log of a run says first: a sentence for each thing that the user may want otherwise."""
+    return [remark for remark in (_temporary_environment(), missing_figures()) if remark]
+
+
+def missing_figures() -> str:
+    """Return why a report has no figures; empty if it has."""
+    try:
+        require("matplotlib", "a report with figures")
+    except MissingLibraryError as error:
+        return str(error)
+    return ""
+
+
+def _temporary_environment() -> str:
+    """Return what to type if Flower has built an environment for this run, which it then puts first on the path."""
+    environment = Path(os.environ.get("VIRTUAL_ENV", ""))
+    if environment.parent.name != _FLOWERS_OWN:
+        return ""
+    return (
+        f"Flower installed an environment for this run alone, {environment}: to use what is installed already, set "
+        "FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION=1 before flwr run, flower-superlink and flower-supernode"
+    )

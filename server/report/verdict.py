@@ -1,0 +1,82 @@
+"""The verdict of a run: whether its own numbers speak for joining, against it, or for neither."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from server.report.data import Report
+from server.report.formatting import listed
+from server.report.glossary import meaning
+from server.report.headline import UNCLEAR, Comparison, chosen_answer, comparisons
+
+JOIN, DO_NOT_JOIN, CANNOT_BE_SAID = "join", "do not join", "cannot be said"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What a run's own comparisons say.
+
+    Attributes
+    ----------
+    decision : str
+        ``"join"``, ``"do not join"`` or ``"cannot be said"``.
+    reason : str
+        Why, in one sentence.
+
+    Examples
+    --------
+    >>> print(Verdict("join", "The error is 40 % less than alone."))
+    Join. The error is 40 % less than alone.
+    """
+
+    decision: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.decision[0].upper()}{self.decision[1:]}. {self.reason}"
+
+
+def verdict(report: Report) -> Verdict:
+    """Return the verdict of a run.
+
+    It looks at what the sites could do instead: alternatives that are available to them. Pooled data, and a paper's
+    figures, are not.
+    """
+    chosen = chosen_answer(report)
+    if chosen is not None and (useless := _no_better_than_nothing(report, chosen.metric)):
+        return Verdict(DO_NOT_JOIN, useless)
+    out_of_reach = () if chosen is None else (chosen.metric, *chosen.prices)
+    rivals = [each for each in comparisons(report) if each.verdict and each.metric not in out_of_reach]
+    if not rivals:
+        return Verdict(
+            CANNOT_BE_SAID, "The run has measured no alternative that the sites have, so there is nothing to compare."
+        )
+    worse = [each for each in rivals if each.verdict == "worse"]
+    if worse:
+        return Verdict(DO_NOT_JOIN, f"The result is {_in_words(worse)}.")
+    unclear = [each for each in rivals if each.verdict in (UNCLEAR, "the same")]
+    if unclear:
+        return Verdict(CANNOT_BE_SAID, f"The result is {_in_words(unclear)}: no difference is shown.")
+    alone = "" if report.differences else " One draw has no standard error: repeat it where that can be done."
+    return Verdict(JOIN, f"The result is {_in_words(rivals)}.{alone}")
+
+
+def _no_better_than_nothing(report: Report, metric: str) -> str:
+    """Return why a result is of no use at all; empty: it is of some, or nobody can say."""
+    known = meaning(report.protocol, metric)
+    if known is None or known.useless_from is None or report.metrics[metric] < known.useless_from:
+        return ""
+    words = known.words.partition(" (")[0]
+    return f"The {words} is {report.metrics[metric]:.3g}; from {known.useless_from:g} on nothing was gained."
+
+
+def _in_words(compared: list[Comparison]) -> str:
+    """Return comparisons as they follow "is"."""
+    parts = []
+    for each in compared:
+        if each.difference == "the same":
+            parts.append(f"the same as {each.words} ({each.value})")
+        else:
+            link = "as" if each.difference.endswith("times as large") else "than"
+            parts.append(f"{each.difference} {link} {each.words} ({each.value})")
+    return listed(parts)

@@ -1,0 +1,106 @@
+"""The plan: who is asked what, and what follows from the answers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from numerics.residual.rules import Rules
+from protocols.residual.payloads import Conclude, Concluded, Fit, Fitted, Show, Tried, Try
+from protocols.residual.plan import Plan
+from protocols.residual.sequential import MOST_MISSES, Greedy, Sip
+from protocols.wire.payload import Payload, PayloadError
+from tests.support import reference_residual as reference
+
+
+def test_of_equal_agents_greedy_takes_the_first_name() -> None:
+    rules = Rules(algorithm="greedy", stop="rounds", rounds=1)
+    y = np.arange(10.0)
+    plan = Plan(("a", "b", "c"), y, 8, rules)
+    asks = plan.asks()
+    errors = {"a": 5.0, "b": 3.0, "c": 3.0}
+    fitted = {name: Tried(errors[name], np.ones(8), np.ones(2)) for name in asks}
+    plan.take(fitted)
+    assert plan.asks() == {}
+    assert plan.result is not None
+    assert plan.result.seen.tolist() == [False, True, False]
+
+
+def test_the_foreseen_winner_s_predictions_ride_along() -> None:
+    """After the first iteration most winners are foreseen: far fewer than two asks an iteration."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(200, 5))
+    y = np.sin(2 * x[:, 0]) + x[:, 1] + 0.5 * x[:, 2] ** 2 + 0.1 * rng.normal(size=200)
+    names = tuple("abcde")
+    agents = {name: reference.tree(x[:, [j]], 10) for j, name in enumerate(names)}
+    algorithm = Greedy(names, y, Plan(names, y, 150, Rules()).split, Rules(stop="rounds", rounds=20, shrinkage=0.3))
+    shown = tried = 0
+    pending: dict[str, np.ndarray] = {}
+    while asks := algorithm.asks():
+        answers: dict[str, Payload] = {}
+        for name, ask in asks.items():
+            n = algorithm.split.n_fit
+            if isinstance(ask, Show):
+                shown += 1
+                step = pending[name]
+                answers[name] = Fitted(step[:n, None], step[n:, None])
+                continue
+            assert isinstance(ask, Try)
+            step = pending[name] = ask.add * agents[name](ask.residual)
+            error = float(np.sum((ask.residual - step[:n]) ** 2))
+            below = error < ask.bar
+            answers[name] = Tried(error, step[:n] if below else step[:0], step[n:] if below else step[:0])
+        tried += any(isinstance(ask, Try) for ask in asks.values())
+        algorithm.take(answers)
+    assert algorithm.iteration == 20
+    assert tried == 20
+    assert shown < 10
+
+
+def test_sip_ends_when_nobody_answers_any_more() -> None:
+    y = np.arange(10.0)
+    algorithm = Sip(("a", "b"), y, Plan(("a", "b"), y, 8, Rules()).split, Rules(stop="rounds", rounds=50))
+    for _ in range(MOST_MISSES * 2):
+        assert algorithm.asks()
+        algorithm.take({})
+    assert not algorithm.asks()
+    assert algorithm.result().beta.tolist() == [0.0, 0.0]
+
+
+@pytest.mark.parametrize("algorithm", ["parallel", "greedy", "sip"])
+def test_answers_that_do_not_fit_their_ask_are_refused(algorithm: str) -> None:
+    plan = Plan(("a", "b"), np.arange(10.0), 8, Rules(algorithm=algorithm, powers=(1.0,), stop="rounds"))
+    [name, *_], [ask, *_] = list(plan.asks()), list(plan.asks().values())
+    wrong: list[Payload] = [Fitted(np.zeros((7, 1)), np.zeros((2, 1))), Fitted(np.zeros((8, 2)), np.zeros((2, 2)))]
+    wrong += [Tried(-1.0, np.zeros(8), np.zeros(2)), Tried(1.0, np.zeros(7), np.zeros(2)), Show()]
+    wrong.append(Tried(0.0, np.zeros(0), np.zeros(0)))
+    for answer in wrong:
+        with pytest.raises(PayloadError):
+            plan.check(name, ask, answer)
+
+
+@pytest.mark.parametrize("silent", [True, False])
+def test_a_plan_concludes_with_what_made_the_best_iterate(silent: bool) -> None:
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(60, 2))
+    y = x[:, 0] + np.sin(3 * x[:, 1])
+    agents = {name: reference.tree(x[:, [j]], 5) for j, name in enumerate("ab")}
+    plan = Plan(("a", "b"), y, 60, Rules(powers=(2.0,), stop="rounds", rounds=8, keep=True))
+    asks: dict[str, Any] = plan.asks()
+    while not any(isinstance(ask, Conclude) for ask in asks.values()):
+        answers = {name: agents[name](ask.target[:, 0])[:, None] for name, ask in asks.items() if isinstance(ask, Fit)}
+        plan.take({name: Fitted(each, each[:0]) for name, each in answers.items()})
+        asks = plan.asks()
+    result = plan.result
+    assert result is not None
+    kept = np.array([agents[name](asks[name].target) for name in "ab"])
+    left = y - result.mean - result.beta @ kept
+    assert float(left @ left) / 60 == pytest.approx(result.curve[:, 0].min(), rel=1e-9)
+    plan.take({"a": Concluded(True)})
+    assert plan.asks().keys() == {"b"}  # who was silent is asked once more
+    assert plan.unkept == ("b",)
+    plan.take({} if silent else {"b": Concluded(True)})
+    assert plan.asks() == {}
+    assert plan.unkept == (("b",) if silent else ())

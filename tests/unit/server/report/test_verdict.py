@@ -1,0 +1,68 @@
+"""The verdict: no run advises what its own numbers refute."""
+
+from __future__ import annotations
+
+import pytest
+
+from server.report.data import Report
+from server.report.verdict import CANNOT_BE_SAID, DO_NOT_JOIN, JOIN, verdict
+
+
+def report(
+    protocol: str, repetitions: int = 1, differences: dict[str, dict[str, float]] | None = None, **metrics: float
+) -> Report:
+    return Report(
+        scenario="s",
+        protocol=protocol,
+        seed=0,
+        sites=["a", "b"],
+        rounds=1,
+        seconds=1.0,
+        metrics=metrics,
+        config={"repetitions": repetitions},
+        differences=differences or {},
+    )
+
+
+@pytest.mark.parametrize(
+    ("metrics", "decision"),
+    [
+        ({"mse_cluster": 1.0, "mse_alone": 2.0, "mse_all": 3.0}, JOIN),
+        ({"mse_cluster": 2.0, "mse_alone": 1.0, "mse_all": 3.0}, DO_NOT_JOIN),
+        ({"mse_cluster": 1.0, "mse_alone": 1.0}, CANNOT_BE_SAID),
+        ({"n_clusters": 2.0}, CANNOT_BE_SAID),
+        ({}, CANNOT_BE_SAID),
+    ],
+)
+def test_errors_beside_those_of_the_alternatives(metrics: dict[str, float], decision: str) -> None:
+    assert verdict(report("sec", **metrics)).decision == decision
+
+
+def test_the_reason_names_what_is_better() -> None:
+    found = verdict(report("sec", mse_cluster=22.7, mse_alone=1.0, mse_all=30.0))
+    assert found.reason == "The result is 22.7 times as large as with every learner alone (1)."
+    assert str(found).startswith("Do not join. The result is")
+
+
+def test_an_alternative_that_nobody_has_does_not_count() -> None:
+    """Which component is best is not known in advance, and rows in one place are not to be had."""
+    assert verdict(report("bc3e", accuracy=0.9, accuracy_majority=0.8, accuracy_best_component=0.95)).decision == JOIN
+    assert verdict(report("bc3e", accuracy=0.685, accuracy_majority=0.727)).decision == DO_NOT_JOIN
+    for pooled in (0.1, 0.9):
+        assert verdict(report("gp", smse=0.5, smse_full=pooled)).decision == CANNOT_BE_SAID
+
+
+def test_no_better_than_the_mean_is_nothing_to_join_for() -> None:
+    found = verdict(report("gp", smse=1.04))
+    assert found.decision == DO_NOT_JOIN
+    assert "1.04; from 1 on nothing was gained" in found.reason
+
+
+def test_a_difference_within_its_error_says_nothing() -> None:
+    error = {"mse_alone": {"difference": -0.1, "difference_se": 0.2}}
+    metrics = {"mse_cluster": 1.0, "mse_alone": 1.1}
+    assert verdict(report("sec", 5, error, **metrics)).decision == CANNOT_BE_SAID
+    error["mse_alone"]["difference_se"] = 0.001
+    found = verdict(report("sec", 5, error, **metrics))
+    assert (found.decision, "One draw" in found.reason) == (JOIN, False)
+    assert "One draw has no standard error" in verdict(report("sec", **metrics)).reason
