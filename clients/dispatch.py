@@ -11,6 +11,7 @@ ledger is written last; no text of an exception leaves the site, only a fault co
 from __future__ import annotations
 
 import logging
+import traceback
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -18,6 +19,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from flwr.app import Context, Message, RecordDict
 
+from clients.logged_fault import LoggedFault
+from clients.mods import refuse_altering_mods
 from common.extras import MissingLibraryError
 from protocols import registry
 from protocols.settings import check_libraries
@@ -87,7 +90,14 @@ class _Exchange:
 
 
 def handle(message: Message, context: Context) -> Message:
-    """Answer a message. A failure becomes a fault code, and its details stay in the site's own log."""
+    """Answer a message. A failure becomes a fault code, and its details stay in the site's own log.
+
+    Raises
+    ------
+    AlteringModError
+        If a mod of Flower's around this function would change the answer.
+    """
+    refuse_altering_mods()
     with ExitStack() as lock:  # released when the reply is complete, ledger included
         exchange = _Exchange(message, context, lock)
         try:
@@ -103,14 +113,14 @@ def _open(exchange: _Exchange) -> tuple[Ask, Site]:
     """Read the ask, wait until no other process of the site works on this run, and load what the site remembers."""
     from clients.commitments import run_lock
     from clients.places import make_files_private, own_name, real_directory
-    from clients.prediction import configure_real_prediction, configure_simulated_prediction
+    from clients.run_configuration import configure_protocol, configure_simulated_prediction
     from clients.site import Site
 
     make_files_private(exchange.context)
     exchange.context = configure_simulated_prediction(exchange.context)
     exchange.name = own_name(exchange.context)
     exchange.ask = ask = read_ask(exchange.message.content)
-    exchange.context = configure_real_prediction(exchange.context, ask)
+    exchange.context = configure_protocol(exchange.context, ask)
     exchange.lock.enter_context(run_lock(real_directory(exchange.context), exchange.context.run_id))
     exchange.site = site = Site.open(exchange.name, exchange.context, ask)
     return ask, site
@@ -159,8 +169,8 @@ def _refuse(error: Exception, exchange: _Exchange) -> RecordDict:
     fault = _fault_of(error, ask)
     if not is_simulated(exchange.context.node_config):  # of simulated sites the fusion center says it, in one log
         logger.error("site %s: round %d: %s [%s]", name or "without a name", number, fault.message, fault.slug)
-    if site is not None:
-        site.log_failure(number)
+    if site is None or not site.log_failure(number):
+        _log_details(name, error)
     content = write_answer(Answer(name, number, fault, ()))
     try:
         from clients.places import ledger_of
@@ -172,6 +182,14 @@ def _refuse(error: Exception, exchange: _Exchange) -> RecordDict:
         logger.error("site %s: %s", name or "without a name", unwritten)
         return write_answer(Answer(name, number, Fault.OUTPUT_NOT_WRITTEN, ()))
     return content
+
+
+def _log_details(name: str, error: Exception) -> None:
+    """Write to the log of the site's process what no file of the site's own has."""
+    if not isinstance(error, SiteFault | MissingLibraryError):  # of that, a line is in the log
+        logger.error("site %s: %s", name or "without a name", "".join(traceback.format_exception(error)))
+    elif isinstance(error, SiteFault) and not isinstance(error, LoggedFault) and str(error) != error.fault.message:
+        logger.error("site %s: %s", name or "without a name", error)
 
 
 def _answer_parcels(asked: Sequence[Parcel], site: Site) -> list[Parcel]:

@@ -17,6 +17,7 @@ from typing import cast
 import numpy as np
 from flwr.app import ArrayRecord, ConfigRecord, RecordDict
 
+from clients.logged_fault import LoggedFault
 from protocols.wire.faults import Fault, SiteFault
 from protocols.wire.payload import decode_array, encode_array
 
@@ -194,8 +195,7 @@ class MemoryStore:
             with np.load(path, allow_pickle=False) as file:
                 return Generation(number, {key: file[key] for key in file.files})
         except Exception as error:  # numpy, zipfile and the file system each have their own for a damaged file
-            logger.error("%s cannot be read: %s", path, error)
-            raise SiteFault(Fault.STALE_MEMORY, f"{path} cannot be read: {error}") from error
+            raise LoggedFault(Fault.STALE_MEMORY, f"{path} cannot be read: {error}") from error
 
     def _write(self, folder: Path, generation: Generation) -> None:
         folder.mkdir(parents=True, exist_ok=True)

@@ -51,7 +51,7 @@ def directory_of(name: str, context: Context) -> Path | None:
     """Return the site's own directory: ``site-output-dir``, or in a simulation ``RESULTS-DIR/sites/NAME``."""
     if "site-output-dir" in context.node_config:
         return Path(str(context.node_config["site-output-dir"])).expanduser().absolute()
-    if is_simulation(context) and context.run_config.get("output-dir"):
+    if is_simulation(context) and context.run_config.get("output-dir") and "scenario" in context.run_config:
         return partial_results(context.run_config, context.run_id) / "sites" / name
     return None
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from clients.commitments import Commitments
+from clients.logged_fault import LoggedFault
 from protocols.registry import SHARED, names
 from protocols.settings import SiteSettings
 from protocols.wire.faults import Fault, SiteFault
@@ -205,8 +206,7 @@ def policy_of(node_config: Mapping[str, Any], *, simulated: bool) -> Policy:
         if path:
             return Policy.read(Path(path).expanduser())
     except PolicyError as error:
-        logger.error("%s", error)
-        raise SiteFault(Fault.BAD_CONFIGURATION, str(error)) from error
+        raise LoggedFault(Fault.BAD_CONFIGURATION, str(error)) from error
     return Policy.unlimited() if simulated else Policy()
 
 

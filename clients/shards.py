@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from clients.data.cache import ObservedConfig, ShardCache, delete_shards
 from clients.data.files import numbered_site
+from clients.logged_fault import LoggedFault
 from protocols import registry
 from protocols.wire.faults import Fault, SiteFault
 
@@ -26,18 +28,30 @@ _NODE_KEYS = {"partition-id", "num-partitions", "site", "site-output-dir"}
 """Keys of a node's own configuration that do not change the scenario."""
 
 
+def has_own_data(config: Mapping[str, Any]) -> bool:
+    """Whether a run is on the sites' own data: it names a protocol, or, under another ServerApp than ours, no scenario.
+
+    Examples
+    --------
+    >>> has_own_data({"protocol": "mean", "scenario": "wine"}), has_own_data({"num-server-rounds": 3})
+    (True, True)
+    >>> has_own_data({"protocol": "", "scenario": "wine"})
+    False
+    """
+    return bool(config.get("protocol")) or not config.get("scenario")
+
+
 def simulated_name(config: Mapping[str, Any], partition: int, partitions: int) -> str:
     """Return the name of a simulated site: that of its data, else ``site-NUMBER``."""
-    if config.get("protocol") and config.get("data"):
+    if has_own_data(config) and config.get("data"):
         return _sites(str(config["data"]), partitions).name(partition, partitions)
     return numbered_site(partition, partitions)
 
 
 def logged_fault(error: DataError) -> SiteFault:
     """Write a data error to the site's own log, and return the fault whose code the fusion center gets."""
-    logger.error("%s", error)
     name = error.code.upper().replace("-", "_")
-    return SiteFault(Fault[name] if name in Fault.__members__ else Fault.UNREADABLE_DATA, str(error))
+    return LoggedFault(Fault[name] if name in Fault.__members__ else Fault.UNREADABLE_DATA, str(error))
 
 
 def shard(config: Mapping[str, Any], partition: int, partitions: int, seed: int, *, simulated: bool) -> Any:
@@ -71,7 +85,7 @@ def own_table(config: Mapping[str, Any], partition: int, partitions: int, *, sim
 
 def forget_shards() -> None:
     """Forget all data that this process has read: after a run, or before one whose data may have changed."""
-    for cached in (_own_table, _own_shard, _scenario_shards, _cells):
+    for cached in (_listed_sites, _own_table, _own_shard, _scenario_shards, _cells):
         cached.cache_clear()
 
 
@@ -80,6 +94,13 @@ def forget_shards() -> None:
 
 def _sites(data: str, partitions: int) -> SimulatedSites:
     """Return the sites of a simulation on own data."""
+    folder = os.path.expanduser(data)
+    return _listed_sites(data, os.stat(folder).st_mtime_ns if os.path.isdir(folder) else 0, partitions)
+
+
+@lru_cache(maxsize=8)
+def _listed_sites(data: str, _changed: int, partitions: int) -> SimulatedSites:
+    """Return the sites, listed once; a folder that has changed is listed again."""
     from clients.data import DataError
     from clients.data.simulated_sites import simulated_sites
 
@@ -100,7 +121,7 @@ def _own_source(
     """Return the place of a site's own data, when they last changed, and the settings they are read by."""
     source = str(config.get("data", ""))
     if not source:
-        raise SiteFault(Fault.NO_DATA_FILE, "no data: set data=... in the node configuration")
+        raise SiteFault(Fault.NO_DATA)
     if simulated:
         config = _sites(source, partitions).config(partition, partitions, config)
         source = str(config["data"])
@@ -119,7 +140,7 @@ def _own_table(source: str, _changed: int, settings: _Items) -> Table:
         raise logged_fault(error) from error
 
 
-@lru_cache(maxsize=8)
+@lru_cache(maxsize=1024)  # a process of a simulation answers for many sites, round after round
 def _own_shard(source: str, _changed: int, settings: _Items, *, cached: bool) -> Any:
     """Return the shard, read once for all asks that this process answers; a file that has changed is read again.
 
@@ -173,15 +194,15 @@ def _common_settings(config: Mapping[str, Any]) -> _Items:
 
 def _scenario_shard(settings: _Items, partition: int, partitions: int, seed: int) -> Any:
     shards = _scenario_shards(settings, seed, partitions)
-    if isinstance(shards, str):
-        raise SiteFault(Fault.SCENARIO_UNAVAILABLE, shards)
+    if isinstance(shards, LoggedFault):
+        raise shards
     if len(shards) != partitions:
         raise SiteFault(Fault.WRONG_NUMBER_OF_SITES, f"the scenario has {len(shards)} sites, not {partitions}")
     return shards[partition]
 
 
 @lru_cache(maxsize=64)  # the worlds of one message: their repetitions and cells
-def _scenario_shards(settings: _Items, seed: int, partitions: int) -> list[Any] | str:
+def _scenario_shards(settings: _Items, seed: int, partitions: int) -> list[Any] | LoggedFault:
     """Return all sites' shards, or why there are none: made, or said in the log, once a process.
 
     A simulation's worker answers for many sites and many rounds.
@@ -192,8 +213,7 @@ def _scenario_shards(settings: _Items, seed: int, partitions: int) -> list[Any] 
     try:
         return find(str(config["scenario"])).shards(config, seed, partitions)
     except ScenarioError as error:
-        logger.error("%s", error)
-        return str(error)
+        return LoggedFault(Fault.SCENARIO_UNAVAILABLE, str(error))
 
 
 def cell_settings(config: Mapping[str, Any], lane: str) -> Mapping[str, Any]:
@@ -223,5 +243,4 @@ def _cells(settings: _Items) -> Sequence[Any]:
     try:
         return select_cells(scenario, config)
     except ScenarioError as error:
-        logger.error("%s", error)
-        raise SiteFault(Fault.SCENARIO_UNAVAILABLE, str(error)) from error
+        raise LoggedFault(Fault.SCENARIO_UNAVAILABLE, str(error)) from error

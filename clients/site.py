@@ -214,17 +214,18 @@ class Site:
         stem, dot, ending = first.partition(".")
         return name if self.repetition == 0 else f"{stem}-{self.repetition}{dot}{ending}{slash}{rest}"
 
-    def log_failure(self, number: int) -> None:
-        """Write the exception being handled to the site's own log file."""
+    def log_failure(self, number: int) -> bool:
+        """Write the exception being handled to the site's own log file; False where it has none, or cannot write."""
         if self.directory is None:
-            return
+            return False
         try:
             self.directory.mkdir(parents=True, exist_ok=True)
             # Names of files, and what others sent, may hold what UTF-8 does not.
             with (self.directory / "errors.log").open("a", encoding="utf-8", errors="backslashreplace") as file:
                 file.write(f"round {number}\n{traceback.format_exc()}\n")
         except OSError:
-            pass  # a full disk must not keep the site from refusing
+            return False  # a full disk must not keep the site from refusing
+        return True
 
 
 def _remembered(store: MemoryStore, ask: Ask) -> Arrays:

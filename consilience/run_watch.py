@@ -17,11 +17,17 @@ Show = Callable[[str], None]
 
 _ERROR = re.compile(r"(?:ERROR|CRITICAL)\s*:")
 _OF_SITE = re.compile(r"(?:round \d+: )?site (?P<site>\S+): (?P<text>.*)")
+_TO_GO_ON = "to go on: "
 _SHOWN = 3
 
 
 class SiteErrors:
     """Errors in the log, one line each; those that differ by the site only are one line.
+
+    Parameters
+    ----------
+    resumable : bool
+        Whether to keep the line that says how an interrupted run goes on.
 
     Examples
     --------
@@ -32,7 +38,8 @@ class SiteErrors:
     ['2 sites (north, south): round 1: a column is missing [missing-column]']
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, resumable: bool = True) -> None:
+        self._resumable = resumable
         self._sites: dict[str, list[str]] = {}
 
     def read(self, line: str) -> None:
@@ -40,6 +47,10 @@ class SiteErrors:
         if not _ERROR.match(without_colour(line).lstrip()):
             return
         text = message(line)
+        if text.startswith(_TO_GO_ON):
+            if not self._resumable:
+                return
+            text = text.replace("resume-from", "resume_from")
         of_site = _OF_SITE.fullmatch(text)
         sites = self._sites.setdefault(of_site["text"] if of_site else text, [])
         if of_site and of_site["site"] not in sites:
@@ -60,18 +71,20 @@ def _of_sites(sites: list[str], text: str) -> str:
 
 
 @contextlib.contextmanager
-def watched(progress: Progress) -> Iterator[Show]:
+def watched(progress: Progress, *, resumable: bool = True) -> Iterator[Show]:
     """Return a function for the lines of a run's log: it moves the bar, and keeps the errors, which are printed last.
 
     Parameters
     ----------
     progress : bool, "log" or None
         As of `consilience.run`.
+    resumable : bool
+        As of `SiteErrors`.
     """
     if progress == "log":
         yield lambda line: print(without_colour(line), file=sys.stderr, flush=True)
         return
-    errors = SiteErrors()
+    errors = SiteErrors(resumable=resumable)
     try:
         with _bar(progress) as move:
 

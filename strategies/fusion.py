@@ -60,6 +60,9 @@ class FusionStrategy(Strategy):
         How many repetitions share their rounds; 0: all. A site answers for so many in one message.
     reference : Reference
         What the center knows beside the sites' answers, to go on from or to judge a result by.
+    message_type : str
+        Flower's type of all messages: which function of the sites' ClientApp answers them, such as ``train`` or
+        ``query.consilience``.
     on_round : Callable, or sequence of them
         Called after every round with its row of `FusionResult.convergence`; after a resume, also with the rows of the
         rounds that the interrupted run had saved. An exception of a callback is logged once and costs the run nothing.
@@ -96,6 +99,7 @@ class FusionStrategy(Strategy):
         max_payload: int = 0,
         at_once: int = 0,
         reference: Reference | None = None,
+        message_type: str = "train",
         on_round: OnRound | Sequence[OnRound] = (),
     ) -> None:
         self.seed = seed
@@ -106,6 +110,7 @@ class FusionStrategy(Strategy):
         self.n_sites = n_sites
         self.session = checkpoint.session if checkpoint else session
         self.named_by_run = not self.session
+        self.message_type = message_type
         self.on_round = on_round
         self.checkpoint = checkpoint
         self.max_payload = max_payload
@@ -240,6 +245,7 @@ class FusionStrategy(Strategy):
             min_sites=self.min_sites,
             max_payload=self.max_payload,
             checkpoint=self.checkpoint,
+            message_type=self.message_type,
             shows_first_lane=not self.at_once,
         )
         return self._run

@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Mapping
 
-from flwr.app import Message, RecordDict
+from flwr.app import Error, Message, RecordDict
+from flwr.common.constant import ErrorCode
 
 from protocols.wire.faults import Fault, describe, usable_name
 from protocols.wire.message import Answer, read_envelope
@@ -109,11 +110,25 @@ class NodeRegistry:
         return True
 
 
+_ALTERING_MODS = (f"[{Fault.ALTERING_MOD.slug}]", "'fitins.parameters'", "'secaggplus_configs'")
+_COUNTING_MOD = "Config values must be either `bool`"
+"""Words in the reasons of nodes that failed by a mod: what a site of ours says, and Flower's own exceptions."""
+
+
+def _failure(error: Error) -> str:
+    """Say why a node failed. Flower's reason may be a client's exception text: it is searched and not shown."""
+    reason = error.reason or ""
+    if error.code == ErrorCode.MOD_FAILED_PRECONDITION or any(words in reason for words in _ALTERING_MODS):
+        return describe(Fault.ALTERING_MOD)
+    if _COUNTING_MOD in reason:
+        return describe(Fault.UNCOUNTED_TEXT)
+    return f"its node failed (Flower error code {error.code})"
+
+
 def _read(reply: Message) -> tuple[Answer | None, str]:
     """Read a reply's envelope; None, and the problem, where the reply cannot be used."""
     if reply.has_error():
-        # The reason that Flower sends along may be a client's exception text: it is not shown.
-        return None, f"its node failed (Flower error code {reply.error.code})"
+        return None, _failure(reply.error)
     try:
         envelope = read_envelope(reply.content)
     except PayloadError as error:

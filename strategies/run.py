@@ -59,6 +59,8 @@ class ConversationRun:
         Bytes of an answer at most; 0: no limit.
     checkpoint : Checkpoint or None
         Where answers are saved.
+    message_type : str
+        Flower's type of all messages.
     shows_first_lane : bool
         Whether the progress line keeps to the first conversation also when it ended before others; False: it shows the
         first that is still going on.
@@ -82,10 +84,11 @@ class ConversationRun:
         min_sites: int,
         max_payload: int = 0,
         checkpoint: Checkpoint | None = None,
+        message_type: str = "train",
         shows_first_lane: bool = True,
     ) -> None:
         self.session, self.seed, self.min_sites, self.max_payload = session, seed, min_sites, max_payload
-        self.checkpoint, self.shows_first_lane = checkpoint, shows_first_lane
+        self.checkpoint, self.message_type, self.shows_first_lane = checkpoint, message_type, shows_first_lane
         self.result = FusionResult()
         self.registry = NodeRegistry()
         self.request: Request | None = None
@@ -114,7 +117,9 @@ class ConversationRun:
         parcels = {node: parcels_for(self._flat, site or None) for node, site in nodes.items()}
         self._asks = self._encode_all(number, {node: listed for node, listed in parcels.items() if listed})
         self._recipients = {node: nodes[node] for node in self._asks}
-        return [Message(content, node, "train", group_id=str(number)) for node, (content, _) in self._asks.items()]
+        return [
+            Message(content, node, self.message_type, group_id=str(number)) for node, (content, _) in self._asks.items()
+        ]
 
     def exchange(self, grid: Grid, messages: Sequence[Message], timeout: float) -> list[Message]:
         """Push messages and pull their replies for `timeout` seconds at most."""
@@ -147,7 +152,7 @@ class ConversationRun:
             self._recorder.record_asks(number, {site: (content, everything)})
             self._reminded.add(site)
             logger.warning("round %d: %s has lost its memory: asked again, with all it was asked before", number, site)
-            again[node] = Message(content, node, "train", group_id=str(number))
+            again[node] = Message(content, node, self.message_type, group_id=str(number))
         if not again:
             return replies
         others = [reply for reply in replies if reply.metadata.src_node_id not in again]
@@ -212,7 +217,7 @@ class ConversationRun:
         self._recipients = dict.fromkeys(sorted(nodes), "")
         ask = self._encode(0, [])
         self._asks = dict.fromkeys(self._recipients, ask)
-        messages = [Message(ask[0], node, "train", group_id="0") for node in self._recipients]
+        messages = [Message(ask[0], node, self.message_type, group_id="0") for node in self._recipients]
         replies = self.exchange(grid, messages, timeout)
         contents, failures = self.registry.sort_replies(0, self._recipients, replies, timeout)
         self._recorder.record_asks(0, {self.registry.label(node): ask for node in self._recipients})

@@ -1,4 +1,4 @@
-"""What a party should know before it joins a run of SEC: what of its data is used, and what leaves."""
+"""`consilience check` of a site's data for SEC: what is used, and what leaves the site."""
 
 from __future__ import annotations
 

@@ -14,6 +14,7 @@ import numpy as np
 from jaxtyping import Float64, UInt8
 
 from clients.dispatch import answers
+from clients.logged_fault import LoggedFault
 from clients.regressors import ROW_MODELS, Candidate, CandidateError, parse_candidates
 from clients.sec.model_store import remove_results, save_models, save_result
 from clients.sec.shard import FEWEST_HELD_OUT, n_held_out
@@ -89,8 +90,7 @@ def _selected(ask: Select, site: Site, rows: RegressionRows) -> tuple[Selection,
         chosen = select(candidates, rows.x, rows.y, standardize=ask.standardize, min_leaf=min_leaf, rng_seed=seed)
         return chosen, encode_model(chosen.model)
     except (SelectionError, ModelError) as error:
-        logger.error("site %s: %s", site.name, error)
-        raise SiteFault(Fault.NO_MODEL, str(error)) from error
+        raise LoggedFault(Fault.NO_MODEL, f"site {site.name}: {error}") from error
 
 
 def _candidates(ask: Select, site: Site) -> tuple[Candidate, ...]:
@@ -98,8 +98,7 @@ def _candidates(ask: Select, site: Site) -> tuple[Candidate, ...]:
     try:
         candidates = parse_candidates(str(site.config.get("candidates", "")) or ask.candidates)
     except CandidateError as error:
-        logger.error("site %s: %s", site.name, error)
-        raise SiteFault(Fault.BAD_CANDIDATES, str(error)) from error
+        raise LoggedFault(Fault.BAD_CANDIDATES, f"site {site.name}: {error}") from error
     if site.consents.allows("allow-row-models", run_key="sec.allow-row-models"):
         return candidates
     allowed = tuple(each for each in candidates if each.method not in ROW_MODELS)

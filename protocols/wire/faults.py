@@ -23,6 +23,7 @@ class Fault(IntEnum):
     WRONG_NUMBER_OF_SITES = 6
     SCENARIO_UNAVAILABLE = 7
     BAD_CONFIGURATION = 8
+    NO_DATA = 9
     NO_DATA_FILE = 10
     UNREADABLE_DATA = 11
     MISSING_COLUMN = 12
@@ -68,6 +69,8 @@ class Fault(IntEnum):
     BEYOND_SUMS = 56
     NO_LIKELIHOOD = 57
     MISSING_LIBRARY = 58
+    ALTERING_MOD = 59
+    UNCOUNTED_TEXT = 60
 
     @property
     def message(self) -> str:
@@ -89,6 +92,10 @@ _MESSAGES = {
     Fault.WRONG_NUMBER_OF_SITES: "the data are split over another number of sites than the federation has",
     Fault.SCENARIO_UNAVAILABLE: "it cannot build its part of the scenario; the details are in the site's own log",
     Fault.BAD_CONFIGURATION: "its node configuration is not usable; the details are in the site's own log",
+    Fault.NO_DATA: (
+        "no data are named for it; set data in its node configuration, or in a simulation in the run configuration (a "
+        "folder with a file for every site)"
+    ),
     Fault.NO_DATA_FILE: "its data file or function is not there",
     Fault.UNREADABLE_DATA: "its data file cannot be read",
     Fault.MISSING_COLUMN: "a column that the run needs is missing from its data",
@@ -184,6 +191,14 @@ _MESSAGES = {
     Fault.NO_LIKELIHOOD: (
         "its likelihood can be computed with none of the hyperparameters that were tried, and a masked sum with it "
         "would say nothing"
+    ),
+    Fault.ALTERING_MOD: (
+        "a mod of its ClientApp clips, masks or adds noise, which is for model updates, and no answer of ours is one; "
+        "take the mod out, and use secure-aggregation or the site's policy"
+    ),
+    Fault.UNCOUNTED_TEXT: (
+        "Flower's message_size_mod in its ClientApp cannot count an empty text; take message_size_mod of "
+        "consilience.clients in its place"
     ),
     Fault.MISSING_LIBRARY: "it lacks a library that the run needs; its own log names it, and the extra to install",
     Fault.NO_SECRET: (

@@ -324,7 +324,7 @@ def test_a_classifier_with_a_name_of_the_report_is_refused(tmp_path: Path, folde
 
 def test_the_run_cannot_say_which_file_a_party_of_a_deployment_opens(tmp_path: Path, folder: Path) -> None:
     nodes = [{"site": name} for name in PARTIES]
-    with pytest.raises(FusionError, match=r"\(north, south, west: .*\[no-data-file\]\)$"):
+    with pytest.raises(FusionError, match=r"\(north, south, west: .*\[no-data\]\)$"):
         run(own(tmp_path, folder), nodes)
 
 

@@ -117,8 +117,8 @@ def circle_from(start: str, arrows: dict[str, set[str]]) -> list[str]:
 _NAME = re.compile(rf"(?<![\w-])(?:{'|'.join(BUILT_IN)})(?![\w-])", re.IGNORECASE)
 
 
-PUBLIC = (ROOT / "consilience" / "__init__.py", ROOT / "consilience" / "api.py")
-"""What a user imports, the protocols' settings among them, with examples."""
+PUBLIC = tuple(ROOT / "consilience" / name for name in ("__init__.py", "api.py", "strategies.py"))
+"""What a user imports, the protocols' settings and strategies among them, with examples."""
 
 
 @pytest.mark.parametrize("room", NAMES_NO_PROTOCOL)

@@ -1,4 +1,4 @@
-"""Residual at its edges: few agents, odd columns, names that do not match, parties in trouble, predictions later."""
+"""Residual at its edges: few agents, odd columns, names that do not match, sites in trouble, predictions later."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ pytestmark = pytest.mark.usefixtures("quick")
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    return write_world(tmp_path / "parties")
+    return write_world(tmp_path / "files")
 
 
-def changed(folder: Path, party: str, change: Any) -> Path:
-    """The party's file after `change` of its frame."""
-    path = folder / f"{party}.csv"
+def changed(folder: Path, site: str, change: Any) -> Path:
+    """The site's file after `change` of its frame."""
+    path = folder / f"{site}.csv"
     change(pd.read_csv(path, dtype={"customer": str})).to_csv(path, index=False)
     return folder
 
@@ -54,7 +54,7 @@ def changed(folder: Path, party: str, change: Any) -> Path:
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 @pytest.mark.parametrize("holder", ["", "bank"])
 def test_one_agent_alone(tmp_path: Path, algorithm: str, holder: str) -> None:
-    folder = write_world(tmp_path / "parties", columns={"bank": ("a", "c")}, holder=holder)
+    folder = write_world(tmp_path / "files", columns={"bank": ("a", "c")}, holder=holder)
     report, arrays, _ = learn(own_data_config(tmp_path, folder, residual__algorithm=algorithm, residual__power="3"), 1)
     assert report.metrics["n_agents"] == 1
     assert report.metrics["train_mse"] < customers()["y"].var()
@@ -63,7 +63,7 @@ def test_one_agent_alone(tmp_path: Path, algorithm: str, holder: str) -> None:
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_two_agents_with_the_same_column(tmp_path: Path, algorithm: str) -> None:
-    folder = write_world(tmp_path / "parties", columns={"bank": ("c",), "shop": ("c",), "telecom": ("d",)})
+    folder = write_world(tmp_path / "files", columns={"bank": ("c",), "shop": ("c",), "telecom": ("d",)})
     chosen = {"residual__algorithm": algorithm, "residual__power": "2", "residual__ridge": 0.0}
     report, arrays, _ = learn(own_data_config(tmp_path, folder, **chosen))
     assert np.isfinite(report.metrics["test_mse"])
@@ -77,9 +77,7 @@ def test_two_agents_with_the_same_column(tmp_path: Path, algorithm: str) -> None
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_an_agent_whose_column_is_constant_has_no_part(tmp_path: Path, algorithm: str) -> None:
     people = customers().assign(e=7.0)
-    folder = write_world(
-        tmp_path / "parties", columns={"bank": ("a",), "shop": ("c",), "telecom": ("e",)}, people=people
-    )
+    folder = write_world(tmp_path / "files", columns={"bank": ("a",), "shop": ("c",), "telecom": ("e",)}, people=people)
     report, arrays, _ = learn(own_data_config(tmp_path, folder, residual__algorithm=algorithm, residual__power="2"))
     assert arrays["power"][-1, TELECOM] == pytest.approx(0, abs=1e-20)
     assert np.isfinite(report.metrics["test_mse"])
@@ -92,7 +90,7 @@ def test_an_agent_whose_column_is_constant_has_no_part(tmp_path: Path, algorithm
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 @pytest.mark.parametrize("holder", ["", "bank"])
 def test_an_outcome_that_never_varies(tmp_path: Path, algorithm: str, holder: str) -> None:
-    folder = write_world(tmp_path / "parties", people=customers().assign(y=4.0), holder=holder)
+    folder = write_world(tmp_path / "files", people=customers().assign(y=4.0), holder=holder)
     for stop in ("rounds", "held-out"):
         chosen = {"residual__algorithm": algorithm, "residual__stop": stop}
         report, arrays, _ = learn(own_data_config(tmp_path, folder, **chosen))
@@ -111,7 +109,7 @@ def test_fewer_rows_than_a_leaf(tmp_path: Path, folder: Path, algorithm: str) ->
 
 
 def test_few_rows(tmp_path: Path) -> None:
-    folder = write_world(tmp_path / "parties", people=customers(5))
+    folder = write_world(tmp_path / "files", people=customers(5))
     report, _, _ = learn(own_data_config(tmp_path, folder))
     assert report.metrics["n_test"] == 1
     two = write_world(tmp_path / "two", people=customers(2))
@@ -171,7 +169,7 @@ def test_nothing_in_common(tmp_path: Path, folder: Path) -> None:
 
 def test_names_that_are_numbers_at_some_and_text_at_others(tmp_path: Path) -> None:
     people = customers().assign(customer=np.arange(N))
-    folder = write_world(tmp_path / "parties", people=people)
+    folder = write_world(tmp_path / "files", people=people)
     changed(folder, "shop", lambda frame: frame.assign(customer=frame["customer"].replace("149", "X149")))
     report, _, _ = learn(own_data_config(tmp_path, folder))
     assert report.metrics["n_aligned"] == N - 1
@@ -183,15 +181,15 @@ def test_names_that_are_numbers_at_some_and_text_at_others(tmp_path: Path) -> No
 
 
 def test_rows_that_somebody_lacks_are_left_out_and_counted(tmp_path: Path) -> None:
-    folder = write_world(tmp_path / "parties", lose=7)
+    folder = write_world(tmp_path / "files", lose=7)
     report, _, _ = learn(own_data_config(tmp_path, folder))
-    files = {party: set(pd.read_csv(folder / f"{party}.csv")["customer"]) for party in COLUMNS}
+    files = {site: set(pd.read_csv(folder / f"{site}.csv")["customer"]) for site in COLUMNS}
     common = set.intersection(*files.values())
     assert report.metrics["n_aligned"] == len(common)
     assert report.metrics["n_lost"] == N - len(common)
     assert {row["site"]: row["lost"] for row in report.table} == {
         "(center)": N - len(common),
-        **{party: len(names) - len(common) for party, names in files.items()},
+        **{site: len(names) - len(common) for site, names in files.items()},
     }
     few = customers()[customers()["customer"].isin(common)]
     same = learn(own_data_config(tmp_path, write_world(tmp_path / "few", people=few)))
@@ -218,7 +216,7 @@ def test_some_by_name_and_some_by_row(tmp_path: Path, folder: Path) -> None:
 
 
 def test_nobody_or_two_hold_the_outcome(tmp_path: Path) -> None:
-    folder = write_world(tmp_path / "parties", holder="bank")
+    folder = write_world(tmp_path / "files", holder="bank")
     settings, nodes = deployed_sites(tmp_path, folder, holder="bank")
     del nodes[BANK]["target"]
     nodes[BANK]["features"] = "a b"
@@ -230,13 +228,13 @@ def test_nobody_or_two_hold_the_outcome(tmp_path: Path) -> None:
     assert told == "2 sites hold the outcome (bank, shop): one may; take target away at the others"
 
 
-# -- parties that do not answer ---------------------------------------------------------------------------------------
+# -- sites that do not answer ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("algorithm", ["parallel", "greedy", "sip", "meta-linear"])
 @pytest.mark.parametrize("holder", ["", "bank"])
 def test_an_agent_that_is_not_there_from_the_beginning(tmp_path: Path, algorithm: str, holder: str) -> None:
-    folder = write_world(tmp_path / "parties", holder=holder)
+    folder = write_world(tmp_path / "files", holder=holder)
     chosen: Mapping[str, Any] = {"residual__algorithm": algorithm, "residual__power": "2"}
     report, arrays, _ = learn(own_data_config(tmp_path, folder, **chosen), tamper=silent(TELECOM, range(1, 1000)))
     assert "no answer" in report.missing["node 1014"][0]
@@ -299,7 +297,7 @@ def test_an_agent_that_never_predicted_has_no_part_and_is_named(tmp_path: Path, 
 
 def test_the_ring_goes_round_a_silent_agent(tmp_path: Path) -> None:
     for holder in ("", "bank"):
-        folder = write_world(tmp_path / f"parties-{holder}", holder=holder)
+        folder = write_world(tmp_path / f"files-{holder}", holder=holder)
         chosen = {"residual__topology": "ring", "residual__rounds": 12}
         report, arrays, _ = learn(own_data_config(tmp_path, folder, **chosen), tamper=silent(SHOP, range(2, 1000)))
         assert arrays["beta"].tolist() == [1, 0, 1]
@@ -341,7 +339,7 @@ def test_predictions_later_are_those_of_the_training_run(tmp_path: Path, algorit
         **kind, "residual__power": "2", "residual__steps": 2, "residual__shrinkage": 0.5,
         "residual__stop": "held-out", "residual__rounds": 6,
     }  # fmt: skip
-    folder = write_world(tmp_path / "parties", holder=holder)
+    folder = write_world(tmp_path / "files", holder=holder)
     report, _, path = learn(own_data_config(tmp_path, folder, **chosen))
     again, arrays, where = learn(prediction_config(own_data_config(tmp_path, folder, **chosen), path))
     said = predictions_of(where, arrays, holder)
@@ -357,7 +355,7 @@ def test_predictions_later_are_those_of_the_training_run(tmp_path: Path, algorit
 def test_new_rows_in_another_order_with_unknown_categories_and_fewer_entities(tmp_path: Path, holder: str) -> None:
     people = customers().assign(city=np.where(customers()["c"] > 0, "Paris", "Rome"))
     columns = {"bank": ("a", "b"), "shop": ("city",), "telecom": ("d", "e")}
-    folder = write_world(tmp_path / "parties", columns=columns, people=people, holder=holder)
+    folder = write_world(tmp_path / "files", columns=columns, people=people, holder=holder)
     settings, nodes = deployed_sites(tmp_path, folder, holder=holder, residual__algorithm="greedy")
     nodes[1]["features"] = "city"
     path = learn(settings, nodes)[2]
@@ -373,7 +371,7 @@ def test_new_rows_in_another_order_with_unknown_categories_and_fewer_entities(tm
     first = said(arrays)
     few = people[::-3].copy()
     few.loc[few.index[:4], "city"] = "Oslo"
-    write_world(tmp_path / "parties", columns=columns, people=few, holder=holder, shuffle=9)
+    write_world(tmp_path / "files", columns=columns, people=few, holder=holder, shuffle=9)
     report, arrays, _ = learn(before, nodes)
     second = said(arrays)
     assert set(second) == set(few["customer"])
@@ -385,7 +383,7 @@ def test_new_rows_in_another_order_with_unknown_categories_and_fewer_entities(tm
 
 @pytest.mark.parametrize("holder", ["", "bank"])
 def test_an_agent_that_is_missing_at_prediction_is_named(tmp_path: Path, holder: str) -> None:
-    folder = write_world(tmp_path / "parties", holder=holder)
+    folder = write_world(tmp_path / "files", holder=holder)
     settings = own_data_config(tmp_path, folder)
     path = learn(settings)[2]
     report, _, _ = learn(prediction_config(settings, path), tamper=silent(2, range(1, 100)))

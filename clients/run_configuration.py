@@ -1,4 +1,4 @@
-"""The configuration of a run that predicts by what an earlier run has learned, as a site sees it."""
+"""The run configuration as a site uses it: completed where the run predicts, and where the ServerApp is another's."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ from typing import Any
 from flwr.app import Context
 
 from clients.data.source import is_simulated
+from clients.logged_fault import LoggedFault
+from clients.shards import has_own_data
 from common.results import PREDICT
 from protocols import registry
 from protocols.prediction import PredictionError, resolved
-from protocols.wire.faults import Fault, SiteFault
+from protocols.wire.faults import Fault
 from protocols.wire.message import Ask
 
 logger = logging.getLogger("flwr")
@@ -32,17 +34,19 @@ def configure_simulated_prediction(context: Context) -> Context:
     return _with(context, dict(_resolved(tuple(sorted(config.items())))))
 
 
-def configure_real_prediction(context: Context, ask: Ask) -> Context:
-    """Return a real site's context with the protocol of the ask; any other context as it is.
+def configure_protocol(context: Context, ask: Ask) -> Context:
+    """Return the context with the protocol of the ask, where the run configuration names none; any other as it is.
 
-    An ask without parcels needs no data, and one of several protocols is refused later.
+    It names none where a real site predicts, and where the ServerApp is somebody else's. An ask without parcels needs
+    no data, and one of several protocols is refused later.
     """
     config = context.run_config
-    if config.get("scenario") != PREDICT or is_simulated(context.node_config):
+    predicts = config.get("scenario") == PREDICT and not is_simulated(context.node_config)
+    if not predicts and (config.get("protocol") or not has_own_data(config)):
         return context
-    parcels = [*ask.parcels, *(parcel for _, past in ask.history for parcel in past)]
-    names = (type(parcel.payload).title().partition(".")[0] for parcel in parcels)
-    protocol = next((name for name in names if registry.exists(name)), "")
+    payloads = [parcel.payload for parcel in (*ask.parcels, *(each for _, past in ask.history for each in past))]
+    titles = [title for each in payloads for title in (each.title(), getattr(each, "inner", ""))]  # of a masked ask
+    protocol = next((name for title in titles if registry.exists(name := title.partition(".")[0])), "")
     return _with(context, {**config, "protocol": protocol}) if protocol else context
 
 
@@ -51,8 +55,7 @@ def _resolved(config: tuple[tuple[str, Any], ...]) -> dict[str, Any]:
     try:
         return dict(resolved(dict(config)))
     except PredictionError as error:
-        logger.error("%s", error)
-        raise SiteFault(Fault.SCENARIO_UNAVAILABLE, str(error)) from error
+        raise LoggedFault(Fault.SCENARIO_UNAVAILABLE, str(error)) from error
 
 
 def _with(context: Context, run_config: dict[str, Any]) -> Context:
