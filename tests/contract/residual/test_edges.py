@@ -128,6 +128,7 @@ def test_an_entity_twice_is_told_by_code(tmp_path: Path, folder: Path) -> None:
     assert "[duplicate-entity]" in outcome_of(own_data_config(tmp_path, folder), 3).text
 
 
+@pytest.mark.usefixtures("unseen_files")
 def test_no_id_column_is_told_by_code(tmp_path: Path, folder: Path) -> None:
     changed(folder, "shop", lambda frame: frame.drop(columns="customer"))
     told = outcome_of(own_data_config(tmp_path, folder), 3).text
