@@ -4,7 +4,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from common.results import PREDICT
-from common.settings import SettingError, Value, absolute, parse
+from common.settings import SettingError, Value, absolute
+from consilience.assignments import parse
 from protocols import registry
 from protocols.prediction import prediction_of, read_report, resolved
 from protocols.settings import declared, run_keys
