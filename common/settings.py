@@ -333,6 +333,27 @@ def _fields_of(cls: Any) -> Mapping[str, Setting]:
     return found
 
 
+def did_you_mean(name: str, names: Iterable[str]) -> str:
+    """Return a hint for a name that does not exist: those that end in it, or are near, or else all that there are.
+
+    Examples
+    --------
+    >>> did_you_mean("sed", ["seed", "cells"])
+    'did you mean seed?'
+    >>> did_you_mean("k", ["seed", "example.k"])
+    'did you mean example.k?'
+    >>> did_you_mean("x", ["seed", "cells"])
+    'there are: seed, cells'
+    """
+    names = list(names)
+    near = [each for each in names if each.endswith(f".{name}")]
+    if not near:
+        near = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
+        likeness = [difflib.SequenceMatcher(None, each, name).ratio() for each in near]
+        near = [each for each, own in zip(near, likeness, strict=True) if own > likeness[0] - 0.15]
+    return f"did you mean {' or '.join(near)}?" if near else f"there are: {', '.join(names)}"
+
+
 def absolute(values: Mapping[str, Value], keys: Mapping[str, Setting]) -> Config:
     """Return the values with absolute paths, for processes that run in other directories; a function stays as it is."""
     return {

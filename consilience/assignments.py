@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 from collections.abc import Iterable, Mapping
 
-from common.settings import TYPE_WORDS, Config, Setting, SettingError, Value
+from common.settings import TYPE_WORDS, Config, Setting, SettingError, Value, did_you_mean
 
 
 def parse(assignments: Iterable[str], keys: Mapping[str, Setting]) -> Config:
@@ -38,9 +37,7 @@ def parse(assignments: Iterable[str], keys: Mapping[str, Setting]) -> Config:
         if not equals:
             raise SettingError(f"--set takes key=value, not {assignment!r}")
         if key not in keys:
-            near = difflib.get_close_matches(key, keys, n=3, cutoff=0.5)
-            hint = f"did you mean {' or '.join(near)}?" if near else f"there are: {', '.join(keys)}"
-            raise SettingError(f"unknown key {key!r}; {hint}")
+            raise SettingError(f"unknown key {key!r}; {did_you_mean(key, keys)}")
         if key in values:
             raise SettingError(f"{key} is set twice")
         values[key] = keys[key].check(_value(keys[key], text.strip()))

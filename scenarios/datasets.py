@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import http.client
 import os
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -35,6 +36,10 @@ from scenarios.tables import Table, is_omitted
 DATA_VARIABLE = "CONSILIENCE_DATA"
 """Environment variable: a directory with data files."""
 
+_OPENML = "https://api.openml.org/api/v1/json/data"
+"""Address of the descriptions of OpenML's data sets."""
+_OPENML_SECONDS = 1.0
+
 
 # -- OpenML and scikit-learn ------------------------------------------------------------------------------------------
 
@@ -47,11 +52,42 @@ def _fetch(data: DataSet) -> Any:
         return fetch_openml(data_id=data.openml, as_frame=True, n_retries=1)
     # ValueError covers scikit-learn's OpenMLError and a damaged download.
     except (OSError, ValueError, http.client.HTTPException) as error:
-        reason = " ".join(f"{type(error).__name__}: {error}".split())
-        raise ScenarioError(
-            f"no file of the {data.title} data was found, and they cannot be fetched from OpenML ({reason}):"
-            f" {data.remedy}"
-        ) from error
+        raise _unavailable(data, error) from error
+
+
+def _is_downloaded(number: int) -> bool:
+    """Whether scikit-learn keeps an earlier download of OpenML's data set."""
+    home = Path(os.environ.get("SCIKIT_LEARN_DATA") or "~/scikit_learn_data").expanduser()
+    return any((home / "openml").glob(f"**/data/{number}.gz"))
+
+
+def _call_openml(data: DataSet) -> None:
+    """Refuse a data set that OpenML does not offer now."""
+    from urllib.request import urlopen
+
+    answers: list[Exception | None] = []
+
+    def call() -> None:
+        try:
+            with urlopen(f"{_OPENML}/{data.openml}", timeout=_OPENML_SECONDS):
+                answers.append(None)
+        except (OSError, http.client.HTTPException) as error:
+            answers.append(error)
+
+    # A thread, since no time-out covers a name server that does not answer.
+    thread = threading.Thread(target=call, daemon=True)
+    thread.start()
+    thread.join(_OPENML_SECONDS)
+    error = answers[0] if answers else TimeoutError(f"no answer within {_OPENML_SECONDS:g} s")
+    if error is not None:
+        raise _unavailable(data, error)
+
+
+def _unavailable(data: DataSet, error: Exception) -> ScenarioError:
+    reason = " ".join(f"{type(error).__name__}: {error}".split())
+    return ScenarioError(
+        f"no file of the {data.title} data was found, and they cannot be fetched from OpenML ({reason}): {data.remedy}"
+    )
 
 
 def fetch_regression(data: DataSet) -> Table:
@@ -180,6 +216,17 @@ class DataSet:
         """Return its file in a directory, or the place itself if that may be a file."""
         candidates = (place / f"{name}{suffix}" for name in self.files for suffix in ("", ".gz"))
         return place if whole and place.is_file() else next((path for path in candidates if path.is_file()), None)
+
+    def check(self, config: Config) -> None:
+        """Refuse what `load` could not have: no file, and none at OpenML either, which must answer within a second.
+
+        Raises
+        ------
+        ScenarioError
+            As `locate`; or if there is no file, no earlier download, and OpenML cannot be reached.
+        """
+        if self.locate(config) is None and self.openml and not _is_downloaded(self.openml):
+            _call_openml(self)
 
     def load(self, path: Path | None) -> Table:
         """Return its contents, from a file or (None) from where there is no file.

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from common.settings import did_you_mean
 from protocols.registry import exists, has_room, names, room
 
 Config = Mapping[str, bool | int | float | str]
@@ -96,6 +97,8 @@ class Scenario:
         Repetitions that share their rounds (0: all): as many as a site can answer for within a round.
     columns : tuple of str
         Metrics in the table, in this order; empty: all.
+    data_set : str
+        Its real data set, a name in `scenarios.datasets.DATA_SETS`; empty: it has none.
     derived_metrics : Callable[[Mapping[str, float]], Mapping[str, float]] or None
         ``derived_metrics(metrics)``: further metrics of a repetition, from its own metrics, costs and baselines, e.g.
         its cost relative to a baseline's. Metrics whose parts are missing are left out.
@@ -124,6 +127,7 @@ class Scenario:
     cells: Callable[[Config], Sequence[Cell]] = no_cells
     at_once: int = 0
     columns: tuple[str, ...] = ()
+    data_set: str = ""
     derived_metrics: Callable[[Mapping[str, float]], Mapping[str, float]] | None = None
 
 
@@ -220,7 +224,7 @@ def find(name: str) -> Scenario:
     Raises
     ------
     ScenarioError
-        If there is none; the message lists the names.
+        If there is none; the message has the nearest names, or all.
 
     Examples
     --------
@@ -233,7 +237,7 @@ def find(name: str) -> Scenario:
     # A scenario of another package may have a name of another form.
     known = _SCENARIOS if name in _SCENARIOS else scenarios()
     if name not in known:
-        raise ScenarioError(f"unknown scenario {name!r}; there are: {', '.join(known)}")
+        raise ScenarioError(f"unknown scenario {name!r}; {did_you_mean(name, known)}")
     return known[name]
 
 

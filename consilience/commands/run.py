@@ -20,6 +20,7 @@ from consilience.progress import Show
 from consilience.run_log import message
 from consilience.run_request import RunRequest, simulated_run
 from protocols.settings import declared
+from server.preflight import REFUSALS
 
 _KEPT_LINES = 40  # of a failed quiet run's log
 
@@ -78,7 +79,7 @@ def run(
         texts = {key: None if value is None else str(value) for key, value in options.items()}
         request = simulated_run(assignments or (), texts, sites, timeout)
         to_toml(request.settings)
-    except SettingError as error:
+    except REFUSALS as error:
         terminal.fail(str(error), terminal.USAGE)
     try:
         with interruptible():

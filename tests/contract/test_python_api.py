@@ -258,5 +258,7 @@ def test_check_says_what_would_leave(protocol: str, tmp_path: Path) -> None:
     assert found.lines[1:] == by_path.lines[1:]
     assert "What never leaves this site" in found.text
     assert found._repr_html_().startswith("<pre")
+    if protocol != "residual":
+        assert cs.check(frames, settings, **keys).text.count("What would be used") == 2
     with pytest.raises(cs.ConfigError, match="there is no setting 'tarket'; did you mean target"):
         cs.check(frame, settings, tarket="y")
