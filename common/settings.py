@@ -11,7 +11,7 @@ import difflib
 import json
 import math
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from typing import Any, ClassVar, Literal, NamedTuple, Self, get_args, get_origin, get_type_hints
 
