@@ -3,7 +3,8 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from common.settings import SettingError, Value, absolute, parse
+from common.settings import SettingError, Value, absolute
+from consilience.assignments import parse
 from protocols import registry
 from protocols.settings import run_keys
 from server.preflight import preflight
