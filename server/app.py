@@ -22,6 +22,7 @@ from server.report.data import Report, ResultsError
 from server.results import ResultsDirectory
 from server.run_plan import RunPlan, resolve
 from server.run_report import make_report
+from server.simulation import start_processes
 from strategies.checkpoint import Checkpoint, CheckpointError
 from strategies.errors import FusionError
 from strategies.fusion import FusionResult
@@ -73,6 +74,7 @@ def run(grid: Grid, context: Context, on_round: Sequence[OnRound] = ()) -> Path:
         with progress_file(directory.partial) as progress:
             strategy = build(plan, _checkpoint(plan, directory, context.run_id), (progress.write, *on_round))
             strategy.summary()
+            start_processes(grid, float(plan.config["round-timeout"]))
             started = True
             result = strategy.start(grid=grid, timeout=float(plan.config["round-timeout"]))
             evaluation = evaluate(plan.config, plan.scenario, strategy, result.outcomes, result.ledger)
