@@ -194,21 +194,26 @@ def _common_settings(config: Mapping[str, Any]) -> _Items:
 
 def _scenario_shard(settings: _Items, partition: int, partitions: int, seed: int) -> Any:
     shards = _scenario_shards(settings, seed, partitions)
+    if isinstance(shards, LoggedFault):
+        raise shards
     if len(shards) != partitions:
         raise SiteFault(Fault.WRONG_NUMBER_OF_SITES, f"the scenario has {len(shards)} sites, not {partitions}")
     return shards[partition]
 
 
 @lru_cache(maxsize=64)  # the worlds of one message: their repetitions and cells
-def _scenario_shards(settings: _Items, seed: int, partitions: int) -> list[Any]:
-    """Return all sites' shards, made once a process: a simulation's worker answers for many sites and many rounds."""
+def _scenario_shards(settings: _Items, seed: int, partitions: int) -> list[Any] | LoggedFault:
+    """Return all sites' shards, or why there are none: made, or said in the log, once a process.
+
+    A simulation's worker answers for many sites and many rounds.
+    """
     from scenarios.registry import ScenarioError, find
 
     config = dict(settings)
     try:
         return find(str(config["scenario"])).shards(config, seed, partitions)
     except ScenarioError as error:
-        raise LoggedFault(Fault.SCENARIO_UNAVAILABLE, str(error)) from error
+        return LoggedFault(Fault.SCENARIO_UNAVAILABLE, str(error))
 
 
 def cell_settings(config: Mapping[str, Any], lane: str) -> Mapping[str, Any]:

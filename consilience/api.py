@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -119,13 +120,13 @@ def load(path: str | Path) -> Run:
         return Run(Path(path).expanduser().absolute())
 
 
-def check(rows: Rows, settings: Settings, *, target: str | None = None, **more: Any) -> DataCheck:
+def check(rows: Rows | Mapping[str, Rows], settings: Settings, *, target: str | None = None, **more: Any) -> DataCheck:
     """Check a site's rows: what of them would be used, and what would leave the site. Nothing is sent.
 
     Parameters
     ----------
     rows : DataFrame, mapping, str or Path
-        Rows of one site.
+        Rows of one site; or rows by site, of which each is checked.
     settings : Settings
         Of the protocol for which they are meant.
     target : str, optional

@@ -20,6 +20,7 @@ from consilience.progress import Show
 from consilience.run_log import message
 from consilience.run_request import RunRequest, simulated_run
 from protocols.settings import declared
+from server.preflight import REFUSALS
 
 _KEPT_LINES = 40  # of a failed quiet run's log
 
@@ -42,7 +43,10 @@ def run(
     assignments: Settings = None,
     sites: Annotated[int | None, typer.Option(min=1, help="Number of simulated sites.")] = None,
     protocol: Annotated[str | None, typer.Option(help="With --data: the protocol to run on your own data.")] = None,
-    data: Annotated[Path | None, typer.Option(help="With --protocol: a folder with one file for every site.")] = None,
+    data: Annotated[
+        Path | None,
+        typer.Option(help="With --protocol: a folder with one file for every site, NAME=PATH of each, or a function."),
+    ] = None,
     output_dir: Annotated[Path | None, typer.Option(help="Where results go; default: results.")] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print the result only.")] = False,
     engine: Annotated[
@@ -78,7 +82,7 @@ def run(
         texts = {key: None if value is None else str(value) for key, value in options.items()}
         request = simulated_run(assignments or (), texts, sites, timeout)
         to_toml(request.settings)
-    except SettingError as error:
+    except REFUSALS as error:
         terminal.fail(str(error), terminal.USAGE)
     try:
         with interruptible():

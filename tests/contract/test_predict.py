@@ -408,5 +408,5 @@ def test_the_command_finds_the_number_of_sites(classes: Path, tmp_path: Path) ->
     options = {"scenario": "predict", "data": str(then(classes))}
     request = simulated_run([f"from={classes}"], options, None, 9.0)
     assert (request.sites, request.settings["from"]) == (2, str(classes))
-    with pytest.raises(SettingError, match="needs --data"):
+    with pytest.raises(SettingError, match="needs data"):
         simulated_run([f"from={classes}"], {"scenario": "predict"}, None, 9.0)
