@@ -227,9 +227,8 @@ class Settings:
         names = [each.name for each in dataclasses.fields(cls)]
         for name in named:
             if name not in names:
-                near = difflib.get_close_matches(name, names, n=2, cutoff=0.5)
-                hint = f"did you mean {' or '.join(near)}?" if near else f"there are: {', '.join(names)}"
-                raise ConfigError(f"{cls.prefix.rstrip('.') or 'the settings'}: there is no setting {name!r}; {hint}")
+                family = cls.prefix.rstrip(".") or "the settings"
+                raise ConfigError(f"{family}: there is no setting {name!r}; {did_you_mean(name, names)}")
         made = super().__new__(cls)
         object.__setattr__(made, "_given", frozenset([*names[: len(values)], *named]))
         return made
