@@ -210,9 +210,7 @@ def deployment(
         Added to the environment of every SuperNode.
     """
     parties = [LocalSite(name, Path(str(node["data"])), node) for name, node in nodes.items()]
-    with federation(
-        parties, folder / "federation", tls=True, node_env={**THREADS, **(node_env or {})}
-    ) as started:
+    with federation(parties, folder / "federation", tls=True, node_env={**THREADS, **(node_env or {})}) as started:
         yield Deployment(started.env, {name: started.processes[name] for name in nodes})
 
 
