@@ -162,10 +162,13 @@ def _commit(answer: Answer, ask: Ask, site: Site, context: Context) -> RecordDic
 
 def _refuse(error: Exception, exchange: _Exchange) -> RecordDict:
     """Return the message that says by a code why there is no answer; it stands in the ledger, too."""
+    from clients.data.source import is_simulated
+
     name, ask, site = exchange.name, exchange.ask, exchange.site
     number, session = (ask.round, ask.session) if ask is not None else (0, "")
     fault = _fault_of(error, ask)
-    logger.error("site %s: round %d: %s [%s]", name or "without a name", number, fault.message, fault.slug)
+    if not is_simulated(exchange.context.node_config):  # of simulated sites the fusion center says it, in one log
+        logger.error("site %s: round %d: %s [%s]", name or "without a name", number, fault.message, fault.slug)
     if site is None or not site.log_failure(number):
         _log_details(name, error)
     content = write_answer(Answer(name, number, fault, ()))

@@ -243,20 +243,20 @@ def check_settings(method: str, settings: Mapping[str, Value], ours: Mapping[str
     if not settings:
         return
     estimator = _unfitted(method)
-    known = estimator.get_params(deep=False)
+    parameters = estimator.get_params(deep=False)
     may_be_none = method == "ridge" or "." in method
     for name, value in settings.items():
-        free = ", ".join(sorted(set(known) - set(ours)))
-        if name not in known:
-            raise SettingsError(f"{method} has no setting {name!r}; it has: {free}")
+        choices = ", ".join(sorted(set(parameters) - set(ours)))
+        if name not in parameters:
+            raise SettingsError(f"{method} has no setting {name!r}; it has: {choices}")
         if name in ours:
-            raise SettingsError(f"{name} is not {whose} to set ({ours[name]}); set: {free}")
+            raise SettingsError(f"{name} is not {whose} to set ({ours[name]}); set: {choices}")
         if name == "cv" and not ((type(value) is int and value >= 2) or (value is None and may_be_none)):
             raise SettingsError(f"cv is a number of parts of the rows, 2 or more, not {value!r}")
         if name in _STEPS and type(value) is int and value > MOST_STEPS:
             raise SettingsError(f"{name} is {MOST_STEPS} at most, not {value}")
         if value == "precomputed":
-            raise SettingsError(f"{name} needs rows, nothing precomputed; set: {free}")
+            raise SettingsError(f"{name} needs rows, nothing precomputed; set: {choices}")
     estimator.set_params(**settings)
     try:
         estimator._validate_params()
@@ -310,13 +310,13 @@ def build(candidate: Candidate, *, standardize: str, min_leaf: int, seed: int) -
     if standardize not in STANDARDIZE:
         raise ValueError(f"standardize is one of {', '.join(STANDARDIZE)}, not {standardize!r}")
     estimator = _unfitted(candidate.method).set_params(**dict(candidate.settings))
-    known = estimator.get_params(deep=False)
-    own = {name: value for name, value in (("random_state", seed), (_LEAF, min_leaf)) if name in known}
+    parameters = estimator.get_params(deep=False)
+    own = {name: value for name, value in (("random_state", seed), (_LEAF, min_leaf)) if name in parameters}
     estimator.set_params(**own)
-    if known.get("cv") is not None:
+    if parameters.get("cv") is not None:
         # Shuffled: a site may keep its rows sorted, so that consecutive parts would differ.
-        estimator.set_params(cv=KFold(known["cv"], shuffle=True, random_state=seed))
-    if standardize != "model" or _LEAF in known or isinstance(estimator, LinearRegression):
+        estimator.set_params(cv=KFold(parameters["cv"], shuffle=True, random_state=seed))
+    if standardize != "model" or _LEAF in parameters or isinstance(estimator, LinearRegression):
         return estimator
     scaled = Pipeline([("scale", StandardScaler()), ("method", estimator)])
     return TransformedTargetRegressor(regressor=scaled, transformer=StandardScaler())

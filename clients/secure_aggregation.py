@@ -56,11 +56,12 @@ class _MaskSeeds:
     dropped: str = ""
 
     @classmethod
-    def of(cls, kept: Mapping[str, Any]) -> _MaskSeeds:
-        values: dict[str, Any] = {
-            name: tuple(value) if isinstance(value, list) else value for name, value in kept.items()
+    def of(cls, values: Mapping[str, Any]) -> _MaskSeeds:
+        """Return the seeds from their JSON, which has lists in place of tuples."""
+        fields: dict[str, Any] = {
+            name: tuple(value) if isinstance(value, list) else value for name, value in values.items()
         }
-        return cls(**values)
+        return cls(**fields)
 
 
 @dataclass(frozen=True)
@@ -87,11 +88,11 @@ class _SumState:
 
     @classmethod
     def load(cls, site: Site, total: str) -> _SumState:
-        kept = site.keys.get(_key(site, total))
-        if not kept:
+        values = site.keys.get(_key(site, total))
+        if not values:
             return cls()
-        current, upcoming = _MaskSeeds.of(kept["current"]), _MaskSeeds.of(kept["upcoming"])
-        return cls(kept["channel"], kept["keys"], current, upcoming, kept["newest"])
+        seeds = {name: _MaskSeeds.of(values[name]) for name in ("current", "upcoming")}
+        return cls(**{**values, **seeds})
 
     def store(self, site: Site, total: str, *, anew: bool = False) -> None:
         site.keys.put(_key(site, total), asdict(self), anew=anew)

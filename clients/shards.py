@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -84,7 +85,7 @@ def own_table(config: Mapping[str, Any], partition: int, partitions: int, *, sim
 
 def forget_shards() -> None:
     """Forget all data that this process has read: after a run, or before one whose data may have changed."""
-    for cached in (_own_table, _own_shard, _scenario_shards, _cells):
+    for cached in (_listed_sites, _own_table, _own_shard, _scenario_shards, _cells):
         cached.cache_clear()
 
 
@@ -93,6 +94,13 @@ def forget_shards() -> None:
 
 def _sites(data: str, partitions: int) -> SimulatedSites:
     """Return the sites of a simulation on own data."""
+    folder = os.path.expanduser(data)
+    return _listed_sites(data, os.stat(folder).st_mtime_ns if os.path.isdir(folder) else 0, partitions)
+
+
+@lru_cache(maxsize=8)
+def _listed_sites(data: str, _changed: int, partitions: int) -> SimulatedSites:
+    """Return the sites, listed once; a folder that has changed is listed again."""
     from clients.data import DataError
     from clients.data.simulated_sites import simulated_sites
 
@@ -132,7 +140,7 @@ def _own_table(source: str, _changed: int, settings: _Items) -> Table:
         raise logged_fault(error) from error
 
 
-@lru_cache(maxsize=8)
+@lru_cache(maxsize=1024)  # a process of a simulation answers for many sites, round after round
 def _own_shard(source: str, _changed: int, settings: _Items, *, cached: bool) -> Any:
     """Return the shard, read once for all asks that this process answers; a file that has changed is read again.
 
@@ -186,21 +194,26 @@ def _common_settings(config: Mapping[str, Any]) -> _Items:
 
 def _scenario_shard(settings: _Items, partition: int, partitions: int, seed: int) -> Any:
     shards = _scenario_shards(settings, seed, partitions)
+    if isinstance(shards, LoggedFault):
+        raise shards
     if len(shards) != partitions:
         raise SiteFault(Fault.WRONG_NUMBER_OF_SITES, f"the scenario has {len(shards)} sites, not {partitions}")
     return shards[partition]
 
 
 @lru_cache(maxsize=64)  # the worlds of one message: their repetitions and cells
-def _scenario_shards(settings: _Items, seed: int, partitions: int) -> list[Any]:
-    """Return all sites' shards, made once a process: a simulation's worker answers for many sites and many rounds."""
+def _scenario_shards(settings: _Items, seed: int, partitions: int) -> list[Any] | LoggedFault:
+    """Return all sites' shards, or why there are none: made, or said in the log, once a process.
+
+    A simulation's worker answers for many sites and many rounds.
+    """
     from scenarios.registry import ScenarioError, find
 
     config = dict(settings)
     try:
         return find(str(config["scenario"])).shards(config, seed, partitions)
     except ScenarioError as error:
-        raise LoggedFault(Fault.SCENARIO_UNAVAILABLE, str(error)) from error
+        return LoggedFault(Fault.SCENARIO_UNAVAILABLE, str(error))
 
 
 def cell_settings(config: Mapping[str, Any], lane: str) -> Mapping[str, Any]:

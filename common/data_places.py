@@ -23,7 +23,7 @@ def is_function(text: str) -> bool:
     >>> is_function("hospital.records:load"), is_function("records/north.csv")
     (True, False)
     """
-    return bool(_FUNCTION.fullmatch(text)) and not Path(text).exists()
+    return bool(_FUNCTION.fullmatch(text)) and not os.path.exists(text)
 
 
 def paths_by_site(text: str) -> dict[str, str]:
@@ -41,7 +41,7 @@ def paths_by_site(text: str) -> dict[str, str]:
     except ValueError:
         return {}
     sites = {pair[1]: pair[2] for pair in pairs if pair}
-    return sites if len(sites) == len(pairs) and not Path(text).exists() else {}
+    return sites if len(sites) == len(pairs) and not os.path.exists(text) else {}
 
 
 def as_text(paths: Mapping[str, str | Path]) -> str:

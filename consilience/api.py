@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -62,7 +63,7 @@ def run(
     engine : "local" or "flower"
         This process, or Flower's simulation engine (Ray).
     workers : int, optional
-        Processes to which the local engine gives the sites.
+        Processes over which the local engine spreads the sites; they are in this one if it is not given.
     output_dir : str or Path, optional
         Where the results go. Without it they lie in a temporary directory, as long as the returned run lives.
     resume_from : str or Path, optional
@@ -94,6 +95,10 @@ def run(
     """
     if engine not in ("local", "flower"):
         raise ConfigError(f"engine is 'local' or 'flower', not {engine!r}")
+    if workers is not None and (engine != "local" or workers < 1):
+        raise ConfigError(
+            f"workers is a number of processes of the local engine, at least 1, not {workers!r} of {engine}"
+        )
     keywords = {"target": target, "seed": seed, "resume_from": resume_from, **run_settings}
     rows = {"test": test, "labels": labels, "queries": queries}
     with contextlib.ExitStack() as failing, plain_errors():
@@ -102,7 +107,7 @@ def run(
             failing.callback(keep.cleanup)
         where = {"output_dir": output_dir if keep is None else keep.name}
         made = python_request(what, settings, data=data, sites=sites, rows=rows, keywords={**keywords, **where})
-        with watched(progress) as show:
+        with watched(progress, resumable=keep is None) as show:
             path = _run_by(engine, made, show, workers)
         result = Run(path, keep=(keep, made.kept))
         failing.pop_all()
@@ -115,13 +120,13 @@ def load(path: str | Path) -> Run:
         return Run(Path(path).expanduser().absolute())
 
 
-def check(rows: Rows, settings: Settings, *, target: str | None = None, **more: Any) -> DataCheck:
+def check(rows: Rows | Mapping[str, Rows], settings: Settings, *, target: str | None = None, **more: Any) -> DataCheck:
     """Check a site's rows: what of them would be used, and what would leave the site. Nothing is sent.
 
     Parameters
     ----------
     rows : DataFrame, mapping, str or Path
-        Rows of one site.
+        Rows of one site; or rows by site, of which each is checked.
     settings : Settings
         Of the protocol for which they are meant.
     target : str, optional
@@ -181,7 +186,7 @@ def _run_by(engine: Engine, made: PythonRequest, show: Any, workers: int | None)
     from consilience.local_engine.log import log_lines
 
     with log_lines(show):
-        return local.run(made.request.settings, made.request.sites)
+        return local.run(made.request.settings, made.request.sites, workers=workers)
 
 
 def _run_by_flower(request: RunRequest, show: Any) -> Path:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import html
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from clients.data.in_memory import hold
-from consilience.python_data import table_of_rows
+from clients.data.simulated_sites import check_site_names
+from consilience.python_data import is_one_site, table_of_rows
 from protocols import registry
 
 
@@ -37,13 +39,11 @@ class DataCheck:
 
     @classmethod
     def of(cls, rows: Any, protocol: str, config: Mapping[str, Any]) -> DataCheck:
-        """Check rows for a protocol with a configuration; raises as the protocol's ``check_lines``."""
-        kept = None
-        data = str(rows)
-        if not hasattr(rows, "__fspath__") and not isinstance(rows, str):
-            kept = hold({"data": table_of_rows("data", rows)})
-            data = kept.reference
-        return cls(protocol, tuple(registry.room(protocol, "check").check_lines({**config, "data": data})))
+        """Check the rows of a site, or of several by name; raises as the protocol's ``check_lines``."""
+        if isinstance(rows, Mapping) and not is_one_site(rows):
+            parts = [_lines(name, rows[name], protocol, config) for name in check_site_names("data", sorted(rows))]
+            return cls(protocol, tuple(line for lines in parts for line in (*lines, ""))[:-1])
+        return cls(protocol, tuple(_lines("data", rows, protocol, config)))
 
     @property
     def text(self) -> str:
@@ -57,3 +57,14 @@ class DataCheck:
 
     def _repr_html_(self) -> str:
         return f'<pre style="white-space: pre-wrap">{html.escape(self.text)}</pre>'
+
+
+def _lines(name: str, rows: Any, protocol: str, config: Mapping[str, Any]) -> list[str]:
+    """Return the lines of one site."""
+    if isinstance(rows, str | Path):
+        source, kept = str(rows), None
+    else:
+        kept = hold({name: table_of_rows(name, rows)})  # as long as the lines are made
+        source = kept.reference
+    lines: list[str] = registry.room(protocol, "check").check_lines({**config, "data": source})
+    return lines

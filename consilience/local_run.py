@@ -12,13 +12,15 @@ from consilience.run_request import RunRequest
 logger = logging.getLogger("flwr")
 
 
-def run(request: RunRequest, show: Callable[[str], None]) -> Outcome:
+def run(request: RunRequest, workers: int | None, show: Callable[[str], None]) -> Outcome:
     """Run in this process, and hand every line of the log to `show`.
 
     Parameters
     ----------
     request : RunRequest
         The run.
+    workers : int or None
+        Number of processes that the sites are spread over; None: they are in this one.
     show : Callable
         Takes a line.
 
@@ -38,7 +40,7 @@ def run(request: RunRequest, show: Callable[[str], None]) -> Outcome:
     with log_lines(show):
         try:
             with limited(request.seconds):
-                transcript.results = engine.run(request.settings, request.sites, run_id=run_id)
+                transcript.results = engine.run(request.settings, request.sites, run_id=run_id, workers=workers)
         except REFUSALS as error:
             transcript.refused = str(error)
             return Outcome(transcript, FAILED)

@@ -48,7 +48,7 @@ def named_data(data: Any, sites: int | None) -> tuple[str, HeldTables | None]:
         return str(data), None
     if callable(data):
         return _named_function(data, sites)
-    if isinstance(data, Mapping) and data and not _is_columns(data):
+    if isinstance(data, Mapping) and data and not is_one_site(data):
         by_site = {str(name): rows for name, rows in data.items()}
     elif isinstance(data, list | tuple) and data:
         by_site = {numbered_site(place, len(data)): rows for place, rows in enumerate(data)}
@@ -110,8 +110,8 @@ def is_frame(value: object) -> bool:
     return type(value).__module__.partition(".")[0] == "pandas" and hasattr(value, "columns")
 
 
-def _is_columns(data: Mapping[Any, Any]) -> bool:
-    """Whether a mapping has the columns of one table, and no rows by site."""
+def is_one_site(data: Mapping[Any, Any]) -> bool:
+    """Whether a mapping has the columns of one site, and no rows by site."""
     return not any(is_frame(rows) or isinstance(rows, Mapping | Table | str | Path) for rows in data.values())
 
 

@@ -9,7 +9,7 @@ room         of a built-in protocol      what shared code finds there
 payloads     ``protocols.NAME``          payload classes: everything that can cross the wire
 settings     ``protocols.NAME``          ``Settings``, ``Consents``, ``PREDICTION`` (`protocols.settings`)
 handlers     ``clients.NAME``            functions decorated with `clients.dispatch.answers`
-shard        ``clients.NAME``            ``open_shard``: a site's private data
+shard        ``clients.NAME``            ``open_shard``: a site's private data; optionally ``check_columns``
 check        ``clients.NAME``            ``check_lines``: what would be used and what would leave
 strategy     ``strategies.NAME``         ``from_config``: the fusion center
 scenarios    ``scenarios.NAME``          scenarios, registered on import
@@ -32,7 +32,7 @@ from functools import cache
 from importlib.metadata import entry_points
 from types import ModuleType
 
-from common.settings import ConfigError
+from common.settings import ConfigError, did_you_mean
 
 BUILT_IN = ("bc3e", "coreset", "gp", "residual", "sec")
 """Protocols of this package."""
@@ -67,12 +67,11 @@ def _packages() -> dict[str, str]:
     packages: dict[str, str] = {}
     for each in entry_points(group=GROUP):
         name, package = each.name, each.value
+        where = f"entry point {GROUP} of the installed package {each.dist.name if each.dist else '?'}"
         if name in BUILT_IN or name in SHARED or packages.get(name, package) != package:
-            raise RegistryError(f"entry point {GROUP}: the protocol {name!r} of {package} has a name that is taken")
+            raise RegistryError(f"{where}: the protocol {name!r} of {package} has a name that is taken")
         if not name.isidentifier() or package.rpartition(".")[2] != name:
-            raise RegistryError(
-                f"entry point {GROUP}: {name} = {package!r}: the package's last part must be the protocol's name"
-            )
+            raise RegistryError(f"{where}: {name} = {package!r}: the module's last part must be the protocol's name")
         packages[name] = package
     return packages
 
@@ -93,6 +92,24 @@ def exists(protocol: str) -> bool:
     return protocol in BUILT_IN or protocol in _packages()
 
 
+def find(protocol: str) -> str:
+    """Return the name of a protocol that exists.
+
+    Raises
+    ------
+    RegistryError
+        If there is none of this name; the message has the nearest names, or all.
+
+    Examples
+    --------
+    >>> find("gp")
+    'gp'
+    """
+    if not exists(protocol):
+        raise RegistryError(f"there is no protocol {protocol!r}; {did_you_mean(protocol, names())}")
+    return protocol
+
+
 def room(protocol: str, name: str) -> ModuleType:
     """Import a protocol's module of one room.
 
@@ -106,7 +123,7 @@ def room(protocol: str, name: str) -> ModuleType:
     Raises
     ------
     RegistryError
-        If there is no such protocol, or it has no such module.
+        If there is no such protocol, it has no such module, or the module of another package cannot be imported.
 
     Examples
     --------
@@ -116,7 +133,12 @@ def room(protocol: str, name: str) -> ModuleType:
     path = _path(protocol, name)
     if not _has_module(path):
         raise RegistryError(f"the protocol {protocol!r} has no module {path}")
-    return importlib.import_module(path)
+    try:
+        return importlib.import_module(path)
+    except Exception as error:
+        if protocol in BUILT_IN or protocol in SHARED:
+            raise
+        raise _unimportable(path, error) from error
 
 
 def has_room(protocol: str, name: str) -> bool:
@@ -129,9 +151,7 @@ def _path(protocol: str, name: str) -> str:
         return _ROOMS[name].format(protocol)
     if protocol in SHARED:
         return {"payloads": f"protocols.{protocol}.payloads", "handlers": f"clients.{protocol}"}[name]
-    if protocol not in _packages():
-        raise RegistryError(f"no protocol {protocol!r}; there are: {', '.join(names())}")
-    return f"{_packages()[protocol]}.{name}"
+    return f"{_packages()[find(protocol)]}.{name}"
 
 
 @cache
@@ -140,3 +160,10 @@ def _has_module(path: str) -> bool:
         return importlib.util.find_spec(path) is not None
     except ModuleNotFoundError:
         return False
+    except Exception as error:  # a package's own code, which runs when one of its modules is looked for
+        raise _unimportable(path, error) from error
+
+
+def _unimportable(path: str, error: Exception) -> RegistryError:
+    reason = " ".join(f"{type(error).__name__}: {error}".split())
+    return RegistryError(f"{path}, of a protocol in another package, cannot be imported ({reason}): mend or remove it")

@@ -21,6 +21,7 @@ from common.settings import (
     Settings,
     at_least,
     between,
+    did_you_mean,
     setting,
 )
 from protocols import registry
@@ -71,7 +72,7 @@ class RunSettings(Settings):
     protocol: str = setting(
         "",
         "protocol to run on the sites' own data; empty: run the scenario",
-        Allowed("empty, or a protocol that is installed", lambda name: not name or registry.exists(name)),
+        Allowed("empty, or a protocol that is installed", lambda name: not name or bool(registry.find(name))),
     )
     data: str = setting(
         "",
@@ -120,7 +121,7 @@ def run_keys() -> Mapping[str, Setting]:
     """
     keys = dict(RunSettings.keys())
     for protocol in registry.names():
-        keys |= registry.room(protocol, "settings").Settings.keys()
+        keys |= _class_of(protocol, "Settings").keys()
     return keys
 
 
@@ -128,8 +129,17 @@ def site_keys(*protocols: str) -> dict[str, Setting]:
     """Return the keys that a site says in its node configuration only, of these protocols; none named: of all."""
     keys = dict(SiteSettings.keys())
     for protocol in protocols or registry.names():
-        keys |= registry.room(protocol, "settings").Consents.keys()
+        keys |= _class_of(protocol, "Consents").keys()
     return keys
+
+
+def _class_of(protocol: str, name: str) -> type[Settings]:
+    """Return a class of a protocol's settings; a `RegistryError` if another package has none there."""
+    room = registry.room(protocol, "settings")
+    found = getattr(room, name, None)
+    if not (isinstance(found, type) and issubclass(found, Settings)):
+        raise registry.RegistryError(f"the protocol {protocol!r}: {room.__name__} has no class {name} of settings")
+    return found
 
 
 def declared() -> Config:
@@ -158,7 +168,7 @@ def checked(run_config: Mapping[str, Any]) -> Config:
     keys = run_keys()
     for key in run_config:
         if key not in keys:
-            raise ConfigError(f"unknown key {key!r} in the run configuration")
+            raise ConfigError(f"unknown key {key!r} in the run configuration; {did_you_mean(key, keys)}")
     if missing := [key for key in keys if key not in run_config]:
         raise ConfigError(f"the run configuration lacks {', '.join(missing)}")
     return {key: keys[key].check(value) for key, value in run_config.items()}

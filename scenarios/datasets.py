@@ -1,4 +1,4 @@
-"""All real data sets in one table, `DATA_SETS`: names, files, OpenML numbers, columns, and how a file is read.
+"""All real data sets in one table, `DATA_SETS`: names, files, OpenML numbers, columns and readers.
 
 A data set is looked for in three places: the file or directory that the run configuration's `data` names; the
 directory in the environment variable ``CONSILIENCE_DATA``; and OpenML. A new data set is a new row of the table. Its
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import http.client
 import os
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -35,6 +36,10 @@ from scenarios.tables import Table, is_omitted
 DATA_VARIABLE = "CONSILIENCE_DATA"
 """Environment variable: a directory with data files."""
 
+_OPENML = "https://api.openml.org/api/v1/json/data"
+"""Address of the descriptions of OpenML's data sets."""
+_OPENML_SECONDS = 1.0
+
 
 # -- OpenML and scikit-learn ------------------------------------------------------------------------------------------
 
@@ -47,15 +52,46 @@ def _fetch(data: DataSet) -> Any:
         return fetch_openml(data_id=data.openml, as_frame=True, n_retries=1)
     # ValueError covers scikit-learn's OpenMLError and a damaged download.
     except (OSError, ValueError, http.client.HTTPException) as error:
-        reason = " ".join(f"{type(error).__name__}: {error}".split())
-        raise ScenarioError(
-            f"no file of the {data.title} data was found, and they cannot be fetched from OpenML ({reason}):"
-            f" {data.remedy}"
-        ) from error
+        raise _unavailable(data, error) from error
+
+
+def _is_downloaded(number: int) -> bool:
+    """Whether scikit-learn keeps an earlier download of OpenML's data set."""
+    home = Path(os.environ.get("SCIKIT_LEARN_DATA") or "~/scikit_learn_data").expanduser()
+    return any((home / "openml").glob(f"**/data/{number}.gz"))
+
+
+def _call_openml(data: DataSet) -> None:
+    """Refuse a data set that OpenML does not offer now."""
+    from urllib.request import urlopen
+
+    answers: list[Exception | None] = []
+
+    def call() -> None:
+        try:
+            with urlopen(f"{_OPENML}/{data.openml}", timeout=_OPENML_SECONDS):
+                answers.append(None)
+        except (OSError, http.client.HTTPException) as error:
+            answers.append(error)
+
+    # A thread, since no time-out covers a name server that does not answer.
+    thread = threading.Thread(target=call, daemon=True)
+    thread.start()
+    thread.join(_OPENML_SECONDS)
+    error = answers[0] if answers else TimeoutError(f"no answer within {_OPENML_SECONDS:g} s")
+    if error is not None:
+        raise _unavailable(data, error)
+
+
+def _unavailable(data: DataSet, error: Exception) -> ScenarioError:
+    reason = " ".join(f"{type(error).__name__}: {error}".split())
+    return ScenarioError(
+        f"no file of the {data.title} data was found, and they cannot be fetched from OpenML ({reason}): {data.remedy}"
+    )
 
 
 def fetch_regression(data: DataSet) -> Table:
-    """Fetch a regression from OpenML; the outcome is `target`, where OpenML has that column, else OpenML's target."""
+    """Fetch a regression from OpenML; the outcome is the column `target`, or else OpenML's target."""
     bunch = _fetch(data)
     inputs, outcomes = bunch.data, bunch.target
     columns = data.columns
@@ -107,7 +143,7 @@ def _load_wine(data: DataSet) -> Table:
 
 @dataclass(frozen=True)
 class DataSet:
-    """A data set: what it is, where it is looked for, which columns it has, how it is read.
+    """A data set: its origin, files, columns and reader.
 
     Attributes
     ----------
@@ -116,21 +152,21 @@ class DataSet:
     citation : str
         Authors and year, and the number at the UCI repository.
     files : tuple of str
-        Names of its file in a directory, the first one wins; ``.gz`` may follow.
+        Names of its file in a directory; the first that exists is used, also with ``.gz`` appended.
     file : str
-        The file to get where none was found, and from where.
+        File to get if none is found, and its source.
     openml : int
         Number at OpenML; 0: OpenML does not have it.
     columns : Columns
         Roles of its columns.
     varying : bool
-        Whether inputs that are the same in all rows are left out.
+        Whether inputs that are constant over all rows are left out.
     optional : bool
-        Whether a scenario does without it.
+        Whether a scenario can do without it.
     read : Callable[[Columns, Path], Table]
         Reads its file.
     fetch : Callable[[DataSet], Table]
-        Gets it where there is no file.
+        Gets it if there is no file.
 
     Examples
     --------
@@ -152,17 +188,16 @@ class DataSet:
 
     @property
     def remedy(self) -> str:
-        """What to do where it cannot be had, for messages."""
+        """What to do if it is not found, for messages."""
         return f"set the run configuration's data to {self.file}, or {DATA_VARIABLE} to a directory that holds it"
 
     def locate(self, config: Config) -> Path | None:
-        """Return the absolute path of its file; None: it comes from OpenML or a package, or a scenario does without it.
+        """Return the absolute path of its file; None: it comes from OpenML or a package, or is optional.
 
         Raises
         ------
         ScenarioError
-            If `data` names neither a file nor a directory that holds one; or if there is no file and nowhere else to
-            get it from.
+            If `data` names neither a file nor a directory that holds one, or if there is no file and no other source.
         """
         if not self.files:
             return None
@@ -181,8 +216,19 @@ class DataSet:
         candidates = (place / f"{name}{suffix}" for name in self.files for suffix in ("", ".gz"))
         return place if whole and place.is_file() else next((path for path in candidates if path.is_file()), None)
 
+    def check(self, config: Config) -> None:
+        """Refuse what `load` could not have: no file, and none at OpenML either, which must answer within a second.
+
+        Raises
+        ------
+        ScenarioError
+            As `locate`; or if there is no file, no earlier download, and OpenML cannot be reached.
+        """
+        if self.locate(config) is None and self.openml and not _is_downloaded(self.openml):
+            _call_openml(self)
+
     def load(self, path: Path | None) -> Table:
-        """Return its contents, from a file or (None) from where there is no file.
+        """Return its contents, from a file, or from OpenML or a package (None).
 
         Raises
         ------

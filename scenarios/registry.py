@@ -1,4 +1,4 @@
-"""Scenarios by name: where the data come from, how they are split over sites, which results the paper reports.
+"""Scenarios by name: data, their split over sites, and the results that the paper reports.
 
 A protocol's scenarios register when its module of the room ``scenarios`` is imported. `find` imports the module of one
 protocol, `scenarios` those of all.
@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from common.settings import did_you_mean
 from protocols.registry import exists, has_room, names, room
 
 Config = Mapping[str, bool | int | float | str]
@@ -27,9 +28,9 @@ class Cell:
     Attributes
     ----------
     labels : Mapping
-        What distinguishes the row, by column heading, e.g. ``{"p": 5, "SNR": 16}``.
+        Labels of the row by column heading, e.g. ``{"p": 5, "SNR": 16}``.
     settings : Mapping
-        Keys of the run configuration that have another value in this row.
+        Keys of the run configuration that the row sets.
     published : Mapping[str, float]
         The paper's results for this row, by metric name.
     defaults : Mapping
@@ -65,13 +66,13 @@ class Scenario:
     name : str
         As typed after ``scenario=``. It begins with the protocol's name and a hyphen.
     protocol : str
-        The protocol that it runs.
+        Its protocol.
     sites : int
         Number of sites by default.
     any_number : bool
-        Whether it can be split over another number of sites.
+        Whether it can be split over any other number of sites.
     source : str
-        Where its data come from, in a few words.
+        Source of its data, in a few words.
     summary : str
         One line for `consilience list`.
     shards : Callable[[Config, int, int], list]
@@ -82,8 +83,8 @@ class Scenario:
         The paper's results by metric name.
     truth : Callable[[Config, int, int], list] or None
         ``truth(config, seed, n_sites)``: one integer a site, in the order of the sites' names, known only because the
-        world is synthetic, e.g. a site's true cluster. Results are evaluated with it, never computed. It returns None
-        where a user's file replaces the synthetic data.
+        world is synthetic, e.g. a site's true cluster. It serves to evaluate results, never to compute them. It returns
+        None if a user's file replaces the synthetic data.
     outcome : Callable[[Config, int], Any] or None
         ``outcome(config, seed)``: the outcomes that the fusion center holds, if it holds them. Their rows are those of
         every shard.
@@ -91,11 +92,13 @@ class Scenario:
         ``queries(config, seed)``: the points at which the fusion center predicts, if it predicts, and the test
         outputs there.
     cells : Callable[[Config], Sequence[Cell]]
-        The rows of its table, which one run computes side by side. Without any, the run has one result and no table.
+        The rows of its table, which one run computes side by side; without rows the run has one result.
     at_once : int
-        Repetitions that share their rounds (0: all): as many as a site can answer for within a round.
+        Number of repetitions that share their rounds (0: all), limited by what a site can compute within a round.
     columns : tuple of str
         Metrics in the table, in this order; empty: all.
+    data_set : str
+        Its real data set, a name in `scenarios.datasets.DATA_SETS`; empty: it has none.
     derived_metrics : Callable[[Mapping[str, float]], Mapping[str, float]] or None
         ``derived_metrics(metrics)``: further metrics of a repetition, from its own metrics, costs and baselines, e.g.
         its cost relative to a baseline's. Metrics whose parts are missing are left out.
@@ -124,6 +127,7 @@ class Scenario:
     cells: Callable[[Config], Sequence[Cell]] = no_cells
     at_once: int = 0
     columns: tuple[str, ...] = ()
+    data_set: str = ""
     derived_metrics: Callable[[Mapping[str, float]], Mapping[str, float]] | None = None
 
 
@@ -176,7 +180,7 @@ def _with_defaults(cell: Cell, config: Config) -> Cell:
 
 
 def _spell(label: int | float | str) -> str:
-    """Return a label as the table has it: whole numbers without a fraction, however they are typed."""
+    """Return a label in the table's spelling: whole numbers without a fraction."""
     try:
         number = float(label)
     except ValueError:
@@ -220,7 +224,7 @@ def find(name: str) -> Scenario:
     Raises
     ------
     ScenarioError
-        If there is none; the message lists the names.
+        If there is none; the message has the nearest names, or all.
 
     Examples
     --------
@@ -233,7 +237,7 @@ def find(name: str) -> Scenario:
     # A scenario of another package may have a name of another form.
     known = _SCENARIOS if name in _SCENARIOS else scenarios()
     if name not in known:
-        raise ScenarioError(f"unknown scenario {name!r}; there are: {', '.join(known)}")
+        raise ScenarioError(f"unknown scenario {name!r}; {did_you_mean(name, known)}")
     return known[name]
 
 

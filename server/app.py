@@ -3,27 +3,31 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 
-from clients.data import DataError
-from common.settings import SettingError
-from protocols.prediction import PredictionError
+from protocols.settings import checked, declared
 from scenarios.registry import ScenarioError
+from server import preflight
 from server.center import build
 from server.evaluation import Evaluation, evaluate
 from server.figures import figures
 from server.installation import missing_figures, remarks
 from server.progress import progress_file
-from server.report.data import Report, ResultsError
+from server.report.commands import flwr_command
+from server.report.data import Report
 from server.results import ResultsDirectory
-from server.run_plan import RunPlan, resolve
+from server.run_plan import RunPlan
 from server.run_report import make_report
-from strategies.checkpoint import Checkpoint, CheckpointError
+from server.simulation import start_processes
+from strategies.checkpoint import Checkpoint
 from strategies.errors import FusionError
+from strategies.exchange import wait_for_nodes
 from strategies.fusion import FusionResult
 from strategies.round_callbacks import OnRound
 
@@ -31,7 +35,7 @@ logger = logging.getLogger("flwr")
 
 app = ServerApp()
 
-REFUSALS = (CheckpointError, DataError, FusionError, PredictionError, ResultsError, ScenarioError, SettingError)
+REFUSALS = (*preflight.REFUSALS, FusionError)
 """Errors that the user can correct; the log shows them as one line."""
 
 NO_FIGURES = "the figures could not be drawn; the log of the run says why"
@@ -73,6 +77,7 @@ def run(grid: Grid, context: Context, on_round: Sequence[OnRound] = ()) -> Path:
         with progress_file(directory.partial) as progress:
             strategy = build(plan, _checkpoint(plan, directory, context.run_id), (progress.write, *on_round))
             strategy.summary()
+            start_processes(grid, float(plan.config["round-timeout"]))
             started = True
             result = strategy.start(grid=grid, timeout=float(plan.config["round-timeout"]))
             evaluation = evaluate(plan.config, plan.scenario, strategy, result.outcomes, result.ledger)
@@ -80,6 +85,34 @@ def run(grid: Grid, context: Context, on_round: Sequence[OnRound] = ()) -> Path:
     except BaseException:
         directory.fail(started=started)
         raise
+
+
+def resolve(grid: Grid, run_config: Mapping[str, Any]) -> RunPlan:
+    """Check the run configuration, and wait for the sites.
+
+    Parameters
+    ----------
+    grid : Grid
+        Flower's connection to the sites.
+    run_config : Mapping
+        Run configuration as Flower has it.
+
+    Raises
+    ------
+    `REFUSALS`
+        If the configuration cannot be used, or the number of connected sites is not the one it needs.
+    """
+    typed = checked(run_config)
+    defaults = declared()
+    changed = {key: value for key, value in typed.items() if value != defaults[key]}
+    plan = preflight.preflight(changed, simulated=False)
+    n_nodes = wait_for_nodes(grid, int(plan.config["min-sites"]), float(plan.config["round-timeout"]))
+    if plan.n_sites not in (0, n_nodes):
+        owner = plan.config["data"] if plan.scenario is None else plan.scenario.name
+        raise ScenarioError(
+            f"{owner} has {plan.n_sites} sites, the federation has {n_nodes}; type: {flwr_command(typed, plan.n_sites)}"
+        )
+    return replace(plan, n_sites=n_nodes)
 
 
 def write(directory: ResultsDirectory, report: Report, result: FusionResult, evaluation: Evaluation) -> Path:

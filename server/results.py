@@ -25,7 +25,7 @@ from common.files import encoded, sync_directory, write_arrays, write_file
 from server.report.data import Arrays, Report, ResultsError, json_value
 from server.report.html import report_html
 
-__all__ = ["ResultsDirectory", "final_of", "load", "partial_of"]
+__all__ = ["ResultsDirectory", "final_of", "interrupted", "load", "partial_of"]
 
 logger = logging.getLogger("flwr")
 
@@ -193,7 +193,7 @@ class ResultsDirectory:
         ResultsError
             If there is no such run, it is complete, or it stopped before its first checkpoint.
         """
-        source = _interrupted(previous)
+        source = interrupted(previous)
         if source == self.partial:
             raise ResultsError(f"resume-from={self.final} names the run itself; name the one that was interrupted")
         staged = self.partial / "checkpoint.copy"
@@ -275,8 +275,14 @@ def _refuse_existing(final: Path) -> None:
         raise ResultsError(f"{final} exists already and is not overwritten; set another output-dir, or move it away")
 
 
-def _interrupted(previous: str | Path) -> Path:
-    """Return the hidden directory of the interrupted run that `previous` names."""
+def interrupted(previous: str | Path) -> Path:
+    """Return the hidden directory of the interrupted run that `previous` names.
+
+    Raises
+    ------
+    ResultsError
+        As `ResultsDirectory.adopt`.
+    """
     path = _absolute(previous)
     final = final_of(path) or path
     partial = partial_of(final)

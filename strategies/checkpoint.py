@@ -11,13 +11,10 @@ from typing import Any
 import numpy as np
 from flwr.app import Array, ArrayRecord, ConfigRecord, MetricRecord, RecordDict
 
-from common.files import replacing, write_arrays, write_file
+from common.files import replacing, write_arrays
+from strategies.interrupted_run import CheckpointError, check_identity, note_run
 
-_RUN = "run.json"
-
-
-class CheckpointError(ValueError):
-    """A checkpoint that does not belong to this run, or cannot be read."""
+__all__ = ["Checkpoint", "CheckpointError", "SavedRound"]
 
 
 @dataclass(frozen=True)
@@ -62,22 +59,10 @@ class Checkpoint:
 
     def __init__(self, folder: Path, identity: Mapping[str, Any], session: str) -> None:
         self.folder = folder
-        self.session = session
-        run = folder / _RUN
-        if not run.exists():
-            folder.mkdir(parents=True, exist_ok=True)
-            with replacing(run) as temporary:
-                write_file(temporary, [json.dumps({"session": session, "identity": identity}, indent=1).encode()])
-            return
-        try:
-            saved = json.loads(run.read_text())
-            before, self.session = dict(saved["identity"]), str(saved["session"])
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise CheckpointError(f"{run} cannot be read ({error}); start the run anew") from error
-        differences = sorted(key for key in before.keys() | identity.keys() if before.get(key) != identity.get(key))
-        if differences:
-            changes = "; ".join(f"{key} was {before.get(key)!r}, is {identity.get(key)!r}" for key in differences)
-            raise CheckpointError(f"the interrupted run was another one: {changes}")
+        saved = check_identity(folder, identity)
+        self.session = session if saved is None else saved
+        if saved is None:
+            note_run(folder, identity, session)
 
     def rounds(self) -> Iterator[SavedRound]:
         """Read the saved rounds in order, up to the first that is missing."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
+from common.grouping import grouped
 from protocols.wire.payload import Payload, PayloadError
 from strategies.errors import FusionError
 
@@ -73,7 +74,7 @@ def columns_of_most(columns: Mapping[str, tuple[str, ...]], what: str) -> tuple[
 def check_enough(n_left: int, min_sites: int, excluded: Mapping[str, str], purpose: str) -> None:
     """Refuse to go on with fewer than `min_sites` sites; `excluded` says by site why it is not among them."""
     if n_left < max(1, min_sites):
-        why = "; ".join(f"{site}: {reason}" for site, reason in excluded.items())
+        why = "; ".join(grouped(excluded))
         raise FusionError(f"{n_left} sites are left to {purpose}, min-sites is {min_sites} ({why})")
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from flwr.app import RecordDict
 
+from common.grouping import grouped
 from protocols.wire.message import Parcel, ledger_lines, refused_line
 from strategies.result import FusionResult
 
@@ -57,10 +58,11 @@ class RunRecorder:
         self._write([refused_line(content, round_number=number, direction="from_site", site=site)])
 
     def record_failures(self, number: int, failures: Mapping[str, str]) -> None:
-        """Record the sites that gave no answer the run could use, and why."""
+        """Record the sites that gave no answer the run could use, and why; the log has equal reasons once."""
         for site, reason in sorted(failures.items()):
             self._result.missing.setdefault(site, []).append(f"round {number}: {reason}")
-            logger.warning("round %d: %s: %s", number, site, reason)
+        for line in grouped(dict(sorted(failures.items()))):
+            logger.warning("round %d: %s", number, line)
 
     def record_round(
         self, number: int, answered: int, recipients: int, measure: Mapping[str, float], seconds: float

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from flwr.app import Message, RecordDict
 from flwr.serverapp import Grid
 
+from common.grouping import grouped
 from protocols.wire.faults import describe, usable_name
 from protocols.wire.message import Ask, Parcel, encoded_bytes, read_answer, write_ask
 from protocols.wire.payload import PayloadError
@@ -284,7 +285,7 @@ class ConversationRun:
         left = set(self.registry.sites) - self._silent  # a site that this round did not ask is as it was
         needed = any(isinstance(request, Broadcast) or request.needed for request in self._flat.values())
         if needed and len(left) < self.min_sites:
-            reasons = "; ".join(f"{site}: {reason}" for site, reason in sorted(failures.items()))
+            reasons = "; ".join(grouped(dict(sorted(failures.items()))))
             raise FusionError(
                 f"round {number}: {len(left)} of {len(left | self._silent)} sites answered,"
                 f" min-sites is {self.min_sites}" + (f" ({reasons})" if reasons else "")

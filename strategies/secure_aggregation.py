@@ -152,10 +152,10 @@ class Masking:
         about = yield from self._hide(asks, zero, measure, again)
         if len(about.hidden) < self._min_sites or not masking.enough(len(about.hidden), len(about.holders)):
             return None
-        shown = yield from self._show(about, asks, measure, again)
-        if masking.enough(len(shown), len(about.holders)):
-            return _unmask(self._name, about, shown, zero)
-        self._lose(set(about.hidden) - set(shown))
+        shares = yield from self._show(about, asks, measure, again)
+        if masking.enough(len(shares), len(about.holders)):
+            return _unmask(self._name, about, shares, zero)
+        self._lose(set(about.hidden) - set(shares))
         return None
 
     # -- keys ---------------------------------------------------------------------------------------------------------
@@ -223,7 +223,7 @@ class Masking:
     ) -> Conversation[dict[str, Shown]]:
         """Ask for the shares, again if too few arrive; in the same round ask sites without keys for new ones."""
         show = Show(self._name, about.number, np.array([site in about.missing for site in about.sites]))
-        shown: dict[str, Shown] = {}
+        shares: dict[str, Shown] = {}
 
         def check(site: str, answer: Any) -> None:
             if isinstance(answer, Keys):
@@ -232,20 +232,20 @@ class Masking:
                 raise PayloadError(answer.title(), "shares", f"expected {len(about.sites)}, got {len(answer.shares)}")
 
         for again in (False, True):
-            asks: dict[str, Payload] = {site: show for site in about.hidden if site not in shown}
+            asks: dict[str, Payload] = {site: show for site in about.hidden if site not in shares}
             asks |= {site: Join(self._name) for site in sorted(wanted) if site not in self._channels}
             answers: dict[str, Any] = yield Tell(asks, check, measure, needed and again)
             self._channels |= {site: answer for site, answer in answers.items() if isinstance(answer, Keys)}
-            shown |= {site: answer for site, answer in answers.items() if isinstance(answer, Shown)}
-            if masking.enough(len(shown), len(about.holders)):
+            shares |= {site: answer for site, answer in answers.items() if isinstance(answer, Shown)}
+            if masking.enough(len(shares), len(about.holders)):
                 break
-        return shown
+        return shares
 
 
-def _unmask(name: str, about: _Round, shown: Mapping[str, Shown], zero: Sum) -> Total[Sum]:
+def _unmask(name: str, about: _Round, shares: Mapping[str, Shown], zero: Sum) -> Total[Sum]:
     """Add the masked answers, and subtract the masks that are left in the sum."""
     sites = tuple(about.hidden)
-    seeds = {owner: _seed(about, shown, owner) for owner in about.sites}
+    seeds = {owner: _seed(about, shares, owner) for owner in about.sites}
     size = size_of(zero)
     words: Vector = np.zeros(size, np.uint64)
     for site, answer in about.hidden.items():
@@ -267,7 +267,7 @@ def _unmask(name: str, about: _Round, shown: Mapping[str, Shown], zero: Sum) -> 
     return Total(total, sites)
 
 
-def _seed(about: _Round, shown: Mapping[str, Shown], owner: str) -> bytes:
+def _seed(about: _Round, shares: Mapping[str, Shown], owner: str) -> bytes:
     """Reconstruct the seed that the sum needs: of a site's own mask, or of a missing site's pairwise masks.
 
     Raises
@@ -279,7 +279,7 @@ def _seed(about: _Round, shown: Mapping[str, Shown], owner: str) -> bytes:
     row = about.sites.index(owner)
     part = slice(0, _HALF) if missing else slice(_HALF, 2 * _HALF)
     right, wrong = [], []
-    for site, answer in shown.items():
+    for site, answer in shares.items():
         share = answer.shares[row].tobytes()
         expected = secret.digests[about.holders.index(site), part].tobytes()
         if digest(share) == expected:

@@ -48,6 +48,12 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
+def unseen_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody looks at all sites' files before the run, as nobody can where the sites are real."""
+    monkeypatch.setattr("server.preflight.check_sites", lambda sites, check: None)
+
+
+@pytest.fixture
 def no_data_variable(monkeypatch: pytest.MonkeyPatch) -> None:
     """No directory of data files is named in the environment."""
     monkeypatch.delenv(datasets.DATA_VARIABLE, raising=False)

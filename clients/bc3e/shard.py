@@ -19,6 +19,7 @@ from clients.data import (
     setting,
     split_patterns,
 )
+from clients.data.columns import Tables, of_each
 from clients.data.entities import entity_names
 from numerics.bc3e.ensemble import Ensemble, Labels
 
@@ -94,10 +95,29 @@ def ensemble_from_table(table: Table, config: Mapping[str, object], n_classes: i
     DataError
         If there is no model, a column does not hold labels, or two rows have the same name.
     """
+    classes, clusters, truth, entity = _roles(table, config)
+    return Ensemble(
+        n=table.n,
+        classifiers=_models(table, classes, n_classes or None),
+        clusterings=_models(table, clusters, None),
+        truth=_hard(table, truth, n_classes or None) if truth else None,
+        entity=entity_names(table, entity)[0] if entity else None,
+    )
+
+
+def check_columns(tables: Tables, config: Mapping[str, object]) -> None:
+    """Refuse tables of sites without a model, or without a column that the configuration names; models may differ."""
+    of_each(tables, lambda table: _roles(table, config))
+
+
+def _roles(table: Table, config: Mapping[str, object]) -> tuple[list[str], list[str], str, str]:
+    """Return the columns of class labels and of cluster labels, and those of `truth` and `id`, empty for none."""
     truth, entity = setting(config, "truth"), setting(config, "id")
     if setting(config, "from") and truth not in table.columns:
         truth = ""  # known where the run has learned, seldom of new instances
     roles = {name for name in (truth, entity) if name}
+    for name in sorted(roles):
+        table.column(name)
     patterns = setting(config, "classes", DEFAULT_CLASSES), setting(config, "clusters", DEFAULT_CLUSTERS)
     classes, clusters = (_model_columns(table, pattern, roles) for pattern in patterns)
     for name in classes:
@@ -113,13 +133,7 @@ def ensemble_from_table(table: Table, config: Mapping[str, object], n_classes: i
             f"labels ({patterns[1] or 'none asked for'}); it has {quoted(table.columns)}",
             "missing-column",
         )
-    return Ensemble(
-        n=table.n,
-        classifiers=_models(table, classes, n_classes or None),
-        clusterings=_models(table, clusters, None),
-        truth=_hard(table, truth, n_classes or None) if truth else None,
-        entity=entity_names(table, entity)[0] if entity else None,
-    )
+    return classes, clusters, truth, entity
 
 
 def _model_columns(table: Table, patterns: str, roles: set[str]) -> list[str]:

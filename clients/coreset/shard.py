@@ -12,6 +12,7 @@ from jaxtyping import Float64, Int64, Shaped
 from clients.coreset.storage import keep_shard, read_shard
 from clients.data import DataError, Table, cell_name, match_columns, numeric, quoted, setting, split_patterns
 from clients.data.blocks import Blocks, open_blocks
+from clients.data.columns import Tables, check_alike
 from clients.shards import logged_fault
 from numerics.coreset.grouped_rows import GroupedRows, RowBlock
 from protocols.coreset.payloads import LARGEST
@@ -84,6 +85,16 @@ def open_shard(config: Mapping[str, object]) -> GroupedRows:
             raise logged_fault(error) from error
 
     return GroupedRows(rows.features, blocks)
+
+
+def check_columns(tables: Tables, config: Mapping[str, object]) -> None:
+    """Refuse tables of sites that cannot be clustered together: all need the same sensitive columns and features."""
+
+    def used(table: Table) -> tuple[str, ...]:
+        roles = roles_of(table, config)
+        return (*roles.sensitive, *roles.features)
+
+    check_alike(tables, used)
 
 
 # -- which columns ----------------------------------------------------------------------------------------------------

@@ -20,6 +20,8 @@ BLOCK_ROWS = 65_536
 BLOCK_CELLS = 2**18
 """Cells of a block at most: blocks of a table of many columns have fewer rows."""
 
+_HEAD_ROWS = 200
+
 _Names = Sequence[str]
 _Read = Callable[[_Names | None, _Names], Iterator[Table]]
 """Yields all rows, given names of columns to be read as numbers if they are (None: all), and of columns to be read as
@@ -95,6 +97,30 @@ def open_blocks(config: Mapping[str, object]) -> Blocks:
         next(tables)  # raises if there is no second row
     # Copies: a view would keep the block in memory.
     return Blocks(replace(head, columns={name: cells[:0].copy() for name, cells in head.columns.items()}), read)
+
+
+def read_head(path: str | Path) -> Table:
+    """Return the first rows of a site's file, 200 at most, which may be none; an NPZ file is read as a whole.
+
+    Raises
+    ------
+    DataError
+        As `clients.data.read_table`, as far as these rows show it.
+    """
+    path = data_file(path)
+    name = path.name.lower()
+    if name.endswith(".npz"):
+        return read_table(path, own=False)
+    if name.endswith(".parquet"):
+        with open_parquet(path) as (file, names):
+            for batch in file.iter_batches(_HEAD_ROWS, columns=names):
+                frame = batch.select(names).to_pandas(ignore_metadata=True)
+                return make_table(str(path), frame_columns(frame), whole=False)
+            frame = file.schema_arrow.empty_table().select(names).to_pandas(ignore_metadata=True)
+            return make_table(str(path), frame_columns(frame), whole=False)
+    with open_csv(path) as csv:
+        part = csv.take(_HEAD_ROWS)
+        return make_table(str(path), csv.parse(part).items(), part.first_line, part.lines, whole=False)
 
 
 def _block_rows(columns: int) -> int:

@@ -12,6 +12,29 @@ from numerics.shared.regression_rows import RegressionRows
 _ROLES = ("target", "id", "truth")
 
 
+def input_names(table: Table, config: Mapping[str, object]) -> list[str]:
+    """Return the names of a site's inputs, in their order; settings and errors as of `regression_rows`."""
+    target = setting(config, "target")
+    if not target:
+        raise DataError(
+            f"configuration: target is not set; name the outcome's column, one of {quoted(table.columns)}",
+            "bad-configuration",
+        )
+    table.column(target)
+    roles = {setting(config, role) for role in _ROLES} | set(sensitive_columns(table, config))
+    patterns = setting(config, "features")
+    if patterns:
+        names = [name for name in match_columns(table, patterns) if name != target]
+    else:
+        names = [name for name, values in table.columns.items() if name not in roles and values.dtype.kind in "iuf"]
+    if not names:
+        what = f"matches features={patterns!r}" if patterns else "holds numbers"
+        raise DataError(
+            f"{table.source}: no column beside the target {what}; it has {quoted(table.columns)}", "missing-column"
+        )
+    return sorted(names)
+
+
 def regression_rows(table: Table, config: Mapping[str, object]) -> RegressionRows:
     """Return outcome and inputs of a site's table.
 
@@ -40,24 +63,7 @@ def regression_rows(table: Table, config: Mapping[str, object]) -> RegressionRow
     >>> rows.features, rows.x.tolist(), rows.y.tolist()
     (('a', 'b'), [[5.0, 3.0], [6.0, 4.0]], [1.0, 2.0])
     """
-    target = setting(config, "target")
-    if not target:
-        raise DataError(
-            f"configuration: target is not set; name the outcome's column, one of {quoted(table.columns)}",
-            "bad-configuration",
-        )
-    y = numeric(table, target, allow_missing=False)
-    roles = {setting(config, role) for role in _ROLES} | set(sensitive_columns(table, config))
-    patterns = setting(config, "features")
-    if patterns:
-        names = [name for name in match_columns(table, patterns) if name != target]
-    else:
-        names = [name for name, values in table.columns.items() if name not in roles and values.dtype.kind in "iuf"]
-    if not names:
-        what = f"matches features={patterns!r}" if patterns else "holds numbers"
-        raise DataError(
-            f"{table.source}: no column beside the target {what}; it has {quoted(table.columns)}", "missing-column"
-        )
-    names.sort()
+    names = input_names(table, config)
+    y = numeric(table, setting(config, "target"), allow_missing=False)
     x = np.column_stack([numeric(table, name, allow_missing=False) for name in names])
     return RegressionRows(x, y, np.zeros((0, len(names))), np.zeros(0), tuple(names))

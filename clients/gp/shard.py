@@ -7,7 +7,8 @@ from collections.abc import Mapping
 import numpy as np
 
 from clients.data import DataError, Table, cell_name, load, setting
-from clients.data.regression import regression_rows
+from clients.data.columns import Tables, check_alike
+from clients.data.regression import input_names, regression_rows
 from numerics.gp.measurements import Measurements
 from protocols.gp.payloads import LARGEST
 
@@ -27,6 +28,11 @@ def open_shard(config: Mapping[str, object]) -> Measurements:
         As `clients.data.load` and `regression_rows`; or if a number is too large to calculate with.
     """
     return measurements_of(load(config), config)
+
+
+def check_columns(tables: Tables, config: Mapping[str, object]) -> None:
+    """Refuse tables of sites that cannot learn together: all need the target, and the same inputs."""
+    check_alike(tables, lambda table: input_names(table, config))
 
 
 def measurements_of(table: Table, config: Mapping[str, object]) -> Measurements:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -57,14 +58,10 @@ def keep_model(ask: Conclude, agent: Agent) -> Concluded:
     return Concluded(site.directory is not None)
 
 
-def answer_sealed(ask: Payload, agent: Agent) -> Payload:
-    """Answer an ask that another site has sealed for this one."""
-    if isinstance(ask, Fit):
-        return fit_target(ask, agent)
-    if isinstance(ask, Try):
-        return try_to_fit(ask, agent)
-    if isinstance(ask, Show):
-        return show_attempt(ask, agent)
-    if isinstance(ask, Conclude):
-        return keep_model(ask, agent)
-    raise SiteFault(Fault.MALFORMED_ASK, f"{ask.title()} is nothing that a site asks another")
+ANSWERS: Mapping[type[Payload], Callable[[Any, Agent], Payload]] = {
+    Fit: fit_target,
+    Try: try_to_fit,
+    Show: show_attempt,
+    Conclude: keep_model,
+}
+"""Asks that the site with the outcome may seal for an agent, and the functions that answer them."""

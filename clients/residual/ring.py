@@ -44,9 +44,9 @@ def _check_split(ask: Pass, site: Site, split: Split) -> None:
     check_kinds(split, site)
     if PRECISION in site.memory:
         raise SiteFault(Fault.MALFORMED_ASK, "this run goes by the site's own plan: others' errors would tell of rows")
-    asked = np.array([split.n_fit + split.n_validation, split.n_validation, ask.intercept])
-    agreed = site.memory.get(SPLIT, asked)
-    if not np.array_equal(asked, agreed) and not np.array_equal(asked, agreed * [1, 0, 1]):
+    of_ask = np.array([split.n_fit + split.n_validation, split.n_validation, ask.intercept])
+    of_run = site.memory.get(SPLIT, of_ask)
+    if not np.array_equal(of_ask, of_run) and not np.array_equal(of_ask, of_run * [1, 0, 1]):
         raise SiteFault(Fault.MALFORMED_ASK, "the rows of this run are split otherwise")
     learn = split.n_fit + split.n_validation
     same = keeps_course(site, "ring") and site.commitments.keeps(f"split {site.lane}", learn, ask.intercept)
@@ -54,7 +54,7 @@ def _check_split(ask: Pass, site: Site, split: Split) -> None:
         same = site.commitments.keeps(f"validation {site.lane}", split.n_validation) and same
     if not same:
         raise SiteFault(Fault.MALFORMED_ASK, "the rows of this run are split otherwise")
-    site.memory[SPLIT] = agreed
+    site.memory[SPLIT] = of_run
 
 
 def _earlier_sum(ask: Pass, site: Site, n_fit: int) -> Float64[np.ndarray, "n"]:

@@ -20,7 +20,7 @@ from clients.dispatch import answers
 from clients.keys import shared_secret
 from clients.memory import CONCLUDED
 from clients.residual.agent import Agent, agreed_rows, forget
-from clients.residual.answers import answer_sealed
+from clients.residual.answers import ANSWERS
 from clients.residual.model_store import load_file, save_file
 from clients.residual.plan_state import freeze, thaw
 from clients.residual.prediction import predictions, present_rows
@@ -30,9 +30,7 @@ from numerics.residual.agent_combination import AgentCombination
 from numerics.residual.columns_and_outcomes import Columns
 from numerics.residual.rules import FEWEST_ROWS, LARGEST_OUTCOME, Rules, Split
 from protocols.residual.payloads import (
-    Conclude,
     Concluded,
-    Fit,
     Fitted,
     Fuse,
     Fused,
@@ -43,11 +41,9 @@ from protocols.residual.payloads import (
     Present,
     Sealed,
     SealedAnswer,
-    Show,
     Sum,
     Summed,
     Tried,
-    Try,
     rounded,
 )
 from protocols.residual.plan import Plan
@@ -62,7 +58,6 @@ SPLIT, PRECISION = "split", "precision"
 
 _PRIVATE, _NAMES, _KEYS = "private-key", "others", "public-keys"
 _PLAN, _OWN = "plan/", "own-answer"
-_ASKS: tuple[type[Payload], ...] = (Fit, Try, Show, Conclude)
 _ANSWERS: tuple[type[Payload], ...] = (Fitted, Tried, Concluded)
 
 Body = UInt8[np.ndarray, "bytes"]
@@ -178,12 +173,12 @@ class Seals:
 def open_and_answer(ask: Sealed, site: Site) -> SealedAnswer:
     """Answer a sealed ask of another site; only that site can read the answer."""
     seals = Seals.of(site)
-    inner = seals.open(ask.body, ask.sender, *_ASKS)
+    inner = seals.open(ask.body, ask.sender, *ANSWERS)
     site.policy.admit_ask(type(inner))
     agent = Agent.of(site)
     if ask.sender != agent.holder:
         raise SiteFault(Fault.MALFORMED_ASK, f"{ask.sender} asks, and {agent.holder or 'no site'} holds the outcome")
-    plain = answer_sealed(inner, agent)
+    plain = ANSWERS[type(inner)](inner, agent)
     answer = SealedAnswer(seals.close(plain, ask.sender))
     if isinstance(plain, Concluded):
         forget(site, kept=plain.kept)
@@ -276,7 +271,7 @@ def _go_on(plan: Plan, site: Site, refused: tuple[str, ...] = ()) -> Fused:
 
 def _answer_oneself(ask: Payload, site: Site, dtype: np.dtype[Any]) -> Payload:
     """Answer as an agent, with numbers in the precision of the wire."""
-    return answer_sealed(rounded(ask, dtype), Agent.of(site))
+    return ANSWERS[type(ask)](rounded(ask, dtype), Agent.of(site))
 
 
 def _fused(

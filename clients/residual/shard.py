@@ -21,10 +21,12 @@ from clients.data import (
     setting,
     split_patterns,
 )
+from clients.data.columns import Tables, of_each
 from clients.data.entities import entity_names
 from clients.data.simulated_sites import ALL_SITES, simulated_sites
 from clients.data.source import is_simulated, partition_of
 from clients.data.table import GLOB, NUMBER, UNKNOWN
+from clients.data.testset import center_source
 from numerics.residual.columns_and_outcomes import Columns
 
 MOST_CATEGORIES = 50
@@ -131,6 +133,33 @@ def columns_like(
             "bad-shape",
         )
     return columns
+
+
+def check_columns(tables: Tables, config: Mapping[str, object]) -> None:
+    """Refuse tables of sites without inputs or names of entities, and those of which none holds the outcome."""
+    id_column, target = _id_column(config), setting(config, "target")
+
+    def check(table: Table) -> None:
+        if id_column:
+            table.column(id_column)
+        if not setting(config, "from"):  # inputs of new rows are those of the site's kept model
+            place = {ALL_SITES: config["data"], "partition-id": 0, "num-partitions": len(tables)}
+            _feature_columns(table, {**config, **place})
+
+    of_each(tables, check)
+    wanted = not (setting(config, "from") or center_source(config, "labels"))
+    if wanted and not (target and any(target in table.columns for table in tables.values())):
+        is_it = f"no file has the column {target!r} that target names" if target else "target is not set"
+        known = dict.fromkeys(name for table in tables.values() for name in table.columns)
+        raise DataError(
+            f"configuration: {is_it}; one site must hold the outcome, in one of {quoted(known)}, or labels name the"
+            " fusion center's file of it",
+            "missing-column",
+        )
+
+
+def _id_column(config: Mapping[str, object]) -> str:
+    return setting(config, "id") if setting(config, "residual.align") != "row-order" else ""
 
 
 # -- which columns ----------------------------------------------------------------------------------------------------
@@ -257,7 +286,7 @@ def _columns(
                 "rename the column",
                 "bad-shape",
             )
-    id_column = setting(config, "id") if setting(config, "residual.align") != "row-order" else ""
+    id_column = _id_column(config)
     entity, kind = entity_names(table, id_column) if id_column else (None, "")
     x = np.hstack(parts) if parts else np.zeros((table.n, 0))
     return Columns(x, tuple(features), entity, y, categories_of, kind)

@@ -1,4 +1,4 @@
-"""What a party should know before it joins a run of SEC: what of its data is used, and what leaves."""
+"""`consilience check` of a site's data for SEC: what is used, and what leaves the site."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def _candidates(config: Mapping[str, object]) -> tuple[Candidate, ...]:
 
 
 def _fits(rows: RegressionRows, candidates: tuple[Candidate, ...], config: Mapping[str, object]) -> list[Work]:
-    """Return the work on each candidate: a fit to one half of the rows, and of a heavy method, which may win, to all."""
+    """Return the work on each candidate: a fit to half of the rows; of a heavy method, which may win, also to all."""
     settings = Settings.of(config)
     min_leaf = max(settings.min_leaf, own_number(config, "min-leaf", Consents.min_leaf))
     order = np.random.default_rng(0).permutation(rows.n)

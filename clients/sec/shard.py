@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from clients.data import DataError, Table, cell_name, load
-from clients.data.regression import regression_rows
+from clients.data.columns import Tables, check_alike
+from clients.data.regression import input_names, regression_rows
 from numerics.shared.regression_rows import RegressionRows
 
 FEWEST_HELD_OUT = 5
@@ -28,6 +29,11 @@ def open_shard(config: Mapping[str, object]) -> RegressionRows:
         on the rest.
     """
     return rows_of(load(config), config)
+
+
+def check_columns(tables: Tables, config: Mapping[str, object]) -> None:
+    """Refuse tables of sites that cannot learn together: all need the target, and the same inputs."""
+    check_alike(tables, lambda table: input_names(table, config))
 
 
 def rows_of(table: Table, config: Mapping[str, object]) -> RegressionRows:

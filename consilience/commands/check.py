@@ -7,7 +7,8 @@ from typing import Annotated, Any
 import typer
 
 from common.extras import MissingLibraryError
-from common.settings import SettingError, parse
+from common.settings import SettingError
+from consilience.assignments import parse
 from consilience.commands import terminal
 
 

@@ -20,6 +20,7 @@ from consilience.progress import Show
 from consilience.run_log import message
 from consilience.run_request import RunRequest, simulated_run
 from protocols.settings import declared
+from server.preflight import REFUSALS
 
 _KEPT_LINES = 40  # of a failed quiet run's log
 
@@ -42,12 +43,21 @@ def run(
     assignments: Settings = None,
     sites: Annotated[int | None, typer.Option(min=1, help="Number of simulated sites.")] = None,
     protocol: Annotated[str | None, typer.Option(help="With --data: the protocol to run on your own data.")] = None,
-    data: Annotated[Path | None, typer.Option(help="With --protocol: a folder with one file for every site.")] = None,
+    data: Annotated[
+        Path | None,
+        typer.Option(help="With --protocol: a folder with one file for every site, NAME=PATH of each, or a function."),
+    ] = None,
     output_dir: Annotated[Path | None, typer.Option(help="Where results go; default: results.")] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print the result only.")] = False,
     engine: Annotated[
         Engine, typer.Option(help="In this process, or by Flower's simulation engine (Ray), as `flwr run` does.")
     ] = Engine.LOCAL,
+    workers: Annotated[
+        int | None,
+        typer.Option(
+            min=1, help="With --engine local: spread the sites over so many processes; default: none, in line."
+        ),
+    ] = None,
     superlink_port: Annotated[
         int | None,
         typer.Option(
@@ -65,16 +75,18 @@ def run(
     try:
         if superlink_port is not None and engine is not Engine.FLOWER:
             raise SettingError("--superlink is for --engine flower: the local engine has no SuperLink")
+        if workers is not None and engine is not Engine.LOCAL:
+            raise SettingError("--workers is for --engine local: Flower's engine has processes of its own")
         if engine is Engine.FLOWER:
             require("ray", "--engine flower")
         texts = {key: None if value is None else str(value) for key, value in options.items()}
         request = simulated_run(assignments or (), texts, sites, timeout)
         to_toml(request.settings)
-    except SettingError as error:
+    except REFUSALS as error:
         terminal.fail(str(error), terminal.USAGE)
     try:
         with interruptible():
-            outcome = launch(request, engine, quiet, superlink_port)
+            outcome = launch(request, engine, quiet, superlink_port, workers)
     except Interrupted as interrupt:
         terminal.fail(
             f"interrupted; the run was stopped{how_to_resume(request, interrupt.run_id)}", interrupt.exit_code
@@ -84,7 +96,9 @@ def run(
     conclude(outcome)
 
 
-def launch(request: RunRequest, engine: Engine, quiet: bool, superlink_port: int | None) -> Outcome:
+def launch(
+    request: RunRequest, engine: Engine, quiet: bool, superlink_port: int | None, workers: int | None
+) -> Outcome:
     """Run to the end, and show the log unless `quiet`."""
     kept: deque[str] = deque(maxlen=_KEPT_LINES)
     with ExitStack() as stack:
@@ -96,7 +110,7 @@ def launch(request: RunRequest, engine: Engine, quiet: bool, superlink_port: int
             outcome = flower_run.run(request, env, show)
         else:
             show = stack.enter_context(_shown(quiet, kept, "starting"))
-            outcome = local_run.run(request, show)
+            outcome = local_run.run(request, workers, show)
     if not outcome.completed:
         # The one line of a refusal is printed last. What a site logged of its data before it is worth reading.
         for line in kept:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 from flwr.app import Context, RecordDict
 from flwr.supercore.task_identity import TaskIdentity
 
 from clients.shards import forget_shards
-from common.settings import Value
+from common.settings import ConfigError, Value
 from consilience.local_engine.grid import LocalGrid, contexts_of, node_configs
+from consilience.local_engine.workers import WorkerGrid
 from protocols.settings import declared
 from server import app as server_app
 
@@ -24,7 +25,7 @@ def new_run_id() -> int:
     return secrets.randbits(63)
 
 
-def run(settings: Mapping[str, Value], n_sites: int, *, run_id: int | None = None) -> Path:
+def run(settings: Mapping[str, Value], n_sites: int, *, run_id: int | None = None, workers: int | None = None) -> Path:
     """Run to the end in this process, and return the absolute path of the results directory.
 
     Parameters
@@ -35,6 +36,9 @@ def run(settings: Mapping[str, Value], n_sites: int, *, run_id: int | None = Non
         Number of simulated sites.
     run_id : int or None
         Number of the run; None: a new one.
+    workers : int or None
+        Number of processes that the sites are spread over; None: they answer one after the other in this one, where a
+        round's time-out has no effect on them.
 
     Raises
     ------
@@ -43,9 +47,14 @@ def run(settings: Mapping[str, Value], n_sites: int, *, run_id: int | None = Non
     """
     config = {**declared(), **settings}
     run_id = new_run_id() if run_id is None else run_id
-    with _identity(run_id):
+    if workers and str(config["data"]).startswith("__main__:"):
+        raise ConfigError(
+            f"{config['data']}: workers cannot import a function of the program itself; put it in a module"
+        )
+    contexts = contexts_of(node_configs(n_sites), config, run_id)
+    grid = WorkerGrid(contexts, run_id, workers) if workers else LocalGrid(contexts, run_id)
+    with _identity(run_id), closing(grid):
         try:
-            grid = LocalGrid(contexts_of(node_configs(n_sites), config, run_id), run_id)
             return server_app.run(grid, Context(run_id, _SERVER_NODE, {}, RecordDict(), dict(config)))
         finally:
             forget_shards()

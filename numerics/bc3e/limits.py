@@ -63,7 +63,7 @@ def private_limits(
     --------
     >>> limits = private_limits(np.ones(2), 10, n_classifiers=1, n_clusterings=0, bits=0)
     >>> limits.log_theta.round(1).tolist()
-    [-25.0, -25.0]
+    [-31.0, -31.0]
     """
     step, models = 2.0**bits, n_classifiers + n_clusterings
     least = psi(alpha) - psi(alpha.sum() + models * (1 + len(alpha) / step))

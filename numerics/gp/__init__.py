@@ -1,5 +1,5 @@
-"""Gaussian process experts: kernels, likelihood, gates and the rules that join the experts' predictions.
+"""Gaussian process experts: kernels, likelihood, gates, and the rules that combine the experts' predictions.
 
-All of it works in standardised units, inputs and outputs less their pooled mean and over their pooled deviation.
-Source: Jalali and Kasneci (2022).
+All modules work in standardised units: the pooled mean is subtracted, and the result is divided by the pooled standard
+deviation. Source: Jalali and Kasneci (2022).
 """

@@ -1,8 +1,10 @@
-"""Answers of several experts made one: the products of experts, the committee machines, and NPAE by the same call.
+"""Aggregation of the experts' predictions: products of experts, Bayesian committee machines, and NPAE.
+
+All rules but NPAE assume that the experts are independent given the output, and combine predictions of the output,
+noise included (docs/gp.md).
 
 Sources: Jalali and Kasneci 2022, eq. 4 and 7; Deisenroth and Ng: Distributed Gaussian processes, 2015; Liu, Cai, Ong
-and Wang: Generalized robust Bayesian committee machine, 2018. All but NPAE take the experts to be independent given the
-output, and combine predictions of the output (noise included), as docs/gp.md says.
+and Wang: Generalized robust Bayesian committee machine, 2018.
 """
 
 from __future__ import annotations
@@ -21,26 +23,35 @@ RULES = ("npae", "poe", "gpoe", "bcm", "rbcm", "grbcm")
 
 @dataclass(frozen=True, eq=False)
 class ExpertPredictions:
-    """What K experts say about each of N points: not the same ones at every point, and the most important first.
+    """Predictions of K experts at each of N points; each point has its own experts, the most important first.
 
     Attributes
     ----------
     mean, explained : ndarray
-        ``(N, K)`` their answers (`numerics.gp.expert.WeightedPrediction`); anything finite where nobody answered.
-    there : ndarray
-        ``(N, K)``, False where nobody answered.
+        ``(N, K)`` means and explained variances (`numerics.gp.expert.WeightedPrediction`). Entries without an answer
+        may be any finite number.
+    available : ndarray
+        ``(N, K)``, False where the expert did not answer.
     directions : ndarray or None
-        ``(N, K, D)`` features from which NPAE takes the covariances (`numerics.gp.sketch`).
+        ``(N, K, D)`` features, from which NPAE computes the covariances (`numerics.gp.sketch`).
     covariance : ndarray or None
-        ``(N, K, K)`` these covariances themselves, if they are known.
+        ``(N, K, K)`` exact covariances, if they are known.
     common : tuple or None
-        Mean and explained variance ``(N,)`` of the communication expert; the K experts then know its rows beside
-        their own ("grbcm").
+        Mean and explained variance ``(N,)`` of the communication expert ("grbcm"). Each of the K experts then has its
+        rows in addition to its own.
+
+    Examples
+    --------
+    Two experts at one point, of which the second did not answer:
+
+    >>> predictions = ExpertPredictions(np.array([[0.5, 0.0]]), np.array([[0.9, 0.0]]), np.array([[True, False]]))
+    >>> int(predictions.available.sum())
+    1
     """
 
     mean: Float64[np.ndarray, "N K"]
     explained: Float64[np.ndarray, "N K"]
-    there: Bool[np.ndarray, "N K"]
+    available: Bool[np.ndarray, "N K"]
     directions: Float[np.ndarray, "N K D"] | None = None
     covariance: Float64[np.ndarray, "N K K"] | None = None
     common: tuple[Float64[np.ndarray, "N"], Float64[np.ndarray, "N"]] | None = None
@@ -48,7 +59,13 @@ class ExpertPredictions:
 
 @dataclass(frozen=True, eq=False)
 class FusedPrediction:
-    """Prediction of the output at N points: ``(N,)`` mean and ``(N,)`` variance, noise included."""
+    """Prediction of the output at N points.
+
+    Attributes
+    ----------
+    mean, variance : ndarray
+        ``(N,)``; the variance includes the noise.
+    """
 
     mean: Float64[np.ndarray, "N"]
     variance: Float64[np.ndarray, "N"]
@@ -64,7 +81,7 @@ def aggregate(
     rule : str
         One of `RULES`.
     predictions : ExpertPredictions
-        The experts' answers; with `directions` or `covariance` for "npae", with `common` for "grbcm".
+        The experts' predictions. "npae" needs `directions` or `covariance`, "grbcm" needs `common`.
     prior : ndarray
         ``(N,)`` prior variance k** of the latent function at the points.
     noise : float
@@ -73,12 +90,21 @@ def aggregate(
     Returns
     -------
     FusedPrediction
-        Where no expert answered, prior mean 0 and variance (the communication expert's, if there is one).
+        At a point without any answer: the prior's mean 0 and variance, or those of the communication expert.
 
     Raises
     ------
     ValueError
-        The rule is not one of `RULES`, or needs what `predictions` does not have.
+        If the rule is unknown, or `predictions` lacks an attribute that it needs.
+
+    Examples
+    --------
+    Two experts that agree are surer together than alone:
+
+    >>> predictions = ExpertPredictions(np.array([[1.0, 1.0]]), np.full((1, 2), 0.8), np.ones((1, 2), bool))
+    >>> fused = aggregate("bcm", predictions, prior=np.ones(1), noise=0.1)
+    >>> fused.mean.round(3), fused.variance.round(3)
+    (array([1.158]), array([0.174]))
     """
     if rule == "npae":
         return _dependent(predictions, prior, noise)
@@ -91,7 +117,7 @@ def aggregate(
 
 def _dependent(predictions: ExpertPredictions, prior: Float64[np.ndarray, "N"], noise: float) -> FusedPrediction:
     N, K = predictions.mean.shape
-    explained = np.where(predictions.there, np.clip(predictions.explained, 0.0, prior[:, None]), 0.0)
+    explained = np.where(predictions.available, np.clip(predictions.explained, 0.0, prior[:, None]), 0.0)
     mean, variance = np.empty(N), np.empty(N)
     for some in blocks(N, 4 * K * K):
         if predictions.covariance is not None:
@@ -107,34 +133,34 @@ def _dependent(predictions: ExpertPredictions, prior: Float64[np.ndarray, "N"], 
 def _independent(
     rule: str, predictions: ExpertPredictions, latent: Float64[np.ndarray, "N"], noise: float
 ) -> FusedPrediction:
-    """Eq. 4 with the rule's exponents beta, and for the committee machines the prior as often as it was used."""
+    """Combine by eq. 4 with the exponents beta of the rule; committee machines divide by surplus priors."""
     own, prior = _own_variances(predictions, latent, noise), latent + noise
-    there = predictions.there.astype(np.float64)
-    used = there.sum(axis=1)
+    available = predictions.available.astype(np.float64)
+    n_available = available.sum(axis=1)
     if rule == "gpoe":
-        beta = there / np.maximum(used, 1.0)[:, None]
+        beta = available / np.maximum(n_available, 1.0)[:, None]
     elif rule == "rbcm":
-        beta = there * 0.5 * (np.log(prior)[:, None] - np.log(own))
+        beta = available * 0.5 * (np.log(prior)[:, None] - np.log(own))
     else:
-        beta = there
-    # How often the prior is part of the product; where nobody is, it is all there is.
+        beta = available
+    # Exponent of the prior in the product; without an answer the prior is the only factor.
     committee = rule in ("bcm", "rbcm")
-    priors = np.where(committee, 1.0 - beta.sum(axis=1), used == 0)
+    priors = np.where(committee, 1.0 - beta.sum(axis=1), n_available == 0)
     precision = np.sum(beta / own, axis=1) + priors / prior
     return FusedPrediction(np.sum(beta * predictions.mean / own, axis=1) / precision, 1.0 / precision)
 
 
 def _generalised(predictions: ExpertPredictions, latent: Float64[np.ndarray, "N"], noise: float) -> FusedPrediction:
-    """Liu et al. 2018: each expert corrects the communication expert, the first one in full."""
+    """Combine as Liu et al. 2018: each expert corrects the communication expert, the first one with exponent 1."""
     if predictions.common is None:
         raise ValueError("grbcm needs a communication expert")
     mean, explained = predictions.common
     common = latent - np.clip(explained, 0.0, latent) + noise
-    # Whoever knows the communication expert's rows and more is at least as sure.
+    # An expert has the communication expert's rows and more: its variance is not larger.
     own = np.minimum(_own_variances(predictions, latent, noise), common[:, None])
     beta = 0.5 * (np.log(common)[:, None] - np.log(own))
-    first = predictions.there & (np.cumsum(predictions.there, axis=1) == 1)
-    beta = np.where(first, 1.0, np.where(predictions.there, beta, 0.0))
+    first = predictions.available & (np.cumsum(predictions.available, axis=1) == 1)
+    beta = np.where(first, 1.0, np.where(predictions.available, beta, 0.0))
     surplus = beta.sum(axis=1) - 1.0
     precision = np.sum(beta / own, axis=1) - surplus / common
     weighted = np.sum(beta * predictions.mean / own, axis=1) - surplus * mean / common
@@ -144,6 +170,6 @@ def _generalised(predictions: ExpertPredictions, latent: Float64[np.ndarray, "N"
 def _own_variances(
     predictions: ExpertPredictions, latent: Float64[np.ndarray, "N"], noise: float
 ) -> Float64[np.ndarray, "N K"]:
-    """Variance of the output that each expert alone gives: the noise at least, for no rows explain more than k**."""
-    explained = np.where(predictions.there, predictions.explained, 0.0)
+    """Return each expert's own variance of the output: at least the noise, since at most k** can be explained."""
+    explained = np.where(predictions.available, predictions.explained, 0.0)
     return np.asarray(latent[:, None] - np.clip(explained, 0.0, latent[:, None]) + noise)

@@ -1,6 +1,6 @@
-"""Exact covariances between the experts' predictions, for a center that sites have disclosed their inputs to.
+"""Exact covariances between the experts' predictions, from inputs that the sites have disclosed to the center.
 
-Source: Jalali and Kasneci 2022, eq. 6, with the noise that belongs to an expert's own variance.
+Source: Jalali and Kasneci 2022, eq. 6. The noise is part of an expert's own variance.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from numerics.gp.kernels import Kernel
 from numerics.gp.likelihood import factor
 
 MEMORY = 64_000_000
-"""Numbers that the weights of the experts' rows may take: half a GB."""
+"""Largest number of entries of the experts' weights at a time: half a GB."""
 
 
 def covariances(
@@ -25,27 +25,39 @@ def covariances(
     points: Float[np.ndarray, "N d"],
     selected: Int64[np.ndarray, "N K"],
 ) -> Float64[np.ndarray, "N K K"]:
-    """Covariances of the predictions of the experts that were selected for each point.
+    """Compute the covariances of the predictions of the experts selected for each point.
 
-    ``R_ij = A_i' k(X_i, X_j) A_j`` with ``A_i = (K_i + sigma^2 I)^-1 k(X_i, x*)``, and ``R_ii`` with the noise, which
-    is what expert i explains. The work is that of a product ``k(X_i, X_j) A_j`` a pair of experts, over the points
+    ``R_ij = A_i' k(X_i, X_j) A_j`` with ``A_i = (K_i + sigma^2 I)^-1 k(X_i, x*)``. ``R_ii`` includes the noise: it is
+    the variance that expert i explains. Each pair of experts costs one product ``k(X_i, X_j) A_j`` over the points
     that selected both.
 
     Parameters
     ----------
-    kernel, theta
-        Of all experts.
+    kernel : Kernel
+        Kernel of all experts.
+    theta : ndarray
+        ``(p,)`` parameters of all experts; the last one is log sigma.
     inputs : sequence of ndarray
         ``(n_i, d)`` of each expert, standardised.
     points : ndarray
         ``(N, d)`` query points, standardised.
     selected : ndarray
-        ``(N, K)`` experts' numbers; -1: none, whose covariances are 0. No expert twice at a point.
+        ``(N, K)`` numbers of experts, no expert twice at a point; -1 for none, with covariances 0.
 
     Returns
     -------
     ndarray
         ``(N, K, K)``, in the order of `selected`.
+
+    Examples
+    --------
+    Two experts with the same row give the same prediction, so the covariance differs from the variance by noise alone:
+
+    >>> from numerics.gp.radial_kernels import SquaredExponential
+    >>> theta, row = np.log([1.0, 1.0, 0.1]), np.zeros((1, 1))
+    >>> covariances(SquaredExponential(1), theta, [row, row], np.zeros((1, 1)), np.array([[0, 1]])).round(4)
+    array([[[0.9901, 0.9803],
+            [0.9803, 0.9901]]])
     """
     points = np.asarray(points, dtype=np.float64)
     N, K = selected.shape
@@ -68,20 +80,20 @@ def _fill(
     points: Float64[np.ndarray, "N d"],
     selected: Int64[np.ndarray, "N K"],
 ) -> None:
-    """`covariances` of a block of points, pair by pair of experts, in place."""
+    """Write the covariances at a block of points into `result`, pair by pair of experts."""
     place = np.full((len(points), len(inputs)), -1)
     at, column = np.nonzero(selected >= 0)
     place[at, selected[at, column]] = column
-    asked = [np.flatnonzero(place[:, i] >= 0) for i in range(len(inputs))]
+    points_of = [np.flatnonzero(place[:, i] >= 0) for i in range(len(inputs))]
     weights = []
     for i, (x, lower) in enumerate(zip(inputs, factors, strict=True)):
-        cross = kernel.matrix(params, x, points[asked[i]])
+        cross = kernel.matrix(params, x, points[points_of[i]])
         weights.append(cho_solve((lower, True), cross, check_finite=False))
-        own = place[asked[i], i]
-        result[asked[i], own, own] = np.einsum("nq,nq->q", cross, weights[i])
+        own = place[points_of[i], i]
+        result[points_of[i], own, own] = np.einsum("nq,nq->q", cross, weights[i])
     for i, x in enumerate(inputs):
         for j in range(i):
-            both, of_i, of_j = np.intersect1d(asked[i], asked[j], assume_unique=True, return_indices=True)
+            both, of_i, of_j = np.intersect1d(points_of[i], points_of[j], assume_unique=True, return_indices=True)
             if len(both):
                 shared = kernel.matrix(params, x, inputs[j]) @ weights[j][:, of_j]
                 value = np.einsum("nq,nq->q", weights[i][:, of_i], shared)

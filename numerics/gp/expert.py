@@ -1,4 +1,4 @@
-"""One Gaussian process expert: what a site's rows say about query points."""
+"""A Gaussian process expert: the predictions that a site's rows give at query points."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from numerics.gp.kernels import Kernel
 from numerics.gp.likelihood import factor
 
 BLOCK = 4_000_000
-"""Numbers of a working array: 32 MB."""
+"""Entries of a working array: 32 MB."""
 
 
 class WeightedPrediction(NamedTuple):
-    """What an expert knows about q query points.
+    """Prediction of an expert at q query points.
 
     Attributes
     ----------
     mean : ndarray
-        ``(q,)`` of its prediction (Jalali and Kasneci 2022, eq. 2).
+        ``(q,)`` means (Jalali and Kasneci 2022, eq. 2).
     explained : ndarray
-        ``(q,)`` variance of the prediction, which is the variance that the expert's rows take away from the prior's
-        k**: from 0 to k**; what eq. 3 subtracts.
+        ``(q,)`` explained variances, from 0 to k**: what eq. 3 subtracts from the prior variance k**, which is the
+        variance of the prediction.
     weights : ndarray
-        ``(n, q)`` of its rows: the prediction at point q is ``weights[:, q] @ y``.
+        ``(n, q)`` weights of the rows: the mean at point q is ``weights[:, q] @ y``.
     """
 
     mean: Float64[np.ndarray, "q"]
@@ -36,7 +36,7 @@ class WeightedPrediction(NamedTuple):
 
 
 class Expert:
-    """The Gaussian process of some rows, factorised once.
+    """A Gaussian process of some rows, whose covariance matrix is factorised once.
 
     Parameters
     ----------
@@ -50,7 +50,18 @@ class Expert:
     Raises
     ------
     numpy.linalg.LinAlgError
-        If the rows' covariance matrix has no factor at this theta.
+        If the rows' covariance matrix has no Cholesky factor at this theta.
+
+    Examples
+    --------
+    With little noise, the prediction at a row is its output, and almost all variance is explained:
+
+    >>> from numerics.gp.radial_kernels import SquaredExponential
+    >>> theta = np.log([1.0, 1.0, 0.01])  # length, deviation, noise
+    >>> expert = Expert(SquaredExponential(1), theta, np.array([[0.0], [1.0]]), np.array([0.0, 2.0]))
+    >>> mean, explained = expert.predict(np.array([[1.0], [9.0]]))
+    >>> mean.round(2), explained.round(2)
+    (array([2., 0.]), array([1., 0.]))
     """
 
     def __init__(
@@ -65,7 +76,7 @@ class Expert:
         self._whitened = solve_triangular(self._factor, y, lower=True, check_finite=False)
 
     def predict(self, points: Float[np.ndarray, "q d"]) -> tuple[Float64[np.ndarray, "q"], Float64[np.ndarray, "q"]]:
-        """Mean ``(q,)`` and explained variance ``(q,)``, see `WeightedPrediction`, at points in standardised units."""
+        """Predict at points in standardised units: mean and explained variance, ``(q,)`` (`WeightedPrediction`)."""
         points = np.asarray(points, dtype=np.float64)
         mean, explained = np.empty(len(points)), np.empty(len(points))
         for some in blocks(len(points), len(self.x)):
@@ -73,7 +84,7 @@ class Expert:
         return mean, explained
 
     def answer(self, points: Float[np.ndarray, "q d"]) -> WeightedPrediction:
-        """`predict` with the rows' weights, for as many points as `blocks` would take together."""
+        """Predict as `predict`, with the weights of the rows, for at most one block of points (`blocks`)."""
         mean, explained, whitened = self._prediction(np.asarray(points, dtype=np.float64))
         weights = solve_triangular(self._factor, whitened, lower=True, trans=1, overwrite_b=True, check_finite=False)
         return WeightedPrediction(mean, explained, weights)
@@ -84,12 +95,18 @@ class Expert:
         cross = self.kernel.matrix(self.params, self.x, points)
         whitened = solve_triangular(self._factor, cross, lower=True, overwrite_b=True, check_finite=False)
         explained = np.einsum("nq,nq->q", whitened, whitened)
-        # Rounding may take a query at a row of almost no noise a little beyond what there is to explain.
+        # Rounding may take a query at a row of almost no noise a little above the prior variance.
         return self._whitened @ whitened, np.minimum(explained, self.kernel.diagonal(self.params, points)), whitened
 
 
 def blocks(count: int, numbers: int) -> Iterator[slice]:
-    """Slices of ``count`` points such that ``numbers`` for each of them make about `BLOCK` numbers."""
+    """Cut `count` points into slices whose working arrays, of `numbers` entries a point, have about `BLOCK` entries.
+
+    Examples
+    --------
+    >>> list(blocks(5, BLOCK // 2))
+    [slice(0, 2, None), slice(2, 4, None), slice(4, 5, None)]
+    """
     size = max(1, BLOCK // max(1, numbers))
     for start in range(0, count, size):
         yield slice(start, min(start + size, count))

@@ -1,4 +1,4 @@
-"""Single GPyTorch kernels, with logarithms for parameters and all their equations open to derivatives."""
+"""Single GPyTorch kernels with logarithms as parameters and derivatives of all their equations."""
 
 from __future__ import annotations
 
@@ -16,21 +16,31 @@ from linear_operator import to_dense
 from numerics.gp.kernels import LENGTH_BOUNDS, SCALE_BOUNDS
 
 Curved = tuple[torch.Tensor, torch.Tensor]
-"""A kernel's typical variance and, of each input, the curvature of its correlation: 1 / length^2."""
+"""Typical variance of a kernel, and the curvature 1 / length^2 of its correlation in each input."""
 
 
 @dataclass(frozen=True)
 class _Parameter:
-    """A parameter of a GPyTorch kernel: its name there and here, and the bounds of the value that is searched.
+    """A parameter of a GPyTorch kernel.
 
-    GPyTorch's value is that to the power: a variance is searched as the deviation, like s of the closed forms. There is
-    one of each input (`ard`) or one alone. `inputs` and `output` are the powers of the factors it takes to be the same
-    where inputs and output are multiplied by factors; a search starts at d to the power `start`, with which rows are
-    related as they are at 1 for one input.
+    Attributes
+    ----------
+    raw_name, name : str
+        Name in GPyTorch, and name here.
+    bounds : tuple of float
+        Bounds of the value.
+    power : float
+        GPyTorch's value is the value to this power: a variance is searched as a deviation, as in the closed forms.
+    ard : bool
+        Whether each input has its own value.
+    inputs, output : float
+        Powers of the factors of inputs and output by which the value is multiplied when the data are.
+    start : float
+        A search starts at d to this power: rows of d inputs are then as related as rows of one input at 1.
     """
 
-    there: str
-    here: str
+    raw_name: str
+    name: str
     bounds: tuple[float, float]
     power: float = 1.0
     ard: bool = True
@@ -41,9 +51,18 @@ class _Parameter:
 
 @dataclass(frozen=True)
 class _Kind:
-    """A kernel by its name: what makes it, its parameters, and its `Curved` from their values as GPyTorch has them.
+    """A kind of kernel.
 
-    It is `scalable` if it keeps its form where each input is multiplied by a factor of its own.
+    Attributes
+    ----------
+    make : callable
+        Constructor in GPyTorch.
+    parameters : tuple
+        Its parameters.
+    curved : callable
+        Computes its `Curved` from GPyTorch's values of the parameters.
+    scalable : bool
+        Whether it keeps its form when each input is multiplied by a factor of its own.
     """
 
     make: Callable[..., Any]
@@ -69,19 +88,21 @@ def _periodic_curved(ell: torch.Tensor, period: torch.Tensor) -> Curved:
 
 
 def _linear_curved(variance: torch.Tensor) -> Curved:
-    # Nothing bends: each input counts by its share, and its deviation is the length.
+    # A line has no curvature: each input counts by its share of the variance, and its deviation is the length.
     return variance.sum(), variance / variance.sum()
 
 
 def _matern(nu: float) -> _Kind:
-    return _Kind(lambda **given: gpytorch.kernels.MaternKernel(nu, **given), (_LENGTH,), _radial_curved)
+    return _Kind(lambda **options: gpytorch.kernels.MaternKernel(nu, **options), (_LENGTH,), _radial_curved)
 
 
 def _polynomial(power: int) -> _Kind:
     def curved(offset: torch.Tensor) -> Curved:
         return (offset.squeeze() + 1.0) ** power, torch.ones(1)
 
-    return _Kind(lambda **given: gpytorch.kernels.PolynomialKernel(power, **given), (_OFFSET,), curved, scalable=False)
+    return _Kind(
+        lambda **options: gpytorch.kernels.PolynomialKernel(power, **options), (_OFFSET,), curved, scalable=False
+    )
 
 
 _SE = _Kind(gpytorch.kernels.RBFKernel, (_LENGTH,), _radial_curved)
@@ -105,27 +126,27 @@ class _Dense(torch.nn.Module):
     def __init__(self, kind: _Kind, d: int) -> None:
         super().__init__()
         logarithm = gpytorch.constraints.Positive(transform=torch.exp, inv_transform=torch.log)
-        constraints = {f"{parameter.there}_constraint": logarithm for parameter in kind.parameters}
+        constraints = {f"{parameter.raw_name}_constraint": logarithm for parameter in kind.parameters}
         self.kernel = kind.make(ard_num_dims=d, **constraints).to(torch.float64)
 
     def forward(self, x: torch.Tensor, z: torch.Tensor) -> torch.Tensor:
-        # For a trace GPyTorch writes all its equations out; otherwise some have a derivative that knows no sets.
+        # In trace mode GPyTorch evaluates plain equations; otherwise some derivatives do not accept batches.
         with gpytorch.settings.trace_mode(True):
             values: torch.Tensor = to_dense(self.kernel.forward(x, z))
         return values
 
 
 class Leaf:
-    """A single kernel, times s^2 if it is scaled.
+    """A single kernel, multiplied by s^2 if it is scaled.
 
     Attributes
     ----------
     names : list of str
-        Of its parameters, which are logarithms.
+        Names of the parameters, which are logarithms.
     bounds : list of tuple
-        Of the values themselves.
+        Bounds of the values themselves.
     start : list of float
-        Parameters to begin a search with.
+        Parameters at the start of a search.
     """
 
     def __init__(self, name: str, d: int, scaled: bool) -> None:
@@ -136,7 +157,7 @@ class Leaf:
         self._sizes = [d if parameter.ard else 1 for parameter in self._kind.parameters] + [1] * scaled
         for parameter, size in zip(self._kind.parameters, self._sizes, strict=False):
             numbers = [f"_{j + 1}" for j in range(d)] if parameter.ard else [""]
-            self.names += [f"log {parameter.here}{number} of {name}" for number in numbers]
+            self.names += [f"log {parameter.name}{number} of {name}" for number in numbers]
             self.bounds += [parameter.bounds] * size
             self.start += [parameter.start * math.log(d)] * size
         if scaled:
@@ -145,10 +166,10 @@ class Leaf:
             self.start.append(0.0)
 
     def values(self, theta: torch.Tensor, x: torch.Tensor, z: torch.Tensor) -> torch.Tensor:
-        """Covariances of the rows of x and z, differentiable by theta; each of the three may have sets in front."""
+        """Compute the covariances of the rows of x and z, differentiable by theta; all may have batch dimensions."""
         raw, scale = self._raw(theta)
         named = {
-            f"kernel.raw_{parameter.there}": part[..., None, :] if parameter.ard else part
+            f"kernel.raw_{parameter.raw_name}": part[..., None, :] if parameter.ard else part
             for parameter, part in zip(self._kind.parameters, raw, strict=True)
         }
         self._dense.kernel.batch_shape = theta.shape[:-1]
@@ -156,23 +177,23 @@ class Leaf:
         return values * scale[..., None]
 
     def curved(self, theta: torch.Tensor) -> Curved:
-        """Variance and curvature of the correlation."""
+        """Compute the variance, and the curvature of the correlation."""
         raw, scale = self._raw(theta)
         variance, curvature = self._kind.curved(*map(torch.exp, raw))
         return variance * scale, curvature
 
     def shift(self, inputs: Float64[np.ndarray, "d"], output: float) -> Float64[np.ndarray, "q"] | None:
-        """What theta gains where the inputs and the output gain these logarithms; None where no theta will do."""
+        """Return the change of theta for factors of inputs and output, all as logarithms; None if there is none."""
         if not self._kind.scalable:
             return None
-        gained = [
+        changes = [
             parameter.inputs * inputs + parameter.output * output if parameter.ard else np.zeros(1)
             for parameter in self._kind.parameters
         ]
-        return np.concatenate([*gained, [output] * self._scaled])
+        return np.concatenate([*changes, [output] * self._scaled])
 
     def _raw(self, theta: torch.Tensor) -> tuple[list[torch.Tensor], torch.Tensor]:
-        """Logarithms of GPyTorch's values, parameter by parameter, and s^2."""
+        """Return the logarithms of GPyTorch's values by parameter, and s^2."""
         parts = torch.split(theta, self._sizes, dim=-1)
         raw = [part * parameter.power for parameter, part in zip(self._kind.parameters, parts, strict=False)]
         return raw, torch.exp(2.0 * parts[-1]) if self._scaled else torch.ones_like(theta[..., :1])

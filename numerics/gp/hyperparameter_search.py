@@ -1,10 +1,10 @@
-"""The search for the hyperparameters that all experts share: few asks, several candidates in each.
+"""Search for the common hyperparameters of all experts, with few asks of several candidates each.
 
-What is maximised is the sum of the experts' log marginal likelihoods (Jalali and Kasneci 2022, eq. 1; docs/gp.md). An
-ask brings every candidate's value, gradient and average information (Gilmour, Thompson, Cullis 1995), all of them sums
-over experts. The information stands for minus the Hessian in Newton steps within a trust region. It leaves out second
-derivatives of the kernel, so the gradients seen so far correct it. An ask tries steps of both models and of several
-lengths, so that no ask is spent on a line search.
+The objective is the sum of the experts' log marginal likelihoods (Jalali and Kasneci 2022, eq. 1; docs/gp.md). An ask
+returns value, gradient and average information (Gilmour, Thompson, Cullis 1995) of every candidate, all of them sums
+over experts. The information replaces minus the Hessian in Newton steps within a trust region. It omits second
+derivatives of the kernel; the gradients of earlier candidates correct it. An ask tries steps of both models and of
+several lengths, so that no ask is spent on a line search.
 """
 
 from __future__ import annotations
@@ -19,24 +19,24 @@ from scipy.optimize import lsq_linear
 from numerics.shared.exact_sum import exact_sum
 
 CANDIDATES, TOLERANCE, MOST_ASKS = 8, 1e-3, 15
-"""Candidates of an ask, gain per row that is still worth an ask, and asks at most."""
+"""Candidates of an ask, smallest gain per row that is worth another ask, and largest number of asks."""
 
 _RADIUS = 1.0
-"""First trust radius: a factor e of any parameter, for parameters are logarithms."""
+"""First trust radius: a factor e of any parameter, since parameters are logarithms."""
 _STEPS = ((True, 1.0), (False, 1.0), (True, 4.0), (False, 4.0), (True, 0.25), (False, 0.25), (True, 16.0), (True, 0.06))
-"""Steps of an ask, the most promising first: by the corrected model or not, and within how many trust radii."""
+"""Steps of an ask, the most promising first: whether by the corrected model, and the trust radii allowed."""
 _LENGTHS = (1.5, 2.0, 0.5, 0.25)
-"""Lengths of the first two steps, tried in place of steps that no radius cuts short and so are the same."""
+"""Lengths of the first two steps; they replace steps that coincide because no radius limits them."""
 _GOOD, _POOR = 0.5, 0.25
-"""Shares of the promised gain from which on a model is trusted farther, and below which it is trusted less far."""
+"""Shares of the predicted gain above which the trust radius grows, and below which it shrinks."""
 _GROW, _SHRINK, _RETREAT = 3.0, 0.5, 0.3
 
 _INERTIA = 0.1
-"""What a change of the model costs, against one earlier gradient that it fails to explain."""
+"""Penalty of a change of the model, relative to the error at one earlier gradient."""
 _NEAR = 0.5
-"""Distance (largest of any parameter) up to which a gradient counts in full; beyond, by its inverse square."""
+"""Distance (largest over the parameters) up to which a gradient has full weight; beyond, by the inverse square."""
 _SOFTEST, _STIFFEST = 0.1, 10.0
-"""Corrected curvature relative to the information, in any direction: gradients from far off may say anything."""
+"""Bounds of the corrected curvature relative to the information: distant gradients are unreliable."""
 _FLAT = 1e-10
 """Curvature, relative to the largest, below which a direction counts as flat: only the trust region ends a step."""
 
@@ -46,14 +46,14 @@ _Matrix = Float64[np.ndarray, "p p"]
 
 @dataclass(frozen=True, eq=False)
 class Evaluations:
-    """What a site answers to c candidates, sums over its experts.
+    """A site's answer about c candidates, sums over its experts.
 
     Attributes
     ----------
     values : ndarray
-        ``(c,)`` log marginal likelihoods, not nan; -inf: the candidate cannot be evaluated.
+        ``(c,)`` log marginal likelihoods, never NaN; -inf if the candidate cannot be evaluated.
     gradients : ndarray
-        ``(c, p)`` of the values, finite.
+        ``(c, p)`` gradients of the values, finite.
     informations : ndarray
         ``(c, p, p)`` average informations, finite, symmetric and positive semidefinite.
     """
@@ -69,74 +69,94 @@ def pooled_starts(
     informations: Float64[np.ndarray, "s p p"],
     rows: Sequence[int],
 ) -> Float64[np.ndarray, "m p"]:
-    """Where to begin with `Scoring`, the most promising first.
+    """Combine the sites' own optima into starting points of `Scoring`, the most promising first.
 
-    Sites know different parameters well: an input that hardly varies at one of them leaves its length anywhere. So the
-    first start weights every site's own optimum by its information, the second by the information's diagonal alone.
-    Then follow `start`, the median of the sites' optima, and the optima themselves, those of most rows first.
+    Sites determine different parameters well: the length of an input that hardly varies at a site is arbitrary there.
+    The first start therefore weights each site's optimum by its information, the second by the information's diagonal.
+    Then follow `start`, the median of the optima, and the optima themselves, the site with most rows first.
 
     Parameters
     ----------
     start : ndarray
-        ``(p,)`` where to begin without any knowledge.
+        ``(p,)`` start without any knowledge.
     fits : ndarray
-        ``(s, p)`` theta of largest likelihood for each site alone, in the same order at any time.
+        ``(s, p)`` theta of largest likelihood for each site alone, always in the same order.
     informations : ndarray
         ``(s, p, p)`` average information of each site at its own theta.
     rows : sequence of int
-        Rows of each site.
+        Number of rows of each site.
 
     Returns
     -------
     ndarray
         ``(s + 4, p)``; only `start` if there are no fits.
+
+    Examples
+    --------
+    The first site determines the first parameter, the second site the second one:
+
+    >>> informations = np.array([np.diag([1e6, 0.0]), np.diag([0.0, 1e6])])
+    >>> pooled_starts(np.zeros(2), np.array([[1.0, 9.0], [9.0, 2.0]]), informations, [10, 20])[0].round(2)
+    array([1., 2.])
     """
     if not len(fits):
         return start[None]
-    # The unit matrix is the knowledge that one site's optimum is good to a factor e: parameters that no site knows get
-    # the plain mean.
+    # The unit matrix says that a site's optimum is right to a factor e: a parameter that no site determines gets the
+    # plain mean.
     weights = informations + np.eye(len(start))
-    known = np.diagonal(weights, axis1=1, axis2=2)
+    own_weights = np.diagonal(weights, axis1=1, axis2=2)
     joint = np.linalg.solve(weights.sum(axis=0), np.einsum("spq,sq->p", weights, fits))
-    single = (known * fits).sum(axis=0) / known.sum(axis=0)
+    single = (own_weights * fits).sum(axis=0) / own_weights.sum(axis=0)
     largest = np.argsort(-np.asarray(rows), kind="stable")
     return np.vstack([joint, single, start, np.median(fits, axis=0), fits[largest]])
 
 
 class Scoring:
-    """The search, without the rows: it says which candidates to evaluate and takes the sites' answers.
+    """The search at the center, which has no rows: it proposes candidates and takes the sites' answers.
 
-    Values are compared over those sites only that evaluated both sides. A site that misses an ask has no say in the
-    next step and comes back with its next answer. A sum over sites is exact (`numerics.shared.exact_sum`): it depends
-    neither on their order nor on whether the sites or somebody else added their answers up.
+    Two values are compared over the sites that evaluated both. A site that misses an ask does not count in the next
+    step, and counts again from its next answer on. Sums over sites are exact (`numerics.shared.exact_sum`): they depend
+    neither on the order of the sites nor on who adds them up.
 
     Parameters
     ----------
     bounds : ndarray
-        ``(p, 2)`` least and largest value of each parameter.
+        ``(p, 2)`` smallest and largest value of each parameter.
     starts : ndarray
-        ``(s, p)`` where to begin, the most promising first (`pooled_starts`); as many as an ask takes are tried.
+        ``(s, p)`` starting points, the most promising first (`pooled_starts`); the first ask tries as many as it takes.
     candidates : int
-        Candidates of an ask at most, 1 or more.
+        Largest number of candidates of an ask, at least 1.
     tolerance : float
-        Gain per row at which the search ends: what the last ask gained and what the next one promises.
+        Gain per row at which the search ends, for the last gain and for the predicted one.
     most_asks : int
-        Asks at most.
+        Largest number of asks.
 
     Attributes
     ----------
     candidates : ndarray
-        ``(c, p)`` what to evaluate next.
+        ``(c, p)`` candidates of the next ask.
     theta : ndarray
-        ``(p,)`` the best candidate so far; the first start before the first ask.
+        ``(p,)`` best candidate so far; the first start before the first ask.
     value : float
-        Log likelihood per row there, over the sites that answered; -inf before the first ask.
+        Log likelihood per row at `theta`, over the sites that answered; -inf before the first ask.
     gain : float
-        What the last ask gained per row; infinite until two have been answered.
-    promised : float
-        What the model promises of the next ask per row; infinite before the first one.
+        Gain per row of the last ask; infinite before the second answer.
+    predicted_gain : float
+        Gain per row that the model predicts for the next ask; infinite before the first one.
     asks : int
-        Asks made.
+        Number of asks so far.
+
+    Examples
+    --------
+    A site whose log likelihood is -(theta - 2)^2 / 2 with 10 rows:
+
+    >>> search = Scoring(np.array([[-5.0, 5.0]]), np.array([[0.0]]))
+    >>> while not search.done:
+    ...     theta = search.candidates
+    ...     answer = Evaluations(-((theta[:, 0] - 2.0) ** 2) / 2, 2.0 - theta, np.ones((len(theta), 1, 1)))
+    ...     search.update({"site": answer}, {"site": 10})
+    >>> search.theta, search.asks
+    (array([2.]), 2)
     """
 
     def __init__(
@@ -153,17 +173,17 @@ class Scoring:
         self._radius = _RADIUS
         self._steps: list[_Step] = []
         self._here: dict[str, tuple[float, _Theta, _Matrix]] = {}
-        self._seen: list[tuple[_Theta, dict[str, _Theta]]] = []
+        self._gradients: list[tuple[_Theta, dict[str, _Theta]]] = []
         clipped = np.clip(starts, self._low, self._high)
         self.candidates: Float64[np.ndarray, "c p"] = clipped[_distinct(clipped)[:candidates]]
         self.theta: _Theta = self.candidates[0]
-        self.value, self.gain, self.promised, self.asks = -np.inf, np.inf, np.inf, 0
+        self.value, self.gain, self.predicted_gain, self.asks = -np.inf, np.inf, np.inf, 0
 
     @property
     def done(self) -> bool:
-        """Whether little is still to be gained, or all asks are spent."""
+        """Whether the gains are below the tolerance, or all asks are spent."""
         spent = self.asks >= self._most_asks
-        return spent or self.promised <= 0 or max(self.gain, self.promised) <= self._tolerance
+        return spent or self.predicted_gain <= 0 or max(self.gain, self.predicted_gain) <= self._tolerance
 
     def update(self, answers: Mapping[str, Evaluations], rows: Mapping[str, int]) -> None:
         """Take the answers to `candidates`.
@@ -171,15 +191,15 @@ class Scoring:
         Parameters
         ----------
         answers : mapping
-            By site, of any sites.
+            Answers by site; sites may be missing.
         rows : mapping
-            Rows of each of these sites.
+            Number of rows of each of these sites.
         """
         self.asks += 1
         finite = {s: np.isfinite(answers[s].values) for s in sorted(answers)}
         for i, theta in enumerate(self.candidates):
-            self._seen.append((theta, {s: answers[s].gradients[i] for s in finite if finite[s][i]}))
-        # A site that can evaluate nothing from the start on must not stop the others.
+            self._gradients.append((theta, {s: answers[s].gradients[i] for s in finite if finite[s][i]}))
+        # A site that cannot evaluate any start must not stop the others.
         judges = [s for s in finite if s in self._here] or [s for s in finite if finite[s].any()]
         if not judges:
             return
@@ -205,12 +225,12 @@ class Scoring:
             self._propose()
 
     def _trust(self, best: int, gain: float) -> None:
-        """Trust radius from what the best of the steps gained."""
+        """Update the trust radius by the gain of the best step."""
         if not self._steps:
             return
-        step, times = self._steps[best], [tried.times for tried in self._steps]
+        step, times = self._steps[best], [each.times for each in self._steps]
         if gain <= 0:
-            self._radius = _RETREAT * min(tried.length for tried in self._steps)
+            self._radius = _RETREAT * min(each.length for each in self._steps)
             return
         if step.cut or step.times < 1:
             self._radius *= step.times
@@ -220,14 +240,14 @@ class Scoring:
             self._radius = min(self._radius, _SHRINK * step.length)
 
     def _propose(self) -> None:
-        """The next candidates: steps from theta."""
+        """Propose the next candidates: steps from theta."""
         gradient: _Theta = exact_sum([g for _, g, _ in self._here.values()])
         information: _Matrix = exact_sum([b for _, _, b in self._here.values()])
         plain = _Model(gradient, information)
         corrected = plain.corrected(
             [
                 (theta - self.theta, gradient - exact_sum([at[s] for s in self._here]))
-                for theta, at in self._seen
+                for theta, at in self._gradients
                 if at.keys() >= self._here.keys()
             ]
         )
@@ -235,13 +255,13 @@ class Scoring:
             (corrected if better else plain).step(self._low - self.theta, self._high - self.theta, self._radius, times)
             for better, times in _STEPS
         ]
-        self.promised = max(step.gain for step in steps) / self._rows
+        self.predicted_gain = max(step.gain for step in steps) / self._rows
         steps += [step.times_longer(times) for times in _LENGTHS for step in steps[:2]]
         reached = np.clip(self.theta + np.array([step.move for step in steps]), self._low, self._high)
-        # theta itself goes first, so that a step of no length is none.
+        # theta itself comes first, so that a step of length 0 is not a candidate.
         different = [i - 1 for i in _distinct(np.vstack([self.theta, reached])) if i][: self._most]
         if not different:
-            self.promised = 0.0
+            self.predicted_gain = 0.0
             return
         self._steps = [steps[i] for i in different]
         self.candidates = reached[different]
@@ -249,7 +269,7 @@ class Scoring:
 
 @dataclass(frozen=True, eq=False)
 class _Step:
-    """A step: within how many trust radii, the gain a model promises, and whether the trust region cut it short."""
+    """A step: its trust radii, the gain that the model predicts, and whether the trust region limits it."""
 
     move: _Theta
     times: float
@@ -265,44 +285,44 @@ class _Step:
 
 
 class _Model:
-    """The quadratic ``gradient.s - s.B.s / 2`` with ``B = root root'``, where flat directions keep a little curvature.
+    """The quadratic model ``gradient.s - s.B.s / 2`` with ``B = root root'``; flat directions get a little curvature.
 
     Parameters
     ----------
     gradient : ndarray
         ``(p,)``.
     curvature : ndarray
-        ``(p, p)`` B, symmetric.
+        ``(p, p)`` matrix B, symmetric.
     """
 
     def __init__(self, gradient: _Theta, curvature: _Matrix) -> None:
         own = np.diagonal(curvature)
-        # Parameters differ by orders of magnitude in how much the data tell of them.
+        # The information differs by orders of magnitude between parameters.
         scale = np.sqrt(np.maximum(own, _FLAT * (own.max() if own.max() > 0 else 1.0)))
         roots, self._axes = np.linalg.eigh(curvature / np.outer(scale, scale))
         self._gradient, self._scale = gradient, scale
         self._roots = np.sqrt(np.maximum(roots, _FLAT * max(float(roots[-1]), 1.0)))
 
     def step(self, low: _Theta, high: _Theta, radius: float, times: float) -> _Step:
-        """The best step between the bounds that is not longer than some radii in any parameter."""
+        """Compute the best step within the bounds, and within some trust radii in every parameter."""
         longest = radius * times
         low, high = np.maximum(low, -longest), np.minimum(high, longest)
-        # The solver wants an interior; the margin is less than what makes candidates differ.
+        # The solver needs an interior; the margin is smaller than the difference of distinct candidates.
         box = (np.minimum(low * self._scale, -_FLAT), np.maximum(high * self._scale, _FLAT))
         half = self._roots[:, None] * self._axes.T
         target = self._axes.T @ (self._gradient / self._scale) / self._roots
-        found = lsq_linear(half, target, bounds=box, method="bvls", max_iter=10 * len(low))
-        move: _Theta = np.clip(found.x / self._scale, low, high)
+        solution = lsq_linear(half, target, bounds=box, method="bvls", max_iter=10 * len(low))
+        move: _Theta = np.clip(solution.x / self._scale, low, high)
         gain = float(self._gradient @ move) - 0.5 * float(np.square(half @ (self._scale * move)).sum())
         return _Step(move, times, max(gain, 0.0), bool(np.abs(move).max() > 0.99 * longest))
 
     def corrected(self, changes: Sequence[tuple[_Theta, _Theta]]) -> _Model:
-        """The model with the least change that explains how the gradient fell over steps.
+        """Return the model with the smallest change that explains the decrease of the gradient over steps.
 
-        In coordinates where B is the unit matrix I it becomes I + D, D symmetric and the minimiser of
-        ``mu |D|^2 + sum w |(I + D) s - y|^2`` over all steps s and falls y of the gradient, with weights w that make
-        every step count as one of unit length and those into the distance less: the equation
-        ``2 mu D + D A + A D = C + C'``, ``A = sum w s s'``, ``C = sum w (y - s) s'``, solved on the axes of A.
+        In coordinates where B is the unit matrix I, B becomes I + D. D is symmetric and minimises
+        ``mu |D|^2 + sum w |(I + D) s - y|^2`` over all steps s and decreases y of the gradient. The weights w count
+        every step as one of unit length, and distant ones less. D solves ``2 mu D + D A + A D = C + C'`` with
+        ``A = sum w s s'`` and ``C = sum w (y - s) s'``, on the axes of A.
         """
         root = self._scale[:, None] * self._axes * self._roots
         A, C = np.zeros_like(root), np.zeros_like(root)
@@ -318,16 +338,16 @@ class _Model:
         spread, axes = np.linalg.eigh(A)
         change = axes @ ((axes.T @ (C + C.T) @ axes) / (2 * _INERTIA + spread[:, None] + spread)) @ axes.T
         stretch, axes = np.linalg.eigh(np.eye(len(root)) + change)
-        # A direction in which the likelihood bends upwards: the step is as long as if it bent downwards.
+        # Where the likelihood is convex, the step is as long as with the opposite curvature.
         stretch = np.clip(np.abs(stretch), _SOFTEST, _STIFFEST)
         turned = root @ axes
         return _Model(self._gradient, (turned * stretch) @ turned.T)
 
 
 def _distinct(points: Float64[np.ndarray, "m p"]) -> list[int]:
-    """Which points differ from all before."""
-    kept: list[int] = []
+    """Return the indices of the points that differ from all before."""
+    distinct: list[int] = []
     for i, point in enumerate(points):
-        if all(np.abs(point - points[other]).max() > 1e-9 for other in kept):
-            kept.append(i)
-    return kept
+        if all(np.abs(point - points[other]).max() > 1e-9 for other in distinct):
+            distinct.append(i)
+    return distinct

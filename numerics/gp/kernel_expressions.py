@@ -1,7 +1,6 @@
-"""Sums and products of GPyTorch kernels, written as in ``se + linear`` or ``(matern52 + rq) * periodic``.
+"""Sums and products of GPyTorch kernels, such as ``se + linear`` or ``(matern52 + rq) * periodic``.
 
-Sums and products are formed here, of whole matrices: GPyTorch's own operators put an approximation in the place of a
-large product.
+Sums and products are computed here from whole matrices: GPyTorch's own operators approximate large products.
 """
 
 from __future__ import annotations
@@ -20,9 +19,9 @@ from numerics.gp.gpytorch_kernels import KINDS, Curved, Leaf
 from numerics.gp.kernels import LENGTH_BOUNDS, Gram, Kernel
 
 _LONGEST = 200
-"""Characters of an expression at most: it may come from another party."""
+"""Largest length of an expression in characters: it may come from another site."""
 _BLOCK = 2**18
-"""Numbers in the largest array of a block of rows, as many as stay in the cache; a row takes d a column."""
+"""Entries of the largest array of a block of rows, which fits into the cache; a row takes d entries a column."""
 
 _Params = Float64[np.ndarray, "p"]
 _Rows = Float64[np.ndarray, "n d"]
@@ -30,9 +29,9 @@ _Square = Float64[np.ndarray, "n n"]
 
 
 class _Joined:
-    """The sum or the product of two kernels, of which the first has a product's scale; attributes as those of `Leaf`.
+    """The sum or product of two kernels, with the attributes of `Leaf`.
 
-    The parameters of the second follow those of the first.
+    The parameters of the second kernel follow those of the first. The first kernel has the scale of a product.
     """
 
     def __init__(self, first: Leaf | _Joined, second: Leaf | _Joined, product: bool) -> None:
@@ -42,19 +41,19 @@ class _Joined:
         self.start: list[float] = first.start + second.start
 
     def values(self, theta: torch.Tensor, x: torch.Tensor, z: torch.Tensor) -> torch.Tensor:
-        """As `Leaf.values`."""
+        """Compute the covariances as `Leaf.values`."""
         before, after = self._parts(theta)
         first, second = self._first.values(before, x, z), self._second.values(after, x, z)
         return first * second if self._product else first + second
 
     def curved(self, theta: torch.Tensor) -> Curved:
-        """As `Leaf.curved`: the curvatures of factors add up, those of summands by their share of the variance."""
+        """Compute variance and curvature: curvatures of factors add up, those of summands by shares of the variance."""
         before, after = self._parts(theta)
         (v, first), (w, second) = self._first.curved(before), self._second.curved(after)
         return (v * w, first + second) if self._product else (v + w, (v * first + w * second) / (v + w))
 
     def shift(self, inputs: Float64[np.ndarray, "d"], output: float) -> Float64[np.ndarray, "q"] | None:
-        """As `Leaf.shift`."""
+        """Return the change of theta as `Leaf.shift`."""
         first = self._first.shift(inputs, output)
         second = self._second.shift(inputs, 0.0 if self._product else output)
         return None if first is None or second is None else np.concatenate([first, second])
@@ -65,9 +64,9 @@ class _Joined:
 
 
 def _build(node: ast.expr, d: int, scaled: bool = True) -> Leaf | _Joined:
-    """The kernel that a parsed expression means, with one scale a summand: a second one would change nothing.
+    """Build the kernel of a parsed expression, with one scale a summand: a second one would be redundant.
 
-    A linear kernel has none at all and leaves its product none, because its slopes are scales.
+    A linear kernel and its products have no scale, because slopes are scales.
 
     Raises
     ------
@@ -101,9 +100,9 @@ def _parse(text: str) -> ast.expr:
 
 
 def expression(text: str, d: int) -> Kernel:
-    """Sums and products of kernels.
+    """Build a kernel from an expression of kernels.
 
-    Parameters of the kernel are logarithms of GPyTorch's values; of scales and slopes, those of the deviation.
+    Its parameters are logarithms of GPyTorch's values; scales and slopes are deviations.
 
     Parameters
     ----------
@@ -116,13 +115,13 @@ def expression(text: str, d: int) -> Kernel:
     Raises
     ------
     ValueError
-        If the text is no such expression.
+        If the text is not such an expression.
     """
     return _Expression(_build(_parse(text), d), d)
 
 
 class _Expression(Kernel):
-    """The kernel that the root of a tree of kernels stands for."""
+    """The kernel of a tree of kernels."""
 
     def __init__(self, root: Leaf | _Joined, d: int) -> None:
         self.d = d
@@ -153,14 +152,14 @@ class _Expression(Kernel):
         return _ExpressionGram(matrix, self._root, params, x)
 
     def lengths(self, params: _Params) -> Float64[np.ndarray, "d"]:
-        """By how the correlation bends about a point; what does not bend counts by the deviation of its inputs."""
+        """Compute the lengths from the curvature of the correlation; a line counts by the deviation of its inputs."""
         with torch.no_grad():
             _, curvature = self._root.curved(_tensor(params))
         return np.broadcast_to(np.clip(curvature.numpy() ** -0.5, *LENGTH_BOUNDS), self.d)
 
     def rescaled(self, params: _Params, inputs: Float64[np.ndarray, "d"], output: float) -> _Params | None:
-        gained = self._root.shift(np.log(inputs), math.log(output))
-        return None if gained is None else params + gained
+        change = self._root.shift(np.log(inputs), math.log(output))
+        return None if change is None else params + change
 
     def batch(self, params: _Params, z: Float64[np.ndarray, "B D d"]) -> Float64[np.ndarray, "B D D"]:
         sets = _tensor(z)
@@ -171,7 +170,7 @@ class _Expression(Kernel):
 
 @dataclass(frozen=True, eq=False)
 class _ExpressionGram(Gram):
-    """The matrix at the rows `x`; derivatives go through the equations again, block of rows by block of rows."""
+    """The matrix at the rows `x`; derivatives evaluate the equations again, block of rows by block of rows."""
 
     matrix: _Square
     root: Leaf | _Joined
@@ -187,7 +186,7 @@ class _ExpressionGram(Gram):
         return total.numpy()
 
     def tangent(self, v: Float64[np.ndarray, "n"]) -> Float64[np.ndarray, "n p"]:
-        # Every row is given a theta of its own: one pass backwards then tells the rows' derivatives apart.
+        # Every row gets its own copy of theta: one backward pass then separates the derivatives of the rows.
         theta, columns, by = _tensor(self.params), _tensor(self.x), _tensor(v)
         moved = []
         with _one_thread():
@@ -203,14 +202,14 @@ def _tensor(array: Float64[np.ndarray, "..."]) -> torch.Tensor:
 
 
 def _blocks(x: _Rows, size: int) -> Iterator[torch.Tensor]:
-    """Blocks of rows, of which each meets columns of that many numbers."""
+    """Cut rows into blocks, each of which meets columns of `size` entries."""
     return iter(torch.split(_tensor(x), max(1, _BLOCK // max(1, size))))
 
 
 def _settled(
     values: Float64[np.ndarray, "... n n"], diagonal: Float64[np.ndarray, "... n"]
 ) -> Float64[np.ndarray, "... n n"]:
-    """The matrices, symmetric to the bit and with their exact diagonal: distances by products leave it 1e-8 off."""
+    """Make matrices symmetric to the bit, with their exact diagonal: distances by products are 1e-8 off."""
     settled: Float64[np.ndarray, "... n n"] = 0.5 * (values + np.swapaxes(values, -1, -2))
     itself = np.arange(values.shape[-1])
     settled[..., itself, itself] = diagonal
@@ -219,7 +218,7 @@ def _settled(
 
 @contextmanager
 def _one_thread() -> Iterator[None]:
-    """Torch's sums round by how many threads share them."""
+    """Limit torch to one thread: the rounding of its sums depends on the number of threads."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:

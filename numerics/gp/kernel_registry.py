@@ -1,4 +1,4 @@
-"""Kernels by the text that a run configuration names them with."""
+"""Kernels by their text in a run configuration."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _CLOSED: dict[str, Callable[[int], Kernel]] = {
 
 
 def kernel_of(text: str, d: int) -> Kernel:
-    """The kernel that a configuration names.
+    """Build the kernel that a configuration names.
 
     Parameters
     ----------
     text : str
-        ``se`` (also ``rbf``, or nothing), ``matern12``, ``matern32``, ``matern52``, or an expression of GPyTorch
+        ``se`` (also ``rbf``, or empty), ``matern12``, ``matern32``, ``matern52``, or an expression of GPyTorch
         kernels such as ``se + linear`` or ``(matern52 + rq) * periodic``.
     d : int
         Number of inputs.
@@ -31,9 +31,14 @@ def kernel_of(text: str, d: int) -> Kernel:
     Raises
     ------
     ValueError
-        If the text is no such expression.
+        If the text is not such an expression.
     MissingLibraryError
         If GPyTorch is needed and not installed.
+
+    Examples
+    --------
+    >>> kernel_of("matern32", d=2).names
+    ('log ell_1', 'log ell_2', 'log s')
     """
     name = text.strip() or "se"
     if name in _CLOSED:
@@ -46,7 +51,7 @@ def kernel_of(text: str, d: int) -> Kernel:
 
 
 def libraries_of(text: str) -> dict[str, str]:
-    """Return the libraries of extras that a kernel needs, each with what it is needed for.
+    """Return the optional libraries that a kernel needs, each with its purpose.
 
     Examples
     --------

@@ -1,7 +1,7 @@
 """The interface of a covariance function: its values, and the derivatives that the likelihood needs.
 
-Parameters are logarithms, so that a step is a factor and bounds are the only constraint. `numerics.gp.radial_kernels`
-has the squared exponential and the Matern family in closed form; sums and products of other kernels use GPyTorch
+Parameters are logarithms: a step is a factor, and bounds are the only constraint. `numerics.gp.radial_kernels` contains
+the squared exponential and the Matern family in closed form; sums and products of other kernels use GPyTorch
 (`numerics.gp.kernel_expressions`). `numerics.gp.kernel_registry` finds a kernel by its text.
 """
 
@@ -13,9 +13,9 @@ import numpy as np
 from jaxtyping import Float64
 
 LENGTH_BOUNDS = (1e-3, 1e4)
-"""Of a length, in standardised units; an input that does not matter runs to the upper one."""
+"""Bounds of a length, in standardised units; that of an irrelevant input goes to the upper one."""
 SCALE_BOUNDS = (1e-3, 1e3)
-"""Of s, the deviation of the latent function."""
+"""Bounds of s, the standard deviation of the latent function."""
 
 _Params = Float64[np.ndarray, "p"]
 _Rows = Float64[np.ndarray, "n d"]
@@ -23,7 +23,7 @@ _Square = Float64[np.ndarray, "n n"]
 
 
 class Gram(ABC):
-    """A kernel's matrix of some rows with themselves, and its derivatives by the parameters.
+    """The matrix of a kernel at some rows, and its derivatives by the parameters.
 
     Attributes
     ----------
@@ -35,11 +35,11 @@ class Gram(ABC):
 
     @abstractmethod
     def contract(self, weights: _Square) -> _Params:
-        """``sum_ij W_ij dK_ij / dparam`` of every parameter, ``(p,)``, for a symmetric W."""
+        """Compute ``sum_ij W_ij dK_ij / dparam`` for every parameter, ``(p,)``; W is symmetric."""
 
     @abstractmethod
     def tangent(self, v: Float64[np.ndarray, "n"]) -> Float64[np.ndarray, "n p"]:
-        """``(dK / dparam) v`` of every parameter, ``(n, p)``."""
+        """Compute ``(dK / dparam) v`` for every parameter, ``(n, p)``."""
 
 
 class Kernel(ABC):
@@ -50,7 +50,7 @@ class Kernel(ABC):
     d : int
         Number of inputs.
     names : tuple of str
-        One of each parameter.
+        Names of the parameters.
     """
 
     d: int
@@ -58,39 +58,39 @@ class Kernel(ABC):
 
     @abstractmethod
     def start(self) -> _Params:
-        """``(p,)`` parameters to begin a search with."""
+        """Return the parameters at the start of a search, ``(p,)``."""
 
     def starts(self) -> Float64[np.ndarray, "s p"]:
-        """``(s, p)`` where else to begin, with `start` as the first: the likelihood may have several maxima."""
+        """Return several starts, ``(s, p)``, of which `start` is the first: the likelihood may have several maxima."""
         return self.start()[np.newaxis]
 
     @abstractmethod
     def bounds(self) -> Float64[np.ndarray, "p 2"]:
-        """``(p, 2)`` the least and the largest value of each parameter."""
+        """Return the smallest and the largest value of each parameter, ``(p, 2)``."""
 
     @abstractmethod
     def matrix(self, params: _Params, x: _Rows, z: Float64[np.ndarray, "m d"]) -> Float64[np.ndarray, "n m"]:
-        """Covariances ``(n, m)`` of the rows of x and those of z."""
+        """Compute the covariances ``(n, m)`` of the rows of x and those of z."""
 
     @abstractmethod
     def diagonal(self, params: _Params, x: _Rows) -> Float64[np.ndarray, "n"]:
-        """Variance ``(n,)`` at each row of x."""
+        """Compute the variance ``(n,)`` at each row of x."""
 
     @abstractmethod
     def gram(self, params: _Params, x: _Rows) -> Gram:
-        """``matrix(params, x, x)`` with its derivatives, which share the work."""
+        """Compute ``matrix(params, x, x)`` with its derivatives, which share intermediate results."""
 
     @abstractmethod
     def lengths(self, params: _Params) -> Float64[np.ndarray, "d"]:
-        """``(d,)`` how far each input goes before the function changes; very far for one that does not matter."""
+        """Return the distance in each input over which the function changes, ``(d,)``; large for an irrelevant one."""
 
     @abstractmethod
     def batch(self, params: _Params, z: Float64[np.ndarray, "B D d"]) -> Float64[np.ndarray, "B D D"]:
-        """Covariance matrices ``(B, D, D)`` of B sets of D points each."""
+        """Compute the covariance matrices ``(B, D, D)`` of B sets of D points each."""
 
     def rescaled(self, params: _Params, inputs: Float64[np.ndarray, "d"], output: float) -> _Params | None:
-        """``(p,)`` the parameters of the same function where inputs and output are multiplied by these factors.
+        """Return the parameters ``(p,)`` of the same function of inputs and output multiplied by these factors.
 
-        None where a kernel of this form has none, or nobody has worked them out.
+        None if a kernel of this form has no such parameters, or they are not implemented.
         """
         return None

@@ -1,6 +1,6 @@
 """The log marginal likelihood of one expert, its derivatives, and the fit of a single expert.
 
-theta holds a kernel's parameters and, last, log sigma; ``Z = K + sigma^2 I``.
+theta contains the kernel's parameters and, as its last entry, log sigma; ``Z = K + sigma^2 I``.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from scipy.linalg import lapack
 from numerics.gp.kernels import Kernel
 
 SIGMA_BOUNDS = (1e-3, 1e3)
-"""Of sigma, the deviation of the noise."""
+"""Bounds of sigma, the standard deviation of the noise."""
 START_LOG_SIGMA = 0.5 * math.log(0.1)
 
 _JITTERS = (0.0, 1e-10, 1e-8, 1e-6)
-"""Added to Z's diagonal one after the other, as a share of the kernel's own, until Z has a Cholesky factor."""
+"""Shares of the kernel's diagonal added to that of Z, in this order, until Z has a Cholesky factor."""
 _LOG_2PI = math.log(2.0 * math.pi)
 _UNREACHABLE = 1e10
-"""Objective of a row where the likelihood cannot be evaluated: a line search must be able to calculate with it."""
+"""Objective per row where the likelihood cannot be evaluated: finite, since a line search computes with it."""
 
 _Theta = Float64[np.ndarray, "p"]
 _Rows = Float64[np.ndarray, "n d"]
@@ -30,17 +30,17 @@ _Rows = Float64[np.ndarray, "n d"]
 
 @dataclass(frozen=True, eq=False)
 class Evaluation:
-    """What one expert knows of one theta; of several experts with a common theta, each part adds up.
+    """Likelihood and derivatives of one expert at one theta; those of several experts with a common theta add up.
 
     Attributes
     ----------
     value : float
-        Log marginal likelihood; ``-inf`` where it cannot be evaluated, and then the rest is 0.
+        Log marginal likelihood; ``-inf`` if it cannot be evaluated, with zeros for the derivatives.
     gradient : ndarray
-        ``(p,)`` its derivatives by theta.
+        ``(p,)`` derivatives by theta.
     information : ndarray
-        ``(p, p)`` average information, positive semidefinite: the mean of what the data show and what the model expects
-        of minus the second derivatives (Gilmour, Thompson, Cullis 1995).
+        ``(p, p)`` average information, positive semidefinite: the mean of the observed and the expected information
+        (Gilmour, Thompson, Cullis 1995).
     """
 
     value: float
@@ -49,37 +49,70 @@ class Evaluation:
 
 
 def start_theta(kernel: Kernel) -> _Theta:
-    """``(p,)`` the theta to begin a search with when nothing is known."""
+    """Return the theta at the start of a search without any knowledge, ``(p,)``.
+
+    Examples
+    --------
+    >>> from numerics.gp.radial_kernels import SquaredExponential
+    >>> np.exp(start_theta(SquaredExponential(1))).round(2)
+    array([1.  , 1.  , 0.32])
+    """
     return np.append(kernel.start(), START_LOG_SIGMA)
 
 
 def theta_bounds(kernel: Kernel) -> Float64[np.ndarray, "p 2"]:
-    """``(p, 2)`` the least and the largest value of each entry of theta."""
+    """Return the smallest and the largest value of each entry of theta, ``(p, 2)``.
+
+    Examples
+    --------
+    >>> from numerics.gp.radial_kernels import SquaredExponential
+    >>> theta_bounds(SquaredExponential(4)).shape
+    (6, 2)
+    """
     return np.vstack([kernel.bounds(), np.log([SIGMA_BOUNDS])])
 
 
 def factor(kernel: Kernel, theta: _Theta, x: _Rows) -> Float64[np.ndarray, "n n"]:
-    """Lower Cholesky factor ``(n, n)`` of Z at the rows x, with jitter where rounding leaves Z no factor.
+    """Compute the lower Cholesky factor ``(n, n)`` of Z at the rows x, with jitter if rounding requires it.
 
     Raises
     ------
     numpy.linalg.LinAlgError
-        If no jitter helps, as with a theta that is not finite.
+        If no jitter helps, for instance because theta is not finite.
+
+    Examples
+    --------
+    >>> from numerics.gp.radial_kernels import SquaredExponential
+    >>> factor(SquaredExponential(1), np.log([1.0, 3.0, 4.0]), np.zeros((1, 1)))
+    array([[5.]])
     """
     return _cholesky(kernel.gram(theta[:-1], x).matrix, np.exp(2.0 * theta[-1]))
 
 
 def evaluate(kernel: Kernel, theta: _Theta, x: _Rows, y: Float64[np.ndarray, "n"]) -> Evaluation:
-    """Log marginal likelihood of one expert (Jalali and Kasneci 2022, eq. 1) with its derivatives.
+    """Evaluate the log marginal likelihood of one expert (Jalali and Kasneci 2022, eq. 1) with its derivatives.
 
     Parameters
     ----------
     kernel : Kernel
-        Of d inputs.
+        Kernel of d inputs.
     theta : ndarray
         ``(p,)``.
     x, y : ndarray
         ``(n, d)`` inputs and ``(n,)`` outputs, standardised; n at least 1.
+
+    Returns
+    -------
+    Evaluation
+
+    Examples
+    --------
+    One row has the normal density with variance s^2 + sigma^2, here 1:
+
+    >>> from numerics.gp.radial_kernels import SquaredExponential
+    >>> theta = np.log([1.0, 0.8, 0.6])
+    >>> round(evaluate(SquaredExponential(1), theta, np.zeros((1, 1)), np.zeros(1)).value, 3)
+    -0.919
     """
     gram, noise = kernel.gram(theta[:-1], x), np.exp(2.0 * theta[-1])
     try:
@@ -89,7 +122,7 @@ def evaluate(kernel: Kernel, theta: _Theta, x: _Rows, y: Float64[np.ndarray, "n"
     a = lapack.dpotrs(L, y, lower=1)[0]
     value = -0.5 * float(y @ a) - float(np.log(np.diagonal(L)).sum()) - 0.5 * len(y) * _LOG_2PI
 
-    # Columns (dZ / dtheta_q) a: they give the information and, with the traces of Z^-1 dZ / dtheta_q, the gradient.
+    # The columns (dZ / dtheta_q) a give the information and, with the traces of Z^-1 dZ / dtheta_q, the gradient.
     moved = np.column_stack([gram.tangent(a), 2.0 * noise * a])
     half = lapack.dtrtrs(L, moved, lower=1)[0]
     inverse = _inverse(L)
@@ -107,22 +140,22 @@ def fit_one(
     rng: np.random.Generator | None = None,
     evaluations: int = 60,
 ) -> _Theta:
-    """The theta of largest likelihood for one expert alone, by L-BFGS-B.
+    """Fit theta of largest likelihood to one expert alone, by L-BFGS-B.
 
     Parameters
     ----------
     kernel : Kernel
-        Of d inputs.
+        Kernel of d inputs.
     x, y : ndarray
         ``(n, d)`` inputs and ``(n,)`` outputs, standardised; n at least 1.
     start : ndarray, optional
-        ``(p,)`` the theta to begin with; `start_theta` if not given.
+        ``(p,)`` start; by default `start_theta`.
     rows : int, optional
-        Learn from so many rows at most, drawn without replacement: enough for a start of a search elsewhere.
+        Largest number of rows to use, sampled without replacement: enough for the start of another search.
     rng : numpy.random.Generator, optional
-        Draws the rows; needed only with `rows` below n.
+        Generator of the sample; needed only with `rows` below n.
     evaluations : int
-        About how many times the likelihood is evaluated at most.
+        Approximate largest number of evaluations of the likelihood.
 
     Returns
     -------
@@ -132,15 +165,24 @@ def fit_one(
     Raises
     ------
     ValueError
-        If rows have to be drawn and there is no generator.
+        If rows are to be sampled without a generator.
+
+    Examples
+    --------
+    The noise of outputs that are a smooth function is small:
+
+    >>> from numerics.gp.radial_kernels import SquaredExponential
+    >>> x = np.linspace(-2, 2, 20)[:, np.newaxis]
+    >>> bool(np.exp(fit_one(SquaredExponential(1), x, np.sin(x[:, 0]))[-1]) < 0.05)
+    True
     """
     from scipy.optimize import Bounds, minimize  # which only the first ask of a run needs
 
     if rows is not None and rows < len(y):
         if rng is None:
             raise ValueError("rows can be drawn only with a random generator")
-        drawn = np.sort(rng.choice(len(y), rows, replace=False))
-        x, y = x[drawn], y[drawn]
+        sample = np.sort(rng.choice(len(y), rows, replace=False))
+        x, y = x[sample], y[sample]
 
     def loss(theta: _Theta) -> tuple[float, _Theta]:
         at = evaluate(kernel, theta, x, y)
@@ -161,22 +203,22 @@ def fit_one(
 
 
 def _cholesky(matrix: Float64[np.ndarray, "n n"], noise: float) -> Float64[np.ndarray, "n n"]:
-    """Lower factor of ``matrix + noise I``."""
+    """Compute the lower Cholesky factor of ``matrix + noise I``."""
     unit = float(np.trace(matrix)) / len(matrix)
     for jitter in _JITTERS:
-        # LAPACK works on columns; the transpose of a symmetric matrix of rows is that without a second copy.
+        # LAPACK stores columns; the transpose of a symmetric matrix avoids a second copy.
         z = matrix.copy().T
         z[np.diag_indices_from(z)] += noise + jitter * unit
         L: Float64[np.ndarray, "n n"]
         L, failed = lapack.dpotrf(z, lower=1, overwrite_a=1)
-        # Optimised LAPACKs let NaN pass.
+        # Some LAPACKs do not report NaN.
         if not failed and np.isfinite(np.diagonal(L)).all():
             return L
     raise np.linalg.LinAlgError("Z has no Cholesky factor")
 
 
 def _inverse(L: Float64[np.ndarray, "n n"]) -> Float64[np.ndarray, "n n"]:
-    """``(L L^T)^-1``, symmetric to the bit; L is overwritten."""
+    """Compute ``(L L^T)^-1``, symmetric to the bit; L is overwritten."""
     lower = lapack.dpotri(L, lower=1, overwrite_c=1)[0]
     inverse: Float64[np.ndarray, "n n"] = lower + lower.T
     inverse[np.diag_indices_from(inverse)] *= 0.5

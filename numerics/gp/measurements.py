@@ -1,4 +1,4 @@
-"""What the parties of a Gaussian process regression hold, and what is asked of them."""
+"""Data of a Gaussian process regression: a site's rows, and the center's query points."""
 
 from __future__ import annotations
 
@@ -10,19 +10,24 @@ from jaxtyping import Float64, Int64, Shaped
 
 @dataclass(frozen=True, eq=False)
 class Measurements:
-    """One site's own rows, in the data's own units.
+    """One site's rows, in the units of the data.
 
     Attributes
     ----------
     x : ndarray
         ``(n, d)`` inputs, finite.
     y : ndarray
-        ``(n,)`` their outputs, finite.
+        ``(n,)`` outputs, finite.
     features : tuple of str
         Names of the d inputs.
     part : ndarray or None
-        ``(n,)`` which of the site's experts has each row, numbered from 0 on and each with a row or more; None: the
-        site is one expert, or splits its rows itself.
+        ``(n,)`` number of each row's expert, from 0 on without gaps; None if the site is one expert, or splits its rows
+        itself.
+
+    Examples
+    --------
+    >>> Measurements(np.zeros((3, 1)), np.arange(3.0), ("depth",)).n
+    3
     """
 
     x: Float64[np.ndarray, "n d"]
@@ -38,7 +43,7 @@ class Measurements:
 
 @dataclass(frozen=True, eq=False)
 class Queries:
-    """The points at which the fusion center wants to know the output, in the data's own units.
+    """Points at which the fusion center wants predictions, in the units of the data.
 
     Attributes
     ----------
@@ -47,9 +52,14 @@ class Queries:
     features : tuple of str
         Names of the d inputs.
     y : ndarray or None
-        ``(t,)`` outputs that were measured there, to judge the answers by; None: nobody knows them.
+        ``(t,)`` measured outputs, with which predictions are evaluated; None if they are unknown.
     names : ndarray or None
-        ``(t,)`` what the points are called; None: by their number.
+        ``(t,)`` names of the points; None for their numbers.
+
+    Examples
+    --------
+    >>> Queries(np.array([[0.5], [1.5]]), ("depth",)).y is None
+    True
     """
 
     x: Float64[np.ndarray, "t d"]

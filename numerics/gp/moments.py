@@ -1,4 +1,4 @@
-"""Counts, means and covariances: all that a center learns about where the experts' rows lie."""
+"""Counts, means and covariances of the experts' rows: all that the center learns about their location."""
 
 from __future__ import annotations
 
@@ -16,13 +16,19 @@ class ExpertMoments:
     Attributes
     ----------
     counts : ndarray
-        ``(m,)`` rows of each expert, 1 or more.
+        ``(m,)`` number of rows of each expert, at least 1.
     means : ndarray
-        ``(m, d)`` of the inputs.
+        ``(m, d)`` means of the inputs.
     covariances : ndarray
-        ``(m, d, d)`` of the inputs, divided by the number of rows.
+        ``(m, d, d)`` covariances of the inputs, with the divisor n.
     y_mean, y_variance : ndarray
-        ``(m,)`` of the outputs, the variance divided by the number of rows.
+        ``(m,)`` means and variances of the outputs, with the divisor n.
+
+    Examples
+    --------
+    >>> moments = moments_of(np.array([[1.0, 0.0], [3.0, 0.0]]), np.array([5.0, 5.0]))
+    >>> moments.varies, moments.output_varies
+    (array([ True, False]), False)
     """
 
     counts: Int64[np.ndarray, "m"]
@@ -33,26 +39,31 @@ class ExpertMoments:
 
     @property
     def varies(self) -> Bool[np.ndarray, "d"]:
-        """Whether an input is not the same in all rows of all experts."""
+        """Whether each input varies over the rows of all experts, ``(d,)``."""
         within = np.einsum("mdd->d", self.covariances)
         return np.asarray(within + np.ptp(self.means, axis=0) > 0)
 
     @property
     def output_varies(self) -> bool:
-        """Whether the output is not the same in all rows of all experts."""
+        """Whether the output varies over the rows of all experts."""
         return bool(self.y_variance.sum() + np.ptp(self.y_mean) > 0)
 
 
 @dataclass(frozen=True, eq=False)
 class Units:
-    """Where standardised inputs and outputs have their origin, and what their unit is.
+    """Origin and unit of standardised inputs and outputs.
 
     Attributes
     ----------
     mean, scale : ndarray
-        ``(d,)``; the scale of an input that does not vary is 1.
+        ``(d,)`` of the inputs; the scale of a constant input is 1.
     y_mean, y_scale : float
-        The same of the output.
+        Of the output.
+
+    Examples
+    --------
+    >>> Units(np.array([10.0]), np.array([2.0]), 0.0, 1.0).inputs(np.array([[14.0]]))
+    array([[2.]])
     """
 
     mean: Float64[np.ndarray, "d"]
@@ -61,12 +72,12 @@ class Units:
     y_scale: float
 
     def inputs(self, x: Float64[np.ndarray, "n d"]) -> Float64[np.ndarray, "n d"]:
-        """Inputs in standardised units."""
+        """Convert inputs to standardised units."""
         standardised: Float64[np.ndarray, "n d"] = (x - self.mean) / self.scale
         return standardised
 
     def outputs(self, y: Float64[np.ndarray, "n"]) -> Float64[np.ndarray, "n"]:
-        """Outputs in standardised units."""
+        """Convert outputs to standardised units."""
         standardised: Float64[np.ndarray, "n"] = (y - self.y_mean) / self.y_scale
         return standardised
 
@@ -74,24 +85,30 @@ class Units:
 def moments_of(
     x: Float64[np.ndarray, "n d"], y: Float64[np.ndarray, "n"], part: Int64[np.ndarray, "n"] | None = None
 ) -> ExpertMoments:
-    """Moments of a site's experts.
+    """Compute the moments of a site's experts.
 
     Parameters
     ----------
     x, y : ndarray
-        ``(n, d)`` and ``(n,)`` rows, finite.
+        ``(n, d)`` inputs and ``(n,)`` outputs, finite.
     part : ndarray, optional
-        ``(n,)`` the expert of every row, numbered from 0 on and each with a row or more; by default there is one.
+        ``(n,)`` number of each row's expert, from 0 on without gaps; by default all rows are one expert's.
 
     Returns
     -------
     ExpertMoments
-        The experts in the order of their numbers. The variance of equal numbers is exactly 0.
+        In the order of the experts' numbers. The variance of equal numbers is exactly 0.
 
     Raises
     ------
     ValueError
         If there is no row, or an expert without one.
+
+    Examples
+    --------
+    >>> moments = moments_of(np.array([[1.0], [3.0], [7.0]]), np.array([0.0, 2.0, 5.0]), np.array([0, 0, 1]))
+    >>> moments.counts, moments.means.ravel(), moments.y_variance
+    (array([2, 1]), array([2., 7.]), array([1., 0.]))
     """
     columns = np.column_stack([x, y])
     part = np.zeros(len(y), np.int64) if part is None else part
@@ -110,10 +127,10 @@ def moments_of(
 
 
 def _moments(rows: Float64[np.ndarray, "n c"]) -> tuple[Float64[np.ndarray, "c"], Float64[np.ndarray, "c c"]]:
-    """Mean and covariance of one expert's rows.
+    """Compute mean and covariance of one expert's rows, from differences to the first row.
 
-    From differences to the first row: those of equal numbers are 0, where a mean of equal numbers may be off by its
-    last digit, and nothing is lost to an offset that is large beside the spread.
+    The differences of equal numbers are exactly 0, whereas their mean may be off by its last digit. A large offset
+    costs no precision.
     """
     first = rows[0]
     centred = rows - first
@@ -123,7 +140,14 @@ def _moments(rows: Float64[np.ndarray, "n c"]) -> tuple[Float64[np.ndarray, "c"]
 
 
 def join(sites: Sequence[ExpertMoments]) -> ExpertMoments:
-    """Moments of the experts of several sites, one site after the other."""
+    """Concatenate the moments of several sites' experts.
+
+    Examples
+    --------
+    >>> site = moments_of(np.zeros((4, 1)), np.zeros(4))
+    >>> join([site, site]).counts
+    array([4, 4])
+    """
     return ExpertMoments(
         counts=np.concatenate([site.counts for site in sites]),
         means=np.concatenate([site.means for site in sites]),
@@ -134,20 +158,25 @@ def join(sites: Sequence[ExpertMoments]) -> ExpertMoments:
 
 
 def units_of(moments: ExpertMoments) -> Units:
-    """Mean and standard deviation over the rows of all experts, as if they lay in one place.
+    """Compute mean and standard deviation over the rows of all experts, as if they were in one place.
 
-    By the formula of Chan, Golub and LeVeque (1983): the variance is that within the experts and that between their
-    means. What does not vary is only centred; that is told by a variance of exactly 0, which `moments_of` and this
-    keep free of rounding errors.
+    The variance is the sum of that within the experts and that between their means (Chan, Golub and LeVeque 1983). A
+    constant column is only centred; its variance is exactly 0, without rounding errors.
 
     Parameters
     ----------
     moments : ExpertMoments
-        Of one expert or more, in any units.
+        Moments of one expert or more, in any units.
 
     Returns
     -------
     Units
+
+    Examples
+    --------
+    >>> units = units_of(moments_of(np.array([[1.0, 7.0], [3.0, 7.0]]), np.array([0.0, 4.0]), np.array([0, 1])))
+    >>> units.mean, units.scale, units.y_scale
+    (array([2., 7.]), array([1., 1.]), 2.0)
     """
     mean, variance = _pooled(moments.counts, moments.means, np.einsum("mdd->md", moments.covariances))
     y_mean, y_variance = _pooled(moments.counts, moments.y_mean[:, None], moments.y_variance[:, None])
@@ -157,21 +186,28 @@ def units_of(moments: ExpertMoments) -> Units:
 def _pooled(
     counts: Int64[np.ndarray, "m"], means: Float64[np.ndarray, "m c"], variances: Float64[np.ndarray, "m c"]
 ) -> tuple[Float64[np.ndarray, "c"], Float64[np.ndarray, "c"]]:
-    """Mean and variance of every column over all rows."""
+    """Compute mean and variance of every column over all rows."""
     share = counts / counts.sum()
-    # From differences to the first mean, for the reasons of `_moments`.
+    # Differences to the first mean, as in `_moments`.
     centred = means - means[0]
     offset = share @ centred
     return means[0] + offset, share @ (variances + (centred - offset) ** 2)
 
 
 def _scale(variance: Float64[np.ndarray, "c"]) -> Float64[np.ndarray, "c"]:
-    """Standard deviations, 1 where nothing varies."""
+    """Compute standard deviations; 1 for a constant column."""
     return np.where(variance > 0, np.sqrt(variance), 1.0)
 
 
 def in_units(moments: ExpertMoments, units: Units) -> ExpertMoments:
-    """The moments that the same rows have in standardised units."""
+    """Convert moments to standardised units.
+
+    Examples
+    --------
+    >>> moments = moments_of(np.array([[1.0], [5.0]]), np.zeros(2))
+    >>> in_units(moments, units_of(moments)).covariances
+    array([[[1.]]])
+    """
     return ExpertMoments(
         counts=moments.counts,
         means=units.inputs(moments.means),

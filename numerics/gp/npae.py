@@ -1,4 +1,4 @@
-"""Nested pointwise aggregation of experts: the best linear combination of dependent predictions, at all points at once.
+"""Nested pointwise aggregation of experts (NPAE): the best linear combination of dependent predictions, vectorised.
 
 Source: Jalali and Kasneci 2022, eq. 5 to 7; Rullière, Durrande, Bachoc, Chevalier: Nested kriging predictions for
 datasets with a large number of observations, 2018.
@@ -12,11 +12,11 @@ from jaxtyping import Float64
 JITTER = 1e-10
 """Added to the experts' correlation matrix, whose diagonal is 1."""
 _SINGULAR = 1e-8
-"""Added instead where that is not enough; what a matrix lacks to be positive comes on top, twice."""
+"""Added instead if that is not enough, together with twice the negative part of the smallest eigenvalue."""
 _BORDER = 1e100
-"""More than any solution's square, which the jitter bounds."""
+"""Diagonal of the border: larger than the square of any solution, which the jitter bounds."""
 _NEGLIGIBLE = 1e-60
-"""Share of the prior variance up to which an expert explains nothing."""
+"""Share of the prior variance below which an expert counts as explaining nothing."""
 
 
 def npae(
@@ -27,32 +27,41 @@ def npae(
 ) -> tuple[Float64[np.ndarray, "N"], Float64[np.ndarray, "N"]]:
     """Combine the predictions of K experts at each of N points.
 
-    With ``r`` what the experts explain and ``R`` the covariances of their predictions: mean ``r' R^-1 mu``, variance
-    ``k** - r' R^-1 r`` (eq. 7).
+    The mean is ``r' R^-1 mu`` and the variance ``k** - r' R^-1 r`` (eq. 7), with the experts' means ``mu``, their
+    explained variances ``r`` and the covariances ``R`` of their predictions.
 
     Parameters
     ----------
     mean, explained : ndarray
-        ``(N, K)`` the experts' predictions (`numerics.gp.expert.WeightedPrediction`). An expert that explains nothing
-        at a point has no say there, so a missing one has 0.
+        ``(N, K)`` the experts' predictions (`numerics.gp.expert.WeightedPrediction`). An expert that explains 0 at a
+        point, such as a missing one, does not count there.
     covariance : ndarray
-        ``(N, K, K)`` between their predictions; the diagonal is taken from `explained`.
+        ``(N, K, K)`` covariances of the predictions; the diagonal is taken from `explained`.
     prior : ndarray
-        ``(N,)`` prior variance k** of the points.
+        ``(N,)`` prior variance k** at the points.
 
     Returns
     -------
-    tuple of ndarray
-        ``(N,)`` means and ``(N,)`` variances of the latent function, without noise: at most k**, and more than 0 where
-        k** is.
+    mean : ndarray
+        ``(N,)``.
+    variance : ndarray
+        ``(N,)`` of the latent function, without noise: at most k**, and positive where k** is.
+
+    Examples
+    --------
+    Two identical experts count as one:
+
+    >>> mean, variance = npae(np.full((1, 2), 0.6), np.full((1, 2), 0.5), np.full((1, 2, 2), 0.5), np.ones(1))
+    >>> mean.round(3), variance.round(3)
+    (array([0.6]), array([0.5]))
     """
-    known = explained > _NEGLIGIBLE * prior[:, None]
-    deviation = np.sqrt(np.where(known, explained, 1.0))
+    informative = explained > _NEGLIGIBLE * prior[:, None]
+    deviation = np.sqrt(np.where(informative, explained, 1.0))
     correlation = covariance / (deviation[:, :, None] * deviation[:, None, :])
-    correlation *= known[:, :, None] & known[:, None, :]
-    scores = np.where(known, mean, 0.0) / deviation
+    correlation *= informative[:, :, None] & informative[:, None, :]
+    scores = np.where(informative, mean, 0.0) / deviation
     size = np.maximum(np.abs(scores).max(axis=1, initial=0.0), np.finfo(np.float64).tiny)
-    targets = np.stack([scores / size[:, None], np.where(known, deviation, 0.0)], axis=1)
+    targets = np.stack([scores / size[:, None], np.where(informative, deviation, 0.0)], axis=1)
     answers, truth = np.moveaxis(_solved(correlation, targets), 1, 0)
     combined = size * np.einsum("nk,nk->n", answers, truth)
     removed = np.einsum("nk,nk->n", truth, truth)
@@ -62,10 +71,10 @@ def npae(
 def _solved(
     correlation: Float64[np.ndarray, "N K K"], targets: Float64[np.ndarray, "N 2 K"]
 ) -> Float64[np.ndarray, "N 2 K"]:
-    """``targets L^-T`` with ``L L' = correlation + jitter``: their products are those with the inverse.
+    """Compute ``targets L^-T`` with ``L L' = correlation + jitter``, whose products are those with the inverse.
 
-    The targets border the matrix, below a diagonal so large that it is positive definite: the border of the Cholesky
-    factor is then the solution, and no second batch of triangular systems is left to solve.
+    The matrix is bordered by the targets, with a diagonal so large that the whole is positive definite. The border of
+    its Cholesky factor is the solution, so that no second batch of triangular systems has to be solved.
     """
     N, _, K = targets.shape
     bordered = np.zeros((N, K + 2, K + 2))

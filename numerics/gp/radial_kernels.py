@@ -1,4 +1,4 @@
-"""Kernels of the distance alone: the squared exponential and the Matern family, each with one length an input (ARD)."""
+"""Kernels of the distance: the squared exponential and the Matern family, with one length for each input (ARD)."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from scipy.spatial.distance import cdist, pdist, squareform
 from numerics.gp.kernels import LENGTH_BOUNDS, SCALE_BOUNDS, Gram, Kernel
 
 _NEAR = 1e-8
-"""Distance under which rounding in a Matern 1/2 derivative exceeds the derivative itself."""
+"""Distance below which the rounding error of a Matern 1/2 derivative exceeds the derivative."""
 
 _Params = Float64[np.ndarray, "p"]
 _Rows = Float64[np.ndarray, "n d"]
 _Square = Float64[np.ndarray, "n n"]
 _Array = Float64[np.ndarray, "..."]
 _Profile = Callable[[_Array], tuple[_Array, _Array]]
-"""k and g of squared distances, which may be overwritten; g may be k itself."""
+"""Computes k and g from squared distances, which it may overwrite; g may be the array k."""
 
 
 class _Radial(Kernel):
@@ -34,11 +34,11 @@ class _Radial(Kernel):
         self._profile = profile
 
     def start(self) -> _Params:
-        # At length 1 rows of many inputs are all unrelated, and the likelihood is flat: distances grow with sqrt(d).
+        # Distances grow with sqrt(d): at length 1, rows of many inputs are uncorrelated, and the likelihood is flat.
         return np.append(np.full(self.d, 0.5 * np.log(self.d)), 0.0)
 
     def starts(self) -> Float64[np.ndarray, "s p"]:
-        # With few inputs lengths of 1 lead to the higher of two maxima now and then.
+        # With few inputs, lengths of 1 sometimes lead to the higher of two maxima.
         return self.start()[np.newaxis] if self.d == 1 else np.stack([self.start(), np.zeros(self.d + 1)])
 
     def bounds(self) -> Float64[np.ndarray, "p 2"]:
@@ -71,8 +71,8 @@ class _Radial(Kernel):
 
     def batch(self, params: _Params, z: Float64[np.ndarray, "B D d"]) -> Float64[np.ndarray, "B D D"]:
         ell, variance = _split(params)
-        # Distances by products, as a matrix of differences would be d times as large; what that costs in precision is
-        # least about the set's own middle.
+        # Distances by products, since a matrix of differences would be d times as large. The loss of precision is
+        # smallest around the center of the set.
         u = (z - z.mean(axis=1, keepdims=True)) / ell
         squared = -2.0 * (u @ u.transpose(0, 2, 1))
         lengths = np.einsum("bij,bij->bi", u, u)
@@ -88,9 +88,9 @@ class _Radial(Kernel):
 
 @dataclass(frozen=True, eq=False)
 class _RadialGram(Gram):
-    """`matrix` and ``slopes = s^2 g`` ``(n, n)`` of the rows `u` ``(n, d)``, centred and over their lengths.
+    """`matrix` and ``slopes = s^2 g``, ``(n, n)``, of the rows `u` ``(n, d)``, centred and divided by their lengths.
 
-    ``(u_ij - u_kj)^2`` is multiplied out, so that sums over it are matrix products of n x n and n x d.
+    ``(u_ij - u_kj)^2`` is expanded, so that sums over it are matrix products of n x n and n x d.
     """
 
     matrix: _Square
@@ -110,12 +110,20 @@ class _RadialGram(Gram):
 
 
 class SquaredExponential(_Radial):
-    """``s^2 exp(-1/2 sum_j (x_j - x'_j)^2 / ell_j^2)``: the paper's kernel, whose T_j is ell_j^2.
+    """The squared exponential kernel ``s^2 exp(-1/2 sum_j (x_j - x'_j)^2 / ell_j^2)``.
+
+    It is the kernel of Jalali and Kasneci (2022), whose T_j is ell_j^2.
 
     Parameters
     ----------
     d : int
         Number of inputs.
+
+    Examples
+    --------
+    >>> kernel = SquaredExponential(1)
+    >>> kernel.matrix(np.log([2.0, 1.0]), np.array([[0.0]]), np.array([[0.0], [2.0]])).round(3)
+    array([[1.   , 0.607]])
     """
 
     def __init__(self, d: int) -> None:
@@ -123,7 +131,7 @@ class SquaredExponential(_Radial):
 
 
 class Matern(_Radial):
-    """The Matern kernel with nu = 1/2, 3/2 or 5/2: of functions with no, one or two derivatives.
+    """The Matern kernel with nu = 1/2, 3/2 or 5/2, for functions with no, one or two derivatives.
 
     Parameters
     ----------
@@ -136,6 +144,11 @@ class Matern(_Radial):
     ------
     ValueError
         If nu is another number.
+
+    Examples
+    --------
+    >>> Matern(1, 0.5).matrix(np.zeros(2), np.array([[0.0]]), np.array([[1.0]])).round(3)
+    array([[0.368]])
     """
 
     def __init__(self, d: int, nu: float) -> None:
@@ -172,5 +185,5 @@ _MATERN: dict[float, _Profile] = {0.5: _matern12, 1.5: _matern32, 2.5: _matern52
 
 
 def _split(params: _Params) -> tuple[Float64[np.ndarray, "d"], float]:
-    """Lengths and variance of a radial kernel's parameters."""
+    """Return lengths and variance from the parameters."""
     return np.exp(params[:-1]), float(np.exp(2.0 * params[-1]))

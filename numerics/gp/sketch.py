@@ -1,18 +1,18 @@
-"""Covariances between the experts' predictions from features of each prediction over public landmarks.
+"""Covariances between the experts' predictions, from features of each prediction at public landmarks.
 
-Experts i and j see the same function at different rows, so their predictions at a query point x* depend on one another
-through the function at that point, and through what else they know of it. Given the function's value at the point,
-``Cov(mu_i, mu_j)`` is ``r_i r_j / k**`` plus the covariance of what is left of both, which is taken from its projection
-on what is left of the function at D landmarks Z around the point:
+Experts i and j observe the same function at different rows. Their predictions at a query point x* depend on each other
+through the function's value there, and through the rest of the function. ``Cov(mu_i, mu_j)`` is ``r_i r_j / k**``, the
+part due to the value, plus the covariance of the residuals given the value. The latter is approximated by projection
+on the residuals of the function at D landmarks Z around the point:
 
 - ``C = k(Z, Z) - k(Z, x*) k(x*, Z) / k**``, with Cholesky factor L;
-- ``w_i = L^-1 (k(Z, X_i) A_i - k(Z, x*) r_i / k**)``, with A_i the weights of expert i's rows;
+- ``w_i = L^-1 (k(Z, X_i) A_i - k(Z, x*) r_i / k**)``, with the weights A_i of expert i's rows;
 - ``R_ij = r_i r_j / k** + w_i' w_j`` and ``R_ii = r_i``.
 
-This is the anchor of docs/gp.md, where x* is one landmark more, with that landmark eliminated first. What is left of a
-prediction has the variance ``r_i - r_i^2 / k**``, and w_i can be no longer than its root. A site sends w_i divided by
-that, a direction of length 1 at most, so that R is positive semidefinite whatever is sent, and the center needs no
-landmark to use it.
+This is the anchor of docs/gp.md, where x* is one more landmark, which is eliminated first. The residual of a prediction
+has the variance ``r_i - r_i^2 / k**``, and w_i is not longer than its square root. A site sends w_i divided by this
+root, a direction of length 1 at most. R is therefore positive semidefinite whatever a site sends, and the center needs
+no landmark to compute it.
 """
 
 from __future__ import annotations
@@ -28,25 +28,25 @@ from numerics.gp.kernels import Kernel
 from numerics.gp.radial_kernels import Matern, SquaredExponential
 
 _JITTER = 1e-9
-"""Added to the variances of what is left at the landmarks, as a share of the prior's."""
+"""Added to the residual variances at the landmarks, as a share of the prior variance."""
 _TINY = float(np.finfo(np.float64).tiny)
 _NOTHING = 1e-30
 _LARGEST = 300.0
-"""Exponents up to which a product of two exponentials neither overflows nor vanishes."""
+"""Largest exponent at which a product of two exponentials neither overflows nor underflows."""
 
 _Points = Float64[np.ndarray, "q d"]
 _Offsets = Float64[np.ndarray, "D d"]
 
 
 class Sketch(NamedTuple):
-    """What an expert sends of q query points.
+    """An expert's answer about q query points.
 
     Attributes
     ----------
     mean, explained : ndarray
-        ``(q,)``, see `numerics.gp.expert.WeightedPrediction`.
+        ``(q,)`` (`numerics.gp.expert.WeightedPrediction`).
     directions : ndarray
-        ``(q, D)``, each of length 1 at most; half precision loses nothing that matters.
+        ``(q, D)``, each of length 1 at most; half precision suffices on the wire.
     """
 
     mean: Float64[np.ndarray, "q"]
@@ -55,16 +55,27 @@ class Sketch(NamedTuple):
 
 
 def features(expert: Expert, points: Float[np.ndarray, "q d"], offsets: Float[np.ndarray, "D d"]) -> Sketch:
-    """Answers and directions of an expert.
+    """Compute predictions and directions of an expert.
 
     Parameters
     ----------
     expert : Expert
-        The expert.
+        Expert that predicts.
     points : ndarray
         ``(q, d)`` query points in standardised units.
     offsets : ndarray
-        ``(D, d)`` landmarks of every point, relative to it; the same for all experts (`numerics.gp.landmarks`).
+        ``(D, d)`` landmarks relative to every point, the same for all experts (`numerics.gp.landmarks`).
+
+    Returns
+    -------
+    Sketch
+
+    Examples
+    --------
+    >>> expert = Expert(SquaredExponential(1), np.log([1.0, 1.0, 0.1]), np.array([[0.0], [0.5]]), np.zeros(2))
+    >>> sketch = features(expert, np.array([[0.2], [0.4], [9.0]]), np.array([[-1.0], [1.0]]))
+    >>> sketch.directions.shape
+    (3, 2)
     """
     points, offsets = np.asarray(points, dtype=np.float64), np.asarray(offsets, dtype=np.float64)
     D = len(offsets)
@@ -81,34 +92,49 @@ def covariance_of(
     directions: Float[np.ndarray, "N K D"],
     prior: Float64[np.ndarray, "N"],
 ) -> Float64[np.ndarray, "N K K"]:
-    """Covariances between the predictions of K experts at each of N points.
+    """Compute the covariances between the predictions of K experts at each of N points.
 
     Parameters
     ----------
     explained : ndarray
         ``(N, K)`` variances of the predictions, from 0 to k**.
     directions : ndarray
-        ``(N, K, D)``; one that is longer than 1 is taken as if it had length 1.
+        ``(N, K, D)``; a direction longer than 1 is shortened to length 1.
     prior : ndarray
-        ``(N,)`` prior variance k** of the points.
+        ``(N,)`` prior variance k** at the points.
 
     Returns
     -------
     ndarray
-        ``(N, K, K)``, positive semidefinite, also together with the function at the point.
+        ``(N, K, K)``, positive semidefinite, also jointly with the function's value at the point.
+
+    Examples
+    --------
+    With orthogonal directions, only the function's value at the point correlates the predictions:
+
+    >>> covariance_of(np.full((1, 2), 0.5), np.eye(2)[np.newaxis], np.ones(1))
+    array([[[0.5 , 0.25],
+            [0.25, 0.5 ]]])
     """
     prior = np.maximum(prior, _TINY)
     share = np.clip(explained / prior[:, None], 0.0, 1.0)
-    left = bounded(directions) * np.sqrt(explained * (1.0 - share))[:, :, None]
+    residuals = bounded(directions) * np.sqrt(explained * (1.0 - share))[:, :, None]
     through = explained / np.sqrt(prior)[:, None]
-    covariance: Float64[np.ndarray, "N K K"] = left @ left.transpose(0, 2, 1)
+    covariance: Float64[np.ndarray, "N K K"] = residuals @ residuals.transpose(0, 2, 1)
     covariance += through[:, :, None] * through[:, None, :]
     np.einsum("nkk->nk", covariance)[...] = explained
     return covariance
 
 
 def bounded(directions: Float[np.ndarray, "... D"]) -> Float64[np.ndarray, "... D"]:
-    """Directions in double precision, those longer than 1 shortened to that."""
+    """Convert directions to double precision, and shorten those longer than 1 to length 1.
+
+    Examples
+    --------
+    >>> bounded(np.array([[3.0, 4.0], [0.3, 0.4]], np.float16)).round(2)
+    array([[0.6, 0.8],
+           [0.3, 0.4]])
+    """
     directions = np.asarray(directions, dtype=np.float64)
     length = np.sqrt(np.einsum("...d,...d->...", directions, directions))
     shortened: Float64[np.ndarray, "... D"] = directions / np.maximum(length, 1.0)[..., None]
@@ -122,41 +148,41 @@ def _directions(
     prior = np.maximum(kernel.diagonal(params, points), _TINY)
     share = answer.explained / prior
     if isinstance(kernel, SquaredExponential | Matern):
-        # Stationary: what is left at the landmarks is the same around every point.
-        lower, to_point = _left(kernel, params, np.zeros((1, offsets.shape[1])), offsets)
+        # Stationary kernel: the residuals at the landmarks have the same covariance around every point.
+        lower, to_point = _residual_factor(kernel, params, np.zeros((1, offsets.shape[1])), offsets)
         around = _around(expert, points, offsets, answer.weights) - to_point * share[:, None]
         features = solve_triangular(lower[0], around.T, lower=True, check_finite=False).T
     else:
-        lower, to_point = _left(kernel, params, points, offsets)
+        lower, to_point = _residual_factor(kernel, params, points, offsets)
         around = _around(expert, points, offsets, answer.weights) - to_point * share[:, None]
         features = np.linalg.solve(lower, around[:, :, None])[:, :, 0]
-    # Where next to nothing is left, neither does its direction matter.
+    # Where the residual is almost 0, its direction does not matter.
     longest = np.sqrt(prior * np.maximum(share * (1.0 - share), _NOTHING))
     return bounded(features / longest[:, None])
 
 
-def _left(
+def _residual_factor(
     kernel: Kernel, params: Float64[np.ndarray, "p"], points: _Points, offsets: _Offsets
 ) -> tuple[Float64[np.ndarray, "q D D"], Float64[np.ndarray, "q D"]]:
-    """Cholesky factor L of what is left at the landmarks of each point, and their covariance with the point."""
+    """Compute the Cholesky factor L of the residuals at each point's landmarks, and their covariance with the point."""
     D = len(offsets)
     joint = kernel.batch(params, points[:, None, :] + np.concatenate([offsets, np.zeros((1, offsets.shape[1]))]))
     to_point, prior = joint[:, :D, D], np.maximum(joint[:, D, D], _TINY)[:, None]
-    left = joint[:, :D, :D] - to_point[:, :, None] * (to_point / prior)[:, None, :]
-    # Sums of several kernels may be larger at a landmark than at the point.
-    scale = np.maximum(prior, np.einsum("qdd->qd", left).max(axis=1, keepdims=True))
-    np.einsum("qdd->qd", left)[...] += _JITTER * scale
-    return np.linalg.cholesky(left), to_point
+    residuals = joint[:, :D, :D] - to_point[:, :, None] * (to_point / prior)[:, None, :]
+    # The variance of a sum of kernels may be larger at a landmark than at the point.
+    scale = np.maximum(prior, np.einsum("qdd->qd", residuals).max(axis=1, keepdims=True))
+    np.einsum("qdd->qd", residuals)[...] += _JITTER * scale
+    return np.linalg.cholesky(residuals), to_point
 
 
 def _around(
     expert: Expert, points: _Points, offsets: _Offsets, weights: Float64[np.ndarray, "n q"]
 ) -> Float64[np.ndarray, "q D"]:
-    """Covariance of the prediction with the function at each landmark, ``A' k(X, x* + offset)``."""
+    """Compute the covariance of the prediction with the function at each landmark, ``A' k(X, x* + offset)``."""
     kernel, params = expert.kernel, expert.params
     if isinstance(kernel, SquaredExponential):
-        # With lengths of 1, exp(-|x - x* - o|^2 / 2) = exp(-|x - x*|^2 / 2) exp(x'o) exp(-x*'o - |o|^2 / 2): instead of
-        # n q D exponentials, one product of matrices.
+        # With lengths of 1, exp(-|x - x* - o|^2 / 2) = exp(-|x - x*|^2 / 2) exp(x'o) exp(-x*'o - |o|^2 / 2): a product
+        # of matrices replaces n q D exponentials.
         length, center = kernel.lengths(params), expert.x.mean(axis=0)
         units = offsets / length
         rows, places = ((x - center) / length @ units.T for x in (expert.x, points))
@@ -169,6 +195,6 @@ def _around(
     around = np.empty((len(points), D))
     for some in blocks(len(points), 2 * n * D):
         landmarks = (points[some, None, :] + offsets).reshape(-1, d)
-        seen = kernel.matrix(params, expert.x, landmarks).reshape(n, -1, D)
-        around[some] = np.matmul(seen.transpose(1, 2, 0), weights.T[some, :, None])[:, :, 0]
+        cross = kernel.matrix(params, expert.x, landmarks).reshape(n, -1, D)
+        around[some] = np.matmul(cross.transpose(1, 2, 0), weights.T[some, :, None])[:, :, 0]
     return around

@@ -1,4 +1,4 @@
-"""Rows into parts that lie together, by k-means: a large site's experts, and the paper's disjoint partition."""
+"""Partition of rows into parts that lie together, by k-means: a large site's experts, and the disjoint partition."""
 
 from __future__ import annotations
 
@@ -12,34 +12,39 @@ from sklearn.exceptions import ConvergenceWarning
 from numerics.shared.threads import single_threaded
 
 _STARTS = 3
-"""Starts of k-means, of which the best counts."""
+"""Starts of k-means, of which the best is used."""
 
 
 def split(x: Float64[np.ndarray, "n d"], most: int, rng: np.random.Generator) -> Int64[np.ndarray, "n"]:
-    """The expert of every row of a site: as few experts as can be, none with more than so many rows.
+    """Split a site's rows among as few experts as possible, none with more than `most` rows.
 
-    The rows, standardised by their own moments, are cut in two across the line between the centers of 2-means, the
-    parts again, until there are ``ceil(n / most)``. A cut moves along that line as far as needed for every part to have
-    `most` rows at most, and half the mean number at least: an expert of few rows knows little and costs an ask as any.
+    The rows, standardised by their own moments, are cut in two across the line between the centers of 2-means. The
+    parts are cut again until there are ``ceil(n / most)``. A cut moves along the line so that every part has at most
+    `most` rows and at least half the mean number: an expert of few rows knows little and costs as much as any other.
 
     Parameters
     ----------
     x : ndarray
-        ``(n, d)`` rows, one or more, finite; rows may be equal.
+        ``(n, d)`` rows, at least one, finite; rows may be equal.
     most : int
-        Rows of an expert at most, 1 or more.
+        Largest number of rows of an expert, at least 1.
     rng : numpy.random.Generator
-        Starts k-means.
+        Generator of the starts of k-means.
 
     Returns
     -------
     ndarray
-        ``(n,)`` numbers from 0 to below ``ceil(n / most)``, by the first row of each expert.
+        ``(n,)`` numbers from 0 to below ``ceil(n / most)``, in the order of the experts' first rows.
 
     Raises
     ------
     ValueError
         If `most` is below 1.
+
+    Examples
+    --------
+    >>> split(np.array([[0.0], [9.0], [0.1], [9.1]]), 2, np.random.default_rng(0))
+    array([0, 1, 0, 1])
     """
     if most < 1:
         raise ValueError(f"an expert has 1 row or more at most, not {most}")
@@ -47,12 +52,12 @@ def split(x: Float64[np.ndarray, "n d"], most: int, rng: np.random.Generator) ->
     experts = -(-n // most)
     least = n // (2 * experts)
     part = np.zeros(n, np.int64)
-    waiting, found = [(np.arange(n), experts)], 0
+    waiting, number = [(np.arange(n), experts)], 0
     with single_threaded():
         while waiting:
             rows, k = waiting.pop()
             if k == 1:
-                part[rows], found = found, found + 1
+                part[rows], number = number, number + 1
                 continue
             order, natural = _in_two(z[rows], rng)
             first = min(max(round(k * natural / len(rows)), 1), k - 1)
@@ -64,40 +69,45 @@ def split(x: Float64[np.ndarray, "n d"], most: int, rng: np.random.Generator) ->
 
 
 def kmeans_parts(x: Float64[np.ndarray, "n d"], M: int, rng: np.random.Generator) -> Int64[np.ndarray, "n"]:
-    """The paper's disjoint partition: k-means of the rows, standardised by their own moments, into M parts.
+    """Partition rows into M disjoint parts by k-means, standardised by their own moments (Jalali and Kasneci 2022).
 
     Parameters
     ----------
     x : ndarray
         ``(n, d)`` rows, finite; rows may be equal.
     M : int
-        Parts, from 1 to n.
+        Number of parts, from 1 to n.
     rng : numpy.random.Generator
-        Starts k-means.
+        Generator of the starts of k-means.
 
     Returns
     -------
     ndarray
-        ``(n,)`` numbers from 0 to below M, each given to a row or more, by the first row of each part.
+        ``(n,)`` numbers from 0 to below M, in the order of the parts' first rows; no part is empty.
 
     Raises
     ------
     ValueError
         If there are fewer rows than parts, or M is below 1.
+
+    Examples
+    --------
+    >>> kmeans_parts(np.array([[0.0], [9.0], [0.1]]), 2, np.random.default_rng(0))
+    array([0, 1, 0])
     """
     if not 1 <= M <= len(x):
         raise ValueError(f"{len(x)} rows cannot be {M} parts")
     with single_threaded():
         part = _kmeans(_standardised(x), M, rng)[0]
     for empty in np.flatnonzero(np.bincount(part, minlength=M) == 0):
-        # Fewer different rows than parts: equal rows are as near in two parts as in one.
+        # Fewer distinct rows than parts: equal rows may be in two parts.
         rows = np.flatnonzero(part == np.bincount(part).argmax())
         part[rows[len(rows) // 2 :]] = empty
     return _numbered(part)
 
 
 def _standardised(x: Float64[np.ndarray, "n d"]) -> Float64[np.ndarray, "n d"]:
-    """Every column less its mean and over its standard deviation; what does not vary is only centred."""
+    """Subtract the mean of every column and divide by its standard deviation; a constant column is only centred."""
     scale = np.where(np.ptp(x, axis=0) > 0, x.std(axis=0), 1.0)
     return np.asarray((x - x.mean(axis=0)) / scale)
 
@@ -105,24 +115,24 @@ def _standardised(x: Float64[np.ndarray, "n d"]) -> Float64[np.ndarray, "n d"]:
 def _kmeans(
     z: Float64[np.ndarray, "n d"], k: int, rng: np.random.Generator
 ) -> tuple[Int64[np.ndarray, "n"], Float64[np.ndarray, "k d"]]:
-    """Part of every row, and the centers."""
+    """Return the part of every row, and the centers."""
     model = KMeans(k, n_init=_STARTS, random_state=int(rng.integers(2**31)))
     with warnings.catch_warnings():
-        # Fewer different rows than parts: `split` and `kmeans_parts` deal with that.
+        # Fewer distinct rows than parts: `split` and `kmeans_parts` handle that.
         warnings.simplefilter("ignore", ConvergenceWarning)
         part = model.fit_predict(z)
     return part.astype(np.int64), model.cluster_centers_
 
 
 def _in_two(z: Float64[np.ndarray, "n d"], rng: np.random.Generator) -> tuple[Int64[np.ndarray, "n"], int]:
-    """Rows in their order along the line between the centers of 2-means, and how many belong to the first center."""
+    """Order the rows along the line between the centers of 2-means, and count those of the first center."""
     part, centers = _kmeans(z, 2, rng)
     order = np.argsort(z @ (centers[1] - centers[0]), kind="stable")
     return order.astype(np.int64), int((part == 0).sum())
 
 
 def _numbered(part: Int64[np.ndarray, "n"]) -> Int64[np.ndarray, "n"]:
-    """The same parts, numbered by their first rows."""
+    """Number the parts in the order of their first rows."""
     _, first, of_row = np.unique(part, return_index=True, return_inverse=True)
     number = np.empty(len(first), np.int64)
     number[np.argsort(first)] = np.arange(len(first))

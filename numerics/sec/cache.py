@@ -1,4 +1,4 @@
-"""A memory of what was computed last."""
+"""A cache of the values used last."""
 
 from __future__ import annotations
 
@@ -12,14 +12,23 @@ _V = TypeVar("_V")
 
 
 class Cache(Generic[_K, _V]):
-    """What was computed last, by key; safe to use from several threads.
+    """A thread-safe cache of the values used last.
 
     Parameters
     ----------
     most : float
-        How much is kept: the values used longest ago are forgotten as soon as all weigh more.
+        Largest total weight; beyond it, the values used longest ago are dropped.
     weigh : callable
-        Weight of a value, not negative; by default each counts 1. What weighs more than `most` is not kept at all.
+        Computes the weight of a value, not negative; by default each value counts 1. A value heavier than `most` is
+        not stored.
+
+    Examples
+    --------
+    >>> cache = Cache(most=2)
+    >>> [cache.get(key, lambda: key.upper()) for key in "aba"]
+    ['A', 'B', 'A']
+    >>> cache.get("a", lambda: "computed anew")
+    'A'
     """
 
     def __init__(self, most: float, weigh: Callable[[_V], float] = lambda _: 1) -> None:
@@ -29,7 +38,7 @@ class Cache(Generic[_K, _V]):
         self._weight = 0.0
 
     def get(self, key: _K, compute: Callable[[], _V]) -> _V:
-        """The value of a key, computed if it is not remembered; two threads may then compute it at the same time."""
+        """Return the value of a key; compute it if it is not stored, possibly in two threads at the same time."""
         with self._lock:
             if key in self._values:
                 self._values.move_to_end(key)
@@ -45,7 +54,7 @@ class Cache(Generic[_K, _V]):
         return value
 
     def clear(self) -> None:
-        """Forget everything."""
+        """Drop all values."""
         with self._lock:
             self._values.clear()
             self._weight = 0.0

@@ -1,4 +1,4 @@
-"""Newcomers to an existing clustering of learners, and when two clusterings are the same."""
+"""Assignment of newcomers to clusters of learners, and comparison of clusterings."""
 
 from __future__ import annotations
 
@@ -13,29 +13,36 @@ How = Literal["sum", "mean"]
 def assign(
     similarities: Float64[np.ndarray, "q L"], labels: Int64[np.ndarray, "L"], how: How = "sum"
 ) -> Int64[np.ndarray, "q"]:
-    """The cluster each newcomer resembles most (Ye, Ding and Ghanadan 2022, footnote 1); the others' labels stay.
+    """Assign each newcomer to the most similar cluster (Ye, Ding and Ghanadan 2022, footnote 1).
 
     Parameters
     ----------
     similarities : ndarray
-        ``(q, L)`` of the newcomers to the clustered learners; NaN: unknown, taken to be the mean of those known in
-        the cluster.
+        ``(q, L)`` similarities of newcomers to clustered learners. NaN, an unknown similarity, counts as the mean of
+        the known ones in the cluster.
     labels : ndarray
-        ``(L,)`` clusters of the learners; those of -1 belong to none and are not looked at.
+        ``(L,)`` clusters of the learners; learners of -1 belong to none and do not count.
     how : {"sum", "mean"}
-        Largest sum of the similarities to a cluster's learners, the paper's choice, which favours large clusters, or
+        Largest sum of the similarities to a cluster's learners, as in the paper, which favours large clusters; or
         largest mean.
 
     Returns
     -------
     ndarray
-        ``(q,)`` labels; the lowest of those that tie; -1 for a newcomer that resembles nobody or of whom nothing is
-        known.
+        ``(q,)`` labels; the lowest label in a tie; -1 for a newcomer whose similarities are all 0 or unknown.
 
     Raises
     ------
     ValueError
         If `how` is neither.
+
+    Examples
+    --------
+    >>> labels = np.array([0, 0, 1])
+    >>> assign(np.array([[0.4, 0.4, 0.7], [0.0, 0.0, 0.0]]), labels)
+    array([ 0, -1])
+    >>> assign(np.array([[0.4, 0.4, 0.7]]), labels, how="mean")
+    array([1])
     """
     if how not in ("sum", "mean"):
         raise ValueError(f"newcomers are assigned by 'sum' or 'mean' of their similarities, not {how!r}")
@@ -45,20 +52,25 @@ def assign(
     for cluster in clusters:
         # Sorted, so that a sum does not depend on the order of the learners.
         block = np.sort(similarities[:, labels == cluster], axis=1)
-        known = np.maximum((~np.isnan(block)).sum(axis=1), 1)
-        score = np.nansum(block, axis=1) * ((block.shape[1] if how == "sum" else 1) / known)
+        n_known = np.maximum((~np.isnan(block)).sum(axis=1), 1)
+        score = np.nansum(block, axis=1) * ((block.shape[1] if how == "sum" else 1) / n_known)
         better = score > best
         assigned[better], best[better] = cluster, score[better]
     return assigned
 
 
 def same_partition(a: Int64[np.ndarray, "L"], b: Int64[np.ndarray, "L"]) -> bool:
-    """Whether two labelings put the same learners together, whatever the clusters are called (-1 is a name too).
+    """Return whether two labelings group the learners alike, whatever the labels are (-1 is a label, too).
 
     Raises
     ------
     ValueError
-        If they are not of the same learners, that is, differ in length.
+        If the labelings differ in length.
+
+    Examples
+    --------
+    >>> same_partition(np.array([0, 0, 1]), np.array([5, 5, 2]))
+    True
     """
     if len(a) != len(b):
         raise ValueError(f"partitions of {len(a)} and of {len(b)} learners cannot be compared")

@@ -1,4 +1,4 @@
-"""Mixing predictions by weight (Ye, Ding and Ghanadan 2022, eq. 5), and how far predictions are off."""
+"""Weighted mixtures of predictions (Ye, Ding and Ghanadan 2022, eq. 5), and errors of predictions."""
 
 from __future__ import annotations
 
@@ -9,9 +9,15 @@ from jaxtyping import Float64
 def mix(
     weights: Float64[np.ndarray, "mixtures models"], predictions: Float64[np.ndarray, "models t"]
 ) -> Float64[np.ndarray, "mixtures t"]:
-    """``sum_i weights_i f_i(x)`` for every mixture and row.
+    """Compute ``sum_i weights_i f_i(x)`` for every mixture and row.
 
-    A prediction that is not finite makes a mixture infinite only where it has weight: 0 times infinity is 0 here.
+    A prediction that is not finite makes a mixture infinite only if its weight is not 0: 0 times infinity is 0 here.
+
+    Examples
+    --------
+    >>> mix(np.array([[0.5, 0.5], [1.0, 0.0]]), np.array([[1.0, 2.0], [3.0, np.inf]]))
+    array([[ 2., inf],
+           [ 1.,  2.]])
     """
     finite = np.isfinite(predictions)
     mixed = weights @ np.where(finite, predictions, 0.0)
@@ -28,18 +34,30 @@ def combine(
     coefficients: Float64[np.ndarray, "mixtures q"],
     x: Float64[np.ndarray, "t p"],
 ) -> Float64[np.ndarray, "mixtures t"]:
-    """``own f(x) + sum_i weights_i f_i(x) + [1 x] coefficients`` for every mixture and row.
+    """Compute ``own f(x) + sum_i weights_i f_i(x) + [1 x] coefficients`` for every mixture and row.
 
     Parameters
     ----------
     own, own_predictions : ndarray
-        Weight of one's own model, and what it says of the rows.
+        ``(mixtures,)`` weights of the learner's own model, and its ``(t,)`` predictions.
     weights, predictions : ndarray
-        Of the others'; `predictions` is not looked at where `weights` has no columns.
+        ``(mixtures, models)`` weights of the other models, and their ``(models, t)`` predictions; `predictions` is not
+        used if `weights` has no columns.
     coefficients : ndarray
-        Intercept first; no columns: none.
+        ``(mixtures, q)`` linear coefficients, intercept first; without columns, there is no linear part.
     x : ndarray
-        The rows.
+        ``(t, p)`` rows.
+
+    Returns
+    -------
+    ndarray
+        ``(mixtures, t)``.
+
+    Examples
+    --------
+    >>> x, none = np.array([[1.0], [2.0]]), np.zeros((1, 0))
+    >>> combine(np.array([0.5]), np.array([10.0, 20.0]), none, np.zeros((0, 2)), np.array([[1.0, 3.0]]), x)
+    array([[ 9., 17.]])
     """
     total = mix(own[:, np.newaxis], own_predictions[np.newaxis])
     if weights.shape[1]:
@@ -52,12 +70,17 @@ def combine(
 def mean_squared_errors(
     predictions: Float64[np.ndarray, "models n"], y: Float64[np.ndarray, "n"]
 ) -> Float64[np.ndarray, "models"]:
-    """Mean squared error of every model; infinite where a prediction, or the mean, is not finite.
+    """Compute the mean squared error of every model; infinite if a prediction, or the mean, is not finite.
 
     Raises
     ------
     ValueError
         If there are no rows.
+
+    Examples
+    --------
+    >>> mean_squared_errors(np.array([[1.0, 3.0], [np.nan, 0.0]]), np.array([1.0, 1.0]))
+    array([ 2., inf])
     """
     if len(y) == 0:
         raise ValueError("there is no row to measure an error on")

@@ -1,4 +1,4 @@
-"""The linear regression of several learners' rows together, from each learner's means and products."""
+"""Linear regression on the rows of several learners together, from each learner's means and products."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ def pooled_regression(
 ) -> Float64[np.ndarray, "q"]:
     """Solve the linear regression on all rows of several learners.
 
-    Exact: means and products about the means add up (Chan, Golub and LeVeque 1983). Inputs that do not vary, or depend
-    on others, get the shortest solution.
+    The solution is exact: means and products about the means add up (Chan, Golub and LeVeque 1983). With constant or
+    dependent inputs, it is the shortest one.
 
     Parameters
     ----------
     n : ndarray
-        ``(L,)`` rows of each learner.
+        ``(L,)`` number of rows of each learner.
     means : ndarray
         ``(L, q)`` means of its q - 1 inputs and, last, of the outcome.
     scatters : ndarray
-        ``(L, q, q)`` sums of products of their deviations from these means.
+        ``(L, q, q)`` sums of products of the deviations from these means.
 
     Returns
     -------
@@ -43,7 +43,7 @@ def pooled_regression(
     apart = means - mean
     scatter = np.sum(scatters, axis=0) + (apart * n[:, np.newaxis]).T @ apart
     width = np.sqrt(np.diag(scatter)[:-1])
-    # The mean of equal numbers is rounded: what varies no more than that does not vary, and gets no slope.
+    # The mean of equal numbers has a rounding error: an input that varies no more is constant, with slope 0.
     varies = width > np.sqrt(n.sum()) * _ROUNDING * np.abs(means[:, :-1]).max(axis=0)
     unit = np.where(varies, 1 / np.where(varies, width, 1.0), 0.0)  # solved in units of each input's own spread
     inputs, outcome = scatter[:-1, :-1] * np.outer(unit, unit), scatter[:-1, -1] * unit

@@ -1,4 +1,4 @@
-"""Predictions of many fitted scikit-learn regressors on the same rows: all linear ones at once, all trees at once."""
+"""Predictions of many fitted scikit-learn regressors on the same rows: linear models at once, and trees at once."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from numerics.shared.linear_models import Scaled, coefficients, n_inputs_of, unw
 _FORESTS = {ExtraTreesRegressor, RandomForestRegressor}
 _SINGLE_TREES = {DecisionTreeRegressor, ExtraTreeRegressor}
 _NODES_AT_ONCE = 1 << 15
-"""Nodes of trees that are evaluated together: what they need stays in the cache."""
+"""Number of nodes that are evaluated together, whose tables fit into the cache."""
 
 
 # -- ensembles of trees -----------------------------------------------------------------------------------------------
@@ -30,7 +30,7 @@ _NODES_AT_ONCE = 1 << 15
 
 @dataclass(frozen=True)
 class _Forest:
-    """A model whose prediction is `offset` plus `weight` times the sum of what its trees say."""
+    """A model whose prediction is `offset` plus `weight` times the sum of its trees' predictions."""
 
     row: int
     trees: list[Any]
@@ -39,17 +39,17 @@ class _Forest:
 
     @property
     def size(self) -> float:
-        """Nodes of its mean tree."""
+        """Mean number of nodes of a tree."""
         return self.n_nodes / len(self.trees)
 
     @property
     def n_nodes(self) -> int:
-        """Nodes of all its trees."""
+        """Number of nodes of all trees."""
         return sum(int(tree.node_count) for tree in self.trees)
 
 
 def _forest(row: int, scaled: Scaled) -> _Forest | None:
-    """The model as a sum of trees; None if it is none."""
+    """Return the model as a sum of trees; None if it is not one."""
     core = scaled.core
     if not scaled.plain_inputs:
         return None
@@ -66,7 +66,7 @@ def _forest(row: int, scaled: Scaled) -> _Forest | None:
 
 
 class _Grove:
-    """Forests of trees of about one size, evaluated together."""
+    """Forests with trees of about the same size, which are evaluated together."""
 
     def __init__(self, forests: Sequence[_Forest]) -> None:
         self.rows = [forest.row for forest in forests]
@@ -81,7 +81,7 @@ class _Grove:
     def prepared(self) -> Trees:
         parts = [nodes_of(tree) for tree in self.trees]
         sizes = np.array([len(nodes) for nodes, _ in parts])
-        # Joined as bytes: scikit-learn's nodes are structures, which NumPy would join a field at a time.
+        # Concatenated as bytes: NumPy would copy scikit-learn's structures field by field.
         nodes: Nodes = np.frombuffer(b"".join([nodes.data for nodes, _ in parts]), parts[0][0].dtype)
         return Trees(nodes, np.concatenate([values for _, values in parts]), np.cumsum(sizes) - sizes)
 
@@ -95,7 +95,7 @@ class _Grove:
 
 
 def _groves(forests: Sequence[_Forest]) -> list[_Grove]:
-    """All forests, in groups of trees of about one size."""
+    """Group the forests by the size of their trees."""
     groups: list[list[_Forest]] = []
     n_nodes = _NODES_AT_ONCE
     for forest in sorted(forests, key=lambda forest: forest.size):
@@ -111,11 +111,11 @@ def _groves(forests: Sequence[_Forest]) -> list[_Grove]:
 
 
 class Predictors:
-    """Fitted regressors, prepared to predict the same rows.
+    """Fitted regressors, prepared for predictions of the same rows.
 
-    Linear models, also between standardising wrappers, become columns of one matrix; forests, boosted trees and single
-    trees are evaluated together (`numerics.sec.trees`); every other model predicts by itself, without scikit-learn's
-    checks of what is known to be in order.
+    Linear models, also within standardising wrappers, become rows of one matrix. Forests, boosted trees and single
+    trees are evaluated together (`numerics.sec.trees`). Every other model predicts by itself, without scikit-learn's
+    checks of its input.
 
     Parameters
     ----------
@@ -124,29 +124,38 @@ class Predictors:
 
     Notes
     -----
-    Predictions are each model's own to rounding (about 1e-15 of the outcome's size). A prediction that is not finite is
-    given as it comes. A model whose ``predict`` raises, or says anything but one number for a row, gives a row of NaN,
-    and the others do not suffer. More is not looked into: the arrays of a model are trusted, for it is the learner's
-    own or passed `protocols.models.decode_model`.
+    Predictions equal those of each model up to rounding (about 1e-15 of the outcome's size). A prediction that is not
+    finite is returned as it is. A model whose ``predict`` raises, or returns anything but one number a row, has a row
+    of NaN; the other models are not affected. The arrays of a model are not checked: it is the learner's own, or has
+    passed `protocols.models.decode_model`.
+
+    Examples
+    --------
+    >>> from sklearn.linear_model import LinearRegression
+    >>> from sklearn.tree import DecisionTreeRegressor
+    >>> x, y = np.array([[0.0], [1.0], [2.0]]), np.array([0.0, 1.0, 5.0])
+    >>> Predictors([LinearRegression().fit(x, y), DecisionTreeRegressor().fit(x, y)]).predict(x).round(2)
+    array([[-0.5,  2. ,  4.5],
+           [ 0. ,  1. ,  5. ]])
     """
 
     def __init__(self, models: Sequence[BaseEstimator]) -> None:
         inputs = [n_inputs_of(model) for model in models]
-        known = sorted({n for n in inputs if n is not None})
-        if len(known) > 1:
-            raise ValueError(f"the models take {known[0]} and {known[-1]} inputs; they must take the same")
+        numbers = sorted({n for n in inputs if n is not None})
+        if len(numbers) > 1:
+            raise ValueError(f"the models take {numbers[0]} and {numbers[-1]} inputs; they must take the same")
         self._n_models = len(models)
-        self._n_inputs: int | None = known[0] if known else None
+        self._n_inputs: int | None = numbers[0] if numbers else None
         linear: list[tuple[int, Float64[np.ndarray, "p"], float]] = []
         forests: list[_Forest] = []
         self._others: list[tuple[int, Scaled]] = []
         for row, (model, n_inputs) in enumerate(zip(models, inputs, strict=True)):
-            if n_inputs is None:  # not fitted, or of a kind that does not say: by itself it predicts, or it does not
+            if n_inputs is None:  # not fitted, or of unknown kind: its own `predict` may succeed
                 self._others.append((row, Scaled(model)))
                 continue
             scaled = unwrapped(model)
-            if (found := coefficients(scaled, n_inputs)) is not None:
-                linear.append((row, *found))
+            if (line := coefficients(scaled, n_inputs)) is not None:
+                linear.append((row, *line))
             elif (forest := _forest(row, scaled)) is not None:
                 forests.append(forest)
             else:
@@ -158,7 +167,7 @@ class Predictors:
         self.n_nodes = sum(grove.n_nodes for grove in self._groves)
 
     def predict(self, x: Float64[np.ndarray, "n p"]) -> Float64[np.ndarray, "models n"]:
-        """What every model says about every row.
+        """Predict every row by every model.
 
         Parameters
         ----------
@@ -173,7 +182,7 @@ class Predictors:
         Raises
         ------
         ValueError
-            If the models take another number of inputs than x has.
+            If the models take a different number of inputs than x has.
         """
         if self._n_inputs is not None and x.shape[1] != self._n_inputs:
             raise ValueError(f"the models take {self._n_inputs} inputs, but the rows have {x.shape[1]}")
@@ -182,7 +191,7 @@ class Predictors:
             return out
         with np.errstate(all="ignore"), config_context(assume_finite=True, skip_parameter_validation=True):
             if self._linear_rows:
-                # About the rows' mean: where x lies far from 0, intercept and products would cancel.
+                # Around the rows' mean: far from 0, intercept and products would cancel.
                 center = x.mean(axis=0)
                 out[self._linear_rows] = self._matrix @ (x - center).T
                 out[self._linear_rows] += (self._matrix @ center + self._intercepts)[:, None]
@@ -191,14 +200,14 @@ class Predictors:
                 for grove in self._groves:
                     out[grove.rows] = grove.predict(single)
             for row, scaled in self._others:
-                found = _attempt(scaled, x)
-                if found is not None and found.shape == (len(x),):
-                    out[row] = found
+                predictions = _attempt(scaled, x)
+                if predictions is not None and predictions.shape == (len(x),):
+                    out[row] = predictions
         return out
 
 
 def _attempt(scaled: Scaled, x: Float64[np.ndarray, "n p"]) -> np.ndarray | None:
-    """What the model says; None if it raises, which it may do in any way."""
+    """Return the model's predictions; None if it raises any error."""
     try:
         return scaled.predict(x)
     except Exception:
@@ -208,7 +217,7 @@ def _attempt(scaled: Scaled, x: Float64[np.ndarray, "n p"]) -> np.ndarray | None
 # -- the same models again --------------------------------------------------------------------------------------------
 
 _MOST_SETS, _MOST_NODES = 64, 1 << 22
-"""Of what `prepared` remembers: lists of models, and nodes of their trees, each some 50 bytes."""
+"""Limits of the cache of `prepared`: lists of models, and nodes of their trees, about 50 bytes each."""
 
 _Remembered = tuple[tuple[BaseEstimator, ...], Predictors]
 
@@ -221,16 +230,23 @@ _recent: Cache[tuple[int, ...], _Remembered] = Cache(_MOST_NODES, _weight)
 
 
 def prepared(models: Sequence[BaseEstimator]) -> Predictors:
-    """`Predictors` of these models; of the lists that this process asked for last they are made already.
+    """Return the `Predictors` of these models, from a cache if this process used the same list recently.
 
-    A worker of a simulation answers for many learners that are all sent the same models, which
-    `protocols.models.decode_models` gives each of them as the same objects. The last 64 lists are remembered, fewer if
-    their trees are large; safe to use from several threads.
+    A worker of a simulation answers for many learners, which all receive the same models;
+    `protocols.models.decode_models` returns the same objects to each of them. The cache has the last 64 lists, or fewer
+    if their trees are large. It is thread-safe.
 
     Parameters
     ----------
     models : sequence of estimators
-        As for `Predictors`. The very same objects count as the same models: they must not change.
+        Fitted models, as for `Predictors`. Identical objects count as the same models: they must not change.
+
+    Examples
+    --------
+    >>> from sklearn.linear_model import LinearRegression
+    >>> models = [LinearRegression().fit([[0.0], [1.0]], [0.0, 1.0])]
+    >>> prepared(models) is prepared(models)
+    True
     """
-    # What is remembered holds the models: no other object can have the id of one of them meanwhile.
+    # The cached value refers to the models, so that no other object can have the id of one of them.
     return _recent.get(tuple(map(id, models)), lambda: (tuple(models), Predictors(models)))[1]

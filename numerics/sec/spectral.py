@@ -21,7 +21,7 @@ Method = Literal["eigengap", "gap"]
 _K_MAX = 10
 _RESTARTS = 10
 
-# A row of eigenvectors that is shorter than this is rounding: its direction means nothing.
+# A shorter row of eigenvectors is a rounding error: its direction means nothing.
 _NO_LENGTH = 1e-10
 
 
@@ -32,20 +32,20 @@ class Clustering:
     Attributes
     ----------
     labels : ndarray
-        ``(L,)`` numbers 0..k-1, given in the order of each cluster's first learner.
+        ``(L,)`` numbers 0..k-1, in the order of each cluster's first learner.
     k : int
-        Number of clusters, isolated learners' own included.
+        Number of clusters, with one for each isolated learner.
     eigenvalues : ndarray
-        ``(L,)`` of ``D^-1/2 S D^-1/2``, descending; the first is 1, and so is one for every isolated learner.
+        ``(L,)`` eigenvalues of ``D^-1/2 S D^-1/2``, descending. The first is 1; so is one for every isolated learner.
     gap, gap_error : ndarray
         ``(g,)`` gap statistic and its standard error at 2, 3, ... clusters of the learners that are not isolated;
         empty unless the method was ``"gap"``.
     embedding : ndarray
-        ``(L, c)`` the learners' rows of the c largest eigenvectors, of unit length (a row that is 0 stays so). An
-        isolated learner is alone on an axis; these are the last. c is k, or more where more clusters were asked for
-        than the rows have different directions.
+        ``(L, c)`` the learners' rows of the c largest eigenvectors, of unit length; a zero row stays zero. Each
+        isolated learner has an axis of its own, after the others. c is k, or larger if the argument `k` exceeds the
+        number of different directions.
     isolated : ndarray
-        ``(L,)`` mask of the learners that have similarity 0 to everyone else: each is a cluster of its own.
+        ``(L,)`` mask of the learners with similarity 0 to all others; each is a cluster of its own.
     """
 
     labels: Int64[np.ndarray, "L"]
@@ -68,30 +68,41 @@ def cluster(
 ) -> Clustering:
     """Cluster learners by their similarity.
 
-    Learners that have similarity 0 to everyone else, because their model's predictions are not finite or are off
-    beyond any measure, are taken out first; `k`, `k_min` and `k_max` concern the rest. The outcome permutes with the
-    learners, exactly, as far as the similarities tell them apart, and learners with equal rows of `s` get the same
-    label: these are no more clusters than there are different learners, whatever `k` and `k_min` ask.
+    Learners with similarity 0 to all others, whose predictions are not finite or extremely wrong, are separated first;
+    `k`, `k_min` and `k_max` concern the rest. A permutation of the learners permutes the result exactly, as far as the
+    similarities distinguish them. Learners with equal rows of `s` get the same label: there are at most as many
+    clusters as different learners, whatever `k` and `k_min` are.
 
     Parameters
     ----------
     s : ndarray
         ``(L, L)``, symmetric, in [0, 1], diagonal 1, no NaN; L at least 1.
     k : int
-        Number of clusters; 0: chosen by `method`.
+        Number of clusters; 0 for a choice by `method`.
     method : {"eigengap", "gap"}
-        ``"eigengap"``: the K with the largest drop from eigenvalue K to K + 1. ``"gap"``: the gap statistic on each K's
-        embedding. That cannot tell 1 from more, so with ``k_min = 1`` the eigen-gap first says whether there is one.
+        ``"eigengap"``: the K with the largest drop from eigenvalue K to K + 1. ``"gap"``: the gap statistic of each K's
+        embedding. It cannot distinguish 1 from more, so with ``k_min = 1`` the eigen-gap first decides about 1.
     k_min, k_max : int
-        Range of the choice; ``k_max = 0``: the smaller of 10 and L - 1. The choice exceeds L - 1 only if
-        `k_min` does: with two learners and ``k_min = 2`` each is a cluster.
+        Range of the choice; ``k_max = 0`` is the smaller of 10 and L - 1. The choice exceeds L - 1 only if `k_min`
+        does: with two learners and ``k_min = 2``, each is a cluster.
     rng : Generator
-        Starts of k-means, references of the gap statistic.
+        Generator of the starts of k-means and of the references of the gap statistic.
+
+    Returns
+    -------
+    Clustering
 
     Raises
     ------
     ValueError
         If `s` is empty or has NaN, or a setting is unknown or out of range.
+
+    Examples
+    --------
+    >>> groups = np.array([0, 1, 0, 1, 0])
+    >>> s = np.where(groups[:, np.newaxis] == groups, 1.0, 0.1)
+    >>> cluster(s, rng=np.random.default_rng(0)).labels
+    array([0, 1, 0, 1, 0])
     """
     _check(s, k, method, k_min, k_max)
     n = len(s)
@@ -125,16 +136,22 @@ def cluster(
 
 
 def eigengap(eigenvalues: Float64[np.ndarray, "L"], low: int, high: int) -> int:
-    """The K from `low` to `high` (below L) with the largest ``lambda_K - lambda_{K+1}``; the smallest if they tie."""
+    """Choose the K from `low` to `high` (below L) with the largest ``lambda_K - lambda_{K+1}``, the smallest in a tie.
+
+    Examples
+    --------
+    >>> eigengap(np.array([1.0, 0.9, 0.3, 0.1]), low=1, high=3)
+    2
+    """
     return low + int(np.argmax(eigenvalues[low - 1 : high] - eigenvalues[low : high + 1]))
 
 
 class _Spectrum:
-    """Eigenvectors of the normalised similarity of learners, found on the different ones among them.
+    """Eigenvectors of the normalised similarity, computed on the distinct learners.
 
-    Learners with equal rows have equal rows of every eigenvector whose eigenvalue is not 0. So each set of them is one
-    row and column here, weighted by their number c: ``c^1/2 D^-1/2 S D^-1/2 c^1/2`` has the same eigenvalues as the
-    matrix of all learners, which has zeros besides, and its eigenvectors, over ``c^1/2``, are theirs.
+    Learners with equal rows have equal rows of every eigenvector whose eigenvalue is not 0. Each set of them is
+    therefore one row and column, weighted by its size c: ``c^1/2 D^-1/2 S D^-1/2 c^1/2`` has the nonzero eigenvalues of
+    the matrix of all learners, and its eigenvectors, divided by ``c^1/2``, are theirs.
     """
 
     def __init__(self, s: Float64[np.ndarray, "n n"], top: int) -> None:
@@ -154,39 +171,39 @@ class _Spectrum:
             values = eigh(matrix, eigvals_only=True)
             last = self.n_distinct - 1
             self._vectors = eigh(matrix, subset_by_index=[last - top + 1, last])[1][:, ::-1]
-            # A sign is arbitrary; this one does not hang on the version of LAPACK.
+            # Signs are arbitrary; these do not depend on the version of LAPACK.
             largest = np.abs(self._vectors).argmax(axis=0)
             self._vectors = self._vectors * np.sign(self._vectors[largest, np.arange(top)])
         self.eigenvalues = np.sort(np.concatenate([values, np.zeros(len(s) - self.n_distinct)]))[::-1]
 
     def _rows(self, k: int) -> Float64[np.ndarray, "g k"]:
-        """Rows of the k largest eigenvectors, of unit length, of the learners that differ."""
+        """Return the distinct learners' rows of the k largest eigenvectors, of unit length."""
         rows = self._vectors[:, :k]
         length = np.linalg.norm(rows, axis=1, keepdims=True)
         return np.asarray(np.divide(rows, length, out=np.zeros_like(rows), where=length > _NO_LENGTH))
 
     def embedding(self, k: int) -> Float64[np.ndarray, "n k"]:
-        """The same of all learners, in the order given."""
+        """Return these rows for all learners, in the order of the input."""
         return np.asarray(self._rows(k)[self._which])
 
     def gap_curve(
         self, k_max: int, rng: np.random.Generator
     ) -> tuple[Float64[np.ndarray, "c"], Float64[np.ndarray, "c"]]:
-        """Gap statistic of the learners, who are taken in canonical order."""
+        """Compute the gap statistic of the learners in canonical order."""
         members = np.repeat(np.arange(self.n_distinct), self._counts)
         return gap_curve(lambda k: self._rows(k)[members], k_max, rng)
 
     def labels(self, k: int, seed: int) -> Int64[np.ndarray, "n"]:
-        """K-means clusters of the learners; fewer than k if their rows coincide."""
+        """Cluster the learners by k-means; there are fewer than k clusters if their rows coincide."""
         if k in (0, 1, self.n_distinct):
-            found = np.arange(self.n_distinct) if k == self.n_distinct else np.zeros(self.n_distinct, np.int64)
+            labels = np.arange(self.n_distinct) if k == self.n_distinct else np.zeros(self.n_distinct, np.int64)
         else:
             with warnings.catch_warnings():
-                # Says that rows coincide; then there are fewer clusters, as documented.
+                # The warning says that rows coincide: then there are fewer clusters.
                 warnings.simplefilter("ignore", ConvergenceWarning)
                 model = KMeans(k, n_init=_RESTARTS, random_state=seed)
-                found = model.fit_predict(self._rows(k), sample_weight=self._counts.astype(np.float64))
-        return np.asarray(found.astype(np.int64)[self._which])
+                labels = model.fit_predict(self._rows(k), sample_weight=self._counts.astype(np.float64))
+        return np.asarray(labels.astype(np.int64)[self._which])
 
 
 def _check(s: Float64[np.ndarray, "L L"], k: int, method: str, k_min: int, k_max: int) -> None:
@@ -203,7 +220,7 @@ def _check(s: Float64[np.ndarray, "L L"], k: int, method: str, k_min: int, k_max
 
 
 def _range(k_min: int, k_max: int, n: int, n_distinct: int) -> tuple[int, int]:
-    """Least and largest number of clusters that may be chosen for n learners."""
+    """Return the smallest and the largest possible number of clusters of n learners."""
     low = min(k_min, n_distinct)
     return low, max(low, min(k_max or _K_MAX, n - 1, n_distinct))
 
@@ -215,7 +232,7 @@ def _choose(
     low: int,
     high: int,
 ) -> int:
-    """The number of clusters from `low` to `high`, by the gap where there is one, else by the eigen-gap."""
+    """Choose the number of clusters from `low` to `high`, by the gap statistic if available, else by the eigen-gap."""
     if low == high:
         return low
     by_eigenvalues = eigengap(eigenvalues, low, high)
@@ -225,7 +242,7 @@ def _choose(
 
 
 def _by_first_learner(labels: Int64[np.ndarray, "L"]) -> Int64[np.ndarray, "L"]:
-    """The same clusters, numbered in the order of their first learner."""
+    """Number the clusters in the order of their first learners."""
     _, first, inverse = np.unique(labels, return_index=True, return_inverse=True)
     rank = np.empty(len(first), np.int64)
     rank[np.argsort(first)] = np.arange(len(first))

@@ -1,12 +1,13 @@
-"""Many regression trees on the same rows at once: rows as bits, all trees a level at a time.
+"""Evaluation of many regression trees on the same rows at once, with sets of rows as bits.
 
-A scikit-learn forest walks every row down every tree, and pays for a Python call per tree as well. Here a set of rows
-is 64 to a machine word. The rows that pass ``x_j <= threshold`` are the first so many of column j in rising order, so
-the set is looked up, not compared; a node's rows are its parent's rows AND that set; and the leaf that a row ends in is
-read off one bit at a time, from the union of the leaves whose number has that bit. Work is per node and 64 rows rather
-than per row and level, which wins while trees are small; large ones are walked by scikit-learn.
+A scikit-learn forest takes every row down every tree, with a Python call a tree. Here a machine word holds a set of 64
+rows. The rows with ``x_j <= threshold`` are the first ones of column j in ascending order, so their set comes from a
+table instead of comparisons. The rows of a node are the rows of its parent AND that set. The number of the leaf of each
+row is read bit by bit, from the union of the leaves whose number has that bit. The work is proportional to nodes and
+words, not to rows and levels, which is faster for small trees; scikit-learn evaluates large ones.
 
-Nobody looks here whether the nodes make trees: models are the learner's own, or passed `protocols.models.decode_model`.
+Nothing here checks that the nodes are trees: models are the learner's own, or have passed
+`protocols.models.decode_model`.
 """
 
 from __future__ import annotations
@@ -18,24 +19,38 @@ from jaxtyping import Bool, Float32, Float64, Int64, UInt64
 
 _WORD = 64
 _ROWS_AT_ONCE = 256
-"""Rows of a block: its tables stay in the cache with any number of rows."""
+"""Rows of a block, whose tables fit into the cache."""
 _CALL, _STEP = 3000.0, 6.0
-"""Nanoseconds of ``tree_.predict``, measured: a call, and a row one level down."""
+"""Measured nanoseconds of ``tree_.predict``: of a call, and of a row a level."""
 _BLOCK, _NODE = 220.0, 17.0
-"""Nanoseconds here, measured, for 64 rows: a tree, and a node of it."""
+"""Measured nanoseconds here for 64 rows: of a tree, and of each of its nodes."""
 
 Nodes = np.ndarray[Any, np.dtype[Any]]
-"""Nodes as scikit-learn keeps them: a structured array."""
+"""Nodes as scikit-learn stores them: a structured array."""
 
 
 def nodes_of(tree: Any) -> tuple[Nodes, Float64[np.ndarray, "nodes"]]:
-    """Nodes and their values of a scikit-learn ``tree_`` with one output."""
+    """Return the nodes of a scikit-learn ``tree_`` with one output, and their values.
+
+    Examples
+    --------
+    >>> from sklearn.tree import DecisionTreeRegressor
+    >>> nodes, values = nodes_of(DecisionTreeRegressor().fit([[0.0], [1.0]], [5.0, 7.0]).tree_)
+    >>> len(nodes), values
+    (3, array([6., 5., 7.]))
+    """
     state = tree.__getstate__()
     return state["nodes"], state["values"].reshape(-1)
 
 
 def worth_it(n_nodes: float, n_rows: int) -> bool:
-    """Whether a tree of so many nodes is evaluated faster here than by its own ``predict``."""
+    """Return whether a tree is evaluated faster here than by its own ``predict``.
+
+    Examples
+    --------
+    >>> worth_it(n_nodes=31, n_rows=64), worth_it(n_nodes=100_000, n_rows=64)
+    (True, False)
+    """
     here = -(-n_rows // _WORD) * (_BLOCK + _NODE * n_nodes)
     return bool(here < _CALL + _STEP * n_rows * np.log2(max(n_nodes, 2)))
 
@@ -48,9 +63,16 @@ class Trees:
     nodes : ndarray
         Nodes of all trees, one tree after the other.
     values : ndarray
-        What each node predicts.
+        Prediction of each node.
     starts : ndarray
-        Where each tree begins, rising; at least one tree.
+        Index of each tree's first node, ascending; at least one tree.
+
+    Examples
+    --------
+    >>> from sklearn.tree import DecisionTreeRegressor
+    >>> nodes, values = nodes_of(DecisionTreeRegressor().fit([[0.0], [1.0]], [5.0, 7.0]).tree_)
+    >>> Trees(nodes, values, np.array([0])).sums(np.array([[0.2], [0.9]], np.float32), np.array([0]))
+    array([[5., 7.]])
     """
 
     def __init__(self, nodes: Nodes, values: Float64[np.ndarray, "nodes"], starts: Int64[np.ndarray, "trees"]) -> None:
@@ -58,7 +80,7 @@ class Trees:
         left = nodes["left_child"] + np.repeat(starts, sizes)
         right = nodes["right_child"] + np.repeat(starts, sizes)
         is_inner = nodes["left_child"] >= 0
-        # Nodes in the order of their depth: a level's left children, then its right children, make the next one.
+        # Nodes by depth: the next level consists of this level's left children, then of its right children.
         self._levels: list[tuple[int, Int64[np.ndarray, "inner"]]] = []
         levels = [starts]
         while len(levels[-1]):
@@ -78,7 +100,7 @@ class Trees:
         is_inner: Bool[np.ndarray, "nodes"],
         n_leaves: Int64[np.ndarray, "trees"],
     ) -> None:
-        """Number every tree's leaves from 0; bit b of the number, as a mask of a whole word, for every leaf."""
+        """Number every tree's leaves from 0, and store bit b of each number as the mask of a word."""
         place = np.empty_like(by_depth)
         place[by_depth] = np.arange(len(by_depth))
         leaves = np.flatnonzero(~is_inner)
@@ -89,7 +111,7 @@ class Trees:
         self._masks = (-((number >> bits) & 1)).astype(np.uint64)
 
     def _sort_splits(self, feature: Int64[np.ndarray, "inner"], threshold: Float64[np.ndarray, "inner"]) -> None:
-        """Group the splits by the input they ask for; only inputs that are asked for are ever sorted."""
+        """Group the splits by their input; only inputs with splits are sorted later."""
         narrow = feature.astype(np.int16) if feature.max(initial=0) < 2**15 else feature
         self._order = np.argsort(narrow, kind="stable")  # two-byte integers are sorted by counting
         self._thresholds = threshold[self._order]
@@ -100,14 +122,19 @@ class Trees:
     def sums(
         self, x: Float32[np.ndarray, "n p"], begins: Int64[np.ndarray, "groups"]
     ) -> Float64[np.ndarray, "groups n"]:
-        """What the trees of every group say about every row, added up; each says exactly what its ``predict`` says.
+        """Sum the predictions of the trees of every group; each is exactly that of the tree's ``predict``.
 
         Parameters
         ----------
         x : ndarray
-            ``(n, p)`` finite rows, at least one, in single precision as scikit-learn's trees see them.
+            ``(n, p)`` finite rows, at least one, in single precision as in scikit-learn's trees.
         begins : ndarray
-            The first tree of each group, rising from 0.
+            ``(groups,)`` first tree of each group, ascending from 0.
+
+        Returns
+        -------
+        ndarray
+            ``(groups, n)``.
         """
         blocks = [x[begin : begin + _ROWS_AT_ONCE] for begin in range(0, len(x), _ROWS_AT_ONCE)]
         return np.concatenate([self._sums(block, begins) for block in blocks], axis=1)
@@ -117,19 +144,19 @@ class Trees:
     ) -> Float64[np.ndarray, "groups n"]:
         ends = self._ends(x)
         n_words, n_trees = len(ends), len(self._first_leaf)
-        # A leaf's number in its tree fits one byte, mostly; it grows to a place among all leaves only at the end.
+        # A leaf's number in its tree mostly fits into a byte; only at the end it becomes an index among all leaves.
         number = np.zeros((n_words, n_trees, _WORD), np.uint8 if len(self._masks) <= 8 else np.uint32)
         for bit, mask in enumerate(self._masks):
             words = np.bitwise_or.reduceat(ends & mask, self._first_leaf, axis=1)
-            # "<u8": on any machine the lowest row of a word comes out first.
+            # "<u8": the lowest row of a word comes first on any machine.
             ones = np.unpackbits(words.astype("<u8", copy=False).view(np.uint8), bitorder="little")
             number |= np.left_shift(ones, bit, dtype=number.dtype).reshape(number.shape)
-        said = self._leaf_value.take(number + self._first_leaf[:, None])
-        sums = np.add.reduceat(said, begins, axis=1).transpose(1, 0, 2)
+        predictions = self._leaf_value.take(number + self._first_leaf[:, None])
+        sums = np.add.reduceat(predictions, begins, axis=1).transpose(1, 0, 2)
         return np.asarray(sums.reshape(len(begins), -1)[:, : len(x)])
 
     def _ends(self, x: Float32[np.ndarray, "n p"]) -> UInt64[np.ndarray, "words leaves"]:
-        """For every leaf the rows that end in it."""
+        """Return the rows of every leaf."""
         passed = self._passed(x)
         reached = np.empty((len(passed), sum(size for size, _ in self._levels)), np.uint64)
         reached[:, : self._levels[0][0]] = ~np.uint64(0)
@@ -143,16 +170,16 @@ class Trees:
         return reached.take(self._leaves, axis=1)
 
     def _passed(self, x: Float32[np.ndarray, "n p"]) -> UInt64[np.ndarray, "words inner"]:
-        """For every inner node, in their order, the rows with ``x_feature <= threshold``."""
+        """Return the rows with ``x_feature <= threshold`` of every inner node, in their order."""
         n, n_words = len(x), -(-len(x) // _WORD)
-        columns = x[:, self._features].T.astype(np.float64)  # thresholds are double: compared as scikit-learn does
+        columns = x[:, self._features].T.astype(np.float64)  # thresholds are double, as in scikit-learn
         order = np.argsort(columns, axis=1)
         columns = np.take_along_axis(columns, order, axis=1)
         # first[w, f, r]: word w of the set of the r rows that have the smallest x_f.
         first = np.zeros((n_words, len(self._features), n + 1), np.uint64)
         each, place = np.indices(order.shape)
         first[order // _WORD, each, place + 1] = np.uint64(1) << (order % _WORD).astype(np.uint64)
-        np.cumsum(first, axis=2, out=first)  # sets that share no row: their sum is their union
+        np.cumsum(first, axis=2, out=first)  # the sum of disjoint sets is their union
         key = np.empty(len(self._order), np.int64)
         for f, column in enumerate(columns):
             begin, end = self._bounds[f], self._bounds[f + 1]

@@ -115,8 +115,8 @@ class Plan:
         """Mean squared errors of the newest iterate, by kind of row; NaN if unknown."""
         curve = getattr(self.algorithm, "curve", np.full((1, 3), np.nan))
         flat = curve[0] if curve.ndim == 3 else curve
-        known = np.flatnonzero(np.isfinite(flat[:, 0]))
-        newest: Float64[np.ndarray, "3"] = flat[known[-1]] if len(known) else np.full(3, np.nan)
+        iterations = np.flatnonzero(np.isfinite(flat[:, 0]))
+        newest: Float64[np.ndarray, "3"] = flat[iterations[-1]] if len(iterations) else np.full(3, np.nan)
         return newest
 
     def check(self, name: str, ask: Payload, answer: Payload) -> None:

@@ -32,11 +32,6 @@ from pathlib import Path
 
 import numpy as np
 from jaxtyping import Float64, Int64, Shaped
-from sklearn.cluster import AgglomerativeClustering, KMeans
-from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
-from sklearn.linear_model import LogisticRegression
-from sklearn.preprocessing import StandardScaler
-from sklearn.tree import DecisionTreeClassifier
 
 from numerics.bc3e.ensemble import Ensemble
 from numerics.shared.threads import single_threaded
@@ -180,6 +175,8 @@ def _accuracy(labels: Shaped[np.ndarray, "n"], ensemble: Ensemble) -> float:
 @lru_cache(maxsize=1024)  # a world for each of the repetitions that a run may have
 def _build(name: str, share: float, clusterings: str, path: Path | None, seed: int) -> Ensemble:
     """Train and cluster; cached, because a simulated site asks for its shard at every message."""
+    from sklearn.preprocessing import StandardScaler
+
     inputs, classes = _WORLDS[name].load(path, np.random.default_rng([seed, _DATA]))
     labelled = _draw_labelled(classes, share, name, np.random.default_rng([seed, _LABELLED]))
     entity = np.flatnonzero(~labelled)
@@ -228,6 +225,10 @@ def _classify(
     rng: np.random.Generator,
 ) -> dict[str, Int64[np.ndarray, "t"]]:
     """Return class labels of the instances that are not labelled, by models trained on those that are."""
+    from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.tree import DecisionTreeClassifier
+
     models = {
         "tree": DecisionTreeClassifier(random_state=_int_seed(rng)),
         "logistic": LogisticRegression(max_iter=1000),
@@ -243,6 +244,8 @@ def _cluster(
     inputs: Float64[np.ndarray, "t d"], k: int, clusterings: str, name: str, rng: np.random.Generator
 ) -> dict[str, Int64[np.ndarray, "t"]]:
     """Return cluster labels of the target set by clustering name."""
+    from sklearn.cluster import AgglomerativeClustering, KMeans
+
     single_link, k_means = CLUSTERINGS[clusterings]
     most = k * max(single_link + k_means)
     if len(inputs) < most:
@@ -271,6 +274,7 @@ def _register(name: str, source: str, summary: str) -> Scenario:
             summary=summary,
             shards=partial(shards, name),
             baselines=partial(baselines, name),
+            data_set=_WORLDS[name].data_set,
         )
     )
 

@@ -341,4 +341,5 @@ for _world in WORLDS:
         cells=partial(cells, _world),
         at_once=1,
         columns=_COLUMNS,
+        data_set=_world.data_set,
     )

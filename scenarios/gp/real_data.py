@@ -161,4 +161,5 @@ for _world, (_n_parts, _sites, _rows), _source, _summary in _WORLDS:
         source=_source,
         summary=_summary,
         cells=partial(_cells, _world, _rows),
+        data_set=_world.data_set,
     )

@@ -94,4 +94,5 @@ for _name, _sites, _columns, _draw in _WORLDS:
         cells=_cells,
         at_once=5,
         columns=COLUMNS,
+        data_set="concrete",
     )

@@ -221,6 +221,7 @@ add(
     cells=_cells_grid,
     at_once=5,
     columns=("mse_all", "mse_alone", "mse_cluster", "mse_oracle", "clusters_correct"),
+    data_set="grid",
 )
 add(
     name="sec-ct",
@@ -232,4 +233,5 @@ add(
     cells=_cells_ct,
     at_once=1,
     columns=("mse_cluster", "mse_all", "n_clusters"),
+    data_set="ct",
 )

@@ -98,7 +98,7 @@ def _first_experts(predictions: ExpertPredictions, rows: Int64[np.ndarray, "n"],
     return ExpertPredictions(
         predictions.mean[rows, :k],
         predictions.explained[rows, :k],
-        predictions.there[rows, :k],
+        predictions.available[rows, :k],
         None if predictions.directions is None else predictions.directions[rows, :k],
         None if predictions.covariance is None else predictions.covariance[rows, :k, :k],
         None if predictions.common is None else (predictions.common[0][rows], predictions.common[1][rows]),

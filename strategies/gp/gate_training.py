@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from jaxtyping import Float64
 
-from numerics.gp.gates.network import Network, drawn_rows, from_moments
+from numerics.gp.gates.network import Network, from_moments, sample_rows
 from numerics.shared.exact_sum import exact_sum
 from numerics.shared.threads import single_threaded
 from protocols.gp.payloads import LARGEST, Slope, Train
@@ -39,7 +39,7 @@ def train(
     """
     with single_threaded():
         weights, adam = from_moments(network, registry.moments, seed)
-        points, label = drawn_rows(registry.moments, seed)
+        points, label = sample_rows(registry.moments, seed)
     n = registry.n_rows
     best, least, nothing = weights, np.inf, Slope(0.0, np.zeros(network.size))
     taking_part = registry.willing("allow-gate-training")

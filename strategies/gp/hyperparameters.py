@@ -127,7 +127,7 @@ def fit(
             raise FusionError(
                 "the likelihood can be computed with no hyperparameters that were tried: try another gp.kernel"
             )
-    converged = scoring.asks < most_asks or max(scoring.gain, scoring.promised) <= TOLERANCE
+    converged = scoring.asks < most_asks or max(scoring.gain, scoring.predicted_gain) <= TOLERANCE
     return Fit(scoring.theta, scoring.value, scoring.asks, converged)
 
 

@@ -29,12 +29,12 @@ class OutcomePredictions:
         The common rows.
     entity : ndarray
         ``(n,)`` names of the rows from the center's own file, else their keyed hashes as text, else row numbers. This,
-        `prediction` and `known` are empty if the predictions are at the site that held the outcome.
+        `prediction` and `y` are empty if the predictions are at the site that held the outcome.
     prediction : ndarray
         ``(n,)`` predicted outcomes.
     n : int
         Number of predictions.
-    known : ndarray
+    y : ndarray
         ``(n,)`` outcomes from the center's file, NaN if unknown.
     missing : tuple of str
         Agents whose part is missing. It counts as 0, the mean of the agent's predictions.
@@ -46,7 +46,7 @@ class OutcomePredictions:
     entity: Shaped[np.ndarray, "n"]
     prediction: Float64[np.ndarray, "n"]
     n: int
-    known: Float64[np.ndarray, "n"]
+    y: Float64[np.ndarray, "n"]
     missing: tuple[str, ...]
     holder: str
 
@@ -62,7 +62,7 @@ class OutcomePredictions:
             "n_aligned": float(self.alignment.n),
             "n_lost": float(self.alignment.n_lost),
         }
-        residual = self.known - self.prediction
+        residual = self.y - self.prediction
         residual = residual[np.isfinite(residual)]
         if len(residual):
             metrics |= {"test_mse": float(residual @ residual / len(residual)), "n_test": float(len(residual))}
@@ -121,13 +121,13 @@ def predict_at_center(
         keys = {CENTER: center, **keys}
     alignment = match(keys, next(iter(keys)))
     common = {name: answer.part[alignment.rows[name]] for name, answer in parts.items()}
-    known = np.full(alignment.n, np.nan) if outcomes is None else outcomes.y[alignment.rows[CENTER]]
+    y = np.full(alignment.n, np.nan) if outcomes is None else outcomes.y[alignment.rows[CENTER]]
     return OutcomePredictions(
         alignment=alignment,
         entity=_row_names(alignment, parts, outcomes),
         prediction=combination.predict(common, alignment.n),
         n=alignment.n,
-        known=known,
+        y=y,
         missing=combination.missing(parts),
         holder=CENTER,
     )
@@ -186,7 +186,7 @@ def predict_at_holder(
         entity=nothing,
         prediction=np.zeros(0),
         n=summed[holder].n,
-        known=np.zeros(0),
+        y=np.zeros(0),
         missing=summed[holder].missing,
         holder=holder,
     )

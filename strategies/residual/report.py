@@ -96,8 +96,7 @@ def _contraction(result: LearningResult) -> float | None:
     steps = result.step_power
     if result.algorithm != "sip" or len(result.names) != 2 or len(steps) < 4:
         return None
-    known = np.flatnonzero(steps > _NEGLIGIBLE * steps[0])
-    last = int(known[-1])
+    last = int(np.flatnonzero(steps > _NEGLIGIBLE * steps[0])[-1])
     return float(steps[last] / steps[last - 2]) if last >= 3 else None
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Float64, Int64, Shaped
 
 from numerics.sec.cluster_assignment import assign
-from numerics.sec.similarity import complete, dissimilarity, nothing_known, similarity, similarity_to
+from numerics.sec.similarity import complete, dissimilarity, incomparable, similarity, similarity_to
 from numerics.sec.spectral import cluster
 from protocols.sec.settings import Settings
 from strategies.errors import FusionError
@@ -108,7 +108,7 @@ def _new(
     learners: Learners, v: Float64[np.ndarray, "L L"], settings: Settings, rng: np.random.Generator
 ) -> LearnerClusters:
     old = np.flatnonzero(~learners.newcomer)
-    old = old[~nothing_known(v[np.ix_(old, old)])]
+    old = old[~incomparable(v[np.ix_(old, old)])]
     if not len(old):
         raise FusionError("no learner tried another's model, so no learners can be compared")
     partial, scale = similarity(v[np.ix_(old, old)], settings.scale)

@@ -63,7 +63,7 @@ def test_a_wrong_value_is_refused_before_anything_is_written(tmp_path: Path, key
 
 
 def test_an_unknown_scenario_is_answered_by_the_known_ones(tmp_path: Path) -> None:
-    with pytest.raises(ScenarioError, match=r"^unknown scenario 'bc3e-beer'; there are: .*bc3e-wine"):
+    with pytest.raises(ScenarioError, match=r"^unknown scenario 'bc3e-beer'; did you mean .*bc3e-wine"):
         run(config(tmp_path, scenario="bc3e-beer"), 2)
     assert nothing_left(tmp_path)
 
@@ -72,7 +72,7 @@ def test_a_wrong_number_of_sites_is_answered_by_the_command_to_type(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fixed = Scenario("fixed", "bc3e", 4, False, "", "", lambda *_: [], lambda *_: {})
-    monkeypatch.setattr("server.run_plan.find", lambda name: fixed)
+    monkeypatch.setattr("server.preflight.find", lambda name: fixed)
     with pytest.raises(ScenarioError) as refused:
         run(config(tmp_path, scenario="fixed", seed=5), 2)
     told = str(refused.value)
@@ -82,10 +82,12 @@ def test_a_wrong_number_of_sites_is_answered_by_the_command_to_type(
     assert nothing_left(tmp_path)
 
 
-def test_too_many_sites_for_the_models_is_told_by_the_sites(tmp_path: Path) -> None:
+def test_too_many_sites_for_the_models_is_told_by_the_sites(tmp_path: Path, log: pytest.LogCaptureFixture) -> None:
     with pytest.raises(FusionError, match=r"^round 1: 0 of 10 sites answered, .*\[scenario-unavailable\]"):
         run(config(tmp_path, bc3e__distribution="column"), 10)
     assert nothing_left(tmp_path)
+    # Ten sites, and each reason once.
+    assert len([record for record in log.records if record.levelno >= logging.WARNING]) == 2
 
 
 def test_a_refusal_is_one_logged_line_and_a_failed_run(tmp_path: Path, log: pytest.LogCaptureFixture) -> None:
@@ -204,8 +206,6 @@ def test_three_files_of_three_parties(tmp_path: Path, folder: Path) -> None:
 
 
 def spoil(frame: pd.DataFrame, kind: str) -> pd.DataFrame:
-    if kind == "missing column":
-        return frame.drop(columns="diagnosis")
     if kind in ("text", "infinity", "label", "name"):
         column = "patient" if kind == "name" else "class_b"
         cells: list[Any] = list(frame[column])
@@ -220,7 +220,6 @@ def spoil(frame: pd.DataFrame, kind: str) -> pd.DataFrame:
 @pytest.mark.parametrize(
     ("kind", "fault", "told"),
     [
-        ("missing column", Fault.MISSING_COLUMN, "{file}: there is no column 'diagnosis'; it has "),
         ("text", Fault.NOT_NUMERIC, "{file}, line 6, column 'class_b': 'sesame' is text where a number belongs"),
         ("infinity", Fault.NOT_FINITE, "{file}, line 6, column 'class_b': is infinite"),
         ("label", Fault.LABEL_OUT_OF_RANGE, "{file}, line 6, column 'class_b': -3 is not a label"),
@@ -260,11 +259,15 @@ def test_a_bad_file_stops_a_run_that_needs_all_sites(tmp_path: Path, folder: Pat
     assert not [path for path in (tmp_path / "results").rglob("*") if path.is_file()]
 
 
-def test_a_file_that_is_no_table(tmp_path: Path, folder: Path) -> None:
+def test_a_simulation_on_a_file_that_is_no_table_or_lacks_a_column_does_not_start(tmp_path: Path, folder: Path) -> None:
+    party("south").drop(columns="diagnosis").to_csv(folder / "south.csv", index=False)
+    with pytest.raises(DataError, match=r"south\.csv: there is no column 'diagnosis'; it has 'patient', "):
+        run(own(tmp_path, folder), 3)
     (folder / "south.csv").unlink()
     (folder / "south.parquet").write_bytes(b"PAR1 no table PAR1")
-    report = load(run(own(tmp_path, folder), 3))[0]
-    assert report.missing == {"south": [f"round 1: {Fault.UNREADABLE_DATA.message} [unreadable-data]"]}
+    with pytest.raises(DataError, match=r"south\.parquet: is not a proper Parquet file"):
+        run(own(tmp_path, folder), 3)
+    assert nothing_left(tmp_path / "results")
 
 
 @pytest.mark.parametrize("nodes", [2, 4])
@@ -321,7 +324,7 @@ def test_a_classifier_with_a_name_of_the_report_is_refused(tmp_path: Path, folde
 
 def test_the_run_cannot_say_which_file_a_party_of_a_deployment_opens(tmp_path: Path, folder: Path) -> None:
     nodes = [{"site": name} for name in PARTIES]
-    with pytest.raises(FusionError, match=r"north: .*\[no-data\]; south: .*\[no-data\]; west: "):
+    with pytest.raises(FusionError, match=r"\(north, south, west: .*\[no-data\]\)$"):
         run(own(tmp_path, folder), nodes)
 
 

@@ -338,7 +338,8 @@ def _general(line: str, bench: Bench) -> str:
     line = re.sub(r"\bround \d+", "round N", re.sub(r"node \d+", "SITE", line))
     line = re.sub(r"\b\d+ of \d+ sites", "N of N sites", re.sub(r"min-sites is \d+", "min-sites is N", line))
     # Those who did not answer are listed; one is enough.
-    return re.sub(r"\((SITE: [^;]*)(; SITE: [^;]*)+\)$", r"(\1; ...)", line)
+    line = re.sub(r"SITE(, SITE)+( and \d+ more)?: ", "SITE, ...: ", line)
+    return re.sub(r"\((SITE[^;]*)(; SITE[^;]*)+\)$", r"(\1; ...)", line)
 
 
 def table(benches: Mapping[str, Bench]) -> str:

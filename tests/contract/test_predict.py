@@ -16,7 +16,7 @@ from common.settings import SettingError
 from consilience.run_request import simulated_run
 from protocols.wire.message import Ask, write_ask
 from server.results import load
-from tests.process.test_residual import PARTIES, customers, write_shards
+from tests.process.test_residual import SITES, customers, write_shards
 from tests.support.gp_sites import TARGET, own_data_config, soundings, split_over_sites, write_files
 from tests.support.grid import config
 from tests.support.runs import make_grid, outcome_of, run, run_over
@@ -289,7 +289,7 @@ def test_an_interrupted_prediction_goes_on(sharing: Path, tmp_path: Path) -> Non
 def test_residual_predicts_with_the_settings_of_its_run(tmp_path: Path) -> None:
     folder = write_shards(tmp_path / "then", customers(120, seed=1), outcome_at="bank")
     settings = {"id": "customer", "target": "y", "residual.rounds": 2, "residual.refit": False}
-    learned = run(config(tmp_path, protocol="residual", **settings, data=str(folder)), len(PARTIES))
+    learned = run(config(tmp_path, protocol="residual", **settings, data=str(folder)), len(SITES))
     later = str(write_shards(tmp_path / "now", customers(40, seed=2)))
     one = run(predicting(tmp_path, learned, data=later), 3)
     other = run(predicting(tmp_path / "typed", learned, data=later, **settings), 3)
@@ -408,5 +408,5 @@ def test_the_command_finds_the_number_of_sites(classes: Path, tmp_path: Path) ->
     options = {"scenario": "predict", "data": str(then(classes))}
     request = simulated_run([f"from={classes}"], options, None, 9.0)
     assert (request.sites, request.settings["from"]) == (2, str(classes))
-    with pytest.raises(SettingError, match="needs --data"):
+    with pytest.raises(SettingError, match="needs data"):
         simulated_run([f"from={classes}"], {"scenario": "predict"}, None, 9.0)

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from server.results import load
 from tests.process.processes import APP, FlowerHome
 from tests.support.documentation import blocks
+from tests.support.engines import assert_same_run
 
 CONSILIENCE = [sys.executable, "-m", "consilience"]
 
@@ -30,23 +30,6 @@ def printed_results(text: str) -> Path:
     """The results directory that a command has named."""
     [line] = re.findall(r"results: (/\S+)$", text, re.M)[-1:]
     return Path(line)
-
-
-def assert_equal(one: Path, other: Path) -> None:
-    """Metrics, table, convergence and arrays, bit for bit; and all that crossed, but for the name of the run."""
-    (report, arrays), (wanted, expected) = load(one), load(other)
-    assert report.metrics == wanted.metrics
-    assert report.table == wanted.table
-    assert (report.rounds, report.sites, report.missing) == (wanted.rounds, wanted.sites, wanted.missing)
-    assert measures(report.convergence) == measures(wanted.convergence)
-    assert arrays.keys() == expected.keys()
-    for name, array in expected.items():
-        assert (arrays[name].dtype, arrays[name].tobytes()) == (array.dtype, array.tobytes()), name
-
-
-def measures(convergence: list[dict[str, float]]) -> list[dict[str, float]]:
-    """Each round's measures: without its time, and without its bytes, in which the run has its number."""
-    return [{key: row[key] for key in row if key != "seconds" and "bytes" not in key} for row in convergence]
 
 
 @pytest.fixture(scope="module")
@@ -75,7 +58,7 @@ def test_what_the_readme_types_first_gives_one_result(local: Path, flower: Flowe
             command = [sys.executable, "-c", text + f"\nprint('results:', run.save({str(folder)!r}))"]
         done = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, timeout=300, check=False)
         assert done.returncode == 0, done.stdout + done.stderr
-        assert_equal(printed_results(done.stdout), local)
+        assert_same_run(printed_results(done.stdout), local)
 
 
 def test_a_run_that_is_refused_ends_with_one_line_and_exit_code_one(tmp_path: Path) -> None:
@@ -124,7 +107,7 @@ def test_an_interrupted_run_says_how_to_resume_and_goes_on_to_the_same_result(
     [how] = re.findall(r"to resume it, type the same with (.*)$", text, re.M)
     resumed, whole = (consilience(*LONG, *extra, cwd=tmp_path) for extra in (how.split(), ()))
     assert "resumed after round" in resumed.stdout
-    assert_equal(printed_results(resumed.stdout), printed_results(whole.stdout))
+    assert_same_run(printed_results(resumed.stdout), printed_results(whole.stdout), ledger=False)
 
 
 def test_a_run_that_takes_too_long_is_stopped(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from tests.support.runs import run
 
 pytestmark = pytest.mark.slow
 
-PARTIES = {"bank": ["income", "debt"], "shop": ["city", "visits"], "telecom": ["calls"]}
+SITES = {"bank": ["income", "debt"], "shop": ["city", "visits"], "telecom": ["calls"]}
 """The columns of each; the outcome depends on the first of each."""
 
 HOLDER = "bank"
@@ -44,12 +44,12 @@ def customers(n: int, seed: int) -> pd.DataFrame:
 
 
 def write_shards(folder: Path, everybody: pd.DataFrame, outcome_at: str = "") -> Path:
-    """Each party's file, in an order of its own and without some of the customers; returns the folder."""
+    """Each site's file, in an order of its own and without some of the customers; returns the folder."""
     folder.mkdir(parents=True, exist_ok=True)
-    for place, (party, columns) in enumerate(PARTIES.items()):
+    for place, (site, columns) in enumerate(SITES.items()):
         known = everybody.sample(len(everybody) - 7 * place - 5, random_state=place)
-        known[["customer", *columns, *(["y"] if party == outcome_at else [])]].to_csv(
-            folder / f"{party}.csv", index=False
+        known[["customer", *columns, *(["y"] if site == outcome_at else [])]].to_csv(
+            folder / f"{site}.csv", index=False
         )
     return folder
 
@@ -57,38 +57,38 @@ def write_shards(folder: Path, everybody: pd.DataFrame, outcome_at: str = "") ->
 # -- the simulation engine --------------------------------------------------------------------------------------------
 
 
-def test_own_data_of_three_parties_and_predictions_of_rows_to_come(flower: FlowerHome, tmp_path: Path) -> None:
+def test_own_data_of_three_sites_and_predictions_of_rows_to_come(flower: FlowerHome, tmp_path: Path) -> None:
     """The center has the outcomes; bit for bit what happens in process, when it learns and when it predicts."""
     settings: dict[str, Value] = {**SHORT, "target": "y", "id": "customer", "output-dir": str(tmp_path / "results")}
     everybody = customers(400, seed=1)
     folder = write_shards(tmp_path / "then", everybody)
     everybody[["customer", "y"]].sample(frac=1, random_state=9).to_csv(folder / "_labels.csv", index=False)
     learn = {**settings, "data": str(folder)}
-    learned = results_of(flwr_run(APP, learn, len(PARTIES), flower.env, 300))
-    expected = run(config(tmp_path, **{**learn, "output-dir": str(tmp_path / "again")}), len(PARTIES))
+    learned = results_of(flwr_run(APP, learn, len(SITES), flower.env, 300))
+    expected = run(config(tmp_path, **{**learn, "output-dir": str(tmp_path / "again")}), len(SITES))
     assert_equal(learned, expected)
     report, arrays = load(learned)
-    assert (report.sites, report.missing) == (list(PARTIES), {})
-    assert arrays["agents"].tolist() == list(PARTIES)
+    assert (report.sites, report.missing) == (list(SITES), {})
+    assert arrays["agents"].tolist() == list(SITES)
     known = everybody["customer"].isin
     common = everybody[
-        np.logical_and.reduce([known(pd.read_csv(folder / f"{each}.csv")["customer"]) for each in PARTIES])
+        np.logical_and.reduce([known(pd.read_csv(folder / f"{each}.csv")["customer"]) for each in SITES])
     ]
     assert report.metrics["n_aligned"] == len(common)
     assert report.metrics["n_lost"] == len(everybody) - len(common)
     assert report.metrics["test_mse"] < 0.5 * everybody["y"].var()
-    for party in PARTIES:
-        assert (learned / "sites" / party / "models" / f"{report.session}.skops").is_file()
-        assert not (learned / "sites" / party / "errors.log").exists()
+    for site in SITES:
+        assert (learned / "sites" / site / "models" / f"{report.session}.skops").is_file()
+        assert not (learned / "sites" / site / "errors.log").exists()
 
     later = customers(60, seed=2)
     use = {**settings, "data": str(write_shards(tmp_path / "now", later))}
     later[["customer", "y"]].to_csv(tmp_path / "now" / "_labels.csv", index=False)
     predict: dict[str, Value] = {"scenario": "predict", "from": str(learned), "data": use["data"]}
     predict["output-dir"] = use["output-dir"]
-    predicted = results_of(flwr_run(APP, predict, len(PARTIES), flower.env, 300))
+    predicted = results_of(flwr_run(APP, predict, len(SITES), flower.env, 300))
     again = {**predict, "output-dir": str(tmp_path / "again"), "from": str(expected)}
-    assert_equal(predicted, run(config(tmp_path, **again), len(PARTIES)))
+    assert_equal(predicted, run(config(tmp_path, **again), len(SITES)))
     report, arrays = load(predicted)
     truth = later.set_index("customer")["y"][arrays["entity"].tolist()].to_numpy()
     assert report.metrics["n_predicted"] == len(truth) == len(set(arrays["entity"].tolist()))
@@ -100,24 +100,24 @@ def test_own_data_of_three_parties_and_predictions_of_rows_to_come(flower: Flowe
 
 
 def nodes_of(folder: Path, directories: Path) -> dict[str, dict[str, Value]]:
-    """Each party's node configuration: its file, its own directory, and the secret that the parties share."""
-    (folder / "secret").write_text("the parties agreed on this by telephone")
+    """Each site's node configuration: its file, its own directory, and the secret that the sites share."""
+    (folder / "secret").write_text("the sites agreed on this by telephone")
     nodes: dict[str, dict[str, Value]] = {
-        party: {
-            "site": party,
-            "data": str(folder / f"{party}.csv"),
+        site: {
+            "site": site,
+            "data": str(folder / f"{site}.csv"),
             "id": "customer",
             "features": " ".join(columns),
             "align-key-file": str(folder / "secret"),
-            "site-output-dir": str(directories / party),
+            "site-output-dir": str(directories / site),
         }
-        for party, columns in PARTIES.items()
+        for site, columns in SITES.items()
     }
     nodes[HOLDER]["target"] = "y"
     return nodes
 
 
-def test_three_parties_beside_their_own_files_and_the_outcome_at_one(tmp_path: Path) -> None:
+def test_three_sites_beside_their_own_files_and_the_outcome_at_one(tmp_path: Path) -> None:
     """Sealed by the holder of the outcome, and around the ring; then the agents predict the rows of new files.
 
     All is as in process with the same nodes, bit for bit, and the center sees neither outcome nor prediction.
@@ -137,7 +137,7 @@ def test_three_parties_beside_their_own_files_and_the_outcome_at_one(tmp_path: P
         expected = same("sealed-again", relayed)
         assert_equal(sealed, expected)
         report, arrays = load(sealed)
-        assert (report.sites, report.missing) == (list(PARTIES), {})
+        assert (report.sites, report.missing) == (list(SITES), {})
         assert arrays["holder"] == HOLDER
         assert arrays["mean"] == 0, "the outcome's mean stays where the outcome is"
         assert report.metrics["test_mse"] < 0.5 * everybody["y"].var()
@@ -155,5 +155,5 @@ def test_three_parties_beside_their_own_files_and_the_outcome_at_one(tmp_path: P
     assert load(predicted)[0].metrics["n_predicted"] == len(told)
     truth = later.set_index("customer")["y"][told["entity"]].to_numpy()
     assert np.mean((truth - told["prediction"]) ** 2) < 0.7 * truth.var()
-    for party in PARTIES:
-        assert not (tmp_path / "own" / party / "errors.log").exists()
+    for site in SITES:
+        assert not (tmp_path / "own" / site / "errors.log").exists()

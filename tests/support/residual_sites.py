@@ -1,4 +1,4 @@
-"""What tests of residual share: CSV files of parties that know other columns of the same customers; a site to ask."""
+"""What tests of residual share: CSV files of sites that know other columns of the same customers; a site to ask."""
 
 from __future__ import annotations
 
@@ -52,35 +52,35 @@ def write_world(
     shuffle: int | None = 0,
     lose: int = 0,
 ) -> Path:
-    """A folder with a file for every party; returns it.
+    """A folder with a file for every site; returns it.
 
     Parameters
     ----------
     folder : Path
         Is made.
     columns : Mapping
-        By party, its columns.
+        By site, its columns.
     holder : str
-        The party that holds the outcome; empty: the fusion center, in ``_labels.csv``.
+        The site that holds the outcome; empty: the fusion center, in ``_labels.csv``.
     people : DataFrame or None
         The customers, in the order in which the holder of the outcome has them.
     n_test : int
         The last so many are in ``_test.csv`` instead.
     shuffle : int or None
-        Every other party has its rows in an order of its own, drawn by this seed; None: in the same order.
+        Every other site has its rows in an order of its own, drawn by this seed; None: in the same order.
     lose : int
-        The j-th party lacks ``j * lose`` customers.
+        The j-th site lacks ``j * lose`` customers.
     """
     people = customers() if people is None else people
     folder.mkdir(parents=True, exist_ok=True)
     rng = np.random.default_rng(shuffle or 0)
-    for place, (party, own) in enumerate(columns.items()):
-        rows = people[["customer", *own, *(["y"] if party == holder else [])]]
+    for place, (site, own) in enumerate(columns.items()):
+        rows = people[["customer", *own, *(["y"] if site == holder else [])]]
         if lose:
             rows = rows.drop(rng.permutation(rows.index)[: place * lose])
-        if shuffle is not None and party != holder:
+        if shuffle is not None and site != holder:
             rows = rows.iloc[rng.permutation(len(rows))]
-        rows.to_csv(folder / f"{party}.csv", index=False)
+        rows.to_csv(folder / f"{site}.csv", index=False)
     if not holder:
         outcomes = people[["customer", "y"]]
         outcomes[: len(people) - n_test].to_csv(folder / "_labels.csv", index=False)
@@ -102,7 +102,7 @@ def own_data_config(tmp_path: Path, folder: Path, **changes: Any) -> dict[str, A
 
 
 def deployed_sites(
-    tmp_path: Path, folder: Path, parties: Sequence[str] = tuple(COLUMNS), holder: str = "", **changes: Any
+    tmp_path: Path, folder: Path, sites: Sequence[str] = tuple(COLUMNS), holder: str = "", **changes: Any
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """Run configuration and nodes of a deployment: each has its file of `folder` and its directory ``home/NAME``."""
     settings = {
@@ -118,14 +118,14 @@ def deployed_sites(
         settings |= secret
     nodes = [
         {
-            "site": party,
-            "data": str(folder / f"{party}.csv"),
+            "site": site,
+            "data": str(folder / f"{site}.csv"),
             "id": "customer",
-            "site-output-dir": str(tmp_path / "home" / party),
-            **({"target": "y"} if party == holder else {}),
+            "site-output-dir": str(tmp_path / "home" / site),
+            **({"target": "y"} if site == holder else {}),
             **secret,
         }
-        for party in parties
+        for site in sites
     ]
     return settings, nodes
 
@@ -167,7 +167,7 @@ def enrolled_sites(tmp_path: Path, holder: str, *, ordered: bool = True, **node:
     **node
         What every node says of itself beside.
     """
-    folder = write_world(tmp_path / "parties", holder=holder, shuffle=None)
+    folder = write_world(tmp_path / "files", holder=holder, shuffle=None)
     settings, nodes = deployed_sites(tmp_path, folder, holder=holder, residual__topology="center" if holder else "ring")
     enrol = Enrol("salt", "", True)
     found = {}

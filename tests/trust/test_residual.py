@@ -166,7 +166,7 @@ PAST = ((1, ENROL), (2, ORDER))
 @pytest.fixture
 def holder(tmp_path: Path) -> RealSite:
     """The site that holds the outcome, after an honest beginning, asked as a whole message is."""
-    settings, nodes = deployed_sites(tmp_path, write_world(tmp_path / "parties", holder="bank"), holder="bank")
+    settings, nodes = deployed_sites(tmp_path, write_world(tmp_path / "files", holder="bank"), holder="bank")
     site = RealSite(nodes[list(COLUMNS).index("bank")], settings)
     begin(site, "x")
     return site
@@ -263,7 +263,7 @@ def test_sites_that_are_told_different_holders_open_nothing_of_each_other(tmp_pa
 
 @pytest.mark.parametrize("topology", ["center", "ring"])
 def test_a_model_learned_sealed_predicts_for_its_reader_alone(tmp_path: Path, topology: str) -> None:
-    folder = write_world(tmp_path / "parties", holder="bank")
+    folder = write_world(tmp_path / "files", holder="bank")
     settings, nodes = deployed_sites(tmp_path, folder, holder="bank", residual__topology=topology)
     report, _, path = learn(settings, nodes)
     for node in nodes:
@@ -279,7 +279,7 @@ def test_a_model_learned_sealed_predicts_for_its_reader_alone(tmp_path: Path, to
 
 
 def test_a_ring_with_the_center_s_outcome_is_predicted_by_the_center(tmp_path: Path) -> None:
-    settings, nodes = deployed_sites(tmp_path, write_world(tmp_path / "parties"), residual__topology="ring")
+    settings, nodes = deployed_sites(tmp_path, write_world(tmp_path / "files"), residual__topology="ring")
     report, _, path = learn(settings, nodes)
     again, arrays, _ = learn(prediction_config(settings, path), nodes)
     assert not again.missing
@@ -291,7 +291,7 @@ def test_a_ring_with_the_center_s_outcome_is_predicted_by_the_center(tmp_path: P
 
 
 def test_a_site_that_answers_sealed_only(tmp_path: Path) -> None:
-    settings, nodes = deployed_sites(tmp_path, write_world(tmp_path / "parties"), residual__rounds=3)
+    settings, nodes = deployed_sites(tmp_path, write_world(tmp_path / "files"), residual__rounds=3)
     path = learn(settings, nodes)[2]
     nodes[1]["sealed-only"] = True
     told = outcome_of(settings, nodes)
@@ -312,7 +312,7 @@ def test_a_site_that_answers_sealed_only(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("key", ["agent", "min-leaf", "sealed-only", "align-key-file"])
 def test_what_a_site_says_of_itself_is_not_told_by_the_run(tmp_path: Path, key: str) -> None:
-    settings, nodes = deployed_sites(tmp_path, write_world(tmp_path / "parties"))
+    settings, nodes = deployed_sites(tmp_path, write_world(tmp_path / "files"))
     given = {**settings, key: "sklearn.tree.ExtraTreeRegressor"}
     enrol = Enrol("salt")
     site = Site.open("shop", Context(9, 5, nodes[1], RecordDict(), given), Ask("x", 1, 0, [Parcel("0", enrol)]))
@@ -338,26 +338,26 @@ def test_what_a_site_says_of_itself_is_not_told_by_the_run(tmp_path: Path, key: 
 def test_with_its_last_answer_a_site_forgets_keys_residuals_and_steps(
     tmp_path: Path, holder: str, changes: dict[str, Any]
 ) -> None:
-    folder = write_world(tmp_path / "parties", holder=holder)
+    folder = write_world(tmp_path / "files", holder=holder)
     report, _, _ = learn(*deployed_sites(tmp_path, folder, holder=holder, residual__rounds=4, **changes))
     assert not any("kept" in note for note in report.notes)
-    for party in COLUMNS:
-        files = sorted((tmp_path / "home" / party).glob("memory-*/round-*.npz"))
+    for site in COLUMNS:
+        files = sorted((tmp_path / "home" / site).glob("memory-*/round-*.npz"))
         assert len(files) == 2  # and the state before, from which the last round could be repeated
         with np.load(files[-1]) as newest:
             assert newest.files == ["0/concluded"]
             assert newest["0/concluded"]
-        [model] = (tmp_path / "home" / party / "models").glob(f"{report.session}.skops")
+        [model] = (tmp_path / "home" / site / "models").glob(f"{report.session}.skops")
         assert model.stat().st_size
 
 
 def test_predictions_leave_no_key_either(tmp_path: Path) -> None:
-    folder = write_world(tmp_path / "parties", holder="bank")
+    folder = write_world(tmp_path / "files", holder="bank")
     settings, nodes = deployed_sites(tmp_path, folder, holder="bank", residual__rounds=3)
     path = learn(settings, nodes)[2]
     report = learn(prediction_config(settings, path), nodes)[0]
-    for party in COLUMNS:
-        newest = sorted((tmp_path / "home" / party).glob(f"memory-{report.session}/round-*.npz"))[-1]
+    for site in COLUMNS:
+        newest = sorted((tmp_path / "home" / site).glob(f"memory-{report.session}/round-*.npz"))[-1]
         with np.load(newest) as memory:
             assert memory.files == ["0/concluded"]
 

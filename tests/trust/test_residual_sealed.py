@@ -97,7 +97,7 @@ def test_the_center_reads_no_outcome_residual_or_prediction_of_any_entity(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changes: dict[str, Any]
 ) -> None:
     clear = recorded(monkeypatch)
-    folder = write_world(tmp_path / "parties", holder="bank")
+    folder = write_world(tmp_path / "files", holder="bank")
     settings = own_data_config(tmp_path, folder, residual__rounds=4, **changes)
     grid = make_grid(settings, 3)
     run_over(grid, settings)
@@ -116,7 +116,7 @@ def test_the_center_reads_no_outcome_residual_or_prediction_of_any_entity(
 
 def test_what_the_center_relays_in_the_clear_is_found_by_the_same_search(tmp_path: Path) -> None:
     """The search above would find it: where the center holds the outcome, predictions cross for it to read."""
-    settings = own_data_config(tmp_path, write_world(tmp_path / "parties"), residual__rounds=2)
+    settings = own_data_config(tmp_path, write_world(tmp_path / "files"), residual__rounds=2)
     grid = make_grid(settings, 3)
     run_over(grid, settings)
     [fitted, *_] = [
@@ -152,7 +152,7 @@ def test_public_keys_that_the_center_swaps_break_the_seal_where_sites_share_a_se
     def change(payload: Payload) -> Payload:
         return replace(payload, public_keys=(mine,) * len(payload.names)) if isinstance(payload, Order) else payload
 
-    folder = write_world(tmp_path / "parties", holder="bank")
+    folder = write_world(tmp_path / "files", holder="bank")
     settings, nodes = deployed_sites(tmp_path, folder, holder="bank", residual__topology=topology)
     swapping(monkeypatch, change)
     told = outcome_of(settings, nodes).text
@@ -162,7 +162,7 @@ def test_public_keys_that_the_center_swaps_break_the_seal_where_sites_share_a_se
 @pytest.mark.parametrize("topology", ["center", "ring"])
 def test_a_real_site_seals_nothing_without_a_secret(tmp_path: Path, topology: str) -> None:
     """The center could hand out keys of its own, and nobody would notice."""
-    folder = write_world(tmp_path / "parties", holder="bank", shuffle=None)
+    folder = write_world(tmp_path / "files", holder="bank", shuffle=None)
     settings, nodes = deployed_sites(tmp_path, folder, holder="bank", residual__topology=topology)
     for node in nodes:
         del node["align-key-file"]
@@ -187,7 +187,7 @@ def ring(tmp_path: Path) -> dict[str, Site]:
 @pytest.fixture
 def shop(tmp_path: Path) -> Site:
     """A site in a run that is not sealed, before it is told the order."""
-    settings, nodes = deployed_sites(tmp_path / "open", write_world(tmp_path / "open" / "parties", shuffle=None))
+    settings, nodes = deployed_sites(tmp_path / "open", write_world(tmp_path / "open" / "files", shuffle=None))
     context = Context(9, 6, nodes[1], RecordDict(), settings)
     site = Site.open("shop", context, Ask("x", 1, 0, [Parcel("0", Enrol("salt"))])).in_lane("0")
     ask(site, Enrol("salt"))
@@ -429,7 +429,7 @@ def set_scalar(name: str, value: Any) -> Callable[[Any, Any], None]:
 )
 def test_forged_answers_are_refused_and_named(tmp_path: Path, algorithm: str, change: Any) -> None:
     settings = own_data_config(
-        tmp_path, write_world(tmp_path / "parties"), residual__algorithm=algorithm, residual__power="1"
+        tmp_path, write_world(tmp_path / "files"), residual__algorithm=algorithm, residual__power="1"
     )
     report, _, _ = learn(settings, tamper=forging(1, 3, 0, change))
     assert report.missing["shop"][0].startswith("round 3: refused: payload residual.")
@@ -437,9 +437,7 @@ def test_forged_answers_are_refused_and_named(tmp_path: Path, algorithm: str, ch
 
 @pytest.mark.parametrize("change", [set_scalar("agents", ["stranger"]), set_scalar("iteration", 10**6)])
 def test_a_holder_that_asks_strangers_or_ends_nowhere_is_named(tmp_path: Path, change: Any) -> None:
-    settings = own_data_config(
-        tmp_path, write_world(tmp_path / "parties", holder="bank"), residual__algorithm="average"
-    )
+    settings = own_data_config(tmp_path, write_world(tmp_path / "files", holder="bank"), residual__algorithm="average")
     rounds = learn(settings)[0].rounds
     number = 2 if change.__closure__[0].cell_contents == "agents" else rounds
     told = outcome_of(settings, 3, tamper=forging(0, number, 1 if number == 2 else 0, change)).text

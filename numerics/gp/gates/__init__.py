@@ -1,1 +1,1 @@
-"""Gates: which experts know the neighbourhood of a query point. Each gives scores, the larger the better."""
+"""Gates: scores of the experts at each query point, the larger the better."""

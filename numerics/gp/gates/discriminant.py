@@ -1,17 +1,17 @@
-"""Experts by how many of their rows a point has about it, told from their moments: no row is needed.
+"""A gate by the density of an expert's rows around a point, estimated from the expert's moments; it needs no rows.
 
-The rows of an expert are taken as n_i draws from N(m_i, S_i). How densely they lie about a point x, seen through a
-Gaussian window as wide as `WINDOW` of the kernel's length-scales ell, is then known in closed form,
+The rows of expert i are modelled as n_i draws from N(m_i, S_i). Their density around a point x, in a Gaussian window of
+`WINDOW` times the kernel's length-scales ell, has the closed form
 
-    n_i N(x; m_i, S_i + Lambda),    Lambda = diag((WINDOW ell)^2),
+    n_i N(x; m_i, S_i + Lambda),    Lambda = diag((WINDOW ell)^2).
 
-and its log is the score: the discriminant of classes n_i N(m_i, S_i), made to look at
-the neighbourhood that a Gaussian process learns from. Lambda keeps it well defined for an expert of one row or of fewer
-rows than inputs, and inputs that do not matter to the kernel do not matter here.
+The score is its logarithm: the discriminant of classes n_i N(m_i, S_i), restricted to the neighbourhood that matters to
+a Gaussian process. Lambda makes the score well defined for an expert with one row, or with fewer rows than inputs, and
+removes inputs that do not matter to the kernel.
 
-Measured with NPAE on k-means partitions, the mean over 2 to 8 splits of the MSLL less that of all experts, beside
-nearest centroids and the linear and the quadratic discriminant of the moments alone (a ridge of .01, the quadratic one
-drawn towards the pooled covariance):
+The table compares it with nearest centroids and with the linear and the quadratic discriminant of the moments (ridge
+.01, the quadratic one shrunk towards the pooled covariance): mean over 2 to 8 splits of the MSLL less that of all
+experts, with NPAE on k-means partitions.
 
 =========  ================  ===============  =============  ==============  ===============  ==============
 gate       concrete M10 K6   concrete M10 K3  airfoil M5 K3  airfoil M10 K3  pumadyn M10 K5   protein M20 K4
@@ -32,27 +32,34 @@ from scipy.linalg import solve_triangular
 from numerics.gp.moments import ExpertMoments
 
 WINDOW = 0.5
-"""Width of the window in length-scales: .3 to .7 do as well, 1 and more choose worse on concrete and airfoil."""
+"""Width of the window in length-scales; .3 to .7 give equal scores, 1 and more are worse on concrete and airfoil."""
 
 
 def scores(
     points: Float64[np.ndarray, "N d"], experts: ExpertMoments, lengths: Float64[np.ndarray, "d"]
 ) -> Float64[np.ndarray, "N M"]:
-    """Log of the number of rows about every point, for every expert.
+    """Score every expert at every point by the logarithm of its row density.
 
     Parameters
     ----------
     points : ndarray
         ``(N, d)``, standardised units.
     experts : ExpertMoments
-        Of the M experts, standardised units.
+        Moments of the M experts, standardised units.
     lengths : ndarray
         ``(d,)`` the kernel's length-scales, positive; very large or infinite for an input that does not matter.
 
     Returns
     -------
     ndarray
-        ``(N, M)``, the larger the better. A term that all experts of a point share is left out.
+        ``(N, M)``, the larger the better, without the term that all experts have in common at a point.
+
+    Examples
+    --------
+    >>> from numerics.gp.moments import moments_of
+    >>> experts = moments_of(np.array([[-1.0], [-2.0], [1.0], [2.0]]), np.zeros(4), np.array([0, 0, 1, 1]))
+    >>> scores(np.array([[-1.5], [3.0]]), experts, lengths=np.ones(1)).argmax(axis=1)
+    array([0, 1])
     """
     window = WINDOW * lengths
     # In units of the window Lambda is the identity, whatever the lengths are.
@@ -66,6 +73,6 @@ def scores(
 
 
 def _semidefinite(covariances: Float64[np.ndarray, "M d d"]) -> Float64[np.ndarray, "M d d"]:
-    """Without what rounding, or a site, has put below 0, and short windows have made large."""
+    """Set negative eigenvalues to 0: rounding or a site may cause them, and short windows enlarge them."""
     variances, axes = np.linalg.eigh(covariances)
     return np.asarray((axes * np.maximum(variances, 0.0)[:, None, :]) @ axes.swapaxes(1, 2))

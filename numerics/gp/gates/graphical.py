@@ -1,4 +1,7 @@
-"""The same experts for all points, by how their predictions depend on one another (Jalali and Kasneci 2022, Alg. 1)."""
+"""A gate with the same experts at all points, by the dependence of their predictions.
+
+Source: Jalali and Kasneci 2022, Algorithm 1.
+"""
 
 from __future__ import annotations
 
@@ -12,11 +15,11 @@ from sklearn.exceptions import ConvergenceWarning
 PENALTY = 0.1
 """lambda of the graphical lasso, for predictions in standardised units."""
 _TOLERANCE, _ROUNDS = 1e-8, 200
-"""Of the regressions within: with scikit-learn's own 1e-4 it may go round for hundreds of times, with this for five."""
+"""Tolerance of the inner regressions, and most iterations; with scikit-learn's 1e-4, there may be hundreds."""
 
 
 def scores(predictions: Float64[np.ndarray, "N M"]) -> Float64[np.ndarray, "N M"]:
-    """The importance of every expert, the same at every point.
+    """Score every expert by its `importance`, the same at every point.
 
     Parameters
     ----------
@@ -32,7 +35,7 @@ def scores(predictions: Float64[np.ndarray, "N M"]) -> Float64[np.ndarray, "N M"
 
 
 def importance(predictions: Float64[np.ndarray, "N M"]) -> Float64[np.ndarray, "M"]:
-    """How strongly the predictions of every expert depend on those of the others (Definition 2).
+    """Measure how strongly each expert's predictions depend on those of the others (Definition 2).
 
     Parameters
     ----------
@@ -42,7 +45,15 @@ def importance(predictions: Float64[np.ndarray, "N M"]) -> Float64[np.ndarray, "
     Returns
     -------
     ndarray
-        ``(M,)`` sums of ``|Omega_ij|`` over j other than i, Omega the sparse precision matrix of the predictions.
+        ``(M,)`` sums of ``|Omega_ij|`` over j other than i, where Omega is the sparse precision matrix of the
+        predictions.
+
+    Examples
+    --------
+    The third expert's predictions are unrelated to those of the others:
+
+    >>> importance(np.array([[1.0, 1.0, 1.0], [-1.0, -1.0, 1.0], [1.0, 1.0, -1.0], [-1.0, -1.0, -1.0]])).argmin()
+    np.int64(2)
     """
     centred = predictions - predictions.mean(axis=0)
     omega = _sparse_precision(centred.T @ centred / len(centred))
@@ -51,17 +62,17 @@ def importance(predictions: Float64[np.ndarray, "N M"]) -> Float64[np.ndarray, "
 
 
 def _sparse_precision(S: Float64[np.ndarray, "M M"]) -> Float64[np.ndarray, "M M"]:
-    """Omega of eq. 8; with a larger lambda where experts are so alike that the solver fails."""
+    """Solve eq. 8 for Omega; double lambda while experts are so similar that the solver fails."""
     identity = np.eye(len(S))
     largest = np.abs(S - np.diag(np.diag(S))).max()
-    # Means vary no more than outputs do, whose variance is 1; if they yet do, in another unit.
+    # Predictions vary at most as the outputs, whose variance is 1; otherwise the penalty is scaled.
     penalty = PENALTY * max(1.0, np.diag(S).max())
     while penalty < largest:
         try:
             with warnings.catch_warnings():
-                # What is left to converge hardly changes the order of the experts.
+                # Further iterations hardly change the order of the experts.
                 warnings.simplefilter("ignore", ConvergenceWarning)
-                # Eq. 8 penalises the diagonal too, scikit-learn does not: the same as so much more variance.
+                # Eq. 8 also penalises the diagonal. scikit-learn does not; adding the penalty to S is equivalent.
                 _, omega = graphical_lasso(S + penalty * identity, penalty, enet_tol=_TOLERANCE, max_iter=_ROUNDS)
             return np.array(omega)
         except FloatingPointError:

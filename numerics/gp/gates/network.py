@@ -1,8 +1,10 @@
-"""A network that tells whose rows a point is like, trained by gradients summed over sites (Algorithm 3).
+"""A gate by a neural network that classifies points by expert, trained by gradients summed over sites.
 
-A site holds rows of its own experts only, one class of many, so the average of networks that sites train on their own
-rows learns nothing. The cross-entropy is a sum over rows, and so is its gradient: one step of Adam at the center with
-the sum of the sites' gradients is the step that the same optimiser takes on all rows in one place.
+A site holds rows of its own experts only, so an average of networks that the sites train alone learns nothing. The
+cross-entropy is a sum over rows, and so is its gradient: a step of Adam at the center with the sum of the sites'
+gradients equals the step of the same optimiser on all rows in one place.
+
+Source: Jalali and Kasneci 2022, Algorithm 3.
 """
 
 from __future__ import annotations
@@ -19,8 +21,8 @@ HIDDEN = 50
 """Units of the hidden layer (Jalali and Kasneci 2022, section V)."""
 RATE = 5e-2
 """Step of Adam."""
-_REHEARSALS, _DRAWN = 100, 2000
-"""Steps of `from_moments`, and points that are drawn for them."""
+_REHEARSALS, _SAMPLE = 100, 2000
+"""Steps of `from_moments`, and sampled points."""
 _DECAY, _SQUARE_DECAY, _SMALL = 0.9, 0.999, 1e-8
 
 _Parameters = Float64[np.ndarray, "P"]
@@ -28,16 +30,24 @@ _Parameters = Float64[np.ndarray, "P"]
 
 @dataclass(frozen=True)
 class Network:
-    """One hidden layer of ReLU units and a softmax over the experts; its parameters are one flat vector.
+    """A network with one hidden layer of ReLU units and a softmax over the experts; parameters are one flat vector.
 
     Attributes
     ----------
     d : int
-        Inputs.
+        Number of inputs.
     experts : int
-        M, the classes.
+        Number M of experts, which are the classes.
     hidden : int
-        Units of the hidden layer.
+        Number of hidden units.
+
+    Examples
+    --------
+    >>> network = Network(d=2, experts=3, hidden=4)
+    >>> network.size
+    27
+    >>> np.exp(network.log_probabilities(np.zeros(27), np.zeros((1, 2)))).round(2)
+    array([[0.33, 0.33, 0.33]])
     """
 
     d: int
@@ -50,14 +60,14 @@ class Network:
         return (self.d + 1) * self.hidden + (self.hidden + 1) * self.experts
 
     def start(self, seed: int) -> _Parameters:
-        """Parameters to begin with: uniform within 1 over the square root of a unit's inputs (LeCun et al. 1998)."""
+        """Draw initial parameters, uniform within 1 over the square root of a unit's inputs (LeCun et al. 1998)."""
         rng = np.random.default_rng(seed)
         first = rng.uniform(-1, 1, (self.d + 1) * self.hidden) / np.sqrt(self.d)
         second = rng.uniform(-1, 1, (self.hidden + 1) * self.experts) / np.sqrt(self.hidden)
         return np.concatenate([first, second])
 
     def log_probabilities(self, parameters: _Parameters, x: Float64[np.ndarray, "N d"]) -> Float64[np.ndarray, "N M"]:
-        """Scores of the gate: the log of each expert's probability at every point.
+        """Score every expert at every point by the logarithm of its probability.
 
         Parameters
         ----------
@@ -77,7 +87,7 @@ class Network:
     def gradient(
         self, parameters: _Parameters, x: Float64[np.ndarray, "n d"], label: Int64[np.ndarray, "n"]
     ) -> tuple[float, _Parameters]:
-        """Cross-entropy and its gradient, both summed over rows: those of several sites add up.
+        """Compute the cross-entropy and its gradient, both summed over rows, so that those of several sites add up.
 
         Parameters
         ----------
@@ -86,11 +96,12 @@ class Network:
         x : ndarray
             ``(n, d)`` rows, standardised units.
         label : ndarray
-            ``(n,)`` the expert that has the row, from 0 to below M.
+            ``(n,)`` expert of each row, from 0 to below M.
 
         Returns
         -------
         loss : float
+            Cross-entropy, natural logarithm.
         gradient : ndarray
             ``(size,)``.
         """
@@ -111,7 +122,7 @@ class Network:
     ) -> tuple[
         Float64[np.ndarray, "d H"], Float64[np.ndarray, "H"], Float64[np.ndarray, "H M"], Float64[np.ndarray, "M"]
     ]:
-        """Weights and offsets of both layers."""
+        """Return weights and offsets of both layers."""
         shapes = ((self.d, self.hidden), (self.hidden,), (self.hidden, self.experts), (self.experts,))
         ends = np.cumsum([np.prod(shape) for shape in shapes])
         V, a, W, b = (part.reshape(shape) for part, shape in zip(np.split(parameters, ends[:-1]), shapes, strict=True))
@@ -120,14 +131,22 @@ class Network:
 
 @dataclass(frozen=True, eq=False)
 class Adam:
-    """The optimiser at the center (Kingma and Ba 2015, Algorithm 1).
+    """State of the center's optimiser Adam (Kingma and Ba 2015, Algorithm 1).
 
     Attributes
     ----------
     mean, square : ndarray
         ``(P,)`` decaying means of the gradients and of their squares.
     steps : int
-        Steps taken.
+        Number of steps so far.
+
+    Examples
+    --------
+    The first step has the length `rate` in every parameter, whatever the gradient's size:
+
+    >>> parameters, adam = Adam.start(2).step(np.zeros(2), np.array([4.0, -0.1]), rate=0.5)
+    >>> parameters.round(3)
+    array([-0.5,  0.5])
     """
 
     mean: _Parameters
@@ -136,25 +155,25 @@ class Adam:
 
     @classmethod
     def start(cls, size: int) -> Adam:
-        """Before the first step."""
+        """Return the state before the first step."""
         return cls(np.zeros(size), np.zeros(size))
 
     def step(self, parameters: _Parameters, gradient: _Parameters, rate: float = RATE) -> tuple[_Parameters, Adam]:
-        """One step against the gradient of the mean loss of a row.
+        """Take one step against the gradient of the mean loss of a row.
 
         Parameters
         ----------
         parameters, gradient : ndarray
             ``(P,)``.
         rate : float
-            Length of a step.
+            Step size.
 
         Returns
         -------
         parameters : ndarray
             ``(P,)`` after the step.
         optimiser : Adam
-            For the next one.
+            State for the next step.
         """
         steps = self.steps + 1
         mean = _DECAY * self.mean + (1 - _DECAY) * gradient
@@ -164,13 +183,13 @@ class Adam:
 
 
 def from_moments(network: Network, experts: ExpertMoments, seed: int) -> tuple[_Parameters, Adam]:
-    """A network trained at the center, on points drawn from the Gaussians of the experts' moments: no ask.
+    """Train the network at the center, without an ask, on points sampled from the Gaussians of the experts' moments.
 
-    The optimiser comes with it and is kept: begun afresh, it would take first steps of full length in every parameter
-    and lose what was learned. Measured, accuracy on the training rows after 0, 5, 10 and 25 asks, by k-means parts:
+    Training at the sites continues with the same optimiser: a new one would begin with steps of full length in every
+    parameter and undo the training. Accuracy on the training rows after 0, 5, 10 and 25 asks, k-means parts:
 
     =============== ========================= =========================
-    data            begun here                begun with `Network.start`
+    data            start here                start with `Network.start`
     =============== ========================= =========================
     concrete, M 10  .956 .990 .997 .999       .103 .913 .991 1.00
     =============== ========================= =========================
@@ -178,18 +197,20 @@ def from_moments(network: Network, experts: ExpertMoments, seed: int) -> tuple[_
     Parameters
     ----------
     network : Network
+        Network to be trained.
     experts : ExpertMoments
-        Of the network's M experts, standardised units.
+        Moments of its M experts, standardised units.
     seed : int
-        Draws the points and the parameters to begin with.
+        Seed of the points and of the initial parameters.
 
     Returns
     -------
     parameters : ndarray
         ``(size,)``.
     optimiser : Adam
+        State for the steps that follow.
     """
-    x, label = drawn_rows(experts, seed)
+    x, label = sample_rows(experts, seed)
     parameters, optimiser = network.start(seed), Adam.start(network.size)
     for _ in range(_REHEARSALS):
         _, gradient = network.gradient(parameters, x, label)
@@ -197,28 +218,36 @@ def from_moments(network: Network, experts: ExpertMoments, seed: int) -> tuple[_
     return parameters, optimiser
 
 
-def drawn_rows(experts: ExpertMoments, seed: int) -> tuple[Float64[np.ndarray, "n d"], Int64[np.ndarray, "n"]]:
-    """Points drawn from the Gaussians of the experts' moments, about in proportion to their rows, and whose they are.
+def sample_rows(experts: ExpertMoments, seed: int) -> tuple[Float64[np.ndarray, "n d"], Int64[np.ndarray, "n"]]:
+    """Sample points from the Gaussians of the experts' moments, about in proportion to the experts' rows.
 
     Parameters
     ----------
     experts : ExpertMoments
-        Of the M experts, standardised units.
+        Moments of the M experts, standardised units.
     seed : int
-        Draws the points.
+        Seed of the points.
 
     Returns
     -------
     x : ndarray
-        ``(n, d)``.
+        ``(n, d)`` points.
     label : ndarray
-        ``(n,)`` ascending; each expert has a point or more.
+        ``(n,)`` expert of each point, ascending; every expert has at least one point.
+
+    Examples
+    --------
+    >>> from numerics.gp.moments import moments_of
+    >>> experts = moments_of(np.array([[0.0], [1.0], [5.0], [6.0]]), np.zeros(4), np.array([0, 0, 0, 1]))
+    >>> x, label = sample_rows(experts, seed=0)
+    >>> x.shape, np.bincount(label)
+    ((2000, 1), array([1500,  500]))
     """
     rng = np.random.default_rng(seed)
     share = experts.counts / experts.counts.sum()
-    label = np.repeat(np.arange(len(share)), np.maximum(1, np.rint(_DRAWN * share).astype(np.int64)))
+    label = np.repeat(np.arange(len(share)), np.maximum(1, np.rint(_SAMPLE * share).astype(np.int64)))
     variances, axes = np.linalg.eigh(experts.covariances)
-    # Rounding leaves an expert of few rows, which vary along few axes, a little variance below 0.
+    # Rounding may leave an expert of few rows, which vary along few axes, a variance slightly below 0.
     roots = axes * np.sqrt(np.maximum(variances, 0.0))[:, None, :]
     draws = rng.standard_normal((len(label), experts.means.shape[1]))
     # The labels ascend, so the experts' parts follow one another in their order.

@@ -24,7 +24,7 @@ def labels_of(report: Report, row: Row) -> dict[str, Any]:
 
 
 def error_of(report: Report) -> str:
-    """Return the drawn test error: of the chosen iteration, or of the last one if the published figures are."""
+    """Return the drawn test error: of the chosen iteration, or of the last one if the published figures are of that."""
     names = ("test_mse", "test_mse_last")
     return next((name for name in names if any(f"{name} published" in row for row in report.table)), names[0])
 

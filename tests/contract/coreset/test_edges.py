@@ -207,6 +207,7 @@ def test_several_sensitive_columns_are_one_colour_each_in_the_order_of_their_nam
 # -- columns ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("unseen_files")
 def test_as_many_sites_with_these_columns_as_with_those_are_one_line(tmp_path: Path) -> None:
     parts = split_over_sites(patients(), names=SITES[:2])
     parts["hospital"] = parts["hospital"].rename(columns={"income": "weight"})
@@ -215,6 +216,7 @@ def test_as_many_sites_with_these_columns_as_with_those_are_one_line(tmp_path: P
     assert told.startswith("as many sites have the columns age, income, score as have age, score, weight")
 
 
+@pytest.mark.usefixtures("unseen_files")
 @pytest.mark.parametrize("changes", [{}, EXACT])
 def test_too_few_sites_of_the_same_columns_stop_the_run(tmp_path: Path, changes: dict[str, Any]) -> None:
     parts = split_over_sites(patients())
@@ -225,6 +227,7 @@ def test_too_few_sites_of_the_same_columns_stop_the_run(tmp_path: Path, changes:
     assert "hospital: " in told
 
 
+@pytest.mark.usefixtures("unseen_files")
 @pytest.mark.parametrize("changes", [{}, EXACT])
 def test_other_columns_are_named_and_left_out(tmp_path: Path, changes: dict[str, Any]) -> None:
     parts = split_over_sites(patients())
@@ -278,6 +281,7 @@ def test_duplicate_rows_are_assigned_one_by_one(tmp_path: Path) -> None:
     assert_true(found)
 
 
+@pytest.mark.usefixtures("unseen_files")
 @pytest.mark.parametrize(
     ("changes", "code"),
     [

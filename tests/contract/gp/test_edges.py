@@ -303,6 +303,7 @@ def test_a_file_of_points_that_lacks_something_is_one_line(
 # -- columns ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("unseen_files")
 def test_sites_with_other_inputs_are_named_and_left_out(tmp_path: Path) -> None:
     parts = split_over_sites(soundings())
     expected = predict(
@@ -319,6 +320,7 @@ def test_sites_with_other_inputs_are_named_and_left_out(tmp_path: Path) -> None:
     assert "delta: left out" in told
 
 
+@pytest.mark.usefixtures("unseen_files")
 def test_as_many_sites_with_these_inputs_as_with_those_are_one_line(tmp_path: Path) -> None:
     parts = split_over_sites(soundings())
     for site in SITES[:2]:
@@ -340,6 +342,7 @@ def test_columns_in_another_order_are_the_same_columns(tmp_path: Path, folder: P
     np.testing.assert_array_equal(found.arrays["mean"], expected.arrays["mean"])
 
 
+@pytest.mark.usefixtures("unseen_files")
 @pytest.mark.parametrize(
     ("change", "code"),
     [

@@ -24,7 +24,7 @@ class Contract(StrategyContract):
     settings: dict[str, Any] = {}  # noqa: RUF012  (a setting of the class)
 
     def run_config(self, tmp_path: Path) -> dict[str, Any]:
-        folder = write_world(tmp_path / "parties", holder=self.holder, people=customers(60))
+        folder = write_world(tmp_path / "files", holder=self.holder, people=customers(60))
         return own_data_config(tmp_path, folder, residual__rounds=3, **self.settings)
 
     def nodes(self) -> Nodes:

@@ -1,4 +1,4 @@
-"""Residual with parties that are down for a while, files that change, agents without a part; and predictions later."""
+"""Residual with sites that are down for a while, files that change, agents without a part; and predictions later."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_an_agent_without_a_step_predicts_nothing_and_is_not_missed(
     tmp_path: Path, algorithm: str, holder: str
 ) -> None:
     columns = {"bank": ("f",), "shop": ("c",), "telecom": ("e",)}
-    folder = write_world(tmp_path / "parties", columns=columns, holder=holder)
+    folder = write_world(tmp_path / "files", columns=columns, holder=holder)
     settings = own_data_config(tmp_path, folder, residual__algorithm=algorithm, residual__rounds=1)
     report, arrays, path = learn(settings)
     assert arrays["beta"].sum() == 1
@@ -89,7 +89,7 @@ def test_an_agent_without_a_step_predicts_nothing_and_is_not_missed(
 @pytest.mark.parametrize("algorithm", ["parallel", "greedy", "sip", "meta-linear", "meta-boosting"])
 @pytest.mark.parametrize("holder", ["", "bank"])
 def test_an_outcome_that_never_varies_is_predicted(tmp_path: Path, algorithm: str, holder: str) -> None:
-    folder = write_world(tmp_path / "parties", people=customers().assign(y=4.0), holder=holder)
+    folder = write_world(tmp_path / "files", people=customers().assign(y=4.0), holder=holder)
     settings = own_data_config(tmp_path, folder, residual__algorithm=algorithm, residual__power="1", residual__rounds=3)
     again = later(settings, learn(settings)[2])
     assert again.metrics["n_predicted"] == N
@@ -99,7 +99,7 @@ def test_an_outcome_that_never_varies_is_predicted(tmp_path: Path, algorithm: st
 @pytest.mark.parametrize("topology", ["center", "ring"])
 def test_who_holds_the_outcome_alone_sums_up_predictions(tmp_path: Path, topology: str) -> None:
     columns = {"bank": (), "shop": ("c",), "telecom": ("d", "e")}
-    folder = write_world(tmp_path / "parties", columns=columns, holder="bank")
+    folder = write_world(tmp_path / "files", columns=columns, holder="bank")
     settings = own_data_config(tmp_path, folder, residual__topology=topology)
     report, _, path = learn(settings)
     assert report.metrics["n_agents"] == 2
@@ -111,7 +111,7 @@ def test_who_holds_the_outcome_alone_sums_up_predictions(tmp_path: Path, topolog
 
 @pytest.mark.parametrize("holder", ["", "bank"])
 def test_a_column_that_the_model_does_not_take_may_have_gaps(tmp_path: Path, holder: str) -> None:
-    folder = write_world(tmp_path / "parties", holder=holder)
+    folder = write_world(tmp_path / "files", holder=holder)
     settings = own_data_config(tmp_path, folder)
     path = learn(settings)[2]
     shop = pd.read_csv(folder / "shop.csv")
@@ -126,7 +126,7 @@ def test_a_column_that_the_model_does_not_take_may_have_gaps(tmp_path: Path, hol
 
 @pytest.mark.parametrize(("holder", "lost"), [("", [5, 6, 7]), ("bank", [5, 7, 9])])
 def test_who_was_asked_no_more_is_asked_to_keep_its_model(tmp_path: Path, holder: str, lost: list[int]) -> None:
-    folder = write_world(tmp_path / "parties", holder=holder)
+    folder = write_world(tmp_path / "files", holder=holder)
     settings = own_data_config(tmp_path, folder, residual__algorithm="parallel", residual__power="1")
     report, arrays, path = learn(settings, tamper=silent(SHOP, lost))
     assert [line.split(":")[0] for line in report.missing["shop"]] == [f"round {number}" for number in lost]
@@ -153,7 +153,7 @@ def test_who_was_asked_no_more_is_asked_to_keep_its_model(tmp_path: Path, holder
 def test_who_was_down_when_models_were_kept_is_asked_once_more(
     tmp_path: Path, holder: str, topology: str, place: int
 ) -> None:
-    folder = write_world(tmp_path / "parties", holder=holder)
+    folder = write_world(tmp_path / "files", holder=holder)
     settings = own_data_config(tmp_path, folder, residual__topology=topology)
     whole = learn(settings)
     end = whole[0].rounds - (holder != "" and topology == "center")  # the holder has the last word
@@ -170,7 +170,7 @@ def test_who_was_down_when_models_were_kept_is_asked_once_more(
 def test_an_answer_that_is_lost_at_the_end_is_given_again(
     tmp_path: Path, holder: str, topology: str, place: int
 ) -> None:
-    folder = write_world(tmp_path / "parties", holder=holder)
+    folder = write_world(tmp_path / "files", holder=holder)
     settings = own_data_config(tmp_path, folder, residual__topology=topology)
     end = learn(settings)[0].rounds
     report, _, path = learn(settings, tamper=silent(place, [end]))
@@ -180,7 +180,7 @@ def test_an_answer_that_is_lost_at_the_end_is_given_again(
 
 
 def test_the_holder_of_a_ring_without_columns_is_asked_once_more_too(tmp_path: Path) -> None:
-    folder = write_world(tmp_path / "parties", columns={"bank": (), "shop": ("c",), "telecom": ("d",)}, holder="bank")
+    folder = write_world(tmp_path / "files", columns={"bank": (), "shop": ("c",), "telecom": ("d",)}, holder="bank")
     settings = own_data_config(tmp_path, folder, residual__topology="ring")
     end = learn(settings)[0].rounds
     report, _, path = learn(settings, tamper=silent(BANK, [end]))
@@ -193,7 +193,7 @@ def test_the_holder_of_a_ring_without_columns_is_asked_once_more_too(tmp_path: P
 
 @pytest.mark.parametrize(("holder", "topology"), [("", "center"), ("bank", "center"), ("bank", "ring")])
 def test_who_has_not_kept_its_model_is_named(tmp_path: Path, holder: str, topology: str) -> None:
-    folder = write_world(tmp_path / "parties", holder=holder)
+    folder = write_world(tmp_path / "files", holder=holder)
     settings = own_data_config(tmp_path, folder, residual__topology=topology)
     end = learn(settings)[0].rounds - (holder != "" and topology == "center")
     with down(SHOP, range(end, end + 4)) as tamper:
@@ -205,7 +205,7 @@ def test_who_has_not_kept_its_model_is_named(tmp_path: Path, holder: str, topolo
 
 @pytest.mark.parametrize("holder", ["", "bank"])
 def test_sites_without_a_place_to_keep_models_in_are_named_and_asked_once(tmp_path: Path, holder: str) -> None:
-    folder = write_world(tmp_path / "parties", holder=holder)
+    folder = write_world(tmp_path / "files", holder=holder)
     settings, nodes = deployed_sites(tmp_path, folder, holder=holder)
     rounds = learn(settings, nodes)[0].rounds
     for node in nodes:
@@ -228,7 +228,7 @@ def test_sites_without_a_place_to_keep_models_in_are_named_and_asked_once(tmp_pa
 )
 def test_who_is_down_when_the_order_is_told_joins(tmp_path: Path, holder: str, changes: dict[str, Any]) -> None:
     """As if only its answer of that round had been lost, where it was asked for one."""
-    settings = own_data_config(tmp_path, write_world(tmp_path / "parties", holder=holder), **changes)
+    settings = own_data_config(tmp_path, write_world(tmp_path / "files", holder=holder), **changes)
     expected = learn(settings, tamper=silent(SHOP, [2]))
     with down(SHOP, [2]) as tamper:
         report, arrays, path = learn(settings, tamper=tamper)
@@ -242,7 +242,7 @@ def test_who_is_down_when_the_order_is_told_joins(tmp_path: Path, holder: str, c
 @pytest.mark.parametrize("lost", [2, 5])
 def test_a_late_answer_counts_once_in_the_ring(tmp_path: Path, shrinkage: float, lost: int) -> None:
     """bank has taken its step, and nobody knows: what it added to its sum is taken out again."""
-    folder = write_world(tmp_path / "parties")
+    folder = write_world(tmp_path / "files")
     found = []
     for topology in ("center", "ring"):
         settings = own_data_config(tmp_path, folder, residual__topology=topology, residual__shrinkage=shrinkage)
@@ -252,7 +252,7 @@ def test_a_late_answer_counts_once_in_the_ring(tmp_path: Path, shrinkage: float,
 
 
 def test_one_lost_answer_does_not_end_a_ring_of_one(tmp_path: Path) -> None:
-    folder = write_world(tmp_path / "parties", columns={"bank": (), "shop": ("c", "d")}, holder="bank")
+    folder = write_world(tmp_path / "files", columns={"bank": (), "shop": ("c", "d")}, holder="bank")
     settings = own_data_config(tmp_path, folder, residual__topology="ring", residual__shrinkage=0.5, residual__rounds=6)
     whole = learn(settings, 2)
     found = learn(settings, 2, tamper=silent(1, [4]))
@@ -266,7 +266,7 @@ def test_one_lost_answer_does_not_end_a_ring_of_one(tmp_path: Path) -> None:
 @pytest.mark.parametrize("changes", [{"residual__algorithm": "parallel", "residual__power": "1"}, {}])
 def test_a_file_written_anew_during_a_run_is_not_used(tmp_path: Path, changes: dict[str, Any]) -> None:
     """In another order of rows, its numbers would stand for other entities; the site counts as silent from then on."""
-    folder = write_world(tmp_path / "parties")
+    folder = write_world(tmp_path / "files")
     settings = own_data_config(tmp_path, folder, **changes)
     expected = learn(settings, tamper=silent(SHOP, range(5, 100)))
 
@@ -282,7 +282,7 @@ def test_a_file_written_anew_during_a_run_is_not_used(tmp_path: Path, changes: d
 
 
 def test_an_order_told_again_does_not_take_the_changed_rows_for_the_agreed_ones(tmp_path: Path) -> None:
-    folder = write_world(tmp_path / "parties")
+    folder = write_world(tmp_path / "files")
 
     def tamper(place: int, number: int, reply: Message) -> Message | None:
         if (place, number) != (SHOP, 2):
@@ -316,7 +316,7 @@ def test_outcomes_that_change_end_the_run_of_their_holder(tmp_path: Path) -> Non
 
 
 def test_a_prediction_is_made_once(tmp_path: Path) -> None:
-    settings = own_data_config(tmp_path, write_world(tmp_path / "parties"), residual__rounds=2)
+    settings = own_data_config(tmp_path, write_world(tmp_path / "files"), residual__rounds=2)
     path = learn(settings)[2]
     told = outcome_of(prediction_config(settings, path, repetitions=2), 3).refusal
     assert told == "repetitions: there is one prediction of a row; leave it out"
@@ -325,7 +325,7 @@ def test_a_prediction_is_made_once(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("scale", "precision"), [(1e200, "float64"), (1e39, "float32"), (-1e16, "float64")])
 def test_outcomes_without_bound(tmp_path: Path, caplog: pytest.LogCaptureFixture, scale: float, precision: str) -> None:
     large = customers().assign(y=scale * customers()["y"])
-    settings = own_data_config(tmp_path, write_world(tmp_path / "parties", people=large), residual__precision=precision)
+    settings = own_data_config(tmp_path, write_world(tmp_path / "files", people=large), residual__precision=precision)
     told = outcome_of(settings, 3).refusal
     assert told == f"the outcomes go beyond {LARGEST_OUTCOME:g}: give them in another unit"
     settings = own_data_config(
@@ -339,7 +339,7 @@ def test_outcomes_without_bound(tmp_path: Path, caplog: pytest.LogCaptureFixture
 
 @pytest.mark.parametrize("leaf", ["abc", 0, -2, 2.5, True])
 def test_a_leaf_that_is_no_number_of_rows_is_told_at_once(tmp_path: Path, leaf: object) -> None:
-    settings, nodes = deployed_sites(tmp_path, write_world(tmp_path / "parties"))
+    settings, nodes = deployed_sites(tmp_path, write_world(tmp_path / "files"))
     nodes[SHOP]["min-leaf"] = leaf
     report = learn(settings, nodes)[0]
     assert all("[bad-configuration]" in line for line in report.missing["shop"])
@@ -354,7 +354,7 @@ def test_a_leaf_that_is_no_number_of_rows_is_told_at_once(tmp_path: Path, leaf: 
     ],
 )  # fmt: skip
 def test_what_a_holder_would_refuse_is_refused_by_the_center(tmp_path: Path, key: str, value: object) -> None:
-    folder = write_world(tmp_path / "parties", holder="bank")
+    folder = write_world(tmp_path / "files", holder="bank")
     told = outcome_of({**own_data_config(tmp_path, folder), key: value}, 3).refusal
     assert key in told
 
@@ -387,7 +387,7 @@ def test_steps_are_kept_of_the_course_that_counts_alone(
 
     monkeypatch.setattr(clients.dispatch, "handler_of", recording)
     chosen = {"residual__stop": "held-out", "residual__validation": 0.25, "residual__refit": refit, **changes}
-    report, _, _ = learn(own_data_config(tmp_path, write_world(tmp_path / "parties"), **chosen))
+    report, _, _ = learn(own_data_config(tmp_path, write_world(tmp_path / "files"), **chosen))
     assert report.metrics["iterations"] > 0
     n_learn = N - int(report.metrics["n_test"])
     by_rows = {rows: {keep for at, keep in seen if at == rows} for rows, _ in seen}

@@ -39,7 +39,7 @@ pytestmark = pytest.mark.usefixtures("quick")
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    return write_world(tmp_path / "parties")
+    return write_world(tmp_path / "files")
 
 
 def world_of(columns: Sequence[str], *, validation: float = 0.0, agent: str = "tree", intercept: bool = True) -> Any:
@@ -55,7 +55,7 @@ def world_of(columns: Sequence[str], *, validation: float = 0.0, agent: str = "t
 
 
 def one_each(tmp_path: Path, columns: str) -> Path:
-    return write_world(tmp_path / "parties", columns={name: (name,) for name in columns})
+    return write_world(tmp_path / "files", columns={name: (name,) for name in columns})
 
 
 def assert_curves(arrays: Arrays, course: reference.Course, *, kinds: Sequence[str] = ("train", "test")) -> None:
@@ -218,17 +218,17 @@ def test_the_seed_draws_the_rows(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("algorithm", "agent"), [("sip", "lr"), ("greedy", "rf(n_estimators=5)"), ("parallel", "tree")]
 )
-def test_the_order_of_rows_and_columns_in_the_parties_files_does_not_matter(
+def test_the_order_of_rows_and_columns_in_the_sites_files_does_not_matter(
     tmp_path: Path, algorithm: str, agent: str
 ) -> None:
     chosen: dict[str, Any] = {"residual__algorithm": algorithm, "residual__agent": agent}
     runs = []
     for seed in (None, 1, 2):
-        folder = write_world(tmp_path / f"parties-{seed}", shuffle=seed)
+        folder = write_world(tmp_path / f"files-{seed}", shuffle=seed)
         if seed == 2:
-            for party in COLUMNS:
-                frame = pd.read_csv(folder / f"{party}.csv")
-                frame[frame.columns[::-1]].to_csv(folder / f"{party}.csv", index=False)
+            for site in COLUMNS:
+                frame = pd.read_csv(folder / f"{site}.csv")
+                frame[frame.columns[::-1]].to_csv(folder / f"{site}.csv", index=False)
         runs.append(learn(own_data_config(tmp_path, folder, **chosen))[:2])
     same_learning(runs[0], runs[1])
     same_learning(runs[0], runs[2])
@@ -293,7 +293,7 @@ def test_a_table_of_cells_is_the_runs_of_its_cells(tmp_path: Path, monkeypatch: 
         np.testing.assert_array_equal(alone["cells_curve_train"][0, 0], arrays["cells_curve_train"][place, 0, :length])
 
 
-# -- parties of a deployment ------------------------------------------------------------------------------------------
+# -- sites of a deployment ------------------------------------------------------------------------------------------
 
 
 def test_a_deployment_learns_what_a_simulation_does(tmp_path: Path, folder: Path) -> None:
@@ -324,7 +324,7 @@ def test_text_is_of_categories(tmp_path: Path) -> None:
     people = customers().copy()
     people["city"] = np.where(people["c"] > 0, "Paris", "Rome")
     columns = {"bank": ("a", "b"), "shop": ("city",), "telecom": ("d", "e")}
-    folder = write_world(tmp_path / "parties", columns=columns, people=people)
+    folder = write_world(tmp_path / "files", columns=columns, people=people)
     settings, nodes = deployed_sites(tmp_path, folder)
     nodes[1]["features"] = "city"
     report, arrays, _ = learn(settings, nodes)
@@ -333,7 +333,7 @@ def test_text_is_of_categories(tmp_path: Path) -> None:
 
 
 def test_a_file_of_test_rows_is_tested_on(tmp_path: Path) -> None:
-    folder = write_world(tmp_path / "parties", n_test=40)
+    folder = write_world(tmp_path / "files", n_test=40)
     report, _, path = learn(own_data_config(tmp_path, folder))
     assert report.metrics["n_test"] == 40
     again = learn(prediction_config(own_data_config(tmp_path, folder), path))[1]

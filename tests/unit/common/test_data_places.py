@@ -21,6 +21,12 @@ def test_paths_are_read_as_they_were_written() -> None:
     assert paths_by_site(as_text(paths)) == paths
 
 
+def test_more_sites_than_a_path_has_letters() -> None:
+    paths = {f"s{i}": f"/data/{'long-name' * 20}/{i}.csv" for i in range(60)}
+    assert paths_by_site(as_text(paths)) == paths
+    assert not is_function(as_text(paths))
+
+
 def test_what_exists_is_a_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert is_function("records:load")

@@ -81,8 +81,8 @@ def test_list_names_every_scenario_on_a_line_of_its_own():
         (["--set", "seed"], ["key=value", "seed"]),
         (["--set", "seed=1", "--set", "seed=2"], ["seed is set twice"]),
         (["bc3e-wine", "--set", "scenario=bc3e-wine"], ["scenario is given twice"]),
-        (["--protocol", "bc3e"], ["--data"]),
-        (["--data", "somewhere"], ["--protocol"]),
+        (["--protocol", "bc3e"], ["protocol without data"]),
+        (["--data", "somewhere"], ["data without protocol"]),
         (["bc3e-wine", "--protocol", "bc3e", "--data", "x"], ["not both"]),
         (["--protocol", "bc3e", "--data", "/does/not/exist"], ["/does/not/exist"]),
         (["--set", "target=a'b\"c"], ["target", "both"]),
@@ -97,11 +97,11 @@ def test_run_refuses_in_one_line_before_anything_starts(no_launch, arguments, wo
 
 def test_a_plan_has_absolute_paths_and_the_scenarios_sites(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    request = simulated_run(["resume-from=old/run", "seed=4"], {"scenario": "bc3e-wine", "data": None}, None, 60.0)
+    request = simulated_run(["labels=old/run", "seed=4"], {"scenario": "bc3e-wine", "data": None}, None, 60.0)
     assert request.settings == {
         "scenario": "bc3e-wine",
         "seed": 4,
-        "resume-from": str(tmp_path / "old/run"),
+        "labels": str(tmp_path / "old/run"),
         "output-dir": str(tmp_path / "results"),
     }
     assert request.sites == scenarios()["bc3e-wine"].sites
@@ -237,7 +237,7 @@ def test_check_refuses_a_bad_file_in_one_line(tmp_path, content, words):
     [
         ("residual", "id,y,a", "agent=sklearn.tree.ExtraTreeRegressor", "agent: sklearn.tree.ExtraTreeRegressor"),
         ("residual", "id,y,a", "min-leaf=60", "60 rows or more in a leaf"),
-        ("residual", "id,a,b", "sealed-only=true", "the site that holds the outcome; they cross sealed"),
+        ("residual", "id,a,b", "sealed-only=true", "the site that holds the outcome; they are sent sealed"),
         ("sec", "y,a,b", "candidates=lasso", "lasso: its coefficients"),
         ("sec", "y,a,b", "min-leaf=9", "(9 rows or more in a leaf)"),
         ("bc3e", "id,class_a,b", "allow-single-model=true", "because allow-single-model is set"),

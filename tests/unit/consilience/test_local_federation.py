@@ -81,7 +81,7 @@ def test_what_cannot_be_used_is_refused_in_one_line(files: Path, assignment: str
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["--protocol", "fedavg"], "there is no protocol 'fedavg'; there is: bc3e"),
+        (["--protocol", "fedavg"], "there is no protocol 'fedavg'; there are: bc3e"),
         (["--protocol", "bc3e", "--set", "data=x"], "data is not for --set here"),
         (["--protocol", "bc3e", "--set", "scenario=bc3e-wine"], "scenario is not for --set here"),
         (["--set", "seed=1"], "give --protocol too"),

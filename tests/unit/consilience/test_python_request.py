@@ -15,6 +15,8 @@ from common.data_places import paths_by_site
 from common.settings import ConfigError
 from consilience.python_request import PythonRequest, python_request
 
+pytestmark = pytest.mark.usefixtures("unseen_files")  # what is asked for; tests of the server ask whether it fits
+
 FRAME = pd.DataFrame({"x": [1.0, 2.0, 4.0], "y": [1.0, 3.0, 2.0]})
 FRAMES = {"south": FRAME, "north": FRAME + 1}
 

@@ -19,6 +19,14 @@ def test_errors_that_differ_by_the_site_only_are_one_line() -> None:
     ]
 
 
+def test_how_to_go_on_is_said_of_results_that_stay() -> None:
+    line = 'ERROR : to go on: resume-from="/results/sec/1"'
+    for resumable, lines in ((True, ['to go on: resume_from="/results/sec/1"']), (False, [])):
+        errors = SiteErrors(resumable=resumable)
+        errors.read(line)
+        assert errors.lines() == lines
+
+
 @pytest.mark.parametrize("progress", [None, False])
 def test_where_nobody_looks_only_errors_are_printed(capsys: pytest.CaptureFixture[str], progress: bool | None) -> None:
     with watched(progress) as show:

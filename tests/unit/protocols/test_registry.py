@@ -119,7 +119,7 @@ def test_a_room_is_a_module() -> None:
 
 
 def test_unknown_protocols_and_rooms_are_refused_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(RegistryError, match=r"^no protocol 'fedavg'; there are: bc3e, coreset, gp, residual, sec$"):
+    with pytest.raises(RegistryError, match=r"^there is no protocol 'fedavg'; there are: bc3e, .*, sec$"):
         registry.room("fedavg", "payloads")
     monkeypatch.setitem(registry._ROOMS, "kitchen", "protocols.{}.kitchen")
     assert not registry.has_room("gp", "kitchen")
@@ -195,5 +195,5 @@ def test_a_name_of_another_package_is_taken(install: Install) -> None:
 )
 def test_a_package_called_otherwise_is_refused(install: Install, name: str, package: str) -> None:
     install("company-x", name, package)
-    with pytest.raises(RegistryError, match="the package's last part must be the protocol's name"):
+    with pytest.raises(RegistryError, match=r"package company-x: .*the module's last part must be the protocol's name"):
         registry.names()

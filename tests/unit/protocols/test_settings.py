@@ -83,7 +83,7 @@ def test_the_declared_defaults_pass() -> None:
         ("min-sites", 0, "min-sites must be 1 or greater, got 0"),
         ("round-timeout", 0, "round-timeout must be greater than 0, got 0.0"),
         ("round-timeout", float("inf"), "round-timeout must be a finite number, got inf"),
-        ("protocol", "fedavg", "protocol must be empty, or a protocol that is installed, got 'fedavg'"),
+        ("protocol", "fedavg", "there is no protocol 'fedavg'; there are: bc3e, coreset"),
         ("bc3e.distribution", "rows", "bc3e.distribution must be one of 'row', 'column', 'arbitrary', got 'rows'"),
         ("bc3e.classes", 1, "bc3e.classes must be 0, or 2 or greater, got 1"),
         ("bc3e.tolerance", 0.0, "bc3e.tolerance must be greater than 0, got 0.0"),

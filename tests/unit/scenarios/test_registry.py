@@ -55,9 +55,16 @@ def test_names_protocols_and_numbers_of_sites() -> None:
         assert scenario.summary
 
 
-@pytest.mark.parametrize("name", ["bc3e-beer", "beer"])
-def test_an_unknown_name_lists_what_there_is(name: str) -> None:
-    with pytest.raises(ScenarioError, match=f"unknown scenario '{name}'; there are: bc3e-h.*, sec-simulation2$"):
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("bc3e-whine", "did you mean bc3e-wine[?]"),
+        ("theorem", "did you mean residual-theorem2[?]"),
+        ("zzz", "there are: bc3e-h.*, sec-simulation2"),
+    ],
+)
+def test_an_unknown_name_has_a_hint(name: str, hint: str) -> None:
+    with pytest.raises(ScenarioError, match=f"unknown scenario '{name}'; {hint}$"):
         registry.find(name)
 
 
@@ -66,7 +73,9 @@ def test_a_second_scenario_of_a_name_is_refused() -> None:
         registry.register(registry.find("bc3e-wine"))
 
 
-@pytest.mark.parametrize("name", ["gp-synthetic", "coreset-synthetic", "residual-theorem2", "sec-simulation1"])
+@pytest.mark.parametrize(
+    "name", ["bc3e-wine", "gp-synthetic", "coreset-synthetic", "residual-theorem2", "sec-simulation1"]
+)
 def test_finding_one_loads_no_other_protocol_and_no_heavy_library(name: str) -> None:
     """A simulated site finds its scenario for every message."""
     code = f"""

@@ -156,6 +156,19 @@ def test_min_sites_is_needed_in_every_round(tmp_path: Path) -> None:
         Asker(min_sites=3).start(grid(tmp_path, *names, tamper=silent(1, [2])), timeout=5)
 
 
+def test_equal_reasons_of_many_sites_are_one_line(tmp_path: Path, log: pytest.LogCaptureFixture) -> None:
+    names = [f"site-{place}" for place in range(6)]
+
+    def tamper(at: int, now: int, reply: Message) -> Message | None:
+        return None if now > 1 and at > 0 else reply
+
+    with pytest.raises(FusionError) as stopped:
+        Asker(min_sites=2).start(grid(tmp_path, *names, tamper=tamper), timeout=5)
+    line = "site-1, site-2, site-3 and 2 more: no answer within 5 s"
+    assert str(stopped.value) == f"round 2: 1 of 6 sites answered, min-sites is 2 ({line})"
+    assert [each.getMessage() for each in log.records if "no answer" in each.getMessage()] == [f"round 2: {line}"]
+
+
 def test_answers_that_are_not_needed_end_no_run(tmp_path: Path) -> None:
     names = "amy", "max"
 

@@ -1,4 +1,4 @@
-"""A party's table as an agent's columns, the same columns again for prediction, and what `check` says of them."""
+"""A site's table as an agent's columns, the same columns again for prediction, and what `check` says of them."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ def test_a_file_of_a_simulation_may_lack_the_outcome_and_a_site_s_own_may_not() 
 
 
 @pytest.fixture
-def parties(tmp_path: Path) -> Path:
+def folder(tmp_path: Path) -> Path:
     """A simulation's folder; what is wrong with the third file is for its own site to say."""
     (tmp_path / "bank.csv").write_text("customer,income,debt,y\n1,20,3,1\n2,30,4,2\n")
     (tmp_path / "shop.csv").write_text("customer,visits,basket\n1,5,7\n2,6,8\n")
@@ -158,35 +158,35 @@ def parties(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def party(folder: Path, name: str, features: str, **more: object) -> tuple[str, ...]:
+def features_of(folder: Path, name: str, features: str, **more: object) -> tuple[str, ...]:
     sites = simulated_sites(str(folder))
     config = sites.config(sites.names.index(name), 3, {"id": "customer", "target": "y", "features": features, **more})
     return columns_of(read_table(folder / f"{name}.csv"), config).features
 
 
-def test_a_list_of_all_parties_names_columns_of_other_files(parties: Path) -> None:
+def test_a_list_of_all_sites_names_columns_of_other_files(folder: Path) -> None:
     features = "visits, income basket"
-    assert party(parties, "bank", features) == ("income",)
-    assert party(parties, "shop", features) == ("basket", "visits")
-    assert party(parties, "bank", "visits d*") == ("debt",)
-    # It brings the outcome alone; a party without it has no part.
-    assert party(parties, "bank", "visits") == ()
-    message, code = refusal(lambda: party(parties, "shop", "income"))
-    assert message.startswith(f"{parties / 'shop.csv'}: no column matches features='income'; it has 'customer'")
+    assert features_of(folder, "bank", features) == ("income",)
+    assert features_of(folder, "shop", features) == ("basket", "visits")
+    assert features_of(folder, "bank", "visits d*") == ("debt",)
+    # It brings the outcome alone; a site without it has no part.
+    assert features_of(folder, "bank", "visits") == ()
+    message, code = refusal(lambda: features_of(folder, "shop", "income"))
+    assert message.startswith(f"{folder / 'shop.csv'}: no column matches features='income'; it has 'customer'")
     assert code == "missing-column"
-    assert refusal(lambda: party(parties, "bank", "visits", labels="labels.csv"))[1] == "missing-column"
+    assert refusal(lambda: features_of(folder, "bank", "visits", labels="labels.csv"))[1] == "missing-column"
 
 
-def test_a_name_that_no_file_has_is_a_slip(parties: Path) -> None:
+def test_a_name_that_no_file_has_is_a_slip(folder: Path) -> None:
     for name in ("bank", "shop"):
-        assert refusal(partial(party, parties, name, "incme debt visits")) == (
-            f"configuration: no file in {parties} has the column 'incme' of features; did you mean 'income'?",
+        assert refusal(partial(features_of, folder, name, "incme debt visits")) == (
+            f"configuration: no file in {folder} has the column 'incme' of features; did you mean 'income'?",
             "missing-column",
         )
 
 
-def test_of_a_site_s_own_list_every_name_must_be_there(parties: Path) -> None:
-    path = parties / "bank.csv"
+def test_of_a_site_s_own_list_every_name_must_be_there(folder: Path) -> None:
+    path = folder / "bank.csv"
     config = {"id": "customer", "target": "y", "features": "income visits", "data": str(path), "site": "bank"}
     message, code = refusal(lambda: columns_of(read_table(path), config))
     assert message.startswith(f"{path}: there is no column 'visits'; it has ")

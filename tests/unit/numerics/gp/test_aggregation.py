@@ -383,11 +383,11 @@ def by_hand(rule, mu, s2, prior):
 @pytest.mark.parametrize("rule", ["poe", "gpoe", "bcm", "rbcm"])
 def test_products_of_experts_and_committee_machines(rule):
     said = predictions()
-    there = said.there.copy()
-    there[3, 1] = False
-    fused = aggregate(rule, ExpertPredictions(said.mean, said.explained, there), PRIOR, NOISE)
+    available = said.available.copy()
+    available[3, 1] = False
+    fused = aggregate(rule, ExpertPredictions(said.mean, said.explained, available), PRIOR, NOISE)
     for q in range(8):
-        used = there[q]
+        used = available[q]
         s2 = PRIOR[q] + NOISE - said.explained[q, used]
         expected = by_hand(rule, said.mean[q, used], s2, PRIOR[q] + NOISE)
         np.testing.assert_allclose([fused.mean[q], fused.variance[q]], expected)
@@ -431,11 +431,11 @@ def test_the_generalised_machine_of_rows_that_are_all_common_is_their_process():
 def test_npae_by_features_and_by_covariances_is_one_call():
     parts, points = rows(), queries(8)
     mean, explained, exact, prior = answers(parts, points)
-    there = np.ones((8, 3), bool)
-    there[2, 0] = there[5] = False
+    available = np.ones((8, 3), bool)
+    available[2, 0] = available[5] = False
     directions = directions_of(parts, points)
     for more in ({"covariance": exact}, {"directions": directions}):
-        fused = aggregate("npae", ExpertPredictions(mean, explained, there, **more), prior, NOISE)
+        fused = aggregate("npae", ExpertPredictions(mean, explained, available, **more), prior, NOISE)
         without = npae(mean[2:3, 1:], explained[2:3, 1:], exact[2:3, 1:, 1:], prior[2:3])
         np.testing.assert_allclose(fused.mean[2], without[0][0], atol=5e-3)
         np.testing.assert_allclose(fused.variance[2], without[1][0] + NOISE, atol=5e-3)

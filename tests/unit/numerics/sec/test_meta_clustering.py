@@ -20,7 +20,7 @@ from numerics.sec.similarity import (
     choose_landmarks,
     complete,
     dissimilarity,
-    nothing_known,
+    incomparable,
     similarity,
     similarity_to,
 )
@@ -114,9 +114,9 @@ def test_huge_losses_overflow_to_inf_without_a_word() -> None:
 
 def test_who_answered_nothing() -> None:
     v = np.array([[0.0, 1.0, NAN], [1.0, 0.0, NAN], [NAN, NAN, 0.0]])
-    assert nothing_known(v).tolist() == [False, False, True]
-    assert nothing_known(np.zeros((1, 1))).tolist() == [False]
-    assert nothing_known(np.array([[0.0, NAN], [NAN, 0.0]])).tolist() == [True, True]
+    assert incomparable(v).tolist() == [False, False, True]
+    assert incomparable(np.zeros((1, 1))).tolist() == [False]
+    assert incomparable(np.array([[0.0, NAN], [NAN, 0.0]])).tolist() == [True, True]
 
 
 # -- similarity -------------------------------------------------------------------------------------------------------

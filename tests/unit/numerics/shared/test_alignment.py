@@ -30,10 +30,10 @@ def assert_aligned(holders: Mapping[str, Keys], found: CommonEntities) -> None:
     everything = [set(pairs_of(held)) for held in holders.values()]
     common = sorted(set.intersection(*everything)) if everything else []
     assert list(found.rows) == list(found.lost) == list(holders)
-    for party, held in holders.items():
-        assert found.rows[party].dtype == np.int64
-        assert pairs_of(held, found.rows[party]) == common
-        assert found.lost[party] == len(held) - len(common)
+    for site, held in holders.items():
+        assert found.rows[site].dtype == np.int64
+        assert pairs_of(held, found.rows[site]) == common
+        assert found.lost[site] == len(held) - len(common)
     assert found.n_distinct == len(set().union(*everything))
 
 
@@ -52,11 +52,11 @@ def test_rows_are_those_of_the_common_entities_in_the_order_of_the_keys(held: li
 def test_nobody_s_order_matters(held: list[list[tuple[int, int]]], seed: int) -> None:
     rng = np.random.default_rng(seed)
     holders = {f"site-{place}": keys(*pairs) for place, pairs in enumerate(held)}
-    shuffled = {party: rng.permutation(own) for party, own in reversed(holders.items())}
+    shuffled = {site: rng.permutation(own) for site, own in reversed(holders.items())}
     one, other = align(holders), align(shuffled)
     assert (one.n_distinct, one.lost) == (other.n_distinct, other.lost)
-    for party, own in holders.items():
-        np.testing.assert_array_equal(own[one.rows[party]], shuffled[party][other.rows[party]])
+    for site, own in holders.items():
+        np.testing.assert_array_equal(own[one.rows[site]], shuffled[site][other.rows[site]])
 
 
 def test_honest_keys_of_sites_that_miss_some() -> None:
@@ -80,14 +80,14 @@ def test_honest_keys_of_sites_that_miss_some() -> None:
         {"a": keys((1, 1), (1, 2)), "b": keys()},
     ],
 )
-def test_one_party_none_and_empty_ones(holders: dict[str, Keys]) -> None:
+def test_one_site_none_and_empty_ones(holders: dict[str, Keys]) -> None:
     assert_aligned(holders, align(holders))
 
 
 @pytest.mark.parametrize(
     "holders",
     [
-        # Within a party, between two, and between others than the first.
+        # Within a site, between two, and between others than the first.
         {"a": keys((7, 1), (7, 0), (5, 9)), "b": keys((7, 0), (5, 9))},
         {"a": keys((7, 1), (5, 9)), "b": keys((7, 0), (5, 9))},
         {"a": keys((5, 9)), "b": keys((7, 0), (5, 9)), "c": keys((7, TOP), (5, 9))},
@@ -98,7 +98,7 @@ def test_keys_forged_to_share_their_first_word_are_different_entities(holders: d
     assert_aligned(holders, align(holders))
 
 
-def test_a_party_of_keys_that_all_share_a_word_takes_no_quadratic_time() -> None:
+def test_a_site_of_keys_that_all_share_a_word_takes_no_quadratic_time() -> None:
     forged = np.zeros((200_000, 2), np.uint64)
     forged[:, 1] = np.random.default_rng(0).permutation(len(forged))
     started = time.process_time()
@@ -116,7 +116,7 @@ def test_a_party_of_keys_that_all_share_a_word_takes_no_quadratic_time() -> None
         (keys((7, 1), (7, 0), (7, 1)), "rows 1 and 3 of bank"),
     ],
 )
-def test_a_party_with_an_entity_twice_is_named(held: Keys, rows: str) -> None:
+def test_a_site_with_an_entity_twice_is_named(held: Keys, rows: str) -> None:
     good = keys((1, 1), (2, 2))
     with pytest.raises(AlignmentError, match=f"^{rows} are the same entity; each entity may have one row$"):
         align({"shop": good, "bank": held, "telecom": good})

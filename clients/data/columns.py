@@ -1,0 +1,144 @@
+"""The columns of several sites' files: each as its protocol needs it, and what differs between them."""
+
+from __future__ import annotations
+
+import difflib
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+from clients.data.blocks import read_head
+from clients.data.files import read_table
+from clients.data.simulated_sites import SimulatedSites
+from clients.data.source import find_function
+from clients.data.table import DataError, Table, quoted
+from common.data_places import GIVEN_IN_PYTHON
+from common.grouping import grouped
+
+_MOST_MESSAGES = 3
+
+T = TypeVar("T")
+
+Tables = Mapping[str, Table]
+"""Tables by the name that messages give them; one of a file has its path for its `source`."""
+
+
+def of_each(tables: Tables, read: Callable[[Table], T]) -> dict[str, T]:
+    """Return what `read` makes of each table; the errors of all tables as one, equal ones with the names that have it.
+
+    Raises
+    ------
+    DataError
+        If `read` raises one.
+    """
+    results, errors = {}, {}
+    for name, table in tables.items():
+        try:
+            results[name] = read(table)
+        except DataError as error:
+            errors[name] = error
+    if errors:
+        raise joined(errors, {name: table.source for name, table in tables.items()})
+    return results
+
+
+def joined(errors: Mapping[str, DataError], sources: Mapping[str, str]) -> DataError:
+    """Return one error for those of several tables or files; `sources` is how their messages may begin."""
+    first = next(iter(errors.values()))
+    if len(errors) == 1:
+        return first
+    said = {name: str(error).removeprefix(f"{sources[name]}: ") for name, error in errors.items()}
+    if said[next(iter(said))].startswith("configuration: ") and len(set(said.values())) == 1:
+        return first  # not about a file
+    return DataError(_first(grouped(said)), first.code)
+
+
+def _first(messages: Sequence[str]) -> str:
+    more = len(messages) - _MOST_MESSAGES
+    return "; ".join(messages[:_MOST_MESSAGES]) + (f"; and {more} more messages" if more > 0 else "")
+
+
+def check_alike(tables: Tables, used: Callable[[Table], Iterable[str]]) -> None:
+    """Refuse tables of which one protocol would use columns of different names.
+
+    Parameters
+    ----------
+    tables : Mapping[str, Table]
+        By name.
+    used : Callable
+        Names of a table's columns that all tables must have.
+
+    Raises
+    ------
+    DataError
+        If `used` raises one; or, with the code ``bad-shape``, if the names differ.
+    """
+    columns = {name: tuple(sorted(names)) for name, names in of_each(tables, used).items()}
+    [(common, _)] = Counter(columns.values()).most_common(1)
+    differences = {name: _difference(tables[name], own, common) for name, own in columns.items() if own != common}
+    if differences:
+        example = next(name for name, own in columns.items() if own == common)
+        raise DataError(
+            f"{_first(grouped(differences))}; all need the same columns as {example}: mend the files, or name those"
+            " that all have in features",
+            "bad-shape",
+        )
+
+
+def _difference(table: Table, own: Sequence[str], common: Sequence[str]) -> str:
+    """Return how the columns of a table differ from those that most tables have."""
+    lacking = [name for name in common if name not in own]
+    further = [name for name in own if name not in common]
+    for name in lacking:
+        if name in table.columns:
+            return f"column {name!r} holds text, and numbers in the others"
+        near = difflib.get_close_matches(name, further, n=1)
+        is_it = f" (is it {near[0]!r}?)" if near else ""
+        return f"there is no column {quoted(lacking)}{is_it}"
+    return f"the column {quoted(further)} is not in the others"
+
+
+def check_sites(sites: SimulatedSites, check: Callable[[Tables], None]) -> None:
+    """Check the columns of simulated sites: of files from their first rows, of tables given in Python from all.
+
+    What a function gives is not looked at, since it may take its time: the sites call it.
+
+    Parameters
+    ----------
+    sites : SimulatedSites
+        Where the data are.
+    check : Callable
+        Raises a `DataError` for tables that cannot be used together.
+
+    Raises
+    ------
+    DataError
+        If the first rows of a file cannot be read, or as `check`.
+    """
+    if sites.paths:
+        by_name = {path.name: path for path in sites.paths}
+        _check_files(
+            by_name if len(by_name) == len(sites.paths) else dict(zip(sites.names, sites.paths, strict=True)), check
+        )
+    elif sites.data.startswith(GIVEN_IN_PYTHON):
+        function: Any = find_function(sites.data)
+        check(function.tables)
+
+
+def _check_files(paths: Mapping[str, Path], check: Callable[[Tables], None]) -> None:
+    heads, errors = {}, {}
+    for name, path in paths.items():
+        try:
+            heads[name] = read_head(path)
+        except DataError as error:
+            errors[name] = error
+    if errors:
+        raise joined(errors, {name: str(path) for name, path in paths.items()})
+    try:
+        check(heads)
+    except DataError as error:
+        if error.code != "bad-shape":
+            raise
+        # What is a number in the first rows may be text below: another column then, and no difference.
+        check({name: read_table(path) for name, path in paths.items()})

@@ -1,0 +1,203 @@
+"""What is known at once is said at once: a run's settings, files and folders, checked before anything starts.
+
+The command, the ServerApp and the Python interface share these checks. They import no Flower, and print nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from clients.data import DataError
+from clients.data.columns import check_sites
+from clients.data.simulated_sites import simulated_sites
+from common.results import PREDICT
+from common.settings import Config, ConfigError, SettingError, did_you_mean
+from protocols import registry
+from protocols.prediction import PredictionError, prediction_of, read_report, resolved
+from protocols.settings import check_libraries, check_sums, checked, declared, run_keys
+from scenarios.registry import Cell, Scenario, ScenarioError, find, select_cells
+from server.report.data import ResultsError
+from server.run_plan import RunPlan
+from strategies.interrupted_run import CheckpointError, check_identity
+
+__all__ = ["REFUSALS", "preflight"]
+
+REFUSALS = (CheckpointError, DataError, ResultsError, ScenarioError, SettingError)
+"""What `preflight` raises: errors that the user can correct, of one sentence each."""
+
+
+def preflight(settings: Mapping[str, Any], n_sites: int | None = None, *, simulated: bool = True) -> RunPlan:
+    """Return the plan of a run, if all that can be known of it beforehand is in order.
+
+    Parameters
+    ----------
+    settings : Mapping
+        Keys of the run configuration that the user has set; the others have the value that they are declared with.
+    n_sites : int or None
+        Number of simulated sites; None: as many as the scenario or the data folder has.
+    simulated : bool
+        Whether the sites are simulated. If not, those of own data may be real, and hold their data themselves.
+
+    Raises
+    ------
+    SettingError
+        If a key, a value or their combination cannot be used, or the run that ``from`` names.
+    ScenarioError
+        If there is no such scenario, its data cannot be had, or it has another number of sites.
+    DataError
+        If the files of the data folder cannot be used together.
+    ResultsError, CheckpointError
+        If the output directory cannot be written, or the run that ``resume-from`` names not be resumed.
+
+    Examples
+    --------
+    >>> preflight({"scenario": "bc3e-wine"}, 7).n_sites
+    7
+    >>> preflight({"scenario": "bc3e-whine"})
+    Traceback (most recent call last):
+    scenarios.registry.ScenarioError: unknown scenario 'bc3e-whine'; did you mean bc3e-wine?
+    """
+    _check_combination(settings)
+    typed = checked({**declared(), **settings})
+    config = checked(resolved(typed))
+    scenario = None if config["protocol"] else find(str(config["scenario"]))
+    if scenario is None and config["cells"]:
+        raise ConfigError("cells are rows of a scenario's table, and own data have none: leave it out")
+    protocol = str(config["protocol"]) if scenario is None else scenario.protocol
+    _refuse_other_protocols(settings, protocol)
+    check_sums(config, protocol)
+    plan = RunPlan(typed, config, scenario, protocol, _cells(scenario, config), 0)
+    for each in [cell.settings for cell in plan.cells] or [{}]:
+        check_libraries({**config, **each}, protocol)
+    plan = replace(plan, n_sites=_number_of_sites(plan, n_sites, simulated=simulated))
+    if scenario is not None and scenario.data_set:
+        from scenarios.datasets import DATA_SETS
+
+        DATA_SETS[scenario.data_set].check(config)
+    _check_output(plan)
+    if config["resume-from"]:
+        _check_interrupted(plan)
+    return plan
+
+
+# -- settings ---------------------------------------------------------------------------------------------------------
+
+
+def _check_combination(settings: Mapping[str, Any]) -> None:
+    """Refuse keys that do not exist, or that say two things at once."""
+    keys = run_keys()
+    for key in settings:
+        if key not in keys:
+            raise ConfigError(f"unknown key {key!r}; {did_you_mean(key, keys)}")
+    scenario, protocol, data = (settings.get(key) for key in ("scenario", "protocol", "data"))
+    if scenario == PREDICT:
+        return
+    if protocol and scenario:
+        raise ConfigError("a run has a scenario, or a protocol and data, not both: leave one of them out")
+    # A scenario may read a file of its own from `data`; data alone name no protocol.
+    if data and not (protocol or scenario):
+        raise ConfigError(f"data without protocol: set protocol to what is to run on them, {_or(registry.names())}")
+
+
+def _or(names: Sequence[str]) -> str:
+    return f"{', '.join(names[:-1])} or {names[-1]}"
+
+
+def _refuse_other_protocols(settings: Mapping[str, Any], protocol: str) -> None:
+    """Refuse keys of a protocol that does not run: they would be without effect."""
+    own = [key for key in run_keys() if key.startswith(f"{protocol}.")]
+    for key in settings:
+        family, dot, name = key.partition(".")
+        if dot and family != protocol:
+            hint = f"did you mean {protocol}.{name}?" if f"{protocol}.{name}" in own else "leave it out"
+            raise ConfigError(f"{key} is a key of {family}, and this is a run of {protocol}; {hint}")
+
+
+def _cells(scenario: Scenario | None, config: Config) -> list[Cell]:
+    """Return the rows of the scenario's table; refuse keys that every one of them sets itself."""
+    if scenario is None:
+        return []
+    cells, defaults = select_cells(scenario, config), declared()
+    for cell in cells:
+        for key in cell.settings.keys() - cell.defaults.keys():
+            if config[key] != defaults[key]:
+                label, value = next(iter(cell.labels.items()))
+                raise ScenarioError(
+                    f"{key} is set by the rows of {scenario.name}; choose among them, as in cells='{label}={value}'"
+                )
+    return cells
+
+
+# -- sites and their files --------------------------------------------------------------------------------------------
+
+
+def _number_of_sites(plan: RunPlan, wanted: int | None, *, simulated: bool) -> int:
+    """Return the number of sites; 0 where it is not known before they connect."""
+    config, scenario = plan.config, plan.scenario
+    if scenario is None:
+        if config["data"]:
+            return _sites_with_data(config, wanted, simulated=simulated)
+        if simulated:
+            raise _no_data(plan)
+        return 0
+    if wanted is not None and wanted != scenario.sites and not scenario.any_number:
+        raise ScenarioError(f"{scenario.name} has {scenario.sites} sites, no more and no less, not {wanted}")
+    if wanted is not None or not simulated:
+        return wanted or (0 if scenario.any_number else scenario.sites)
+    return len(read_report(str(config["from"]))["sites"]) if config["from"] else scenario.sites
+
+
+def _sites_with_data(config: Config, wanted: int | None, *, simulated: bool) -> int:
+    sites = simulated_sites(str(config["data"]))
+    if simulated and not (sites.number or wanted):
+        raise ConfigError(f"{config['data']} does not say for how many sites it has data; set sites")
+    if sites.number is not None and wanted not in (None, sites.number):
+        raise ConfigError(f"{config['data']} holds the data of {sites.number} sites, not {wanted}")
+    # A protocol of another package may leave this to its sites.
+    check = getattr(registry.room(str(config["protocol"]), "shard"), "check_columns", None)
+    check_sites(sites, lambda tables: check(tables, config) if check else None)
+    return sites.number or wanted or 0
+
+
+def _no_data(plan: RunPlan) -> SettingError:
+    if not plan.config["from"]:
+        return ConfigError("protocol without data: set data to a folder with one file for every site")
+    prediction = prediction_of(plan.protocol)
+    if prediction and not prediction.new_rows:
+        return PredictionError(
+            f"the sites of {plan.config['from']} were real, and their rows are not here; predict between them, with"
+            " flwr run"
+        )
+    return PredictionError("a prediction needs data: a folder with one file for every site, of its new rows")
+
+
+# -- folders ----------------------------------------------------------------------------------------------------------
+
+
+def _check_output(plan: RunPlan) -> None:
+    """Refuse an output directory in which no folder can be made."""
+    folder = Path(os.path.abspath(Path(str(plan.config["output-dir"])).expanduser())) / plan.name
+    place = next(path for path in (folder, *folder.parents) if os.path.lexists(path))
+    if not place.is_dir():
+        raise ResultsError(f"output-dir: {place} is a file, not a folder; set another output-dir")
+    try:
+        with tempfile.TemporaryDirectory(prefix=".consilience-", dir=place):
+            pass
+    except OSError as error:
+        raise ResultsError(
+            f"output-dir: nothing can be written to {place} ({error.strerror or error}); set another output-dir"
+        ) from error
+
+
+def _check_interrupted(plan: RunPlan) -> None:
+    """Refuse to resume what is no interrupted run, or another one."""
+    from server.results import interrupted
+
+    partial = interrupted(str(plan.config["resume-from"]))
+    if plan.n_sites or not plan.simulated:
+        check_identity(partial / "checkpoint", plan.identity)

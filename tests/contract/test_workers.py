@@ -1,0 +1,130 @@
+"""The local engine with worker processes: the same results, a process that dies, a round that ends before its sites."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from common.settings import ConfigError
+from consilience.local_engine import engine
+from consilience.local_engine.log import log_lines
+from server.results import load
+from strategies.errors import FusionError
+from tests.support.engines import SHORT_RUNS, assert_same_run
+from tests.support.parameters import few
+
+pytestmark = pytest.mark.usefixtures("quick")
+
+
+def processes() -> set[int]:
+    """The processes below this one."""
+    return {each.pid for each in psutil.Process().children(recursive=True)}
+
+
+@pytest.fixture(autouse=True)
+def no_process_left() -> Iterator[None]:
+    before = processes()
+    yield
+    assert processes() == before
+
+
+@pytest.mark.parametrize("name", few(list(SHORT_RUNS), 3))
+def test_workers_give_the_result_of_sites_in_line(tmp_path: Path, name: str) -> None:
+    sites, settings = SHORT_RUNS[name]
+    paths = [
+        engine.run({**settings, "output-dir": str(tmp_path / str(workers))}, sites, workers=workers)
+        for workers in (None, 2)
+    ]
+    assert_same_run(*paths)
+
+
+OWN = """
+import os, signal, time
+
+def data(place, n_sites):
+    {body}
+    return {{"class_a": [0, 1, 1, 0], "class_b": [0, 1, 0, 0], "cluster_x": [1, 0, 0, 1]}}
+"""
+
+
+@pytest.fixture
+def own_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Makes settings for own data by a function with this body; the function lies in a module."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+
+    def settings(module: str, body: str) -> dict[str, Any]:
+        (tmp_path / f"{module}.py").write_text(OWN.format(body=body))
+        return {"protocol": "bc3e", "data": f"{module}:data", "output-dir": str(tmp_path / "results")}
+
+    return settings
+
+
+def test_a_worker_that_dies_is_a_failed_site_and_the_run_goes_on(own_data: Any, tmp_path: Path) -> None:
+    mark = tmp_path / "died"
+    body = f"if place == 1 and not os.path.exists({str(mark)!r}): open({str(mark)!r}, 'w'); os.kill(os.getpid(), 9)"
+    lines: list[str] = []
+    with log_lines(lines.append):
+        path = engine.run({**own_data("dying", body), "min-sites": 2}, 4, workers=2)
+    report, _ = load(path)
+    assert list(report.missing) == ["node 1007"]
+    assert report.missing["node 1007"][0].startswith("round 1: its node failed")
+    assert len([line for line in lines if "a worker process ended (signal 9)" in line]) == 1
+    assert len(report.sites) >= 3
+
+
+def test_a_worker_that_dies_stops_a_run_that_needs_its_site(own_data: Any) -> None:
+    settings = own_data("always", "if place == 1: os._exit(3)")
+    with pytest.raises(FusionError, match="round 1: 3 of 4 sites answered, min-sites is 4"):
+        engine.run({**settings, "min-sites": 4}, 4, workers=2)
+
+
+@pytest.fixture
+def real_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The round's time-out is of real seconds."""
+    import strategies.exchange
+
+    monkeypatch.setattr(strategies.exchange, "time", time)
+
+
+@pytest.mark.usefixtures("real_clock")
+def test_the_time_out_of_a_round_holds(own_data: Any) -> None:
+    settings = own_data("slow", "time.sleep(600 if place == 1 else 0)")
+    path = engine.run({**settings, "round-timeout": 15.0, "bc3e.max-rounds": 1, "min-sites": 1}, 3, workers=3)
+    assert list(load(path)[0].missing) == ["node 1007"]
+
+
+@pytest.mark.usefixtures("real_clock")
+def test_an_interrupt_ends_the_workers(own_data: Any) -> None:
+    settings = own_data("endless", "time.sleep(600)")
+    threading.Timer(8.0, os.kill, (os.getpid(), signal.SIGINT)).start()
+    with pytest.raises(KeyboardInterrupt):
+        engine.run(settings, 2, workers=2)
+
+
+def test_data_given_in_python_reach_the_workers() -> None:
+    import consilience as cs
+
+    sites = {name: {"class_a": [0, 1, 1, 0], "cluster_x": [1, 0, 0, 1]} for name in ("north", "south")}
+    one, other = (cs.run(cs.BC3E(allow_single_model=True), workers=workers, data=sites) for workers in (None, 2))
+    assert_same_run(other.path, one.path)
+
+
+def test_a_function_of_the_program_itself_is_refused(tmp_path: Path) -> None:
+    settings = {"protocol": "bc3e", "data": "__main__:load", "output-dir": str(tmp_path)}
+    with pytest.raises(ConfigError, match="put it in a module"):
+        engine.run(settings, 2, workers=2)
+
+
+def test_what_a_site_logs_in_a_worker_is_in_the_log(own_data: Any) -> None:
+    lines: list[str] = []
+    with log_lines(lines.append), pytest.raises(FusionError):
+        engine.run(own_data("wrong", "raise ValueError('no such ward')"), 2, workers=2)
+    assert any("no such ward" in line for line in lines), lines

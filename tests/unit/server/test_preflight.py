@@ -1,0 +1,302 @@
+"""What is known before a run starts: every message, and that it comes before anything has been written or asked."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from protocols.settings import run_keys
+from scenarios.datasets import DATA_SETS, DATA_VARIABLE
+from server.preflight import REFUSALS, preflight
+from tests.support.documentation import ROOT
+
+N = 12
+
+
+def frame(**changes: Any) -> pd.DataFrame:
+    columns: dict[str, Any] = {
+        "patient": [f"p{row}" for row in range(N)],
+        "class_a": [row % 2 for row in range(N)],
+        "cluster_x": [row % 3 for row in range(N)],
+        "sex": ["F", "M"] * (N // 2),
+        "age": [row / 7 for row in range(N)],
+        "iron": [row * row / 3 for row in range(N)],
+        "level": [float(row) for row in range(N)],
+    }
+    return pd.DataFrame({name: cells for name, cells in {**columns, **changes}.items() if cells is not None})
+
+
+def written(folder: Path, **frames: pd.DataFrame) -> str:
+    folder.mkdir()
+    for name, rows in frames.items():
+        rows.to_csv(folder / f"{name}.csv", index=False)
+    return str(folder)
+
+
+@pytest.fixture
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+    """A folder of three good sites, one with a bad one, a file, an interrupted run and a finished one."""
+    monkeypatch.setenv(DATA_VARIABLE, str(tmp_path / "no data"))
+    monkeypatch.setenv("SCIKIT_LEARN_DATA", str(tmp_path / "no downloads"))
+    monkeypatch.setattr("urllib.request.urlopen", unreachable)
+    monkeypatch.chdir(tmp_path)
+    Path("file").write_text("no folder")
+    empty, finished, predictions = Path("empty"), Path("results/sec-own-data/7"), Path("results/predict/8")
+    for folder in (empty, finished, predictions):
+        folder.mkdir(parents=True)
+    report = {"protocol": "sec", "config": {}, "sites": ["a", "b"]}
+    (finished / "report.json").write_text(json.dumps(report))
+    (predictions / "report.json").write_text(json.dumps({**report, "protocol": "gp", "config": {"from": "x"}}))
+    Path("results/bc3e-wine/.5.partial").mkdir(parents=True)
+    good = written(tmp_path / "good", north=frame(), south=frame(), west=frame())
+    no_iron = written(tmp_path / "no iron", north=frame(), south=frame(iron=None, iorn=frame()["iron"]), west=frame())
+    no_level = written(tmp_path / "no level", north=frame(), south=frame(level=None), west=frame(level=None))
+    text = written(tmp_path / "text", north=frame(), south=frame(), west=frame(iron=["low"] * N))
+    folders = {"good": good, "no_iron": no_iron, "no_level": no_level, "text": text}
+    return SimpleNamespace(**folders)
+
+
+def unreachable(*_args: object, **_options: object) -> None:
+    raise OSError("no network")
+
+
+MESSAGES = {
+    "protocol": ({"protocol": "bce3", "data": "{good}"}, "there is no protocol 'bce3'; did you mean bc3e?"),
+    "scenario": ({"scenario": "bc3e-whine"}, "unknown scenario 'bc3e-whine'; did you mean bc3e-wine?"),
+    "key": ({"bc3e.maxrounds": 3}, "unknown key 'bc3e.maxrounds'; did you mean bc3e.max-rounds?"),
+    "key without its protocol": ({"landmark": 3}, "unknown key 'landmark'; did you mean gp.landmarks or sec.landmarks"),
+    "type": ({"seed": "three"}, "seed must be a whole number, got 'three'"),
+    "range": ({"seed": -1}, "seed must be 0 or greater, got -1"),
+    "other protocol": (
+        {"scenario": "bc3e-wine", "gp.experts": "3"},
+        "gp.experts is a key of gp, and this is a run of bc3e; leave it out",
+    ),
+    "other protocol, same name": (
+        {"scenario": "gp-synthetic", "coreset.rows": 100},
+        "coreset.rows is a key of coreset, and this is a run of gp; did you mean gp.rows?",
+    ),
+    "sums": (
+        {"scenario": "sec-simulation1", "secure-aggregation": True},
+        "secure-aggregation=true is for",
+    ),
+    "cells of own data": ({"protocol": "bc3e", "data": "{good}", "cells": "p=5"}, "cells are rows of a scenario's"),
+    "cells": ({"scenario": "residual-theorem2", "cells": "rho=7"}, "cells='rho=7': no row of residual-theorem2 has"),
+    "key of the table": (
+        {"scenario": "residual-theorem2", "residual.correlation": 0.5},
+        "residual.correlation is set by the rows of residual-theorem2; choose among them",
+    ),
+    "scenario and protocol": (
+        {"scenario": "bc3e-wine", "protocol": "bc3e", "data": "{good}"},
+        "a run has a scenario, or a protocol and data, not both: leave one of them out",
+    ),
+    "protocol without data": (
+        {"protocol": "bc3e"},
+        "protocol without data: set data to a folder with one file for every site",
+    ),
+    "data without protocol": (
+        {"data": "{good}"},
+        "data without protocol: set protocol to what is to run on them, bc3e, coreset, gp, residual or sec",
+    ),
+    "number of sites": (
+        {"scenario": "sec-grid", "n_sites": 3},
+        "sec-grid has 50 sites, no more and no less, not 3",
+    ),
+    "number of files": ({"protocol": "bc3e", "data": "{good}", "n_sites": 2}, "holds the data of 3 sites, not 2"),
+    "file of a scenario": (
+        {"scenario": "sec-grid"},
+        "no file of the Electrical Grid Stability data was found, and they cannot be fetched from OpenML (OSError: no"
+        f" network): set the run configuration's data to {DATA_SETS['grid'].file}",
+    ),
+    "file that data names": (
+        {"scenario": "coreset-bank", "data": "file-that-is-not-there"},
+        "data='file-that-is-not-there' is neither a CSV file nor a directory that holds bank.csv[.gz]",
+    ),
+    "no folder": ({"protocol": "gp", "data": "nowhere", "target": "level"}, "nowhere: there is no such folder"),
+    "no file in it": ({"protocol": "gp", "data": "empty", "target": "level"}, "empty: holds no file of a site"),
+    "no target": ({"protocol": "gp", "data": "{good}"}, "configuration: target is not set; name the outcome's column"),
+    "target": (
+        {"protocol": "sec", "data": "{good}", "target": "levle"},
+        "north.csv, south.csv, west.csv: there is no column 'levle'; did you mean 'level'?",
+    ),
+    "target at some": (
+        {"protocol": "gp", "data": "{no_level}", "target": "level"},
+        "south.csv, west.csv: there is no column 'level'; it has 'patient', 'class_a', 'cluster_x', 'sex', 'age'",
+    ),
+    "target at no site": (
+        {"protocol": "residual", "data": "{good}", "target": "levle", "id": "patient"},
+        "configuration: no file has the column 'levle' that target names; one site must hold the outcome",
+    ),
+    "no sensitive": ({"protocol": "coreset", "data": "{good}"}, "configuration: sensitive is not set; fair clustering"),
+    "sensitive": (
+        {"protocol": "coreset", "data": "{good}", "sensitive": "sxe"},
+        "north.csv, south.csv, west.csv: there is no column 'sxe'",
+    ),
+    "id": (
+        {"protocol": "residual", "data": "{good}", "target": "level", "id": "pateint"},
+        "north.csv, south.csv, west.csv: there is no column 'pateint'; did you mean 'patient'?",
+    ),
+    "truth": (
+        {"protocol": "bc3e", "data": "{no_level}", "truth": "level"},
+        "south.csv, west.csv: there is no column 'level'",
+    ),
+    "no labels": (
+        {"protocol": "bc3e", "data": "{good}", "classes": "c", "clusters": "d"},
+        "north.csv, south.csv, west.csv: there is no column 'c'",
+    ),
+    "columns that differ": (
+        {"protocol": "gp", "data": "{no_iron}", "target": "level", "features": ""},
+        "south.csv: there is no column 'iron' (is it 'iorn'?); all need the same columns as north.csv: mend the files",
+    ),
+    "kinds that differ": (
+        {"protocol": "coreset", "data": "{text}", "sensitive": "sex"},
+        "west.csv: column 'iron' holds text, and numbers in the others; all need the same columns as north.csv",
+    ),
+    "output is a file": (
+        {"scenario": "bc3e-wine", "output-dir": "file"},
+        "file is a file, not a folder; set another output-dir",
+    ),
+    "output in a file": (
+        {"scenario": "bc3e-wine", "output-dir": "file/results"},
+        "file is a file, not a folder; set another output-dir",
+    ),
+    "resume from nothing": (
+        {"scenario": "bc3e-wine", "resume-from": "results/bc3e-wine/77"},
+        "there is no interrupted run of",
+    ),
+    "resume from the end": ({"scenario": "bc3e-wine", "resume-from": "results/sec-own-data/7"}, "is complete: look"),
+    "resume before a round": (
+        {"scenario": "bc3e-wine", "resume-from": "results/bc3e-wine/5"},
+        "stopped before its first checkpoint; start it again without resume-from",
+    ),
+    "from without predict": ({"from": "results/sec-own-data/7"}, 'from is for scenario="predict"'),
+    "predict without from": ({"scenario": "predict"}, 'scenario="predict" needs from="RESULTS-DIR"'),
+    "from nothing": ({"scenario": "predict", "from": "empty"}, "from: empty holds no report.json of a run"),
+    "from predictions": (
+        {"scenario": "predict", "from": "results/predict/8"},
+        "are predictions themselves; name the run that has learned",
+    ),
+    "from what is at the center": (
+        {"scenario": "predict", "from": "results/sec-own-data/7"},
+        "is at the fusion center, and no site need answer; type: consilience predict",
+    ),
+}
+"""By what is wrong: the settings, and the beginning or part of the message."""
+
+
+@pytest.mark.parametrize("what", MESSAGES)
+def test_what_is_wrong_is_one_sentence(what: str, world: SimpleNamespace, tmp_path: Path) -> None:
+    settings, message = MESSAGES[what]
+    given = {key: value.format(**vars(world)) if isinstance(value, str) else value for key, value in settings.items()}
+    n_sites = given.pop("n_sites", None)
+    before = sorted(tmp_path.rglob("*"))
+    with pytest.raises(REFUSALS) as refused:
+        preflight(given, n_sites)
+    told = str(refused.value)
+    assert message in told
+    assert "\n" not in told
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+@pytest.mark.parametrize(
+    ("settings", "n_sites"),
+    [
+        ({"scenario": "bc3e-wine"}, 2),
+        ({"scenario": "sec-simulation1"}, 20),
+        ({"protocol": "bc3e", "data": "{good}", "id": "patient", "truth": "class_a"}, 3),
+        ({"protocol": "gp", "data": "{good}", "target": "level"}, 3),
+        ({"protocol": "gp", "data": "{no_iron}", "target": "level", "features": "age"}, 3),
+        ({"protocol": "residual", "data": "{no_level}", "target": "level", "id": "patient"}, 3),
+        ({"protocol": "residual", "data": "{no_iron}", "target": "level", "features": "iron age"}, 3),
+        ({"protocol": "coreset", "data": "{good}", "sensitive": "sex"}, 3),
+    ],
+)
+def test_what_is_right_is_a_plan(settings: Mapping[str, Any], n_sites: int, world: SimpleNamespace) -> None:
+    plan = preflight({key: value.format(**vars(world)) for key, value in settings.items()})
+    assert plan.n_sites == n_sites
+    assert plan.config.keys() == run_keys().keys()
+
+
+def test_text_far_below_is_no_difference(tmp_path: Path) -> None:
+    """A column that begins with numbers and ends as text in one file, and is text from the start in the other."""
+    long = pd.concat([frame()] * 40, ignore_index=True)
+    begins = long.assign(note=[*range(len(long) - 1), "end"])
+    data = written(tmp_path / "long", north=begins, south=long.assign(note="text"))
+    assert preflight({"protocol": "gp", "data": data, "target": "level"}).n_sites == 2
+
+
+@pytest.mark.parametrize("ending", ["parquet", "npz"])
+def test_other_kinds_of_files_are_looked_at_too(tmp_path: Path, ending: str) -> None:
+    import numpy as np
+
+    def write(path: Path, rows: pd.DataFrame) -> None:
+        if ending == "parquet":
+            rows.to_parquet(path)
+        else:
+            np.savez(path, **{name: rows[name].to_numpy() for name in ("age", "iron", "level") if name in rows})
+
+    (tmp_path / "data").mkdir()
+    settings = {"protocol": "sec", "data": str(tmp_path / "data"), "target": "level"}
+    for name in ("north", "south"):
+        write(tmp_path / "data" / f"{name}.{ending}", frame())
+    assert preflight(settings).n_sites == 2
+    write(tmp_path / "data" / f"south.{ending}", frame(iron=None))
+    with pytest.raises(REFUSALS, match="there is no column 'iron'"):
+        preflight(settings)
+
+
+def test_many_files_with_the_same_fault_are_one_message(tmp_path: Path) -> None:
+    data = written(tmp_path / "many", **{f"site-{place:02d}": frame() for place in range(50)})
+    with pytest.raises(REFUSALS) as refused:
+        preflight({"protocol": "gp", "data": data, "target": "lvel"})
+    told = str(refused.value)
+    assert told == "site-00.csv, site-01.csv, site-02.csv and 47 more: there is no column 'lvel'; did you mean 'level'?"
+
+
+def test_real_sites_hold_their_data_themselves() -> None:
+    assert preflight({"protocol": "bc3e"}, simulated=False).n_sites == 0
+    assert preflight({"scenario": "bc3e-wine"}, simulated=False).n_sites == 0
+    assert preflight({"scenario": "sec-simulation1"}, simulated=False).n_sites == 20
+
+
+@pytest.mark.skipif(not Path("/proc/self").is_dir(), reason="no file system that refuses root")
+def test_an_output_directory_that_cannot_be_written() -> None:
+    with pytest.raises(REFUSALS, match=r"output-dir: nothing can be written to /proc \(.+\); set another output-dir"):
+        preflight({"scenario": "bc3e-wine", "output-dir": "/proc/results"})
+
+
+def test_a_data_set_that_openml_offers_or_that_is_downloaded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, world: SimpleNamespace
+) -> None:
+    class Answer:
+        def __enter__(self) -> Answer:
+            return self
+
+        def __exit__(self, *_error: object) -> None:
+            return
+
+    with monkeypatch.context() as patch:
+        patch.setattr("urllib.request.urlopen", lambda *_args, **_options: Answer())
+        assert preflight({"scenario": "sec-grid"}).n_sites == 50
+    kept = tmp_path / "no downloads" / "openml" / "openml.org" / "api" / "v1" / "json" / "data"
+    kept.mkdir(parents=True)
+    (kept / f"{DATA_SETS['grid'].openml}.gz").touch()
+    assert preflight({"scenario": "sec-grid"}).n_sites == 50
+
+
+def test_it_loads_neither_flower_nor_a_heavy_library() -> None:
+    code = """
+import sys
+from server.preflight import preflight
+preflight({"scenario": "bc3e-wine"})
+print(sorted({"flwr", "grpc", "pandas", "sklearn", "scipy", "matplotlib", "torch"} & sys.modules.keys()))
+"""
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
