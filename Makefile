@@ -12,7 +12,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PEERS := $(VENV)/peers
-# PyPI's torch for Linux brings 2.7 GB of CUDA; the build without is here. Empty: take PyPI's.
+# PyPI's torch for Linux is the build for CUDA, wheels of 2.7 GB; the build without is here. Empty: take PyPI's.
 TORCH_INDEX ?= $(if $(filter Linux,$(shell uname -s)),https://download.pytorch.org/whl/cpu)
 # The run keeps its Flower state here, apart from the user's own ~/.flwr.
 export FLWR_HOME := $(CURDIR)/.flwr

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from common.extras import require
 from common.settings import ConfigError, Settings
 from consilience.data_check import DataCheck
 from consilience.errors import plain_errors
@@ -106,6 +107,8 @@ def run(
         if keep is not None:
             failing.callback(keep.cleanup)
         where = {"output_dir": output_dir if keep is None else keep.name}
+        if engine == "flower":
+            require("ray", 'engine="flower"')
         made = python_request(what, settings, data=data, sites=sites, rows=rows, keywords={**keywords, **where})
         with watched(progress, resumable=keep is None) as show:
             path = _run_by(engine, made, show, workers)

@@ -4,10 +4,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from common.settings import Setting, SettingError, Value, absolute, parse
+from common.settings import Setting, SettingError, Value, absolute
+from consilience.assignments import parse
 from consilience.key_tables import read_config
 from protocols import registry
-from protocols.settings import run_keys
+from protocols.settings import check_libraries, declared, run_keys
 from server.preflight import preflight
 from server.run_names import find_run
 
@@ -93,11 +94,12 @@ def federated_run(settings: Mapping[str, Value], protocol: str, seconds: float) 
     Raises
     ------
     SettingError
-        If there is no such protocol, or a setting names data.
+        If there is no such protocol, a setting names data, or a library is missing that center and sites need.
     """
     registry.find(protocol)
     if stray := [key for key in ("data", "protocol", "scenario") if key in settings]:
         raise SettingError(
             f"{stray[0]} is not for --set here: every site has its file in --sites, and --protocol says what"
         )
+    check_libraries({**declared(), **settings}, protocol)
     return RunRequest(absolute({**settings, "protocol": protocol}, run_keys()), 0, seconds)

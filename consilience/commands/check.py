@@ -8,7 +8,8 @@ import typer
 
 from common.data_places import paths_by_site
 from common.extras import MissingLibraryError
-from common.settings import SettingError, parse
+from common.settings import SettingError
+from consilience.assignments import parse
 from consilience.commands import terminal
 from protocols import registry
 

@@ -45,7 +45,10 @@ def run(
     assignments: Settings = None,
     sites: Annotated[int | None, typer.Option(min=1, help="Number of simulated sites.")] = None,
     protocol: Annotated[str | None, typer.Option(help="With --data: the protocol to run on your own data.")] = None,
-    data: Annotated[Path | None, typer.Option(help="With --protocol: a folder with one file for every site.")] = None,
+    data: Annotated[
+        Path | None,
+        typer.Option(help="With --protocol: a folder with one file for every site, NAME=PATH of each, or a function."),
+    ] = None,
     config: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Settings of the run in TOML (`consilience init`); what is typed wins."),

@@ -1,4 +1,4 @@
-"""The verdict of a run: whether its own numbers speak for joining, against it, or for neither."""
+"""Verdict of a run: whether a site should join, by the run's own numbers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ JOIN, DO_NOT_JOIN, CANNOT_BE_SAID = "join", "do not join", "cannot be said"
 
 @dataclass(frozen=True)
 class Verdict:
-    """What a run's own comparisons say.
+    """Whether to join, and why.
 
     Attributes
     ----------
@@ -39,8 +39,7 @@ class Verdict:
 def verdict(report: Report) -> Verdict:
     """Return the verdict of a run.
 
-    It looks at what the sites could do instead: alternatives that are available to them. Pooled data, and a paper's
-    figures, are not.
+    It compares the result with alternatives that the sites have. Pooled data and a paper's figures are no alternatives.
     """
     chosen = chosen_answer(report)
     if chosen is not None and (useless := _no_better_than_nothing(report, chosen.metric)):
@@ -62,7 +61,7 @@ def verdict(report: Report) -> Verdict:
 
 
 def _no_better_than_nothing(report: Report, metric: str) -> str:
-    """Return why a result is of no use at all; empty: it is of some, or nobody can say."""
+    """Return why a result is useless; empty if it is useful, or if that is unknown."""
     known = meaning(report.protocol, metric)
     if known is None or known.useless_from is None or report.metrics[metric] < known.useless_from:
         return ""

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
 from jaxtyping import Float64, Int64
 
 from numerics.coreset.fairness.assignment import Assignment, fair_assignment
 from numerics.coreset.fairness.bounds import Bounds
-from numerics.coreset.fairness.fairlets import Fairlets, fairlets
 from numerics.coreset.fairness.seeding import ROUNDS, TOLERANCE, lloyd, seedings
 from numerics.shared.distances import squared_distances
+
+if TYPE_CHECKING:
+    from numerics.coreset.fairness.fairlets import Fairlets
 
 Algorithm = Literal["fair-kmeans++", "fair-lloyd", "cklv", "reassigned-cklv"]
 
@@ -226,7 +228,11 @@ def _pairs(
             )
         return None
     sizes = np.bincount(groups, minlength=2)
-    return fairlets(points, weights, groups) if needed or sizes[0] * sizes[1] <= FAIRLET_PAIRS else None
+    if not needed and sizes[0] * sizes[1] > FAIRLET_PAIRS:
+        return None
+    from numerics.coreset.fairness.fairlets import fairlets  # brings a compiler, which not every clustering needs
+
+    return fairlets(points, weights, groups)
 
 
 def _refuse(n: int, k: int, algorithm: str, restarts: int) -> None:

@@ -243,7 +243,7 @@ def test_every_command_takes_a_short_name(finished):
     shown = RUNNER.invoke(cli.app, ["show", "bc3e-wine-1"])
     assert shown.stdout == RUNNER.invoke(cli.app, ["show", str(finished.path)]).stdout
     assert "short name: bc3e-wine-1\n" in shown.stdout
-    assert "one is named twice" in RUNNER.invoke(cli.app, ["compare", "bc3e-wine-1", "bc3e-wine"]).stderr
+    assert "is run 1 already" in RUNNER.invoke(cli.app, ["compare", "bc3e-wine-1", "bc3e-wine"]).stderr
     assert str(finished.path) in RUNNER.invoke(cli.app, ["status", "bc3e-wine-1"]).stdout
     assert "there is no results" not in RUNNER.invoke(cli.app, ["ledger", "bc3e-wine-1", "nowhere"]).stderr
     assert "there is no results" not in RUNNER.invoke(cli.app, ["predict", "bc3e-wine-1", "nowhere.csv"]).stderr
@@ -320,7 +320,7 @@ def test_check_refuses_a_bad_file_in_one_line(tmp_path, content, words):
     [
         ("residual", "id,y,a", "agent=sklearn.tree.ExtraTreeRegressor", "agent: sklearn.tree.ExtraTreeRegressor"),
         ("residual", "id,y,a", "min-leaf=60", "60 rows or more in a leaf"),
-        ("residual", "id,a,b", "sealed-only=true", "the site that holds the outcome; they cross sealed"),
+        ("residual", "id,a,b", "sealed-only=true", "the site that holds the outcome; they are sent sealed"),
         ("sec", "y,a,b", "candidates=lasso", "lasso: its coefficients"),
         ("sec", "y,a,b", "min-leaf=9", "(9 rows or more in a leaf)"),
         ("bc3e", "id,class_a,b", "allow-single-model=true", "because allow-single-model is set"),
