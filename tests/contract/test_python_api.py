@@ -35,7 +35,7 @@ def labels(seed: int) -> pd.DataFrame:
 
 
 def parts(seed: int) -> dict[str, pd.DataFrame]:
-    """Columns of the same entities at three parties."""
+    """Columns of the same entities at three sites."""
     frame = regression(seed, 80)
     names = [f"p{number}" for number in range(80)]
     order = np.random.default_rng(1).permutation(80)
