@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from flwr.app import Context, Message
+from flwr.app import Context, Message, RecordDict
 from flwr.clientapp import ClientApp
 
 from clients.dispatch import handle
+from clients.places import is_simulation
 
 app = ClientApp()
 
@@ -14,3 +15,11 @@ app = ClientApp()
 def train(message: Message, context: Context) -> Message:
     """Answer the fusion center's ask."""
     return handle(message, context)
+
+
+@app.query("start")
+def start(message: Message, context: Context) -> Message:
+    """Answer nothing: with this message a simulation starts its processes. A real site refuses it."""
+    if not is_simulation(context):
+        raise ValueError("a process of a real site is not started by a message of its own")
+    return Message(RecordDict(), reply_to=message)

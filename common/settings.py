@@ -26,7 +26,8 @@ Config = dict[str, Value]
 SCENARIO = "what the scenario sets"
 """The usual `other_source`."""
 
-_TYPED = {bool: "true or false", int: "a whole number", float: "a finite number", str: "text"}
+TYPE_WORDS = {bool: "true or false", int: "a whole number", float: "a finite number", str: "text"}
+"""Types in words."""
 
 
 class SettingError(ValueError):
@@ -147,32 +148,12 @@ class Setting:
         if self.kind is float and type(value) is int:
             value = float(value)
         if type(value) is not self.kind or (isinstance(value, float) and not math.isfinite(value)):
-            wanted = "text in quotes" if self.kind is str else _TYPED[self.kind]
+            wanted = "text in quotes" if self.kind is str else TYPE_WORDS[self.kind]
             raise ConfigError(f"{self.key} must be {wanted}, got {value!r}")
         assert isinstance(value, bool | int | float | str)
         if value != self.unset and not self.allowed.test(value):
             raise ConfigError(f"{self.key} must be {self.range}, got {value!r}")
         return value
-
-    def read(self, text: str) -> Value:
-        """Return the value that a user has typed, in the key's type.
-
-        Raises
-        ------
-        SettingError
-            If it is of another type.
-        """
-        try:
-            if self.kind is str:
-                return text
-            if self.kind is bool:
-                return {"true": True, "false": False}[text.lower()]
-            number = int(text) if self.kind is int else float(text)
-            if math.isfinite(number):
-                return number
-        except (KeyError, ValueError):
-            pass
-        raise SettingError(f"{self.key} takes {_TYPED[self.kind]}, not {text!r}")
 
 
 def _shown(value: Value) -> str:
@@ -246,9 +227,8 @@ class Settings:
         names = [each.name for each in dataclasses.fields(cls)]
         for name in named:
             if name not in names:
-                near = difflib.get_close_matches(name, names, n=2, cutoff=0.5)
-                hint = f"did you mean {' or '.join(near)}?" if near else f"there are: {', '.join(names)}"
-                raise ConfigError(f"{cls.prefix.rstrip('.') or 'the settings'}: there is no setting {name!r}; {hint}")
+                family = cls.prefix.rstrip(".") or "the settings"
+                raise ConfigError(f"{family}: there is no setting {name!r}; {did_you_mean(name, names)}")
         made = super().__new__(cls)
         object.__setattr__(made, "_given", frozenset([*names[: len(values)], *named]))
         return made
@@ -379,36 +359,6 @@ def absolute(values: Mapping[str, Value], keys: Mapping[str, Setting]) -> Config
         key: absolute_place(str(value)) if value and key in keys and keys[key].path else value
         for key, value in values.items()
     }
-
-
-def parse(assignments: Iterable[str], keys: Mapping[str, Setting]) -> Config:
-    """Return the values of ``key=value`` assignments, each in its key's type and range.
-
-    Parameters
-    ----------
-    assignments : iterable of str
-        As typed after ``--set``; the value needs no quotes.
-    keys : Mapping[str, Setting]
-        The keys there are.
-
-    Raises
-    ------
-    SettingError
-        If an assignment has no ``=``, names no such key, names one twice, or its value is of another type or out of
-        range.
-    """
-    values: Config = {}
-    for assignment in assignments:
-        key, equals, text = assignment.partition("=")
-        key = key.strip()
-        if not equals:
-            raise SettingError(f"--set takes key=value, not {assignment!r}")
-        if key not in keys:
-            raise SettingError(f"unknown key {key!r}; {did_you_mean(key, keys)}")
-        if key in values:
-            raise SettingError(f"{key} is set twice")
-        values[key] = keys[key].check(keys[key].read(text.strip()))
-    return values
 
 
 def to_toml(values: Mapping[str, Value]) -> str:

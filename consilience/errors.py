@@ -26,8 +26,7 @@ def plain_errors() -> Iterator[None]:
     except SettingError as error:
         if isinstance(error, ConfigError):
             raise error.with_traceback(None) from None
-        # The command's options are keywords here.
-        raise ConfigError(str(error).replace("--", "")) from None
+        raise ConfigError(str(error)) from None
     except REFUSALS as error:
         cause = error.__cause__ if isinstance(error, DataError) else None  # an error in the user's own function
         raise error.with_traceback(None) from cause

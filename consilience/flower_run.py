@@ -16,6 +16,7 @@ from consilience.app_folder import stage_app
 from consilience.flower_programs import CONNECTION, LaunchError, flower_home, flwr, program
 from consilience.outcome import Outcome
 from consilience.processes import Interrupted, Lines, lines_of, started, until
+from consilience.ray_crashes import CrashFilter
 from consilience.run_log import Transcript, message
 from consilience.run_request import RunRequest
 from consilience.superlink import is_up
@@ -45,6 +46,7 @@ def run(request: RunRequest, env: Mapping[str, str], show: Callable[[str], None]
         If the run took longer than the request allows (it has been stopped), or Flower does not say how it ended.
     """
     transcript = Transcript()
+    show = CrashFilter(show, flower_home(env) / "ray-crashes.log")
     last = ""
     with tempfile.TemporaryDirectory(prefix="consilience-") as folder:
         stage_app(Path(folder))

@@ -20,9 +20,10 @@ from functools import partial
 from pathlib import Path
 
 from common.files import lock
-from common.settings import SettingError, Value, absolute, parse, to_toml
+from common.settings import SettingError, Value, absolute, to_toml
 from consilience import certificates, flower_programs
 from consilience.app_folder import stage_app
+from consilience.assignments import parse
 from consilience.flower_programs import CONNECTION, PORT_VARIABLE, ROOT_VARIABLE, LaunchError
 from consilience.processes import end_families, free_ports, is_free
 from consilience.superlink import is_up

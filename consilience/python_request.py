@@ -9,11 +9,11 @@ from typing import Any
 
 from clients.data.in_memory import HeldTables
 from common.results import PREDICT
-from common.settings import Config, ConfigError, Setting, Settings
+from common.settings import Config, ConfigError, Setting, Settings, as_typed, did_you_mean
 from consilience.python_data import is_frame, named_data, named_rows, written
 from consilience.run_request import RunRequest, simulated_run
 from protocols import registry
-from protocols.settings import ProtocolSettings, RunSettings, run_keys
+from protocols.settings import ProtocolSettings, run_keys
 
 _LONGEST_ABBREVIATION = 4
 _CENTER_FILES = ("test", "labels")
@@ -143,21 +143,15 @@ def settings_of_keywords(keywords: Mapping[str, Any], known: Mapping[str, Settin
 
 
 def _checked(key: Setting, value: Any) -> Config:
-    from common.settings import as_typed
-
     return {key.key: key.check(as_typed(value, key.kind))}
 
 
 def _hint(key: str, known: Mapping[str, Setting]) -> str:
-    import difflib
-
     of_protocols = [each for each in known if each.endswith(f".{key}")]
     if of_protocols:
         owners = [each.partition(".")[0] for each in of_protocols]
         return f"it is one of {' and '.join(owners)}: give it in that protocol's settings object"
-    near = difflib.get_close_matches(key, [each for each in known if "." not in each], n=3, cutoff=0.5)
-    names = [each.replace("-", "_") for each in near]
-    return f"did you mean {' or '.join(names)}?" if names else f"there are: {', '.join(RunSettings.keys())}"
+    return did_you_mean(key.replace("-", "_"), [each.replace("-", "_") for each in known if "." not in each])
 
 
 def _of_keywords(keywords: Mapping[str, Any], given: Mapping[str, Any]) -> Config:
@@ -195,7 +189,9 @@ def _protocol_of_scenario(name: str, keywords: Mapping[str, Any]) -> str:
         from protocols.prediction import read_report
 
         source = keywords.get("from_")
-        return str(read_report(str(getattr(source, "path", source or "")))["protocol"])
+        if not source:
+            raise ConfigError("predict needs from_=: the run that has learned, or its results directory")
+        return str(read_report(str(getattr(source, "path", source)))["protocol"])
     if registry.exists(name):
         raise ConfigError(f"{name!r} is a protocol: give its settings, {_example(name)}, or a scenario's name")
     from scenarios.registry import find

@@ -58,6 +58,11 @@ def message(line: str) -> str:
     return _LEVEL.sub("", without_colour(line)).strip()
 
 
+def has_level(line: str) -> bool:
+    """Whether a line begins with a level of Flower's logger: it is the first of a record."""
+    return bool(_LEVEL.match(without_colour(line)))
+
+
 def without_colour(line: str) -> str:
     """Return a line without a terminal's colours."""
     return _ANSI_COLOUR.sub("", line)

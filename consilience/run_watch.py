@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import html
+import importlib
 import re
 import sys
+import time
 from collections.abc import Callable, Iterator
 from typing import Literal
 
@@ -19,6 +22,8 @@ _ERROR = re.compile(r"(?:ERROR|CRITICAL)\s*:")
 _OF_SITE = re.compile(r"(?:round \d+: )?site (?P<site>\S+): (?P<text>.*)")
 _TO_GO_ON = "to go on: "
 _SHOWN = 3
+_LINE = "<code>{}</code>"
+_REDRAW_SECONDS = 0.1
 
 
 class SiteErrors:
@@ -104,12 +109,16 @@ def _bar(progress: Progress) -> Iterator[Show]:
     if progress is False:
         yield lambda line: None
         return
+    if in_notebook():
+        with _notebook_line() as move:
+            yield move
+        return
     from rich.console import Console
     from rich.progress import Progress as Bar
     from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
 
-    console = Console(file=None if in_notebook() else sys.stderr)
-    if not (progress or console.is_terminal or console.is_jupyter):
+    console = Console(file=sys.stderr, force_jupyter=False)
+    if not (progress or console.is_terminal):
         yield lambda line: None
         return
     words = (TextColumn("{task.description}", markup=False), TextColumn("{task.fields[measure]}", markup=False))
@@ -121,6 +130,27 @@ def _bar(progress: Progress) -> Iterator[Show]:
                 bar.update(task, description=f"round {current[0]}", measure=current[1])
 
         yield move
+
+
+@contextlib.contextmanager
+def _notebook_line() -> Iterator[Show]:
+    """Show the line below a notebook's cell, in one output that is written anew, and is empty in the end."""
+    shown = importlib.import_module("IPython.display")  # which is there in a notebook, and nowhere else needed
+    begin, last = time.monotonic(), 0.0
+    line = shown.display(shown.HTML(_LINE.format("starting")), display_id=True)
+
+    def move(text: str) -> None:
+        nonlocal last
+        now = time.monotonic()
+        if (current := round_of(text)) and now - last > _REDRAW_SECONDS:
+            last = now
+            words = f"round {current[0]} {current[1]} ({now - begin:.0f} s)"
+            line.update(shown.HTML(_LINE.format(html.escape(words))))
+
+    try:
+        yield move
+    finally:
+        line.update(shown.HTML(""))
 
 
 def in_notebook() -> bool:

@@ -13,7 +13,7 @@ Baselines = Callable[[Config, int], Mapping[str, float]]
 
 
 def number(config: Config, key: str, default: float, low: float, high: float = np.inf) -> float:
-    """Return a number of the run configuration, `default` where it is not set (0).
+    """Return a number of the run configuration, `default` if it is not set (0).
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""All real data sets in one table, `DATA_SETS`: names, files, OpenML numbers, columns, and how a file is read.
+"""All real data sets in one table, `DATA_SETS`: names, files, OpenML numbers, columns and readers.
 
 A data set is looked for in three places: the file or directory that the run configuration's `data` names; the
 directory in the environment variable ``CONSILIENCE_DATA``; and OpenML. A new data set is a new row of the table. Its
@@ -91,7 +91,7 @@ def _unavailable(data: DataSet, error: Exception) -> ScenarioError:
 
 
 def fetch_regression(data: DataSet) -> Table:
-    """Fetch a regression from OpenML; the outcome is `target`, where OpenML has that column, else OpenML's target."""
+    """Fetch a regression from OpenML; the outcome is the column `target`, or else OpenML's target."""
     bunch = _fetch(data)
     inputs, outcomes = bunch.data, bunch.target
     columns = data.columns
@@ -143,7 +143,7 @@ def _load_wine(data: DataSet) -> Table:
 
 @dataclass(frozen=True)
 class DataSet:
-    """A data set: what it is, where it is looked for, which columns it has, how it is read.
+    """A data set: its origin, files, columns and reader.
 
     Attributes
     ----------
@@ -152,21 +152,21 @@ class DataSet:
     citation : str
         Authors and year, and the number at the UCI repository.
     files : tuple of str
-        Names of its file in a directory, the first one wins; ``.gz`` may follow.
+        Names of its file in a directory; the first that exists is used, also with ``.gz`` appended.
     file : str
-        The file to get where none was found, and from where.
+        File to get if none is found, and its source.
     openml : int
         Number at OpenML; 0: OpenML does not have it.
     columns : Columns
         Roles of its columns.
     varying : bool
-        Whether inputs that are the same in all rows are left out.
+        Whether inputs that are constant over all rows are left out.
     optional : bool
-        Whether a scenario does without it.
+        Whether a scenario can do without it.
     read : Callable[[Columns, Path], Table]
         Reads its file.
     fetch : Callable[[DataSet], Table]
-        Gets it where there is no file.
+        Gets it if there is no file.
 
     Examples
     --------
@@ -188,17 +188,16 @@ class DataSet:
 
     @property
     def remedy(self) -> str:
-        """What to do where it cannot be had, for messages."""
+        """What to do if it is not found, for messages."""
         return f"set the run configuration's data to {self.file}, or {DATA_VARIABLE} to a directory that holds it"
 
     def locate(self, config: Config) -> Path | None:
-        """Return the absolute path of its file; None: it comes from OpenML or a package, or a scenario does without it.
+        """Return the absolute path of its file; None: it comes from OpenML or a package, or is optional.
 
         Raises
         ------
         ScenarioError
-            If `data` names neither a file nor a directory that holds one; or if there is no file and nowhere else to
-            get it from.
+            If `data` names neither a file nor a directory that holds one, or if there is no file and no other source.
         """
         if not self.files:
             return None
@@ -229,7 +228,7 @@ class DataSet:
             _call_openml(self)
 
     def load(self, path: Path | None) -> Table:
-        """Return its contents, from a file or (None) from where there is no file.
+        """Return its contents, from a file, or from OpenML or a package (None).
 
         Raises
         ------

@@ -1,6 +1,7 @@
-"""Readers of data files by the roles of their columns; the table of data sets, `scenarios.datasets`, names one a row.
+"""Readers of data files, by the roles of their columns.
 
-A reader takes the roles and the path, and returns a `scenarios.tables.Table`.
+A reader takes the roles and the path, and returns a `scenarios.tables.Table`. Each data set of
+`scenarios.datasets.DATA_SETS` names its reader.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ class Columns:
     n_inputs : int
         Number of inputs, which OpenML's copy must have.
     omitted : tuple of str
-        Columns that are no inputs, and that a file may lack.
+        Columns that are no inputs and may be missing.
     unit : str
         Column of the unit that a row belongs to, e.g. of the scan.
     split : str
@@ -53,7 +54,7 @@ class Columns:
     categories : tuple of str
         Columns of categories.
     unknown : Mapping[str, str]
-        By column of categories, the mark for "not known"; such rows are left out.
+        By column of categories, its mark for an unknown category; rows with it are left out.
     rows : tuple of range
         Training rows and test rows; empty: all rows.
     """

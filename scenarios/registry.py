@@ -1,4 +1,4 @@
-"""Scenarios by name: where the data come from, how they are split over sites, which results the paper reports.
+"""Scenarios by name: data, their split over sites, and the results that the paper reports.
 
 A protocol's scenarios register when its module of the room ``scenarios`` is imported. `find` imports the module of one
 protocol, `scenarios` those of all.
@@ -28,9 +28,9 @@ class Cell:
     Attributes
     ----------
     labels : Mapping
-        What distinguishes the row, by column heading, e.g. ``{"p": 5, "SNR": 16}``.
+        Labels of the row by column heading, e.g. ``{"p": 5, "SNR": 16}``.
     settings : Mapping
-        Keys of the run configuration that have another value in this row.
+        Keys of the run configuration that the row sets.
     published : Mapping[str, float]
         The paper's results for this row, by metric name.
     defaults : Mapping
@@ -66,13 +66,13 @@ class Scenario:
     name : str
         As typed after ``scenario=``. It begins with the protocol's name and a hyphen.
     protocol : str
-        The protocol that it runs.
+        Its protocol.
     sites : int
         Number of sites by default.
     any_number : bool
-        Whether it can be split over another number of sites.
+        Whether it can be split over any other number of sites.
     source : str
-        Where its data come from, in a few words.
+        Source of its data, in a few words.
     summary : str
         One line for `consilience list`.
     shards : Callable[[Config, int, int], list]
@@ -83,8 +83,8 @@ class Scenario:
         The paper's results by metric name.
     truth : Callable[[Config, int, int], list] or None
         ``truth(config, seed, n_sites)``: one integer a site, in the order of the sites' names, known only because the
-        world is synthetic, e.g. a site's true cluster. Results are evaluated with it, never computed. It returns None
-        where a user's file replaces the synthetic data.
+        world is synthetic, e.g. a site's true cluster. It serves to evaluate results, never to compute them. It returns
+        None if a user's file replaces the synthetic data.
     outcome : Callable[[Config, int], Any] or None
         ``outcome(config, seed)``: the outcomes that the fusion center holds, if it holds them. Their rows are those of
         every shard.
@@ -92,9 +92,9 @@ class Scenario:
         ``queries(config, seed)``: the points at which the fusion center predicts, if it predicts, and the test
         outputs there.
     cells : Callable[[Config], Sequence[Cell]]
-        The rows of its table, which one run computes side by side. Without any, the run has one result and no table.
+        The rows of its table, which one run computes side by side; without rows the run has one result.
     at_once : int
-        Repetitions that share their rounds (0: all): as many as a site can answer for within a round.
+        Number of repetitions that share their rounds (0: all), limited by what a site can compute within a round.
     columns : tuple of str
         Metrics in the table, in this order; empty: all.
     data_set : str
@@ -180,7 +180,7 @@ def _with_defaults(cell: Cell, config: Config) -> Cell:
 
 
 def _spell(label: int | float | str) -> str:
-    """Return a label as the table has it: whole numbers without a fraction, however they are typed."""
+    """Return a label in the table's spelling: whole numbers without a fraction."""
     try:
         number = float(label)
     except ValueError:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _UNREADABLE = (OSError, EOFError, ValueError, zlib.error)
-"""What pandas raises for a file that is no table."""
+"""Exceptions of pandas for a file that is no table."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,7 +38,7 @@ class Table:
         ``(n,)`` outcomes, finite floats, or classes numbered from 0 in the sorted order of their names. None: there is
         no outcome.
     test : ndarray or None
-        ``(n,)`` which rows are test rows. None: the source does not say.
+        ``(n,)`` which rows are test rows. None: unknown.
     unit : ndarray or None
         ``(n,)`` number of the unit that a row belongs to, e.g. of the scan.
     categories : Mapping[str, pandas.Series]

@@ -24,6 +24,7 @@ from server.report.data import Report
 from server.results import ResultsDirectory
 from server.run_plan import RunPlan
 from server.run_report import make_report
+from server.simulation import start_processes
 from strategies.checkpoint import Checkpoint
 from strategies.errors import FusionError
 from strategies.exchange import wait_for_nodes
@@ -76,6 +77,7 @@ def run(grid: Grid, context: Context, on_round: Sequence[OnRound] = ()) -> Path:
         with progress_file(directory.partial) as progress:
             strategy = build(plan, _checkpoint(plan, directory, context.run_id), (progress.write, *on_round))
             strategy.summary()
+            start_processes(grid, float(plan.config["round-timeout"]))
             started = True
             result = strategy.start(grid=grid, timeout=float(plan.config["round-timeout"]))
             evaluation = evaluate(plan.config, plan.scenario, strategy, result.outcomes, result.ledger)

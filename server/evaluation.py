@@ -33,7 +33,7 @@ class Evaluation:
         Arrays of the first repetition (and first cell) by documented name; ``repetitions_x`` has metric x in every
         repetition, ``cells_x`` in every cell and repetition.
     excluded : dict
-        By site, why it was left out although it answered.
+        By site, the reason why it was left out although it answered.
     notes : list of str
         Warnings to read before using the (first repetition's) result.
     files : dict

@@ -1,4 +1,4 @@
-"""What whoever starts a run should know of the installation at the fusion center."""
+"""Remarks on the installation at the fusion center, for whoever starts a run."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _FLOWERS_OWN = "runtime-envs"
 
 
 def remarks() -> list[str]:
-    """Return what the log of a run says first: a sentence for each thing that the user may want otherwise."""
+    """Return the first sentences of a run's log: what the user may want to change in the installation."""
     return [remark for remark in (_temporary_environment(), missing_figures()) if remark]
 
 
@@ -26,7 +26,7 @@ def missing_figures() -> str:
 
 
 def _temporary_environment() -> str:
-    """Return what to type if Flower has built an environment for this run, which it then puts first on the path."""
+    """Return a remark if Flower has built an environment for this run alone, else an empty text."""
     environment = Path(os.environ.get("VIRTUAL_ENV", ""))
     if environment.parent.name != _FLOWERS_OWN:
         return ""

@@ -1,4 +1,4 @@
-"""``progress.jsonl`` in a results directory: the rounds of a run while it goes on, and what they say of it."""
+"""``progress.jsonl`` in a results directory: the rounds of a run so far, and the state of the run."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ RUNNING, FINISHED, INTERRUPTED = "running", "finished", "interrupted"
 
 
 class ProgressFile:
-    r"""Writes a line of JSON for every round, which is in the file when the call returns.
+    r"""File with a line of JSON for every round.
 
     Parameters
     ----------
@@ -39,7 +39,7 @@ class ProgressFile:
         self._path = folder / NAME
 
     def write(self, row: Mapping[str, Any]) -> None:
-        """Append a round's row; a callback for `strategies.fusion.FusionStrategy`."""
+        """Write a round's row to the file; a callback for `strategies.fusion.FusionStrategy`."""
         with self._path.open("ab") as file:
             file.write(encoded(json.dumps(json_value(row), ensure_ascii=False, allow_nan=False) + "\n"))
 
@@ -53,7 +53,7 @@ def progress_file(folder: Path) -> Iterator[ProgressFile]:
 
 @dataclass(frozen=True)
 class RunStatus:
-    """Where a run stands.
+    """State and rounds of a run.
 
     Attributes
     ----------
@@ -71,12 +71,12 @@ class RunStatus:
 
 
 def status_of(run: str | Path) -> RunStatus:
-    """Return where a run stands.
+    """Return state and rounds of a run.
 
     Parameters
     ----------
     run : str or Path
-        Its results directory, or the hidden one that it writes to.
+        Its results directory, or the hidden directory to which it writes.
 
     Raises
     ------

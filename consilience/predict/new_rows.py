@@ -12,7 +12,8 @@ from jaxtyping import Shaped
 
 from clients.data import DataError, Table, read_table, setting, split_patterns
 from common.results import PREDICT
-from common.settings import Settings, Value, parse, to_toml
+from common.settings import Settings, Value, to_toml
+from consilience.assignments import parse
 from consilience.predict.interface import LearnedRun, Predictions, RequestError
 from protocols import registry
 from protocols.prediction import Prediction, prediction_of

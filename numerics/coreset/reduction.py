@@ -10,9 +10,6 @@ from jaxtyping import Bool, Float64, Int64
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from numerics.coreset.cells import pour
-from numerics.coreset.features import Features
-from numerics.coreset.nearest_neighbours import nearest
 from numerics.coreset.weighted_points import WeightedPoints
 
 
@@ -80,6 +77,8 @@ def reduce(
     n = len(coreset.points)
     if n <= size:
         return coreset, np.arange(n)
+    from numerics.coreset.features import Features  # here and below: a compiler, which the center seldom needs
+
     z = _scaled(coreset.points, scale)
     order = rng.permutation(n)
     features = Features(size, z.shape[1])
@@ -132,6 +131,8 @@ def _joined(
     coreset: WeightedPoints, light: Bool[np.ndarray, "n"], scale: Float64[np.ndarray, "d"]
 ) -> Int64[np.ndarray, "n"]:
     """Components of the graph in which each light point is joined to the nearest other of its group."""
+    from numerics.coreset.nearest_neighbours import nearest
+
     z = _scaled(coreset.points, scale)
     partner = np.arange(len(z))
     for group in np.unique(coreset.groups[light]):
@@ -144,6 +145,8 @@ def _joined(
 
 def _gathered(coreset: WeightedPoints, index: Int64[np.ndarray, "n"]) -> WeightedPoints:
     """The coreset whose points are the centroids of those with the same index; all of one group."""
+    from numerics.coreset.cells import pour
+
     n = int(index.max()) + 1
     points, weights, groups = np.zeros((n, coreset.points.shape[1])), np.zeros(n, np.int64), np.zeros(n, np.int64)
     groups[index] = coreset.groups

@@ -28,7 +28,7 @@ def number(value: object) -> str:
 
 
 def with_error(value: float, error: float) -> str:
-    """Return a number with its standard error, to one digit of the error (two where that digit is 1).
+    """Return a number with its standard error, to one digit of the error (two if that digit is 1).
 
     Examples
     --------

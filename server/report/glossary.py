@@ -44,7 +44,7 @@ def meaning(protocol: str, metric: str) -> Meaning | None:
 
 
 def direction(known: Meaning | None) -> str:
-    """Return which way is better, in words; empty where neither is.
+    """Return which way is better, in words; empty if neither is.
 
     Examples
     --------

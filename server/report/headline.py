@@ -41,7 +41,7 @@ class Comparison:
         By how much this run's number is less or more, in words; "the same" if they are equal.
     verdict : str
         ``"better"``, ``"worse"``, ``"the same"``, `UNCLEAR`, or ``"the price of ..."`` in place of "worse" for a rival
-        that is not available in practice; empty where neither way is better.
+        that is not available in practice; empty if neither way is better.
     """
 
     metric: str

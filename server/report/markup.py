@@ -15,9 +15,9 @@ _MOST_ROWS = 400
 _NUMBER = r"[-+−]?\d[\d,]*(\.\d+)?(e[+-]?\d+)?"
 _NUMERIC = re.compile(rf"{_NUMBER}( ± {_NUMBER})?( ([kMGT]?B|m?s|%))?$")
 _MANY = 9
-"""Columns above which a table is set smaller on paper."""
+"""Most columns of a table in full size on paper."""
 _SHORT = 16
-"""Characters up to which a cell is not broken over lines."""
+"""Most characters of a cell that stays on one line."""
 
 
 class Html(str):

@@ -1,4 +1,4 @@
-"""Results of an earlier run, for a run that goes on from them."""
+"""Results of an earlier run, for a run that uses them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the report of a run needs to know of its protocol: the interface of ``server/report/NAME.py``."""
+"""Interface of ``server/report/NAME.py``: what the report of a run needs from its protocol."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ class Meaning:
     words : str
         Its name in plain words.
     better : str
-        ``"lower"``, ``"higher"``, or empty where neither is better.
+        ``"lower"`` or ``"higher"``; empty if neither is better.
     share : bool
         Whether it is a share, which is shown in percent.
     target : float or None
-        The best value, where neither lower nor higher is better.
+        The best value, if neither lower nor higher is better.
     counts : str
         What a count counts, in the singular: ``"row"``; empty for other metrics.
     useless_from : float or None
-        The value from which on nothing was gained, of a metric of which lower is better; None: there is none.
+        For a metric where lower is better, the value from which on the result is useless; None: there is none.
 
     Examples
     --------
@@ -50,12 +50,12 @@ class Meaning:
 
 
 def lower(words: str, *, share: bool = False, counts: str = "", useless_from: float | None = None) -> Meaning:
-    """Return the meaning of a metric of which lower values are better."""
+    """Return the meaning of a metric whose lower values are better."""
     return Meaning(words, "lower", share, counts=counts, useless_from=useless_from)
 
 
 def higher(words: str, *, share: bool = False) -> Meaning:
-    """Return the meaning of a metric of which higher values are better."""
+    """Return the meaning of a metric whose higher values are better."""
     return Meaning(words, "higher", share)
 
 
@@ -73,15 +73,16 @@ class Answer:
     rivals : Mapping[str, str]
         Metrics that it is compared with, each as it follows "less than".
     prices : Mapping[str, str]
-        Rivals that are not available in practice: what being worse than it is the price of.
+        For rivals that are not available in practice, what the distance to them is the price of.
     beside : tuple of str
         Metrics that are shown next to it.
     also : str
         A second sentence, for a run that has all metrics named in it.
     also_at_0 : tuple of str
-        A metric, and the second sentence where that metric is 0.
+        A metric, and the second sentence to use if that metric is 0.
     in_tables : tuple of str
-        Metrics that replace it in the answer of a table over whose rows it is not comparable, the best first.
+        Metrics that replace it in the answer of a table, if its values in different rows cannot be compared; the best
+        first.
     """
 
     metric: str
@@ -95,7 +96,7 @@ class Answer:
 
 
 FROM: Mapping[str, str] = {"from": "Nothing was learned anew. The sites used the result of an earlier run"}
-"""Key of every protocol that names the results of an earlier run, with a sentence that the path completes."""
+"""Key of all protocols for the results of an earlier run, and the sentence that its path completes."""
 
 
 def no_meaning(metric: str) -> Meaning | None:
@@ -104,17 +105,17 @@ def no_meaning(metric: str) -> Meaning | None:
 
 
 def no_holdings(config: Config, arrays: Arrays) -> str:
-    """Return nothing of who holds what."""
+    """Return an empty text."""
     return ""
 
 
 def no_disclosure(settings: Sequence[Config], payloads: Collection[str]) -> str:
-    """Return nothing of what left the sites."""
+    """Return an empty text."""
     return ""
 
 
 def no_earlier_arrays(config: Config) -> Arrays:
-    """Return no arrays: a run of the protocol cannot go on from an earlier one."""
+    """Return no arrays: the protocol does not use results of earlier runs."""
     return {}
 
 
@@ -167,8 +168,8 @@ class ProtocolReport:
         Keys that name the results of an earlier run, each with a sentence that the path completes. Used by `headline`
         and `overview`.
     earlier_arrays : Callable
-        ``earlier_arrays(config)``: arrays of the earlier run that this one goes on from, empty if the configuration
-        names none; a `ResultsError` if the results are missing, damaged, or of no use. Used by `server.center`.
+        ``earlier_arrays(config)``: arrays of the earlier run that this one uses, empty if the configuration names
+        none; a `ResultsError` if the results are missing, damaged, or of no use. Used by `server.center`.
     center_files : Callable
         ``center_files(config, scenario=...)``: what the fusion center reads from its own files, as arguments of
         `strategies.fusion.Reference`; `scenario` says whether the sites' data are a scenario's. A `DataError` if a file
@@ -210,7 +211,7 @@ class ProtocolReport:
 
 
 def report_of(protocol: str) -> ProtocolReport:
-    """Return the report of a protocol; one with every default if the protocol is not installed or has none.
+    """Return the report of a protocol; all defaults if the protocol is not installed or has no report.
 
     Examples
     --------

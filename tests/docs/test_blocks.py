@@ -18,8 +18,8 @@ import pytest
 from typer.testing import CliRunner
 
 from clients.data import site_files
-from common.settings import parse
 from consilience import cli
+from consilience.assignments import parse
 from protocols.registry import names as protocol_names
 from protocols.settings import declared, run_keys, site_keys
 from scenarios.registry import scenarios

@@ -20,8 +20,9 @@ from flwr.cli.app import app as flwr_app
 from flwr.common.config import parse_config_args
 
 from common.results import PREDICT
-from common.settings import Setting, Settings, parse
+from common.settings import Setting, Settings
 from consilience import cli
+from consilience.assignments import parse
 from protocols import registry
 from protocols.registry import names as protocol_names
 from protocols.settings import checked, declared, run_keys, site_keys

@@ -37,6 +37,7 @@ def test_the_first_notebook_goes_to_a_verdict_for_each_protocol(tmp_path: Path) 
                 if f"{decision.capitalize()}. " in text:
                     verdicts[section] = decision
             pages += "srcdoc" in html_of(output)
+            assert "Warning" not in str(output.get("data", ""))
             assert output.get("name") != "stderr", text
     assert verdicts.keys() == set(BUILT_IN)
     assert verdicts["sec"] == JOIN, "three clinics see one relation, and are better together"

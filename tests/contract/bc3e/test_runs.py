@@ -177,7 +177,7 @@ def test_theta_is_written_for_every_instance(tmp_path: Path) -> None:
     assert right.mean() == load(path)[0].metrics["accuracy"]
 
 
-# -- a missing party --------------------------------------------------------------------------------------------------
+# -- a missing site ---------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("missing", ["keep", "drop"])
@@ -368,7 +368,7 @@ def test_min_sites_counts_sites_that_a_sweep_does_not_ask(tmp_path: Path) -> Non
     assert not report.missing
 
 
-def column_parties(folder: Path, truth: str) -> list[dict[str, Any]]:
+def column_sites(folder: Path, truth: str) -> list[dict[str, Any]]:
     """Three sites with two models each of the same forty instances; one of them knows the classes."""
     rng = np.random.default_rng(3)
     classes = rng.integers(0, 2, 40)
@@ -386,13 +386,13 @@ def column_parties(folder: Path, truth: str) -> list[dict[str, Any]]:
 
 def test_shared_instances_are_counted_by_a_site_that_knows_the_truth(tmp_path: Path) -> None:
     run_config = config(tmp_path, protocol="bc3e", bc3e__distribution="column", **QUICK)
-    counted = [load(run(run_config, column_parties(tmp_path, truth)))[0].metrics["accuracy"] for truth in "abc"]
+    counted = [load(run(run_config, column_sites(tmp_path, truth)))[0].metrics["accuracy"] for truth in "abc"]
     assert counted[0] == counted[1] == counted[2] > 0.5
 
 
 def test_a_column_site_keeps_its_own_tables(tmp_path: Path) -> None:
     """Beta of a clustering that one site alone holds is at the center in no file, and at the site in one of its own."""
-    path = run(config(tmp_path, protocol="bc3e", bc3e__distribution="column", **QUICK), column_parties(tmp_path, "a"))
+    path = run(config(tmp_path, protocol="bc3e", bc3e__distribution="column", **QUICK), column_sites(tmp_path, "a"))
     assert set(load(path)[1]) == {"alpha", "bounds", "clusterings"}
     with np.load(tmp_path / "b" / "beta.npz") as tables:
         assert tables.files == ["cluster_b"]
@@ -421,7 +421,7 @@ def test_impossible_statistics_are_refused(tmp_path: Path, field: str) -> None:
 
 def test_a_run_of_real_sites_can_be_resumed_with_one_site_fewer(tmp_path: Path) -> None:
     """Their data are their own: another number of them is no other run."""
-    nodes = column_parties(tmp_path, "a")
+    nodes = column_sites(tmp_path, "a")
     run_config = config(tmp_path, protocol="bc3e", **QUICK)
     grid = make_grid(run_config, nodes)
 
