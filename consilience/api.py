@@ -28,7 +28,7 @@ Engine = Literal["local", "flower"]
 def run(
     what: str | Settings,
     *settings: Settings,
-    data: Data | None = None,
+    data: Data | Rows | None = None,
     target: str | None = None,
     test: Rows | None = None,
     labels: Rows | None = None,
@@ -52,7 +52,7 @@ def run(
         With a scenario, settings of its protocol. What is given here wins over what the scenario sets.
     data : mapping, sequence, callable, str or Path, optional
         Rows by site (DataFrames, columns by name, or paths of files), a folder with one file a site, or a function of a
-        site's place and the number of sites.
+        site's place and the number of sites. Where sites are to predict at points, these points.
     target : str, optional
         Name of the outcome's column.
     test, labels, queries : DataFrame, mapping, str or Path, optional
@@ -198,11 +198,13 @@ def _run_by_flower(request: RunRequest, show: Any) -> Path:
     from dataclasses import replace
 
     from common.data_places import is_function
+    from common.extras import require
     from consilience.flower_programs import environment
     from consilience.flower_run import run as run_flower
     from consilience.superlink import superlink_of
     from strategies.errors import FusionError
 
+    require("ray", "engine='flower'")
     env = environment()
     if is_function(str(request.settings.get("data", ""))):  # what this process can import, the sites can
         env["PYTHONPATH"] = os.pathsep.join(path for path in (*sys.path, env.get("PYTHONPATH", "")) if path)
