@@ -189,7 +189,9 @@ def _protocol_of_scenario(name: str, keywords: Mapping[str, Any]) -> str:
         from protocols.prediction import read_report
 
         source = keywords.get("from_")
-        return str(read_report(str(getattr(source, "path", source or "")))["protocol"])
+        if not source:
+            raise ConfigError("predict needs from_=: the run that has learned, or its results directory")
+        return str(read_report(str(getattr(source, "path", source)))["protocol"])
     if registry.exists(name):
         raise ConfigError(f"{name!r} is a protocol: give its settings, {_example(name)}, or a scenario's name")
     from scenarios.registry import find

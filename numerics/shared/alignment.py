@@ -1,4 +1,4 @@
-"""Common entities of several sites, from keyed hashes of the entities' names."""
+"""Common entities of several sites, by keyed hashes of the entities' names."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import numpy as np
 from jaxtyping import Bool, Int64, UInt64
 
 Keys = UInt64[np.ndarray, "n 2"]
-"""128 bits an entity, two words."""
+"""Keys of n entities: 128 bits each, as two words."""
 
 Words = UInt64[np.ndarray, "n"]
-"""One word an entity, different where the keys are, in the order of the keys."""
+"""One word for each entity; words differ if the keys do, and have the order of the keys."""
 
 
 class AlignmentError(ValueError):
-    """Keys that do not say which rows are the same entity; the message names the site."""
+    """Keys that do not identify the entities; the message names the site."""
 
 
 @dataclass(frozen=True)
@@ -26,12 +26,12 @@ class CommonEntities:
     Attributes
     ----------
     rows : dict[str, ndarray]
-        By site, ``(n,)`` the places of the n common entities among its rows, in one order for all sites: that of
-        the keys. It depends neither on the order of anybody's rows nor on that of the sites.
+        By site, ``(n,)`` indices of the n common entities among its rows. The order is that of the keys at all sites;
+        it depends neither on the order of the rows nor on that of the sites.
     n_distinct : int
-        Entities that anybody has.
+        Number of different entities over all sites.
     lost : dict[str, int]
-        By site, its rows that are not at every other site.
+        By site, its number of rows that are missing at another site.
     """
 
     rows: dict[str, Int64[np.ndarray, "n"]]
@@ -45,20 +45,27 @@ def align(holders: Mapping[str, Keys]) -> CommonEntities:
     Parameters
     ----------
     holders : Mapping[str, ndarray]
-        By site, ``(n_j, 2)`` the keys of its rows, each once.
+        By site, ``(n_j, 2)`` keys of its rows, each once.
 
     Returns
     -------
     CommonEntities
-        Without a site, or where one has no row, nothing is common.
+        Without a site, or if a site has no row, there are no common entities.
 
     Raises
     ------
     AlignmentError
         If two rows of a site have the same key.
+
+    Examples
+    --------
+    >>> keys = np.array([[3, 0], [1, 0], [2, 0]], np.uint64)
+    >>> common = align({"a": keys, "b": keys[:2]})
+    >>> common.rows["a"], common.rows["b"], common.lost
+    (array([1, 0]), array([1, 0]), {'a': 1, 'b': 0})
     """
-    # Honest keys differ in their first words already (2^64 against 10^6 rows), so that one word is sorted and searched.
-    # Keys that were forged to agree there are put in order by both.
+    # The first words of honest keys differ (2^64 words for 10^6 rows), so that one word suffices. Keys that are forged
+    # to agree in it are ordered by both words.
     by_first_word = _align_words({site: keys[:, 0] for site, keys in holders.items()}, holders)
     if by_first_word is not None:
         return by_first_word
@@ -71,7 +78,7 @@ def align(holders: Mapping[str, Keys]) -> CommonEntities:
 
 
 def _align_words(words: Mapping[str, Words], holders: Mapping[str, Keys]) -> CommonEntities | None:
-    """The alignment by one word a key; None where two keys, or two rows of a site, share it."""
+    """Align by one word a key; return None if two keys, or two rows of a site, have the same word."""
     order: dict[str, Int64[np.ndarray, "n"]] = {site: np.argsort(own) for site, own in words.items()}
     everything: Words = np.zeros(0, np.uint64)
     for site, own in words.items():
@@ -85,8 +92,8 @@ def _align_words(words: Mapping[str, Words], holders: Mapping[str, Keys]) -> Com
     place: dict[str, Int64[np.ndarray, "n"]] = {}
     for site, keys in holders.items():
         place[site] = np.searchsorted(everything, words[site][order[site]])
-        known, own_second = count[place[site]] > 0, keys[order[site], 1]
-        if (second[place[site]] != own_second)[known].any():
+        elsewhere, own_second = count[place[site]] > 0, keys[order[site], 1]
+        if (second[place[site]] != own_second)[elsewhere].any():
             return None
         second[place[site]] = own_second
         count[place[site]] += 1
@@ -98,22 +105,22 @@ def _align_words(words: Mapping[str, Words], holders: Mapping[str, Keys]) -> Com
 
 
 def _union(some: Words, others: Words) -> Words:
-    """All words of two ordered arrays, each once, in order."""
+    """Return the distinct words of two ordered arrays, in order."""
     new = others[~_holds(some, others)]
-    # A stable sort merges two ordered runs instead of sorting anew.
+    # A stable sort merges two ordered runs.
     return np.sort(np.concatenate([some, new]), kind="stable") if len(new) else some
 
 
 def _holds(ordered: Words, words: Words) -> Bool[np.ndarray, "n"]:
-    """Which words are in an ordered array."""
+    """Return which words are in an ordered array."""
     if not len(ordered):
         return np.zeros(len(words), np.bool_)
-    found: Bool[np.ndarray, "n"] = ordered[np.minimum(np.searchsorted(ordered, words), len(ordered) - 1)] == words
-    return found
+    present: Bool[np.ndarray, "n"] = ordered[np.minimum(np.searchsorted(ordered, words), len(ordered) - 1)] == words
+    return present
 
 
 def _ranks(holders: Mapping[str, Keys]) -> dict[str, Words]:
-    """Each key's rank among all different keys of all sites, by the first word and then by the second."""
+    """Rank each key among the distinct keys of all sites, by its first and then by its second word."""
     keys = np.concatenate(list(holders.values()))
     order = np.lexsort((keys[:, 1], keys[:, 0]))
     ordered = keys[order]
@@ -126,7 +133,7 @@ def _ranks(holders: Mapping[str, Keys]) -> dict[str, Words]:
 def _refuse_duplicates(site: str, words: Words) -> None:
     order = np.argsort(words, kind="stable")
     again = np.flatnonzero(words[order[1:]] == words[order[:-1]])
-    # Of all rows that repeat an earlier one, the first.
+    # The first of all rows that repeat an earlier one.
     for place in again[np.argsort(order[again + 1])][:1]:
         raise AlignmentError(
             f"rows {order[place] + 1} and {order[place + 1] + 1} of {site} are the same entity; each entity may have "

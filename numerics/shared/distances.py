@@ -10,10 +10,10 @@ from scipy.spatial.distance import cdist
 def squared_distances(
     points: Float64[np.ndarray, "n d"], centers: Float64[np.ndarray, "k d"]
 ) -> Float64[np.ndarray, "n k"]:
-    """Of every point from every center.
+    """Compute the squared distances of all points from all centers.
 
-    Formed from differences: the faster ``|x|^2 - 2 x c + |c|^2`` cancels where points lie close to a center and far
-    from 0, and what is left then says nothing about which center is nearer.
+    They are sums of squared differences. The faster ``|x|^2 - 2 x c + |c|^2`` loses all digits where points are close
+    to a center and far from 0, so that it would not tell which center is nearer.
 
     Parameters
     ----------
@@ -26,6 +26,11 @@ def squared_distances(
     -------
     ndarray
         ``(n, k)``.
+
+    Examples
+    --------
+    >>> squared_distances(np.array([[0.0, 0.0]]), np.array([[3.0, 4.0], [1.0, 0.0]]))
+    array([[25.,  1.]])
     """
     squares: Float64[np.ndarray, "n k"] = cdist(points, centers, "sqeuclidean")
     return squares

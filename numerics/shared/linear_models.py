@@ -1,4 +1,4 @@
-"""Linear functions of fitted scikit-learn regressors, in the units of x and y, whatever standardises them."""
+"""Coefficients of fitted linear scikit-learn regressors in the units of x and y, also within standardising wrappers."""
 
 from __future__ import annotations
 
@@ -40,7 +40,14 @@ _LINEAR = {
 
 @dataclass(frozen=True)
 class Scaled:
-    """A regressor between affine maps: its prediction of ``(x - x_mean) / x_scale``, times `y_scale`, plus `y_mean`."""
+    """A regressor between affine maps: it predicts ``core((x - x_mean) / x_scale) * y_scale + y_mean``.
+
+    Examples
+    --------
+    >>> core = LinearRegression().fit([[0.0], [1.0]], [0.0, 1.0])
+    >>> Scaled(core, x_mean=10.0, y_scale=5.0).predict(np.array([[12.0]]))
+    array([10.])
+    """
 
     core: Any
     x_mean: Float64[np.ndarray, "p"] | float = 0.0
@@ -49,17 +56,25 @@ class Scaled:
     y_scale: float = 1.0
 
     def predict(self, x: Float64[np.ndarray, "n p"]) -> Float64[np.ndarray, "n"]:
-        """Return the prediction in the units of x and y."""
+        """Predict rows, in the units of x and y."""
         return np.asarray(self.core.predict((x - self.x_mean) / self.x_scale) * self.y_scale + self.y_mean, np.float64)
 
     @property
     def plain_inputs(self) -> bool:
-        """Whether the regressor sees the rows as they are."""
+        """Whether the regressor gets the rows unchanged."""
         return np.ndim(self.x_mean) == 0 and np.ndim(self.x_scale) == 0
 
 
 def unwrapped(model: Any) -> Scaled:
-    """Return the regressor inside standardising wrappers; the model itself where a wrapper does anything else."""
+    """Return the regressor inside standardising wrappers; the model itself if a wrapper does anything else.
+
+    Examples
+    --------
+    >>> from sklearn.pipeline import make_pipeline
+    >>> model = make_pipeline(StandardScaler(), LinearRegression()).fit([[1.0], [3.0]], [0.0, 4.0])
+    >>> unwrapped(model).core, unwrapped(model).x_mean
+    (LinearRegression(), array([2.]))
+    """
     if type(model) is TransformedTargetRegressor and type(model.transformer_) is StandardScaler:
         inner = unwrapped(model.regressor_)
         mean, scale = (float(np.ravel(each)[0]) for each in _moments(model.transformer_))
@@ -77,7 +92,13 @@ def unwrapped(model: Any) -> Scaled:
 
 
 def n_inputs_of(model: Any) -> int | None:
-    """Return the number of inputs that a fitted model takes; None if the model does not hold it."""
+    """Return the number of inputs of a fitted model; None if it is unknown.
+
+    Examples
+    --------
+    >>> n_inputs_of(LinearRegression().fit([[1.0, 2.0], [3.0, 4.0]], [0.0, 1.0])), n_inputs_of(LinearRegression())
+    (2, None)
+    """
     if type(model) is TransformedTargetRegressor:
         return n_inputs_of(getattr(model, "regressor_", None))
     if type(model) is Pipeline:
@@ -91,7 +112,15 @@ def _moments(scaler: StandardScaler) -> tuple[Any, Any]:
 
 
 def coefficients(scaled: Scaled, n_inputs: int) -> tuple[Float64[np.ndarray, "p"], float] | None:
-    """Return coefficients and intercept in the units of x and y; None if it is no linear model of one outcome."""
+    """Return coefficients and intercept in the units of x and y; None if the model is not linear with one outcome.
+
+    Examples
+    --------
+    >>> model = LinearRegression().fit([[0.0], [1.0]], [1.0, 3.0])
+    >>> slopes, intercept = coefficients(unwrapped(model), n_inputs=1)
+    >>> slopes.round(6), round(intercept, 6)
+    (array([2.]), 1.0)
+    """
     core = scaled.core
     if type(core) not in _LINEAR or np.size(core.coef_) != n_inputs or np.size(core.intercept_) != 1:
         return None
@@ -104,14 +133,19 @@ def coefficients(scaled: Scaled, n_inputs: int) -> tuple[Float64[np.ndarray, "p"
 def as_linear(model: BaseEstimator) -> LinearRegression | None:
     """Return the same linear function as a plain ``LinearRegression``; None if the model is not linear.
 
-    The result holds coefficients, intercept and number of inputs, and nothing else: no means or deviations of the rows
-    it was fitted on, no path of tuning. Its predictions are the model's to rounding.
+    The result contains coefficients, intercept and number of inputs only: no moments of the training rows, and no path
+    of tuning. Its predictions equal those of the model up to rounding.
+
+    Examples
+    --------
+    >>> as_linear(Lasso(alpha=1e-3).fit([[0.0], [1.0], [2.0]], [0.0, 2.0, 4.0]))
+    LinearRegression()
     """
     n_inputs = n_inputs_of(model)
-    found = None if n_inputs is None else coefficients(unwrapped(model), n_inputs)
-    if found is None:
+    line = None if n_inputs is None else coefficients(unwrapped(model), n_inputs)
+    if line is None:
         return None
     plain = LinearRegression()
-    plain.coef_, plain.intercept_ = found
+    plain.coef_, plain.intercept_ = line
     plain.n_features_in_ = n_inputs
     return plain

@@ -1,4 +1,4 @@
-"""The rows of a supervised regression, as a learner holds them."""
+"""A learner's rows of a supervised regression."""
 
 from __future__ import annotations
 
@@ -15,13 +15,19 @@ class RegressionRows:
     Attributes
     ----------
     x : ndarray
-        ``(n, p)`` inputs it learns from, finite.
+        ``(n, p)`` inputs of the training rows, finite.
     y : ndarray
-        ``(n,)`` their outcomes, finite.
+        ``(n,)`` outcomes of the training rows, finite.
     x_test, y_test : ndarray
-        ``(t, p)`` and ``(t,)``, rows that are only used to measure the error of a prediction; ``t`` may be 0.
+        ``(t, p)`` and ``(t,)`` test rows, which only serve to measure errors; t may be 0.
     features : tuple of str
-        Names of the p inputs; the learners of a run have the same.
+        Names of the p inputs, the same for all learners of a run.
+
+    Examples
+    --------
+    >>> rows = RegressionRows(np.array([[1.0], [3.0]]), np.array([5.0, 5.0]), np.zeros((0, 1)), np.zeros(0), ("age",))
+    >>> rows.n, rows.standardised().x.ravel(), rows.standardised().y
+    (2, array([-1.,  1.]), array([0., 0.]))
     """
 
     x: Float64[np.ndarray, "n p"]
@@ -32,16 +38,16 @@ class RegressionRows:
 
     @property
     def n(self) -> int:
-        """Number of rows it learns from."""
+        """Number of training rows."""
         return len(self.y)
 
     def standardised(self) -> RegressionRows:
-        """Every input, and the outcome, less its mean and over its standard deviation in the rows it learns from.
+        """Subtract the means of inputs and outcome, and divide by the standard deviations, of the training rows.
 
-        What does not vary is only centred. The test rows are moved and scaled as the others are.
+        A constant column is only centred. Test rows are transformed like training rows.
         """
         x_mean, y_mean = self.x.mean(axis=0), self.y.mean()
-        # Not told by the deviation: that of equal numbers may be a rounding error, which division would blow up to 1.
+        # By the range: the standard deviation of equal numbers may be a rounding error instead of 0.
         x_scale = np.where(np.ptp(self.x, axis=0) > 0, self.x.std(axis=0), 1.0)
         y_scale = self.y.std() if np.ptp(self.y) > 0 else 1.0
         return replace(

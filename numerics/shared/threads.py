@@ -1,4 +1,4 @@
-"""One thread for the numerical libraries: how they round depends on how many share the work."""
+"""One thread for the numerical libraries, whose rounding depends on the number of threads."""
 
 from __future__ import annotations
 
@@ -12,11 +12,18 @@ from threadpoolctl import ThreadpoolController
 
 @contextmanager
 def single_threaded() -> Iterator[None]:
-    """Let BLAS and OpenMP work with one thread inside the ``with``.
+    """Limit BLAS and OpenMP to one thread inside the ``with``.
 
-    Their sums, and so k-means, eigenvectors and fitted models, are then the same bit for bit in every process,
-    whatever number of threads it was given. What is imported inside the ``with`` brings libraries that do not know of
-    it: import before, or enter once more. (SciPy has a BLAS of its own, beside NumPy's; scikit-learn brings OpenMP.)
+    Their sums, and therefore k-means, eigenvectors and fitted models, are then equal to the bit in every process,
+    whatever its number of threads is. Libraries that are imported inside the ``with`` are not limited: import them
+    before. (SciPy has a BLAS of its own, in addition to NumPy's; scikit-learn has OpenMP.)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> with single_threaded():
+    ...     print(np.eye(2) @ np.ones(2))
+    [1. 1.]
     """
     with _libraries(len(sys.modules)).limit(limits=1):
         yield
@@ -24,9 +31,9 @@ def single_threaded() -> Iterator[None]:
 
 @lru_cache(maxsize=1)
 def _libraries(_modules: int) -> ThreadpoolController:
-    """Kept, because to look for the libraries takes milliseconds, as long as no other module has been imported.
+    """Return the loaded libraries, from a cache as long as no other module is imported: the search takes milliseconds.
 
-    A controller knows what was loaded when it looked. To load all libraries here would take a second, which in
-    deployment every ask would wait.
+    A controller knows the libraries that were loaded at its search. Loading all of them first would take a second,
+    for which every ask of a deployed site would wait.
     """
     return ThreadpoolController()

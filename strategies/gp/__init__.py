@@ -256,7 +256,7 @@ def from_config(config: Mapping[str, Any], **common: Any) -> GP:
     if settings.fit_rounds * settings.candidates > MOST_TRIED:
         raise FusionError(f"gp.fit-rounds times gp.candidates is more than the {MOST_TRIED} that a site tries in a run")
     if config["protocol"] and common.get("repetitions", 1) > 1:
-        raise FusionError("a party's own rows are learned from once; leave repetitions out")
+        raise FusionError("a site's own rows are learned from once; leave repetitions out")
     target, id_column = str(config["target"]).strip(), str(config["id"]).strip()
     return GP(settings=settings, target=target, id_column=id_column, **common)
 

@@ -1,4 +1,4 @@
-"""The ServerApp: what it refuses, in which words, and a run on three parties' own files."""
+"""The ServerApp: what it refuses, in which words, and a run on three sites' own files."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from strategies.errors import FusionError
 from tests.support.grid import Clock, config
 from tests.support.runs import complete_results, make_grid, run, run_over
 
-PARTIES = ("north", "south", "west")
+SITES = ("north", "south", "west")
 
 
 @pytest.fixture(autouse=True)
@@ -161,12 +161,12 @@ def test_there_is_nothing_to_resume(tmp_path: Path) -> None:
     assert nothing_left(tmp_path)
 
 
-# -- a party's own data -----------------------------------------------------------------------------------------------
+# -- a site's own data ------------------------------------------------------------------------------------------------
 
 
-def party(name: str, n: int = 30) -> pd.DataFrame:
+def rows_of(name: str, n: int = 30) -> pd.DataFrame:
     """Three noisy classifiers and a clustering that follows the classes."""
-    rng = np.random.default_rng(PARTIES.index(name))
+    rng = np.random.default_rng(SITES.index(name))
     truth = rng.integers(0, 3, n)
     columns: dict[str, Any] = {"patient": [f"{name}-{row}" for row in range(n)]}
     for letter in "abc":
@@ -176,10 +176,10 @@ def party(name: str, n: int = 30) -> pd.DataFrame:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    folder = tmp_path / "parties"
+    folder = tmp_path / "files"
     folder.mkdir()
-    for name in PARTIES:
-        party(name).to_csv(folder / f"{name}.csv", index=False)
+    for name in SITES:
+        rows_of(name).to_csv(folder / f"{name}.csv", index=False)
     return folder
 
 
@@ -188,19 +188,19 @@ def own(tmp_path: Path, folder: Path, **changes: Any) -> dict[str, Any]:
     return config(tmp_path, bc3e__max_rounds=4, **settings)
 
 
-def test_three_files_of_three_parties(tmp_path: Path, folder: Path) -> None:
+def test_three_files_of_three_sites(tmp_path: Path, folder: Path) -> None:
     path = run(own(tmp_path, folder), 3)
     report, _ = load(path)
     assert path.parent.name == "bc3e-own-data"
-    assert report.sites == list(PARTIES)
+    assert report.sites == list(SITES)
     assert report.missing == {}
     assert report.metrics["accuracy"] > report.metrics["accuracy_majority"]
-    pooled = pd.concat([party(name) for name in PARTIES])
+    pooled = pd.concat([rows_of(name) for name in SITES])
     assert report.metrics["accuracy_class_a"] == (pooled["class_a"] == pooled["diagnosis"]).mean()
-    for name in PARTIES:
+    for name in SITES:
         theta = pd.read_csv(path / "sites" / name / "theta.csv")
         assert list(theta.columns) == ["entity", "theta_0", "theta_1", "theta_2", "class"]
-        assert list(theta["entity"]) == list(party(name)["patient"])
+        assert list(theta["entity"]) == list(rows_of(name)["patient"])
     everything = (path / "ledger.jsonl").read_text() + (path / "report.json").read_text()
     assert "north-0" not in everything
 
@@ -233,7 +233,7 @@ def test_a_bad_file_is_told_at_the_site_and_the_others_go_on(
     tmp_path: Path, folder: Path, log: pytest.LogCaptureFixture, kind: str, fault: Fault, told: str
 ) -> None:
     file = folder / "south.csv"
-    spoil(party("south"), kind).to_csv(file, index=False)
+    spoil(rows_of("south"), kind).to_csv(file, index=False)
     path = run(own(tmp_path, folder), 3)
     report, _ = load(path)
     # The site's own log has it all in one line; what is told outside is the code and its fixed message.
@@ -248,19 +248,19 @@ def test_a_bad_file_is_told_at_the_site_and_the_others_go_on(
     others = tmp_path / "others"
     others.mkdir()
     for name in ("north", "west"):
-        party(name).to_csv(others / f"{name}.csv", index=False)
+        rows_of(name).to_csv(others / f"{name}.csv", index=False)
     assert load(run(own(tmp_path, others), 2))[0].metrics == report.metrics
 
 
 def test_a_bad_file_stops_a_run_that_needs_all_sites(tmp_path: Path, folder: Path) -> None:
-    party("south").head(1).to_csv(folder / "south.csv", index=False)
+    rows_of("south").head(1).to_csv(folder / "south.csv", index=False)
     with pytest.raises(FusionError, match=r"^round 1: 2 of 3 sites answered, min-sites is 3 \(south: .*too-few-rows"):
         run(own(tmp_path, folder, min_sites=3), 3)
     assert not [path for path in (tmp_path / "results").rglob("*") if path.is_file()]
 
 
 def test_a_simulation_on_a_file_that_is_no_table_or_lacks_a_column_does_not_start(tmp_path: Path, folder: Path) -> None:
-    party("south").drop(columns="diagnosis").to_csv(folder / "south.csv", index=False)
+    rows_of("south").drop(columns="diagnosis").to_csv(folder / "south.csv", index=False)
     with pytest.raises(DataError, match=r"south\.csv: there is no column 'diagnosis'; it has 'patient', "):
         run(own(tmp_path, folder), 3)
     (folder / "south.csv").unlink()
@@ -295,35 +295,35 @@ def test_parties_of_a_deployment_name_their_own_files(tmp_path: Path, folder: Pa
             **{key: str(own(tmp_path, folder)[key]) for key in ("id", "truth")},
             **{"site": name, "data": str(folder / f"{name}.csv"), "site-output-dir": str(tmp_path / "out" / name)},
         }
-        for name in PARTIES
+        for name in SITES
     ]
     path = run(own(tmp_path, folder, data=""), nodes)
     assert load(path)[0].metrics == simulation.metrics
     assert not (path / "sites").exists()
-    assert all((tmp_path / "out" / name / "theta.csv").exists() for name in PARTIES)
+    assert all((tmp_path / "out" / name / "theta.csv").exists() for name in SITES)
 
 
 def test_the_run_cannot_say_which_columns_of_a_party_are_used(tmp_path: Path, folder: Path) -> None:
     """Else whoever starts runs could have any column's table with the classes, by naming it among the clusterings."""
-    for name in PARTIES:
+    for name in SITES:
         path = folder / f"{name}.csv"
         frame = pd.read_csv(path)
         frame.assign(secret=np.arange(len(frame)) % 3).to_csv(path, index=False)
-    nodes = [{"site": name, "data": str(folder / f"{name}.csv")} for name in PARTIES]
+    nodes = [{"site": name, "data": str(folder / f"{name}.csv")} for name in SITES]
     plain = load(run(own(tmp_path, folder, data="", id="", truth=""), nodes))[1]
     asked = load(run(own(tmp_path, folder, data="", clusters="cluster_*,secret", id="", truth=""), nodes))[1]
     assert asked.keys() == plain.keys()
 
 
 def test_a_classifier_with_a_name_of_the_report_is_refused(tmp_path: Path, folder: Path) -> None:
-    frame = party("south").rename(columns={"class_a": "vote"})
+    frame = rows_of("south").rename(columns={"class_a": "vote"})
     frame.to_csv(folder / "south.csv", index=False)
     report = load(run(own(tmp_path, folder, classes="class_*,vote*"), 3))[0]
     assert report.missing == {"south": [f"round 1: {Fault.BAD_CONFIGURATION.message} [bad-configuration]"]}
 
 
 def test_the_run_cannot_say_which_file_a_party_of_a_deployment_opens(tmp_path: Path, folder: Path) -> None:
-    nodes = [{"site": name} for name in PARTIES]
+    nodes = [{"site": name} for name in SITES]
     with pytest.raises(FusionError, match=r"\(north, south, west: .*\[no-data\]\)$"):
         run(own(tmp_path, folder), nodes)
 

@@ -35,7 +35,7 @@ def labels(seed: int) -> pd.DataFrame:
 
 
 def parts(seed: int) -> dict[str, pd.DataFrame]:
-    """Columns of the same entities at three parties."""
+    """Columns of the same entities at three sites."""
     frame = regression(seed, 80)
     names = [f"p{number}" for number in range(80)]
     order = np.random.default_rng(1).permutation(80)
@@ -237,6 +237,12 @@ def test_an_error_has_no_chain(capsys: pytest.CaptureFixture[str]) -> None:
     assert caught.value.__cause__ is None
     assert caught.value.__suppress_context__
     assert capsys.readouterr().err == "", "nothing had started"
+
+
+def test_frames_for_flower_resume_nothing(tmp_path: Path) -> None:
+    settings, frames, more = PROTOCOLS["sec"]
+    with pytest.raises(cs.ConfigError, match="cannot resume another"):
+        cs.run(settings, data=frames, engine="flower", resume_from=tmp_path, **more)
 
 
 def test_flowers_log_is_not_printed(capsys: pytest.CaptureFixture[str]) -> None:

@@ -67,7 +67,7 @@ def real_nodes(folder: Path, **settings: Any) -> list[dict[str, Any]]:
 
 
 def ensembles(folder: Path) -> Path:
-    """Three parties with class and cluster labels."""
+    """Three sites with class and cluster labels."""
     folder.mkdir()
     rng = np.random.default_rng(3)
     for name in ("east", "north", "south"):
@@ -81,10 +81,10 @@ def ensembles(folder: Path) -> Path:
 def worlds(protocol: str, tmp_path: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """Settings of a run and the nodes' own."""
     if protocol == "bc3e":
-        return {"protocol": "bc3e", "bc3e__max_rounds": 6}, real_nodes(ensembles(tmp_path / "parties"))
+        return {"protocol": "bc3e", "bc3e__max_rounds": 6}, real_nodes(ensembles(tmp_path / "files"))
     if protocol == "residual":
-        return deployed_sites(tmp_path, write_world(tmp_path / "parties"), residual__rounds=4)
-    folder = write_sites(tmp_path / "parties", [0, 0, 1], n=60)
+        return deployed_sites(tmp_path, write_world(tmp_path / "files"), residual__rounds=4)
+    folder = write_sites(tmp_path / "files", [0, 0, 1], n=60)
     return {"protocol": "sec", "min_sites": 2}, real_nodes(folder, target="y", candidates="lr")
 
 
@@ -128,7 +128,7 @@ def test_a_site_that_lost_its_keys_is_as_one_that_falls_silent(
     way: str, place: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With new ones it could open nothing of the others', and they nothing of it: it is named, and not rebuilt."""
-    folder = write_world(tmp_path / "parties", holder="bank")
+    folder = write_world(tmp_path / "files", holder="bank")
     settings, nodes = deployed_sites(tmp_path, folder, holder="bank", residual__rounds=4, **SEALED[way])
     victim = nodes[place]["site"]
     lost = second_ask_to(victim, sent_in(settings, nodes))
@@ -150,7 +150,7 @@ def test_a_site_that_lost_its_keys_is_as_one_that_falls_silent(
 
 
 def test_without_the_keys_of_who_leads_a_run_stops(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder = write_world(tmp_path / "parties", holder="bank")
+    folder = write_world(tmp_path / "files", holder="bank")
     settings, nodes = deployed_sites(tmp_path, folder, holder="bank", residual__rounds=4, **SEALED["plan"])
     lost = second_ask_to("bank", sent_in(settings, nodes))
     with pytest.raises(FusionError) as quiet:

@@ -91,7 +91,7 @@ def test_gp_is_the_same_bit_for_bit(tmp_path: Path) -> None:
 
 
 def test_sites_may_hold_different_clusterings(tmp_path: Path) -> None:
-    settings = bc3e(tmp_path, protocol="bc3e", data=str(labels(tmp_path / "parties", 3)))
+    settings = bc3e(tmp_path, protocol="bc3e", data=str(labels(tmp_path / "files", 3)))
     assert_same(run(settings, 3), run({**settings, "secure-aggregation": False}, 3))
 
 
@@ -165,7 +165,7 @@ def test_site_that_restarted_is_back_in_the_next_sum(tmp_path: Path) -> None:
 
 def test_site_that_lost_its_memory_too_goes_through_its_rounds_again(tmp_path: Path) -> None:
     """First it makes new keys, then it says that it does not remember, and is told what it was asked under masks."""
-    folder = labels(tmp_path / "parties", 4)
+    folder = labels(tmp_path / "files", 4)
     nodes = [{"site": f"s{place}", "data": str(folder / f"site{place}.csv")} for place in range(4)]
     settings = bc3e(tmp_path, protocol="bc3e", bc3e__max_rounds=4, min_sites=3)
     grid = make_grid(settings, nodes)
@@ -209,7 +209,7 @@ def test_step_asked_once_more_starts_from_where_it_started(tmp_path: Path, befor
 
 
 def gate(tmp_path: Path, willing: int, **changes: Any) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """Four parties, some of which consent to the gate's training."""
+    """Four sites, some of which consent to the gate's training."""
     settings = gp(tmp_path, gp__fit_rounds=1, gp__gate_rounds=2, **changes)
     files = sorted(each for each in Path(settings["data"]).iterdir() if not each.name.startswith("_"))[:4]
     nodes = [

@@ -170,6 +170,13 @@ def test_flower_s_engine_is_refused_without_ray() -> None:
     assert "--engine flower needs ray: pip install 'consilience[simulation]'" in " ".join(output.split())
 
 
+def test_a_federation_of_processes_is_refused_before_one_starts(folder: Path) -> None:
+    arguments = ["up", "--sites", str(folder / "coreset"), "--protocol", "coreset", "--set", "sensitive=sex"]
+    [[code, output]] = without({"ortools"}, [arguments], CHECK)
+    assert code == 2
+    assert "fair clustering needs ortools: pip install 'consilience[coreset]'" in " ".join(output.split())
+
+
 def test_a_parquet_file_is_refused_in_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "a.parquet").write_bytes(b"")
     arguments = ["check", str(tmp_path / "a.parquet"), "--protocol", "gp", "--set", "target=y"]

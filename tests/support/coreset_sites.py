@@ -1,4 +1,4 @@
-"""What tests of coreset share: CSV files of parties that know other patients, whole runs on them, one site to ask."""
+"""What tests of coreset share: CSV files of sites that know other patients, whole runs on them, one site to ask."""
 
 from __future__ import annotations
 
@@ -213,7 +213,7 @@ def interference(number: int, happens: Callable[[], None], last: int = len(SITES
 
 def context_of(tmp_path: Path, name: str = SITES[0], **node: Any) -> Context:
     """What Flower knows of a real site; its file is written where it is missing."""
-    folder = tmp_path / "parties"
+    folder = tmp_path / "files"
     if not folder.exists():
         write_world(folder)
     settings, [configured] = deployed_sites(tmp_path, folder, [name])

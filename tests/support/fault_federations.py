@@ -78,9 +78,9 @@ def _bc3e(folder: Path) -> Federation:
         columns: dict[str, Any] = {"case": [f"{name}-{i}" for i in range(n)]}
         columns |= {f"class_{i}": np.where(rng.random(n) < 0.4, rng.integers(0, 3, n), truth) for i in range(3)}
         columns |= {f"cluster_{i}": np.where(rng.random(n) < 0.3, rng.integers(0, 4, n), truth) for i in range(2)}
-        (folder / "parties").mkdir(parents=True, exist_ok=True)
-        pd.DataFrame(columns).to_csv(folder / "parties" / f"{name}.csv", index=False)
-        nodes.append({"site": name, "data": str(folder / "parties" / f"{name}.csv"), "id": "case"})
+        (folder / "files").mkdir(parents=True, exist_ok=True)
+        pd.DataFrame(columns).to_csv(folder / "files" / f"{name}.csv", index=False)
+        nodes.append({"site": name, "data": str(folder / "files" / f"{name}.csv"), "id": "case"})
     settings = config(
         folder, protocol="bc3e", bc3e__max_rounds=5, bc3e__tolerance=1e-9, bc3e__accelerate=False,
         bc3e__learn_alpha=False,
@@ -90,14 +90,14 @@ def _bc3e(folder: Path) -> Federation:
 
 def _sec(folder: Path) -> Federation:
     """Four labs, two and two of which measure the same: the exchange of models is their second ask."""
-    files = sec_sites.write_sites(folder / "parties", list(LABS.values()))
+    files = sec_sites.write_sites(folder / "files", list(LABS.values()))
     settings, nodes = sec_sites.deployed_sites(folder, files, list(LABS))
     return Federation("sec", settings, nodes, 2, 2, sec.Exchange)
 
 
 def _residual(folder: Path) -> Federation:
-    """Three parties with other columns, fitted side by side: the second time that agents fit is the fourth round."""
-    files = residual_sites.write_world(folder / "parties", people=residual_sites.customers(CUSTOMERS))
+    """Three sites with other columns, fitted side by side: the second time that agents fit is the fourth round."""
+    files = residual_sites.write_world(folder / "files", people=residual_sites.customers(CUSTOMERS))
     chosen: dict[str, Any] = {"residual__algorithm": "parallel", "residual__power": "1", "residual__rounds": 4}
     chosen |= {"residual__step": "full", "residual__ridge": 0.0}
     settings, nodes = residual_sites.deployed_sites(folder, files, **chosen)
@@ -106,7 +106,7 @@ def _residual(folder: Path) -> Federation:
 
 def _coreset(folder: Path) -> Federation:
     """Three sites' patients: the assignment of their rows is the second ask."""
-    files = coreset_sites.write_world(folder / "parties", coreset_sites.patients(90))
+    files = coreset_sites.write_world(folder / "files", coreset_sites.patients(90))
     settings, nodes = coreset_sites.deployed_sites(folder, files, coreset__size=8, coreset__k=2, coreset__restarts=1)
     return Federation("coreset", settings, nodes, 1, 2, coreset.Assign)
 
@@ -114,7 +114,7 @@ def _coreset(folder: Path) -> Federation:
 def _gp(folder: Path) -> Federation:
     """Four sites that have measured side by side, two asked for every point: predictions are the last ask."""
     parts = gp_sites.split_over_sites(gp_sites.soundings(48))
-    files = gp_sites.write_files(folder / "parties", parts, gp_sites.points(12))
+    files = gp_sites.write_files(folder / "files", parts, gp_sites.points(12))
     chosen: dict[str, Any] = {"gp__experts": "2", "gp__candidates": 2, "gp__fit_rounds": 1, "gp__covariance": "inputs"}
     settings, nodes = gp_sites.deployed_sites(folder, files, **chosen)
     return Federation("gp", settings, nodes, 1, 3, gp.Predict)

@@ -53,7 +53,7 @@ class EndedRun:
 
 
 def assert_expected(ended: EndedRun) -> None:
-    """The result is right for the parties that remain."""
+    """The result is right for the sites that remain."""
     _RIGHT[ended.world.protocol](ended)
 
 

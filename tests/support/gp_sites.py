@@ -1,4 +1,4 @@
-"""What tests of gp share: CSV files of parties that have measured in different places, whole runs, one site to ask."""
+"""What tests of gp share: CSV files of sites that have measured in different places, whole runs, one site to ask."""
 
 from __future__ import annotations
 
@@ -209,7 +209,7 @@ def forgery(place: int, kind: type[Kind], change: Callable[[Kind], Payload], rou
 
 def context_of(tmp_path: Path, **node: Any) -> Context:
     """What Flower knows of the first of the sites, a real one; its file is written where it is missing."""
-    folder = tmp_path / "parties"
+    folder = tmp_path / "files"
     if not folder.exists():
         write_world(folder)
     settings, [configured] = deployed_sites(tmp_path, folder, SITES[:1])

@@ -1,4 +1,4 @@
-"""Small worlds for the tests of SEC: CSV files of parties that measure one of two relations, and runs on them."""
+"""Small worlds for the tests of SEC: CSV files of sites that measure one of two relations, and runs on them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SLOPES = np.array([[1.0, 2.0, -1.0], [-2.0, 0.5, 1.0]])
 
 
 def draw_rows(group: int, n: int, seed: int, noise: float = 0.3) -> pd.DataFrame:
-    """Rows of one party: inputs ``a b c`` in an order of its own, outcome ``y``, a column of text."""
+    """Rows of one site: inputs ``a b c`` in an order of its own, outcome ``y``, a column of text."""
     rng = np.random.default_rng([seed, group])
     x = rng.normal(size=(n, 3))
     frame = pd.DataFrame(x, columns=list("abc"))
@@ -28,16 +28,16 @@ def draw_rows(group: int, n: int, seed: int, noise: float = 0.3) -> pd.DataFrame
     return frame[rng.permutation(frame.columns)]
 
 
-def write_files(folder: Path, parties: Mapping[str, pd.DataFrame]) -> Path:
-    """A folder with a file for every party, by its name; returns it."""
+def write_files(folder: Path, frames: Mapping[str, pd.DataFrame]) -> Path:
+    """A folder with a file for every site, by its name; returns it."""
     folder.mkdir(parents=True, exist_ok=True)
-    for name, rows in parties.items():
+    for name, rows in frames.items():
         rows.to_csv(folder / f"{name}.csv", index=False)
     return folder
 
 
 def write_sites(folder: Path, groups: Sequence[int], n: int = 40) -> Path:
-    """A folder with a file for every party, ``lab-0`` and so on; returns it."""
+    """A folder with a file for every site, ``lab-0`` and so on; returns it."""
     return write_files(folder, {f"lab-{i}": draw_rows(group, n + i, i) for i, group in enumerate(groups)})
 
 

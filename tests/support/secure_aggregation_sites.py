@@ -84,7 +84,7 @@ class Transcript:
 
 def converse(
     conversation: Conversation[Any],
-    parties: Mapping[str, MaskingSite],
+    members: Mapping[str, MaskingSite],
     meddle: Meddle = lambda _n, _s, _a, answer: answer,
     said: Transcript | None = None,
 ) -> Transcript:
@@ -97,7 +97,7 @@ def converse(
             found, asked = {}, {}
             for name, ask in sorted(request.asks.items()):
                 assert isinstance(ask, Payload)
-                asked[name] = (ask, _answer(request, parties[name], ask, len(said.rounds) + 1, meddle, said.faults))
+                asked[name] = (ask, _answer(request, members[name], ask, len(said.rounds) + 1, meddle, said.faults))
                 if asked[name][1] is not None:
                     found[name] = asked[name][1]
             said.rounds.append(asked)
@@ -108,21 +108,21 @@ def converse(
 
 
 def _answer(
-    request: Tell, party: MaskingSite, ask: Payload, number: int, meddle: Meddle, faults: dict[str, str]
+    request: Tell, member: MaskingSite, ask: Payload, number: int, meddle: Meddle, faults: dict[str, str]
 ) -> Payload | None:
     try:
         check(ask)
-        answer: Payload | None = party.answer(ask, number)
+        answer: Payload | None = member.answer(ask, number)
     except SiteFault as fault:
-        faults[party.name], answer = fault.fault.slug, None
-    answer = meddle(number, party.name, ask, answer)
+        faults[member.name], answer = fault.fault.slug, None
+    answer = meddle(number, member.name, ask, answer)
     if answer is None:
         return None
     try:
         check(answer)
-        request.check(party.name, answer)
+        request.check(member.name, answer)
     except PayloadError as error:
-        faults[party.name] = str(error)
+        faults[member.name] = str(error)
         return None
     return answer
 

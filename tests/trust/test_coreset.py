@@ -49,7 +49,7 @@ pytestmark = pytest.mark.usefixtures("quick")
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    return write_world(tmp_path / "parties")
+    return write_world(tmp_path / "files")
 
 
 # -- every byte that crosses ------------------------------------------------------------------------------------------
@@ -80,7 +80,7 @@ def test_no_row_and_no_rare_colour_crosses_or_is_kept_at_the_center(
     frame = patients().copy()
     frame.loc[3, list(FEATURES)] = CANARY
     frame.loc[4, "sex"] = CANARY_COLOUR
-    folder = write_world(tmp_path / "parties", frame)
+    folder = write_world(tmp_path / "files", frame)
     settings, nodes = deployed_sites(tmp_path, folder, coreset__size=200, coreset__min_weight=1, **changes)
     grid = make_grid(settings, [{**node, "min-weight": least} for node in nodes])
     path = run_over(grid, settings)
@@ -109,7 +109,7 @@ def test_no_row_and_no_rare_colour_crosses_or_is_kept_at_the_center(
 def test_where_every_row_may_be_sent_it_is_seen(tmp_path: Path) -> None:
     """The search above finds what is there."""
     frame = patients(30)
-    settings, nodes = deployed_sites(tmp_path, write_world(tmp_path / "parties", frame), coreset__min_weight=1)
+    settings, nodes = deployed_sites(tmp_path, write_world(tmp_path / "files", frame), coreset__min_weight=1)
     grid = make_grid({**settings, "coreset.size": 100}, [{**node, "min-weight": 1} for node in nodes])
     run_over(grid, {**settings, "coreset.size": 100})
     assert np.isin(frame[list(FEATURES)].to_numpy(), numbers_of(content for _, content in grid.crossed)).all()
@@ -148,7 +148,7 @@ def test_names_of_rows_are_written_as_they_are(tmp_path: Path) -> None:
     frame = patients().copy()
     odd = ['o\'hara, "jo"', "line\nbreak", "=1+2", "Zoë"]
     frame.loc[:3, "patient"] = odd
-    found = cluster(own_data_config(tmp_path, write_world(tmp_path / "parties", frame)))
+    found = cluster(own_data_config(tmp_path, write_world(tmp_path / "files", frame)))
     with (found.path / "sites" / SITES[0] / "clusters.csv").open(encoding="utf-8", newline="") as file:
         assert [row[0] for row in csv.reader(file)][1:5] == odd
 
@@ -515,7 +515,7 @@ def test_a_name_is_shown_as_text(tmp_path: Path) -> None:
     """Colours come from sites, and stand in a page that is read elsewhere."""
     parts = split_over_sites(patients())
     parts["clinic"] = parts["clinic"].assign(sex=parts["clinic"]["sex"].replace("F", "<script>alert(1)</script>"))
-    found = cluster(own_data_config(tmp_path, write_files(tmp_path / "parties", parts)))
+    found = cluster(own_data_config(tmp_path, write_files(tmp_path / "files", parts)))
     page = (found.path / "report.html").read_text(encoding="utf-8")
     assert "&lt;script&gt;alert(1)" in page
     assert "<script>alert" not in page

@@ -267,17 +267,17 @@ def _sec(tmp_path: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
 
 
 def _residual(tmp_path: Path, holder: str) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    folder = residual_sites.write_world(tmp_path / "parties", holder=holder, people=residual_sites.customers(60))
+    folder = residual_sites.write_world(tmp_path / "files", holder=holder, people=residual_sites.customers(60))
     return residual_sites.deployed_sites(tmp_path, folder, holder=holder, residual__rounds=2)
 
 
 def _coreset(tmp_path: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    folder = coreset_sites.write_world(tmp_path / "parties", coreset_sites.patients(90))
+    folder = coreset_sites.write_world(tmp_path / "files", coreset_sites.patients(90))
     return coreset_sites.deployed_sites(tmp_path, folder, coreset__assignment="exact", coreset__size=6)
 
 
 def _gp(tmp_path: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    folder = gp_sites.write_world(tmp_path / "parties", gp_sites.soundings(60))
+    folder = gp_sites.write_world(tmp_path / "files", gp_sites.soundings(60))
     return gp_sites.deployed_sites(tmp_path, folder, gp__gate="dnn", gp__gate_rounds=2)
 
 

@@ -71,7 +71,7 @@ pytestmark = pytest.mark.usefixtures("quick")
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    return write_world(tmp_path / "parties")
+    return write_world(tmp_path / "files")
 
 
 # -- every byte that crosses ------------------------------------------------------------------------------------------
@@ -105,7 +105,7 @@ def test_no_row_crosses_or_is_kept_at_the_center(tmp_path: Path, changes: dict[s
     frame.loc[3, list(CANARY)] = list(CANARY.values())
     frame["operator"] = UNUSED
     parts = split_over_sites(frame)
-    settings, nodes = deployed_sites(tmp_path, write_files(tmp_path / "parties", parts), **changes)
+    settings, nodes = deployed_sites(tmp_path, write_files(tmp_path / "files", parts), **changes)
     found = predict(settings, [{**node, "min-rows": 5} for node in nodes])
     assert not found.report.missing
     contents = [content for _, content in found.crossed]
@@ -262,7 +262,7 @@ def test_too_few_rows_take_no_part(tmp_path: Path, least: int | None, rows: int,
     """Ten where a site says nothing; a scenario's site may have fewer."""
     parts = split_over_sites(soundings())
     parts["delta"] = parts["delta"][:rows]
-    folder = write_files(tmp_path / "parties", parts)
+    folder = write_files(tmp_path / "files", parts)
     settings, nodes = deployed_sites(tmp_path / "real", folder)
     if least is not None:
         nodes[DELTA]["min-rows"] = least
@@ -493,7 +493,7 @@ def test_no_site_is_asked_for_more_rows_than_it_may_share(tmp_path: Path, rows: 
     """Half of an odd number of rows, rounded, would be more than half."""
     parts = {site: frame[:rows] for site, frame in split_over_sites(soundings(160)).items()}
     settings, nodes = deployed_sites(
-        tmp_path, write_files(tmp_path / "parties", parts), gp__aggregation="grbcm", gp__communication=0.5,
+        tmp_path, write_files(tmp_path / "files", parts), gp__aggregation="grbcm", gp__communication=0.5,
         gp__fit_rounds=1,
     )  # fmt: skip
     found = predict(settings, nodes)
@@ -715,7 +715,7 @@ def test_a_name_is_shown_as_text(tmp_path: Path) -> None:
     """Names of inputs come from sites, and stand in a page that is read elsewhere."""
     evil = "<script>alert(1)</script>"
     frames = {site: frame.rename(columns={"east": evil}) for site, frame in split_over_sites(soundings()).items()}
-    folder = write_files(tmp_path / "parties", frames, points().rename(columns={"east": evil}))
+    folder = write_files(tmp_path / "files", frames, points().rename(columns={"east": evil}))
     found = predict(own_data_config(tmp_path, folder))
     page = (found.path / "report.html").read_text(encoding="utf-8")
     assert "<script>alert" not in page

@@ -147,7 +147,7 @@ def test_what_is_summed_may_leave_masked_and_the_other_rules_still_hold() -> Non
 
 
 class Node:
-    """A SuperNode with a party's own rows, asked through Flower's bytes."""
+    """A SuperNode with a site's own rows, asked through Flower's bytes."""
 
     def __init__(self, tmp_path: Path, policy: str | None = "", rows: int = 30, run_id: int = 1, **node: Any) -> None:
         self.home = tmp_path / "home"

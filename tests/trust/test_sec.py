@@ -110,8 +110,8 @@ def test_no_setting_of_the_center_makes_leaves_of_single_outcomes_or_work_withou
 @pytest.mark.parametrize(("n", "refused"), [(2, True), (4, True), (5, False)])
 def test_moments_of_rows_that_could_be_solved_for_are_refused(tmp_path: Path, n: int, refused: bool) -> None:
     """Three inputs and an outcome: of fewer than p + 2 rows the products tell too much."""
-    parties = {"lab-0": draw_rows(0, 40, 0), "lab-1": draw_rows(0, 40, 1), "lab-2": draw_rows(0, n, 2)}
-    folder = write_files(tmp_path / "labs", parties)
+    frames = {"lab-0": draw_rows(0, 40, 0), "lab-1": draw_rows(0, 40, 1), "lab-2": draw_rows(0, n, 2)}
+    folder = write_files(tmp_path / "labs", frames)
     report, arrays = load(run(own_data_config(tmp_path, folder, sec__combine="pooled-linear"), 3))
     assert ("lab-2" in arrays["learners"]) == (not refused)
     if refused:
@@ -285,8 +285,8 @@ def test_kept_models_predict_what_the_center_was_shown(tmp_path: Path, folder: P
 
 def test_names_of_inputs_are_quoted_in_the_table_of_coefficients(tmp_path: Path) -> None:
     odd = {"a": 'a"b, x', "b": "  b", "c": "c;d"}
-    parties = {f"lab-{place}": draw_rows(0, 40, place).rename(columns=odd) for place in range(3)}
-    folder = write_files(tmp_path / "labs", parties)
+    frames = {f"lab-{place}": draw_rows(0, 40, place).rename(columns=odd) for place in range(3)}
+    folder = write_files(tmp_path / "labs", frames)
     settings = own_data_config(tmp_path, folder, sec__combine="pooled-linear")
     path = run(settings, 3)
     _, arrays = load(path)

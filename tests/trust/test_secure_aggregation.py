@@ -154,8 +154,8 @@ def test_no_seed_crosses(world: dict[str, MaskingSite]) -> None:
         for _, answer in asked.values()
         for value in vars(answer).values()
     )
-    for party in world.values():
-        kept = party.site().keys.get("0/t")
+    for member in world.values():
+        kept = member.site().keys.get("0/t")
         for secret in (kept["current"], kept["upcoming"]):
             assert bytes.fromhex(secret["pair"]) not in sent
             assert bytes.fromhex(secret["own"]) not in sent
@@ -194,8 +194,8 @@ def test_site_that_lost_its_keys_is_in_again_in_the_next_sum(world: dict[str, Ma
 def test_all_sites_that_lost_their_keys_are_asked_once_more(world: dict[str, MaskingSite], when: int) -> None:
     def restart(number: int, site: str, ask: Payload, answer: Payload | None) -> Payload | None:
         if number == when and site == NAMES[-1]:
-            for party in world.values():
-                party.restart()
+            for member in world.values():
+                member.restart()
         return answer
 
     said = run(world, restart, times=2)
@@ -351,9 +351,9 @@ class _DoneError(Exception):
     pass
 
 
-def refusal(party: MaskingSite, ask: Payload) -> Fault:
+def refusal(member: MaskingSite, ask: Payload) -> Fault:
     with pytest.raises(SiteFault) as error:
-        party.answer(ask, 9)
+        member.answer(ask, 9)
     return error.value.fault
 
 
@@ -433,10 +433,10 @@ def test_only_what_may_be_summed_is_wrapped(world: dict[str, MaskingSite], hidde
 
 def test_sites_with_another_secret_open_nothing(world: dict[str, MaskingSite], tmp_path: Path) -> None:
     """So neither does the center, for whatever keys it hands out, nor a site that it invents."""
-    for name, party in world.items():
+    for name, member in world.items():
         (tmp_path / name).write_text(f"secret of {name in 'abc'}, long enough to be one")
-        party.config["align-key-file"] = str(tmp_path / name)
-        party.restart()
+        member.config["align-key-file"] = str(tmp_path / name)
+        member.restart()
     assert refusals(world) == dict.fromkeys(NAMES, Fault.BROKEN_SEAL.slug)
 
 

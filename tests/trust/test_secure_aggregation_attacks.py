@@ -33,9 +33,9 @@ def world(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, MaskingS
     """Sites with one align-key-file."""
     (tmp_path / "key").write_text("a secret that the sites share, long enough")
     found = masking_sites(monkeypatch, NAMES, tmp_path)
-    for party in found.values():
-        party.config["align-key-file"] = str(tmp_path / "key")
-        party.restart()
+    for member in found.values():
+        member.config["align-key-file"] = str(tmp_path / "key")
+        member.restart()
     return found
 
 
@@ -185,18 +185,18 @@ def test_two_asks_at_the_same_time_are_not_answered_from_the_same_secrets(
     world: dict[str, MaskingSite], tmp_path: Path, directory: bool
 ) -> None:
     """A SuperNode starts a process for each, with the same context, and keeps the context of the one that ends last."""
-    for site, party in world.items():
+    for site, member in world.items():
         if directory:
-            party.config["site-output-dir"] = str(tmp_path / site)
-        party.restart()
+            member.config["site-output-dir"] = str(tmp_path / site)
+        member.restart()
     center = Center(world)
     shares = {site: center.answer(site, center.deal(1)) for site in NAMES}
     for site in NAMES:
         center.answer(site, center.hide(site, 1, shares))
-    party, before = world["b"], pickle.dumps(world["b"].context)
+    member, before = world["b"], pickle.dumps(world["b"].context)
     nobody, gone = np.zeros(len(NAMES), bool), np.array([site == VICTIM for site in NAMES])
     assert isinstance(center.answer("b", Show("t", 1, nobody)), Shown)
-    party.context = pickle.loads(before)
+    member.context = pickle.loads(before)
     assert center.refused("b", Show("t", 1, gone)) is Fault.NO_MASK_KEYS
     assert center.refused("b", center.hide("b", 1, shares)) is Fault.NO_MASK_KEYS
     assert center.refused("b", center.deal(2)) is Fault.NO_MASK_KEYS

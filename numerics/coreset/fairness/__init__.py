@@ -1,6 +1,9 @@
-"""The arithmetic of fair k-means (Schmidt, Schwiegelshohn and Sohler 2018), wherever it is done.
+"""Fair k-means (Schmidt, Schwiegelshohn and Sohler 2018).
 
-`bounds` says what is fair; `assignment` gives points to centers fairly at least cost, by `flow` where two groups are
-to be balanced exactly and by a linear program otherwise; `dual` prices the same assignment from sums over points alone,
-so that a federation can do it; `masses` makes whole numbers of what was priced.
+- `bounds`: definition of a fair cluster;
+- `clustering`: the algorithms; `seeding` has k-means++ and Lloyd's algorithm, `fairlets` the pairs of points;
+- `assignment`: the cheapest fair assignment of points to centers, by `flow` if two groups are balanced exactly, else by
+  `linear_program`, both on `restricted_arcs`;
+- `dual`: prices of the same assignment from sums over points, for a federation;
+- `rounding` and `apportionment`: whole numbers from fractional masses.
 """

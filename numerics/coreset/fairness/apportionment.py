@@ -1,7 +1,7 @@
-"""Whole numbers of a group's members to each center, as the group's share says, at least squared distance.
+"""Assignment of the members of groups to centers, by the shares of the groups, at least squared distance.
 
-A coreset point stands for rows (at a site) or for lighter points (at the fusion center). What a fair assignment says of
-the point is carried over to its members here, so that the members are assigned exactly as fairly as the points were.
+A coreset point represents rows (at a site) or lighter points (at the fusion center). This module extends a fair
+assignment of the points to their members, which are then assigned exactly as fairly as the points.
 """
 
 from __future__ import annotations
@@ -16,28 +16,34 @@ from numerics.coreset.fairness.flow import min_cost_flow
 
 @dataclass(frozen=True, eq=False)
 class PointMasses:
-    """How much of what goes to which center, sparse.
+    """Masses of points (groups or members) at centers, sparse.
 
     Attributes
     ----------
     point : ndarray
-        ``(s,)`` what is shared out: a group or a member, by its index.
+        ``(s,)`` index of the point.
     center : ndarray
-        ``(s,)`` where to.
+        ``(s,)`` index of the center.
     mass : ndarray
-        ``(s,)`` how much, whole.
+        ``(s,)`` mass of the point at the center, a whole number.
+
+    Examples
+    --------
+    >>> masses = PointMasses(np.array([1, 0, 1]), np.array([0, 0, 0]), np.array([2, 3, 4]))
+    >>> masses.ordered().mass
+    array([3, 6])
     """
 
     point: Int64[np.ndarray, "s"]
     center: Int64[np.ndarray, "s"]
     mass: Int64[np.ndarray, "s"]
 
-    def where(self, kept: Bool[np.ndarray, "s"]) -> PointMasses:
-        """Those entries alone."""
-        return PointMasses(self.point[kept], self.center[kept], self.mass[kept])
+    def where(self, mask: Bool[np.ndarray, "s"]) -> PointMasses:
+        """Select entries."""
+        return PointMasses(self.point[mask], self.center[mask], self.mass[mask])
 
     def ordered(self) -> PointMasses:
-        """The same by point, then center: each pair once, and none without mass."""
+        """Sort by point and then center, with each pair once and without zeros."""
         used = self.where(self.mass > 0)
         order = np.lexsort((used.center, used.point))
         point, center = used.point[order], used.center[order]
@@ -53,7 +59,7 @@ def distribute(
     shares: PointMasses,
     centers: Float64[np.ndarray, "k d"],
 ) -> PointMasses:
-    """Carry the shares of groups over to their members.
+    """Distribute the shares of groups among their members.
 
     Parameters
     ----------
@@ -61,36 +67,45 @@ def distribute(
         ``(n, d)``.
     weights : ndarray
         ``(n,)`` whole and positive; a member of weight above 1 may be split.
-    group : ndarray
-        ``(n,)`` each member's group.
+    parent : ndarray
+        ``(n,)`` group of each member.
     shares : PointMasses
-        How much of each group goes to each center; over the centers it adds up to the weight of the group's members.
+        Mass of each group at each center; a group's masses sum to the weight of its members.
     centers : ndarray
         ``(k, d)``.
 
     Returns
     -------
     PointMasses
-        How much of each member goes to each center, by member and then center: of all ways in which the members of
-        every group add up to the group's shares one of least total squared distance.
+        Mass of each member at each center, by member and then center. The members of every group sum to its shares, at
+        the least total squared distance.
 
     Raises
     ------
     ValueError
-        If the shares of a group are not the weight of its members.
+        If the shares of a group do not sum to the weight of its members.
+
+    Examples
+    --------
+    A group of three members has mass 1 at center 0 and mass 2 at center 1:
+
+    >>> shares = PointMasses(np.zeros(2, int), np.array([0, 1]), np.array([1, 2]))
+    >>> members, centers = np.array([[0.0], [0.4], [1.0]]), np.array([[0.0], [1.0]])
+    >>> distribute(members, np.ones(3, int), np.zeros(3, int), shares, centers).center
+    array([0, 1, 1])
     """
     shares = shares.ordered()
     ways = _ways(weights, parent, shares)
-    # Groups of one center need no distance, those of two a sort; what is left is a flow.
+    # Groups with one center need no distance, those with two a sort, all others a flow.
     single, double = ways[parent] == 1, ways[parent] == 2
     only = np.zeros(len(ways), np.int64)
     only[shares.point] = shares.center
     parts = [PointMasses(np.flatnonzero(single), only[parent[single]], weights[single])]
     for some, rule in ((double, _cut), (~(single | double), _flow)):
         if some.any():
-            chosen = np.flatnonzero(some)
-            part = rule(members[chosen], weights[chosen], parent[chosen], shares, centers)
-            parts.append(PointMasses(chosen[part.point], part.center, part.mass))
+            index = np.flatnonzero(some)
+            part = rule(members[index], weights[index], parent[index], shares, centers)
+            parts.append(PointMasses(index[part.point], part.center, part.mass))
     point, center, mass = (
         np.concatenate([getattr(part, name) for part in parts]) for name in ("point", "center", "mass")
     )
@@ -100,13 +115,13 @@ def distribute(
 def _ways(
     weights: Int64[np.ndarray, "n"], parent: Int64[np.ndarray, "n"], shares: PointMasses
 ) -> Int64[np.ndarray, "g"]:
-    """Centers of each group."""
+    """Count the centers of each group."""
     size = int(max(parent.max(initial=-1), shares.point.max(initial=-1))) + 1
-    held, shared = np.zeros(size, np.int64), np.zeros(size, np.int64)
-    np.add.at(held, parent, weights)
-    np.add.at(shared, shares.point, shares.mass)
-    for bad in np.flatnonzero(held != shared)[:1]:
-        raise ValueError(f"the shares of group {bad} are {shared[bad]} in all; its members weigh {held[bad]}")
+    weight, mass = np.zeros(size, np.int64), np.zeros(size, np.int64)
+    np.add.at(weight, parent, weights)
+    np.add.at(mass, shares.point, shares.mass)
+    for bad in np.flatnonzero(weight != mass)[:1]:
+        raise ValueError(f"the shares of group {bad} are {mass[bad]} in all; its members weigh {weight[bad]}")
     ways: Int64[np.ndarray, "g"] = np.bincount(shares.point, minlength=size)
     return ways
 
@@ -118,7 +133,7 @@ def _cut(
     shares: PointMasses,
     centers: Float64[np.ndarray, "k d"],
 ) -> PointMasses:
-    """Groups of two centers: the members in the order of how much nearer the first center is, cut where it is full."""
+    """Assign groups with two centers: order members by the difference of distances, and cut where a center is full."""
     first = np.searchsorted(shares.point, parent)
     one, other = shares.center[first], shares.center[first + 1]
     difference = _squared(members, centers[one]) - _squared(members, centers[other])
@@ -127,8 +142,8 @@ def _cut(
     ahead = np.cumsum(weight) - weight
     start = np.searchsorted(own, own)
     room = shares.mass[first[order]] - (ahead - ahead[start])
-    taken = np.clip(room, 0, weight)
-    return PointMasses(np.r_[order, order], np.r_[one[order], other[order]], np.r_[taken, weight - taken])
+    mass = np.clip(room, 0, weight)
+    return PointMasses(np.r_[order, order], np.r_[one[order], other[order]], np.r_[mass, weight - mass])
 
 
 def _flow(
@@ -138,13 +153,13 @@ def _flow(
     shares: PointMasses,
     centers: Float64[np.ndarray, "k d"],
 ) -> PointMasses:
-    """Any number of centers: one cheapest flow from the members of all groups to the shares of their groups."""
+    """Assign groups with any number of centers by one cheapest flow from the members to the shares of their groups."""
     first, after = np.searchsorted(shares.point, parent), np.searchsorted(shares.point, parent, side="right")
     count = after - first
     member = np.repeat(np.arange(len(members)), count)
     share = np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count) + first[member]
     squared = _squared(members[member], centers[shares.center[share]])
-    # What a member pays in any case decides nothing, and would eat the digits of whole costs.
+    # A member's smallest cost has no influence, and would cost precision of the whole costs.
     squared -= np.minimum.reduceat(squared, np.cumsum(count) - count)[member]
 
     target, sink = np.unique(share, return_inverse=True)
@@ -155,6 +170,6 @@ def _flow(
 
 
 def _squared(points: Float64[np.ndarray, "n d"], others: Float64[np.ndarray, "n d"]) -> Float64[np.ndarray, "n"]:
-    """Squared distance of each point to its own other."""
+    """Compute the squared distance of each point from its own other point."""
     difference = points - others
     return np.asarray(np.einsum("nd,nd->n", difference, difference))

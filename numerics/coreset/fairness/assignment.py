@@ -1,9 +1,9 @@
-"""The cheapest fair assignment of weighted points to given centers, for any groups and bounds.
+"""The cheapest fair assignment of weighted points to fixed centers, for any groups and bounds.
 
-The linear program of Bera et al. (2019): masses x_pc of points at centers, each group's mass at a center within its
-bounds of the center's. Its dual charges a price for every group and center; at the right prices every point goes where
-distance plus price is least. So the program is solved on contested points only, starting from good prices, and its own
-prices say which arcs were missed. The result is certified by the dual's value.
+It is the solution of the linear program of Bera et al. (2019): masses x_pc of points at centers, with the mass of each
+group at a center within its bounds. The dual has a price for every group and center; at optimal prices every point is
+where distance plus price is smallest. Therefore the program is solved on contested points only, from good initial
+prices. Its own prices tell which arcs are missing. The value of the dual certifies the result.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from numerics.coreset.fairness.restricted_arcs import MARGIN, restrict_arcs
 from numerics.coreset.fairness.rounding import near_whole
 
 _EXACT = 1e-10
-"""Relative difference of cost and bound at which an assignment counts as the best."""
+"""Relative difference of cost and bound below which an assignment counts as optimal."""
 _FEASIBLE = 1e-9
-"""Gain of an arc, beside the mean cost of a unit, that is rounding."""
+"""Gain of an arc, relative to the mean cost of a unit, that counts as rounding."""
 _RADIUS = 0.1
-"""First radius of the box of prices, beside the mean cost of a unit."""
+"""First radius of the box of prices, relative to the mean cost of a unit."""
 _LEAST_UNIT = 1e-3
 _WIDENING = 4.0
 _Prices = Float64[np.ndarray, "H k"]
@@ -41,14 +41,15 @@ class Assignment:
     point, center : ndarray
         ``(s,)`` sorted by point and then by center, each pair once.
     mass : ndarray
-        ``(s,)`` positive; whole numbers (int64) where the assignment is whole. A point's masses sum to its weight.
+        ``(s,)`` positive; whole numbers (int64) if the assignment is whole. A point's masses sum to its weight.
     cost : float
         Sum of mass times squared distance.
     bound : float
-        No fair assignment costs less, fractions allowed. A whole one that is only essentially fair may, by a little.
+        Lower bound of the cost of all fair assignments, also fractional ones. An essentially fair, whole assignment may
+        cost slightly less.
     prices : ndarray
-        ``(H, k)`` what a unit of each group pays at each center beside its distance: where the next assignment, to
-        centers nearby, may begin. They are normalised (`Bounds.normalised`).
+        ``(H, k)`` price of a unit of each group at each center, normalised (`Bounds.normalised`): a start for the next
+        assignment, to similar centers.
     counts : ndarray
         ``(k, H)`` mass of each group at each center.
     """
@@ -64,13 +65,18 @@ class Assignment:
     def means(
         self, points: Float64[np.ndarray, "n d"], previous: Float64[np.ndarray, "k d"]
     ) -> Float64[np.ndarray, "k d"]:
-        """The clusters' centroids; an empty one keeps its previous center.
+        """Compute the centroids of the clusters; an empty cluster keeps its previous center.
 
         Parameters
         ----------
         points : ndarray
-            ``(n, d)`` what was assigned.
+            ``(n, d)`` assigned points.
         previous : ndarray
+            ``(k, d)`` centers.
+
+        Returns
+        -------
+        ndarray
             ``(k, d)``.
         """
         share = scipy.sparse.csr_array(
@@ -91,7 +97,7 @@ def fair_assignment(
     prices: Float64[np.ndarray, "H k"] | None = None,
     whole: bool = True,
 ) -> Assignment:
-    """Give points to centers fairly at least cost.
+    """Assign points to centers fairly, at least cost.
 
     Parameters
     ----------
@@ -102,24 +108,36 @@ def fair_assignment(
     groups : ndarray
         ``(n,)`` from 0 to below H.
     bounds : Bounds
-        What is fair, of H groups.
+        Bounds of H groups.
     prices : ndarray, optional
-        ``(H, k)`` of an assignment of similar points to similar centers. The best assignment's cost does not depend on
-        them, only the time to find it.
+        ``(H, k)`` prices of an assignment of similar points to similar centers. They affect the time, not the cost of
+        the result.
     whole : bool
         Whether masses must be whole numbers. They are then essentially fair (Bercea et al. 2019): the mass of each
-        group at each center, and of each center, is that of the best fractional assignment rounded down or up, at no
-        higher cost. Two groups of equal weight that are to be balanced exactly are so in every cluster, whole or not.
+        group at each center, and of each center, is that of the best fractional assignment, rounded down or up, at no
+        higher cost. Two groups of equal weight with exact bounds are balanced exactly in every cluster.
 
     Returns
     -------
     Assignment
-        The best one, `bound` its certificate.
+        The cheapest assignment, with the certificate `bound`.
 
     Raises
     ------
     ValueError
-        If the points taken as one cluster break the bounds: then no assignment is fair.
+        If all points as one cluster violate the bounds: then no assignment is fair.
+
+    Examples
+    --------
+    Both points of group 0 are nearer to center 0; one of them has to go to center 1:
+
+    >>> points, centers = np.array([0.0, 0.3, 0.4, 1.0]), np.array([0.0, 1.0])
+    >>> squared = (points[:, np.newaxis] - centers) ** 2
+    >>> bounds = Bounds.of(np.array([0.5, 0.5]), alpha=1.0)
+    >>> fair = fair_assignment(squared, np.ones(4, int), np.array([0, 0, 1, 1]), bounds)
+    >>> fair.counts
+    array([[1, 1],
+           [1, 1]])
     """
     H, k = len(bounds.low), squared.shape[1]
     totals = np.bincount(groups, weights, H)
@@ -148,7 +166,7 @@ class _Problem:
     bounds: Bounds
 
     def bound(self, prices: Float64[np.ndarray, "H k"]) -> float:
-        """The dual's value at normalised prices."""
+        """Compute the value of the dual at normalised prices."""
         return float(self.weights @ (self.squared + prices[self.groups]).min(axis=1))
 
     def assignment(
@@ -167,21 +185,21 @@ class _Problem:
         return Assignment(point, center, mass, cost, bound, prices, counts)
 
     def settled(self, center: Int64[np.ndarray, "n"], prices: Float64[np.ndarray, "H k"]) -> Assignment:
-        """Every point as a whole at one center."""
+        """Assign every point as a whole to one center."""
         point = np.flatnonzero(self.weights > 0)
         return self.assignment(point, center[point], self.weights[point], prices, self.bound(prices))
 
     def balanced(self, prices: Float64[np.ndarray, "H k"]) -> Assignment:
-        """Two groups of equal weight, equally much of both in every cluster."""
+        """Assign two groups of equal weight, with equal masses of both in every cluster."""
         flow = balanced_flow(self.squared, self.weights, self.groups, potentials=(prices[0] - prices[1]) / 2)
         charged = np.stack([flow.potentials, -flow.potentials])
         return self.assignment(flow.point, flow.center, flow.mass, charged, flow.bound)
 
     def priced_out(self, prices: _Prices) -> Assignment:
-        """The best fractional assignment: a linear program on contested arcs, in a box of prices around good ones.
+        """Compute the best fractional assignment, by linear programs on contested arcs with prices in a box.
 
-        A price at the edge of its box is what the missing arcs would bring down: its box grows, around the best prices
-        so far. Arcs that were left out and would pay join. With neither, the program's solution is that of the whole.
+        The box of a price at its edge grows, around the best prices so far. Omitted arcs that would lower the cost join
+        the program. If there are neither, its solution is that of the complete program.
         """
         priced = self.squared + prices[self.groups]
         nearest = self.settled(priced.argmin(axis=1), prices)
@@ -201,22 +219,21 @@ class _Problem:
                 bound, prices = reached, charged
             paying = arcs.paying(self.squared + charged[self.groups], idle)
             if not cut.any():
-                found = self.assignment(point, center, moved, prices, bound)
-                if found.cost - bound <= _EXACT * found.cost or not paying.any():
-                    return found
+                best = self.assignment(point, center, moved, prices, bound)
+                if best.cost - bound <= _EXACT * best.cost or not paying.any():
+                    return best
             radius[cut] *= _WIDENING
             arcs = arcs.with_arcs(paying)
 
     def rounded(self, best: Assignment) -> Assignment:
-        """Whole masses on the support of a fractional assignment, each sum rounded down or up.
+        """Round a fractional assignment to whole masses on its support, with each sum rounded down or up.
 
-        A flow from points through (group, center) to centers whose arcs may carry what the fractional one does, rounded
-        down to rounded up: it has a solution because the fractional one is one, a whole one because the bounds are
-        whole, and the cheapest costs no more. Where weights are so heavy that the linear program's own rounding is a
-        row or more, the sums are given as much more room as it takes.
+        They are a flow from points through (group, center) to centers, whose arcs carry the fractional mass rounded
+        down or up. The fractional assignment is such a flow, whole bounds admit a whole one, and the cheapest does not
+        cost more. If weights are so large that rounding errors of the linear program reach a row, sums get more room.
         """
         H, k = best.prices.shape
-        # A light point beside very heavy ones may be rounding to the linear program, and have no arc left.
+        # Beside very heavy points, a light one may be below the tolerance of the linear program, and without an arc.
         lost = np.setdiff1d(np.flatnonzero(self.weights > 0), best.point)
         nearest = (self.squared[lost] + best.prices[self.groups[lost]]).argmin(axis=1)
         point, center_of = np.r_[best.point, lost], np.r_[best.center, nearest]

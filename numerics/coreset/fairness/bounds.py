@@ -1,4 +1,4 @@
-"""What a fair cluster is: every group's share of it lies between two bounds."""
+"""Definition of a fair cluster: the share of every group lies between two bounds."""
 
 from __future__ import annotations
 
@@ -8,24 +8,32 @@ import numpy as np
 from jaxtyping import Float64, Int64
 
 _ROUNDING = 1e-9
-"""Relative error at which a number of rows still counts as on its bound."""
+"""Relative error below which a number of rows counts as on its bound."""
 
 Counts = Int64[np.ndarray, "k H"] | Float64[np.ndarray, "k H"]
 
 
 @dataclass(frozen=True, eq=False)
 class Bounds:
-    """Of every cluster's mass M, a group h has from ``low[h] M`` to ``high[h] M``.
+    """Bounds of the groups' shares: in a cluster of mass M, group h has a mass from ``low[h] M`` to ``high[h] M``.
 
     Attributes
     ----------
     low, high : ndarray
-        ``(H,)``, from 0 to 1, `low` nowhere above `high`; the lower ones sum to 1 at most, the upper ones at least.
+        ``(H,)`` from 0 to 1, with ``low <= high``; lower bounds sum to at most 1, upper bounds to at least 1.
 
     Raises
     ------
     ValueError
-        If no cluster could keep the bounds.
+        If no cluster satisfies the bounds.
+
+    Examples
+    --------
+    >>> bounds = Bounds.of(np.array([0.5, 0.5]), alpha=0.8)
+    >>> bounds.low, bounds.high
+    (array([0.4, 0.4]), array([0.625, 0.625]))
+    >>> bounds.admits(np.array([[4, 6], [5, 5]])), bounds.admits(np.array([[1, 9]]))
+    (True, False)
     """
 
     low: Float64[np.ndarray, "H"]
@@ -41,19 +49,19 @@ class Bounds:
 
     @classmethod
     def of(cls, shares: Float64[np.ndarray, "H"], alpha: float) -> Bounds:
-        """The bounds of alpha-fair clusters: ``alpha xi_h`` to ``xi_h / alpha``.
+        """Return the bounds of alpha-fair clusters: ``alpha xi_h`` to ``xi_h / alpha``.
 
         Parameters
         ----------
         shares : ndarray
-            ``(H,)`` xi, each group's share of all rows; they sum to 1.
+            ``(H,)`` share xi of each group in all rows; they sum to 1.
         alpha : float
-            Greater than 0 and at most 1; 1: every cluster has the proportions of all rows.
+            Greater than 0 and at most 1. With 1, every cluster has the proportions of all rows.
 
         Raises
         ------
         ValueError
-            If alpha is out of range or the shares are none.
+            If alpha is out of range, or the shares are invalid.
         """
         if not 0 < alpha <= 1:
             raise ValueError(f"alpha must be greater than 0 and at most 1, not {alpha}")
@@ -64,55 +72,59 @@ class Bounds:
 
     @property
     def exact(self) -> bool:
-        """Whether every cluster must have the same proportions."""
+        """Whether all clusters must have the same proportions."""
         return bool((self.low == self.high).all())
 
     def admits(self, counts: Counts) -> bool:
-        """Whether clusters of these ``(k, H)`` masses are fair, up to rounding errors."""
+        """Return whether clusters of ``(k, H)`` masses are fair, up to rounding errors."""
         return self.violation(counts) <= _ROUNDING * float(counts.sum())
 
     def violation(self, counts: Counts) -> float:
-        """The largest distance of any of the ``(k, H)`` masses from its bounds, in rows; empty clusters are fair."""
+        """Compute the largest distance of the ``(k, H)`` masses from their bounds, in rows; empty clusters are fair."""
         size = counts.sum(axis=1, keepdims=True)
         short, over = self.low * size - counts, counts - self.high * size
         return float(np.maximum(np.maximum(short, over), 0.0).max(initial=0.0))
 
     @staticmethod
     def balance(counts: Counts, shares: Float64[np.ndarray, "H"]) -> float:
-        """The largest alpha for which clusters are alpha-fair.
+        """Compute the largest alpha for which clusters are alpha-fair.
 
         Parameters
         ----------
         counts : ndarray
             ``(k, H)`` masses.
         shares : ndarray
-            ``(H,)`` each group's share of all rows; a group without rows binds nobody.
+            ``(H,)`` share of each group in all rows; a group without rows does not count.
 
         Returns
         -------
         float
-            From 0 (a cluster lacks a group altogether) to 1.
+            From 0, if a cluster lacks a group, to 1.
+
+        Examples
+        --------
+        >>> Bounds.balance(np.array([[4, 6], [5, 5]]), np.array([0.5, 0.5]))
+        0.8
         """
         filled, present = counts.sum(axis=1) > 0, shares > 0
         if not filled.any():
             return 1.0
-        kept = counts[filled][:, present]
-        ratio = kept / counts[filled].sum(axis=1, keepdims=True) / shares[present]
+        ratio = counts[filled][:, present] / counts[filled].sum(axis=1, keepdims=True) / shares[present]
         if (ratio <= 0).any():
             return 0.0
         return min(1.0, float(np.minimum(ratio, 1 / ratio).min()))
 
     def normalised(self, prices: Float64[np.ndarray, "H k"]) -> Float64[np.ndarray, "H k"]:
-        """Prices that no fair cluster gains from: each center's are lowered by what its dearest fair cluster pays.
+        """Normalise prices: subtract from each center's prices those of its dearest fair cluster.
 
-        The dearest mixture of groups within the bounds is a fractional knapsack: every group has its lower bound and
-        what remains is filled with the dearest ones. With normalised prices the sum
-        over all points of ``w min_c (d + price)`` is a lower bound of every fair assignment's cost.
+        The dearest mixture of groups within the bounds solves a fractional knapsack problem: every group gets its lower
+        bound, and the rest is filled with the dearest groups. With normalised prices, the sum over all points of
+        ``w min_c (d + price)`` is a lower bound of the cost of every fair assignment.
 
         Parameters
         ----------
         prices : ndarray
-            ``(H, k)``, any numbers, units of squared distance.
+            ``(H, k)`` any numbers, in units of squared distance.
 
         Returns
         -------
@@ -121,8 +133,8 @@ class Bounds:
         """
         order = np.argsort(-prices, axis=0, kind="stable")
         room = (self.high - self.low)[order]
-        left = 1 - self.low.sum() - (np.cumsum(room, axis=0) - room)
-        mixture = self.low[order] + np.clip(left, 0.0, room)
+        rest = 1 - self.low.sum() - (np.cumsum(room, axis=0) - room)
+        mixture = self.low[order] + np.clip(rest, 0.0, room)
         dearest = (mixture * np.take_along_axis(prices, order, axis=0)).sum(axis=0)
         normalised: Float64[np.ndarray, "H k"] = prices - dearest
         return normalised

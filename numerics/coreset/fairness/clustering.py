@@ -1,4 +1,4 @@
-"""Fair k-means of weighted grouped points: the paper's three algorithms, and fair Lloyd for any groups and bounds."""
+"""Fair k-means of weighted points with groups: three published algorithms, and fair Lloyd for any groups and bounds."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 Algorithm = Literal["fair-kmeans++", "fair-lloyd", "cklv", "reassigned-cklv"]
 
 FAIRLET_PAIRS = 16_000_000
-"""Pairs of a blue and a red point up to which fairlets are made to seed from (4,000 points of each group: seconds)."""
+"""Largest number of pairs of points for which seeds come from fairlets (4,000 points of each group take seconds)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,15 +31,15 @@ class Clustering:
     centers : ndarray
         ``(k, d)``.
     assignment : Assignment
-        What goes where, in whole numbers.
+        Assignment in whole numbers.
     cost : float
-        Weighted squared distances of the points to the centers that they are assigned to.
+        Sum of the weighted squared distances of the points from their centers.
     rounds : int
-        Rounds of fair Lloyd of the best start; 0 where the algorithm has none.
+        Rounds of fair Lloyd of the best start; 0 if the algorithm has none.
     fairlet_cost : float
-        Cost of the fairlets, which no exactly balanced clustering is below; NaN where none were made.
+        Cost of the fairlets, a lower bound of the cost of all exactly balanced clusterings; NaN without fairlets.
     algorithm : str
-        The algorithm.
+        Name of the algorithm.
     """
 
     centers: Float64[np.ndarray, "k d"]
@@ -61,7 +61,7 @@ def fair_clustering(
     restarts: int = 5,
     rng: np.random.Generator,
 ) -> Clustering:
-    """Cluster weighted grouped points fairly.
+    """Cluster weighted points with groups fairly.
 
     Parameters
     ----------
@@ -72,20 +72,20 @@ def fair_clustering(
     groups : ndarray
         ``(n,)`` from 0 to H - 1.
     bounds : Bounds
-        What a fair cluster is.
+        Definition of a fair cluster.
     k : int
-        Clusters, at most n. Some may stay empty.
+        Number of clusters, at most n. Clusters may stay empty.
     algorithm : str
-        ``fair-kmeans++``: k-means++ seeding, then fair Lloyd. ``fair-lloyd``: all of k-means++, then fair Lloyd.
-        ``reassigned-cklv``: all of k-means++ on fairlets, then one fair assignment. ``cklv``: all of k-means++ on
-        fairlets, both points of a fairlet to its cluster. The first two seed from fairlets where two groups of equal
-        weight are to be balanced exactly and fairlets are affordable (`FAIRLET_PAIRS`), otherwise from the points;
-        the last two need fairlets.
+        ``fair-kmeans++``: k-means++ seeding, then fair Lloyd. ``fair-lloyd``: complete k-means++, then fair Lloyd.
+        ``reassigned-cklv``: complete k-means++ on fairlets, then one fair assignment. ``cklv``: complete k-means++ on
+        fairlets, with both points of a fairlet in its cluster. The first two take seeds from fairlets if two groups of
+        equal weight are balanced exactly and there are few enough pairs (`FAIRLET_PAIRS`), else from the points. The
+        last two need fairlets.
     restarts : int
-        Seedings, 1 or more, the most promising of four times as many (`seedings`); the result is that of the one that
-        ends at the lowest cost. Fairlets are made once for all.
+        Number of seedings, at least 1, which are the most promising of four times as many (`seedings`). The result is
+        the cheapest of all restarts. Fairlets are computed once.
     rng : numpy.random.Generator
-        All that is drawn.
+        Generator of the seedings.
 
     Returns
     -------
@@ -94,11 +94,21 @@ def fair_clustering(
     Raises
     ------
     ValueError
-        If k is not from 1 to n, `restarts` not positive, the algorithm unknown, or fairlets needed and not possible.
+        If k is not from 1 to n, `restarts` not positive, the algorithm unknown, or fairlets are needed but impossible.
 
     Notes
     -----
     Schmidt et al. 2018, Algorithms 11 to 13; docs/coreset.md, Algorithms.
+
+    Examples
+    --------
+    Group 0 is on the left, group 1 on the right; every fair cluster has one point of each:
+
+    >>> points = np.array([[0.0, 0.0], [0.0, 9.0], [1.0, 0.0], [1.0, 9.0]])
+    >>> groups, bounds = np.array([0, 0, 1, 1]), Bounds.of(np.array([0.5, 0.5]), alpha=1.0)
+    >>> result = fair_clustering(points, np.ones(4, int), groups, bounds, 2, rng=np.random.default_rng(0))
+    >>> result.cost, result.assignment.counts.tolist()
+    (1.0, [[1, 1], [1, 1]])
     """
     _refuse(len(points), k, algorithm, restarts)
     pairs = _pairs(points, weights, groups, bounds, algorithm)
@@ -130,24 +140,31 @@ def plain_clustering(
     start: Float64[np.ndarray, "k d"] | None = None,
     rng: np.random.Generator,
 ) -> tuple[Float64[np.ndarray, "k d"], float]:
-    """The best of several runs of k-means++, blind to groups: what fairness is to be compared with.
+    """Cluster by k-means++ without regard to groups, for comparison, and return the best of several runs.
 
     Parameters
     ----------
     points, weights, k, restarts, rng
         As for `fair_clustering`.
     start : ndarray, optional
-        ``(k, d)`` one more start. With the centers of a fair clustering no fair one is cheaper than the plain one.
+        ``(k, d)`` one more start. With the centers of a fair clustering, the result is not dearer than that.
 
     Returns
     -------
     tuple of ndarray and float
-        ``(k, d)`` centers, and the weighted squared distance of the points to their nearest ones.
+        ``(k, d)`` centers, and the weighted squared distance of the points from their nearest ones.
 
     Raises
     ------
     ValueError
         If k is not from 1 to n, or `restarts` not positive.
+
+    Examples
+    --------
+    >>> points = np.array([[0.0], [2.0], [10.0]])
+    >>> centers, cost = plain_clustering(points, np.ones(3, int), 2, rng=np.random.default_rng(0))
+    >>> sorted(centers.ravel().tolist()), cost
+    ([1.0, 10.0], 2.0)
     """
     _refuse(len(points), k, "fair-kmeans++", restarts)
     starts = seedings(points, weights, k, restarts, rng) + ([] if start is None else [start])
@@ -156,7 +173,7 @@ def plain_clustering(
 
 @dataclass(frozen=True, eq=False)
 class _Task:
-    """What is to be clustered, and how fairly."""
+    """Points and bounds of a clustering."""
 
     points: Float64[np.ndarray, "n d"]
     weights: Int64[np.ndarray, "n"]
@@ -166,14 +183,14 @@ class _Task:
     def assign(
         self, centers: Float64[np.ndarray, "k d"], prices: Float64[np.ndarray, "H k"] | None = None, whole: bool = False
     ) -> Assignment:
-        """The cheapest fair assignment to these centers; prices of a like one make it faster."""
+        """Compute the cheapest fair assignment to centers; prices of a similar one make it faster."""
         squared = squared_distances(self.points, centers)
         return fair_assignment(squared, self.weights, self.groups, self.bounds, prices=prices, whole=whole)
 
 
 @dataclass(frozen=True, eq=False)
 class _Run:
-    """Where a start has led: centers, the cheapest fair assignment to them, rounds of fair Lloyd."""
+    """Result of a start: centers, the cheapest fair assignment to them, and rounds of fair Lloyd."""
 
     centers: Float64[np.ndarray, "k d"]
     assignment: Assignment
@@ -181,7 +198,7 @@ class _Run:
 
 
 def _fair_lloyd(task: _Task, start: _Run) -> _Run:
-    """Algorithm 13: every center to its centroid, the cheapest fair assignment, and so on until the cost rests."""
+    """Run Algorithm 13: move centers to centroids and assign points fairly, until the cost no longer falls."""
     best = start
     for rounds in range(1, ROUNDS + 1):
         centers = best.assignment.means(task.points, best.centers)
@@ -195,7 +212,7 @@ def _fair_lloyd(task: _Task, start: _Run) -> _Run:
 
 
 def _together(pairs: Fairlets, task: _Task, centers: Float64[np.ndarray, "k d"]) -> Assignment:
-    """The assignment of Algorithm 11: both points of a fairlet go to the center that is nearest to its midpoint."""
+    """Assign by Algorithm 11: both points of a fairlet go to the center nearest to its midpoint."""
     k = len(centers)
     label = np.argmin(squared_distances(pairs.representatives, centers), axis=1)
     way, place = np.unique(np.r_[pairs.blue * k + label, pairs.red * k + label], return_inverse=True)
@@ -205,7 +222,7 @@ def _together(pairs: Fairlets, task: _Task, centers: Float64[np.ndarray, "k d"])
     squared = squared_distances(task.points, centers)
     counts = np.zeros((k, 2), np.int64)
     np.add.at(counts, (center, task.groups[point]), mass)
-    # Without prices the dual's bound is the cost of plain nearest centers.
+    # Without prices, the bound of the dual is the cost of the nearest centers.
     bound = max(pairs.cost, float(task.weights @ squared.min(axis=1)))
     return Assignment(point, center, mass, float(mass @ squared[point, center]), bound, np.zeros((2, k)), counts)
 
@@ -217,7 +234,7 @@ def _pairs(
     bounds: Bounds,
     algorithm: Algorithm,
 ) -> Fairlets | None:
-    """The fairlets, where the algorithm needs them or they are affordable."""
+    """Compute the fairlets if the algorithm needs them, or there are few enough pairs; else return None."""
     needed = algorithm in ("cklv", "reassigned-cklv")
     totals = np.bincount(groups, weights, len(bounds.low))
     if len(totals) != 2 or totals[0] != totals[1] or not bounds.exact:

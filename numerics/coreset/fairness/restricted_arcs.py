@@ -1,7 +1,7 @@
-"""Which points are in doubt between centers, at given prices: only those enter a flow or a linear program.
+"""Restriction of a flow or a linear program to contested points, whose best center is in doubt at some prices.
 
-A point whose best center is best by far, prices counted, stays there in every good assignment. Its arcs to the other
-centers are left out, and come back if the prices that are found without them say that they would pay.
+A point whose best center is the best by far, at distances plus prices, stays there in every good assignment. Its arcs
+to other centers are omitted. They return if the resulting prices show that they would lower the cost.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ import numpy as np
 from jaxtyping import Bool, Float64, Int64
 
 MARGIN = 0.05
-"""Share of all mass that is taken for contested, at least."""
+"""Smallest share of the mass that is contested."""
 NEAREST = 16
-"""Points of every group that are contested for every center, at least."""
+"""Smallest number of contested points of every group for every center."""
 WIDENING = 4.0
-"""Times as much mass is contested where a restricted problem has no solution."""
+"""Factor by which the contested mass grows if a restricted problem has no solution."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,9 +26,18 @@ class RestrictedArcs:
     Attributes
     ----------
     nearest : ndarray
-        ``(n,)`` each point's best center at the prices the contest began with.
+        ``(n,)`` best center of each point at the initial prices.
     columns : ndarray
-        ``(n, k)`` arcs in the problem; every point has that to its nearest center.
+        ``(n, k)`` arcs in the problem, with each point's arc to its best center.
+
+    Examples
+    --------
+    >>> arcs = RestrictedArcs(np.array([0, 1]), np.array([[True, True], [False, True]]))
+    >>> arcs.points
+    array([0])
+    >>> arcs.paying(np.array([[1.0, 2.0], [3.0, 5.0]]), idle=0.0)
+    array([[False, False],
+           [ True, False]])
     """
 
     nearest: Int64[np.ndarray, "n"]
@@ -36,17 +45,17 @@ class RestrictedArcs:
 
     @property
     def points(self) -> Int64[np.ndarray, "c"]:
-        """Points with more than one arc."""
+        """Indices of the contested points, which have more than one arc."""
         return np.flatnonzero(self.columns.sum(axis=1) > 1)
 
     def paying(self, priced: Float64[np.ndarray, "n k"], idle: float) -> Bool[np.ndarray, "n k"]:
-        """``(n, k)`` arcs that are left out and are better than their point's best, by more than `idle`."""
+        """Return the omitted arcs ``(n, k)`` that are better than the best arc of their point by more than `idle`."""
         best = np.where(self.columns, priced, np.inf).min(axis=1)
         paying: Bool[np.ndarray, "n k"] = priced < best[:, None] - idle
         return paying
 
     def with_arcs(self, more: Bool[np.ndarray, "n k"]) -> RestrictedArcs:
-        """The same with more arcs."""
+        """Add arcs."""
         return RestrictedArcs(self.nearest, self.columns | more)
 
 
@@ -56,10 +65,10 @@ def restrict_arcs(
     groups: Int64[np.ndarray, "n"],
     mass: float,
 ) -> RestrictedArcs:
-    """The points with the smallest regrets, and their arcs that regret no more than the last of them.
+    """Select the points with the smallest regrets, and their arcs with a regret no larger than the last of these.
 
-    Whatever they regret, every group has its nearest points to every center among the arcs: a rare group has to come
-    from far.
+    The regret of an arc is its cost above that of the point's best one. Regardless of regrets, every group has arcs
+    from its nearest points to every center, since points of a rare group may be far away.
 
     Parameters
     ----------
@@ -68,7 +77,18 @@ def restrict_arcs(
     weights, groups : ndarray
         ``(n,)``.
     mass : float
-        Mass that is to be contested, at least; all arcs where there is not so much.
+        Smallest contested mass; if there is less, all arcs are selected.
+
+    Returns
+    -------
+    RestrictedArcs
+
+    Examples
+    --------
+    With one point a group, every point keeps all its arcs:
+
+    >>> restrict_arcs(np.array([[0.0, 9.0], [9.0, 0.0]]), np.ones(2), np.array([0, 1]), mass=0.1).columns.all()
+    np.True_
     """
     nearest = priced.argmin(axis=1)
     if priced.shape[1] == 1:

@@ -1,7 +1,7 @@
-"""Whole numbers of what was priced: how many rows of every group go to every center, at all sites and at each.
+"""Whole numbers of rows of every group at every center, over all sites and at each site, from smoothed masses.
 
-Prices say nearly, not exactly, how many rows go where: the smoothed masses keep their bounds up to what the search for
-the prices left, and are no whole numbers. Both functions find whole ones close by that add up.
+Prices determine the masses approximately: smoothed masses satisfy the bounds up to the gap of the search for prices,
+and are not whole. The functions here compute whole masses close to them with the right sums.
 """
 
 from __future__ import annotations
@@ -15,12 +15,18 @@ from numerics.coreset.fairness.bounds import Bounds
 from numerics.coreset.fairness.flow import flow_within
 
 WHOLE = 1e-4
-"""Distance from a whole number, in rows, that is a linear program's rounding."""
+"""Distance from a whole number, in rows, that counts as rounding of a linear program."""
 _SCALINGS = 200
 
 
 def near_whole(masses: Float64[np.ndarray, "v"]) -> Float64[np.ndarray, "v"]:
-    """Masses that are whole but for a linear program's rounding, whole."""
+    """Round masses that are whole up to the rounding errors of a linear program.
+
+    Examples
+    --------
+    >>> near_whole(np.array([1.999999, 2.5]))
+    array([2. , 2.5])
+    """
     whole = np.rint(masses)
     return np.where(np.abs(masses - whole) <= WHOLE, whole, masses)
 
@@ -28,27 +34,34 @@ def near_whole(masses: Float64[np.ndarray, "v"]) -> Float64[np.ndarray, "v"]:
 def whole_targets(
     masses: Float64[np.ndarray, "H k"], bounds: Bounds, totals: Int64[np.ndarray, "H"]
 ) -> Int64[np.ndarray, "H k"]:
-    """Whole masses near to given ones, essentially fair.
+    """Compute whole, essentially fair masses close to fractional ones.
 
     Parameters
     ----------
     masses : ndarray
-        ``(H, k)`` not negative; each group's sum to its total up to rounding errors.
+        ``(H, k)`` not negative; those of each group sum to its total up to rounding errors.
     bounds : Bounds
-        What is fair.
+        Definition of a fair cluster.
     totals : ndarray
-        ``(H,)`` rows of each group.
+        ``(H,)`` number of rows of each group.
 
     Returns
     -------
     ndarray
-        ``(H, k)``: the nearest fair masses (least sum of differences), every one and every center's sum rounded down or
-        up. Two groups of equal weight that are to be balanced exactly are so at every center.
+        ``(H, k)`` nearest fair masses (by the sum of absolute differences); each mass, and each center's sum, is
+        rounded down or up. Two groups of equal weight with exact bounds are balanced exactly at every center.
 
     Raises
     ------
     ValueError
-        If all rows taken as one cluster break the bounds.
+        If all rows as one cluster violate the bounds.
+
+    Examples
+    --------
+    >>> bounds = Bounds.of(np.array([0.5, 0.5]), alpha=1.0)
+    >>> whole_targets(np.array([[2.6, 2.4], [2.6, 2.4]]), bounds, np.array([5, 5]))
+    array([[3, 2],
+           [3, 2]])
     """
     if not bounds.admits(totals[None]):
         raise ValueError("no masses are fair: all rows taken as one cluster break the bounds")
@@ -58,7 +71,7 @@ def whole_targets(
     fair = _nearest_fair(masses, bounds, totals)
     cells, sizes = near_whole(fair.ravel()), near_whole(fair.sum(axis=0))
     group, cell, center, sink = np.arange(H), H + np.arange(H * k), H + H * k + np.arange(k), H + H * k + k
-    # A unit more than the mass rounded down changes the distance by 1 - 2 f, f the fraction: cheap where f is large.
+    # One more unit than the mass rounded down changes the distance by 1 - 2 f, with the fraction f.
     fraction = cells - np.floor(cells)
     low = np.floor(np.concatenate([cells, sizes])).astype(np.int64)
     high = np.ceil(np.concatenate([cells, sizes])).astype(np.int64)
@@ -76,35 +89,44 @@ def whole_targets(
 
 
 def share_out(targets: Int64[np.ndarray, "H k"], masses: Float64[np.ndarray, "S H k"]) -> Int64[np.ndarray, "S H k"]:
-    """Every site's part of the targets, near to what its own rows want.
+    """Divide the targets among the sites, close to each site's own masses.
+
+    The masses are scaled by rows and columns in turn until their sums are nearly right, and then rounded with the least
+    sum of absolute differences.
 
     Parameters
     ----------
     targets : ndarray
         ``(H, k)`` whole masses of all sites together.
     masses : ndarray
-        ``(S, H, k)`` of each site; over all centers they sum, up to rounding errors, to the site's rows of a group.
+        ``(S, H, k)`` masses of each site; over the centers they sum, up to rounding errors, to the site's rows of each
+        group.
 
     Returns
     -------
     ndarray
-        ``(S, H, k)``: every site keeps its rows of every group, and the sites' parts sum to the targets. The masses
-        are scaled in proportion (by rows and columns in turn) until they nearly do, and then rounded, at the least
-        sum of differences.
+        ``(S, H, k)`` whole masses of each site, which sum to its rows of each group, and over the sites to the targets.
 
     Raises
     ------
     ValueError
-        If the sites have other rows of some group than the targets.
+        If the sites and the targets have different numbers of rows of a group.
+
+    Examples
+    --------
+    >>> share_out(np.array([[3, 1]]), np.array([[[1.9, 0.1]], [[1.2, 0.8]]]))
+    array([[[2, 0]],
+    <BLANKLINE>
+           [[1, 1]]])
     """
     S, H, k = masses.shape
     rows = np.rint(masses.sum(axis=2)).astype(np.int64)
     if (rows.sum(axis=0) != targets.sum(axis=1)).any():
         raise ValueError("the sites' rows of some group are not as many as the targets ask for")
-    wanted = _scaled(masses, rows, targets)
-    down = np.floor(near_whole(wanted.ravel()))
-    fraction = np.maximum(wanted.ravel() - down, 0.0)
-    # Of each site, group and center: the mass rounded down, at no cost; one more unit; and any more, at the cost of 2.
+    scaled = _scaled(masses, rows, targets)
+    down = np.floor(near_whole(scaled.ravel()))
+    fraction = np.maximum(scaled.ravel() - down, 0.0)
+    # For each site, group and center: the mass rounded down, at cost 0; one more unit; and further ones, at cost 2.
     tail = np.repeat(np.arange(S * H), k)
     head = S * H + np.tile(np.arange(H * k), S)
     many = np.repeat(rows.ravel(), k)
@@ -122,7 +144,7 @@ def share_out(targets: Int64[np.ndarray, "H k"], masses: Float64[np.ndarray, "S 
 
 
 def _rounded_shares(masses: Float64[np.ndarray, "k"], total: int) -> Int64[np.ndarray, "k"]:
-    """Whole numbers that sum to the total, in proportion, those with the largest remainders rounded up."""
+    """Scale to the total, and round to whole numbers with that sum, the largest remainders up."""
     scaled = near_whole(masses * (total / masses.sum()))
     whole: Int64[np.ndarray, "k"] = np.floor(scaled).astype(np.int64)
     order = np.argsort(whole - scaled, kind="stable")
@@ -134,7 +156,7 @@ def _rounded_shares(masses: Float64[np.ndarray, "k"], total: int) -> Int64[np.nd
 def _nearest_fair(
     masses: Float64[np.ndarray, "H k"], bounds: Bounds, totals: Int64[np.ndarray, "H"]
 ) -> Float64[np.ndarray, "H k"]:
-    """Fair masses with the given totals, at the least sum of differences ``up + down`` of ``y = m + up - down``."""
+    """Compute fair masses ``y = m + up - down`` with these totals, at the least sum ``up + down`` of differences."""
     H, k = masses.shape
     eye = scipy.sparse.eye_array(H * k, format="csr")
     size = scipy.sparse.csr_array((np.ones(H * k), (np.arange(H * k), np.tile(np.arange(k), H))), shape=(H * k, k))
@@ -143,7 +165,7 @@ def _nearest_fair(
     over = eye - total.multiply(np.repeat(bounds.high, k)[:, None]).tocsr()
     short = total.multiply(np.repeat(bounds.low, k)[:, None]).tocsr() - eye
     limits, flat = scipy.sparse.vstack([over, short], format="csr"), masses.ravel()
-    found = linprog(
+    solution = linprog(
         np.ones(2 * H * k),
         A_ub=scipy.sparse.hstack([limits, -limits], format="csr"),
         b_ub=-(limits @ flat),
@@ -152,9 +174,9 @@ def _nearest_fair(
         bounds=list(zip([0.0] * (2 * H * k), [np.inf] * (H * k) + flat.tolist(), strict=True)),
         method="highs",
     )
-    if found.status != 0:
-        raise ArithmeticError(f"fair masses near {H} x {k} given ones were not found: {found.message}")
-    up, down = np.split(np.asarray(found.x), 2)
+    if solution.status != 0:
+        raise ArithmeticError(f"fair masses near {H} x {k} masses were not found: {solution.message}")
+    up, down = np.split(np.asarray(solution.x), 2)
     fair: Float64[np.ndarray, "H k"] = np.maximum(flat + up - down, 0.0).reshape(H, k)
     return fair
 
@@ -162,16 +184,16 @@ def _nearest_fair(
 def _scaled(
     masses: Float64[np.ndarray, "S H k"], rows: Int64[np.ndarray, "S H"], targets: Int64[np.ndarray, "H k"]
 ) -> Float64[np.ndarray, "S H k"]:
-    """Masses in proportion whose sums over centers are the rows and over sites nearly the targets."""
-    wanted = masses
+    """Scale the masses so that their sums over centers are the rows, and over sites nearly the targets."""
+    scaled = masses
     for _ in range(_SCALINGS):
-        wanted = wanted * _ratio(targets, wanted.sum(axis=0))
-        wanted = wanted * _ratio(rows, wanted.sum(axis=2))[..., None]
-        if np.abs(wanted.sum(axis=0) - targets).max(initial=0.0) <= WHOLE:
+        scaled = scaled * _ratio(targets, scaled.sum(axis=0))
+        scaled = scaled * _ratio(rows, scaled.sum(axis=2))[..., None]
+        if np.abs(scaled.sum(axis=0) - targets).max(initial=0.0) <= WHOLE:
             break
-    return wanted
+    return scaled
 
 
-def _ratio(wanted: Int64[np.ndarray, "*s"], had: Float64[np.ndarray, "*s"]) -> Float64[np.ndarray, "*s"]:
-    ratio: Float64[np.ndarray, "*s"] = np.divide(wanted, had, out=np.zeros(had.shape), where=had > 0)
+def _ratio(target: Int64[np.ndarray, "*s"], sums: Float64[np.ndarray, "*s"]) -> Float64[np.ndarray, "*s"]:
+    ratio: Float64[np.ndarray, "*s"] = np.divide(target, sums, out=np.zeros(sums.shape), where=sums > 0)
     return ratio

@@ -1,4 +1,4 @@
-"""Weighted k-means without groups: k-means++ seeding and Lloyd's rounds (Schmidt et al., Alg. 5 and 6)."""
+"""Weighted k-means without groups: k-means++ seeding and Lloyd's algorithm (Schmidt et al. 2018, Alg. 5 and 6)."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from jaxtyping import Float64, Int64
 from numerics.shared.distances import squared_distances
 
 ROUNDS = 100
-"""Rounds of Lloyd's algorithm at most, fair or not."""
+"""Largest number of rounds of Lloyd's algorithm, fair or not."""
 
 TOLERANCE = 1e-6
-"""Lloyd's algorithm, fair or not, ends when a round lowers the cost by less than this share of it."""
+"""Relative decrease of the cost below which Lloyd's algorithm, fair or not, ends."""
 
-_SEEDINGS, _TRIED = 4, 3
-"""Seedings drawn for each that is kept, and rounds of Lloyd's algorithm that each is tried with."""
+_SEEDINGS, _TRIAL_ROUNDS = 4, 3
+"""Seedings sampled for each one returned, and rounds of Lloyd's algorithm by which they are compared."""
 
 
 def plus_plus(
@@ -24,7 +24,7 @@ def plus_plus(
     rng: np.random.Generator,
     trials: int | None = None,
 ) -> Float64[np.ndarray, "k d"]:
-    """Seed k centers: each next one is a point drawn by its weight times its squared distance to the nearest center.
+    """Sample k centers among points, each by weight times squared distance from the nearest center so far (k-means++).
 
     Parameters
     ----------
@@ -33,12 +33,12 @@ def plus_plus(
     weights : ndarray
         ``(n,)`` positive.
     k : int
-        Centers. Where there are fewer different points, the further centers repeat points.
+        Number of centers. If there are fewer distinct points, centers repeat.
     rng : numpy.random.Generator
-        All that is drawn.
+        Generator of the samples.
     trials : int, optional
-        Points drawn for each center, of which the one is taken that lowers the cost most; 2 + log k unless given. With
-        1 it is the published algorithm.
+        Points sampled for each center, of which the one with the lowest cost is used; by default 2 + log k. With 1, it
+        is the published algorithm.
 
     Returns
     -------
@@ -48,48 +48,65 @@ def plus_plus(
     Notes
     -----
     Arthur and Vassilvitskii (2007); Schmidt et al. 2018, Algorithm 6, steps 1 and 2.
+
+    Examples
+    --------
+    >>> points = np.array([[0.0], [0.0], [5.0]])
+    >>> sorted(plus_plus(points, np.ones(3, int), 2, np.random.default_rng(0)).ravel().tolist())
+    [0.0, 5.0]
     """
     trials = 2 + int(np.log(k)) if trials is None else trials
-    chosen = np.empty(k, np.int64)
-    chosen[0] = _draw(weights.astype(np.float64), 1, rng)[0]
-    nearest = squared_distances(points, points[chosen[:1]])[:, 0]
+    index = np.empty(k, np.int64)
+    index[0] = _draw(weights.astype(np.float64), 1, rng)[0]
+    nearest = squared_distances(points, points[index[:1]])[:, 0]
     for place in range(1, k):
         share = weights * nearest
-        # No cost is left: every point is a center already.
-        drawn = _draw(share if share.any() else weights.astype(np.float64), trials, rng)
-        after = np.minimum(nearest[:, None], squared_distances(points, points[drawn]))
+        # At cost 0 every point is a center already.
+        candidates = _draw(share if share.any() else weights.astype(np.float64), trials, rng)
+        after = np.minimum(nearest[:, None], squared_distances(points, points[candidates]))
         best = np.argmin(weights @ after)
-        chosen[place], nearest = drawn[best], after[:, best]
-    return points[chosen]
+        index[place], nearest = candidates[best], after[:, best]
+    return points[index]
 
 
 def _draw(share: Float64[np.ndarray, "n"], size: int, rng: np.random.Generator) -> Int64[np.ndarray, "size"]:
-    """Places drawn in proportion to `share`; never one whose share is 0."""
+    """Sample indices in proportion to `share`, never one with share 0."""
     heights = np.cumsum(share)
     places: Int64[np.ndarray, "size"] = np.searchsorted(heights, rng.random(size) * heights[-1], side="right")
-    # A product may round up to the top.
+    # The product may round up to the last height.
     return np.asarray(np.minimum(places, np.flatnonzero(share)[-1]))
 
 
 def seedings(
-    points: Float64[np.ndarray, "n d"], weights: Int64[np.ndarray, "n"], k: int, kept: int, rng: np.random.Generator
+    points: Float64[np.ndarray, "n d"], weights: Int64[np.ndarray, "n"], k: int, number: int, rng: np.random.Generator
 ) -> list[Float64[np.ndarray, "k d"]]:
-    """The most promising of several seedings by k-means++, the best first.
+    """Select the most promising of several seedings by k-means++, the best first.
 
-    A few rounds of Lloyd's algorithm tell which of them leads to a poor local optimum, and cost little beside what is
-    then spent on those that are kept. Of 40 coresets of adult (k = 5), four were clustered up to 16 % dearer than the
-    best from any five seedings, and none by more than .1 % from the best five of twenty.
+    A few rounds of Lloyd's algorithm show which seedings lead to a poor local optimum, at little cost. Of 40 coresets
+    of adult (k = 5), the result of five arbitrary seedings was up to 16 % dearer than the best one in four cases; that
+    of the best five of twenty was never more than .1 % dearer.
 
     Parameters
     ----------
     points, weights, k, rng
         As for `plus_plus`.
-    kept : int
-        How many.
+    number : int
+        Number of seedings to return.
+
+    Returns
+    -------
+    list of ndarray
+        ``(k, d)`` each.
+
+    Examples
+    --------
+    >>> points = np.array([[0.0], [1.0], [9.0]])
+    >>> len(seedings(points, np.ones(3, int), 2, 3, np.random.default_rng(0)))
+    3
     """
-    drawn = [plus_plus(points, weights, k, rng) for _ in range(_SEEDINGS * kept)]
-    costs = [lloyd(points, weights, centers, rounds=_TRIED)[1] for centers in drawn]
-    return [drawn[place] for place in np.argsort(costs, kind="stable")[:kept]]
+    samples = [plus_plus(points, weights, k, rng) for _ in range(_SEEDINGS * number)]
+    costs = [lloyd(points, weights, centers, rounds=_TRIAL_ROUNDS)[1] for centers in samples]
+    return [samples[place] for place in np.argsort(costs, kind="stable")[:number]]
 
 
 def lloyd(
@@ -99,7 +116,7 @@ def lloyd(
     *,
     rounds: int = ROUNDS,
 ) -> tuple[Float64[np.ndarray, "k d"], float]:
-    """Lloyd's algorithm: every point to its nearest center, every center to its centroid, until the cost rests.
+    """Run Lloyd's algorithm: assign points to nearest centers, move centers to centroids, until the cost is stable.
 
     Parameters
     ----------
@@ -108,19 +125,25 @@ def lloyd(
     weights : ndarray
         ``(n,)`` positive.
     centers : ndarray
-        ``(k, d)`` to start from.
+        ``(k, d)`` initial centers.
     rounds : int
-        Rounds at most.
+        Largest number of rounds.
 
     Returns
     -------
     tuple of ndarray and float
-        ``(k, d)`` centers, and the weighted squared distance of the points to their nearest ones. A center that is
-        nearest to no point stays where it is.
+        ``(k, d)`` centers, and the weighted squared distance of the points from their nearest ones. A center without
+        points does not move.
 
     Notes
     -----
     Schmidt et al. 2018, Algorithm 5.
+
+    Examples
+    --------
+    >>> centers, cost = lloyd(np.array([[0.0], [2.0], [9.0]]), np.ones(3, int), np.array([[0.0], [9.0]]))
+    >>> centers.ravel(), cost
+    (array([1., 9.]), 2.0)
     """
     before = np.inf
     for _ in range(rounds):
@@ -139,7 +162,14 @@ def centroids(
     labels: Int64[np.ndarray, "n"],
     previous: Float64[np.ndarray, "k d"],
 ) -> Float64[np.ndarray, "k d"]:
-    """``(k, d)`` weighted means of the points of each label; a label without points keeps its previous center."""
+    """Compute the weighted means ``(k, d)`` of the points of each label; a label without points keeps its center.
+
+    Examples
+    --------
+    >>> points, mass, labels = np.array([[0.0], [4.0]]), np.array([3, 1]), np.array([0, 0])
+    >>> centroids(points, mass, labels, previous=np.array([[7.0], [8.0]])).ravel()
+    array([1., 8.])
+    """
     k = len(previous)
     total = np.bincount(labels, mass, k)
     sums = np.stack([np.bincount(labels, mass * column, k) for column in points.T], axis=1).reshape(k, -1)

@@ -177,7 +177,7 @@ def test_theta_is_written_for_every_instance(tmp_path: Path) -> None:
     assert right.mean() == load(path)[0].metrics["accuracy"]
 
 
-# -- a missing party --------------------------------------------------------------------------------------------------
+# -- a missing site ---------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("missing", ["keep", "drop"])
@@ -260,7 +260,7 @@ def test_steps_from_before_a_site_was_dropped_are_not_combined_with_later_ones()
 
 def test_site_with_a_single_model_refuses(tmp_path: Path) -> None:
     settings = config(tmp_path, bc3e__distribution="column", **QUICK)
-    with pytest.raises(FusionError, match=r"site-0: it holds a single model.*\[too-few-models\]"):
+    with pytest.raises(FusionError, match=r"site-2 and 6 more: it holds a single model.*\[too-few-models\]"):
         run(settings, 9)
     assert load(run({**settings, "bc3e.allow-single-model": True}, 9))[0].missing == {}
 
@@ -268,7 +268,7 @@ def test_site_with_a_single_model_refuses(tmp_path: Path) -> None:
 def test_run_configuration_cannot_consent_for_a_site(tmp_path: Path) -> None:
     settings = config(tmp_path, bc3e__distribution="column", bc3e__allow_single_model=True, **QUICK)
     nodes = [{**node, "site": f"clinic-{place}"} for place, node in enumerate(node_configs(9))]
-    with pytest.raises(FusionError, match="clinic-8: it holds a single model"):
+    with pytest.raises(FusionError, match="clinic-0, clinic-1, clinic-2 and 6 more: it holds a single model"):
         run(settings, nodes)
     willing = [{**node, "allow-single-model": place < 5} for place, node in enumerate(nodes)]
     report = load(run(settings, willing))[0]
@@ -368,7 +368,7 @@ def test_min_sites_counts_sites_that_a_sweep_does_not_ask(tmp_path: Path) -> Non
     assert not report.missing
 
 
-def column_parties(folder: Path, truth: str) -> list[dict[str, Any]]:
+def column_sites(folder: Path, truth: str) -> list[dict[str, Any]]:
     """Three sites with two models each of the same forty instances; one of them knows the classes."""
     rng = np.random.default_rng(3)
     classes = rng.integers(0, 2, 40)
@@ -386,13 +386,13 @@ def column_parties(folder: Path, truth: str) -> list[dict[str, Any]]:
 
 def test_shared_instances_are_counted_by_a_site_that_knows_the_truth(tmp_path: Path) -> None:
     run_config = config(tmp_path, protocol="bc3e", bc3e__distribution="column", **QUICK)
-    counted = [load(run(run_config, column_parties(tmp_path, truth)))[0].metrics["accuracy"] for truth in "abc"]
+    counted = [load(run(run_config, column_sites(tmp_path, truth)))[0].metrics["accuracy"] for truth in "abc"]
     assert counted[0] == counted[1] == counted[2] > 0.5
 
 
 def test_a_column_site_keeps_its_own_tables(tmp_path: Path) -> None:
     """Beta of a clustering that one site alone holds is at the center in no file, and at the site in one of its own."""
-    path = run(config(tmp_path, protocol="bc3e", bc3e__distribution="column", **QUICK), column_parties(tmp_path, "a"))
+    path = run(config(tmp_path, protocol="bc3e", bc3e__distribution="column", **QUICK), column_sites(tmp_path, "a"))
     assert set(load(path)[1]) == {"alpha", "bounds", "clusterings"}
     with np.load(tmp_path / "b" / "beta.npz") as tables:
         assert tables.files == ["cluster_b"]
@@ -421,7 +421,7 @@ def test_impossible_statistics_are_refused(tmp_path: Path, field: str) -> None:
 
 def test_a_run_of_real_sites_can_be_resumed_with_one_site_fewer(tmp_path: Path) -> None:
     """Their data are their own: another number of them is no other run."""
-    nodes = column_parties(tmp_path, "a")
+    nodes = column_sites(tmp_path, "a")
     run_config = config(tmp_path, protocol="bc3e", **QUICK)
     grid = make_grid(run_config, nodes)
 

@@ -1,4 +1,4 @@
-"""Fair clustering at its edges: few rows, one colour, odd columns, parties in trouble, settings that cannot be met."""
+"""Fair clustering at its edges: few rows, one colour, odd columns, sites in trouble, settings that cannot be met."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ pytestmark = pytest.mark.usefixtures("quick")
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    return write_world(tmp_path / "parties")
+    return write_world(tmp_path / "files")
 
 
 def assert_true(found: ClusteringRun, *names: str) -> None:
@@ -69,7 +69,7 @@ def test_one_cluster_of_all_rows(tmp_path: Path, folder: Path, changes: dict[str
 def test_as_many_clusters_as_points(tmp_path: Path) -> None:
     """Every point a center: fairness then costs what the pairs are apart, and the rest of the clusters is empty."""
     frame = patients(12)
-    settings = own_data_config(tmp_path, write_world(tmp_path / "parties", frame), coreset__k=12, coreset__min_weight=1)
+    settings = own_data_config(tmp_path, write_world(tmp_path / "files", frame), coreset__k=12, coreset__min_weight=1)
     found = cluster(settings)
     assert found.metrics["n_coreset"] == 12
     assert found.metrics["max_violation"] == 0
@@ -80,7 +80,7 @@ def test_as_many_clusters_as_points(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("k", [13, 200])
 def test_more_clusters_than_points_is_one_line(tmp_path: Path, k: int) -> None:
-    folder = write_world(tmp_path / "parties", patients(12))
+    folder = write_world(tmp_path / "files", patients(12))
     told = outcome_of(
         own_data_config(tmp_path, folder, coreset__k=k, coreset__min_weight=1, coreset__size=50), 3
     ).refusal
@@ -89,7 +89,7 @@ def test_more_clusters_than_points_is_one_line(tmp_path: Path, k: int) -> None:
 
 def test_fewer_rows_than_a_coreset_has_points(tmp_path: Path) -> None:
     """Rows are sent as they are only where every one may be; otherwise each point stands for five at least."""
-    folder = write_world(tmp_path / "parties", patients(60))
+    folder = write_world(tmp_path / "files", patients(60))
     as_they_are = cluster(own_data_config(tmp_path / "rows", folder, coreset__size=500, coreset__min_weight=1))
     assert as_they_are.metrics["n_coreset"] == 60
     assert as_they_are.metrics["cost_bound"] == pytest.approx(as_they_are.metrics["cost"], rel=1e-7)
@@ -104,7 +104,7 @@ def test_fewer_rows_than_a_coreset_has_points(tmp_path: Path) -> None:
 
 
 def test_a_site_of_one_colour_is_the_normal_case(tmp_path: Path) -> None:
-    folder = write_world(tmp_path / "parties", how="colour")
+    folder = write_world(tmp_path / "files", how="colour")
     found = cluster(own_data_config(tmp_path, folder))
     assert set(found.rows(SITES[0])["colour"]) == {"F"}
     assert set(found.rows(SITES[2])["colour"]) == {"M"}
@@ -114,7 +114,7 @@ def test_a_site_of_one_colour_is_the_normal_case(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("changes", [{}, EXACT, {"coreset__balance": 0.5}])
 def test_one_colour_in_all_is_plain_k_means(tmp_path: Path, changes: dict[str, Any]) -> None:
-    folder = write_world(tmp_path / "parties", patients(colours=1))
+    folder = write_world(tmp_path / "files", patients(colours=1))
     found = cluster(own_data_config(tmp_path, folder, **changes))
     assert found.metrics["price_of_fairness"] == pytest.approx(0, abs=0.05)
     assert found.metrics["max_violation"] == 0
@@ -126,7 +126,7 @@ def test_a_colour_with_one_row(tmp_path: Path) -> None:
     """Its share cannot be had in every cluster: essentially fair is then a row or none."""
     frame = patients().copy()
     frame.loc[7, "sex"] = "X"
-    folder = write_world(tmp_path / "parties", frame)
+    folder = write_world(tmp_path / "files", frame)
     found = cluster(own_data_config(tmp_path, folder, coreset__min_weight=1))
     assert found.arrays["colours"].tolist() == ["F", "M", "X"]
     assert found.arrays["counts"][:, 2].sum() == 1
@@ -145,7 +145,7 @@ def test_rows_of_a_rare_colour_go_to_the_nearest_center_and_are_not_counted(
     frame = patients().copy()
     rare = frame.index[:4]
     frame.loc[rare, "sex"] = "X"
-    folder = write_world(tmp_path / "parties", frame)
+    folder = write_world(tmp_path / "files", frame)
     found = cluster(own_data_config(tmp_path, folder, **changes))
     assert found.metrics["n_rows"] == len(frame)
     assert found.metrics["n_withheld"] == len(rare)
@@ -161,7 +161,7 @@ def test_rows_of_a_rare_colour_go_to_the_nearest_center_and_are_not_counted(
 
 def test_a_gap_that_better_prices_would_close_is_noted(tmp_path: Path) -> None:
     """One that only whole rows leave is not: which of two rows goes where may depend on the last digit of a mass."""
-    folder = write_world(tmp_path / "parties", patients().iloc[4:])
+    folder = write_world(tmp_path / "files", patients().iloc[4:])
     short = cluster(own_data_config(tmp_path / "short", folder, **EXACT, coreset__price_rounds=1))
     assert short.metrics["gap"] > 2e-3
     [note] = short.report.notes
@@ -172,7 +172,7 @@ def test_a_gap_that_better_prices_would_close_is_noted(tmp_path: Path) -> None:
 def test_a_site_whose_colours_are_all_rare_takes_no_part(tmp_path: Path) -> None:
     parts = split_over_sites(patients())
     parts["practice"] = parts["practice"][:8].assign(sex=list("FFFFMMMM"))
-    found = cluster(own_data_config(tmp_path, write_files(tmp_path / "parties", parts)))
+    found = cluster(own_data_config(tmp_path, write_files(tmp_path / "files", parts)))
     [line] = found.report.missing["practice"]
     assert line.startswith("round 1: ")
     assert line.endswith("[rare-colours]")
@@ -186,14 +186,14 @@ def test_a_site_whose_colours_are_all_rare_takes_no_part(tmp_path: Path) -> None
 def test_pairs_of_colours_that_do_not_match_are_one_line(
     tmp_path: Path, algorithm: str, world: dict[str, Any], changes: dict[str, Any]
 ) -> None:
-    folder = write_world(tmp_path / "parties", patients(**world))
+    folder = write_world(tmp_path / "files", patients(**world))
     told = outcome_of(own_data_config(tmp_path, folder, coreset__algorithm=algorithm, **changes), 3).refusal
     assert told.startswith(f"coreset.algorithm={algorithm}")
     assert "balance" in told
 
 
 def test_several_sensitive_columns_are_one_colour_each_in_the_order_of_their_names(tmp_path: Path) -> None:
-    folder = write_world(tmp_path / "parties")
+    folder = write_world(tmp_path / "files")
     found = cluster(own_data_config(tmp_path, folder, sensitive="smoker sex"))
     assert found.arrays["colours"].tolist() == [
         "sex=F, smoker=no",
@@ -211,7 +211,7 @@ def test_several_sensitive_columns_are_one_colour_each_in_the_order_of_their_nam
 def test_as_many_sites_with_these_columns_as_with_those_are_one_line(tmp_path: Path) -> None:
     parts = split_over_sites(patients(), names=SITES[:2])
     parts["hospital"] = parts["hospital"].rename(columns={"income": "weight"})
-    folder = write_files(tmp_path / "parties", parts)
+    folder = write_files(tmp_path / "files", parts)
     told = outcome_of(own_data_config(tmp_path, folder, features=""), 2).refusal
     assert told.startswith("as many sites have the columns age, income, score as have age, score, weight")
 
@@ -221,7 +221,7 @@ def test_as_many_sites_with_these_columns_as_with_those_are_one_line(tmp_path: P
 def test_too_few_sites_of_the_same_columns_stop_the_run(tmp_path: Path, changes: dict[str, Any]) -> None:
     parts = split_over_sites(patients())
     parts["hospital"] = parts["hospital"].rename(columns={"income": "weight"})
-    folder = write_files(tmp_path / "parties", parts)
+    folder = write_files(tmp_path / "files", parts)
     told = outcome_of(own_data_config(tmp_path, folder, features="", min_sites=3, **changes), 3).refusal
     assert "min-sites is 3" in told
     assert "hospital: " in told
@@ -232,7 +232,7 @@ def test_too_few_sites_of_the_same_columns_stop_the_run(tmp_path: Path, changes:
 def test_other_columns_are_named_and_left_out(tmp_path: Path, changes: dict[str, Any]) -> None:
     parts = split_over_sites(patients())
     parts["hospital"] = parts["hospital"].rename(columns={"income": "weight"})
-    found = cluster(own_data_config(tmp_path, write_files(tmp_path / "parties", parts), features="", **changes))
+    found = cluster(own_data_config(tmp_path, write_files(tmp_path / "files", parts), features="", **changes))
     assert found.report.missing == {
         "hospital": ["left out: its columns are age, score, weight; most sites have age, income, score"]
     }
@@ -252,7 +252,7 @@ def test_columns_in_another_order_are_the_same_columns(tmp_path: Path, folder: P
 @pytest.mark.parametrize("scale", ["variance", "none"])
 def test_a_column_that_never_varies_adds_nothing(tmp_path: Path, scale: str) -> None:
     frame = patients().assign(score=1e9 + 1 / 3)
-    found = cluster(own_data_config(tmp_path, write_world(tmp_path / "parties", frame), coreset__scale=scale))
+    found = cluster(own_data_config(tmp_path, write_world(tmp_path / "files", frame), coreset__scale=scale))
     assert found.arrays["scale"][2] == 1
     np.testing.assert_allclose(found.arrays["centers"][:, 2], 1e9 + 1 / 3, rtol=1e-15)
     without = cluster(
@@ -265,7 +265,7 @@ def test_a_column_that_never_varies_adds_nothing(tmp_path: Path, scale: str) -> 
 
 def test_rows_that_are_all_equal_make_one_cluster_at_most(tmp_path: Path) -> None:
     frame = patients().assign(age=3.0, income=-1.0, score=0.0)
-    folder = write_world(tmp_path / "parties", frame)
+    folder = write_world(tmp_path / "files", frame)
     found = cluster(own_data_config(tmp_path, folder, coreset__k=1))
     assert found.metrics["cost"] == 0
     assert found.arrays["counts"].tolist() == [[180, 180]]
@@ -276,7 +276,7 @@ def test_rows_that_are_all_equal_make_one_cluster_at_most(tmp_path: Path) -> Non
 def test_duplicate_rows_are_assigned_one_by_one(tmp_path: Path) -> None:
     frame = pd.concat([patients(24)] * 10, ignore_index=True)
     frame["patient"] = [f"p{place:04d}" for place in range(len(frame))]
-    found = cluster(own_data_config(tmp_path, write_world(tmp_path / "parties", frame), coreset__size=50))
+    found = cluster(own_data_config(tmp_path, write_world(tmp_path / "files", frame), coreset__size=50))
     assert found.metrics["max_violation"] == 0
     assert_true(found)
 

@@ -40,7 +40,7 @@ pytestmark = pytest.mark.usefixtures("quick")
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    return write_world(tmp_path / "parties")
+    return write_world(tmp_path / "files")
 
 
 def together(folder: Path, frame: pd.DataFrame) -> Path:
@@ -61,7 +61,7 @@ def fair_cost(run: ClusteringRun, frame: pd.DataFrame, alpha: float = 1.0) -> fl
 @pytest.mark.parametrize("how", few(["colour", "random"]))
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_two_colours_of_one_size_are_balanced_exactly(tmp_path: Path, algorithm: str, how: str) -> None:
-    folder = write_world(tmp_path / "parties", how=how)
+    folder = write_world(tmp_path / "files", how=how)
     found = cluster(own_data_config(tmp_path, folder, coreset__algorithm=algorithm))
     rows = found.rows()
     counts = found.counts(rows)
@@ -96,7 +96,7 @@ def test_every_cluster_of_rows_keeps_its_bounds(
     tmp_path: Path, how: str, world: dict[str, Any], changes: dict[str, Any]
 ) -> None:
     """Up to what whole rows do to it: each number is the best fractional one rounded down or up."""
-    folder = write_world(tmp_path / "parties", patients(**world), how)
+    folder = write_world(tmp_path / "files", patients(**world), how)
     found = cluster(own_data_config(tmp_path, folder, **changes))
     rows = found.rows()
     counts, totals = found.counts(rows), found.arrays["totals"]
@@ -136,7 +136,7 @@ def test_costs_are_those_of_the_rows_and_the_coreset_bounds_them(
     tmp_path: Path, world: dict[str, Any], changes: dict[str, Any]
 ) -> None:
     frame = patients(**world)
-    found = cluster(own_data_config(tmp_path, write_world(tmp_path / "parties", frame), **changes))
+    found = cluster(own_data_config(tmp_path, write_world(tmp_path / "files", frame), **changes))
     rows, metrics = found.rows(), found.metrics
     x, labels = found.in_units(rows), rows["cluster"].to_numpy()
     alpha = changes.get("coreset__balance", 1.0)
@@ -165,7 +165,7 @@ def test_the_fair_assignment_is_that_of_algorithm_8(tmp_path: Path) -> None:
     """Points of one row each: the rows, matched in pairs as the paper does it."""
     frame = patients(60)
     settings = own_data_config(
-        tmp_path, write_world(tmp_path / "parties", frame), coreset__size=60, coreset__min_weight=1
+        tmp_path, write_world(tmp_path / "files", frame), coreset__size=60, coreset__min_weight=1
     )
     found = cluster(settings)
     rows = found.rows()
@@ -180,7 +180,7 @@ def test_a_few_rows_are_clustered_as_well_as_can_be(tmp_path: Path, seed: int) -
     """All fair clusterings of ten rows are tried; with many restarts the best is found. No cluster of rows is cheaper
     than the fairlets."""
     frame = patients(10, seed)
-    folder = write_files(tmp_path / "parties", split_over_sites(frame, names=SITES[:2]))
+    folder = write_files(tmp_path / "files", split_over_sites(frame, names=SITES[:2]))
     small = {"coreset__k": 2, "coreset__min_weight": 1, "coreset__restarts": 60}
     found = cluster(own_data_config(tmp_path, folder, **small), 2)
     rows = found.rows()
@@ -192,7 +192,7 @@ def test_a_few_rows_are_clustered_as_well_as_can_be(tmp_path: Path, seed: int) -
 def test_a_column_counts_in_its_standard_deviation_over_all_rows(tmp_path: Path) -> None:
     """Known from the summaries alone, though no site has the rows of another."""
     frame = patients()
-    folder = write_world(tmp_path / "parties", frame.sort_values("income"))
+    folder = write_world(tmp_path / "files", frame.sort_values("income"))
     found = cluster(own_data_config(tmp_path, folder))
     assert found.arrays["features"].tolist() == sorted(FEATURES)
     np.testing.assert_allclose(found.arrays["scale"], frame[list(FEATURES)].std(ddof=0), rtol=1e-9)
@@ -218,7 +218,7 @@ def test_the_union_of_coresets_is_a_coreset_of_the_union(tmp_path: Path, how: st
     """As good as that of all rows at one site: for any centers, and any numbers of rows of every colour at each, the
     cost on the points is that on the rows within the measured movement (Definition 4)."""
     frame = patients(150, colours=3, equal=False)
-    split = cluster(own_data_config(tmp_path / "split", write_world(tmp_path / "parties", frame, how), **changes))
+    split = cluster(own_data_config(tmp_path / "split", write_world(tmp_path / "files", frame, how), **changes))
     whole = cluster(own_data_config(tmp_path / "whole", together(tmp_path / "one", frame), **changes), 1)
     for name in ("mean", "scale"):
         np.testing.assert_allclose(split.arrays[name], whole.arrays[name], rtol=1e-9)
@@ -269,7 +269,7 @@ def test_what_is_fair_of_all_rows_is_found_where_no_site_could(tmp_path: Path, p
     """Within either site fair clusters mix the two places, or there are none. Together every place has its share of
     both colours, and the clusters are the places: at a ten thousandth of the cost."""
     settings = {"features": "age income", "coreset__k": 2, "coreset__size": 4, "coreset__scale": "none"}
-    found = cluster(own_data_config(tmp_path, write_files(tmp_path / "parties", parts), **settings), 2)
+    found = cluster(own_data_config(tmp_path, write_files(tmp_path / "files", parts), **settings), 2)
     rows = found.rows()
     assert (rows.groupby("cluster")["age"].agg(lambda age: np.sign(age).nunique()) == 1).all()
     assert found.arrays["counts"].tolist() == [[20, 20], [20, 20]]
@@ -303,7 +303,7 @@ def test_priced_over_the_federation_the_assignment_is_the_best_of_all_rows(
     tmp_path: Path, how: str, world: dict[str, Any], changes: dict[str, Any]
 ) -> None:
     frame = patients(**world)
-    folder = write_world(tmp_path / "parties", frame, how)
+    folder = write_world(tmp_path / "files", frame, how)
     followed = cluster(own_data_config(tmp_path / "points", folder, **changes))
     exact = cluster(own_data_config(tmp_path / "rows", folder, coreset__assignment="exact", **changes))
     np.testing.assert_array_equal(exact.arrays["centers"], followed.arrays["centers"])
@@ -326,7 +326,7 @@ def test_one_site_prices_as_many_do(tmp_path: Path) -> None:
     """Of points of one row each the assignment of the points is that of the rows, however they are split."""
     frame = patients(90)
     exact = {"coreset__assignment": "exact", "coreset__size": 90, "coreset__min_weight": 1, "coreset__gap": 1e-7}
-    split = cluster(own_data_config(tmp_path / "split", write_world(tmp_path / "parties", frame), **exact))
+    split = cluster(own_data_config(tmp_path / "split", write_world(tmp_path / "files", frame), **exact))
     whole = cluster(own_data_config(tmp_path / "whole", together(tmp_path / "one", frame), **exact), 1)
     for found in (split, whole):
         assert found.metrics["gap"] < 1e-5

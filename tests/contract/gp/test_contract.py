@@ -25,7 +25,7 @@ class Contract(StrategyContract):
 
     def run_config(self, tmp_path: Path) -> dict[str, Any]:
         parts = split_over_sites(soundings(36), "random", NAMES)
-        folder = write_files(tmp_path / "parties", parts, points(6))
+        folder = write_files(tmp_path / "files", parts, points(6))
         return own_data_config(tmp_path, folder, gp__experts="2", gp__candidates=2, **self.settings)
 
     def nodes(self) -> Nodes:

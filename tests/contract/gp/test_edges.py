@@ -40,7 +40,7 @@ pytestmark = pytest.mark.usefixtures("quick")
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    return write_world(tmp_path / "parties")
+    return write_world(tmp_path / "files")
 
 
 def assert_sound(found: PredictionRun) -> None:
@@ -78,7 +78,7 @@ def test_an_expert_of_one_row_is_one_among_others(tmp_path: Path, rule: str) -> 
     """A site's three rows are two experts where none may have more than two."""
     parts = split_over_sites(soundings(10), names=SITES[:3])
     settings = own_data_config(
-        tmp_path, write_files(tmp_path / "parties", parts), gp__max_expert_rows=2, gp__gate="all", gp__aggregation=rule
+        tmp_path, write_files(tmp_path / "files", parts), gp__max_expert_rows=2, gp__gate="all", gp__aggregation=rule
     )
     found = predict(settings, 3)
     assert sorted(found.arrays["expert_rows"].tolist()) == [1, 1, 2, 2, 2, 2]
@@ -87,7 +87,7 @@ def test_an_expert_of_one_row_is_one_among_others(tmp_path: Path, rule: str) -> 
 
 def test_experts_of_one_row_follow_the_equations(tmp_path: Path) -> None:
     frame = soundings(10)
-    folder = write_files(tmp_path / "parties", split_over_sites(frame, names=SITES[:3]))
+    folder = write_files(tmp_path / "files", split_over_sites(frame, names=SITES[:3]))
     found = predict(own_data_config(tmp_path, folder, gp__max_expert_rows=2, gp__gate="all", **EXACT), 3)
     every = np.column_stack(reference.units([rows_of(frame)]).of(rows_of(frame)))
     told = {heard.site: heard.payload.x for heard in found.heard(Inputs)}
@@ -104,7 +104,7 @@ def test_experts_of_one_row_follow_the_equations(tmp_path: Path) -> None:
 def test_duplicate_rows(tmp_path: Path, rule: str) -> None:
     """Each of them four times, with the same output: they say as much as the one."""
     frame = pd.concat([soundings(40)] * 4, ignore_index=True)
-    folder = write_world(tmp_path / "parties", frame)
+    folder = write_world(tmp_path / "files", frame)
     found = predict(own_data_config(tmp_path, folder, gp__aggregation=rule))
     assert_sound(found)
     assert found.metrics["smse"] < 0.3
@@ -113,7 +113,7 @@ def test_duplicate_rows(tmp_path: Path, rule: str) -> None:
 @pytest.mark.parametrize("rule", RULES)
 def test_an_output_that_never_varies_is_predicted(tmp_path: Path, rule: str) -> None:
     frame = soundings().assign(**{TARGET: 1 / 3})
-    folder = write_world(tmp_path / "parties", frame, queries=points().assign(**{TARGET: 1 / 3}))
+    folder = write_world(tmp_path / "files", frame, queries=points().assign(**{TARGET: 1 / 3}))
     found = predict(own_data_config(tmp_path, folder, gp__aggregation=rule))
     np.testing.assert_allclose(found.arrays["mean"], 1 / 3, rtol=1e-12)
     assert (found.arrays["std"] < 0.1).all()
@@ -166,7 +166,7 @@ def test_a_column_that_varies_between_sites_only_has_any_unit(tmp_path: Path) ->
 def test_two_sites_with_the_same_data_are_two_experts(tmp_path: Path, rule: str) -> None:
     """With equal scores, and noise of their own as far as anybody can tell."""
     parts = split_over_sites(soundings(), names=SITES[:2])
-    folder = write_files(tmp_path / "parties", {**parts, "twin": parts[SITES[0]]})
+    folder = write_files(tmp_path / "files", {**parts, "twin": parts[SITES[0]]})
     changes = EXACT if rule == "exact" else {"gp__aggregation": rule}
     found = predict(own_data_config(tmp_path, folder, gp__gate="all", **changes), 3)
     assert_sound(found)
@@ -180,7 +180,7 @@ def test_two_sites_whose_data_have_no_noise(tmp_path: Path) -> None:
     """Their predictions are one and the same, R is singular, and the twin adds nothing."""
     frame = soundings().assign(**{TARGET: np.sin(soundings()["east"] / 5e3)})
     parts = split_over_sites(frame, names=SITES[:2])
-    folder = write_files(tmp_path / "parties", {**parts, "twin": parts[SITES[0]]}, points())
+    folder = write_files(tmp_path / "files", {**parts, "twin": parts[SITES[0]]}, points())
     for changes in (EXACT, {}):
         found = predict(own_data_config(tmp_path, folder, gp__gate="all", **changes), 3)
         assert_sound(found)
@@ -199,7 +199,7 @@ def test_two_sites_whose_data_have_no_noise(tmp_path: Path) -> None:
 )
 def test_far_from_everything_the_prior_comes_back(tmp_path: Path, rule: str, gate: str) -> None:
     far = pd.DataFrame({"well": ["f", "g"], "east": [1e15, -3e9], "depth": [-1e12, 4.0]})
-    folder = write_world(tmp_path / "parties", queries=far)
+    folder = write_world(tmp_path / "files", queries=far)
     found = predict(own_data_config(tmp_path, folder, gp__aggregation=rule, gp__fit_rounds=3, **gate_settings(gate)))
     assert_sound(found)
     prior = np.sqrt(np.exp(2 * found.theta[-2]) + np.exp(2 * found.theta[-1])) * found.arrays["output_scale"]
@@ -221,7 +221,7 @@ def test_more_experts_wanted_than_there_are(tmp_path: Path, folder: Path) -> Non
 
 def test_an_expert_that_is_never_chosen_is_not_asked(tmp_path: Path) -> None:
     near = points(60).sort_values("east")[:10]
-    found = predict(own_data_config(tmp_path, write_world(tmp_path / "parties", queries=near), gp__experts="1"))
+    found = predict(own_data_config(tmp_path, write_world(tmp_path / "files", queries=near), gp__experts="1"))
     assert [heard.site for heard in found.heard(Predict)] == [""]  # one ask
     assert {row["site"]: row["queries"] for row in found.report.table} == {
         "coast": 10,
@@ -250,7 +250,7 @@ def test_points_of_other_types_of_numbers(tmp_path: Path, dtype: str) -> None:
     """As they are in the file, and exact in double precision from there on."""
     whole = points().assign(east=points()["east"] // 200, depth=points()["depth"] // 1)
     frame = soundings().assign(east=soundings()["east"] / 200)
-    folder = write_world(tmp_path / "parties", frame, queries=whole)
+    folder = write_world(tmp_path / "files", frame, queries=whole)
     expected = predict(own_data_config(tmp_path / "plain", folder))
     path = tmp_path / "typed.parquet"
     whole.astype({"east": dtype, "depth": dtype}).to_parquet(path)
@@ -325,10 +325,10 @@ def test_as_many_sites_with_these_inputs_as_with_those_are_one_line(tmp_path: Pa
     parts = split_over_sites(soundings())
     for site in SITES[:2]:
         parts[site] = parts[site].rename(columns={"east": "north"})
-    told = outcome_of(own_data_config(tmp_path, write_files(tmp_path / "parties", parts)), len(SITES)).refusal
+    told = outcome_of(own_data_config(tmp_path, write_files(tmp_path / "files", parts)), len(SITES)).refusal
     assert told.startswith("as many sites have the inputs depth, ")
     assert "name those that all of them have in `features`" in told
-    found = predict(own_data_config(tmp_path / "named", tmp_path / "parties", features="depth"))
+    found = predict(own_data_config(tmp_path / "named", tmp_path / "files", features="depth"))
     assert found.arrays["features"].tolist() == ["depth"]
 
 

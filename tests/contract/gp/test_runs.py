@@ -58,7 +58,7 @@ pytestmark = pytest.mark.usefixtures("quick")
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    return write_world(tmp_path / "parties")
+    return write_world(tmp_path / "files")
 
 
 def assert_close(found: PredictionRun, expected: tuple[np.ndarray, np.ndarray], error: float = 1e-8) -> None:
@@ -102,7 +102,7 @@ def expected_of(found: PredictionRun, rule: str) -> tuple[np.ndarray, np.ndarray
     [{}, EXACT, *({"gp__aggregation": rule} for rule in ("poe", "gpoe", "bcm", "grbcm")), {"gp__landmarks": 5}],
 )
 def test_one_expert_is_the_process_of_all_rows(tmp_path: Path, changes: dict[str, Any]) -> None:
-    folder = write_files(tmp_path / "parties", split_over_sites(soundings(), names=ONE))
+    folder = write_files(tmp_path / "files", split_over_sites(soundings(), names=ONE))
     found = predict(own_data_config(tmp_path, folder, **changes), 1)
     [rows] = found.experts()
     assert_close(found, reference.full(found.theta, rows, found.queries))
@@ -129,7 +129,7 @@ def test_it_predicts(tmp_path: Path, folder: Path) -> None:
 @pytest.mark.parametrize("how", ["place", "random"])
 def test_sums_over_sites_are_those_of_one_place(tmp_path: Path, how: str) -> None:
     """Log likelihood, gradient and average information of every candidate in every ask."""
-    found = predict(own_data_config(tmp_path, write_world(tmp_path / "parties", how=how)))
+    found = predict(own_data_config(tmp_path, write_world(tmp_path / "files", how=how)))
     experts = found.experts()
     asked, told = found.said(Evaluate), found.said(Likelihood)
     assert len(asked) == len(told) == len(SITES) * found.metrics["fit_rounds"]
@@ -151,7 +151,7 @@ def test_sums_over_sites_are_those_of_one_place(tmp_path: Path, how: str) -> Non
 @pytest.mark.parametrize("how", ["place", "random"])
 def test_the_likeliest_hyperparameters_are_found(tmp_path: Path, how: str) -> None:
     """Within a thousandth per row of what a search with all rows in one place finds, and in 15 asks."""
-    found = predict(own_data_config(tmp_path, write_world(tmp_path / "parties", how=how)))
+    found = predict(own_data_config(tmp_path, write_world(tmp_path / "files", how=how)))
     experts = found.experts()
     told = float(found.arrays["log_likelihood"])
     n = sum(len(y) for _, y in experts)
@@ -223,7 +223,7 @@ def test_so_they_are_of_the_experts_that_other_gates_choose(tmp_path: Path, fold
 @pytest.mark.parametrize("how", ["place", "random"])
 def test_features_over_landmarks_stand_for_the_inputs(tmp_path: Path, how: str) -> None:
     """Close at the default, closer with more of them; the inputs never cross."""
-    folder = write_world(tmp_path / "parties", how=how)
+    folder = write_world(tmp_path / "files", how=how)
     settings = {"gp__gate": "all"}
     exact = predict(own_data_config(tmp_path / "exact", folder, **settings, **EXACT))
     mean, variance = exact.predictions
@@ -313,7 +313,7 @@ def test_the_network_learns_as_it_would_from_all_rows(tmp_path: Path, folder: Pa
 @pytest.mark.parametrize("n_sites", [1, 2])
 def test_a_site_of_many_rows_is_several_experts(tmp_path: Path, n_sites: int) -> None:
     parts = split_over_sites(soundings(), names=SITES[:n_sites])
-    settings = own_data_config(tmp_path, write_files(tmp_path / "parties", parts), gp__max_expert_rows=25, **EXACT)
+    settings = own_data_config(tmp_path, write_files(tmp_path / "files", parts), gp__max_expert_rows=25, **EXACT)
     found = predict(settings, n_sites)
     counts = found.arrays["expert_rows"]
     assert counts.max() <= 25
@@ -434,7 +434,7 @@ def test_points_without_names_are_numbered(tmp_path: Path, folder: Path) -> None
 def test_odd_names_are_written_as_they_are(tmp_path: Path) -> None:
     odd = ['o\'hara, "jo"', "line\nbreak", "=1+2", "Zoë"]
     queries = points(4).assign(well=odd)
-    lines = table_of(predict(own_data_config(tmp_path, write_world(tmp_path / "parties", queries=queries))))
+    lines = table_of(predict(own_data_config(tmp_path, write_world(tmp_path / "files", queries=queries))))
     assert [line["query"] for line in lines] == odd
 
 
@@ -482,7 +482,7 @@ def test_real_sites_say_what_simulated_ones_do(tmp_path: Path, folder: Path, cha
 @pytest.mark.parametrize(
     ("changes", "line"),
     [
-        ({"repetitions": 3}, "a party's own rows are learned from once; leave repetitions out"),
+        ({"repetitions": 3}, "a site's own rows are learned from once; leave repetitions out"),
         ({"gp__kernel": "banana"}, "gp.kernel: "),
         ({"gp__kernel": "se + "}, "gp.kernel: "),
         ({"gp__kernel": "__import__('os')"}, "gp.kernel: "),

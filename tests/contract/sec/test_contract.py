@@ -170,7 +170,7 @@ def test_newcomers_are_assigned_and_change_nothing(tmp_path: Path, folder: Path)
     np.testing.assert_array_equal(arrays["similarity"][:5, :5], alone["similarity"])
 
 
-# -- parties in trouble -----------------------------------------------------------------------------------------------
+# -- sites in trouble -------------------------------------------------------------------------------------------------
 
 
 def test_a_poisoned_model_is_refused_by_learner_and_type(tmp_path: Path, folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""Select-Exchange-Cluster where there is little to learn from, nothing to tell apart, or a party that is far off."""
+"""Select-Exchange-Cluster where there is little to learn from, nothing to tell apart, or a site that is far off."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ pytestmark = pytest.mark.usefixtures("quick")
 
 
 def learn(
-    tmp_path: Path, parties: Mapping[str, pd.DataFrame], tamper: Tamper | None = None, **changes: Any
+    tmp_path: Path, frames: Mapping[str, pd.DataFrame], tamper: Tamper | None = None, **changes: Any
 ) -> tuple[Report, dict[str, np.ndarray]]:
-    """A whole run on these parties' rows; its report and arrays."""
-    folder = write_files(tmp_path / f"labs {len(list(tmp_path.iterdir()))}", parties)
-    n_sites = sum(not name.startswith("_") for name in parties)
+    """A whole run on these sites' rows; its report and arrays."""
+    folder = write_files(tmp_path / f"labs {len(list(tmp_path.iterdir()))}", frames)
+    n_sites = sum(not name.startswith("_") for name in frames)
     return load(run(own_data_config(tmp_path, folder, **changes), n_sites, tamper=tamper))
 
 
-def draw_parties(n: int = 40) -> dict[str, pd.DataFrame]:
+def draw_frames(n: int = 40) -> dict[str, pd.DataFrame]:
     return {f"lab-{place}": draw_rows(group, n + place, place) for place, group in enumerate(GROUPS)}
 
 
@@ -85,10 +85,10 @@ def test_two_rows_are_learned_from_and_none_is_held_out(tmp_path: Path) -> None:
 @pytest.mark.parametrize("candidates", ["lr", "rf lr"])
 def test_learners_of_very_unequal_size_are_told_apart_by_their_relation(tmp_path: Path, candidates: str) -> None:
     sizes = [60, 600, 90, 60, 400]
-    parties = {
+    frames = {
         f"lab-{place}": draw_rows(group, n, place) for place, (group, n) in enumerate(zip(GROUPS, sizes, strict=True))
     }
-    report, arrays = learn(tmp_path, parties, sec__candidates=candidates)
+    report, arrays = learn(tmp_path, frames, sec__candidates=candidates)
     assert arrays["labels"].tolist() == GROUPS
     assert arrays["n"].tolist() == [48, 480, 72, 48, 320]
     assert [row["rows"] for row in report.table] == [48 + 72 + 320, 480 + 48]
@@ -118,25 +118,25 @@ def test_learners_with_the_same_rows_are_one(tmp_path: Path, candidates: str, co
 def test_an_outcome_that_never_varies_is_one_relation(
     tmp_path: Path, standardize: str, combine: str, value: float
 ) -> None:
-    parties = {name: rows.assign(y=value) for name, rows in draw_parties().items()}
+    frames = {name: rows.assign(y=value) for name, rows in draw_frames().items()}
     report, arrays = learn(
-        tmp_path, parties, sec__standardize=standardize, sec__combine=combine, sec__candidates="rf lr"
+        tmp_path, frames, sec__standardize=standardize, sec__combine=combine, sec__candidates="rf lr"
     )
     assert arrays["labels"].tolist() == [0] * 5
     assert [report.metrics[name] for name in ERRORS] == pytest.approx([0, 0, 0], abs=1e-20)
 
 
 def test_constants_that_differ_are_different_relations(tmp_path: Path) -> None:
-    parties = {name: rows.assign(y=3.0 * GROUPS[i]) for i, (name, rows) in enumerate(draw_parties().items())}
-    report, arrays = learn(tmp_path, parties)
+    frames = {name: rows.assign(y=3.0 * GROUPS[i]) for i, (name, rows) in enumerate(draw_frames().items())}
+    report, arrays = learn(tmp_path, frames)
     assert arrays["labels"].tolist() == GROUPS
     assert report.metrics["mse_cluster"] == pytest.approx(0, abs=1e-20)
 
 
 @pytest.mark.parametrize("candidates", ["lr", "rf lr"])
 def test_a_learner_that_is_there_twice_is_with_itself(tmp_path: Path, candidates: str) -> None:
-    parties = draw_parties()
-    _, arrays = learn(tmp_path, {**parties, "lab-5": parties["lab-1"]}, sec__candidates=candidates)
+    frames = draw_frames()
+    _, arrays = learn(tmp_path, {**frames, "lab-5": frames["lab-1"]}, sec__candidates=candidates)
     assert arrays["labels"].tolist() == [*GROUPS, 1]
     assert arrays["dissimilarity"][1, 5] == 0
     assert arrays["similarity"][1, 5] == 1
@@ -147,9 +147,9 @@ def test_a_learner_that_is_there_twice_is_with_itself(tmp_path: Path, candidates
 @pytest.mark.parametrize("scale", ["mean", "median"])
 def test_the_unit_of_the_outcome_changes_nothing(tmp_path: Path, unit: float, scale: str) -> None:
     """Also which rows are held out stays as it is: the errors are those of before in another unit."""
-    parties = draw_parties()
-    before, expected = learn(tmp_path, parties, sec__scale=scale)
-    scaled = {name: rows.assign(y=unit * rows["y"]) for name, rows in parties.items()}
+    frames = draw_frames()
+    before, expected = learn(tmp_path, frames, sec__scale=scale)
+    scaled = {name: rows.assign(y=unit * rows["y"]) for name, rows in frames.items()}
     after, arrays = learn(tmp_path, scaled, sec__scale=scale)
     assert arrays["labels"].tolist() == expected["labels"].tolist() == GROUPS
     np.testing.assert_allclose(arrays["similarity"], expected["similarity"], rtol=1e-9)
@@ -162,16 +162,16 @@ def test_the_unit_of_the_outcome_changes_nothing(tmp_path: Path, unit: float, sc
 # -- pooled regressions -----------------------------------------------------------------------------------------------
 
 
-def pooled(tmp_path: Path, parties: Mapping[str, pd.DataFrame], test: pd.DataFrame) -> tuple[float, dict[str, float]]:
+def pooled(tmp_path: Path, frames: Mapping[str, pd.DataFrame], test: pd.DataFrame) -> tuple[float, dict[str, float]]:
     """Error of everybody's pooled regression on test rows of the center, and its coefficients by input."""
-    report, _ = learn(tmp_path, {**parties, "_test": test}, sec__combine="pooled-linear", sec__holdout=0.0, sec__k=1)
+    report, _ = learn(tmp_path, {**frames, "_test": test}, sec__combine="pooled-linear", sec__holdout=0.0, sec__k=1)
     [path] = (tmp_path / "results").glob("*/*/sites/lab-0/pooled.csv")
     table = pd.read_csv(path)
     return report.metrics["mse_test_all"], dict(zip(table["input"], table["coefficient"].tolist(), strict=True))
 
 
-def expected_error(parties: Mapping[str, pd.DataFrame], test: pd.DataFrame, inputs: list[str]) -> float:
-    rows = pd.concat(parties.values())
+def expected_error(frames: Mapping[str, pd.DataFrame], test: pd.DataFrame, inputs: list[str]) -> float:
+    rows = pd.concat(frames.values())
     model = LinearRegression().fit(rows[inputs].to_numpy(), rows["y"])
     return float(np.mean((model.predict(test[inputs].to_numpy()) - test["y"]) ** 2))
 
@@ -180,21 +180,21 @@ def expected_error(parties: Mapping[str, pd.DataFrame], test: pd.DataFrame, inpu
 @pytest.mark.parametrize("offset", [0.0, 1e6])
 def test_an_input_that_does_not_vary_has_no_slope(tmp_path: Path, constant: float, offset: float) -> None:
     """The mean of many 0.1 is not 0.1: what rounding leaves must not be taken for variation."""
-    parties = {name: rows.assign(d=constant, y=rows["y"] + offset) for name, rows in draw_parties().items()}
+    frames = {name: rows.assign(d=constant, y=rows["y"] + offset) for name, rows in draw_frames().items()}
     test = draw_rows(0, 50, 99).assign(d=constant + 0.6)
     test["y"] += offset
-    error, coefficients = pooled(tmp_path, parties, test)
+    error, coefficients = pooled(tmp_path, frames, test)
     assert coefficients["d"] == 0
-    assert error == pytest.approx(expected_error(parties, test, list("abc")), rel=1e-6)
-    assert error == pytest.approx(expected_error(parties, test, list("abcd")), rel=1e-6)
+    assert error == pytest.approx(expected_error(frames, test, list("abc")), rel=1e-6)
+    assert error == pytest.approx(expected_error(frames, test, list("abcd")), rel=1e-6)
 
 
 def test_an_input_that_varies_between_sites_alone_has_the_slope_of_all_rows(tmp_path: Path) -> None:
-    parties = {name: rows.assign(d=0.1 * place) for place, (name, rows) in enumerate(draw_parties().items())}
+    frames = {name: rows.assign(d=0.1 * place) for place, (name, rows) in enumerate(draw_frames().items())}
     test = draw_rows(0, 50, 99).assign(d=0.7)
-    error, coefficients = pooled(tmp_path, parties, test)
+    error, coefficients = pooled(tmp_path, frames, test)
     assert coefficients["d"] != 0
-    assert error == pytest.approx(expected_error(parties, test, list("abcd")), rel=1e-9)
+    assert error == pytest.approx(expected_error(frames, test, list("abcd")), rel=1e-9)
 
 
 @pytest.mark.parametrize("far", [0.0, 1e6, 1e9])
@@ -202,14 +202,14 @@ def test_dependent_and_far_off_inputs_are_pooled_as_if_they_were_not(tmp_path: P
     def changed(rows: pd.DataFrame) -> pd.DataFrame:
         return rows.assign(e=rows["a"] + rows["b"], c=rows["c"] + far)
 
-    parties = {name: changed(rows) for name, rows in draw_parties().items()}
-    plain, test = draw_parties(), draw_rows(0, 50, 99)
-    error, _ = pooled(tmp_path, parties, changed(test))
+    frames = {name: changed(rows) for name, rows in draw_frames().items()}
+    plain, test = draw_frames(), draw_rows(0, 50, 99)
+    error, _ = pooled(tmp_path, frames, changed(test))
     # Of 1e9 + c a double keeps seven digits of c.
     assert error == pytest.approx(expected_error(plain, test, list("abc")), rel=1e-9 if far == 0 else 1e-5)
 
 
-# -- parties that are far off -----------------------------------------------------------------------------------------
+# -- sites that are far off -------------------------------------------------------------------------------------------
 
 
 def huge(size: float) -> np.ndarray:
@@ -221,10 +221,10 @@ def huge(size: float) -> np.ndarray:
 @pytest.mark.parametrize("combine", ["average", "pooled-linear"])
 def test_a_model_without_finite_errors_stands_alone_and_costs_nobody_a_number(tmp_path: Path, combine: str) -> None:
     """What the others find is what they find without it."""
-    parties = draw_parties()
-    del parties["lab-3"]
-    without, expected = learn(tmp_path, parties, sec__combine=combine)
-    report, arrays = learn(tmp_path, draw_parties(), forgery(3, 1, "model", huge(1e200)), sec__combine=combine)
+    frames = draw_frames()
+    del frames["lab-3"]
+    without, expected = learn(tmp_path, frames, sec__combine=combine)
+    report, arrays = learn(tmp_path, draw_frames(), forgery(3, 1, "model", huge(1e200)), sec__combine=combine)
     assert arrays["labels"].tolist() == [0, 1, 0, 2, 0]
     others = np.ix_([0, 1, 2, 4], [0, 1, 2, 4])
     np.testing.assert_allclose(arrays["similarity"][others], expected["similarity"], rtol=1e-12)
@@ -256,7 +256,7 @@ def test_errors_that_could_not_be_averaged_are_refused_and_the_run_ends(
 ) -> None:
     n = {"losses": len(GROUPS), "errors": len(ERRORS)}[field]
     tamper = forged_in_all_lanes(1, number, field, np.full(n, size), lanes=2)
-    report, arrays = learn(tmp_path, draw_parties(), tamper, repetitions=2)
+    report, arrays = learn(tmp_path, draw_frames(), tamper, repetitions=2)
     [told] = report.missing["lab-1"]
     assert told == (
         f"round {number}: refused: payload {payload}, field '{field}': expected mean squared errors from 0 to 1e+100"
@@ -275,7 +275,7 @@ def test_a_number_of_rows_that_cannot_be_is_refused(tmp_path: Path, n: int) -> N
             reply.content.config_records["0.scalars"]["n"] = n
         return reply
 
-    report, arrays = learn(tmp_path, draw_parties(), tamper)
+    report, arrays = learn(tmp_path, draw_frames(), tamper)
     [told] = report.missing["lab-2"]
     assert told == f"round 1: refused: payload sec.Fitted, field 'n': expected a number of rows from 2 to {MOST_ROWS}"
     assert arrays["labels"].tolist() == [0, 1, 1, 0]
@@ -289,7 +289,7 @@ def test_a_number_of_rows_that_cannot_be_is_refused(tmp_path: Path, n: int) -> N
     ],
 )
 def test_pairs_that_nobody_compared_are_counted(tmp_path: Path, quiet: list[int], said: str) -> None:
-    report, arrays = learn(tmp_path, draw_parties(), lambda at, now, reply: None if at in quiet and now == 2 else reply)
+    report, arrays = learn(tmp_path, draw_frames(), lambda at, now, reply: None if at in quiet and now == 2 else reply)
     assert set(report.missing) == {f"lab-{place}" for place in quiet}
     assert said in report.notes
     unknown = np.isnan(arrays["dissimilarity"])
@@ -300,13 +300,13 @@ def test_pairs_that_nobody_compared_are_counted(tmp_path: Path, quiet: list[int]
 def test_who_told_nothing_about_others_and_others_about_it_belongs_nowhere(tmp_path: Path) -> None:
     """A landmark's method: without an answer in round 2 nothing is known of who is no landmark."""
     groups = [0, 1] * 6
-    parties = {f"lab-{place:02}": draw_rows(group, 40 + place, place) for place, group in enumerate(groups)}
+    frames = {f"lab-{place:02}": draw_rows(group, 40 + place, place) for place, group in enumerate(groups)}
     settings: dict[str, Any] = {"sec__exchange": "landmarks", "sec__landmarks": 5}
-    _, whole = learn(tmp_path, parties, **settings)
+    _, whole = learn(tmp_path, frames, **settings)
     # No landmark: those everybody tried.
     quiet = int(np.flatnonzero(np.isnan(whole["dissimilarity"]).any(axis=1))[0])
     report, arrays = learn(
-        tmp_path, parties, lambda at, now, reply: None if (at, now) == (quiet, 2) else reply, **settings
+        tmp_path, frames, lambda at, now, reply: None if (at, now) == (quiet, 2) else reply, **settings
     )
     assert arrays["labels"][quiet] == -1
     assert report.metrics["n_unclustered"] == 1
@@ -318,9 +318,9 @@ def test_who_told_nothing_about_others_and_others_about_it_belongs_nowhere(tmp_p
 
 def test_one_learner_in_other_units_is_pointed_at(tmp_path: Path) -> None:
     """It can hide the groups of all others: docs/sec.md, when not to use it."""
-    parties = draw_parties()
-    parties["lab-4"]["y"] *= 1000
-    report, arrays = learn(tmp_path, parties)
+    frames = draw_frames()
+    frames["lab-4"]["y"] *= 1000
+    report, arrays = learn(tmp_path, frames)
     assert arrays["labels"].tolist() == [0, 0, 0, 0, 1]
     assert any(
         note.startswith("lab-4: alone in a cluster; one learner that is far off can hide") for note in report.notes

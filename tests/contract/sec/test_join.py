@@ -35,7 +35,7 @@ def earlier(tmp_path: Path, folder: Path) -> Path:
 
 
 def join(tmp_path: Path, earlier: Path, late: dict[str, pd.DataFrame], **changes: Any) -> Path:
-    """A run of these parties that joins an earlier one; returns its results."""
+    """A run of these sites that joins an earlier one; returns its results."""
     folder = write_files(tmp_path / f"late {len(list(tmp_path.iterdir()))}", late)
     return run(own_data_config(tmp_path, folder, sec__join=str(earlier), **changes), len(late))
 

@@ -37,7 +37,7 @@ def test_whole_numbers_and_their_digits_have_the_same_hash() -> None:
     np.testing.assert_array_equal(keyed_hashes(numbers, SECRET, SALT), keyed_hashes(text, SECRET, SALT))
     np.testing.assert_array_equal(
         keyed_hashes(text.astype(object), SECRET, SALT), keyed_hashes(text, SECRET, SALT)
-    )  # a party's own function may return objects
+    )  # a site's own function may return objects
 
 
 def test_another_secret_or_salt_or_name_has_another_hash() -> None:

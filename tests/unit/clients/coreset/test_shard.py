@@ -37,7 +37,7 @@ CONFIG = {"sensitive": "sex", "target": "y", "id": "key"}
 
 @pytest.fixture
 def ward(tmp_path: Path) -> Callable[..., dict[str, object]]:
-    """A party's configuration, of a CSV file with that text."""
+    """A site's configuration, of a CSV file with that text."""
 
     def written(text: str = WARD, **config: object) -> dict[str, object]:
         (tmp_path / "ward.csv").write_text(text, encoding="utf-8")

@@ -1,4 +1,4 @@
-"""A party's own data in blocks: the same rows as when read whole, whatever the block, and the same messages."""
+"""A site's own data in blocks: the same rows as when read whole, whatever the block, and the same messages."""
 
 from __future__ import annotations
 
@@ -263,7 +263,7 @@ def test_a_setting_and_a_file_are_needed(tmp_path: Path) -> None:
     assert refusal(lambda: blocks_of(path)) == (f"{path}: there is no such file", "no-data-file")
 
 
-# --- A party's own function ---------------------------------------------------------------------------------------
+# --- A site's own function ----------------------------------------------------------------------------------------
 
 MODULE = """
 import numpy as np, pandas as pd

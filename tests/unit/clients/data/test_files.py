@@ -1,4 +1,4 @@
-"""A party's own data: every format, and every bad input with the message it gives."""
+"""A site's own data: every format, and every bad input with the message it gives."""
 
 import gzip
 import io
@@ -286,7 +286,7 @@ def test_truth_values_are_numbers(csv: Callable[[str], Table]) -> None:
     np.testing.assert_array_equal(numeric(table, "b", allow_missing=True), [1.0, np.nan])
 
 
-# --- A party's own function ---------------------------------------------------------------------------------------
+# --- A site's own function ----------------------------------------------------------------------------------------
 
 MODULE = """
 import numpy as np, pandas as pd
@@ -393,7 +393,7 @@ def test_load_reads_a_file_and_needs_a_setting(tmp_path: Path) -> None:
         assert "data" in message
 
 
-# --- A folder of parties ------------------------------------------------------------------------------------------
+# --- A folder of sites --------------------------------------------------------------------------------------------
 
 
 def test_site_files(tmp_path: Path) -> None:
@@ -544,7 +544,7 @@ def test_hard_labels_survive_csv(tmp_path_factory: pytest.TempPathFactory, model
     assert list(ensemble.classifiers) == sorted(name for name in models if name.startswith("class_"))
 
 
-# --- What a party is told -----------------------------------------------------------------------------------------
+# --- What a site is told ------------------------------------------------------------------------------------------
 
 
 def test_describe_names_every_column_and_counts_what_leaves(csv: Callable[[str], Table]) -> None:

@@ -1,4 +1,4 @@
-"""``consilience check FILE --protocol sec``: what a party is told before it joins, and bad inputs in one line."""
+"""``consilience check FILE --protocol sec``: what a site is told before it joins, and bad inputs in one line."""
 
 from __future__ import annotations
 

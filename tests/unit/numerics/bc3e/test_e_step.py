@@ -336,15 +336,15 @@ def test_every_instance_twice_doubles_all_sums() -> None:
 
 @examples(30)
 @given(WORLDS, st.integers(1, 6))
-def test_a_sweep_over_shared_instances_is_the_sweep_of_the_e_step(world: World, parties: int) -> None:
-    """Models dealt out to parties: their shares and bounds add up to the E-step's of one sweep, bit for bit."""
+def test_a_sweep_over_shared_instances_is_the_sweep_of_the_e_step(world: World, n_sites: int) -> None:
+    """Models dealt out to sites: their shares and bounds add up to the E-step's of one sweep, bit for bit."""
     ensemble, gamma = world.ensemble, cold(world)
     expected, sums = run(world, EStepSettings(BITS, max_sweeps=1), gamma)
     tables = {name: likelihood_table(beta) for name, beta in world.beta.items()}
     total, cluster_bound = np.zeros(gamma.shape, np.int64), 0
-    for party in range(parties):
-        classifiers = dict(list(ensemble.classifiers.items())[party::parties])
-        clusterings = dict(list(ensemble.clusterings.items())[party::parties])
+    for site in range(n_sites):
+        classifiers = dict(list(ensemble.classifiers.items())[site::n_sites])
+        clusterings = dict(list(ensemble.clusterings.items())[site::n_sites])
         share, mass, part = shares(tables, classifiers, clusterings, psi(gamma), BITS)
         total, cluster_bound = total + share, cluster_bound + part
         for name, table in mass.items():
