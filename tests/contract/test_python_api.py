@@ -239,6 +239,12 @@ def test_an_error_has_no_chain(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().err == "", "nothing had started"
 
 
+def test_frames_for_flower_resume_nothing(tmp_path: Path) -> None:
+    settings, frames, more = PROTOCOLS["sec"]
+    with pytest.raises(cs.ConfigError, match="cannot resume another"):
+        cs.run(settings, data=frames, engine="flower", resume_from=tmp_path, **more)
+
+
 def test_flowers_log_is_not_printed(capsys: pytest.CaptureFixture[str]) -> None:
     settings, frames, more = PROTOCOLS["sec"]
     cs.run(settings, data=frames, **more)
