@@ -28,7 +28,7 @@ Engine = Literal["local", "flower"]
 def run(
     what: str | Settings,
     *settings: Settings,
-    data: Data | None = None,
+    data: Data | Rows | None = None,
     target: str | None = None,
     test: Rows | None = None,
     labels: Rows | None = None,
@@ -52,7 +52,7 @@ def run(
         With a scenario, settings of its protocol. What is given here wins over what the scenario sets.
     data : mapping, sequence, callable, str or Path, optional
         Rows by site (DataFrames, columns by name, or paths of files), a folder with one file a site, or a function of a
-        site's place and the number of sites.
+        site's place and the number of sites. Where sites are to predict at points, these points.
     target : str, optional
         Name of the outcome's column.
     test, labels, queries : DataFrame, mapping, str or Path, optional
@@ -102,6 +102,11 @@ def run(
         )
     keywords = {"target": target, "seed": seed, "resume_from": resume_from, **run_settings}
     rows = {"test": test, "labels": labels, "queries": queries}
+    if resume_from is not None and engine == "flower" and not isinstance(data, str | Path | None):
+        raise ConfigError(
+            "Flower's engine gets data given in Python in files of one run, and cannot resume another with them: write"
+            " the data to files, or take engine='local'"
+        )
     with contextlib.ExitStack() as failing, plain_errors():
         keep = tempfile.TemporaryDirectory(prefix="consilience-") if output_dir is None else None
         if keep is not None:
@@ -118,7 +123,15 @@ def run(
 
 
 def load(path: str | Path) -> Run:
-    """Return a run whose results lie in a directory: ``OUTPUT-DIR/NAME/RUN-ID``."""
+    """Return a run whose results lie in a directory: ``OUTPUT-DIR/NAME/RUN-ID``.
+
+    Examples
+    --------
+    >>> import consilience as cs
+    >>> cs.load("/nowhere")
+    Traceback (most recent call last):
+    server.report.data.ResultsError: there is no results directory /nowhere
+    """
     with plain_errors():
         return Run(Path(path).expanduser().absolute())
 
@@ -162,7 +175,14 @@ def check(rows: Rows | Mapping[str, Rows], settings: Settings, *, target: str | 
 
 
 def scenarios() -> pd.DataFrame:
-    """Return the scenarios: protocol, number of sites, summary and source, by name."""
+    """Return the scenarios: protocol, number of sites, summary and source, by name.
+
+    Examples
+    --------
+    >>> import consilience as cs
+    >>> cs.scenarios().loc["bc3e-wine", "protocol"]
+    'bc3e'
+    """
     import pandas as pd
 
     from scenarios.registry import scenarios as registered

@@ -190,12 +190,20 @@ class Run:
 
 
 class SiteFiles(Mapping[str, Any]):
-    """The files that a site would keep at home, by name: tables as DataFrames, arrays by name, others as paths.
+    r"""The files that a site would keep at home, by name: tables as DataFrames, arrays by name, others as paths.
 
     Parameters
     ----------
     folder : Path
         The site's own directory; empty, or not there, if it keeps nothing.
+
+    Examples
+    --------
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> (folder / "theta.csv").write_text("row,class\n0,1\n")
+    14
+    >>> SiteFiles(folder)["theta.csv"]["class"].tolist()
+    [1]
     """
 
     def __init__(self, folder: Path) -> None:

@@ -10,12 +10,17 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.process.processes import APP, FlowerHome
+from consilience.local_engine import engine
+from protocols.settings import declared
+from tests.process.processes import APP, FlowerHome, flwr_run, kill_serverapp, start_run
 from tests.support.documentation import blocks
-from tests.support.engines import assert_same_run
+from tests.support.engines import SHORT_RUNS, assert_same_run
+from tests.support.parameters import few
+from tests.support.runs import make_grid, run_over
 
 CONSILIENCE = [sys.executable, "-m", "consilience"]
 
@@ -76,6 +81,57 @@ def test_quiet_prints_the_result_only(tmp_path: Path) -> None:
     assert "majority vote" in done.stdout
     assert (printed_results(done.stdout) / "report.html").is_file()
 
+
+# -- Flower's engine beside the local one -----------------------------------------------------------------------------
+
+
+def simulated(flower: FlowerHome, folder: Path, settings: dict[str, Any], sites: int) -> Path:
+    """Results of a run by Flower's engine."""
+    outcome = flwr_run(APP, {**settings, "output-dir": str(folder)}, sites, flower.env, 400)
+    assert outcome.completed, outcome.log
+    assert outcome.results is not None
+    return outcome.results
+
+
+@pytest.mark.parametrize("name", few(list(SHORT_RUNS), 1))
+def test_both_engines_give_the_same_result(flower: FlowerHome, tmp_path: Path, name: str) -> None:
+    sites, settings = SHORT_RUNS[name]
+    local = engine.run({**settings, "output-dir": str(tmp_path / "local")}, sites)
+    assert_same_run(simulated(flower, tmp_path / "flower", settings, sites), local)
+
+
+MANY_ROUNDS: dict[str, Any] = {"bc3e.accelerate": False, "repetitions": 2}
+
+
+@pytest.mark.slow
+def test_a_run_of_the_local_engine_is_resumed_by_flowers(flower: FlowerHome, tmp_path: Path) -> None:
+    config = {**declared(), **MANY_ROUNDS, "output-dir": str(tmp_path)}
+    whole = engine.run({**MANY_ROUNDS, "output-dir": str(tmp_path)}, 2)
+    grid = make_grid(config, 2)
+    grid.stop_after = 5
+    with pytest.raises(KeyboardInterrupt):
+        run_over(grid, config)
+    [partial] = (tmp_path / "bc3e-wine").glob(".*.partial")
+    resumed = simulated(flower, tmp_path, {**MANY_ROUNDS, "resume-from": str(partial)}, 2)
+    assert_same_run(resumed, whole, ledger=False)
+
+
+@pytest.mark.slow
+def test_a_run_of_flowers_engine_is_resumed_by_the_local_one(flower: FlowerHome, tmp_path: Path) -> None:
+    config: dict[str, Any] = {**MANY_ROUNDS, "output-dir": str(tmp_path)}
+    run = start_run(APP, config, 2, flower.env, tmp_path / "log")
+    try:
+        run.wait_for("round   5", 120)
+        kill_serverapp(flower.superlink_pid)
+        run.wait(180)
+    finally:
+        run.end()
+    [partial] = (tmp_path / "bc3e-wine").glob(".*.partial")
+    resumed = engine.run({**config, "resume-from": str(partial)}, 2)
+    assert_same_run(resumed, engine.run(config, 2), ledger=False)
+
+
+# -- the command ------------------------------------------------------------------------------------------------------
 
 LONG = ("run", "bc3e-wine", "--set", "bc3e.accelerate=false", "--set", "repetitions=3")
 

@@ -79,6 +79,7 @@ def test_a_protocol_on_own_data() -> None:
         (lambda: request("bc3e-wine", seed=-1), "seed must be 0 or greater, got -1"),
         (lambda: request(cs.SEC(), data=FRAMES, queries=FRAME), "queries is for another protocol than sec"),
         (lambda: request(cs.SEC(), data=FRAMES, test=FRAME, **{"test_": "a.csv"}), "test is given twice"),
+        (lambda: request("bc3e-wine", cs.BC3E(alpha=2.0), **{"bc3e.alpha": 1.0}), "bc3e.alpha is given twice"),
     ],
 )
 def test_what_cannot_be_used_is_one_sentence(ask: Any, message: str) -> None:
