@@ -267,7 +267,8 @@ def test_an_error_has_no_chain(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(cs.DataError, match="north, south: there is no column 'z'; it has 'a', 'b', 'y'") as caught:
         cs.run(settings, data=frames, target="z", progress=False)
     assert caught.value.__cause__ is None
-    assert caught.value.__suppress_context__
+    assert caught.value.__context__ is None
+    assert len(caught.traceback) == 2, "the call, and where it is refused"
     assert capsys.readouterr().err == "", "nothing had started"
 
 
