@@ -6,6 +6,7 @@ import json
 import re
 import subprocess
 import sys
+import threading
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
@@ -339,6 +340,22 @@ def test_a_data_set_that_openml_offers_or_that_is_downloaded(
     kept.mkdir(parents=True)
     (kept / f"{DATA_SETS['grid'].openml}.gz").touch()
     assert preflight({"scenario": "sec-grid"}).n_sites == 50
+
+
+def test_a_name_server_that_does_not_answer_is_not_waited_for(
+    monkeypatch: pytest.MonkeyPatch, world: SimpleNamespace
+) -> None:
+    never = threading.Event()
+
+    def wait(*_args: object, **_options: object) -> None:
+        never.wait(60)
+        raise OSError
+
+    monkeypatch.setattr("urllib.request.urlopen", wait)
+    monkeypatch.setattr("scenarios.datasets._OPENML_SECONDS", 0.01)
+    with pytest.raises(REFUSALS, match=r"OpenML \(TimeoutError: no answer within 0\.01 s\)"):
+        preflight({"scenario": "sec-grid"})
+    never.set()
 
 
 def test_it_loads_neither_flower_nor_a_heavy_library() -> None:
