@@ -95,6 +95,8 @@ def test_list_names_every_scenario_on_a_line_of_its_own():
         (["bc3e-wine", "--protocol", "bc3e", "--data", "x"], ["not both"]),
         (["--protocol", "bc3e", "--data", "/does/not/exist"], ["/does/not/exist"]),
         (["bc3e-wine", "--set", "target=a'b\"c"], ["target", "both"]),
+        (["bc3e-wine", "--superlink", "39091"], ["--superlink is for --engine flower"]),
+        (["bc3e-wine", "--engine", "flower", "--workers", "2"], ["--workers is for --engine local"]),
     ],
 )
 def test_run_refuses_in_one_line_before_anything_starts(no_launch, arguments, words):
