@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import tempfile
+import weakref
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 Engine = Literal["local", "flower"]
 
 
+@plain_errors
 def run(
     what: str | Settings,
     *settings: Settings,
@@ -107,7 +109,7 @@ def run(
             "Flower's engine gets data given in Python in files of one run, and cannot resume another with them: write"
             " the data to files, or take engine='local'"
         )
-    with contextlib.ExitStack() as failing, plain_errors():
+    with contextlib.ExitStack() as failing:
         keep = tempfile.TemporaryDirectory(prefix="consilience-") if output_dir is None else None
         if keep is not None:
             failing.callback(keep.cleanup)
@@ -117,11 +119,14 @@ def run(
         made = python_request(what, settings, data=data, sites=sites, rows=rows, keywords={**keywords, **where})
         with watched(progress, resumable=keep is None) as show:
             path = _run_by(engine, made, show, workers)
-        result = Run(path, keep=(keep, made.kept))
+        result = Run(path, keep=made.kept)
         failing.pop_all()
+        if keep is not None:
+            weakref.finalize(result, keep.cleanup)
     return result
 
 
+@plain_errors
 def load(path: str | Path) -> Run:
     """Return a run whose results lie in a directory: ``OUTPUT-DIR/NAME/RUN-ID``.
 
@@ -132,10 +137,10 @@ def load(path: str | Path) -> Run:
     Traceback (most recent call last):
     server.report.data.ResultsError: there is no results directory /nowhere
     """
-    with plain_errors():
-        return Run(Path(path).expanduser().absolute())
+    return Run(Path(path).expanduser().absolute())
 
 
+@plain_errors
 def check(rows: Rows | Mapping[str, Rows], settings: Settings, *, target: str | None = None, **more: Any) -> DataCheck:
     """Check a site's rows: what of them would be used, and what would leave the site. Nothing is sent.
 
@@ -164,14 +169,13 @@ def check(rows: Rows | Mapping[str, Rows], settings: Settings, *, target: str | 
     """
     from protocols.settings import checked, declared, run_keys, site_keys
 
-    with plain_errors():
-        protocol = protocol_of(settings)
-        own, keys = site_keys(protocol), run_keys()
-        keywords = {name: value for name, value in {"target": target, **more}.items() if value is not None}
-        values = {**given_settings([settings]), **settings_of_keywords(keywords, {**keys, **own})}
-        of_site = {key: value for key, value in values.items() if key in own}
-        of_run = {key: value for key, value in values.items() if key not in own}
-        return DataCheck.of(rows, protocol, {**checked(declared() | of_run | {"protocol": protocol}), **of_site})
+    protocol = protocol_of(settings)
+    own, keys = site_keys(protocol), run_keys()
+    keywords = {name: value for name, value in {"target": target, **more}.items() if value is not None}
+    values = {**given_settings([settings]), **settings_of_keywords(keywords, {**keys, **own})}
+    of_site = {key: value for key, value in values.items() if key in own}
+    of_run = {key: value for key, value in values.items() if key not in own}
+    return DataCheck.of(rows, protocol, {**checked(declared() | of_run | {"protocol": protocol}), **of_site})
 
 
 def scenarios() -> pd.DataFrame:
