@@ -335,7 +335,7 @@ def fit(
 
     The fit uses one thread: the number of threads changes the rounding of sums, and so the model. A linear model,
     scaled or not, becomes one plain ``LinearRegression`` in the units of the rows. If the outcome is constant, as in a
-    single row, every method predicts this constant. If there are fewer rows than the method would have neighbours or
+    single row, every method predicts this constant. If there are fewer rows than the method would have neighbors or
     parts, it has as many as rows. If a forest cannot split so few rows, its trees predict the mean.
 
     Parameters

@@ -55,6 +55,17 @@ def as_text(paths: Mapping[str, str | Path]) -> str:
     return shlex.join(f"{site}={path}" for site, path in paths.items())
 
 
+def shown_place(text: str) -> str:
+    """Return how a message names data.
+
+    Examples
+    --------
+    >>> shown_place("records"), shown_place("clients.data.in_memory:held.t0")
+    ('records', 'what was given in Python')
+    """
+    return "what was given in Python" if text.startswith(GIVEN_IN_PYTHON) else text
+
+
 def absolute_place(text: str) -> str:
     """Return the text with absolute paths; the name of a function stays as it is."""
     if is_function(text):

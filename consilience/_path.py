@@ -2,10 +2,11 @@
 
 They have names that anybody may use: ``clients``, ``server``, ... In a checkout, and in the bundle that Flower makes of
 it, they lie beside this package. A wheel has them in the folder ``_app`` of this package, so that site-packages get no
-such name; that folder comes to the front of the path when ``consilience`` is imported.
+such name. That folder comes to the front of the path when ``consilience`` is imported, unless they are found already.
 """
 
 import sys
+from importlib.machinery import PathFinder
 from pathlib import Path
 from types import ModuleType
 
@@ -39,7 +40,7 @@ def make_importable() -> None:
                 f"the module {name!r} of {_place(loaded)} is loaded, and consilience has a package of that name: "
                 f"rename it, or import consilience in another process"
             )
-    if APP_FOLDER == _INSIDE:
+    if not all(map(_is_found, PACKAGES)):
         sys.path[:] = [str(APP_FOLDER), *(entry for entry in sys.path if entry != str(APP_FOLDER))]
 
 
@@ -49,3 +50,9 @@ def _is_own(module: ModuleType) -> bool:
 
 def _place(module: ModuleType) -> Path:
     return Path(getattr(module, "__file__", None) or "no file").resolve()
+
+
+def _is_found(name: str) -> bool:
+    """Whether an import of this name would find the app's package; nothing is imported."""
+    spec = PathFinder.find_spec(name)
+    return spec is not None and Path(spec.origin or "no file").resolve().parent == APP_FOLDER / name

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import tempfile
+import weakref
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -25,10 +26,11 @@ if TYPE_CHECKING:
 Engine = Literal["local", "flower"]
 
 
+@plain_errors
 def run(
     what: str | Settings,
     *settings: Settings,
-    data: Data | None = None,
+    data: Data | Rows | None = None,
     target: str | None = None,
     test: Rows | None = None,
     labels: Rows | None = None,
@@ -52,7 +54,7 @@ def run(
         With a scenario, settings of its protocol. What is given here wins over what the scenario sets.
     data : mapping, sequence, callable, str or Path, optional
         Rows by site (DataFrames, columns by name, or paths of files), a folder with one file a site, or a function of a
-        site's place and the number of sites.
+        site's place and the number of sites. Where sites are to predict at points, these points.
     target : str, optional
         Name of the outcome's column.
     test, labels, queries : DataFrame, mapping, str or Path, optional
@@ -102,7 +104,12 @@ def run(
         )
     keywords = {"target": target, "seed": seed, "resume_from": resume_from, **run_settings}
     rows = {"test": test, "labels": labels, "queries": queries}
-    with contextlib.ExitStack() as failing, plain_errors():
+    if resume_from is not None and engine == "flower" and not isinstance(data, str | Path | None):
+        raise ConfigError(
+            "Flower's engine gets data given in Python in files of one run, and cannot resume another with them: write"
+            " the data to files, or take engine='local'"
+        )
+    with contextlib.ExitStack() as failing:
         keep = tempfile.TemporaryDirectory(prefix="consilience-") if output_dir is None else None
         if keep is not None:
             failing.callback(keep.cleanup)
@@ -112,17 +119,28 @@ def run(
         made = python_request(what, settings, data=data, sites=sites, rows=rows, keywords={**keywords, **where})
         with watched(progress, resumable=keep is None) as show:
             path = _run_by(engine, made, show, workers)
-        result = Run(path, keep=(keep, made.kept))
+        result = Run(path, keep=made.kept)
         failing.pop_all()
+        if keep is not None:
+            weakref.finalize(result, keep.cleanup)
     return result
 
 
+@plain_errors
 def load(path: str | Path) -> Run:
-    """Return a run whose results lie in a directory: ``OUTPUT-DIR/NAME/RUN-ID``."""
-    with plain_errors():
-        return Run(Path(path).expanduser().absolute())
+    """Return a run whose results lie in a directory: ``OUTPUT-DIR/NAME/RUN-ID``.
+
+    Examples
+    --------
+    >>> import consilience as cs
+    >>> cs.load("/nowhere")
+    Traceback (most recent call last):
+    server.report.data.ResultsError: there is no results directory /nowhere
+    """
+    return Run(Path(path).expanduser().absolute())
 
 
+@plain_errors
 def check(rows: Rows | Mapping[str, Rows], settings: Settings, *, target: str | None = None, **more: Any) -> DataCheck:
     """Check a site's rows: what of them would be used, and what would leave the site. Nothing is sent.
 
@@ -151,18 +169,24 @@ def check(rows: Rows | Mapping[str, Rows], settings: Settings, *, target: str | 
     """
     from protocols.settings import checked, declared, run_keys, site_keys
 
-    with plain_errors():
-        protocol = protocol_of(settings)
-        own, keys = site_keys(protocol), run_keys()
-        keywords = {name: value for name, value in {"target": target, **more}.items() if value is not None}
-        values = {**given_settings([settings]), **settings_of_keywords(keywords, {**keys, **own})}
-        of_site = {key: value for key, value in values.items() if key in own}
-        of_run = {key: value for key, value in values.items() if key not in own}
-        return DataCheck.of(rows, protocol, {**checked(declared() | of_run | {"protocol": protocol}), **of_site})
+    protocol = protocol_of(settings)
+    own, keys = site_keys(protocol), run_keys()
+    keywords = {name: value for name, value in {"target": target, **more}.items() if value is not None}
+    values = {**given_settings([settings]), **settings_of_keywords(keywords, {**keys, **own})}
+    of_site = {key: value for key, value in values.items() if key in own}
+    of_run = {key: value for key, value in values.items() if key not in own}
+    return DataCheck.of(rows, protocol, {**checked(declared() | of_run | {"protocol": protocol}), **of_site})
 
 
 def scenarios() -> pd.DataFrame:
-    """Return the scenarios: protocol, number of sites, summary and source, by name."""
+    """Return the scenarios: protocol, number of sites, summary and source, by name.
+
+    Examples
+    --------
+    >>> import consilience as cs
+    >>> cs.scenarios().loc["bc3e-wine", "protocol"]
+    'bc3e'
+    """
     import pandas as pd
 
     from scenarios.registry import scenarios as registered
@@ -198,11 +222,13 @@ def _run_by_flower(request: RunRequest, show: Any) -> Path:
     from dataclasses import replace
 
     from common.data_places import is_function
+    from common.extras import require
     from consilience.flower_programs import environment
     from consilience.flower_run import run as run_flower
     from consilience.superlink import superlink_of
     from strategies.errors import FusionError
 
+    require("ray", "engine='flower'")
     env = environment()
     if is_function(str(request.settings.get("data", ""))):  # what this process can import, the sites can
         env["PYTHONPATH"] = os.pathsep.join(path for path in (*sys.path, env.get("PYTHONPATH", "")) if path)

@@ -1,26 +1,46 @@
 """The command ``consilience``: short forms of Flower's commands; all that it does can be typed with ``flwr``."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from consilience import __version__
+from consilience.commands import terminal
 from consilience.commands.certificates import make_certificates
 from consilience.commands.check import check
+from consilience.commands.keys import init, list_keys
 from consilience.commands.predict import predict
 from consilience.commands.results import compare_ledgers, compare_runs, show
 from consilience.commands.run import run
+from consilience.commands.runs import list_runs
 from consilience.commands.scenarios import list_scenarios
 from consilience.commands.status import status
 from consilience.commands.up import up
 
 _HELP = "Sites that may not share rows learn together: five fusion protocols on Flower."
 
-app = typer.Typer(help=_HELP, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
+
+class _Commands(TyperGroup):
+    """The subcommands. A protocol of another package that cannot be used is one sentence, whichever was typed."""
+
+    def invoke(self, ctx: Any) -> Any:
+        from protocols.registry import RegistryError
+
+        try:
+            return super().invoke(ctx)
+        except RegistryError as error:
+            terminal.fail(str(error))
+
+
+app = typer.Typer(cls=_Commands, help=_HELP, no_args_is_help=True, pretty_exceptions_enable=False)
 """The command as typer runs it."""
 
 app.command("list")(list_scenarios)
+app.command("keys")(list_keys)
+app.command()(init)
 app.command()(run)
+app.command("runs")(list_runs)
 app.command()(up)
 app.command("certificates")(make_certificates)
 app.command()(check)

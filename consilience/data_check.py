@@ -41,7 +41,10 @@ class DataCheck:
     def of(cls, rows: Any, protocol: str, config: Mapping[str, Any]) -> DataCheck:
         """Check the rows of a site, or of several by name; raises as the protocol's ``check_lines``."""
         if isinstance(rows, Mapping) and not is_one_site(rows):
-            parts = [_lines(name, rows[name], protocol, config) for name in check_site_names("data", sorted(rows))]
+            by_site = {str(name): each for name, each in rows.items()}
+            parts = [
+                _lines(name, by_site[name], protocol, config) for name in check_site_names("data", sorted(by_site))
+            ]
             return cls(protocol, tuple(line for lines in parts for line in (*lines, ""))[:-1])
         return cls(protocol, tuple(_lines("data", rows, protocol, config)))
 

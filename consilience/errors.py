@@ -2,31 +2,62 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator
+import functools
+from collections.abc import Callable
+from typing import ParamSpec, TypeVar
 
 from clients.data import DataError
 from common.settings import ConfigError, SettingError
 
+P = ParamSpec("P")
+T = TypeVar("T")
 
-@contextlib.contextmanager
-def plain_errors() -> Iterator[None]:
-    """Raise what the user can correct as it is, without the errors that led to it."""
+
+def plain_errors(function: Callable[P, T]) -> Callable[P, T]:
+    """Let a function raise what the user can correct without the calls and errors inside that led to it.
+
+    Examples
+    --------
+    >>> @plain_errors
+    ... def read(name: str) -> str:
+    ...     try:
+    ...         return {}[name]
+    ...     except KeyError:
+    ...         raise SettingError(f"there is no {name}")
+    >>> try:
+    ...     read("key")
+    ... except ConfigError as error:
+    ...     print(error, error.__context__)
+    there is no key None
+    """
+
+    @functools.wraps(function)
+    def call(*args: P.args, **keywords: P.kwargs) -> T:
+        try:
+            return function(*args, **keywords)
+        except Exception as error:
+            plain = _plain(error)
+            if plain is None:
+                raise
+        raise plain
+
+    return call
+
+
+def _plain(error: Exception) -> Exception | None:
+    """Return the error to show; None: it is no error that the user can correct."""
     from consilience.flower_programs import LaunchError
     from consilience.predict.interface import RequestError
     from server.app import REFUSALS
     from strategies.errors import FusionError
 
-    try:
-        yield
-    except LaunchError as error:
-        raise FusionError(str(error)) from None
-    except RequestError as error:
-        raise ConfigError(str(error)) from None
-    except SettingError as error:
-        if isinstance(error, ConfigError):
-            raise error.with_traceback(None) from None
-        raise ConfigError(str(error)) from None
-    except REFUSALS as error:
-        cause = error.__cause__ if isinstance(error, DataError) else None  # an error in the user's own function
-        raise error.with_traceback(None) from cause
+    if isinstance(error, LaunchError):
+        return FusionError(str(error))
+    if isinstance(error, RequestError) or (isinstance(error, SettingError) and not isinstance(error, ConfigError)):
+        return ConfigError(str(error))
+    if not isinstance(error, (ConfigError, *REFUSALS)):
+        return None
+    if not isinstance(error, DataError):  # whose cause is an error in the user's own function
+        error.__cause__ = None
+    error.__context__ = error.__cause__
+    return error.with_traceback(None)

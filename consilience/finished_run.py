@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from common.settings import Value
+from consilience.errors import plain_errors
 from consilience.python_data import table_of_rows
 from server.report.data import ResultsError
 from server.report.headline import answer
@@ -38,7 +39,7 @@ class Run:
     path : Path
         Results directory.
     keep : object
-        What must live as long as the run: the temporary directory of the results, and tables given in Python.
+        What must live as long as the run: tables given in Python.
 
     Attributes
     ----------
@@ -118,6 +119,7 @@ class Run:
             if (self.path / "figures" / f"{name}.png").is_file()
         }
 
+    @plain_errors
     def predict(self, rows: Rows, **options: Value) -> pd.DataFrame:
         """Predict new rows by what the fusion center holds.
 
@@ -143,20 +145,18 @@ class Run:
         import pandas as pd
 
         from common.settings import ConfigError
-        from consilience.errors import plain_errors
         from consilience.predict.new_rows import SitesPredictError, predict_rows
 
         assignments = [f"{key.replace('_', '-')}={value}" for key, value in options.items()]
-        with plain_errors():
-            try:
-                made = predict_rows(
-                    self.path, lambda text: table_of_rows("rows", rows, whole=False, text=text), assignments
-                )
-            except SitesPredictError:
-                raise ConfigError(
-                    f"{self._report.protocol} predicts by its sites, which must answer:"
-                    ' consilience.run("predict", from_=run, data=...)'
-                ) from None
+        try:
+            made = predict_rows(
+                self.path, lambda text: table_of_rows("rows", rows, whole=False, text=text), assignments
+            )
+        except SitesPredictError:
+            raise ConfigError(
+                f"{self._report.protocol} predicts by its sites, which must answer:"
+                ' consilience.run("predict", from_=run, data=...)'
+            ) from None
         return pd.DataFrame(dict(made.columns))
 
     def save(self, output_dir: str | Path) -> Path:
@@ -190,12 +190,20 @@ class Run:
 
 
 class SiteFiles(Mapping[str, Any]):
-    """The files that a site would keep at home, by name: tables as DataFrames, arrays by name, others as paths.
+    r"""The files that a site would keep at home, by name: tables as DataFrames, arrays by name, others as paths.
 
     Parameters
     ----------
     folder : Path
         The site's own directory; empty, or not there, if it keeps nothing.
+
+    Examples
+    --------
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> (folder / "theta.csv").write_text("row,class\n0,1\n")
+    14
+    >>> SiteFiles(folder)["theta.csv"]["class"].tolist()
+    [1]
     """
 
     def __init__(self, folder: Path) -> None:

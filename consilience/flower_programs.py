@@ -34,6 +34,7 @@ def environment() -> dict[str, str]:
     env["FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION"] = "1"
     env["FLWR_DISABLE_UPDATE_CHECK"] = "1"
     env.setdefault("FLWR_TELEMETRY_ENABLED", "0")
+    env.setdefault("FLWR_SUPEREXEC_TASK_POLL_INTERVAL", "0.1")  # seconds; by default 1 passes before an ask is taken up
     env["PYTHONUNBUFFERED"] = "1"
     env.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # what Ray will do by default, without its warning
     env["no_proxy"] = ",".join(filter(None, (env.get("no_proxy") or env.get("NO_PROXY"), "127.0.0.1")))

@@ -11,8 +11,9 @@ from clients.data import DataError, Table, make_table
 from clients.data.files import ENDINGS, numbered_site, read_table
 from clients.data.in_memory import HeldTables, hold, table_of_frame
 from clients.data.simulated_sites import check_site_names
-from clients.data.source import own_code, table_of
+from clients.data.source import call_for_site, table_of
 from common.data_places import as_text
+from common.extras import require
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -140,8 +141,7 @@ def _named_function(function: Callable[..., Any], sites: int | None) -> tuple[st
 
 def _answer(function: Callable[..., Any], place: int, n_sites: int, site: str) -> Table:
     reference = getattr(function, "__qualname__", type(function).__name__)
-    with own_code(reference):
-        answer = function(place, n_sites)
+    answer = call_for_site(reference, function, place, n_sites)
     table = table_of(site, answer)
     if table is None:
         raise DataError(
@@ -157,17 +157,12 @@ def written(kept: HeldTables, folder: Path) -> None:
 
     Raises
     ------
-    DataError
+    MissingLibraryError
         If pyarrow, which writes them, is not installed.
     """
-    try:
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-    except ImportError:
-        raise DataError(
-            "DataFrames reach Flower's engine as Parquet files, which need pyarrow: pip install 'consilience[parquet]',"
-            " or take engine='local'",
-            "bad-configuration",
-        ) from None
+    require("pyarrow", "data given in Python for Flower's engine")
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
     for site, table in kept.tables.items():
         pq.write_table(pa.table(dict(table.columns)), folder / f"{site}.parquet")

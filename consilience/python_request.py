@@ -10,9 +10,10 @@ from typing import Any
 from clients.data.in_memory import HeldTables
 from common.results import PREDICT
 from common.settings import Config, ConfigError, Setting, Settings, as_typed, did_you_mean
-from consilience.python_data import is_frame, named_data, named_rows, written
+from consilience.python_data import named_data, named_rows, written
 from consilience.run_request import RunRequest, simulated_run
 from protocols import registry
+from protocols.prediction import prediction_of, read_report
 from protocols.settings import ProtocolSettings, run_keys
 
 _LONGEST_ABBREVIATION = 4
@@ -85,9 +86,8 @@ def python_request(
     options, protocol = _subject(what, objects, data, keywords)
     kept: dict[str, HeldTables] = {}
     if data is not None:
-        points = options.get("scenario") == PREDICT and (is_frame(data) or isinstance(data, str | Path))
-        text, tables = named_rows("points", data) if points else named_data(data, sites)
-        _keep(settings, kept, "data", text, tables)
+        points = options.get("scenario") == PREDICT and not _has_new_rows(protocol)
+        _keep(settings, kept, "data", *(named_rows("points", data) if points else named_data(data, sites)))
     for name, value in rows.items():
         if value is not None:
             key = name if name in _CENTER_FILES else f"{protocol}.{name}"
@@ -186,15 +186,21 @@ def _subject(
 
 def _protocol_of_scenario(name: str, keywords: Mapping[str, Any]) -> str:
     if name == PREDICT:
-        from protocols.prediction import read_report
-
         source = keywords.get("from_")
-        return str(read_report(str(getattr(source, "path", source or "")))["protocol"])
+        if not source:
+            raise ConfigError("predict needs from_=: the run that has learned, or its results directory")
+        return str(read_report(str(getattr(source, "path", source)))["protocol"])
     if registry.exists(name):
         raise ConfigError(f"{name!r} is a protocol: give its settings, {_example(name)}, or a scenario's name")
     from scenarios.registry import find
 
     return find(name).protocol
+
+
+def _has_new_rows(protocol: str) -> bool:
+    """Whether the sites have new rows to predict; if not, they answer at points of the fusion center's."""
+    prediction = prediction_of(protocol)
+    return prediction is None or prediction.new_rows
 
 
 def _keep(settings: Config, kept: dict[str, HeldTables], key: str, text: str, tables: HeldTables | None) -> None:

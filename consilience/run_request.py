@@ -2,12 +2,15 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
-from common.settings import SettingError, Value, absolute
+from common.settings import Setting, SettingError, Value, absolute
 from consilience.assignments import parse
+from consilience.key_tables import read_config
 from protocols import registry
 from protocols.settings import check_libraries, declared, run_keys
 from server.preflight import preflight
+from server.run_names import find_run
 
 
 @dataclass(frozen=True)
@@ -30,7 +33,11 @@ class RunRequest:
 
 
 def simulated_run(
-    assignments: Iterable[str], options: Mapping[str, Value | None], sites: int | None, seconds: float
+    assignments: Iterable[str],
+    options: Mapping[str, Value | None],
+    sites: int | None,
+    seconds: float,
+    config: Path | None = None,
 ) -> RunRequest:
     """Return the request for a simulated run.
 
@@ -44,6 +51,8 @@ def simulated_run(
         Number of sites; None: as many as the scenario or the data folder has.
     seconds : float
         After this time the run is stopped.
+    config : Path or None
+        File of settings (`consilience.key_tables.read_config`); what is given otherwise wins.
 
     Raises
     ------
@@ -58,9 +67,25 @@ def simulated_run(
         if key in settings:
             raise SettingError(f"{key} is given twice: by --set and on its own")
         settings[key] = value
+    if config is not None:
+        in_file, sites_in_file = read_config(config)
+        settings, sites = in_file | settings, sites or sites_in_file
+    if not any(settings.get(key) for key in ("scenario", "protocol", "data")):
+        raise SettingError(
+            "say what to run: a scenario (consilience list), or with --protocol and --data one of"
+            f" {', '.join(registry.names())} on your own data"
+        )
     settings.setdefault("output-dir", keys["output-dir"].declared)
-    settings = absolute(settings, keys)
+    settings = absolute({key: _found(value, keys[key]) for key, value in settings.items()}, keys)
     return RunRequest(settings, preflight(settings, sites).n_sites, seconds)
+
+
+def _found(value: Value, key: Setting) -> Value:
+    """Return the results directory for which the value of a path stands, if it is the short name of a run."""
+    if not key.path or key.own or not isinstance(value, str) or not value or Path(value).expanduser().exists():
+        return value
+    found = find_run(value)
+    return str(found) if (found / "report.json").is_file() else value
 
 
 def federated_run(settings: Mapping[str, Value], protocol: str, seconds: float) -> RunRequest:

@@ -15,6 +15,7 @@ from typing import Any
 from clients.data import DataError
 from clients.data.columns import check_sites
 from clients.data.simulated_sites import simulated_sites
+from common.data_places import shown_place
 from common.results import PREDICT
 from common.settings import Config, ConfigError, SettingError, did_you_mean
 from protocols import registry
@@ -154,10 +155,11 @@ def _number_of_sites(plan: RunPlan, wanted: int | None, *, simulated: bool) -> i
 
 def _sites_with_data(config: Config, wanted: int | None, *, simulated: bool) -> int:
     sites = simulated_sites(str(config["data"]))
+    data = shown_place(sites.data)
     if simulated and not (sites.number or wanted):
-        raise ConfigError(f"{config['data']} does not say for how many sites it has data; set sites")
+        raise ConfigError(f"{data} does not say for how many sites it has data; set sites")
     if sites.number is not None and wanted not in (None, sites.number):
-        raise ConfigError(f"{config['data']} holds the data of {sites.number} sites, not {wanted}")
+        raise ConfigError(f"{data} holds the data of {sites.number} sites, not {wanted}")
     # A protocol of another package may leave this to its sites.
     check = getattr(registry.room(str(config["protocol"]), "shard"), "check_columns", None)
     check_sites(sites, lambda tables: check(tables, config) if check else None)

@@ -24,6 +24,7 @@ from jaxtyping import Shaped
 from common.files import encoded, sync_directory, write_arrays, write_file
 from server.report.data import Arrays, Report, ResultsError, json_value
 from server.report.html import report_html
+from server.run_names import take_number
 
 __all__ = ["ResultsDirectory", "final_of", "interrupted", "load", "partial_of"]
 
@@ -129,6 +130,7 @@ class ResultsDirectory:
         for folder in (*self.final.glob("sites/*"), self.final / "sites"):  # empty ones
             with contextlib.suppress(OSError):
                 folder.rmdir()
+        take_number(self.final)
         sync_directory(self.final.parent)
         return self.final
 

@@ -7,14 +7,24 @@ from collections.abc import Mapping
 import numpy as np
 
 from clients.bc3e.shard import SOFT_COLUMN, labels_of
+from clients.cost import Work, cost_lines
 from clients.data import Table, load, setting
+from numerics.bc3e.e_step import EStepSettings, add_alpha, cold_start, e_step
 from numerics.bc3e.ensemble import Ensemble, Labels, n_values, present
+from numerics.bc3e.m_step import initial_beta
+from numerics.bc3e.responsibilities import likelihood_table
+
+_BITS = 40
+"""Fineness of the grid of a run between sites of together a million rows."""
 
 
 def check_lines(config: Mapping[str, object]) -> list[str]:
     """Return the lines of `consilience check`; raises as `clients.bc3e.shard.open_shard`."""
     loaded = load(config, Ensemble)
-    return describe(labels_of(loaded, config), loaded if isinstance(loaded, Table) else None, config)
+    ensemble = labels_of(loaded, config)
+    lines = describe(ensemble, loaded if isinstance(loaded, Table) else None, config)
+    k = _n_classes(ensemble)
+    return [*lines, "", *cost_lines({"bc3e.EStep": [_e_step(ensemble, k)]}, ensemble.n, config)] if k else lines
 
 
 def describe(
@@ -31,7 +41,7 @@ def describe(
     config, n_classes
         As for `ensemble_from_table`.
     """
-    k = n_classes or max((n_values(labels) for labels in ensemble.classifiers.values()), default=0)
+    k = n_classes or _n_classes(ensemble)
     used = [f"{table.source if table else setting(config, 'data')}: {ensemble.n} rows, one an instance", ""]
     used += ["What would be used"]
     used += _model_lines("classifier", "classes", ensemble.classifiers)
@@ -51,6 +61,26 @@ def describe(
         "",
         *_private_lines(ensemble),
     ]
+
+
+def _n_classes(ensemble: Ensemble) -> int:
+    return max((n_values(labels) for labels in ensemble.classifiers.values()), default=0)
+
+
+def _e_step(ensemble: Ensemble, k: int) -> Work:
+    """Return the first E-step, which takes the most sweeps."""
+    order = np.random.default_rng(0).permutation(ensemble.n)
+    tables = {
+        name: likelihood_table(initial_beta(name, k, n_values(labels), start=1))
+        for name, labels in ensemble.clusterings.items()
+    }
+
+    def run(m: int) -> object:
+        part = ensemble.rows(order[:m])
+        start = add_alpha(np.ones(k), cold_start(part.classifiers, part.clusterings, m, k, _BITS), _BITS)
+        return e_step(np.ones(k), tables, part.classifiers, part.clusterings, start, EStepSettings(_BITS))
+
+    return Work(run, (1.0, 1.0), first=1000)
 
 
 def _model_lines(kind: str, values: str, models: Mapping[str, Labels]) -> list[str]:

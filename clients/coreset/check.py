@@ -9,10 +9,11 @@ import numpy as np
 from jaxtyping import Float64, Int64
 
 from clients.coreset.shard import Roles, grouped_blocks, roles_of
+from clients.cost import Work, cost_lines
 from clients.data import setting
 from clients.data.blocks import Blocks, open_blocks
 from clients.data.table import own_number
-from numerics.coreset.grouped_rows import RowBlock
+from numerics.coreset.grouped_rows import BLOCK_ROWS, GroupedRows, RowBlock
 from protocols.coreset.settings import Consents, Settings
 
 _UNEQUAL = 100.0  # one column's standard deviation over another's, from which on the other hardly counts
@@ -49,8 +50,27 @@ def check_lines(config: Mapping[str, object]) -> list[str]:
         f"  rows as they are{', their names' if roles.entity else ''}; the names of rarer groups; columns not used;",
         "  which row is in which cluster:",
         "  this is kept in this site's own directory (site-output-dir) or not at all",
+        "",
+        *cost_lines({"coreset.Summarise": [_summary(statistics, roles, blocks, config)]}, statistics.n, config),
         *(["", "Worth a look", *warnings] if warnings else []),
     ]
+
+
+def _summary(statistics: _Statistics, roles: Roles, blocks: Blocks, config: Mapping[str, object]) -> Work:
+    """Return the summary of the rows, of which the first block is measured, again and again where it is too short."""
+    how, first = Settings.of(config).how, next(grouped_blocks(blocks, roles))
+
+    def run(m: int) -> object:
+        from numerics.coreset.summary import summarise
+
+        some = np.arange(m) % len(first.x)
+        rows = GroupedRows.of(first.x[some], first.group[some], first.group_names)
+        rng = np.random.default_rng(0)
+        return summarise(
+            rows, how.size, construction=how.construction, projection=how.projection, scale=how.scaled, rng=rng
+        )
+
+    return Work(run, (1.0, 1.0), block=BLOCK_ROWS, first=2000)
 
 
 @dataclass(frozen=True)

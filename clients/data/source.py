@@ -101,9 +101,13 @@ def call(reference: str, config: Mapping[str, object]) -> Any:
     if not is_simulated(config):
         with own_code(reference):
             return function(config)
-    place = partition_of(config)
+    return call_for_site(reference, function, *partition_of(config))
+
+
+def call_for_site(reference: str, function: Callable[..., Any], place: int, n_sites: int) -> Any:
+    """Return the answer of a function for the site at a place of a simulation; `reference` is its name in messages."""
     try:
-        inspect.signature(function).bind(*place)
+        inspect.signature(function).bind(place, n_sites)
     except TypeError:
         raise DataError(
             f"{reference}: in a simulation the function takes two arguments, a site's place (from 0) and the number of"
@@ -113,7 +117,7 @@ def call(reference: str, config: Mapping[str, object]) -> Any:
     except ValueError:  # a function of which Python does not know the arguments
         pass
     with own_code(reference):
-        return function(*place)
+        return function(place, n_sites)
 
 
 @contextmanager

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from clients.cost import Work, cost_lines
 from clients.data import DataError, Table, load, setting
 from clients.data.table import own_number
 from clients.gp.shard import measurements_of
@@ -30,7 +31,8 @@ def check_lines(config: Mapping[str, object]) -> list[str]:
         As `clients.gp.shard.open_shard`; or if a key of the site's own configuration is unusable.
     """
     table = load(config)
-    return describe(measurements_of(table, config), table, config)
+    rows = measurements_of(table, config)
+    return [*describe(rows, table, config), "", *cost_lines(_answers(rows, config), rows.n, config)]
 
 
 def describe(rows: Measurements, table: Table, config: Mapping[str, object]) -> list[str]:
@@ -70,6 +72,38 @@ def describe(rows: Measurements, table: Table, config: Mapping[str, object]) -> 
     ]
     warnings = _warnings(rows, target, least, experts)
     return [*lines, *(["", "Worth a look", *warnings] if warnings else [])]
+
+
+def _answers(rows: Measurements, config: Mapping[str, object]) -> dict[str, list[Work]]:
+    """Return the site's heaviest answers: the split into experts, and the likelihood of values of hyperparameters."""
+    from numerics.gp.kernel_registry import kernel_of
+    from numerics.gp.likelihood import evaluate, start_theta
+    from numerics.gp.split import split
+
+    settings = Settings.of(config)
+    order = np.random.default_rng(0).permutation(rows.n)
+    spread = rows.x.std(axis=0)
+    x = (rows.x - rows.x.mean(axis=0)) / np.where(spread > 0, spread, 1.0)
+    y = (rows.y - rows.y.mean()) / (rows.y.std() or 1.0)
+    kernel = kernel_of(settings.kernel, x.shape[1])
+
+    def of_expert(n: int) -> tuple[int, float]:
+        experts = -(-n // settings.max_expert_rows)
+        return -(-n // experts), float(experts * settings.candidates)
+
+    def tried(m: int) -> object:
+        return evaluate(kernel, start_theta(kernel), x[order[:m]], y[order[:m]])
+
+    def cut(m: int) -> object:
+        return split(x[order[:m]], -(-m // 2), np.random.default_rng(0))
+
+    def halvings(n: int) -> tuple[int, float]:
+        return n, float(np.log2(max(-(-n // settings.max_expert_rows), 1)))
+
+    answers = {"gp.Evaluate": [Work(tried, (1.5, 3.0), of_expert, memory=2.0)]}
+    if rows.part is None and rows.n > settings.max_expert_rows:
+        answers["gp.Survey"] = [Work(cut, (0.9, 1.2), halvings)]
+    return answers
 
 
 def _never(key: str) -> str:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import numpy as np
+
+from clients.cost import Work, cost_lines
 from clients.data import DataError, Table, load, setting
 from clients.data.entities import configured_secret
 from clients.data.table import own_number
 from clients.regressors import Candidate
-from clients.residual.methods import MethodError, parse_method
+from clients.residual.methods import MethodError, fit_method, parse_method, predict
 from clients.residual.shard import columns_of
 from numerics.residual.columns_and_outcomes import Columns
 
@@ -25,7 +28,9 @@ _SHOWN = 8  # categories in a line: enough to see whether the column has categor
 def check_lines(config: Mapping[str, object]) -> list[str]:
     """Return the lines of `consilience check`; raises as `clients.residual.shard.open_shard` and `describe`."""
     table = load(config)
-    return describe(columns_of(table, config), table, config)
+    columns = columns_of(table, config)
+    lines = describe(columns, table, config)
+    return [*lines, "", *_cost_lines(columns, _agent(config), config)] if columns.x.shape[1] else lines
 
 
 def describe(columns: Columns, table: Table, config: Mapping[str, object]) -> list[str]:
@@ -64,6 +69,21 @@ def describe(columns: Columns, table: Table, config: Mapping[str, object]) -> li
         f"  the inputs, their names{categories}; columns not used; the entities' names",
         "  the fitted model: it is stored in this site's own directory (site-output-dir), or nowhere",
     ]
+
+
+def _cost_lines(columns: Columns, agent: Candidate, config: Mapping[str, object]) -> list[str]:
+    """Return lines on one round: a fit to the residual, and its predictions."""
+    order, min_leaf = np.random.default_rng(0).permutation(columns.n), own_number(config, "min-leaf", 1)
+    # The residual of the first rounds is a function of the rows, and noise.
+    target = columns.y if columns.y is not None else np.random.default_rng(1).normal(size=columns.n)
+
+    def fitted(m: int) -> object:
+        some = order[:m]
+        model = fit_method(agent, columns.x[some], target[some], min_leaf=max(min_leaf, m // 100, 1), seed=0)
+        return predict(model, columns.x[some])
+
+    growth = (1.5, 3.0) if agent.method == "svr" else (1.0, 1.2)
+    return cost_lines({"residual.Fit": [Work(fitted, growth)]}, columns.n, config)
 
 
 def _agent(config: Mapping[str, object]) -> Candidate:

@@ -27,6 +27,7 @@ from clients.data.simulated_sites import ALL_SITES, simulated_sites
 from clients.data.source import is_simulated, partition_of
 from clients.data.table import GLOB, NUMBER, UNKNOWN
 from clients.data.testset import center_source
+from common.data_places import shown_place
 from numerics.residual.columns_and_outcomes import Columns
 
 MOST_CATEGORIES = 50
@@ -202,7 +203,9 @@ def _is_here(name: str, table: Table, config: Mapping[str, object]) -> bool:
     near = difflib.get_close_matches(name, sorted(known), n=1)
     hint = f"; did you mean {near[0]!r}?" if near else ""
     where = "no file in" if Path(data).is_dir() else "no site of"
-    raise DataError(f"configuration: {where} {data} has the column {name!r} of features{hint}", "missing-column")
+    raise DataError(
+        f"configuration: {where} {shown_place(data)} has the column {name!r} of features{hint}", "missing-column"
+    )
 
 
 def _names_in(data: str, place: int, n_sites: int) -> tuple[str, ...]:

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import contextlib
+from collections.abc import Mapping, Sequence
+from functools import partial
 
+import numpy as np
+
+from clients.cost import Work, cost_lines
 from clients.data import Table, load, setting
 from clients.data.table import DataError, own_number
-from clients.regressors import ROW_MODELS, Candidate, CandidateError, parse_candidates
+from clients.regressors import ROW_MODELS, Candidate, CandidateError, fit, parse_candidates
 from clients.sec.shard import n_held_out, rows_of
 from numerics.shared.regression_rows import RegressionRows
+from protocols.models import encode_model
+from protocols.models.archive import MOST_BYTES, inflated_bytes
 from protocols.sec.settings import Consents, Settings
 
 _TOLD = {
@@ -27,6 +34,15 @@ _TOLD = {
 }
 
 
+_GROWTH = {"knn": (1.0, 1.5), "svr": (1.5, 3.0)}
+"""Powers of the rows with which the time of a method's fit grows; of the others about as the rows."""
+_GROWING = {"rf", "tree", "knn", "svr"}
+_MANY, _SAMPLE = 50_000, 2000
+"""Methods whose models grow with the rows; rows from which on this may matter, and rows on which it is measured."""
+_HEAVY = {"rf", "gb", "hgb", "nn", "svr"}
+"""Methods whose fit takes much longer than the others'."""
+
+
 def check_lines(config: Mapping[str, object]) -> list[str]:
     """Return the lines of `consilience check`.
 
@@ -36,16 +52,17 @@ def check_lines(config: Mapping[str, object]) -> list[str]:
         As `clients.sec.shard.open_shard`; or if the list of candidate methods cannot be read.
     """
     table = load(config)
-    return describe(rows_of(table, config), table, config)
+    rows = rows_of(table, config)
+    lines = describe(rows, table, config)
+    learned = rows.n - n_held_out(rows.n, config)
+    candidates = [each for each in _candidates(config) if _allowed(config) or each.method not in ROW_MODELS]
+    lines += ["", *cost_lines({"sec.Select": _fits(rows, candidates, config)}, learned, config)]
+    return [*lines, *_size_lines(rows, candidates, config, learned)]
 
 
 def describe(rows: RegressionRows, table: Table, config: Mapping[str, object]) -> list[str]:
     """Return the lines of `check_lines`, given the site's table and its rows."""
-    try:
-        own_list = setting(config, "candidates") or setting(config, "sec.candidates")
-        candidates = parse_candidates(own_list or Settings.candidates)
-    except CandidateError as error:
-        raise DataError(f"configuration: {error}", "bad-configuration") from error
+    candidates = _candidates(config)
     if not _allowed(config) and all(each.method in ROW_MODELS for each in candidates):
         raise DataError(
             "configuration: all candidate methods (knn, svr) make models that hold rows; name others, or set"
@@ -81,6 +98,54 @@ def describe(rows: RegressionRows, table: Table, config: Mapping[str, object]) -
         f"  single rows{' (but see above)' if _rows_leave(candidates, config) else ''}, predictions of single rows, and"
         " every column not used",
     ]
+
+
+def _candidates(config: Mapping[str, object]) -> tuple[Candidate, ...]:
+    own_list = setting(config, "candidates") or setting(config, "sec.candidates")
+    try:
+        return parse_candidates(own_list or Settings.candidates)
+    except CandidateError as error:
+        raise DataError(f"configuration: {error}", "bad-configuration") from error
+
+
+def _fits(rows: RegressionRows, candidates: Sequence[Candidate], config: Mapping[str, object]) -> list[Work]:
+    """Return the work on each candidate: a fit to half of the rows; of a heavy method, which may win, also to all."""
+    settings = Settings.of(config)
+    min_leaf = max(settings.min_leaf, own_number(config, "min-leaf", Consents.min_leaf))
+    order = np.random.default_rng(0).permutation(rows.n)
+
+    def fitted(candidate: Candidate, m: int) -> None:
+        x, y = rows.x[order[:m]], rows.y[order[:m]]
+        with contextlib.suppress(Exception):  # it is passed over in a run, too
+            fit(candidate, x, y, standardize=settings.standardize, min_leaf=min_leaf, seed=0).predict(x)
+
+    def work(candidate: Candidate) -> Work:
+        halves = 3.0 if candidate.method in _HEAVY else 1.0
+        growth = _GROWTH.get(candidate.method, (1.0, 1.2))
+        return Work(partial(fitted, candidate), growth, lambda n: (-(-n // 2), halves), first=500)
+
+    return [work(each) for each in candidates]
+
+
+def _size_lines(
+    rows: RegressionRows, candidates: Sequence[Candidate], config: Mapping[str, object], learned: int
+) -> list[str]:
+    """Return lines on methods whose model of so many rows would be too large to send; its trees grow as the rows."""
+    growing = [each for each in candidates if each.method in _GROWING] if learned > _MANY else []
+    settings, order = Settings.of(config), np.random.default_rng(0).permutation(rows.n)[:_SAMPLE]
+    min_leaf = max(settings.min_leaf, own_number(config, "min-leaf", Consents.min_leaf))
+    lines = []
+    for each in growing:
+        x, y = rows.x[order], rows.y[order]
+        model = fit(each, x, y, standardize=settings.standardize, min_leaf=min_leaf, seed=0)
+        size = inflated_bytes(encode_model(model).tobytes()) * learned / _SAMPLE
+        if size > MOST_BYTES:
+            most, limit = int(learned * MOST_BYTES / size), f"{MOST_BYTES / 1e6:.0f} MB may leave"
+            lines += [
+                f"  THE MODEL OF {each.text} WOULD BE TOO LARGE: about {size / 1e6:.0f} MB, and {limit}. Give the site",
+                f"    a file of {most} rows, drawn at random, or set a larger min-leaf",
+            ]
+    return lines
 
 
 def _allowed(config: Mapping[str, object]) -> bool:

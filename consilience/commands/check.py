@@ -6,14 +6,22 @@ from typing import Annotated, Any
 
 import typer
 
+from common.data_places import paths_by_site
 from common.extras import MissingLibraryError
 from common.settings import SettingError
 from consilience.assignments import parse
 from consilience.commands import terminal
+from protocols import registry
 
 
 def check(
-    file: Annotated[str, typer.Argument(help="A site's CSV, Parquet or NPZ file, or package.module:function.")],
+    file: Annotated[
+        str,
+        typer.Argument(
+            metavar="DATA",
+            help="A site's CSV, Parquet or NPZ file, package.module:function, or a folder with a file for every site.",
+        ),
+    ],
     protocol: Annotated[str, typer.Option(help="The protocol it is meant for.")],
     assignments: Annotated[
         list[str] | None,
@@ -23,13 +31,10 @@ def check(
 ) -> None:
     """Check a site's data: print what of it would be used and what would leave the site. Nothing is sent."""
     from clients.data import DataError
-    from protocols import registry
     from protocols.settings import check_libraries, checked, declared, run_keys, site_keys
 
-    if not registry.exists(protocol):
-        terminal.fail(f"no check for protocol {protocol!r}; there is: {', '.join(registry.names())}", terminal.USAGE)
     try:
-        node_keys = site_keys(protocol)
+        node_keys = site_keys(registry.find(protocol))
         settings = parse(assignments or (), {**run_keys(), **node_keys})
         node = {key: value for key, value in settings.items() if key in node_keys}
         run = {key: value for key, value in settings.items() if key not in node_keys}
@@ -37,16 +42,56 @@ def check(
     except SettingError as error:
         terminal.fail(str(error), terminal.USAGE)
     try:
-        lines = registry.room(protocol, "check").check_lines(config)
-        if policy is not None:
-            shard = registry.room(protocol, "shard").open_shard(config)
-            lines += ["", *_policy_lines(policy, protocol, shard, config)]
-        typer.echo("\n".join(lines))
+        if _is_of_several(file):
+            _check_together(protocol, config, policy)
+        else:
+            typer.echo("\n".join(_site_lines(protocol, config, policy)))
         check_libraries(config, protocol)
     except MissingLibraryError as error:  # the data are good, and are checked without it
         typer.echo(f"\nbefore a run: {error}")
     except DataError as error:
         terminal.fail(str(error))
+
+
+def _is_of_several(data: str) -> bool:
+    """Whether data are those of several sites: a folder, or paths by site."""
+    return Path(data).expanduser().is_dir() or bool(paths_by_site(data))
+
+
+def _site_lines(protocol: str, config: Mapping[str, Any], policy: Path | None) -> list[str]:
+    """Return what of a site's data would be used, what would leave, and what a policy refuses."""
+    lines: list[str] = registry.room(protocol, "check").check_lines(config)
+    if policy is not None:
+        shard = registry.room(protocol, "shard").open_shard(config)
+        lines += ["", *_policy_lines(policy, protocol, shard, config)]
+    return lines
+
+
+def _check_together(protocol: str, config: Mapping[str, Any], policy: Path | None) -> None:
+    """Print what each site of a simulation would use and send, what is wrong with each, and what differs between them.
+
+    Raises
+    ------
+    DataError
+        If something is wrong.
+    """
+    from clients.data import DataError
+    from clients.data.columns import check_sites, joined
+    from clients.data.simulated_sites import simulated_sites
+
+    sites = simulated_sites(str(config["data"]))
+    errors, sources = {}, {}
+    for place, (name, path) in enumerate(zip(sites.names, sites.paths, strict=True)):
+        try:
+            lines = _site_lines(protocol, sites.config(place, len(sites.names), config), policy)
+            typer.echo("\n".join([f"site {name}", *(f"  {line}".rstrip() for line in lines), ""]))
+        except DataError as error:
+            errors[name], sources[name] = error, str(path)
+    if errors:
+        raise joined(errors, sources)
+    check = getattr(registry.room(protocol, "shard"), "check_columns", None)
+    check_sites(sites, lambda tables: check(tables, config) if check else None)
+    typer.echo(f"together: the files of {len(sites.names)} sites fit each other")
 
 
 def _policy_lines(file: Path, protocol: str, shard: Any, config: Mapping[str, Any]) -> list[str]:

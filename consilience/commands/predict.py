@@ -33,7 +33,7 @@ def predict(
     if output.expanduser().resolve() == Path(file).expanduser().resolve():
         terminal.fail(f"{output} is the file of the rows: name another --output", terminal.USAGE)
     try:
-        predictions = predict_file(results_dir, file, assignments or ())
+        predictions = predict_file(terminal.results_of(results_dir), file, assignments or ())
         with replacing(output.expanduser()) as temporary:
             temporary.write_bytes(encoded(predictions.csv()))
     except SettingError as error:

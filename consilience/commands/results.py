@@ -8,25 +8,66 @@ import typer
 from consilience.commands import terminal
 
 
-def show(results_dir: terminal.ResultsDir) -> None:
+def show(
+    run: Annotated[Path | None, typer.Argument(metavar="RUN", help=f"A finished run: {terminal.RUN_NAME}.")] = None,
+    latest: Annotated[bool, typer.Option("--latest", help="The run in --output-dir that was finished last.")] = False,
+    as_json: terminal.Json = False,
+    open_page: terminal.Open = False,
+    output_dir: terminal.OutputDir = terminal.RESULTS,
+) -> None:
     """Print the result table of a finished run, and the absolute paths of its page and of its results."""
     from server.report.data import ResultsError
-    from server.report.summary import render_table
-    from server.results import load
+    from server.run_names import newest_finished
 
+    if latest == (run is not None):
+        terminal.fail("say which run to show: RUN, or --latest", terminal.USAGE)
     try:
-        report, _ = load(results_dir)
+        path = terminal.results_of(run) if run is not None else newest_finished(output_dir)
+        print_results(path, as_json=as_json)
     except ResultsError as error:
         terminal.fail(str(error))
+    if open_page:
+        open_in_browser(path)
+
+
+def print_results(results_dir: Path, *, as_json: bool = False) -> None:
+    """Print what a run has found, as a table with the paths of its results, or as its ``report.json``.
+
+    Raises
+    ------
+    ResultsError
+        As `server.results.load`.
+    """
+    from server.report.summary import render_table
+    from server.results import load
+    from server.run_names import short_names
+
+    report, _ = load(results_dir)
+    if as_json:
+        typer.echo(report.to_json())
+        return
     typer.echo(render_table(report))
     path = results_dir.expanduser().absolute()
+    if name := short_names(path.parent).get(path.name):
+        typer.echo(f"short name: {name}")
     if (path / "report.html").is_file():
         typer.echo(f"to read: {path / 'report.html'}")
     typer.echo(f"results: {path}")
 
 
+def open_in_browser(results_dir: Path) -> None:
+    """Open a run's page in the browser; where there is no page or no browser, say so."""
+    import webbrowser
+
+    page = results_dir.expanduser().absolute() / "report.html"
+    if not page.is_file():
+        typer.echo(f"there is no page {page}", err=True)
+    elif not webbrowser.open(page.as_uri()):
+        typer.echo(f"no browser was found; open {page}", err=True)
+
+
 def compare_runs(
-    runs: Annotated[list[Path], typer.Argument(metavar="RUN RUN...", help="OUTPUT-DIR/NAME/RUN-ID of finished runs.")],
+    runs: Annotated[list[Path], typer.Argument(metavar="RUN RUN...", help=f"Finished runs, each {terminal.RUN_NAME}.")],
     output: Annotated[Path, typer.Option(help="The page to write; one that is there is replaced.")] = Path(
         "compare.html"
     ),
@@ -37,7 +78,7 @@ def compare_runs(
     from server.report.data import ResultsError
 
     try:
-        opened = open_runs(runs)
+        opened = open_runs([terminal.results_of(run) for run in runs])
     except ResultsError as error:
         terminal.fail(str(error))
     page = output.expanduser().absolute()
@@ -60,7 +101,7 @@ def compare_ledgers(
     from consilience.ledger_comparison import LedgerError, compare_all
 
     try:
-        lines, agree = compare_all(results_dir.expanduser(), [path.expanduser() for path in site_ledgers])
+        lines, agree = compare_all(terminal.results_of(results_dir), [path.expanduser() for path in site_ledgers])
     except LedgerError as error:
         terminal.fail(str(error))
     typer.echo("\n".join(lines))

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.console import Console
 
 from common.extras import require
 from common.settings import SettingError, to_toml
@@ -21,6 +22,7 @@ from consilience.run_log import message
 from consilience.run_request import RunRequest, simulated_run
 from protocols.settings import declared
 from server.preflight import REFUSALS
+from server.report.data import ResultsError
 
 _KEPT_LINES = 40  # of a failed quiet run's log
 
@@ -47,8 +49,14 @@ def run(
         Path | None,
         typer.Option(help="With --protocol: a folder with one file for every site, NAME=PATH of each, or a function."),
     ] = None,
+    config: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Settings of the run in TOML (`consilience init`); what is typed wins."),
+    ] = None,
     output_dir: Annotated[Path | None, typer.Option(help="Where results go; default: results.")] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print the result only.")] = False,
+    as_json: terminal.Json = False,
+    open_page: terminal.Open = False,
     engine: Annotated[
         Engine, typer.Option(help="In this process, or by Flower's simulation engine (Ray), as `flwr run` does.")
     ] = Engine.LOCAL,
@@ -80,36 +88,43 @@ def run(
         if engine is Engine.FLOWER:
             require("ray", "--engine flower")
         texts = {key: None if value is None else str(value) for key, value in options.items()}
-        request = simulated_run(assignments or (), texts, sites, timeout)
+        request = simulated_run(assignments or (), texts, sites, timeout, config)
         to_toml(request.settings)
     except REFUSALS as error:
         terminal.fail(str(error), terminal.USAGE)
     try:
         with interruptible():
-            outcome = launch(request, engine, quiet, superlink_port, workers)
+            outcome = launch(request, engine, quiet, superlink_port, workers, terminal.console(stderr=as_json))
     except Interrupted as interrupt:
         terminal.fail(
             f"interrupted; the run was stopped{how_to_resume(request, interrupt.run_id)}", interrupt.exit_code
         )
     except LaunchError as error:
         terminal.fail(str(error))
-    conclude(outcome)
+    path = conclude(outcome, as_json=as_json)
+    if open_page:
+        results.open_in_browser(path)
 
 
 def launch(
-    request: RunRequest, engine: Engine, quiet: bool, superlink_port: int | None, workers: int | None
+    request: RunRequest,
+    engine: Engine,
+    quiet: bool,
+    superlink_port: int | None,
+    workers: int | None,
+    console: Console,
 ) -> Outcome:
-    """Run to the end, and show the log unless `quiet`."""
+    """Run to the end, and show the log on the console unless `quiet`."""
     kept: deque[str] = deque(maxlen=_KEPT_LINES)
     with ExitStack() as stack:
         if engine is Engine.FLOWER:
             env = stack.enter_context(superlink.superlink_of(superlink_port, environment()))
             if not quiet:
                 typer.echo(f"$ {shlex.join(['flwr', *flower_run.flwr_arguments('.', request)])}", err=True)
-            show = stack.enter_context(_shown(quiet, kept, "starting Flower"))
+            show = stack.enter_context(_shown(quiet, kept, console, "starting Flower"))
             outcome = flower_run.run(request, env, show)
         else:
-            show = stack.enter_context(_shown(quiet, kept, "starting"))
+            show = stack.enter_context(_shown(quiet, kept, console, "starting"))
             outcome = local_run.run(request, workers, show)
     if not outcome.completed:
         # The one line of a refusal is printed last. What a site logged of its data before it is worth reading.
@@ -119,8 +134,8 @@ def launch(
     return outcome
 
 
-def _shown(quiet: bool, kept: deque[str], waiting: str) -> AbstractContextManager[Show]:
-    return progress.kept(kept) if quiet else progress.followed(terminal.console(), waiting)
+def _shown(quiet: bool, kept: deque[str], console: Console, waiting: str) -> AbstractContextManager[Show]:
+    return progress.kept(kept) if quiet else progress.followed(console, waiting)
 
 
 def how_to_resume(request: RunRequest, run_id: str) -> str:
@@ -136,8 +151,8 @@ def how_to_resume(request: RunRequest, run_id: str) -> str:
     return f"; to resume it, type the same with --set resume-from={directory}"
 
 
-def conclude(outcome: Outcome) -> None:
-    """Print the result of a run, and exit with 1 if it did not complete."""
+def conclude(outcome: Outcome, *, as_json: bool = False) -> Path:
+    """Print the result of a run, and return its directory; exit with 1 if it did not complete."""
     transcript = outcome.transcript
     if transcript.refused:
         terminal.fail(transcript.refused)
@@ -148,4 +163,8 @@ def conclude(outcome: Outcome) -> None:
         terminal.fail(f"run {transcript.run_id} ended as {outcome.status}{reason}")
     if transcript.results is None:
         terminal.fail(f"run {transcript.run_id} completed but named no results directory")
-    results.show(transcript.results)
+    try:
+        results.print_results(transcript.results, as_json=as_json)
+    except ResultsError as error:
+        terminal.fail(str(error))
+    return transcript.results

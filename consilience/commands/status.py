@@ -11,15 +11,12 @@ from consilience.commands import terminal
 
 _COST = ("sites", "bytes_to_sites", "bytes_from_sites", "seconds")
 
-RESULTS = Path("results")
-"""The output directory where none is named, as of the key `output-dir`."""
-
 
 def status(
     run: Annotated[
-        Path | None, typer.Argument(help="OUTPUT-DIR/NAME/RUN-ID of a run; default: the newest in --output-dir.")
+        Path | None, typer.Argument(help=f"A run: {terminal.RUN_NAME}. Default: the newest in --output-dir.")
     ] = None,
-    output_dir: Annotated[Path, typer.Option(help="Where results go.")] = RESULTS,
+    output_dir: terminal.OutputDir = terminal.RESULTS,
     last: Annotated[int, typer.Option("--last", min=1, help="Show so many rounds.")] = 10,
 ) -> None:
     """Print where a run stands, whether it still runs or not: its rounds, sites, measure, bytes, seconds."""
@@ -27,7 +24,7 @@ def status(
     from server.report.data import ResultsError
 
     try:
-        found = status_of(run or newest_run(output_dir))
+        found = status_of(terminal.results_of(run) if run else newest_run(output_dir))
     except ResultsError as error:
         terminal.fail(str(error))
     rounds = found.rounds

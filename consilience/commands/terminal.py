@@ -1,11 +1,14 @@
 """What the subcommands share: the terminal, exit codes, and options that several of them have."""
 
 import sys
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Annotated, NoReturn
 
 import typer
 from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
 
 USAGE = 2
 """Exit code for a command that cannot be used as typed; a command that fails exits with 1."""
@@ -13,8 +16,23 @@ USAGE = 2
 DAY = 86_400.0
 """Seconds after which a run is stopped by default."""
 
-ResultsDir = Annotated[Path, typer.Argument(help="OUTPUT-DIR/NAME/RUN-ID, the path that a run printed last.")]
-"""Argument that names the results of a finished run."""
+RUN_NAME = "OUTPUT-DIR/NAME/RUN-ID, the path that it printed last, or its short name, NAME-3, or NAME: the newest"
+"""What the name of a run may be."""
+
+ResultsDir = Annotated[Path, typer.Argument(metavar="RUN", help=f"A finished run: {RUN_NAME}.")]
+"""Argument that names the results of a finished run; `results_of` finds them."""
+
+RESULTS = Path("results")
+"""The output directory where none is named, as of the key `output-dir`."""
+
+Json = Annotated[bool, typer.Option("--json", help="Print report.json to standard output, and nothing else there.")]
+"""Option for programs that read the result."""
+
+Open = Annotated[bool, typer.Option("--open", help="Open the page of the result in the browser.")]
+"""Option to look at the page."""
+
+OutputDir = Annotated[Path, typer.Option(help="Where results go.")]
+"""Option that names the folder of all results."""
 
 Timeout = Annotated[float, typer.Option(min=1.0, help="Seconds after which the run is stopped.")]
 """Option that limits a run."""
@@ -26,6 +44,39 @@ def fail(message: str, code: int = 1) -> NoReturn:
     raise typer.Exit(code)
 
 
-def console() -> Console:
-    """Return a console on today's standard output: tests and pipes replace it after import."""
-    return Console(file=sys.stdout, highlight=False)
+def results_of(run: Path) -> Path:
+    """Return the results directory of a run that the user has named by its path or its short name."""
+    from server.report.data import ResultsError
+    from server.run_names import find_run
+
+    try:
+        return find_run(run)
+    except ResultsError as error:
+        fail(str(error), USAGE)
+
+
+_PIPE_WIDTH = 1000  # columns of a table that no terminal limits
+
+
+def console(*, wide: bool = False, stderr: bool = False) -> Console:
+    """Return a console on today's standard output or error: tests and pipes replace them after import.
+
+    Parameters
+    ----------
+    wide : bool
+        Whether lines may be long where no terminal limits them.
+    stderr : bool
+        Whether to print to standard error.
+    """
+    made = Console(file=sys.stderr if stderr else sys.stdout, highlight=False)
+    if wide and not made.is_terminal:
+        made.width = _PIPE_WIDTH
+    return made
+
+
+def print_table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    """Print a table without lines: as wide as the terminal, and with whole lines in a pipe."""
+    table = Table(*headings, box=None, pad_edge=False)
+    for row in rows:
+        table.add_row(*map(escape, row))
+    console(wide=True).print(table)

@@ -65,7 +65,11 @@ class LocalGrid(Grid):
     ----------
     contexts : Mapping[int, Context]
         The same.
+    all_connected : bool
+        True: there will be no more sites.
     """
+
+    all_connected = True
 
     def __init__(self, contexts: Mapping[int, Context], run_id: int) -> None:
         self.contexts = contexts

@@ -22,7 +22,7 @@ _N_NUISANCE = 8
 def concrete(config: Config, seed: int) -> World:
     """Draw 700 training rows of Concrete Compressive Strength by seed; the other 330 are test rows (section V-A).
 
-    The outcome is standardised by the mean and the deviation of the training rows.
+    The outcome is standardized by the mean and the deviation of the training rows.
 
     Parameters
     ----------

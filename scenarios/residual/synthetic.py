@@ -124,9 +124,9 @@ _LEAF_TABLE_1, _ROUNDS_TABLE_1 = 15, 20
 def _cells_irrelevant(config: Config) -> Sequence[Cell]:
     """Return the rows of Table I: the parallel algorithm by p, and greedy, after a fixed number of iterations.
 
-    The paper does not state the smallest leaf, the number of iterations, or whether outcomes are centred. With leaves
-    of 15, 20 iterations and no centring (the paper's formulas have no mean) an independent implementation has in 10
-    repetitions .248 .202 .193 .196 .205 .219 .234, and .279 for greedy; with leaves of 40 and centring .235 .221 .215
+    The paper does not state the smallest leaf, the number of iterations, or whether outcomes are centered. With leaves
+    of 15, 20 iterations and no centering (the paper's formulas have no mean) an independent implementation has in 10
+    repetitions .248 .202 .193 .196 .205 .219 .234, and .279 for greedy; with leaves of 40 and centering .235 .221 .215
     .213 .219 .230 .245. Repetitions differ by far more than the values of p do within one of them.
     """
     common = settings(intercept=False)

@@ -154,7 +154,7 @@ def _capital(words: str) -> str:
 
 
 def _verdict(verdict: str) -> Html:
-    """Return a verdict in words; better and worse also have a colour."""
+    """Return a verdict in words; better and worse also have a color."""
     kind = {"better": "good", "worse": "bad"}.get(verdict)
     return Html(f'<span class="{kind}">{verdict}</span>') if kind else text(verdict)
 

@@ -9,6 +9,9 @@ from server.report.formatting import listed
 from server.report.glossary import meaning
 from server.report.headline import UNCLEAR, Comparison, chosen_answer, comparisons
 
+SMALL = 0.05
+"""Relative difference below which a single draw says nothing."""
+
 JOIN, DO_NOT_JOIN, CANNOT_BE_SAID = "join", "do not join", "cannot be said"
 
 
@@ -50,10 +53,10 @@ def verdict(report: Report) -> Verdict:
         return Verdict(
             CANNOT_BE_SAID, "The run has measured no alternative that the sites have, so there is nothing to compare."
         )
-    worse = [each for each in rivals if each.verdict == "worse"]
+    unclear = [each for each in rivals if each.verdict in (UNCLEAR, "the same") or _is_small(report, each)]
+    worse = [each for each in rivals if each.verdict == "worse" and each not in unclear]
     if worse:
         return Verdict(DO_NOT_JOIN, f"The result is {_in_words(worse)}.")
-    unclear = [each for each in rivals if each.verdict in (UNCLEAR, "the same")]
     if unclear:
         return Verdict(CANNOT_BE_SAID, f"The result is {_in_words(unclear)}: no difference is shown.")
     alone = "" if report.differences else " One draw has no standard error: repeat it where that can be done."
@@ -67,6 +70,18 @@ def _no_better_than_nothing(report: Report, metric: str) -> str:
         return ""
     words = known.words.partition(" (")[0]
     return f"The {words} is {report.metrics[metric]:.3g}; from {known.useless_from:g} on nothing was gained."
+
+
+def _is_small(report: Report, each: Comparison) -> bool:
+    """Whether a difference without a standard error is too small to be called one; of shares, that of the errors."""
+    chosen = chosen_answer(report)
+    if chosen is None or "difference_se" in report.differences.get(each.metric, {}):
+        return False
+    own, other = report.metrics[chosen.metric], report.metrics[each.metric]
+    known = meaning(report.protocol, chosen.metric)
+    if known is not None and known.share and known.better == "higher":
+        own, other = 1 - own, 1 - other
+    return abs(own - other) < SMALL * max(abs(own), abs(other))
 
 
 def _in_words(compared: list[Comparison]) -> str:

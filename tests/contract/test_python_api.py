@@ -9,8 +9,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from typer.testing import CliRunner
 
 import consilience as cs
+from consilience import cli
 
 pytestmark = pytest.mark.usefixtures("quick")
 
@@ -167,6 +169,36 @@ def test_a_run_by_sites_predicts_by_a_run() -> None:
     np.testing.assert_array_equal(predicted.arrays["mean"], learned.arrays["mean"])
 
 
+def test_sites_predict_new_rows_by_the_models_that_they_have_kept() -> None:
+    settings, frames, more = PROTOCOLS["residual"]
+    learned = cs.run(settings, data=frames, progress=False, **more)
+    new = {name: frame[frame["id"].isin(frames["bank"]["id"][:5])] for name, frame in frames.items()}
+    predicted = cs.run("predict", from_=learned, data=new, progress=False)
+    assert predicted.metrics["n_predicted"] == 5
+
+
+def test_the_command_takes_paths_and_functions_as_well(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _, frames, _ = PROTOCOLS["sec"]
+    folder = folder_of(frames, tmp_path / "data")
+    monkeypatch.chdir(tmp_path)
+    metrics = []
+    for data in ("data", "north=data/north.csv 'south=data/south.csv'", f"{__name__}:two_clinics"):
+        arguments = ["--protocol", "sec", "--data", data, "--set", "target=y", "--set", "sec.candidates=lr", "--quiet"]
+        done = CliRunner().invoke(cli.app, ["run", *arguments])
+        assert done.exit_code == 0, done.stderr
+        metrics.append(cs.load(done.stdout.rpartition("results: ")[2].strip()).metrics)
+    assert metrics[0] == metrics[1] == metrics[2]
+    assert folder.is_dir()
+
+
+def two_clinics(place: int, n_sites: int) -> pd.DataFrame:
+    """Rows of a site that has a name."""
+    return regression(place + 1)
+
+
+two_clinics.sites = ("north", "south")  # type: ignore[attr-defined]
+
+
 def test_the_same_frames_resume_an_interrupted_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     settings, frames, more = PROTOCOLS["bc3e"]
     whole = cs.run(settings, data=frames, progress=False, **more)
@@ -235,8 +267,15 @@ def test_an_error_has_no_chain(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(cs.DataError, match="north, south: there is no column 'z'; it has 'a', 'b', 'y'") as caught:
         cs.run(settings, data=frames, target="z", progress=False)
     assert caught.value.__cause__ is None
-    assert caught.value.__suppress_context__
+    assert caught.value.__context__ is None
+    assert len(caught.traceback) == 2, "the call, and where it is refused"
     assert capsys.readouterr().err == "", "nothing had started"
+
+
+def test_frames_for_flower_resume_nothing(tmp_path: Path) -> None:
+    settings, frames, more = PROTOCOLS["sec"]
+    with pytest.raises(cs.ConfigError, match="cannot resume another"):
+        cs.run(settings, data=frames, engine="flower", resume_from=tmp_path, **more)
 
 
 def test_flowers_log_is_not_printed(capsys: pytest.CaptureFixture[str]) -> None:

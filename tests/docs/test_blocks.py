@@ -28,7 +28,7 @@ from tests.docs.test_pages import NEW
 from tests.support.documentation import blocks, pages
 from tests.support.runs import run, skip_waiting
 
-RUN_HERE = {"certificates", "check", "compare", "ledger", "list", "predict", "show", "status"}
+RUN_HERE = {"certificates", "check", "compare", "keys", "ledger", "list", "predict", "runs", "show", "status"}
 """Commands of consilience that start no Flower process."""
 QUICK: dict[str, dict[str, Any]] = {
     "bc3e": {},
@@ -136,8 +136,18 @@ def with_replacements(text: str) -> str:
 def provide_results(word: str) -> None:
     """Provide a scenario's results: a copy of those of its protocol's example."""
     match = re.search(r"results/([a-z0-9-]+)/([A-Z0-9-]+)", word)
-    if match is None or Path(match[0]).exists():
-        return
-    known = scenarios().get(match[1])
-    protocol = known.protocol if known else match[1].removesuffix("-own-data")
-    shutil.copytree(Path("results", f"{protocol}-own-data", "RUN-ID"), match[0])
+    short = re.fullmatch(r"((?:[a-z0-9]+-)+[a-z0-9]+)-([0-9]+)", word)
+    if match and not Path(match[0]).exists():
+        shutil.copytree(example_of(match[1]), match[0])
+    elif short:
+        numbers = Path("results", short[1], ".numbers")
+        numbers.mkdir(parents=True, exist_ok=True)
+        (numbers / short[2]).write_text(f"number-{short[2]}")
+        shutil.copytree(example_of(short[1]), numbers.with_name(f"number-{short[2]}"), dirs_exist_ok=True)
+
+
+def example_of(name: str) -> Path:
+    """Return the results of the example of a scenario's protocol, or of a protocol's own data."""
+    known = scenarios().get(name)
+    protocol = known.protocol if known else name.removesuffix("-own-data")
+    return Path("results", f"{protocol}-own-data", "RUN-ID")

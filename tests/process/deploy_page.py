@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from consilience.flower_programs import environment
-from tests.process.processes import APP, BRISK
+from tests.process.processes import APP
 
 PAGE = APP / "docs" / "deploy.md"
 SITES = ("hospital-a", "hospital-b", "hospital-c")
@@ -149,7 +149,7 @@ class Machine:
 
     @property
     def env(self) -> dict[str, str]:
-        """Nothing of Flower's that the page does not set, but for what saves a test time and looks for no updates."""
+        """Nothing of Flower's that the page does not set, but that it looks for no updates."""
         kept = {key: value for key, value in os.environ.items() if not key.startswith("FLWR_")}
         own = {"PATH": environment()["PATH"], "HOME": str(self.home), "FLWR_DISABLE_UPDATE_CHECK": "1"}
-        return {**kept, **own, **BRISK}
+        return {**kept, **own}

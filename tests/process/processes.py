@@ -23,9 +23,6 @@ from consilience.superlink import own_superlink
 APP = Path(__file__).resolve().parents[2]
 """The checkout: the app that `flwr run .` runs."""
 
-BRISK = {"FLWR_SUPEREXEC_TASK_POLL_INTERVAL": "0.1"}
-"""A SuperNode looks every so many seconds, by default 1, whether there is a message to start a process for."""
-
 THREADS = {f"{library}_NUM_THREADS": "2" for library in ("MKL", "OMP", "OPENBLAS")}
 """The tests' own process has one thread for numerical libraries: results do not depend on their number."""
 
@@ -213,9 +210,7 @@ def deployment(
         Added to the environment of every SuperNode.
     """
     parties = [LocalSite(name, Path(str(node["data"])), node) for name, node in nodes.items()]
-    with federation(
-        parties, folder / "federation", tls=True, node_env={**BRISK, **THREADS, **(node_env or {})}
-    ) as started:
+    with federation(parties, folder / "federation", tls=True, node_env={**THREADS, **(node_env or {})}) as started:
         yield Deployment(started.env, {name: started.processes[name] for name in nodes})
 
 

@@ -19,7 +19,7 @@ from consilience.flower_programs import environment
 from consilience.processes import end_families
 from server.results import load
 from tests.process.deploy_page import block
-from tests.process.processes import APP, BRISK
+from tests.process.processes import APP
 
 pytestmark = pytest.mark.slow
 
@@ -39,7 +39,7 @@ class Network:
 
     def start(self, command: list[str], folder: Path, log: str) -> subprocess.Popen[bytes]:
         folder.mkdir(exist_ok=True)
-        env = {**environment(), **BRISK, "FLWR_HOME": str(folder / "flower")}
+        env = {**environment(), "FLWR_HOME": str(folder / "flower")}
         with (folder / log).open("wb") as output:
             return subprocess.Popen(
                 self._inside(command), cwd=folder, env=env, stdin=subprocess.DEVNULL, stdout=output, stderr=output

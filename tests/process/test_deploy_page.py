@@ -9,6 +9,7 @@ import shlex
 import shutil
 import subprocess
 import time
+import tomllib
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -18,13 +19,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from common.extras import EXTRA_OF
 from consilience.certificates import make_server, make_site_key
 from consilience.processes import end_families, free_ports
 from server.results import load
 from tests.process.deploy_page import CENTER, PAGE, SITES, USER, Block, Machine, block, blocks, commands_in_sentences
 from tests.process.processes import APP
 
-SETUP = "python3 -m venv"
+SETUP = ("python3 -m venv", "pip install")
 ELSEWHERE = ("consilience up",)
 """Blocks that are run elsewhere: tests/process/test_up.py."""
 
@@ -75,7 +77,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
         stack.callback(lambda: end_families([page.processes[CENTER]]))
         stack.callback(lambda: end_families([p for name, p in page.processes.items() if name != CENTER]))
         for each in blocks():
-            if each.language == "ini" or each.text.startswith((SETUP, *ELSEWHERE)):
+            if each.language == "ini" or each.text.startswith((*SETUP, *ELSEWHERE)):
                 continue
             if each.text.startswith("flwr run"):
                 try_to_get_in(page)
@@ -280,8 +282,12 @@ def test_systemd_takes_the_units(tmp_path: Path) -> None:
     assert not [line for line in checked.stderr.splitlines() if str(tmp_path) in line], checked.stderr
 
 
-def test_what_is_installed_is_what_the_readme_says() -> None:
-    """The one block that is not typed here: `make run` does."""
-    readme = (APP / "README.md").read_text(encoding="utf-8")
-    for line in block(SETUP).text.splitlines():
-        assert line in readme
+def test_the_extras_of_the_page_are_those_that_there_are() -> None:
+    """What is installed is not typed here."""
+    page = PAGE.read_text(encoding="utf-8")
+    _, _, table = page.partition("| extra |")
+    table, _, _ = table.partition("\n\n")
+    project = tomllib.loads((APP / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert set(re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE)) == {*EXTRA_OF.values(), "all"}
+    installed = {extra for typed in re.findall(r"'\.\[([\w,]+)\]'", page) for extra in typed.split(",")}
+    assert installed <= project["optional-dependencies"].keys()

@@ -10,12 +10,18 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import psutil
 import pytest
 
-from tests.process.processes import APP, FlowerHome
+from consilience.local_engine import engine
+from protocols.settings import declared
+from tests.process.processes import APP, FlowerHome, flwr_run, kill_serverapp, start_run
 from tests.support.documentation import blocks
-from tests.support.engines import assert_same_run
+from tests.support.engines import SHORT_RUNS, assert_same_run
+from tests.support.parameters import few
+from tests.support.runs import make_grid, run_over
 
 CONSILIENCE = [sys.executable, "-m", "consilience"]
 
@@ -77,6 +83,57 @@ def test_quiet_prints_the_result_only(tmp_path: Path) -> None:
     assert (printed_results(done.stdout) / "report.html").is_file()
 
 
+# -- Flower's engine beside the local one -----------------------------------------------------------------------------
+
+
+def simulated(flower: FlowerHome, folder: Path, settings: dict[str, Any], sites: int) -> Path:
+    """Results of a run by Flower's engine."""
+    outcome = flwr_run(APP, {**settings, "output-dir": str(folder)}, sites, flower.env, 400)
+    assert outcome.completed, outcome.log
+    assert outcome.results is not None
+    return outcome.results
+
+
+@pytest.mark.parametrize("name", few(list(SHORT_RUNS), 1))
+def test_both_engines_give_the_same_result(flower: FlowerHome, tmp_path: Path, name: str) -> None:
+    sites, settings = SHORT_RUNS[name]
+    local = engine.run({**settings, "output-dir": str(tmp_path / "local")}, sites)
+    assert_same_run(simulated(flower, tmp_path / "flower", settings, sites), local)
+
+
+MANY_ROUNDS: dict[str, Any] = {"bc3e.accelerate": False, "repetitions": 2}
+
+
+@pytest.mark.slow
+def test_a_run_of_the_local_engine_is_resumed_by_flowers(flower: FlowerHome, tmp_path: Path) -> None:
+    config = {**declared(), **MANY_ROUNDS, "output-dir": str(tmp_path)}
+    whole = engine.run({**MANY_ROUNDS, "output-dir": str(tmp_path)}, 2)
+    grid = make_grid(config, 2)
+    grid.stop_after = 5
+    with pytest.raises(KeyboardInterrupt):
+        run_over(grid, config)
+    [partial] = (tmp_path / "bc3e-wine").glob(".*.partial")
+    resumed = simulated(flower, tmp_path, {**MANY_ROUNDS, "resume-from": str(partial)}, 2)
+    assert_same_run(resumed, whole, ledger=False)
+
+
+@pytest.mark.slow
+def test_a_run_of_flowers_engine_is_resumed_by_the_local_one(flower: FlowerHome, tmp_path: Path) -> None:
+    config: dict[str, Any] = {**MANY_ROUNDS, "output-dir": str(tmp_path)}
+    run = start_run(APP, config, 2, flower.env, tmp_path / "log")
+    try:
+        run.wait_for("round   5", 120)
+        kill_serverapp(flower.superlink_pid)
+        run.wait(180)
+    finally:
+        run.end()
+    [partial] = (tmp_path / "bc3e-wine").glob(".*.partial")
+    resumed = engine.run({**config, "resume-from": str(partial)}, 2)
+    assert_same_run(resumed, engine.run(config, 2), ledger=False)
+
+
+# -- the command ------------------------------------------------------------------------------------------------------
+
 LONG = ("run", "bc3e-wine", "--set", "bc3e.accelerate=false", "--set", "repetitions=3")
 
 
@@ -122,3 +179,25 @@ def test_a_superlink_that_does_not_answer_is_named(tmp_path: Path) -> None:
     done = consilience("run", "bc3e-wine", "--engine", "flower", "--superlink", "9", cwd=tmp_path)
     assert done.returncode == 1
     assert "no SuperLink answers at 127.0.0.1:9" in done.stderr
+
+
+# -- worker processes -------------------------------------------------------------------------------------------------
+
+ENDLESS = "import time\n\ndef data(place, n_sites):\n    print('working', flush=True)\n    time.sleep(600)\n"
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
+def test_workers_end_with_the_run_whatever_they_are_doing(tmp_path: Path, number: int) -> None:
+    (tmp_path / "endless.py").write_text(ENDLESS)
+    command = [*CONSILIENCE, "run", "--protocol", "bc3e", "--data", "endless:data", "--sites", "2", "--workers", "2"]
+    env = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    with subprocess.Popen(command, cwd=tmp_path, env=env, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        for line in process.stderr:  # what a worker prints goes there
+            if "working" in line:
+                break
+        workers = psutil.Process(process.pid).children(recursive=True)
+        assert len(workers) == 2
+        process.send_signal(number)
+        _, alive = psutil.wait_procs([psutil.Process(process.pid), *workers], 20)
+        assert not alive

@@ -86,7 +86,7 @@ def wards(tmp_path: Path) -> list[LocalSite]:
 
 def test_a_supernode_and_the_superlink_are_killed_and_started_again(tmp_path: Path, wards: list[LocalSite]) -> None:
     """One answer is lost, and nothing else, though the run breaks off, and a site forgets all of it."""
-    env = {"FLWR_SUPEREXEC_TASK_POLL_INTERVAL": "0.1", "PYTHONPATH": str(tmp_path)}
+    env = {"PYTHONPATH": str(tmp_path)}
     database = ("--database", str(tmp_path / "superlink.db"))
     settings = {**SETTINGS, "output-dir": str(tmp_path / "results")}
     with federation(wards, tmp_path / "wards", tls=True, node_env=env, link_options=database) as started:

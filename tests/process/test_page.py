@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
+import consilience as cs
 from protocols.registry import names as protocol_names
 from server.report.compare import compare_html, open_runs
 from server.report.glossary import meaning
@@ -94,6 +95,26 @@ def test_a_page_can_be_read_by_everybody(browser: Browser, pages: dict[str, Path
         assert seen.background() != WHITE
         assert not seen.violations("color-contrast"), "all else is as in the light"
         assert not seen.print_cuts(), "printed whole, whatever the screen's colours are"
+
+
+def test_a_run_in_a_notebook_has_its_page_in_a_frame(
+    browser: Browser, results: dict[str, Path], tmp_path: Path
+) -> None:
+    """With its figures, its own links, and no style that reaches the notebook."""
+    notebook = tmp_path / "notebook.html"
+    shown = cs.load(results["bc3e"])._repr_html_()
+    notebook.write_text(f"<!DOCTYPE html><title>n</title><body><h2>cell</h2>{shown}</body>", encoding="utf-8")
+    page = browser.new_page()
+    page.goto(notebook.as_uri())
+    style = "getComputedStyle(document.querySelector('h2')).fontFamily"
+    plain = page.evaluate(style)
+    assert plain != page.frames[1].evaluate(style)
+    images = page.frames[1].locator("img").all()
+    assert images
+    assert all(image.evaluate("each => each.naturalWidth > 0") for image in images)
+    page.frames[1].get_by_role("link", name="Figures").first.click()
+    assert [frame.url for frame in page.frames] == [notebook.as_uri(), "about:srcdoc"]
+    page.close()
 
 
 def test_what_sticks_out_or_cannot_be_read_would_be_found(browser: Browser, tmp_path: Path) -> None:

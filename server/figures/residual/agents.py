@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 NAMED, GREY = 8, "#bbbbbb"
-"""Agents with a colour and a name, and the colour of the others."""
+"""Agents with a color and a name, and the color of the others."""
 _MOST = 20
 """Agents whose coefficients are drawn: those with the largest parts."""
 _MOST_IN_WORDS = 6
 _KINDS = {True: ("relevant attribute", BLUE, ""), False: ("irrelevant attributes alone", VERMILION, "////")}
-"""Label, colour and hatching of agents with and without a relevant attribute, if the scenario knows them."""
+"""Label, color and hatching of agents with and without a relevant attribute, if the scenario knows them."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,10 +146,10 @@ def _draw_parts(panels: Sequence[Axes], parts: Parts) -> None:
     columns = [(100 * parts.share[order], "share of the summed power (%)")]
     columns += [(parts.beta[order], "coefficient (no unit)")] if parts.weighted else []
     for axes, (values, label) in zip(panels, columns, strict=True):
-        for kind, (name, colour, hatch) in _KINDS.items():
+        for kind, (name, color, hatch) in _KINDS.items():
             if (mine := kinds == kind).any():
                 handles[name] = axes.barh(
-                    places[mine], values[mine], height=0.68, color=colour, hatch=hatch, edgecolor="white", linewidth=0
+                    places[mine], values[mine], height=0.68, color=color, hatch=hatch, edgecolor="white", linewidth=0
                 )
         axes.axvline(0, color=INK, linewidth=0.8)
         axes.set_xlabel(label)

@@ -1,4 +1,4 @@
-"""Names, colours and curves that the figures of a run and of a table share."""
+"""Names, colors and curves that the figures of a run and of a table share."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ KINDS = {
     "validation": ("validation rows", GREEN, ":"),
     "test": ("test rows", BLUE, "-"),
 }
-"""Label, colour and line of the curve of each kind of row."""
+"""Label, color and line of the curve of each kind of row."""
 
 SUMS = {
     "power_relevant": ("agents with a relevant attribute", BLUE, "o"),
@@ -63,8 +63,8 @@ def errors_over_iterations(axes: Axes, curves: Mapping[str, Float64[np.ndarray, 
     """Draw the curves of one run; return their entries in the legend."""
     handles = {}
     for kind, curve in curves.items():
-        label, colour, line = KINDS[kind]
-        handles[label] = over_iterations(axes, curve, color=colour, linestyle=line, linewidth=1.3)
+        label, color, line = KINDS[kind]
+        handles[label] = over_iterations(axes, curve, color=color, linestyle=line, linewidth=1.3)
     return handles
 
 

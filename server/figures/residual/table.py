@@ -85,12 +85,12 @@ def _draw_bars(axes: Axes, report: Report, arrays: Arrays) -> None:
             best, places, color=ORANGE, marker="D", fillstyle="none", markersize=6, linestyle="none", zorder=3
         )[0]
     handles |= _published(axes, report, places, error_of(report), upright=False)
-    for name, (label, colour, line) in REFERENCES.items():
+    for name, (label, color, line) in REFERENCES.items():
         reference = measures(report, arrays, name)[0]
         known = np.isfinite(reference)
         if known.any():
             low, high = places[known] - 0.5, places[known] + 0.5
-            handles[label] = axes.vlines(reference[known], low, high, colour, linestyle=line, linewidth=1.4, zorder=3)
+            handles[label] = axes.vlines(reference[known], low, high, color, linestyle=line, linewidth=1.4, zorder=3)
     for place in np.flatnonzero(np.isfinite(values)):
         end = max(values[place] + errors[place], np.nan_to_num(best[place]))
         axes.annotate(f"{values[place]:.3g}", (end, place), (7, 0), textcoords="offset points", va="center", fontsize=8)
@@ -113,10 +113,10 @@ def _draw_over(
     order = np.argsort(x)[: np.isfinite(x).sum()]
     handles: dict[str, Any] = {}
     for metric in metrics:
-        label, colour, marker = SUMS.get(metric, ("this run", BLUE, "o"))
+        label, color, marker = SUMS.get(metric, ("this run", BLUE, "o"))
         values, errors = measures(report, arrays, metric)
         curve = axes.errorbar(
-            x[order], values[order], yerr=errors[order], color=colour, marker=marker, markersize=4, capsize=2
+            x[order], values[order], yerr=errors[order], color=color, marker=marker, markersize=4, capsize=2
         )
         handles[label] = curve[0]
         handles |= _published(axes, report, x, metric, upright=True)
@@ -151,11 +151,11 @@ def _lines_across(axes: Axes, report: Report, arrays: Arrays, others: Sequence[i
         plain(name_of(report, report.table[place])): (values[place], ORANGE, ("-.", (0, (1, 1)))[number % 2])
         for number, place in enumerate(others)
     }
-    for name, (label, colour, line) in REFERENCES.items():
-        lines[label] = (measures(report, arrays, name)[0].mean(), colour, line)
+    for name, (label, color, line) in REFERENCES.items():
+        lines[label] = (measures(report, arrays, name)[0].mean(), color, line)
     return {
-        label: axes.axhline(value, color=colour, linestyle=line, linewidth=1.2, zorder=1)
-        for label, (value, colour, line) in lines.items()
+        label: axes.axhline(value, color=color, linestyle=line, linewidth=1.2, zorder=1)
+        for label, (value, color, line) in lines.items()
         if np.isfinite(value)
     }
 

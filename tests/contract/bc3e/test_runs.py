@@ -260,7 +260,7 @@ def test_steps_from_before_a_site_was_dropped_are_not_combined_with_later_ones()
 
 def test_site_with_a_single_model_refuses(tmp_path: Path) -> None:
     settings = config(tmp_path, bc3e__distribution="column", **QUICK)
-    with pytest.raises(FusionError, match=r"site-0: it holds a single model.*\[too-few-models\]"):
+    with pytest.raises(FusionError, match=r"site-2 and 6 more: it holds a single model.*\[too-few-models\]"):
         run(settings, 9)
     assert load(run({**settings, "bc3e.allow-single-model": True}, 9))[0].missing == {}
 
@@ -268,7 +268,7 @@ def test_site_with_a_single_model_refuses(tmp_path: Path) -> None:
 def test_run_configuration_cannot_consent_for_a_site(tmp_path: Path) -> None:
     settings = config(tmp_path, bc3e__distribution="column", bc3e__allow_single_model=True, **QUICK)
     nodes = [{**node, "site": f"clinic-{place}"} for place, node in enumerate(node_configs(9))]
-    with pytest.raises(FusionError, match="clinic-8: it holds a single model"):
+    with pytest.raises(FusionError, match="clinic-0, clinic-1, clinic-2 and 6 more: it holds a single model"):
         run(settings, nodes)
     willing = [{**node, "allow-single-model": place < 5} for place, node in enumerate(nodes)]
     report = load(run(settings, willing))[0]

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import tomllib
+from importlib.metadata import EntryPoint
 from pathlib import Path
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 from flwr.cli.build import build_fab_from_disk
 from typer.testing import CliRunner
@@ -23,7 +26,11 @@ from consilience.outcome import Outcome
 from consilience.processes import Interrupted
 from consilience.run_log import Transcript, round_of
 from consilience.run_request import RunRequest, simulated_run
+from protocols import registry
+from protocols.settings import run_keys
 from scenarios.registry import scenarios
+from server.results import ResultsDirectory
+from tests.support.sample_report import make
 
 ROOT = Path(__file__).resolve().parents[3]
 RUNNER = CliRunner()
@@ -72,6 +79,8 @@ def test_list_names_every_scenario_on_a_line_of_its_own():
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
+        ([], ["say what to run", "consilience list", "gp"]),
+        (["--set", "seed=3"], ["say what to run"]),
         (["bc3e-whine"], ["bc3e-whine", "bc3e-wine"]),
         (["--set", "bc3e.maxrounds=3"], ["bc3e.maxrounds", "did you mean", "bc3e.max-rounds"]),
         (["--set", "zzzz=3"], ["zzzz", "there are", "round-timeout"]),
@@ -85,7 +94,7 @@ def test_list_names_every_scenario_on_a_line_of_its_own():
         (["--data", "somewhere"], ["data without protocol"]),
         (["bc3e-wine", "--protocol", "bc3e", "--data", "x"], ["not both"]),
         (["--protocol", "bc3e", "--data", "/does/not/exist"], ["/does/not/exist"]),
-        (["--set", "target=a'b\"c"], ["target", "both"]),
+        (["bc3e-wine", "--set", "target=a'b\"c"], ["target", "both"]),
     ],
 )
 def test_run_refuses_in_one_line_before_anything_starts(no_launch, arguments, words):
@@ -185,15 +194,89 @@ def test_run_passes_the_plan_on_and_fails_with_the_status_of_the_run(monkeypatch
 
 def test_a_refusal_is_printed_as_it_is(monkeypatch):
     ended(monkeypatch, run_id="7", status="finished:failed", refused="seed must not be negative")
-    result = RUNNER.invoke(cli.app, ["run"])
+    result = RUNNER.invoke(cli.app, ["run", "bc3e-wine"])
     assert (result.exit_code, result.stderr) == (1, "seed must not be negative\n")
 
 
 def test_a_run_that_flower_did_not_start_fails_with_flowers_words(monkeypatch):
     ended(monkeypatch, status="", details="Connection refused")
-    result = RUNNER.invoke(cli.app, ["run"])
+    result = RUNNER.invoke(cli.app, ["run", "bc3e-wine"])
     assert result.exit_code == 1
     assert "Connection refused" in result.stderr
+
+
+@pytest.fixture
+def finished(tmp_path, monkeypatch):
+    """A finished run in the folder of results, and the pages that a browser was asked to open."""
+    monkeypatch.chdir(tmp_path)
+    directory = ResultsDirectory.open("results", "bc3e-wine", 77)
+    path = directory.finish(make(), {"x": np.zeros(1)}, [], {})
+    opened = []
+    monkeypatch.setattr("webbrowser.open", lambda page: bool(opened.append(page)) or True)
+    return SimpleNamespace(path=path, opened=opened)
+
+
+def test_json_is_the_report_and_nothing_else(monkeypatch, finished):
+    ended(monkeypatch, run_id="77", results=finished.path)
+    for arguments in (
+        ["run", "bc3e-wine", "--json"],
+        ["show", "bc3e-wine-1", "--json"],
+        ["show", "--latest", "--json"],
+    ):
+        result = RUNNER.invoke(cli.app, arguments)
+        assert result.exit_code == 0, result.stderr
+        assert json.loads(result.stdout) == json.loads((finished.path / "report.json").read_text())
+    assert not finished.opened
+
+
+def test_open_opens_the_page(monkeypatch, finished):
+    ended(monkeypatch, run_id="77", results=finished.path)
+    page = (finished.path / "report.html").as_uri()
+    for arguments in (["run", "bc3e-wine", "--open"], ["show", "bc3e-wine", "--open"]):
+        assert RUNNER.invoke(cli.app, arguments).exit_code == 0
+    assert finished.opened == [page, page]
+    (finished.path / "report.html").unlink()
+    assert "there is no page" in RUNNER.invoke(cli.app, ["show", "--latest", "--open"]).stderr
+
+
+def test_every_command_takes_a_short_name(finished):
+    shown = RUNNER.invoke(cli.app, ["show", "bc3e-wine-1"])
+    assert shown.stdout == RUNNER.invoke(cli.app, ["show", str(finished.path)]).stdout
+    assert "short name: bc3e-wine-1\n" in shown.stdout
+    assert "is run 1 already" in RUNNER.invoke(cli.app, ["compare", "bc3e-wine-1", "bc3e-wine"]).stderr
+    assert str(finished.path) in RUNNER.invoke(cli.app, ["status", "bc3e-wine-1"]).stdout
+    assert "there is no results" not in RUNNER.invoke(cli.app, ["ledger", "bc3e-wine-1", "nowhere"]).stderr
+    assert "there is no results" not in RUNNER.invoke(cli.app, ["predict", "bc3e-wine-1", "nowhere.csv"]).stderr
+    request = simulated_run(["labels=bc3e-wine-1"], {"scenario": "bc3e-wine"}, None, 9.0)
+    assert request.settings["labels"] == str(finished.path)
+    for arguments in (["show"], ["show", "bc3e-wine", "--latest"]):
+        assert RUNNER.invoke(cli.app, arguments).exit_code == 2
+    absent = RUNNER.invoke(cli.app, ["show", "bc3e-wine-2"])
+    assert absent.exit_code == 1
+    assert "there is no results directory" in absent.stderr
+
+
+def test_runs_lists_finished_and_interrupted_runs(finished):
+    interrupted = ResultsDirectory.open("results", "gp-synthetic", 5)
+    (interrupted.partial / "progress.jsonl").write_text('{"round": 1}\n{"round": 2}\n')
+    (finished.path.parent / "6").mkdir()
+    (finished.path.parent / "6" / "report.json").write_text("{")
+    result = RUNNER.invoke(cli.app, ["runs"])
+    assert result.exit_code == 0, result.stderr
+    lines = {line.split()[0]: " ".join(line.split()) for line in result.stdout.splitlines()}
+    assert lines.keys() == {"run", "bc3e-wine-1", "gp-synthetic", "bc3e-wine"}
+    assert f" {make().protocol} {len(make().sites)} " in lines["bc3e-wine-1"]
+    assert lines["bc3e-wine-1"].endswith("results/bc3e-wine/77")
+    assert "interrupted after round 2" in lines["gp-synthetic"]
+    assert "its report.json cannot be read" in lines["bc3e-wine"]
+    empty = RUNNER.invoke(cli.app, ["runs", "--output-dir", "nowhere"])
+    assert (empty.exit_code, empty.stderr) == (1, "there is no run in nowhere: name another --output-dir\n")
+
+
+def test_shells_can_complete_the_command():
+    result = RUNNER.invoke(cli.app, ["--help"])
+    assert "--install-completion" in result.stdout
+    assert "--show-completion" in result.stdout
 
 
 @pytest.mark.parametrize(("error", "code"), [(Interrupted(2), 130), (Interrupted(15), 143), (LaunchError("no"), 1)])
@@ -202,7 +285,7 @@ def test_the_exit_code_says_what_ended_the_run(monkeypatch, error, code):
         raise error
 
     monkeypatch.setattr(command, "launch", run)
-    assert RUNNER.invoke(cli.app, ["run"]).exit_code == code
+    assert RUNNER.invoke(cli.app, ["run", "bc3e-wine"]).exit_code == code
 
 
 def test_check_says_what_would_leave(tmp_path):
@@ -268,6 +351,74 @@ def test_check_refuses_what_no_node_of_the_protocol_says(tmp_path, protocol, own
     result = RUNNER.invoke(cli.app, ["check", str(file), "--protocol", protocol, "--set", own])
     assert result.exit_code in (1, 2)
     assert words in result.stderr
+
+
+def written(folder, **texts):
+    for name, text in texts.items():
+        (folder / f"{name}.csv").write_text(text)
+    return folder
+
+
+ROWS = "y,a,b\n" + "".join(f"{i},{i % 7},{i % 3}\n" for i in range(40))
+
+
+def test_check_looks_at_all_files_of_a_folder(tmp_path):
+    written(tmp_path, north=ROWS, south=ROWS)
+    result = RUNNER.invoke(cli.app, ["check", str(tmp_path), "--protocol", "gp", "--set", "target=y"])
+    assert result.exit_code == 0, result.stderr
+    assert [line for line in result.stdout.splitlines() if line and line[0] != " "] == [
+        "site north",
+        "site south",
+        "together: the files of 2 sites fit each other",
+    ]
+    assert result.stdout.count("  What would leave this site") == 2
+
+
+@pytest.mark.parametrize(
+    ("south", "words"),
+    [
+        (ROWS.replace("a,b", "a,c"), "south.csv: there is no column 'b'; all need the same columns as north.csv"),
+        (ROWS.replace("39,", "x,"), "south.csv, line 41, column 'y': 'x' is text where a number belongs"),
+    ],
+)
+def test_check_of_a_folder_says_what_is_wrong_after_what_is_right(tmp_path, south, words):
+    written(tmp_path, north=ROWS, south=south)
+    result = RUNNER.invoke(cli.app, ["check", str(tmp_path), "--protocol", "gp", "--set", "target=y"])
+    assert result.exit_code == 1
+    assert "site north" in result.stdout
+    assert "together" not in result.stdout
+    assert words in result.stderr
+    assert len(result.stderr.splitlines()) == 1
+
+
+def test_check_of_a_folder_lets_one_file_hold_the_outcome(tmp_path):
+    """In a simulation a name may be another file's column."""
+    written(tmp_path, bank="id,y,a\n1,2,3\n2,3,4\n", shop="id,b\n1,5\n2,6\n")
+    sets = ["--set", "target=y", "--set", "id=id"]
+    result = RUNNER.invoke(cli.app, ["check", str(tmp_path), "--protocol", "residual", *sets])
+    assert result.exit_code == 0, result.stderr
+    result = RUNNER.invoke(cli.app, ["check", str(tmp_path), "--protocol", "residual", "--set", "target=z"])
+    assert result.exit_code == 1
+    assert "no file has the column 'z' that target names" in result.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments", [["list"], ["keys"], ["check", "x.csv", "--protocol", "gp"], ["run", "bc3e-wine"]]
+)
+def test_a_protocol_that_is_declared_wrongly_is_one_sentence_in_every_command(monkeypatch, arguments):
+    point = EntryPoint("quantile", "company.quantiles", registry.GROUP)
+    monkeypatch.setattr(registry, "entry_points", lambda group: [point])
+    caches = (registry._packages, run_keys)
+    for cached in caches:
+        cached.cache_clear()
+    try:
+        result = RUNNER.invoke(cli.app, arguments)
+    finally:
+        for cached in caches:
+            cached.cache_clear()
+    assert result.exit_code in (1, 2)
+    assert len(result.stderr.splitlines()) == 1
+    assert "quantile = 'company.quantiles': the module's last part must be the protocol's name" in result.stderr
 
 
 def test_check_knows_which_protocols_it_can_check(tmp_path):

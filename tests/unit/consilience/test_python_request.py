@@ -12,6 +12,7 @@ import consilience as cs
 from clients.data import load
 from clients.data.simulated_sites import simulated_sites
 from common.data_places import paths_by_site
+from common.extras import MissingLibraryError
 from common.settings import ConfigError
 from consilience.python_request import PythonRequest, python_request
 
@@ -71,11 +72,14 @@ def test_a_protocol_on_own_data() -> None:
         (lambda: request(cs.GP(), cs.SEC(), data=FRAMES), "a run has one protocol, not gp and sec"),
         (lambda: request("bc3e-wine", cs.GP()), "bc3e-wine is one of bc3e; settings of gp are not for it"),
         (lambda: request("bc3e-wine", data=FRAMES), "bc3e-wine has data of its own"),
+        (lambda: request("predict", data=FRAME), "predict needs from_=: the run that has learned"),
+        (lambda: request(cs.SEC(), data=FRAMES, sites=3), "what was given in Python holds the data of 2 sites, not 3"),
         (lambda: request("bc3e-wine", sede=1), "there is no setting 'sede'; did you mean seed?"),
         (lambda: request("bc3e-wine", alpha=1.0), "'alpha'; it is one of bc3e: give it in that protocol's settings"),
         (lambda: request("bc3e-wine", seed=-1), "seed must be 0 or greater, got -1"),
         (lambda: request(cs.SEC(), data=FRAMES, queries=FRAME), "queries is for another protocol than sec"),
         (lambda: request(cs.SEC(), data=FRAMES, test=FRAME, **{"test_": "a.csv"}), "test is given twice"),
+        (lambda: request("bc3e-wine", cs.BC3E(alpha=2.0), **{"bc3e.alpha": 1.0}), "bc3e.alpha is given twice"),
     ],
 )
 def test_what_cannot_be_used_is_one_sentence(ask: Any, message: str) -> None:
@@ -141,6 +145,7 @@ def test_functions() -> None:
         ({"north": FRAME, "south": 3}, "south: rows are a DataFrame, columns by name, or a path"),
         ({"north": FRAME.iloc[:1]}, "north: has one row"),
         ({"north": FRAME.rename(columns={"x": 1})}, "north: column 1 is named 1"),
+        (lambda config: FRAME, "say for how many sites with sites="),
         (lambda place, n_sites: FRAME, "say for how many sites with sites="),
     ],
 )
@@ -155,6 +160,14 @@ def test_rows_of_the_center() -> None:
     assert load({"data": settings["gp.queries"]}).columns["x"].tolist() == [1.0, 2.0, 4.0]
     assert settings["test"] == str(Path("rows.csv").absolute())
     assert sorted(made.kept) == ["data", "gp.queries"]
+
+
+def test_tables_without_pyarrow_stay_in_this_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("common.extras.is_installed", lambda library: library != "pyarrow")
+    with pytest.raises(
+        MissingLibraryError, match=r"for Flower's engine needs pyarrow: pip install 'consilience\[parquet\]"
+    ):
+        request(cs.GP(), data=FRAMES, target="y").with_files(tmp_path)
 
 
 def test_tables_become_files_for_other_processes(tmp_path: Path) -> None:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
+import threading
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -69,27 +72,42 @@ def unreachable(*_args: object, **_options: object) -> None:
 
 
 MESSAGES = {
-    "protocol": ({"protocol": "bce3", "data": "{good}"}, "there is no protocol 'bce3'; did you mean bc3e?"),
-    "scenario": ({"scenario": "bc3e-whine"}, "unknown scenario 'bc3e-whine'; did you mean bc3e-wine?"),
-    "key": ({"bc3e.maxrounds": 3}, "unknown key 'bc3e.maxrounds'; did you mean bc3e.max-rounds?"),
-    "key without its protocol": ({"landmark": 3}, "unknown key 'landmark'; did you mean gp.landmarks or sec.landmarks"),
-    "type": ({"seed": "three"}, "seed must be a whole number, got 'three'"),
-    "range": ({"seed": -1}, "seed must be 0 or greater, got -1"),
-    "other protocol": (
+    "a protocol that does not exist": (
+        {"protocol": "bce3", "data": "{good}"},
+        "there is no protocol 'bce3'; did you mean bc3e?",
+    ),
+    "a scenario that does not exist": (
+        {"scenario": "bc3e-whine"},
+        "unknown scenario 'bc3e-whine'; did you mean bc3e-wine?",
+    ),
+    "a key that does not exist": ({"bc3e.maxrounds": 3}, "unknown key 'bc3e.maxrounds'; did you mean bc3e.max-rounds?"),
+    "a key without its protocol": (
+        {"landmark": 3},
+        "unknown key 'landmark'; did you mean gp.landmarks or sec.landmarks",
+    ),
+    "a value of another type": ({"seed": "three"}, "seed must be a whole number, got 'three'"),
+    "a value out of range": ({"seed": -1}, "seed must be 0 or greater, got -1"),
+    "a key of another protocol": (
         {"scenario": "bc3e-wine", "gp.experts": "3"},
         "gp.experts is a key of gp, and this is a run of bc3e; leave it out",
     ),
-    "other protocol, same name": (
+    "a key that both protocols have": (
         {"scenario": "gp-synthetic", "coreset.rows": 100},
         "coreset.rows is a key of coreset, and this is a run of gp; did you mean gp.rows?",
     ),
-    "sums": (
+    "masks where no sum suffices": (
         {"scenario": "sec-simulation1", "secure-aggregation": True},
         "secure-aggregation=true is for",
     ),
-    "cells of own data": ({"protocol": "bc3e", "data": "{good}", "cells": "p=5"}, "cells are rows of a scenario's"),
-    "cells": ({"scenario": "residual-theorem2", "cells": "rho=7"}, "cells='rho=7': no row of residual-theorem2 has"),
-    "key of the table": (
+    "rows of a table, of own data": (
+        {"protocol": "bc3e", "data": "{good}", "cells": "p=5"},
+        "cells are rows of a scenario's",
+    ),
+    "rows that the table has not": (
+        {"scenario": "residual-theorem2", "cells": "rho=7"},
+        "cells='rho=7': no row of residual-theorem2 has",
+    ),
+    "a key that the table sets": (
         {"scenario": "residual-theorem2", "residual.correlation": 0.5},
         "residual.correlation is set by the rows of residual-theorem2; choose among them",
     ),
@@ -97,98 +115,127 @@ MESSAGES = {
         {"scenario": "bc3e-wine", "protocol": "bc3e", "data": "{good}"},
         "a run has a scenario, or a protocol and data, not both: leave one of them out",
     ),
-    "protocol without data": (
+    "a protocol without data": (
         {"protocol": "bc3e"},
         "protocol without data: set data to a folder with one file for every site",
     ),
-    "data without protocol": (
+    "data without a protocol": (
         {"data": "{good}"},
         "data without protocol: set protocol to what is to run on them, bc3e, coreset, gp, residual or sec",
     ),
-    "number of sites": (
+    "another number of sites than the scenario has": (
         {"scenario": "sec-grid", "n_sites": 3},
         "sec-grid has 50 sites, no more and no less, not 3",
     ),
-    "number of files": ({"protocol": "bc3e", "data": "{good}", "n_sites": 2}, "holds the data of 3 sites, not 2"),
-    "file of a scenario": (
+    "another number of sites than there are files": (
+        {"protocol": "bc3e", "data": "{good}", "n_sites": 2},
+        "holds the data of 3 sites, not 2",
+    ),
+    "the file of a scenario is not there": (
         {"scenario": "sec-grid"},
         "no file of the Electrical Grid Stability data was found, and they cannot be fetched from OpenML (OSError: no"
         f" network): set the run configuration's data to {DATA_SETS['grid'].file}",
     ),
-    "file that data names": (
+    "the file of a scenario is not where `data` says": (
         {"scenario": "coreset-bank", "data": "file-that-is-not-there"},
         "data='file-that-is-not-there' is neither a CSV file nor a directory that holds bank.csv[.gz]",
     ),
-    "no folder": ({"protocol": "gp", "data": "nowhere", "target": "level"}, "nowhere: there is no such folder"),
-    "no file in it": ({"protocol": "gp", "data": "empty", "target": "level"}, "empty: holds no file of a site"),
-    "no target": ({"protocol": "gp", "data": "{good}"}, "configuration: target is not set; name the outcome's column"),
-    "target": (
+    "the folder is not there": (
+        {"protocol": "gp", "data": "nowhere", "target": "level"},
+        "nowhere: there is no such folder",
+    ),
+    "the folder holds no file of a site": (
+        {"protocol": "gp", "data": "empty", "target": "level"},
+        "empty: holds no file of a site",
+    ),
+    "`target` is not set": (
+        {"protocol": "gp", "data": "{good}"},
+        "configuration: target is not set; name the outcome's column",
+    ),
+    "no file has the target": (
         {"protocol": "sec", "data": "{good}", "target": "levle"},
         "north.csv, south.csv, west.csv: there is no column 'levle'; did you mean 'level'?",
     ),
-    "target at some": (
+    "some files lack the target": (
         {"protocol": "gp", "data": "{no_level}", "target": "level"},
         "south.csv, west.csv: there is no column 'level'; it has 'patient', 'class_a', 'cluster_x', 'sex', 'age'",
     ),
-    "target at no site": (
+    "no site holds the outcome": (
         {"protocol": "residual", "data": "{good}", "target": "levle", "id": "patient"},
         "configuration: no file has the column 'levle' that target names; one site must hold the outcome",
     ),
-    "no sensitive": ({"protocol": "coreset", "data": "{good}"}, "configuration: sensitive is not set; fair clustering"),
-    "sensitive": (
+    "`sensitive` is not set": (
+        {"protocol": "coreset", "data": "{good}"},
+        "configuration: sensitive is not set; fair clustering",
+    ),
+    "no file has the sensitive column": (
         {"protocol": "coreset", "data": "{good}", "sensitive": "sxe"},
         "north.csv, south.csv, west.csv: there is no column 'sxe'",
     ),
-    "id": (
+    "no file has the column of `id`": (
         {"protocol": "residual", "data": "{good}", "target": "level", "id": "pateint"},
         "north.csv, south.csv, west.csv: there is no column 'pateint'; did you mean 'patient'?",
     ),
-    "truth": (
+    "some files lack the column of `truth`": (
         {"protocol": "bc3e", "data": "{no_level}", "truth": "level"},
         "south.csv, west.csv: there is no column 'level'",
     ),
-    "no labels": (
+    "no file has the labels": (
         {"protocol": "bc3e", "data": "{good}", "classes": "c", "clusters": "d"},
         "north.csv, south.csv, west.csv: there is no column 'c'",
     ),
-    "columns that differ": (
+    "a file lacks an input that the others have": (
         {"protocol": "gp", "data": "{no_iron}", "target": "level", "features": ""},
         "south.csv: there is no column 'iron' (is it 'iorn'?); all need the same columns as north.csv: mend the files",
     ),
-    "kinds that differ": (
+    "an input is text in a file": (
         {"protocol": "coreset", "data": "{text}", "sensitive": "sex"},
         "west.csv: column 'iron' holds text, and numbers in the others; all need the same columns as north.csv",
     ),
-    "output is a file": (
+    "the output directory is a file": (
         {"scenario": "bc3e-wine", "output-dir": "file"},
         "file is a file, not a folder; set another output-dir",
     ),
-    "output in a file": (
+    "the output directory would be in a file": (
         {"scenario": "bc3e-wine", "output-dir": "file/results"},
         "file is a file, not a folder; set another output-dir",
     ),
-    "resume from nothing": (
+    "nothing to resume": (
         {"scenario": "bc3e-wine", "resume-from": "results/bc3e-wine/77"},
         "there is no interrupted run of",
     ),
-    "resume from the end": ({"scenario": "bc3e-wine", "resume-from": "results/sec-own-data/7"}, "is complete: look"),
-    "resume before a round": (
+    "a complete run to resume": (
+        {"scenario": "bc3e-wine", "resume-from": "results/sec-own-data/7"},
+        "is complete: look",
+    ),
+    "an interrupted run without a round": (
         {"scenario": "bc3e-wine", "resume-from": "results/bc3e-wine/5"},
         "stopped before its first checkpoint; start it again without resume-from",
     ),
-    "from without predict": ({"from": "results/sec-own-data/7"}, 'from is for scenario="predict"'),
-    "predict without from": ({"scenario": "predict"}, 'scenario="predict" needs from="RESULTS-DIR"'),
-    "from nothing": ({"scenario": "predict", "from": "empty"}, "from: empty holds no report.json of a run"),
-    "from predictions": (
+    "`from` without `scenario=predict`": ({"from": "results/sec-own-data/7"}, 'from is for scenario="predict"'),
+    "`scenario=predict` without `from`": ({"scenario": "predict"}, 'scenario="predict" needs from="RESULTS-DIR"'),
+    "`from` names no run": ({"scenario": "predict", "from": "empty"}, "from: empty holds no report.json of a run"),
+    "`from` names predictions": (
         {"scenario": "predict", "from": "results/predict/8"},
         "are predictions themselves; name the run that has learned",
     ),
-    "from what is at the center": (
+    "`from` names a run of which the center predicts": (
         {"scenario": "predict", "from": "results/sec-own-data/7"},
         "is at the fusion center, and no site need answer; type: consilience predict",
     ),
 }
 """By what is wrong: the settings, and the beginning or part of the message."""
+
+
+@cache
+def documented() -> dict[str, str]:
+    """The messages of the page by what is wrong; ``...`` stands for anything."""
+    page = (ROOT / "docs" / "commands.md").read_text(encoding="utf-8")
+    return dict(re.findall(r"^\| (.+) \| `(.+)` \|$", page.partition("| what is wrong |")[2], flags=re.MULTILINE))
+
+
+def test_the_page_has_these_messages_and_no_others() -> None:
+    assert documented().keys() == MESSAGES.keys()
 
 
 @pytest.mark.parametrize("what", MESSAGES)
@@ -202,6 +249,10 @@ def test_what_is_wrong_is_one_sentence(what: str, world: SimpleNamespace, tmp_pa
     told = str(refused.value)
     assert message in told
     assert "\n" not in told
+    place = 0
+    for part in documented()[what].split("..."):
+        assert part in told[place:]
+        place = told.index(part, place) + len(part)
     assert sorted(tmp_path.rglob("*")) == before
 
 
@@ -289,6 +340,22 @@ def test_a_data_set_that_openml_offers_or_that_is_downloaded(
     kept.mkdir(parents=True)
     (kept / f"{DATA_SETS['grid'].openml}.gz").touch()
     assert preflight({"scenario": "sec-grid"}).n_sites == 50
+
+
+def test_a_name_server_that_does_not_answer_is_not_waited_for(
+    monkeypatch: pytest.MonkeyPatch, world: SimpleNamespace
+) -> None:
+    never = threading.Event()
+
+    def wait(*_args: object, **_options: object) -> None:
+        never.wait(60)
+        raise OSError
+
+    monkeypatch.setattr("urllib.request.urlopen", wait)
+    monkeypatch.setattr("scenarios.datasets._OPENML_SECONDS", 0.01)
+    with pytest.raises(REFUSALS, match=r"OpenML \(TimeoutError: no answer within 0\.01 s\)"):
+        preflight({"scenario": "sec-grid"})
+    never.set()
 
 
 def test_it_loads_neither_flower_nor_a_heavy_library() -> None:

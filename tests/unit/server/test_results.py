@@ -54,7 +54,7 @@ def test_finish_leaves_a_complete_directory_and_no_empty_folder(tmp_path, monkey
     assert tree(final / "figures") == {"accuracy.png": b"another", "bound.png": b"png"}
     lines = [json.loads(each) for each in (final / "ledger.jsonl").read_text().splitlines()]
     assert lines == json.loads(json.dumps(LINES))
-    assert os.listdir(final.parent) == ["12"]
+    assert sorted(os.listdir(final.parent)) == [".numbers", "12"]
     report, arrays = load("out/bc3e-wine/12/")
     assert report == make()
     assert arrays["alpha"].tolist() == [1.0, 2.5]

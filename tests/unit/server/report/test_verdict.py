@@ -30,6 +30,8 @@ def report(
         ({"mse_cluster": 1.0, "mse_alone": 2.0, "mse_all": 3.0}, JOIN),
         ({"mse_cluster": 2.0, "mse_alone": 1.0, "mse_all": 3.0}, DO_NOT_JOIN),
         ({"mse_cluster": 1.0, "mse_alone": 1.0}, CANNOT_BE_SAID),
+        ({"mse_cluster": 1.03, "mse_alone": 1.0}, CANNOT_BE_SAID),
+        ({"mse_cluster": 1.0, "mse_alone": 1.03}, CANNOT_BE_SAID),
         ({"n_clusters": 2.0}, CANNOT_BE_SAID),
         ({}, CANNOT_BE_SAID),
     ],
@@ -48,6 +50,7 @@ def test_an_alternative_that_nobody_has_does_not_count() -> None:
     """Which component is best is not known in advance, and rows in one place are not to be had."""
     assert verdict(report("bc3e", accuracy=0.9, accuracy_majority=0.8, accuracy_best_component=0.95)).decision == JOIN
     assert verdict(report("bc3e", accuracy=0.685, accuracy_majority=0.727)).decision == DO_NOT_JOIN
+    assert verdict(report("bc3e", accuracy=0.98, accuracy_majority=0.96)).decision == JOIN, "half of the errors"
     for pooled in (0.1, 0.9):
         assert verdict(report("gp", smse=0.5, smse_full=pooled)).decision == CANNOT_BE_SAID
 

@@ -1,0 +1,217 @@
+"""What a run would cost a site: its heaviest answers, computed on some of its rows and scaled up."""
+
+from __future__ import annotations
+
+import math
+import sys
+import time
+import tracemalloc
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from numerics.shared.threads import single_threaded
+
+_SECONDS = 1.2
+"""Seconds that all measurements of a check may take."""
+_MEGABYTE = 1e6
+_FEW = 5.0
+"""Seconds of an answer below which the start of a process may take longer."""
+_TIMEOUT = 600.0
+"""Seconds that a round waits where no configuration says so."""
+_ROUGH = 100
+"""Times the measured rows from which on an estimate may be off by more than a factor of 3."""
+
+
+@dataclass(frozen=True)
+class Work:
+    """One part of an answer.
+
+    Attributes
+    ----------
+    run : Callable
+        ``run(m)`` does it on m rows of the site, or so many of one of its parts.
+    growth : (float, float)
+        Least and largest power of the rows with which its time can grow; equal: it is a line, with a start.
+    split : Callable
+        ``split(n)``: of a site of n rows, the rows that one execution has, and the number of executions.
+    memory : float
+        Power of the rows with which its memory grows.
+    block : int
+        Rows that it holds at a time; 0: all.
+    first : int
+        Rows of the first measurement.
+    """
+
+    run: Callable[[int], object]
+    growth: tuple[float, float]
+    split: Callable[[int], tuple[int, float]] = lambda n: (n, 1.0)
+    memory: float = 1.0
+    block: int = 0
+    first: int = 250
+
+
+@dataclass(frozen=True)
+class Law:
+    """The cost of some work as a power of its rows.
+
+    Attributes
+    ----------
+    work : Work
+        The work.
+    rows : int
+        Rows that were measured, at most.
+    seconds, growth : float
+        What these took, and the power with which it grows; of a line, the share of it that grows.
+    bytes : float
+        What these took in memory, beyond the data.
+    """
+
+    work: Work
+    rows: int
+    seconds: float
+    growth: float
+    bytes: float
+
+    def seconds_of(self, n: int) -> float:
+        """Return the seconds for a site of n rows.
+
+        Examples
+        --------
+        >>> work = Work(lambda m: None, (1.0, 3.0))
+        >>> Law(work, rows=100, seconds=0.5, growth=2.0, bytes=0.0).seconds_of(200)
+        2.0
+        """
+        rows, times = self.work.split(n)
+        if self.work.growth[0] == self.work.growth[1]:
+            return float(times * self.seconds * (1 + self.growth * (rows / self.rows - 1)))
+        return float(times * self.seconds * (rows / self.rows) ** self.growth)
+
+    def bytes_of(self, n: int) -> float:
+        """Return the bytes for a site of n rows."""
+        rows = self.work.split(n)[0]
+        held = min(rows, max(self.work.block, self.rows)) if self.work.block else rows
+        return float(self.bytes * (held / self.rows) ** self.work.memory)
+
+    def is_rough(self, n: int) -> bool:
+        """Whether a site of n rows is far beyond what was measured."""
+        return self.work.split(n)[0] > _ROUGH * self.rows
+
+
+def cost_lines(answers: Mapping[str, Sequence[Work]], n: int, config: Mapping[str, object]) -> list[str]:
+    """Return lines of ``consilience check`` about the time and memory of a site's answers.
+
+    Parameters
+    ----------
+    answers : Mapping[str, sequence of Work]
+        By the name of an ask, the parts of its answer.
+    n : int
+        Rows of the site.
+    config : Mapping
+        Run or node configuration, of which ``round-timeout`` is used.
+    """
+    title = "What it would cost this site, by its answers on some of the rows, in one thread"
+    budget = _SECONDS / sum(map(len, answers.values()))
+    try:
+        with single_threaded():
+            laws = {name: [_measured(work, n, budget) for work in works] for name, works in answers.items()}
+    except Exception as error:  # a library that is missing, or a method that does not fit these rows
+        return [title, f"  not known: {error}"]
+    return [title, *_estimates(laws, n, float(str(config.get("round-timeout", _TIMEOUT))))]
+
+
+def _estimates(laws: Mapping[str, Sequence[Law]], n: int, timeout: float) -> list[str]:
+    """Return lines about the longest answer, and what to do where a round does not wait for it."""
+
+    def longest(rows: int) -> tuple[float, str]:
+        return max((sum(law.seconds_of(rows) for law in each), name) for name, each in laws.items())
+
+    seconds, name = longest(n)
+    megabytes = (_process_bytes() + max(law.bytes_of(n) for each in laws.values() for law in each)) / _MEGABYTE
+    lines = [
+        f"  time: {_duration(seconds)} for its longest answer, to {name}; a round waits {timeout:g} s",
+        f"  memory: about {max(megabytes, 1):.0f} MB",
+    ]
+    if rough := [law.rows for law in laws[name] if law.is_rough(n)]:
+        lines.append(f"  Measured were {min(rough)} rows only: the time may be off by more than a factor of 3")
+    if seconds > timeout / 2:
+        fit = _most_rows(lambda rows: longest(rows)[0], n, timeout / 2)
+        lines += [
+            f"  THIS IS {'MORE THAN' if seconds > timeout else 'NEARLY WHAT'} A ROUND WAITS. Of {fit} rows it would be",
+            "    half of that: give the site a file of so many, drawn at random, or set a longer round-timeout",
+        ]
+    return lines
+
+
+def _measured(work: Work, n: int, budget: float) -> Law:
+    """Measure twice as many rows again and again, until the whole, or until the next would exceed the seconds."""
+    whole = work.split(n)[0]
+    rows = min(work.first, whole)
+    work.run(rows)  # imports, and compiles
+    times: dict[int, float] = {}
+    start = time.perf_counter()
+    while True:
+        times[rows] = _seconds(work, rows)
+        spent = time.perf_counter() - start
+        following = min(2 * rows, whole)
+        if rows == whole or spent + times[rows] * (following / rows) ** work.growth[1] > budget:
+            break
+        rows = following
+    return Law(work, rows, times[rows], _growth(times, work.growth), _peak(work, rows, whole))
+
+
+def _seconds(work: Work, rows: int) -> float:
+    """Return the processor's seconds, which do not count what other processes take."""
+    start = time.process_time()
+    work.run(rows)
+    return time.process_time() - start
+
+
+def _growth(times: Mapping[int, float], limits: tuple[float, float]) -> float:
+    """Return the power of the last factor of four, or two; where nothing is known, the largest."""
+    measured = sorted(times)[-3:]
+    low, high = limits
+    if len(measured) < 2 or not min(times[rows] for rows in measured):
+        return high
+    first, last = measured[0], measured[-1]
+    if low == high:
+        return float(min(max((1 - times[first] / times[last]) / (1 - first / last), 0.0), 1.0))
+    power: float = math.log(times[last] / times[first]) / math.log(last / first)
+    return min(max(power, low), high)
+
+
+def _peak(work: Work, rows: int, whole: int) -> float:
+    """Return the bytes that the work takes on so many rows, from fewer: to trace memory is slow."""
+    few = min(rows, 2 * work.first)
+    tracemalloc.start()
+    work.run(few)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    return float(peak * (rows / few) ** work.memory)
+
+
+def _process_bytes() -> float:
+    """Return the memory of this process, which has read the data as the site's would; 0 where the system hides it."""
+    try:
+        import resource
+    except ImportError:  # Windows
+        return 0.0
+    return float(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss) * (1 if sys.platform == "darwin" else 1024)
+
+
+def _most_rows(seconds: Callable[[int], float], n: int, limit: float) -> int:
+    """Return about the most rows, below n, that take so many seconds at most, with two digits."""
+    low, high = 1, n
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if seconds(middle) <= limit else (low, middle)
+    unit: int = 10 ** max(len(str(low)) - 2, 0)
+    return low // unit * unit
+
+
+def _duration(seconds: float) -> str:
+    minutes = seconds / 60
+    if minutes >= 600:
+        return f"about {minutes / 60:.0f} h"
+    if minutes >= 10:
+        return f"about {minutes:.0f} min"
+    return f"about {seconds:.0f} s" if seconds >= _FEW else "a few seconds"
