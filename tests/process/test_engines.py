@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from consilience.local_engine import engine
@@ -178,3 +179,25 @@ def test_a_superlink_that_does_not_answer_is_named(tmp_path: Path) -> None:
     done = consilience("run", "bc3e-wine", "--engine", "flower", "--superlink", "9", cwd=tmp_path)
     assert done.returncode == 1
     assert "no SuperLink answers at 127.0.0.1:9" in done.stderr
+
+
+# -- worker processes -------------------------------------------------------------------------------------------------
+
+ENDLESS = "import time\n\ndef data(place, n_sites):\n    print('working', flush=True)\n    time.sleep(600)\n"
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
+def test_workers_end_with_the_run_whatever_they_are_doing(tmp_path: Path, number: int) -> None:
+    (tmp_path / "endless.py").write_text(ENDLESS)
+    command = [*CONSILIENCE, "run", "--protocol", "bc3e", "--data", "endless:data", "--sites", "2", "--workers", "2"]
+    env = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    with subprocess.Popen(command, cwd=tmp_path, env=env, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        for line in process.stderr:  # what a worker prints goes there
+            if "working" in line:
+                break
+        workers = psutil.Process(process.pid).children(recursive=True)
+        assert len(workers) == 2
+        process.send_signal(number)
+        _, alive = psutil.wait_procs([psutil.Process(process.pid), *workers], 20)
+        assert not alive
