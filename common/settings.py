@@ -247,15 +247,16 @@ class Settings:
         --------
         >>> @dataclasses.dataclass(frozen=True)
         ... class Example(Settings, prefix="example"):
-        ...     k: int = setting(10, "number of clusters", at_least(1))
+        ...     k: int = setting(0, "number of clusters", at_least(0), words="as many as fit")
         >>> print(Example.describe())
-        k : int, default 10
-            number of clusters (1 or greater)
+        k : int, default 0
+            number of clusters; 0: as many as fit (0 or greater)
         """
         lines: list[str] = []
         for name, each in cls._settings().items():
             values = f" ({each.allowed.words})" if each.allowed.words else ""
-            lines += [f"{name} : {each.kind.__name__}, default {each.default!r}", f"    {each.help}{values}"]
+            about = each.meaning if each.unset is None else each.help
+            lines += [f"{name} : {each.kind.__name__}, default {each.default!r}", f"    {about}{values}"]
         return "\n".join(lines)
 
     def given(self) -> Config:

@@ -342,6 +342,7 @@ def test_check_takes_what_a_node_says_of_itself(tmp_path, protocol, header, own,
     ("protocol", "own", "words"),
     [
         ("bc3e", "agent=lr", "unknown key 'agent'"),
+        ("bc3e", "gp.experts=3", "gp.experts is a key of gp, and this is a run of bc3e; leave it out"),
         ("residual", "agnt=lr", "did you mean agent"),
         ("residual", "min-leaf=few", "min-leaf takes a whole number, not 'few'"),
         ("residual", "min-leaf=0", "min-leaf must be 1 or greater, got 0"),
