@@ -36,6 +36,8 @@ class Work:
         ``split(n)``: of a site of n rows, the rows that one execution has, and the number of executions.
     memory : float
         Power of the rows with which its memory grows.
+    block : int
+        Rows that it holds at a time; 0: all.
     first : int
         Rows of the first measurement.
     """
@@ -44,6 +46,7 @@ class Work:
     growth: tuple[float, float]
     split: Callable[[int], tuple[int, float]] = lambda n: (n, 1.0)
     memory: float = 1.0
+    block: int = 0
     first: int = 250
 
 
@@ -85,7 +88,9 @@ class Law:
 
     def bytes_of(self, n: int) -> float:
         """Return the bytes for a site of n rows."""
-        return float(self.bytes * (self.work.split(n)[0] / self.rows) ** self.work.memory)
+        rows = self.work.split(n)[0]
+        held = min(rows, max(self.work.block, self.rows)) if self.work.block else rows
+        return float(self.bytes * (held / self.rows) ** self.work.memory)
 
     def is_rough(self, n: int) -> bool:
         """Whether a site of n rows is far beyond what was measured."""
@@ -143,10 +148,10 @@ def _measured(work: Work, n: int, budget: float) -> Law:
     rows = min(work.first, whole)
     work.run(rows)  # imports, and compiles
     times: dict[int, float] = {}
-    spent = 0.0
+    start = time.perf_counter()
     while True:
         times[rows] = _seconds(work, rows)
-        spent += times[rows]
+        spent = time.perf_counter() - start
         following = min(2 * rows, whole)
         if rows == whole or spent + times[rows] * (following / rows) ** work.growth[1] > budget:
             break
@@ -155,9 +160,10 @@ def _measured(work: Work, n: int, budget: float) -> Law:
 
 
 def _seconds(work: Work, rows: int) -> float:
-    start = time.perf_counter()
+    """Return the processor's seconds, which do not count what other processes take."""
+    start = time.process_time()
     work.run(rows)
-    return time.perf_counter() - start
+    return time.process_time() - start
 
 
 def _growth(times: Mapping[int, float], limits: tuple[float, float]) -> float:

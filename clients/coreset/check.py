@@ -13,7 +13,7 @@ from clients.cost import Work, cost_lines
 from clients.data import setting
 from clients.data.blocks import Blocks, open_blocks
 from clients.data.table import own_number
-from numerics.coreset.grouped_rows import GroupedRows, RowBlock
+from numerics.coreset.grouped_rows import BLOCK_ROWS, GroupedRows, RowBlock
 from protocols.coreset.settings import Consents, Settings
 
 _UNEQUAL = 100.0  # one column's standard deviation over another's, from which on the other hardly counts
@@ -70,7 +70,7 @@ def _summary(statistics: _Statistics, roles: Roles, blocks: Blocks, config: Mapp
             rows, how.size, construction=how.construction, projection=how.projection, scale=how.scaled, rng=rng
         )
 
-    return Work(run, (1.0, 1.0), first=2000)
+    return Work(run, (1.0, 1.0), block=BLOCK_ROWS, first=2000)
 
 
 @dataclass(frozen=True)

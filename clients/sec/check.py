@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 
 import numpy as np
@@ -14,6 +14,8 @@ from clients.data.table import DataError, own_number
 from clients.regressors import ROW_MODELS, Candidate, CandidateError, fit, parse_candidates
 from clients.sec.shard import n_held_out, rows_of
 from numerics.shared.regression_rows import RegressionRows
+from protocols.models import encode_model
+from protocols.models.archive import MOST_BYTES, inflated_bytes
 from protocols.sec.settings import Consents, Settings
 
 _TOLD = {
@@ -34,6 +36,9 @@ _TOLD = {
 
 _GROWTH = {"knn": (1.0, 1.5), "svr": (1.5, 3.0)}
 """Powers of the rows with which the time of a method's fit grows; of the others about as the rows."""
+_GROWING = {"rf", "tree", "knn", "svr"}
+_MANY, _SAMPLE = 50_000, 2000
+"""Methods whose models grow with the rows; rows from which on this may matter, and rows on which it is measured."""
 _HEAVY = {"rf", "gb", "hgb", "nn", "svr"}
 """Methods whose fit takes much longer than the others'."""
 
@@ -50,7 +55,9 @@ def check_lines(config: Mapping[str, object]) -> list[str]:
     rows = rows_of(table, config)
     lines = describe(rows, table, config)
     learned = rows.n - n_held_out(rows.n, config)
-    return [*lines, "", *cost_lines({"sec.Select": _fits(rows, _candidates(config), config)}, learned, config)]
+    candidates = [each for each in _candidates(config) if _allowed(config) or each.method not in ROW_MODELS]
+    lines += ["", *cost_lines({"sec.Select": _fits(rows, candidates, config)}, learned, config)]
+    return [*lines, *_size_lines(rows, candidates, config, learned)]
 
 
 def describe(rows: RegressionRows, table: Table, config: Mapping[str, object]) -> list[str]:
@@ -101,7 +108,7 @@ def _candidates(config: Mapping[str, object]) -> tuple[Candidate, ...]:
         raise DataError(f"configuration: {error}", "bad-configuration") from error
 
 
-def _fits(rows: RegressionRows, candidates: tuple[Candidate, ...], config: Mapping[str, object]) -> list[Work]:
+def _fits(rows: RegressionRows, candidates: Sequence[Candidate], config: Mapping[str, object]) -> list[Work]:
     """Return the work on each candidate: a fit to half of the rows; of a heavy method, which may win, also to all."""
     settings = Settings.of(config)
     min_leaf = max(settings.min_leaf, own_number(config, "min-leaf", Consents.min_leaf))
@@ -117,7 +124,28 @@ def _fits(rows: RegressionRows, candidates: tuple[Candidate, ...], config: Mappi
         growth = _GROWTH.get(candidate.method, (1.0, 1.2))
         return Work(partial(fitted, candidate), growth, lambda n: (-(-n // 2), halves), first=500)
 
-    return [work(each) for each in candidates if _allowed(config) or each.method not in ROW_MODELS]
+    return [work(each) for each in candidates]
+
+
+def _size_lines(
+    rows: RegressionRows, candidates: Sequence[Candidate], config: Mapping[str, object], learned: int
+) -> list[str]:
+    """Return lines on methods whose model of so many rows would be too large to send; its trees grow as the rows."""
+    growing = [each for each in candidates if each.method in _GROWING] if learned > _MANY else []
+    settings, order = Settings.of(config), np.random.default_rng(0).permutation(rows.n)[:_SAMPLE]
+    min_leaf = max(settings.min_leaf, own_number(config, "min-leaf", Consents.min_leaf))
+    lines = []
+    for each in growing:
+        x, y = rows.x[order], rows.y[order]
+        model = fit(each, x, y, standardize=settings.standardize, min_leaf=min_leaf, seed=0)
+        size = inflated_bytes(encode_model(model).tobytes()) * learned / _SAMPLE
+        if size > MOST_BYTES:
+            most, limit = int(learned * MOST_BYTES / size), f"{MOST_BYTES / 1e6:.0f} MB may leave"
+            lines += [
+                f"  THE MODEL OF {each.text} WOULD BE TOO LARGE: about {size / 1e6:.0f} MB, and {limit}. Give the site",
+                f"    a file of {most} rows, drawn at random, or set a larger min-leaf",
+            ]
+    return lines
 
 
 def _allowed(config: Mapping[str, object]) -> bool:
