@@ -251,6 +251,7 @@ def test_every_command_takes_a_short_name(finished):
     assert "there is no results" not in RUNNER.invoke(cli.app, ["predict", "bc3e-wine-1", "nowhere.csv"]).stderr
     request = simulated_run(["labels=bc3e-wine-1"], {"scenario": "bc3e-wine"}, None, 9.0)
     assert request.settings["labels"] == str(finished.path)
+    assert consilience.load("bc3e-wine-1").path == finished.path
     for arguments in (["show"], ["show", "bc3e-wine", "--latest"]):
         assert RUNNER.invoke(cli.app, arguments).exit_code == 2
     absent = RUNNER.invoke(cli.app, ["show", "bc3e-wine-2"])
