@@ -107,7 +107,7 @@ def test_consilience_run_exits_with_the_runs_status(flower: FlowerHome, tmp_path
     )
     assert good.returncode == 0, good.stdout + good.stderr
     assert "majority vote" in good.stdout
-    [results] = (tmp_path / "bc3e-wine").iterdir()
+    [results] = (tmp_path / "bc3e-wine").glob("[!.]*")
     assert str(results) in good.stdout
     assert json.loads((results / "report.json").read_text())["schema"] == 1
 

@@ -671,7 +671,7 @@ EXTREME: dict[str, tuple[type[Payload], dict[str, Any], Callable[[Any], Any]]] =
 
 def arrays_of(settings: dict[str, Any]) -> list[np.ndarray]:
     """Arrays of numbers of the newest results."""
-    newest = max(Path(settings["output-dir"]).glob("*/*"), key=lambda path: int(path.name))
+    newest = max(Path(settings["output-dir"]).glob("*/[!.]*"), key=lambda path: int(path.name))
     return [array for array in load(newest)[1].values() if array.dtype.kind == "f"]
 
 
