@@ -16,6 +16,7 @@ from consilience.errors import plain_errors
 from consilience.finished_run import Run
 from consilience.python_request import PythonRequest, given_settings, protocol_of, python_request, settings_of_keywords
 from consilience.run_watch import Progress, watched
+from server.run_names import find_run
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -128,7 +129,7 @@ def run(
 
 @plain_errors
 def load(path: str | Path) -> Run:
-    """Return a run whose results lie in a directory: ``OUTPUT-DIR/NAME/RUN-ID``.
+    """Return a run whose results lie in a directory: ``OUTPUT-DIR/NAME/RUN-ID``, or by its short name, ``NAME-3``.
 
     Examples
     --------
@@ -137,7 +138,7 @@ def load(path: str | Path) -> Run:
     Traceback (most recent call last):
     server.report.data.ResultsError: there is no results directory /nowhere
     """
-    return Run(Path(path).expanduser().absolute())
+    return Run(find_run(path).absolute())
 
 
 @plain_errors

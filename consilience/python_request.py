@@ -14,9 +14,8 @@ from consilience.python_data import named_data, named_rows, written
 from consilience.run_request import RunRequest, simulated_run
 from protocols import registry
 from protocols.prediction import prediction_of, read_report
-from protocols.settings import ProtocolSettings, run_keys
+from protocols.settings import ProtocolSettings, public_name, run_keys
 
-_LONGEST_ABBREVIATION = 4
 _CENTER_FILES = ("test", "labels")
 """Keys for which the fusion center's own rows may be given."""
 
@@ -212,6 +211,5 @@ def _keep(settings: Config, kept: dict[str, HeldTables], key: str, text: str, ta
 
 
 def _example(protocol: str = "") -> str:
-    """Return settings as a user makes them: an abbreviation is in capitals."""
-    name = protocol or registry.names()[0]
-    return f"consilience.{name.upper() if len(name) <= _LONGEST_ABBREVIATION else name.capitalize()}()"
+    """Return settings as a user makes them."""
+    return f"consilience.{public_name(protocol or registry.names()[0])}()"

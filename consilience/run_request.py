@@ -9,7 +9,7 @@ from consilience.assignments import parse
 from consilience.key_tables import read_config
 from protocols import registry
 from protocols.settings import check_libraries, declared, run_keys
-from server.preflight import preflight
+from server.preflight import preflight, refuse_other_protocols
 from server.run_names import find_run
 
 
@@ -102,4 +102,5 @@ def federated_run(settings: Mapping[str, Value], protocol: str, seconds: float) 
             f"{stray[0]} is not for --set here: every site has its file in --sites, and --protocol says what"
         )
     check_libraries({**declared(), **settings}, protocol)
+    refuse_other_protocols(settings, protocol)
     return RunRequest(absolute({**settings, "protocol": protocol}, run_keys()), 0, seconds)

@@ -26,6 +26,8 @@ from common.settings import (
 )
 from protocols import registry
 
+_LONGEST_ABBREVIATION = 4
+
 
 @dataclass(frozen=True)
 class ProtocolSettings(Settings):
@@ -44,10 +46,32 @@ class ProtocolSettings(Settings):
 
     summed: ClassVar[str] = ""
 
+    def __init_subclass__(cls, prefix: str = "", **options: Any) -> None:
+        super().__init_subclass__(prefix=prefix, **options)
+        setattr(cls, "__repr__", _given_as_text)  # noqa: B010 - a dataclass keeps what its own class has
+
     @property
     def libraries(self) -> Mapping[str, str]:
         """Libraries of extras without which such a run fails, each with what the center or a site needs it for."""
         return {}
+
+
+def public_name(protocol: str) -> str:
+    """Return the name that a protocol's settings have in Python: an abbreviation is in capitals.
+
+    Examples
+    --------
+    >>> public_name("gp"), public_name("coreset")
+    ('GP', 'Coreset')
+    """
+    return protocol.upper() if len(protocol) <= _LONGEST_ABBREVIATION else protocol.capitalize()
+
+
+def _given_as_text(settings: ProtocolSettings) -> str:
+    """Return settings as they are typed: what was given."""
+    prefix = settings.prefix
+    given = {key.removeprefix(prefix).replace("-", "_"): value for key, value in settings.given().items()}
+    return f"{public_name(prefix[:-1])}({', '.join(f'{name}={value!r}' for name, value in given.items())})"
 
 
 @dataclass(frozen=True)

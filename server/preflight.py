@@ -23,10 +23,11 @@ from protocols.prediction import PredictionError, prediction_of, read_report, re
 from protocols.settings import check_libraries, check_sums, checked, declared, run_keys
 from scenarios.registry import Cell, Scenario, ScenarioError, find, select_cells
 from server.report.data import ResultsError
+from server.report.protocol import report_of
 from server.run_plan import RunPlan
 from strategies.interrupted_run import CheckpointError, check_identity
 
-__all__ = ["REFUSALS", "preflight"]
+__all__ = ["REFUSALS", "preflight", "refuse_other_protocols"]
 
 REFUSALS = (CheckpointError, DataError, ResultsError, ScenarioError, SettingError)
 """What `preflight` raises: errors that the user can correct, of one sentence each."""
@@ -70,7 +71,7 @@ def preflight(settings: Mapping[str, Any], n_sites: int | None = None, *, simula
     if scenario is None and config["cells"]:
         raise ConfigError("cells are rows of a scenario's table, and own data have none: leave it out")
     protocol = str(config["protocol"]) if scenario is None else scenario.protocol
-    _refuse_other_protocols(settings, protocol)
+    refuse_other_protocols(settings, protocol)
     check_sums(config, protocol)
     plan = RunPlan(typed, config, scenario, protocol, _cells(scenario, config), 0)
     for each in [cell.settings for cell in plan.cells] or [{}]:
@@ -80,6 +81,7 @@ def preflight(settings: Mapping[str, Any], n_sites: int | None = None, *, simula
         from scenarios.datasets import DATA_SETS
 
         DATA_SETS[scenario.data_set].check(config)
+    _check_center(plan)
     _check_output(plan)
     if config["resume-from"]:
         _check_interrupted(plan)
@@ -109,8 +111,14 @@ def _or(names: Sequence[str]) -> str:
     return f"{', '.join(names[:-1])} or {names[-1]}"
 
 
-def _refuse_other_protocols(settings: Mapping[str, Any], protocol: str) -> None:
-    """Refuse keys of a protocol that does not run: they would be without effect."""
+def refuse_other_protocols(settings: Mapping[str, Any], protocol: str) -> None:
+    """Refuse keys of a protocol that does not run: they would be without effect.
+
+    Raises
+    ------
+    ConfigError
+        Naming the first one.
+    """
     own = [key for key in run_keys() if key.startswith(f"{protocol}.")]
     for key in settings:
         family, dot, name = key.partition(".")
@@ -176,6 +184,13 @@ def _no_data(plan: RunPlan) -> SettingError:
             " flwr run"
         )
     return PredictionError("a prediction needs data: a folder with one file for every site, of its new rows")
+
+
+def _check_center(plan: RunPlan) -> None:
+    """Read what the fusion center has of its own: its files, and the results of an earlier run that it goes on from."""
+    known = report_of(plan.protocol)
+    known.earlier_arrays(plan.config)
+    known.center_files(plan.config, scenario=plan.scenario is not None)
 
 
 # -- folders ----------------------------------------------------------------------------------------------------------

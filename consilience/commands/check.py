@@ -32,12 +32,14 @@ def check(
     """Check a site's data: print what of it would be used and what would leave the site. Nothing is sent."""
     from clients.data import DataError
     from protocols.settings import check_libraries, checked, declared, run_keys, site_keys
+    from server.preflight import refuse_other_protocols
 
     try:
         node_keys = site_keys(registry.find(protocol))
         settings = parse(assignments or (), {**run_keys(), **node_keys})
         node = {key: value for key, value in settings.items() if key in node_keys}
         run = {key: value for key, value in settings.items() if key not in node_keys}
+        refuse_other_protocols(run, protocol)
         config = checked(declared() | run | {"data": file}) | node
     except SettingError as error:
         terminal.fail(str(error), terminal.USAGE)

@@ -1,10 +1,10 @@
-"""Fair assignment by prices: what a federation needs of its points are sums over them.
+"""Fair assignment by prices, for which a federation needs sums over points only.
 
-With normalised prices s (H x k; `Bounds.normalised`) the sum over points of ``w_p min_c (d_pc + s_{h(p) c})`` is a
-lower bound of every fair assignment's cost, and the best prices reach it. The minimum is
-smoothed, ``-T_p log sum_c exp(-(d_pc + s_hc) / T_p)``, so that the sums have a gradient (the masses) and a Hessian, and
-`Pricing` climbs by Newton's method. T_p is a share of the point's median squared distance to the centers: a cluster far
-off everything, whose points only large prices move, needs another resolution than those that are close together.
+With normalised prices s (H x k; `Bounds.normalised`), the sum of ``w_p min_c (d_pc + s_{h(p) c})`` over the points is a
+lower bound of the cost of every fair assignment. The best prices attain the smallest cost. The minimum is smoothed,
+``-T_p log sum_c exp(-(d_pc + s_hc) / T_p)``, so that the sums have a gradient (the masses) and a Hessian, and `Pricing`
+maximises by Newton's method. T_p is a share of the point's median squared distance from the centers: a distant cluster,
+whose points only large prices move, needs another resolution than clusters that are close together.
 """
 
 from __future__ import annotations
@@ -18,40 +18,46 @@ from jaxtyping import Float64, Int64
 from numerics.coreset.fairness.bounds import Bounds
 
 COLD, WARM = 0.06, 0.004
-"""First temperature without and with prices of a similar problem."""
+"""Initial temperature, without and with prices of a similar problem."""
 GAP = 1e-4
-"""Relative gain still to be expected at which a search for prices ends."""
+"""Expected relative gain at which a search for prices ends."""
 _COOLING = 4.0
 _COLDEST = 1e-7
 _RADII = (4.0, 1.0, 0.25)
-"""Largest steps that are tried in one round, beside each price's own radius."""
+"""Largest steps of a round, relative to the radius of each price."""
 _TRUSTED = 0.4
-"""Share of the predicted gain from which on the model may be a finer one."""
+"""Share of the predicted gain above which the temperature falls."""
 _CHUNK = 262_144
-"""Distances of a chunk: as many as stay in the cache."""
+"""Number of distances of a chunk, which fits into the cache."""
 
 _NEAREST, _SMALLEST = 1e-9, 1e-100
-"""Least distance that a temperature is a share of: as a share of the points' mean, and where all lie on centers."""
+"""Smallest distance for a temperature: relative to the mean of the points, and if all points are at centers."""
 _Prices = Float64[np.ndarray, "H k"]
 _Duals = Float64[np.ndarray, "2 H k"]
 
 
 @dataclass(frozen=True, eq=False)
 class PriceResponse:
-    """Sums over points at given prices; those of several sites add up.
+    """Sums over points at some prices; those of several sites add up.
 
     Attributes
     ----------
     exact : float
         Sum of ``w_p min_c (d_pc + s_hc)``.
     value : float
-        The same with the smoothed minimum, which is nowhere larger; its derivatives with respect to the prices are
-        `masses` and ``-curvature``.
+        Sum with the smoothed minimum, which is not larger. Its derivatives by the prices are `masses` and
+        ``-curvature``.
     masses : ndarray
-        ``(H, k)`` of each group at each center.
+        ``(H, k)`` mass of each group at each center.
     curvature : ndarray
-        ``(H, k, k)``, of each group ``sum_p w_p (diag(q_p) - q_p q_p') / T_p`` with q_p the point's shares of centers;
-        zero at temperature 0, where masses are those of the best centers.
+        ``(H, k, k)`` sum ``sum_p w_p (diag(q_p) - q_p q_p') / T_p`` of each group, with the shares q_p of the centers
+        in point p. At temperature 0 it is 0, and the masses are those of the best centers.
+
+    Examples
+    --------
+    >>> site = PriceResponse(3.0, 3.0, np.array([[2.0]]), np.zeros((1, 1, 1)))
+    >>> (site + site).masses
+    array([[4.]])
     """
 
     exact: float
@@ -75,7 +81,7 @@ def price_points(
     shift: _Prices,
     temperature: float,
 ) -> PriceResponse:
-    """What points answer to prices.
+    """Compute the sums over points at some prices.
 
     Parameters
     ----------
@@ -88,7 +94,19 @@ def price_points(
     shift : ndarray
         ``(H, k)`` prices, units of squared distance.
     temperature : float
-        T_p as a share of the median of the point's squared distances; 0: no smoothing.
+        T_p as a share of the median of the point's squared distances; 0 for no smoothing.
+
+    Returns
+    -------
+    PriceResponse
+
+    Examples
+    --------
+    A price of 5 at center 0 moves the point to center 1:
+
+    >>> response = price_points(np.array([[1.0, 4.0]]), np.array([2]), np.array([0]), np.array([[5.0, 0.0]]), 0.0)
+    >>> response.exact, response.masses
+    (8.0, array([[0., 2.]]))
     """
     H, k = shift.shape
     rows = max(1, _CHUNK // k)
@@ -101,7 +119,7 @@ def price_points(
             z, w = squared[part] + shift[group], weights[part].astype(np.float64)
             if temperature > 0:
                 middle = np.partition(squared[part], k // 2, axis=1)[:, k // 2]
-                # A point at the very place of most centers still needs a temperature above nothing.
+                # The temperature of a point at the location of most centers must be positive, too.
                 T = temperature * np.maximum(middle, max(_NEAREST * float(middle.mean()), _SMALLEST))
                 exact_part, value_part, masses_part, curvature_part = _smoothed(z, w, T)
                 curvature[group] += curvature_part
@@ -117,7 +135,7 @@ def price_points(
 def _smoothed(
     z: Float64[np.ndarray, "n k"], weights: Float64[np.ndarray, "n"], T: Float64[np.ndarray, "n"]
 ) -> tuple[float, float, Float64[np.ndarray, "k"], Float64[np.ndarray, "k k"]]:
-    """Sums of points of one group from their distances with prices, which are overwritten."""
+    """Compute the sums of points of one group from their distances plus prices, which are overwritten."""
     least = z.min(axis=1)
     z -= least[:, None]
     z /= -T[:, None]
@@ -131,10 +149,16 @@ def _smoothed(
 
 
 def duals_of(prices: _Prices, bounds: Bounds) -> _Duals:
-    """Multipliers a, b >= 0 of the lower and the upper bounds that make up normalised prices.
+    """Split normalised prices into multipliers a, b >= 0 of the lower and the upper bounds.
 
-    A center's prices split at that of the group which fills its dearest mixture last: dearer ones have their upper
-    bound, cheaper ones their lower bound.
+    The prices of a center are split at that of the last group in its dearest mixture: dearer groups are at their upper
+    bound, cheaper ones at their lower bound.
+
+    Examples
+    --------
+    >>> bounds = Bounds.of(np.array([0.5, 0.5]), alpha=1.0)
+    >>> duals_of(np.array([[1.0], [-1.0]]), bounds).tolist()
+    [[[0.0], [2.0]], [[0.0], [0.0]]]
     """
     order = np.argsort(-prices, axis=0, kind="stable")
     filled = bounds.low.sum() + np.cumsum((bounds.high - bounds.low)[order], axis=0)
@@ -144,48 +168,66 @@ def duals_of(prices: _Prices, bounds: Bounds) -> _Duals:
 
 
 def prices_from(duals: _Duals, bounds: Bounds) -> _Prices:
-    """``s_hc = b_hc - a_hc + sum_j (low_j a_jc - high_j b_jc)``: no fair cluster gains from it for any a, b >= 0."""
+    """Compute ``s_hc = b_hc - a_hc + sum_j (low_j a_jc - high_j b_jc)``, which no fair cluster gains from if a, b >= 0.
+
+    Examples
+    --------
+    >>> bounds = Bounds.of(np.array([0.5, 0.5]), alpha=1.0)
+    >>> prices_from(duals_of(np.array([[1.0], [-1.0]]), bounds), bounds).tolist()
+    [[1.0], [-1.0]]
+    """
     a, b = duals
     prices: _Prices = b - a + (bounds.low @ a - bounds.high @ b)
     return prices
 
 
 class Pricing:
-    """The search for the best prices, without the points: it says which prices to try and takes the sums.
+    """The search for the best prices at the center, which has no points: it proposes prices and takes the sums.
 
-    Newton's method on the smoothed dual over a, b >= 0. Each round tries steps of several lengths and, of one, a lower
-    temperature. Every price has a trust radius of its own: it shrinks where a mass overshot its bounds (a price too low
-    by little draws in a whole cluster) and grows where a step was cut short and more was wanted (a center far off is
-    moved by large prices only).
+    It applies Newton's method to the smoothed dual over a, b >= 0. Each round tries steps of several lengths and, for
+    one of them, a lower temperature. Every price has its own trust radius. The radius shrinks if a mass overshoots its
+    bounds, since a slightly lower price may attract a whole cluster. It grows if the radius limits a step in the right
+    direction, since only large prices move the points of a distant center.
 
     Parameters
     ----------
     bounds : Bounds
-        What is fair.
+        Definition of a fair cluster.
     totals : ndarray
         ``(H,)`` mass of each group.
     k : int
         Number of centers.
     scale : float or ndarray
-        The first trust radius of every price, or ``(k,)`` of each center's: a squared distance at which another center
-        takes over. The cost of a unit of mass will do.
+        Initial trust radius of all prices, or ``(k,)`` of the prices of each center: a squared distance at which
+        another center becomes nearer, such as the cost of a unit of mass.
     start : ndarray, optional
-        ``(H, k)`` prices of a similar problem, such as a coreset's.
+        ``(H, k)`` prices of a similar problem, such as that of a coreset.
     gap : float
-        Gain still to be expected, relative to the bound, at which the search ends.
+        Expected gain, relative to the bound, at which the search ends.
 
     Attributes
     ----------
     shift : ndarray
-        ``(H, k)`` the best prices so far, normalised.
+        ``(H, k)`` best prices so far, normalised.
     bound : float
-        Their exact value: no fair assignment costs less.
+        Their exact value, a lower bound of the cost of all fair assignments.
     masses : ndarray
         ``(H, k)`` smoothed masses at the current prices.
     gap_estimate : float
-        Expected gain still to be had, in units of cost; infinite at first. An estimate, not a certificate.
+        Expected further gain, in units of cost; infinite at first. It is an estimate, not a certificate.
     rounds : int
-        Rounds answered.
+        Number of rounds so far.
+
+    Examples
+    --------
+    >>> squared, weights = np.array([[0.0, 1.0], [0.1, 0.8], [0.2, 0.5], [1.0, 0.0]]), np.ones(4, int)
+    >>> groups, bounds = np.array([0, 0, 1, 1]), Bounds.of(np.array([0.5, 0.5]), alpha=1.0)
+    >>> search = Pricing(bounds, np.array([2, 2]), k=2, scale=1.0)
+    >>> while not search.done and search.rounds < 10:
+    ...     shifts, temperatures = search.candidates()
+    ...     search.update([price_points(squared, weights, groups, s, T) for s, T in zip(shifts, temperatures)])
+    >>> round(search.bound, 2)
+    1.0
     """
 
     def __init__(
@@ -210,17 +252,17 @@ class Pricing:
 
     @property
     def done(self) -> bool:
-        """Whether little is still to be gained."""
+        """Whether the expected gain is below the tolerance."""
         return bool(self.rounds and self.gap_estimate <= self._gap * abs(self.bound))
 
     def candidates(self) -> tuple[Float64[np.ndarray, "m H k"], Float64[np.ndarray, "m"]]:
-        """Prices to be tried in the next round, and at which temperatures."""
+        """Return the prices ``(m, H, k)`` of the next round, and their temperatures ``(m,)``."""
         if self._model is None:
             return self.shift[None], np.array([self._temperature])
-        tried = [duals for duals, _ in self._steps]
-        shifts = np.stack([prices_from(duals, self._bounds) for duals in [*tried, tried[1]]])
+        candidates = [duals for duals, _ in self._steps]
+        shifts = np.stack([prices_from(duals, self._bounds) for duals in [*candidates, candidates[1]]])
         cooler = max(self._temperature / _COOLING, _COLDEST)
-        return shifts, np.array([self._temperature] * len(tried) + [cooler])
+        return shifts, np.array([self._temperature] * len(candidates) + [cooler])
 
     def update(self, answers: Sequence[PriceResponse]) -> None:
         """Take the sums over all points, in the order of the candidates."""
@@ -245,7 +287,7 @@ class Pricing:
             self._adopt(answers[best], gain)
 
     def _adopt(self, model: PriceResponse, gain: float) -> None:
-        """Go on from the current prices with this model of their surroundings."""
+        """Continue from the current prices with this model of their neighbourhood."""
         self._model, self.masses = model, model.masses
         self.shift, self.bound = prices_from(self._duals, self._bounds), model.exact
         unit = float(self._totals.max())
@@ -253,7 +295,7 @@ class Pricing:
         self.gap_estimate = gain + self._steps[0][1]
 
     def _resize(self, answers: Sequence[PriceResponse]) -> None:
-        """Trust radii from what each step did to the masses, the shortest step first."""
+        """Update the trust radii by the effect of each step on the masses, the shortest step first."""
         assert self._model is not None
         before = _excess(self._model.masses, self._bounds)
         radius = self._radius.copy()
@@ -261,15 +303,15 @@ class Pricing:
             length = np.abs(duals - self._duals).max(axis=0)
             after = _excess(answer.masses, self._bounds)
             same_side = np.sign(after) == np.sign(before)
-            wanted_more = same_side & (length >= 0.99 * times * self._radius)
+            limited = same_side & (length >= 0.99 * times * self._radius)
             overshot = ~same_side & (np.abs(after) > np.abs(before)) & (length > 0)
-            radius = np.where(wanted_more, np.maximum(radius, 2 * times * self._radius), radius)
+            radius = np.where(limited, np.maximum(radius, 2 * times * self._radius), radius)
             radius = np.where(overshot, np.minimum(radius, length / 2), radius)
         self._radius = radius
 
 
 def _excess(masses: _Prices, bounds: Bounds) -> _Prices:
-    """By how much each mass is above (below: negative) its bounds."""
+    """Compute the excess of each mass over its bounds, negative if it is below."""
     size = masses.sum(axis=0)
     excess: _Prices = masses - np.clip(masses, bounds.low[:, None] * size, bounds.high[:, None] * size)
     return excess
@@ -278,9 +320,9 @@ def _excess(masses: _Prices, bounds: Bounds) -> _Prices:
 def _newton_step(
     start: _Duals, model: PriceResponse, bounds: Bounds, radius: _Prices, unit: float
 ) -> tuple[_Duals, float]:
-    """Multipliers, none farther than its radius, that the quadratic model likes best, and the gain it predicts.
+    """Maximise the quadratic model within the radii; return the multipliers and the predicted gain.
 
-    `unit` is a large mass, in which the optimiser counts.
+    `unit` is a large mass, by which the objective is divided.
     """
     from scipy.optimize import Bounds as Box
     from scipy.optimize import minimize
@@ -289,13 +331,13 @@ def _newton_step(
 
     def loss(flat: Float64[np.ndarray, "v"]) -> tuple[float, Float64[np.ndarray, "v"]]:
         step = prices_from(flat.reshape(start.shape), bounds) - origin
-        bent = (model.curvature @ step[..., None])[..., 0]
-        slope = model.masses - bent
+        change = (model.curvature @ step[..., None])[..., 0]
+        slope = model.masses - change
         total = slope.sum(axis=0)
         gradient = np.stack([slope - bounds.low[:, None] * total, bounds.high[:, None] * total - slope])
-        return -float((step * (model.masses - bent / 2)).sum()) / unit, gradient.ravel() / unit
+        return -float((step * (model.masses - change / 2)).sum()) / unit, gradient.ravel() / unit
 
-    found = minimize(
+    solution = minimize(
         loss,
         start.ravel(),
         jac=True,
@@ -303,7 +345,7 @@ def _newton_step(
         bounds=Box(np.maximum(start - radius, 0.0).ravel(), (start + radius).ravel()),
         options={"maxiter": 200, "maxfun": 400, "maxcor": 20, "ftol": 1e-9, "gtol": 1e-9},
     )
-    return found.x.reshape(start.shape), max(0.0, -float(found.fun) * unit)
+    return solution.x.reshape(start.shape), max(0.0, -float(solution.fun) * unit)
 
 
 def prices_of(
@@ -315,26 +357,32 @@ def prices_of(
     gap: float = 3e-3,
     rounds: int = 10,
 ) -> Float64[np.ndarray, "H k"]:
-    """Good prices for points that are in one place.
+    """Compute good prices for points that are in one place.
 
     Parameters
     ----------
     squared, weights, groups, bounds
         As for `numerics.coreset.fairness.assignment.fair_assignment`.
     gap : float
-        Gain still to be expected, relative to the bound, at which the search ends.
+        Expected gain, relative to the bound, at which the search ends.
     rounds : int
-        Rounds at most.
+        Largest number of rounds.
 
     Returns
     -------
     ndarray
         ``(H, k)``, normalised.
+
+    Examples
+    --------
+    >>> squared, bounds = np.array([[0.0, 1.0], [0.2, 0.5]]), Bounds.of(np.array([0.5, 0.5]), alpha=1.0)
+    >>> prices_of(squared, np.ones(2, int), np.array([0, 1]), bounds).shape
+    (2, 2)
     """
     k = squared.shape[1]
     nearest = squared.argmin(axis=1)
-    held = np.maximum(np.bincount(nearest, weights, k), 1)
-    scale = np.bincount(nearest, weights * np.partition(squared, k // 2, axis=1)[:, k // 2], k) / held
+    mass = np.maximum(np.bincount(nearest, weights, k), 1)
+    scale = np.bincount(nearest, weights * np.partition(squared, k // 2, axis=1)[:, k // 2], k) / mass
     totals = np.bincount(groups, weights, len(bounds.low)).astype(np.int64)
     search = Pricing(bounds, totals, k, np.where(scale > 0, scale, scale.max() or 1.0), gap=gap)
     while not search.done and search.rounds < rounds:

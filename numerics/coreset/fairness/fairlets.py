@@ -1,8 +1,10 @@
-"""Fairlets: a micro-clustering into pairs of one blue and one red point, at least cost (Schmidt et al., Alg. 7 and 9).
+"""Fairlets: the cheapest micro-clustering into pairs of one blue and one red point.
 
-The paper's flow network has an arc from every blue to every red point. Nearly all of them are idle in every optimum, so
-the flow is found on few arcs, the duals of that flow price all others, and those that would make it cheaper join, until
-there is none: the optimum over all arcs, certified, without the quadratic network.
+The flow network of the paper has an arc from every blue to every red point, and nearly all of them carry no flow. The
+flow is therefore computed on few arcs. Its duals price all others, and those that would lower the cost join, until
+there is none. The result is the certified optimum over all arcs, without the quadratic network.
+
+Source: Schmidt et al. 2018, Algorithms 7 and 9.
 """
 
 from __future__ import annotations
@@ -16,14 +18,14 @@ from numerics.coreset.compiler import njit
 from numerics.coreset.fairness.flow import flow_solver, solved
 
 NEIGHBOURS = 8
-"""Arcs of each point in the first network; as many at most join it for each point in every later one."""
+"""Arcs of each point in the first network, and most arcs of each point that join in every later one."""
 
 _COST_BITS = 56
-"""Bits of the largest whole cost times the number of points: OR-tools works with such products, and with sums of them
-along paths, in 64 bits."""
+"""Bits of the largest whole cost times the number of points: OR-tools computes such products, and sums of them along
+paths, in 64 bits."""
 
 _COARSER = 2.0**-4
-"""Change of scale where these sums were too large nevertheless."""
+"""Change of the scale if these sums are too large."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,14 +35,14 @@ class Fairlets:
     Attributes
     ----------
     blue, red : ndarray
-        ``(s,)`` each fairlet's two points; a point of weight above 1 may be in several fairlets.
+        ``(s,)`` the two points of each fairlet; a point of weight above 1 may be in several fairlets.
     mass : ndarray
-        ``(s,)`` weight that the fairlet takes from each of its two points, positive.
+        ``(s,)`` weight of each of the two points in the fairlet, positive.
     cost : float
-        Squared distances of the points to the midpoints of their fairlets, in all: at most what any clustering costs
-        whose clusters hold as much blue as red.
+        Sum of the squared distances of the points from the midpoints of their fairlets: a lower bound of the cost of
+        every clustering with as much blue as red in each cluster.
     representatives : ndarray
-        ``(s, d)`` the midpoints; each stands for twice its fairlet's mass.
+        ``(s, d)`` midpoints; each represents twice the mass of its fairlet.
     """
 
     blue: Int64[np.ndarray, "s"]
@@ -53,7 +55,7 @@ class Fairlets:
 def fairlets(
     points: Float64[np.ndarray, "n d"], weights: Int64[np.ndarray, "n"], groups: Int64[np.ndarray, "n"]
 ) -> Fairlets:
-    """The cheapest fairlets of points of two groups.
+    """Compute the cheapest fairlets of points of two groups.
 
     Parameters
     ----------
@@ -72,11 +74,18 @@ def fairlets(
     Raises
     ------
     ValueError
-        If there is no point, another group, or not as much weight of the one group as of the other.
+        If there is no point, a third group, or more weight of one group than of the other.
 
     Notes
     -----
     Schmidt et al. 2018, Algorithm 7 (weights of 1) and Algorithm 9.
+
+    Examples
+    --------
+    >>> points = np.array([[0.0], [10.0], [1.0], [12.0]])
+    >>> pairs = fairlets(points, np.ones(4, int), np.array([0, 0, 1, 1]))
+    >>> pairs.blue, pairs.red, pairs.cost
+    (array([0, 1]), array([2, 3]), 2.5)
     """
     blue, red = np.flatnonzero(groups == 0), np.flatnonzero(groups == 1)
     totals = int(weights[blue].sum()), int(weights[red].sum())
@@ -100,9 +109,10 @@ def _transport(
     red: Float64[np.ndarray, "r d"],
     demand: Int64[np.ndarray, "r"],
 ) -> _Pairs:
-    """Cheapest flow from blue to red points, as (blue, red, mass).
+    """Compute the cheapest flow from blue to red points, as (blue, red, mass).
 
-    Costs are made whole by a power of two, as large as 64 bits allow: from then on everything is exact.
+    Costs are multiplied by the largest power of two that 64 bits admit, and rounded to whole numbers. All further
+    computations are exact.
     """
     everything = np.concatenate([blue, red])
     largest = float((np.ptp(everything, axis=0) ** 2).sum())
@@ -119,7 +129,7 @@ def _generated(
     demand: Int64[np.ndarray, "r"],
     scale: float,
 ) -> _Pairs | None:
-    """The flow by column generation over the arcs; None if whole costs at this scale are too large for the solver."""
+    """Compute the flow by column generation; return None if costs at this scale are too large for the solver."""
     blue_label, red_label = np.zeros(len(blue), np.int64), np.zeros(len(red), np.int64)
     nearest = _priced(blue, red, blue_label, red_label, scale, np.iinfo(np.int64).max, NEIGHBOURS)
     arcs = np.union1d(_staircase(blue, supply, red, demand), nearest)
@@ -144,7 +154,7 @@ def _flow(
     supply: Int64[np.ndarray, "b"],
     demand: Int64[np.ndarray, "r"],
 ) -> Int64[np.ndarray, "a"] | None:
-    """Mass of each arc in a cheapest flow over these arcs; None if the costs are too large for the solver."""
+    """Compute the cheapest flow on these arcs; return None if the costs are too large for the solver."""
     status, flow = solved(tails, len(supply) + heads, supply[tails], costs, np.concatenate([supply, -demand]))
     if status not in (flow_solver().OPTIMAL, flow_solver().BAD_COST_RANGE):
         raise ArithmeticError(f"the flow of {len(tails)} arcs between fairlets' points was not solved: {status}")
@@ -157,19 +167,19 @@ def _staircase(
     red: Float64[np.ndarray, "r d"],
     demand: Int64[np.ndarray, "r"],
 ) -> Int64[np.ndarray, "s"]:
-    """Arcs of one flow that surely exists: both groups in the order of their widest column, filled up in turn."""
+    """Return the arcs of a feasible flow: both groups are sorted by their widest column and matched in this order."""
     column = np.argmax(np.ptp(np.concatenate([blue, red]), axis=0))
     blue_order, red_order = np.argsort(blue[:, column], kind="stable"), np.argsort(red[:, column], kind="stable")
-    filled, taken = np.cumsum(supply[blue_order]), np.cumsum(demand[red_order])
-    steps = np.union1d(filled, taken)
-    tails, heads = blue_order[np.searchsorted(filled, steps)], red_order[np.searchsorted(taken, steps)]
+    supplies, demands = np.cumsum(supply[blue_order]), np.cumsum(demand[red_order])
+    steps = np.union1d(supplies, demands)
+    tails, heads = blue_order[np.searchsorted(supplies, steps)], red_order[np.searchsorted(demands, steps)]
     arcs: Int64[np.ndarray, "s"] = tails * len(red) + heads
     return arcs
 
 
 @njit(cache=True)
 def _cost(a: Float64[np.ndarray, "d"], b: Float64[np.ndarray, "d"], scale: float) -> np.int64:
-    """Whole cost of one unit from a to b; the same number wherever it is asked for, so that duals are exact."""
+    """Compute the whole cost of a unit from a to b; it is the same number everywhere, so that duals are exact."""
     total = 0.0
     for j in range(len(a)):
         total += (a[j] - b[j]) ** 2
@@ -199,10 +209,10 @@ def _relax(
     blue_label: Int64[np.ndarray, "b"],
     red_label: Int64[np.ndarray, "r"],
 ) -> None:
-    """Duals of a cheapest flow, in place: Bellman and Ford's labels in its residual network, from those given on.
+    """Update the duals of a cheapest flow in place, by Bellman and Ford's algorithm in its residual network.
 
-    Afterwards ``red_label - blue_label <= cost`` on every arc, with equality on the used ones. The flow is the cheapest
-    in whole numbers, so that no cycle is negative and the labels come to rest.
+    Afterwards ``red_label - blue_label <= cost`` on every arc, with equality on arcs with flow. The flow is optimal in
+    whole numbers, so that there is no negative cycle and the algorithm ends.
     """
     moved = True
     while moved:
@@ -231,7 +241,7 @@ def _priced(
     below: int,
     width: int,
 ) -> Int64[np.ndarray, "a"]:
-    """Of every point, the `width` arcs of least reduced cost, as far as it is under `below`; an arc may come twice."""
+    """Return the `width` arcs of least reduced cost of every point, if it is less than `below`; arcs may repeat."""
     b, r = len(blue), len(red)
     best = np.full((b + r, width), below, np.int64)
     arcs = np.full((b + r, width), -1, np.int64)

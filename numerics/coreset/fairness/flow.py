@@ -1,8 +1,8 @@
-"""Fair assignment as a flow: two groups that every center must have equally much of, and given masses per center.
+"""Assignment as a flow: two groups with equal masses at every center, or a fixed mass for every center.
 
-Cost of pairing a blue point b and a red one r is min_c |b - c|^2 + |r - c|^2, so the bipartite flow of
-Schmidt et al. 2018, Algorithms 8 and 10 (n_b n_r arcs) equals the flow blue -> center -> red (n k arcs): every
-unit through a center is a pair that is charged there, and every pair may take its best center (docs/coreset.md).
+The cost of a pair of a blue point b and a red point r is min_c |b - c|^2 + |r - c|^2. The bipartite flow of Schmidt et
+al. 2018, Algorithms 8 and 10, with n_b n_r arcs therefore equals the flow blue -> center -> red with n k arcs: a unit
+through a center is a pair that is charged there, and every pair can take its best center (docs/coreset.md).
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from ortools.graph.python.min_cost_flow import SimpleMinCostFlow
 
 _COST_BITS = (61, 56, 51)
-"""OR-tools multiplies costs by nodes in 64 bits; where it then finds that paths cost more, fewer are tried."""
+"""Bits of costs times nodes, which OR-tools multiplies in 64 bits; fewer are used if paths turn out too dear."""
 _EXACT = 1e-11
-"""Relative difference of cost and bound that is rounding."""
+"""Relative difference of cost and bound that counts as rounding."""
 _IDLE = 1e-12
-"""Gain of an arc, beside the largest distance, that is rounding."""
+"""Gain of an arc, relative to the largest distance, that counts as rounding."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,10 +38,9 @@ class Flow:
     cost : float
         Sum of mass times squared distance.
     bound : float
-        No other masses that do the same cost less than this.
+        Lower bound of the cost of all feasible masses.
     potentials : ndarray
-        ``(k,)`` what a unit pays at each center beside its distance; where groups are balanced, the blue one pays and
-        the red one is paid.
+        ``(k,)`` price of a unit at each center; with balanced groups, the blue unit pays it and the red one gets it.
     """
 
     point: Int64[np.ndarray, "s"]
@@ -59,7 +58,7 @@ def balanced_flow(
     *,
     potentials: Float64[np.ndarray, "k"] | None = None,
 ) -> Flow:
-    """Give points of two groups to centers so that each center has equally much of both, at least cost.
+    """Assign points of two groups to centers with equal masses of both at each center, at least cost.
 
     Parameters
     ----------
@@ -70,12 +69,23 @@ def balanced_flow(
     groups : ndarray
         ``(n,)`` 0 or 1.
     potentials : ndarray, optional
-        ``(k,)`` of an assignment to similar centers: where to begin. Nothing but the time depends on them.
+        ``(k,)`` start, from an assignment to similar centers; it affects only the time.
+
+    Returns
+    -------
+    Flow
 
     Raises
     ------
     ValueError
         If one group has more weight than the other.
+
+    Examples
+    --------
+    >>> squared = np.array([[0.0, 1.0], [0.1, 0.5], [0.2, 0.6], [1.0, 0.0]])
+    >>> flow = balanced_flow(squared, np.ones(4, int), np.array([0, 0, 1, 1]))
+    >>> flow.center, round(flow.cost, 2)
+    (array([0, 1, 0, 1]), 0.7)
     """
     sign = np.where(groups == 0, 1, -1)
     if (sign * weights).sum():
@@ -90,7 +100,7 @@ def capacitated(
     *,
     potentials: Float64[np.ndarray, "k"] | None = None,
 ) -> Flow:
-    """Give points to centers so that each center has exactly its target, at least cost.
+    """Assign points to centers with exactly the target mass at each center, at least cost.
 
     Parameters
     ----------
@@ -99,15 +109,24 @@ def capacitated(
     weights : ndarray
         ``(n,)`` whole, not negative; they may be split.
     targets : ndarray
-        ``(k,)`` whole, not negative; they sum to the weights' sum.
+        ``(k,)`` whole, not negative; they sum to the total weight.
     potentials : ndarray, optional
-        ``(k,)`` where to begin, such as the prices by which the targets were found. Nothing but the time depends on
-        them.
+        ``(k,)`` start, such as the prices that led to the targets; it affects only the time.
+
+    Returns
+    -------
+    Flow
 
     Raises
     ------
     ValueError
-        If the targets do not sum to the weights, or one is negative.
+        If the targets do not sum to the total weight, or one is negative.
+
+    Examples
+    --------
+    >>> flow = capacitated(np.array([[0.0, 3.0], [0.0, 1.0]]), np.ones(2, int), np.array([1, 1]))
+    >>> flow.center, flow.cost
+    (array([0, 1]), 1.0)
     """
     if (targets < 0).any() or targets.sum() != weights.sum():
         raise ValueError(
@@ -124,10 +143,10 @@ def min_cost_flow(
     cost: Float64[np.ndarray, "a"],
     supply: Int64[np.ndarray, "v"],
 ) -> Int64[np.ndarray, "a"] | None:
-    """The cheapest whole flow.
+    """Compute the cheapest whole flow.
 
-    Costs become whole numbers by a power of two, as large as OR-tools' 64 bits admit: the error of a cost is below the
-    largest one's 2^-60 times the number of nodes, or 2^-50 in the worst case.
+    Costs are multiplied by the largest power of two that the 64 bits of OR-tools admit, and rounded to whole numbers.
+    The error of a cost is below 2^-60 of the largest one times the number of nodes, or 2^-50 in the worst case.
 
     Parameters
     ----------
@@ -136,12 +155,19 @@ def min_cost_flow(
     capacity, cost : ndarray
         ``(a,)``, not negative.
     supply : ndarray
-        ``(v,)`` of each node; negative: its demand.
+        ``(v,)`` supply of each node; a demand is negative.
 
     Returns
     -------
     ndarray or None
         ``(a,)`` flow on each arc; None if the arcs cannot carry the supply.
+
+    Examples
+    --------
+    Two ways from node 0 to node 1; the cheaper one has capacity 3:
+
+    >>> min_cost_flow(np.array([0, 0]), np.array([1, 1]), np.array([3, 9]), np.array([1.0, 2.0]), np.array([5, -5]))
+    array([3, 2])
     """
     # The largest scale s with s * max(cost) * nodes < 2^61; frexp gives it without overflow for any costs.
     _, exponent = np.frexp(float(cost.max(initial=0.0)) * (len(supply) + 1))
@@ -160,7 +186,7 @@ def solved(
     cost: Int64[np.ndarray, "a"],
     supply: Int64[np.ndarray, "v"],
 ) -> tuple[SimpleMinCostFlow.Status, Int64[np.ndarray, "a"] | None]:
-    """OR-tools' status and the cheapest flow at whole costs, None unless it is optimal; else as `min_cost_flow`."""
+    """Solve the flow problem at whole costs; return OR-tools' status, and the flow if it is optimal, else None."""
     solver = flow_solver()()
     arcs = solver.add_arcs_with_capacity_and_unit_cost(tail, head, capacity, cost)
     solver.set_nodes_supplies(np.arange(len(supply)), supply)
@@ -169,7 +195,7 @@ def solved(
 
 
 def flow_solver() -> type[SimpleMinCostFlow]:
-    """Return OR-tools' solver, imported when it is needed: most asks of a site need no flow."""
+    """Return the solver of OR-tools, which is imported only here: most asks of a site need no flow."""
     require("ortools", "fair clustering")
     from ortools.graph.python import min_cost_flow
 
@@ -185,14 +211,20 @@ def flow_within(
     cost: Float64[np.ndarray, "a"],
     supply: Int64[np.ndarray, "v"],
 ) -> Int64[np.ndarray, "a"] | None:
-    """The cheapest whole flow with ``low <= flow <= high`` on every arc; None if there is none.
+    """Compute the cheapest whole flow with ``low <= flow <= high`` on every arc; return None if there is none.
 
-    As `min_cost_flow`: a lower bound is flow that is sent already, it has left its tail and waits at its head.
+    The lower bounds are sent first: they change the supplies, and `min_cost_flow` solves the rest.
+
+    Examples
+    --------
+    >>> none, node = np.zeros(1, int), np.array([1])
+    >>> flow_within(none, node, np.array([2]), np.array([4]), np.zeros(1), np.array([3, -3]))
+    array([3])
     """
-    left = supply.copy()
-    np.subtract.at(left, tail, low)
-    np.add.at(left, head, low)
-    flow = min_cost_flow(tail, head, high - low, cost, left)
+    rest = supply.copy()
+    np.subtract.at(rest, tail, low)
+    np.add.at(rest, head, low)
+    flow = min_cost_flow(tail, head, high - low, cost, rest)
     return None if flow is None else flow + low
 
 
@@ -203,10 +235,10 @@ def _transport(
     targets: Int64[np.ndarray, "k"],
     potentials: Float64[np.ndarray, "k"] | None,
 ) -> Flow:
-    """The cheapest masses whose signed sum at each center is its target.
+    """Compute the cheapest masses whose signed sum at each center is its target.
 
-    Solved on contested arcs; the optimum's potentials then price all arcs, and those that would pay join, until the
-    bound they give equals the cost.
+    The problem is solved on contested arcs. The potentials of its optimum price all arcs, and those that would lower
+    the cost join, until the bound equals the cost.
     """
     t = np.zeros(squared.shape[1]) if potentials is None else potentials
     priced = squared + sign[:, None] * t
@@ -236,7 +268,7 @@ def _misfit(
     sign: Int64[np.ndarray, "n"],
     targets: Int64[np.ndarray, "k"],
 ) -> float:
-    """Mass that has to move where every point is at its best center."""
+    """Compute the mass that has to move if every point is at its best center."""
     net = np.bincount(nearest, sign * weights, len(targets)) - targets
     return float(np.abs(net).sum() / 2)
 
@@ -251,7 +283,7 @@ def _on_arcs(
     targets: Int64[np.ndarray, "k"],
     arcs: RestrictedArcs,
 ) -> _Masses | None:
-    """The cheapest masses on the arcs of a contest; None if none fit."""
+    """Compute the cheapest masses on restricted arcs; return None if there are none."""
     k, contested = len(targets), arcs.points
     fixed = np.ones(len(weights), np.bool_)
     fixed[contested] = False
@@ -284,18 +316,18 @@ def _potentials(
     solved: _Masses,
     start: Float64[np.ndarray, "k"],
 ) -> Float64[np.ndarray, "k"]:
-    """Potentials by which no contested unit would go elsewhere, as near to the `start` as shortest paths give them.
+    """Compute potentials at which no contested unit gains by moving, close to `start`, by shortest paths.
 
-    A unit of the first sign at c that might go to c' asks ``t_c <= t_c' + (d_c' - d_c)``: potentials are distances in
-    a graph of the k centers, which has no negative cycle as the masses are optimal.
+    A unit of positive sign at c with an arc to c' requires ``t_c <= t_c' + (d_c' - d_c)``. Potentials are therefore
+    distances in a graph of the k centers, which has no negative cycle, because the masses are optimal.
     """
     k = len(start)
     length: Float64[np.ndarray, "k k"] = np.full((k, k), np.inf)
     np.fill_diagonal(length, 0.0)
     open_: Bool[np.ndarray, "n"] = np.zeros(len(sign), np.bool_)
     open_[arcs.points] = True
-    held = open_[solved[0]]
-    point, center = solved[0][held], solved[1][held]
+    contested = open_[solved[0]]
+    point, center = solved[0][contested], solved[1][contested]
     reach = np.where(arcs.columns[point], squared[point] - squared[point, center][:, None], np.inf)
     for c in range(k):
         here = center == c
@@ -304,7 +336,7 @@ def _potentials(
         length[c] = np.minimum(length[c], reach[inward].min(axis=0, initial=np.inf))
     for via in range(k):
         length = np.minimum(length, length[:, via, None] + length[via])
-    # Rounded costs may close a cycle of a length below nothing.
+    # Rounding of costs may cause a cycle of slightly negative length.
     np.fill_diagonal(length, 0.0)
     potentials: Float64[np.ndarray, "k"] = (start[:, None] + length).min(axis=0)
     return potentials

@@ -1,10 +1,10 @@
-"""The linear program of a fair assignment on some of its arcs, its prices held in a box.
+"""The linear program of a fair assignment on restricted arcs, with prices in a box.
 
-Variables are the contested masses x_pc and the sizes M_c of the clusters. Rows: each contested point is given away,
-each M_c is the sum of what its center gets, and of every group and center ``low_h M_c <= y_hc <= high_h M_c``. The
-multipliers of the latter are the prices. A price is held between two values by two more variables in its row, which
-break the row at a cost of just those values (du Merle et al. 1999, stabilised column generation): so the program has a
-solution on whatever arcs, and its prices stay near good ones until the arcs say better.
+Variables are the contested masses x_pc and the sizes M_c of the clusters. Constraints: the masses of each contested
+point sum to its weight; M_c is the sum of the masses at center c; ``low_h M_c <= y_hc <= high_h M_c`` for the mass y_hc
+of every group at every center. The multipliers of the latter are the prices. Two more variables in each of these rows
+relax it at the costs that are the ends of the price's box (du Merle et al. 1999, stabilised column generation). The
+program is therefore feasible on any arcs, and prices stay close to good ones until the arcs determine better ones.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from numerics.coreset.fairness.dual import duals_of
 from numerics.coreset.fairness.restricted_arcs import RestrictedArcs
 
 _TOLERANCE = 1e-9
-"""Of the linear program, relative to a typical regret and to the heaviest point."""
+"""Tolerance of the linear program, relative to a typical regret and to the heaviest point."""
 
 Solved = tuple[
     Int64[np.ndarray, "s"],
@@ -41,27 +41,27 @@ def solve_on_arcs(
     prices: Float64[np.ndarray, "H k"],
     radius: Float64[np.ndarray, "H k"],
 ) -> Solved:
-    """Solve the program.
+    """Solve the linear program.
 
     Parameters
     ----------
     squared, weights, groups, bounds
         As for `numerics.coreset.fairness.assignment.fair_assignment`.
     arcs : RestrictedArcs
-        Points with one arc stay at its center.
+        Arcs of the program; a point with one arc stays at its center.
     prices : ndarray
-        ``(H, k)``, normalised, in the middle of the box.
+        ``(H, k)`` centers of the boxes, normalised.
     radius : ndarray
-        ``(H, k)`` how far each price may go, positive.
+        ``(H, k)`` radii of the boxes, positive.
 
     Returns
     -------
     point, center, mass : ndarray
-        ``(s,)`` all points' masses, in no order.
+        ``(s,)`` masses of all points, in no particular order.
     prices : ndarray
         ``(H, k)``, not normalised.
     cut : ndarray
-        ``(H, k)`` whether the price would leave its box. If none would, the masses are fair.
+        ``(H, k)`` mask of the prices that would leave their boxes. If there is none, the masses are fair.
     """
     H, k = prices.shape
     contested = arcs.points
@@ -71,18 +71,18 @@ def solve_on_arcs(
     point, n_arcs = contested[row], len(row)
     regret = squared[point, center] - squared[contested].min(axis=1)[row]
     unit, typical = float(weights[contested].max()), float(regret.mean()) or 1.0
-    held = np.bincount(groups[fixed] * k + arcs.nearest[fixed], weights[fixed], H * k) / unit
+    fixed_mass = np.bincount(groups[fixed] * k + arcs.nearest[fixed], weights[fixed], H * k) / unit
 
     arc = np.arange(n_arcs)
-    given = _ones(row, arc, (len(contested), n_arcs))
-    gets = _ones(groups[point] * k + center, arc, (H * k, n_arcs))
+    of_point = _ones(row, arc, (len(contested), n_arcs))
+    of_cell = _ones(groups[point] * k + center, arc, (H * k, n_arcs))
     size = _ones(np.arange(H * k), np.tile(np.arange(k), H), (H * k, k))
     equal = np.repeat(bounds.low == bounds.high, k)
     lower, upper = np.repeat(bounds.low, k), np.repeat(bounds.high, k)
     a, b = duals_of(prices, bounds).reshape(2, H * k) / typical
     rim = radius.ravel() / typical
 
-    # Rows of three kinds, each with the cells it is for, its sign before y, and the middle of its price's box.
+    # Three kinds of rows, each with its cells, the sign of y, and the center of its price's box.
     exact = _ConstraintRows(np.flatnonzero(equal), 1.0, lower, b - a, free=True)
     below = _ConstraintRows(np.flatnonzero(~equal & (upper < 1)), 1.0, upper, b, free=False)
     above = _ConstraintRows(np.flatnonzero(~equal & (lower > 0)), -1.0, lower, a, free=False)
@@ -93,24 +93,24 @@ def solve_on_arcs(
     def padded(place: int) -> Any:
         kind, (matrix, _) = kinds[place], breaks[place]
         rows = len(kind.cells)
-        parts = [kind.sign * gets[kind.cells], -kind.sign * size[kind.cells].multiply(kind.share[kind.cells, None])]
+        parts = [kind.sign * of_cell[kind.cells], -kind.sign * size[kind.cells].multiply(kind.share[kind.cells, None])]
         parts += [matrix if i == place else scipy.sparse.csr_array((rows, n_breaks[i])) for i in range(len(kinds))]
         return scipy.sparse.hstack(parts, format="csr")
 
     others = sum(n_breaks)
     A_eq = scipy.sparse.vstack(
         [
-            scipy.sparse.hstack([given, scipy.sparse.csr_array((len(contested), k + others))]),
-            scipy.sparse.hstack([-size.T @ gets, scipy.sparse.eye_array(k), scipy.sparse.csr_array((k, others))]),
+            scipy.sparse.hstack([of_point, scipy.sparse.csr_array((len(contested), k + others))]),
+            scipy.sparse.hstack([-size.T @ of_cell, scipy.sparse.eye_array(k), scipy.sparse.csr_array((k, others))]),
             padded(0),
         ],
         format="csr",
     )
-    b_eq = np.concatenate([weights[contested] / unit, held.reshape(H, k).sum(axis=0), -held[exact.cells]])
+    b_eq = np.concatenate([weights[contested] / unit, fixed_mass.reshape(H, k).sum(axis=0), -fixed_mass[exact.cells]])
     result = linprog(
         np.concatenate([regret / typical, np.zeros(k), *(costs for _, costs in breaks)]),
         A_ub=scipy.sparse.vstack([padded(1), padded(2)], format="csr"),
-        b_ub=np.concatenate([-held[below.cells], held[above.cells]]),
+        b_ub=np.concatenate([-fixed_mass[below.cells], fixed_mass[above.cells]]),
         A_eq=A_eq,
         b_eq=b_eq,
         bounds=(0, None),
@@ -140,7 +140,7 @@ def solve_on_arcs(
 
 
 class _ConstraintRows:
-    """Rows ``sign (y - share M) <= 0`` (= 0 where the price is free in sign) of some cells."""
+    """Rows ``sign (y - share M) <= 0`` of some cells, or ``= 0`` if their prices may have any sign."""
 
     def __init__(
         self,
@@ -154,21 +154,22 @@ class _ConstraintRows:
         self.cells, self.sign, self.share, self.middle, self.free = cells, sign, share, middle[cells], free
 
     def breaks(self, radius: Float64[np.ndarray, "Hk"]) -> tuple[scipy.sparse.csr_array, Float64[np.ndarray, "v"]]:
-        """Variables that break the rows: their columns and costs.
+        """Return the columns and costs of the variables that relax the rows.
 
-        One with coefficient -1 at cost u keeps the multiplier at or below u, one with +1 at cost -l at or above l.
+        A variable with coefficient -1 and cost u bounds the multiplier by u from above; one with +1 and cost -l, by l
+        from below.
         """
         r = len(self.cells)
         top, bottom = self.middle + radius[self.cells], self.middle - radius[self.cells]
-        kept = np.arange(r) if self.free else np.flatnonzero(bottom > 0)
+        bounded = np.arange(r) if self.free else np.flatnonzero(bottom > 0)
         matrix = scipy.sparse.csr_array(
             (
-                np.concatenate([-np.ones(r), np.ones(len(kept))]),
-                (np.concatenate([np.arange(r), kept]), np.arange(r + len(kept))),
+                np.concatenate([-np.ones(r), np.ones(len(bounded))]),
+                (np.concatenate([np.arange(r), bounded]), np.arange(r + len(bounded))),
             ),
-            shape=(r, r + len(kept)),
+            shape=(r, r + len(bounded)),
         )
-        return matrix, np.concatenate([top, -bottom[kept]])
+        return matrix, np.concatenate([top, -bottom[bounded]])
 
 
 def _ones(

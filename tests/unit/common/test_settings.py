@@ -156,6 +156,13 @@ def test_text_that_flower_cannot_carry_is_refused(text: str) -> None:
         to_toml({"data": text})
 
 
+def test_the_public_settings_are_shown_as_they_are_typed() -> None:
+    import consilience as cs
+
+    assert repr(cs.GP(kernel="se", experts=5)) == "GP(kernel='se', experts='5')"
+    assert repr(cs.Coreset()) == "Coreset()"
+
+
 def test_the_public_settings_document_every_field() -> None:
     import consilience as cs
 

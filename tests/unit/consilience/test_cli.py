@@ -95,6 +95,8 @@ def test_list_names_every_scenario_on_a_line_of_its_own():
         (["bc3e-wine", "--protocol", "bc3e", "--data", "x"], ["not both"]),
         (["--protocol", "bc3e", "--data", "/does/not/exist"], ["/does/not/exist"]),
         (["bc3e-wine", "--set", "target=a'b\"c"], ["target", "both"]),
+        (["bc3e-wine", "--superlink", "39091"], ["--superlink is for --engine flower"]),
+        (["bc3e-wine", "--engine", "flower", "--workers", "2"], ["--workers is for --engine local"]),
     ],
 )
 def test_run_refuses_in_one_line_before_anything_starts(no_launch, arguments, words):
@@ -249,6 +251,7 @@ def test_every_command_takes_a_short_name(finished):
     assert "there is no results" not in RUNNER.invoke(cli.app, ["predict", "bc3e-wine-1", "nowhere.csv"]).stderr
     request = simulated_run(["labels=bc3e-wine-1"], {"scenario": "bc3e-wine"}, None, 9.0)
     assert request.settings["labels"] == str(finished.path)
+    assert consilience.load("bc3e-wine-1").path == finished.path
     for arguments in (["show"], ["show", "bc3e-wine", "--latest"]):
         assert RUNNER.invoke(cli.app, arguments).exit_code == 2
     absent = RUNNER.invoke(cli.app, ["show", "bc3e-wine-2"])
@@ -340,6 +343,7 @@ def test_check_takes_what_a_node_says_of_itself(tmp_path, protocol, header, own,
     ("protocol", "own", "words"),
     [
         ("bc3e", "agent=lr", "unknown key 'agent'"),
+        ("bc3e", "gp.experts=3", "gp.experts is a key of gp, and this is a run of bc3e; leave it out"),
         ("residual", "agnt=lr", "did you mean agent"),
         ("residual", "min-leaf=few", "min-leaf takes a whole number, not 'few'"),
         ("residual", "min-leaf=0", "min-leaf must be 1 or greater, got 0"),

@@ -83,6 +83,7 @@ def test_what_cannot_be_used_is_refused_in_one_line(files: Path, assignment: str
     [
         (["--protocol", "fedavg"], "there is no protocol 'fedavg'; there are: bc3e"),
         (["--protocol", "bc3e", "--set", "data=x"], "data is not for --set here"),
+        (["--protocol", "bc3e", "--set", "gp.experts=3"], "gp.experts is a key of gp, and this is a run of bc3e"),
         (["--protocol", "bc3e", "--set", "scenario=bc3e-wine"], "scenario is not for --set here"),
         (["--set", "seed=1"], "give --protocol too"),
     ],

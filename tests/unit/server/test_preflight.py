@@ -63,7 +63,8 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     no_iron = written(tmp_path / "no iron", north=frame(), south=frame(iron=None, iorn=frame()["iron"]), west=frame())
     no_level = written(tmp_path / "no level", north=frame(), south=frame(level=None), west=frame(level=None))
     text = written(tmp_path / "text", north=frame(), south=frame(), west=frame(iron=["low"] * N))
-    folders = {"good": good, "no_iron": no_iron, "no_level": no_level, "text": text}
+    no_test = written(tmp_path / "no test", north=frame(), south=frame(), _test=frame(level=None))
+    folders = {"good": good, "no_test": no_test, "no_iron": no_iron, "no_level": no_level, "text": text}
     return SimpleNamespace(**folders)
 
 
@@ -191,6 +192,18 @@ MESSAGES = {
     "an input is text in a file": (
         {"protocol": "coreset", "data": "{text}", "sensitive": "sex"},
         "west.csv: column 'iron' holds text, and numbers in the others; all need the same columns as north.csv",
+    ),
+    "the center's test rows lack the target": (
+        {"protocol": "sec", "data": "{no_test}", "target": "level"},
+        "_test.csv: there is no column 'level'; it has 'patient', ",
+    ),
+    "the center's file is not there": (
+        {"protocol": "gp", "data": "{good}", "target": "level", "gp.queries": "points.csv"},
+        "points.csv: there is no such file",
+    ),
+    "a run to join is not there": (
+        {"protocol": "sec", "data": "{good}", "target": "level", "sec.join": "results/sec-own-data/99"},
+        "there is no results directory ",
     ),
     "the output directory is a file": (
         {"scenario": "bc3e-wine", "output-dir": "file"},
