@@ -1,4 +1,4 @@
-"""Coresets of coresets: joined, compressed again, and rid of points that stand for too few rows."""
+"""Operations on coresets: union, further reduction, and removal of points that represent too few rows."""
 
 from __future__ import annotations
 
@@ -19,12 +19,13 @@ class MergedCoreset(NamedTuple):
     Attributes
     ----------
     coreset : WeightedPoints
+        The new coreset.
     point : ndarray
-        ``(n before,)`` the point that each earlier point became part of; -1: it was withheld.
+        ``(n before,)`` index of the new point that contains each earlier point; -1 if it was withheld.
     n_merged : int
-        Points that were too light by themselves.
+        Number of points that were too light by themselves.
     n_withheld : int
-        Rows of groups that have too few in all.
+        Number of rows of groups with too few rows.
     """
 
     coreset: WeightedPoints
@@ -34,12 +35,22 @@ class MergedCoreset(NamedTuple):
 
 
 def union(coresets: Sequence[WeightedPoints]) -> WeightedPoints:
-    """A coreset of all that several coresets stand for (Schmidt et al. 2018, Lemma 6).
+    """Join coresets to one of all their rows (Schmidt et al. 2018, Lemma 6).
 
     Parameters
     ----------
     coresets : sequence of WeightedPoints
-        At least one; of the same columns, their groups numbered alike.
+        At least one, all with the same columns and the same numbers of groups.
+
+    Returns
+    -------
+    WeightedPoints
+
+    Examples
+    --------
+    >>> part = WeightedPoints(np.array([[1.0]]), np.array([3]), np.array([0]), np.zeros(1))
+    >>> union([part, part]).weights
+    array([3, 3])
     """
     return WeightedPoints(
         np.concatenate([part.points for part in coresets]),
@@ -52,27 +63,28 @@ def union(coresets: Sequence[WeightedPoints]) -> WeightedPoints:
 def reduce(
     coreset: WeightedPoints, size: int, rng: np.random.Generator, scale: Float64[np.ndarray, "d"]
 ) -> tuple[WeightedPoints, Int64[np.ndarray, "n"]]:
-    """A smaller coreset of the same rows: its points become features as rows do, and bring their weight along.
+    """Reduce a coreset to a smaller one of the same rows, by inserting its weighted points into features like rows.
 
-    The cost that they hold inside stays out of the threshold: it is spent wherever they go, and with it the points were
-    seen to move up to twice as far.
+    The movement that the points already contain does not count for the threshold: it is the same wherever they go, and
+    points moved up to twice as far when it counted.
 
     Parameters
     ----------
     coreset : WeightedPoints
+        Coreset to be reduced; one with at most `size` points is returned unchanged.
     size : int
-        Locations at most, at each a point for every group there; a coreset of no more points stays as it is.
+        Largest number of locations, each with a point for every group there.
     rng : Generator
-        Orders the points.
+        Generator of the order of the points.
     scale : ndarray
-        ``(d,)`` units of the columns while locations are sought; where it is 0, that column's is 1.
+        ``(d,)`` units of the columns for the search of locations; 0 counts as 1.
 
     Returns
     -------
     coreset : WeightedPoints
-        Its movement is that of the rows: what they moved before, and what the points move now.
+        The new coreset; its movement is the sum of the old one and that of the points.
     index : ndarray
-        ``(n,)`` the point that each earlier point became part of.
+        ``(n,)`` index of the new point that contains each earlier point.
     """
     n = len(coreset.points)
     if n <= size:
@@ -94,43 +106,50 @@ def merge_light(
     scale: Float64[np.ndarray, "d"],
     movement_by_group: Float64[np.ndarray, "H d"] | None = None,
 ) -> MergedCoreset:
-    """Merge every point that stands for too few rows into the nearest of its group, until none is left.
+    """Merge every point that represents too few rows with the nearest point of its group, until there is none.
 
-    A group with too few rows in all is withheld: its points are dropped, its number stays unused.
+    A group with too few rows in all is withheld: its points are dropped, and its number stays unused.
 
     Parameters
     ----------
     coreset : WeightedPoints
+        Coreset to be merged.
     min_weight : int
-        Rows that a point must stand for at least.
+        Smallest number of rows of a point.
     scale : ndarray
-        ``(d,)`` units of the columns in which nearness is measured; where it is 0, that column's is 1.
+        ``(d,)`` units of the columns for distances; 0 counts as 1.
     movement_by_group : ndarray, optional
-        ``(H, d)`` the movement of each group's rows, so that what was withheld leaves nothing in the movement. Unless
-        given, the movement keeps that share, and is an upper bound.
+        ``(H, d)`` movement of the rows of each group, with which the movement of withheld groups is removed. Without
+        it, the movement of the result is an upper bound.
+
+    Returns
+    -------
+    MergedCoreset
     """
     mass = np.bincount(coreset.groups, coreset.weights)
-    kept = mass[coreset.groups] >= min_weight
-    withheld = coreset.groups[~kept]
+    sufficient = mass[coreset.groups] >= min_weight
+    withheld = coreset.groups[~sufficient]
     movement = coreset.movement
     if movement_by_group is not None:
         movement = np.delete(movement_by_group, withheld, axis=0).sum(axis=0)
-    left = WeightedPoints(coreset.points[kept], coreset.weights[kept], coreset.groups[kept], movement)
-    n_light = int((left.weights < min_weight).sum())
+    merged = WeightedPoints(
+        coreset.points[sufficient], coreset.weights[sufficient], coreset.groups[sufficient], movement
+    )
+    n_light = int((merged.weights < min_weight).sum())
 
-    became = np.arange(len(left.points))
-    while (light := left.weights < min_weight).any():
-        step = _joined(left, light, scale)
-        left, became = _gathered(left, step), step[became]
+    place = np.arange(len(merged.points))
+    while (light := merged.weights < min_weight).any():
+        step = _joined(merged, light, scale)
+        merged, place = _gathered(merged, step), step[place]
     index = np.full(len(coreset.points), -1)
-    index[kept] = became
-    return MergedCoreset(left, index, n_light, int(coreset.weights[~kept].sum()))
+    index[sufficient] = place
+    return MergedCoreset(merged, index, n_light, int(coreset.weights[~sufficient].sum()))
 
 
 def _joined(
     coreset: WeightedPoints, light: Bool[np.ndarray, "n"], scale: Float64[np.ndarray, "d"]
 ) -> Int64[np.ndarray, "n"]:
-    """Components of the graph in which each light point is joined to the nearest other of its group."""
+    """Compute the components of the graph that joins each light point to the nearest other point of its group."""
     from numerics.coreset.nearest_neighbours import nearest
 
     z = _scaled(coreset.points, scale)
@@ -144,7 +163,7 @@ def _joined(
 
 
 def _gathered(coreset: WeightedPoints, index: Int64[np.ndarray, "n"]) -> WeightedPoints:
-    """The coreset whose points are the centroids of those with the same index; all of one group."""
+    """Replace points of the same index, which belong to one group, by their centroid."""
     from numerics.coreset.cells import pour
 
     n = int(index.max()) + 1
@@ -156,6 +175,6 @@ def _gathered(coreset: WeightedPoints, index: Int64[np.ndarray, "n"]) -> Weighte
 
 
 def _scaled(points: Float64[np.ndarray, "n d"], scale: Float64[np.ndarray, "d"]) -> Float64[np.ndarray, "n d"]:
-    """Points in units of the scale, around the first: the rounding of a far origin stays out of their distances."""
+    """Convert points to units of the scale, relative to the first one: a distant origin would cost precision."""
     z: Float64[np.ndarray, "n d"] = (points - points[:1]) / np.where(scale > 0, scale, 1.0)
     return z

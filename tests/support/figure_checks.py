@@ -31,10 +31,8 @@ def height(pixels: bytes) -> int:
 
 def draw(report: Report, arrays: Arrays) -> dict[str, bytes]:
     """Pixels of the figures by name, not laid out; their texts are checked."""
-    kept = _figures(report, arrays)
-    for figure, _ in kept:
-        _check_texts(report, figure)
-    return {figure.name: _pixels(render) for figure, render in kept}
+    figure_names(report, arrays)
+    return {figure.name: _pixels(render) for figure, render in _figures(report, arrays)}
 
 
 def pixels(report: Report, name: str, arrays: Arrays) -> bytes:
@@ -43,8 +41,11 @@ def pixels(report: Report, name: str, arrays: Arrays) -> bytes:
 
 
 def figure_names(report: Report, arrays: Arrays) -> list[str]:
-    """Names of the figures, in order."""
-    return [figure.name for figure, _ in _figures(report, arrays)]
+    """Names of the figures, in order; their texts are checked."""
+    drawn = [figure for figure, _ in _figures(report, arrays)]
+    for figure in drawn:
+        _check_texts(report, figure)
+    return [figure.name for figure in drawn]
 
 
 def alt_text(report: Report, name: str, arrays: Arrays | None = None) -> str:
