@@ -210,6 +210,7 @@ def test_a_learner_that_did_not_exchange_keeps_a_one_sided_dissimilarity(tmp_pat
     assert (v[1, others] != full[1, others]).all()
 
 
+@pytest.mark.usefixtures("unseen_files")
 def test_other_columns_are_named_and_left_out(tmp_path: Path, folder: Path) -> None:
     pd.read_csv(folder / "lab-4.csv").rename(columns={"c": "colour"}).to_csv(folder / "lab-4.csv", index=False)
     report, arrays = load(run_with_grid(own_data_config(tmp_path, folder), len(GROUPS))[0])
@@ -224,6 +225,7 @@ def test_nobody_to_cluster_is_one_line(tmp_path: Path, folder: Path) -> None:
         run_with_grid(own_data_config(tmp_path, folder, sec__newcomers="*"), len(GROUPS))
 
 
+@pytest.mark.usefixtures("unseen_files")
 @pytest.mark.parametrize(
     ("changes", "told"),
     [
