@@ -223,13 +223,11 @@ def _run_by_flower(request: RunRequest, show: Any) -> Path:
     from dataclasses import replace
 
     from common.data_places import is_function
-    from common.extras import require
     from consilience.flower_programs import environment
     from consilience.flower_run import run as run_flower
     from consilience.superlink import superlink_of
     from strategies.errors import FusionError
 
-    require("ray", "engine='flower'")
     env = environment()
     if is_function(str(request.settings.get("data", ""))):  # what this process can import, the sites can
         env["PYTHONPATH"] = os.pathsep.join(path for path in (*sys.path, env.get("PYTHONPATH", "")) if path)

@@ -28,22 +28,41 @@ def followed(console: Console, waiting: str) -> Iterator[Show]:
         # Each line at once, so that the reader of a pipe sees the rounds as they happen.
         yield lambda line: print(message(line), file=console.file, flush=True)
         return
-    columns = (
-        SpinnerColumn(),
-        TextColumn("{task.description}", markup=False),
-        TextColumn("{task.fields[measure]}", markup=False),
-        TimeElapsedColumn(),
-    )
-    with Progress(*columns, console=console) as progress:
-        task = progress.add_task(waiting, total=None, measure="")
+    with moving_line(console, waiting) as move:
 
         def show(line: str) -> None:
-            if current := round_of(line):
-                progress.update(task, description=f"round {current[0]}", measure=current[1])
-            else:
+            if not move(line):
                 console.print(Text.from_ansi(line), soft_wrap=True)
 
         yield show
+
+
+@contextlib.contextmanager
+def moving_line(console: Console, waiting: str, *, transient: bool = False) -> Iterator[Callable[[str], bool]]:
+    """Show one line with round, measure and time elapsed.
+
+    What is yielded takes a line of the log, and says whether it was that of a round.
+
+    Parameters
+    ----------
+    console : Console
+        A terminal.
+    waiting : str
+        What the line says before the first round.
+    transient : bool
+        Whether it is gone when the run has ended.
+    """
+    words = (TextColumn("{task.description}", markup=False), TextColumn("{task.fields[measure]}", markup=False))
+    with Progress(SpinnerColumn(), *words, TimeElapsedColumn(), console=console, transient=transient) as progress:
+        task = progress.add_task(waiting, total=None, measure="")
+
+        def move(line: str) -> bool:
+            current = round_of(line)
+            if current:
+                progress.update(task, description=f"round {current[0]}", measure=current[1])
+            return bool(current)
+
+        yield move
 
 
 @contextlib.contextmanager

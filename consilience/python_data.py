@@ -152,7 +152,7 @@ def _answer(function: Callable[..., Any], place: int, n_sites: int, site: str) -
     return table
 
 
-def written(kept: HeldTables, folder: Path) -> None:
+def write_tables(kept: HeldTables, folder: Path) -> None:
     """Write tables as Parquet files into a folder, one a site, for processes that do not share this one's memory.
 
     Raises

@@ -10,7 +10,7 @@ from typing import Any
 from clients.data.in_memory import HeldTables
 from common.results import PREDICT
 from common.settings import Config, ConfigError, Setting, Settings, as_typed, did_you_mean
-from consilience.python_data import named_data, named_rows, written
+from consilience.python_data import named_data, named_rows, write_tables
 from consilience.run_request import RunRequest, simulated_run
 from protocols import registry
 from protocols.prediction import prediction_of, read_report
@@ -41,7 +41,7 @@ class PythonRequest:
         for key, kept in self.kept.items():
             own = folder / key
             own.mkdir(mode=0o700)
-            written(kept, own)
+            write_tables(kept, own)
             settings[key] = str(own if key == "data" and len(kept.sites) > 1 else own / f"{kept.sites[0]}.parquet")
         return replace(self.request, settings=settings)
 

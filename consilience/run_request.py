@@ -76,16 +76,16 @@ def simulated_run(
             f" {', '.join(registry.names())} on your own data"
         )
     settings.setdefault("output-dir", keys["output-dir"].declared)
-    settings = absolute({key: _found(value, keys[key]) for key, value in settings.items()}, keys)
+    settings = absolute({key: _without_short_name(value, keys[key]) for key, value in settings.items()}, keys)
     return RunRequest(settings, preflight(settings, sites).n_sites, seconds)
 
 
-def _found(value: Value, key: Setting) -> Value:
+def _without_short_name(value: Value, key: Setting) -> Value:
     """Return the results directory for which the value of a path stands, if it is the short name of a run."""
     if not key.path or key.own or not isinstance(value, str) or not value or Path(value).expanduser().exists():
         return value
-    found = find_run(value)
-    return str(found) if (found / "report.json").is_file() else value
+    directory = find_run(value)
+    return str(directory) if (directory / "report.json").is_file() else value
 
 
 def federated_run(settings: Mapping[str, Value], protocol: str, seconds: float) -> RunRequest:

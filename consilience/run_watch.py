@@ -16,7 +16,7 @@ from consilience.run_log import message, round_of, without_colour
 Progress = bool | Literal["log"] | None
 """Whether to show a bar; ``"log"``: the log's own lines; None: a bar where somebody looks."""
 
-Show = Callable[[str], None]
+Show = Callable[[str], object]
 
 _ERROR = re.compile(r"(?:ERROR|CRITICAL)\s*:")
 _OF_SITE = re.compile(r"(?:round \d+: )?site (?P<site>\S+): (?P<text>.*)")
@@ -114,21 +114,14 @@ def _bar(progress: Progress) -> Iterator[Show]:
             yield move
         return
     from rich.console import Console
-    from rich.progress import Progress as Bar
-    from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    from consilience.progress import moving_line
 
     console = Console(file=sys.stderr, force_jupyter=False)
     if not (progress or console.is_terminal):
         yield lambda line: None
         return
-    words = (TextColumn("{task.description}", markup=False), TextColumn("{task.fields[measure]}", markup=False))
-    with Bar(SpinnerColumn(), *words, TimeElapsedColumn(), console=console, transient=True) as bar:
-        task = bar.add_task("starting", total=None, measure="")
-
-        def move(line: str) -> None:
-            if current := round_of(line):
-                bar.update(task, description=f"round {current[0]}", measure=current[1])
-
+    with moving_line(console, "starting", transient=True) as move:
         yield move
 
 

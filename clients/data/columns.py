@@ -18,6 +18,7 @@ from common.grouping import grouped
 
 _MOST_MESSAGES = 3
 
+S = TypeVar("S")
 T = TypeVar("T")
 
 Tables = Mapping[str, Table]
@@ -32,18 +33,23 @@ def of_each(tables: Tables, read: Callable[[Table], T]) -> dict[str, T]:
     DataError
         If `read` raises one.
     """
+    return _read_all(tables, read, {name: table.source for name, table in tables.items()})
+
+
+def _read_all(values: Mapping[str, S], read: Callable[[S], T], sources: Mapping[str, str]) -> dict[str, T]:
+    """Return what `read` makes of each value; `sources` as of `one_error`."""
     results, errors = {}, {}
-    for name, table in tables.items():
+    for name, value in values.items():
         try:
-            results[name] = read(table)
+            results[name] = read(value)
         except DataError as error:
             errors[name] = error
     if errors:
-        raise joined(errors, {name: table.source for name, table in tables.items()})
+        raise one_error(errors, sources)
     return results
 
 
-def joined(errors: Mapping[str, DataError], sources: Mapping[str, str]) -> DataError:
+def one_error(errors: Mapping[str, DataError], sources: Mapping[str, str]) -> DataError:
     """Return one error for those of several tables or files; `sources` is how their messages may begin."""
     first = next(iter(errors.values()))
     if len(errors) == 1:
@@ -127,14 +133,7 @@ def check_sites(sites: SimulatedSites, check: Callable[[Tables], None]) -> None:
 
 
 def _check_files(paths: Mapping[str, Path], check: Callable[[Tables], None]) -> None:
-    heads, errors = {}, {}
-    for name, path in paths.items():
-        try:
-            heads[name] = read_head(path)
-        except DataError as error:
-            errors[name] = error
-    if errors:
-        raise joined(errors, {name: str(path) for name, path in paths.items()})
+    heads = _read_all(paths, read_head, {name: str(path) for name, path in paths.items()})
     try:
         check(heads)
     except DataError as error:

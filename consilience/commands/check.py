@@ -78,7 +78,7 @@ def _check_together(protocol: str, config: Mapping[str, Any], policy: Path | Non
         If something is wrong.
     """
     from clients.data import DataError
-    from clients.data.columns import check_sites, joined
+    from clients.data.columns import check_sites, one_error
     from clients.data.simulated_sites import simulated_sites
 
     sites = simulated_sites(str(config["data"]))
@@ -90,7 +90,7 @@ def _check_together(protocol: str, config: Mapping[str, Any], policy: Path | Non
         except DataError as error:
             errors[name], sources[name] = error, str(path)
     if errors:
-        raise joined(errors, sources)
+        raise one_error(errors, sources)
     check = getattr(registry.room(protocol, "shard"), "check_columns", None)
     check_sites(sites, lambda tables: check(tables, config) if check else None)
     typer.echo(f"together: the files of {len(sites.names)} sites fit each other")

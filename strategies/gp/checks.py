@@ -141,6 +141,7 @@ def check_predictions(
         Of the asks.
     """
     moments, noise = registry.moments, float(np.exp(2 * theta[-1]))
+    prior_variance = kernel_of(kernel, len(registry.features)).diagonal
     squares = moments.counts * (moments.y_variance + moments.y_mean**2)
 
     def check(site: str, answer: Predictions) -> None:
@@ -150,7 +151,7 @@ def check_predictions(
         for expert, points, mean, explained in zip(
             registry.places[site].tolist(), ask.points, answer.mean, answer.explained, strict=True
         ):
-            prior = kernel_of(kernel, points.shape[1]).diagonal(theta[:-1], points)
+            prior = prior_variance(theta[:-1], points)
             if ((explained < 0) | (explained > prior * (1 + ROUNDING))).any():
                 raise PayloadError(answer.title(), "explained", "expected variances of at most the prior's")
             most = np.sqrt(explained * (squares[expert] + shared) / noise)
