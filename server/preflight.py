@@ -14,7 +14,7 @@ from typing import Any
 
 from clients.data import DataError
 from clients.data.columns import check_sites
-from clients.data.simulated_sites import simulated_sites
+from clients.data.simulated_sites import SimulatedSites, simulated_sites
 from common.data_places import shown_place
 from common.results import PREDICT
 from common.settings import Config, ConfigError, SettingError, did_you_mean
@@ -27,7 +27,7 @@ from server.report.protocol import report_of
 from server.run_plan import RunPlan
 from strategies.interrupted_run import CheckpointError, check_identity
 
-__all__ = ["REFUSALS", "preflight", "refuse_other_protocols"]
+__all__ = ["REFUSALS", "check_columns", "preflight", "refuse_other_protocols"]
 
 REFUSALS = (CheckpointError, DataError, ResultsError, ScenarioError, SettingError)
 """What `preflight` raises: errors that the user can correct, of one sentence each."""
@@ -168,10 +168,21 @@ def _sites_with_data(config: Config, wanted: int | None, *, simulated: bool) -> 
         raise ConfigError(f"{data} does not say for how many sites it has data; set sites")
     if sites.number is not None and wanted not in (None, sites.number):
         raise ConfigError(f"{data} holds the data of {sites.number} sites, not {wanted}")
-    # A protocol of another package may leave this to its sites.
-    check = getattr(registry.room(str(config["protocol"]), "shard"), "check_columns", None)
-    check_sites(sites, lambda tables: check(tables, config) if check else None)
+    check_columns(sites, str(config["protocol"]), config)
     return sites.number or wanted or 0
+
+
+def check_columns(sites: SimulatedSites, protocol: str, config: Mapping[str, Any]) -> None:
+    """Check that the data of simulated sites fit a protocol, and each other.
+
+    Raises
+    ------
+    DataError
+        As `clients.data.columns.check_sites`.
+    """
+    # A protocol of another package may leave this to its sites.
+    check = getattr(registry.room(protocol, "shard"), "check_columns", None)
+    check_sites(sites, lambda tables: check(tables, config) if check else None)
 
 
 def _no_data(plan: RunPlan) -> SettingError:

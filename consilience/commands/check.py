@@ -78,8 +78,9 @@ def _check_together(protocol: str, config: Mapping[str, Any], policy: Path | Non
         If something is wrong.
     """
     from clients.data import DataError
-    from clients.data.columns import check_sites, one_error
+    from clients.data.columns import one_error
     from clients.data.simulated_sites import simulated_sites
+    from server.preflight import check_columns
 
     sites = simulated_sites(str(config["data"]))
     errors, sources = {}, {}
@@ -91,8 +92,7 @@ def _check_together(protocol: str, config: Mapping[str, Any], policy: Path | Non
             errors[name], sources[name] = error, str(path)
     if errors:
         raise one_error(errors, sources)
-    check = getattr(registry.room(protocol, "shard"), "check_columns", None)
-    check_sites(sites, lambda tables: check(tables, config) if check else None)
+    check_columns(sites, protocol, config)
     typer.echo(f"together: the files of {len(sites.names)} sites fit each other")
 
 
