@@ -42,7 +42,7 @@ class HeldTables:
         self.token = "t" + "".join(f"{word:08x}" for word in words[:4])
 
     def __call__(self, place: Any = 0, n_sites: int = 1) -> Table:
-        """Return the table of the site at a place; where there is one table only, that, whatever is asked."""
+        """Return the table of the site at a place; a single table is returned for every place."""
         return self.tables[self.sites[place if len(self.sites) > 1 else 0]]
 
     @property

@@ -100,7 +100,7 @@ class _Worker:
         self._thread.start()
 
     def ask(self, name: str, message: Message) -> None:
-        """Put a message in the row; one to the same site that nobody has begun is not answered any more."""
+        """Queue a message; an older one to the same site that still waits is dropped."""
         node = message.metadata.dst_node_id
         with self._changed:
             late = [each for each in self._asks if each[1].metadata.dst_node_id == node]

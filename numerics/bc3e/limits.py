@@ -1,4 +1,4 @@
-"""Limits that statistics of BC3E keep whatever the labels are: a site that says more does not say the truth.
+"""Limits of BC3E's statistics that hold for all labels; an answer beyond them is false.
 
 All limits are exact consequences of eqs. (3), (6), (7) of Acharya et al. (2011); the rounding of every summand to the
 grid is allowed for. Nothing here is estimated.
