@@ -29,7 +29,7 @@ test-unit: $(VENV)/installed-dev
 	$(BIN)/python -m pytest -n 2
 
 test-all: $(VENV)/installed-dev
-	$(BIN)/python -m pytest -n 3 tests -m "" --hypothesis-profile slow
+	$(BIN)/python -m pytest -n 3 tests -m "" --hypothesis-profile slow --timeout 1800
 
 test-processors: $(VENV)/installed-dev
 	$(BIN)/python -m tests.support.core_types tests/unit/numerics

@@ -1,9 +1,10 @@
 """Seconds per ask in deployment, where Flower starts a process for every message.
 
-Run it with ``python -m benchmarks.asks``. docs/measurements.md has the figures of one run. It has three parts:
+Run it with ``python -m benchmarks.asks``. docs/measurements.md has the figures of one run. It has four parts:
 
 - ``asks``: every kind of ask of every protocol, answered by a fresh Python each time, and the seconds of its parts.
   The asks are those of a run on the sites' own data, recorded in this process.
+- ``guard``: the same asks, all of a run in their order, by a messenger to the site's guard, which stays up.
 - ``rows``: a shard read by a fresh Python, from files of different numbers of rows.
 - ``rounds``: whole runs between real SuperNodes on this machine.
 """
@@ -21,7 +22,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,7 @@ _NAMES = ("process", "flower", "ours", "shard", "rest")
 """Timed parts: Python itself, the imports of ``flwr-clientapp``, the project's imports, the shard, the rest."""
 CACHE = "shard-cache"
 """The folder of a site's own directory that outlives an ask here; its memory and commitments do not."""
+_PARTS = ("asks", "guard", "rows", "rounds")
 PROTOCOLS = ("bc3e", "sec", "residual", "coreset", "gp")
 
 # -- a process that answers one ask -----------------------------------------------------------------------------------
@@ -85,6 +87,23 @@ def answer(recorded: Path, folder: str, started: float) -> None:
     site: Any = clients.site
     for name in ("shard", "own_table"):
         setattr(site, name, watch.wrapped("shard", getattr(site, name)))
+    with watch.timing("rest"):
+        reply = app(message, context)
+    from protocols.wire.message import ENVELOPE
+
+    envelope: Any = reply.content[ENVELOPE]
+    print(json.dumps({"seconds": watch.seconds, "fault": envelope["fault"]}))
+
+
+def ask_guard(recorded: Path, socket: str, run_id: int, started: float) -> None:
+    """Have a recorded ask answered by a guard, as one of a run, and print the seconds of this process."""
+    watch = Watch(started)
+    _import_flower(watch)
+    _, message, context = pickle.loads(recorded.read_bytes())
+    context.run_id, context.node_config = run_id, {"guard": socket}
+    context.run_config["round-timeout"] = 300.0
+    with watch.timing("ours"):
+        from clients.app import app
     with watch.timing("rest"):
         reply = app(message, context)
     from protocols.wire.message import ENVELOPE
@@ -196,28 +215,29 @@ def run_settings(folder: Path, protocol: str) -> dict[str, Any]:
     return settings
 
 
-def record(folder: Path, protocol: str, n: int) -> dict[str, Path]:
-    """Record the asks of a run to its first site, the first of each kind, with their context; return their files."""
+def record(folder: Path, protocol: str, n: int) -> list[tuple[str, Path]]:
+    """Record the asks of a run to its first site with their contexts; return their titles and files in order."""
+    import consilience.local_engine.grid
     from protocols.wire.message import read_ask
     from server import app as server_app
     from tests.support import grid
 
-    files: dict[str, Path] = {}
+    files: list[tuple[str, Path]] = []
 
     def answer_and_record(message: Any, context: Any) -> Any:
         ask = read_ask(message.content)
         titles = [parcel.payload.title() for parcel in ask.parcels]
         title = titles[0] if titles else f"{protocol}.none"
-        if context.node_config["site"] == "site-0" and title not in files:
-            files[title] = folder / f"{title}.pickle"
-            files[title].write_bytes(pickle.dumps((protocol, message, context)))
+        if context.node_config["site"] == "site-0":
+            files.append((title, folder / f"{len(files)}.pickle"))
+            files[-1][1].write_bytes(pickle.dumps((protocol, message, context)))
         return client_app(message, context)
 
     nodes = write_sites(folder / "data", protocol, n)
     for node in nodes:
         node["site-output-dir"] = str(folder / "out" / node["site"])
     config = grid.config(folder, **run_settings(folder, protocol))
-    module: Any = grid
+    module: Any = consilience.local_engine.grid
     client_app, module.client_app = module.client_app, answer_and_record
     try:
         from flwr.app import Context, RecordDict
@@ -239,20 +259,56 @@ def show_asks(protocols: Sequence[str], n: int, runs: int) -> None:
     for protocol in protocols:
         with tempfile.TemporaryDirectory(prefix="consilience-asks-") as name:
             folder = Path(name)
-            for title, path in record(folder, protocol, n).items():
+            for title, path in dict(reversed(record(folder, protocol, n))).items():  # the first of each kind
                 own = folder / "own"
                 timings = []
                 for _ in range(runs + 1):  # the first one has no cache and no compiled files
-                    for left in own.iterdir() if own.exists() else ():
-                        if left.name != CACHE:
-                            shutil.rmtree(left) if left.is_dir() else left.unlink()
+                    _forget(own)
                     timings.append(fresh("--answer", str(path), "--folder", str(own))["seconds"])
                 _line(title, timings[1:])
 
 
-def _line(title: str, timings: Sequence[Mapping[str, Sequence[float]]]) -> None:
+def _forget(own: Path) -> None:
+    """Delete what a site has written for itself, but its cache."""
+    for left in own.iterdir() if own.exists() else ():
+        if left.name != CACHE:
+            shutil.rmtree(left) if left.is_dir() else left.unlink()
+
+
+def show_guard(protocols: Sequence[str], n: int, runs: int) -> None:
+    """Print a line for each kind of ask, answered by a guard: medians over runs, the first of each kind in a run."""
+    import psutil
+
+    from common.settings import to_toml
+
+    print(f"\nguard: {n} rows a site, medians of {runs} runs each; seconds of wall time (of processor)")
+    print(f"{'ask':22}" + "".join(f"{name:>16}" for name in (*_NAMES, "guard", "all")))
+    for protocol in protocols:
+        with tempfile.TemporaryDirectory(prefix="consilience-asks-") as name, ExitStack() as stack:
+            folder, socket = Path(name), Path(name) / "guard.sock"
+            asks, own = record(folder, protocol, n), folder / "own"
+            node = pickle.loads(asks[0][1].read_bytes())[2].node_config | {"site-output-dir": str(own)}
+            command = [sys.executable, "-m", "consilience", "guard", str(socket), "--node-config", to_toml(node)]
+            guard = stack.enter_context(subprocess.Popen(command, stderr=subprocess.DEVNULL))
+            stack.callback(guard.terminate)
+            while not socket.exists():
+                time.sleep(0.1)
+            timings: dict[str, list[dict[str, list[float]]]] = {}
+            for run in range(1, runs + 2):
+                _forget(own)
+                for place, (title, path) in enumerate(asks):
+                    before = sum(psutil.Process(guard.pid).cpu_times()[:2])
+                    seconds = fresh("--answer", str(path), "--folder", str(socket), "--guard", str(run))["seconds"]
+                    seconds["guard"] = [0.0, sum(psutil.Process(guard.pid).cpu_times()[:2]) - before]
+                    if run > 1 and title not in [each for each, _ in asks[:place]]:
+                        timings.setdefault(title, []).append(seconds)
+        for title, each in timings.items():
+            _line(title, each, (*_NAMES, "guard"))
+
+
+def _line(title: str, timings: Sequence[Mapping[str, Sequence[float]]], names: Sequence[str] = _NAMES) -> None:
     cells = []
-    for name in (*_NAMES, "all"):
+    for name in (*names, "all"):
         wall, cpu = (
             statistics.median(
                 sum(each[i] for each in one.values()) if name == "all" else one[name][i] for one in timings
@@ -332,15 +388,17 @@ def _ended_seconds(pids: Iterable[int]) -> float:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Measure the chosen parts."""
     parser: Any = argparse.ArgumentParser(prog="python -m benchmarks.asks", description=__doc__.partition("\n")[0])
-    parser.add_argument("--parts", nargs="+", default=["asks", "rows", "rounds"], choices=["asks", "rows", "rounds"])
+    parser.add_argument("--parts", nargs="+", default=_PARTS, choices=_PARTS)
     parser.add_argument("--protocols", nargs="+", default=PROTOCOLS, choices=PROTOCOLS)
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--sizes", type=lambda text: int(float(text)), nargs="+", default=[1000, 100_000, 1_000_000])
     parser.add_argument("--rows", type=int, default=1000, help="rows a site of the parts asks and rounds")
     parser.add_argument("--poll", type=float, default=1.0, help="FLWR_SUPEREXEC_TASK_POLL_INTERVAL; Flower's own is 1")
-    for hidden in ("--started", "--answer", "--folder", "--read"):
+    for hidden in ("--started", "--answer", "--folder", "--guard", "--read"):
         parser.add_argument(hidden, help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
+    if options.guard:
+        return ask_guard(Path(options.answer), options.folder, int(options.guard), float(options.started))
     if options.answer:
         return answer(Path(options.answer), options.folder, float(options.started))
     if options.read:
@@ -350,6 +408,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     print(machine())
     if "asks" in options.parts:
         show_asks(options.protocols, options.rows, options.runs)
+    if "guard" in options.parts:
+        show_guard(options.protocols, options.rows, options.runs)
     if "rows" in options.parts:
         show_rows(options.protocols, options.sizes, options.runs)
     if "rounds" in options.parts:

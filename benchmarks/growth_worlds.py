@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.side.synthetic import CLUSTER_COLUMNS, SURFACE_INPUTS, fair_clusters, neighbours, stream, surface
+from benchmarks.side.synthetic import CLUSTER_COLUMNS, SURFACE_INPUTS, fair_clusters, neighbors, stream, surface
 from numerics.bc3e.ensemble import Ensemble
 from numerics.residual.columns_and_outcomes import Columns, Outcomes
 from numerics.shared.regression_rows import RegressionRows
@@ -136,7 +136,7 @@ def _coreset(sites: int, rows: int, shared: bool) -> World:
 
 def _gp(sites: int, rows: int, shared: bool) -> World:
     data, queries = surface(rows, _QUERIES, 0)
-    return World(neighbours(data, sites, 0), parts={"queries": lambda config, seed: queries})
+    return World(neighbors(data, sites, 0), parts={"queries": lambda config, seed: queries})
 
 
 WORLDS: Mapping[str, Growing] = MappingProxyType(
@@ -159,7 +159,7 @@ WORLDS: Mapping[str, Growing] = MappingProxyType(
         ),
         "coreset": Growing(_coreset, f"{CLUSTER_COLUMNS} columns, 2 groups, `coreset.k={_K}`", 20_000, 1_000),
         "gp": Growing(
-            _gp, f"{SURFACE_INPUTS} inputs, {_QUERIES} query points; sites hold neighbouring rows", 2_000, 100
+            _gp, f"{SURFACE_INPUTS} inputs, {_QUERIES} query points; sites hold neighboring rows", 2_000, 100
         ),
     }
 )

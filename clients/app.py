@@ -5,8 +5,7 @@ from __future__ import annotations
 from flwr.app import Context, Message, RecordDict
 from flwr.clientapp import ClientApp
 
-from clients.dispatch import handle
-from clients.places import is_simulation
+from clients.messenger import handle
 
 app = ClientApp()
 
@@ -20,6 +19,8 @@ def train(message: Message, context: Context) -> Message:
 @app.query("start")
 def start(message: Message, context: Context) -> Message:
     """Answer nothing: with this message a simulation starts its processes. A real site refuses it."""
+    from clients.places import is_simulation
+
     if not is_simulation(context):
         raise ValueError("a process of a real site is not started by a message of its own")
     return Message(RecordDict(), reply_to=message)

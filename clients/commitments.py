@@ -32,8 +32,8 @@ MOST_RUNS = 20
 def run_lock(directory: Path | None, run_id: int) -> Iterator[None]:
     """Let a site answer one ask of a run at a time.
 
-    Flower starts a process for every message. Two that arrive at once would both see the commitments and counters of
-    before either.
+    Flower starts a process for every message. Two messages that arrive at once would both see the commitments and
+    counters as they were before either.
 
     Parameters
     ----------
@@ -107,7 +107,7 @@ class Commitments:
         return record_of(self._state, _RECORD, self._run)
 
     def keeps(self, name: str, *words: object) -> bool:
-        """Whether the center has said the same under this name before; the first time it commits to it."""
+        """Whether the words equal the first ones under this name; the first call commits the center to its words."""
         record, digest = self._record(), str(digest_of(words))
         known = {kept[name] for kept in (record, self._kept) if name in kept}
         if known - {digest}:
@@ -116,7 +116,7 @@ class Commitments:
         return True
 
     def allows_lane(self, lane: str) -> bool:
-        """Whether asks may come in this lane: a site's own rows are the same in all of them, and asked about in one."""
+        """Whether the site answers in this lane: its own rows are the same in every lane, so it answers in one only."""
         return lane == _ONLY_LANE
 
     def count(self, name: str, more: int) -> int:
@@ -162,11 +162,11 @@ class NoCommitments(Commitments):
         super().__init__(RecordDict(), 0)
 
     def keeps(self, name: str, *words: object) -> bool:
-        """True."""
+        """Return True."""
         return True
 
     def allows_lane(self, lane: str) -> bool:
-        """True."""
+        """Return True."""
         return True
 
     def count(self, name: str, more: int) -> int:

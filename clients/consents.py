@@ -42,7 +42,7 @@ class Consents:
         key : str
             Key of the site's own configuration.
         run_key : str
-            Key of the run configuration that a simulated site looks at instead; empty: it allows it.
+            Key of the run configuration that decides for a simulated site; empty: a simulated site allows it.
 
         Raises
         ------

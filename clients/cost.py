@@ -15,11 +15,11 @@ _SECONDS = 1.2
 """Seconds that all measurements of a check may take."""
 _MEGABYTE = 1e6
 _FEW = 5.0
-"""Seconds of an answer below which the start of a process may take longer."""
+"""Shorter answers get no number: the start of a process may take longer."""
 _TIMEOUT = 600.0
 """Seconds that a round waits where no configuration says so."""
 _ROUGH = 100
-"""Times the measured rows from which on an estimate may be off by more than a factor of 3."""
+"""An estimate for more than this many times the measured rows may be off by more than a factor of 3."""
 
 
 @dataclass(frozen=True)
@@ -29,17 +29,23 @@ class Work:
     Attributes
     ----------
     run : Callable
-        ``run(m)`` does it on m rows of the site, or so many of one of its parts.
+        ``run(m)`` does the work on m rows of the site, or of one of its parts.
     growth : (float, float)
-        Least and largest power of the rows with which its time can grow; equal: it is a line, with a start.
+        Least and largest exponent with which the time grows with the rows; equal: the time is linear with a constant.
     split : Callable
-        ``split(n)``: of a site of n rows, the rows that one execution has, and the number of executions.
+        ``split(n)`` returns, for a site of n rows, the rows of one execution and the number of executions.
     memory : float
-        Power of the rows with which its memory grows.
+        Exponent with which the memory grows with the rows.
     block : int
-        Rows that it holds at a time; 0: all.
+        Rows that are held at a time; 0: all.
     first : int
         Rows of the first measurement.
+
+    Examples
+    --------
+    >>> work = Work(lambda m: sum(range(m)), growth=(1.0, 1.0))
+    >>> work.split(800)
+    (800, 1.0)
     """
 
     run: Callable[[int], object]
@@ -59,11 +65,11 @@ class Law:
     work : Work
         The work.
     rows : int
-        Rows that were measured, at most.
+        Most rows that were measured.
     seconds, growth : float
-        What these took, and the power with which it grows; of a line, the share of it that grows.
+        Their time and its exponent; if the time is linear, the share of it that grows.
     bytes : float
-        What these took in memory, beyond the data.
+        Their memory, beyond the data.
     """
 
     work: Work
@@ -109,11 +115,11 @@ def cost_lines(answers: Mapping[str, Sequence[Work]], n: int, config: Mapping[st
     config : Mapping
         Run or node configuration, of which ``round-timeout`` is used.
     """
-    title = "What it would cost this site, by its answers on some of the rows, in one thread"
+    title = "What a run would cost this site, measured on some of its rows, in one thread"
     budget = _SECONDS / sum(map(len, answers.values()))
     try:
         with single_threaded():
-            laws = {name: [_measured(work, n, budget) for work in works] for name, works in answers.items()}
+            laws = {name: [_measure(work, n, budget) for work in works] for name, works in answers.items()}
     except Exception as error:  # a library that is missing, or a method that does not fit these rows
         return [title, f"  not known: {error}"]
     return [title, *_estimates(laws, n, float(str(config.get("round-timeout", _TIMEOUT))))]
@@ -132,18 +138,19 @@ def _estimates(laws: Mapping[str, Sequence[Law]], n: int, timeout: float) -> lis
         f"  memory: about {max(megabytes, 1):.0f} MB",
     ]
     if rough := [law.rows for law in laws[name] if law.is_rough(n)]:
-        lines.append(f"  Measured were {min(rough)} rows only: the time may be off by more than a factor of 3")
+        lines.append(f"  Only {min(rough)} rows were measured: the time may be off by more than a factor of 3")
     if seconds > timeout / 2:
         fit = _most_rows(lambda rows: longest(rows)[0], n, timeout / 2)
+        much = "MORE THAN" if seconds > timeout else "NEARLY WHAT"
         lines += [
-            f"  THIS IS {'MORE THAN' if seconds > timeout else 'NEARLY WHAT'} A ROUND WAITS. Of {fit} rows it would be",
-            "    half of that: give the site a file of so many, drawn at random, or set a longer round-timeout",
+            f"  THIS IS {much} A ROUND WAITS. With {fit} rows it would be half of that:",
+            "    give the site a file of so many rows, drawn at random, or set a longer round-timeout",
         ]
     return lines
 
 
-def _measured(work: Work, n: int, budget: float) -> Law:
-    """Measure twice as many rows again and again, until the whole, or until the next would exceed the seconds."""
+def _measure(work: Work, n: int, budget: float) -> Law:
+    """Double the measured rows until all are measured, or until the next measurement would exceed the budget."""
     whole = work.split(n)[0]
     rows = min(work.first, whole)
     work.run(rows)  # imports, and compiles
@@ -160,14 +167,14 @@ def _measured(work: Work, n: int, budget: float) -> Law:
 
 
 def _seconds(work: Work, rows: int) -> float:
-    """Return the processor's seconds, which do not count what other processes take."""
+    """Return the processor's seconds, which leave out other processes."""
     start = time.process_time()
     work.run(rows)
     return time.process_time() - start
 
 
 def _growth(times: Mapping[int, float], limits: tuple[float, float]) -> float:
-    """Return the power of the last factor of four, or two; where nothing is known, the largest."""
+    """Estimate the exponent from the last three measurements; return the largest one if there is only one."""
     measured = sorted(times)[-3:]
     low, high = limits
     if len(measured) < 2 or not min(times[rows] for rows in measured):
@@ -180,7 +187,7 @@ def _growth(times: Mapping[int, float], limits: tuple[float, float]) -> float:
 
 
 def _peak(work: Work, rows: int, whole: int) -> float:
-    """Return the bytes that the work takes on so many rows, from fewer: to trace memory is slow."""
+    """Estimate the peak memory in bytes from fewer rows: tracing memory is slow."""
     few = min(rows, 2 * work.first)
     tracemalloc.start()
     work.run(few)
@@ -190,7 +197,7 @@ def _peak(work: Work, rows: int, whole: int) -> float:
 
 
 def _process_bytes() -> float:
-    """Return the memory of this process, which has read the data as the site's would; 0 where the system hides it."""
+    """Return the peak memory of this process, which has read the data as a site does; 0 if the system does not tell."""
     try:
         import resource
     except ImportError:  # Windows
@@ -199,7 +206,7 @@ def _process_bytes() -> float:
 
 
 def _most_rows(seconds: Callable[[int], float], n: int, limit: float) -> int:
-    """Return about the most rows, below n, that take so many seconds at most, with two digits."""
+    """Return the most rows below n that take `limit` seconds at most, rounded down to two digits."""
     low, high = 1, n
     while high - low > 1:
         middle = (low + high) // 2

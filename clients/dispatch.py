@@ -4,8 +4,8 @@ A handler is a function of ``(ask, site)`` decorated with ``@answers(AskClass)``
 ``handlers``, which is imported only when a message asks something of that protocol: a SuperNode may start a process for
 every message.
 
-What holds for every message: one at a time is worked on in a run; the policy is checked before data are read; the
-ledger is written last; no text of an exception leaves the site, only a fault code.
+For every message: a run's messages are answered one at a time; the policy is checked before data are read; the ledger
+is written last; no text of an exception leaves the site, only a fault code.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from clients.logged_fault import LoggedFault
 from clients.mods import refuse_altering_mods
 from common.extras import MissingLibraryError
 from protocols import registry
+from protocols.budget import ASKS, BYTES_IN, BYTES_OUT
 from protocols.settings import check_libraries
 from protocols.wire.faults import Fault, SiteFault
 from protocols.wire.message import Answer, Ask, Parcel, encoded_bytes, read_ask, write_answer
@@ -79,9 +80,9 @@ def _protocol_of(ask: type[Payload]) -> str:
 
 @dataclass
 class _Exchange:
-    """One message at a site, as far as it has come."""
+    """One message at a site, with what is known of it so far."""
 
-    message: Message
+    content: RecordDict
     context: Context
     lock: ExitStack
     name: str = ""
@@ -98,15 +99,19 @@ def handle(message: Message, context: Context) -> Message:
         If a mod of Flower's around this function would change the answer.
     """
     refuse_altering_mods()
-    with ExitStack() as lock:  # released when the reply is complete, ledger included
-        exchange = _Exchange(message, context, lock)
+    return Message(answer_content(message.content, context), reply_to=message)
+
+
+def answer_content(content: RecordDict, context: Context) -> RecordDict:
+    """Return the records of the answer to a message's records; of a failure, those with its fault code."""
+    with ExitStack() as lock:  # released when the answer is complete, ledger included
+        exchange = _Exchange(content, context, lock)
         try:
             ask, site = _open(exchange)
-            _admit(ask, encoded_bytes(message.content), site)
-            content = _commit(Answer(site.name, ask.round, 0, _answer(ask, site)), ask, site, exchange.context)
+            _admit(ask, encoded_bytes(content), site)
+            return _commit(Answer(site.name, ask.round, 0, _answer(ask, site)), ask, site, exchange.context)
         except Exception as error:  # its text must not leave: it can hold private values
-            content = _refuse(error, exchange)
-        return Message(content, reply_to=message)
+            return _refuse(error, exchange)
 
 
 def _open(exchange: _Exchange) -> tuple[Ask, Site]:
@@ -119,7 +124,7 @@ def _open(exchange: _Exchange) -> tuple[Ask, Site]:
     make_files_private(exchange.context)
     exchange.context = configure_simulated_prediction(exchange.context)
     exchange.name = own_name(exchange.context)
-    exchange.ask = ask = read_ask(exchange.message.content)
+    exchange.ask = ask = read_ask(exchange.content)
     exchange.context = configure_protocol(exchange.context, ask)
     exchange.lock.enter_context(run_lock(real_directory(exchange.context), exchange.context.run_id))
     exchange.site = site = Site.open(exchange.name, exchange.context, ask)
@@ -127,9 +132,9 @@ def _open(exchange: _Exchange) -> tuple[Ask, Site]:
 
 
 def _admit(ask: Ask, size: int, site: Site) -> None:
-    """Check the ask against the site's policy, and count it, unless it asks for the site's name only.
+    """Check the ask against the site's policy, and count it unless it only asks for the site's name.
 
-    A run that would later need a library which is not installed here is refused at its first ask.
+    If the run needs a library that is not installed here, its first ask is refused.
     """
     site.policy.admit_size(size)
     for parcels in (*(past for _, past in ask.history), ask.parcels):
@@ -139,6 +144,7 @@ def _admit(ask: Ask, size: int, site: Site) -> None:
             check_libraries(site.config, protocol)
     if ask.parcels or ask.history:
         site.policy.count_ask(site.commitments, len(ask.history))
+        site.charge(*(parcel.payload for parcel in ask.parcels), amounts={ASKS: 1, BYTES_IN: size})
 
 
 def _answer(ask: Ask, site: Site) -> list[Parcel]:
@@ -150,24 +156,27 @@ def _answer(ask: Ask, site: Site) -> list[Parcel]:
 
 
 def _commit(answer: Answer, ask: Ask, site: Site, context: Context) -> RecordDict:
-    """Write down what the answer leaves at the site; the ledger comes last, so that it holds what leaves."""
+    """Store what the site keeps of the answer. The ledger comes last, so that it holds what leaves."""
     from clients.places import ledger_of
 
     content = write_answer(answer)
-    site.policy.count_bytes(encoded_bytes(content), site.commitments)
+    size = encoded_bytes(content)
+    site.policy.count_bytes(size, site.commitments)
+    if ask.parcels:
+        site.charge(amounts={BYTES_OUT: size})
     site.close()
     ledger_of(site.name, context).record(content, answer.parcels, round_number=ask.round, session=ask.session)
     return content
 
 
 def _refuse(error: Exception, exchange: _Exchange) -> RecordDict:
-    """Return the message that says by a code why there is no answer; it stands in the ledger, too."""
+    """Return an answer that holds only a fault code; the ledger has it, too."""
     from clients.data.source import is_simulated
 
     name, ask, site = exchange.name, exchange.ask, exchange.site
     number, session = (ask.round, ask.session) if ask is not None else (0, "")
     fault = _fault_of(error, ask)
-    if not is_simulated(exchange.context.node_config):  # of simulated sites the fusion center says it, in one log
+    if not is_simulated(exchange.context.node_config):  # the fusion center logs the faults of simulated sites
         logger.error("site %s: round %d: %s [%s]", name or "without a name", number, fault.message, fault.slug)
     if site is None or not site.log_failure(number):
         _log_details(name, error)
@@ -185,8 +194,8 @@ def _refuse(error: Exception, exchange: _Exchange) -> RecordDict:
 
 
 def _log_details(name: str, error: Exception) -> None:
-    """Write to the log of the site's process what no file of the site's own has."""
-    if not isinstance(error, SiteFault | MissingLibraryError):  # of that, a line is in the log
+    """Log the details of an error that no file of the site holds."""
+    if not isinstance(error, SiteFault | MissingLibraryError):  # a missing library is logged with its code
         logger.error("site %s: %s", name or "without a name", "".join(traceback.format_exception(error)))
     elif isinstance(error, SiteFault) and not isinstance(error, LoggedFault) and str(error) != error.fault.message:
         logger.error("site %s: %s", name or "without a name", error)
@@ -204,7 +213,7 @@ def _answer_parcels(asked: Sequence[Parcel], site: Site) -> list[Parcel]:
 
 
 def _fault_of(error: Exception, ask: Ask | None) -> Fault:
-    """Return the code of an error; if the ask itself could be read, a bad payload is the handler's own."""
+    """Return the code of an error. If the ask itself could be read, a bad payload is the handler's fault."""
     if isinstance(error, SiteFault):
         return error.fault
     if isinstance(error, MissingLibraryError):

@@ -4,8 +4,8 @@ Private keys are in no file and in no memory of the run. A restarted SuperNode h
 course of the run (strategies/secure_aggregation.py).
 
 Flower may start several processes at once, each with the same state of the context. Two processes must not both go on
-from the same private keys. So whoever replaces keys must rename an empty file, the turn, which only one process can do;
-for the others these keys are lost.
+from the same private keys. So a process that replaces keys first renames an empty file, the turn. Only one process can
+do that; for the others these keys are lost.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from flwr.app import RecordDict
 
-from common.files import encoded, lock
+from common.files import encode_text, lock
 from protocols.wire.faults import Fault, SiteFault
 from protocols.wire.message import Parcel, ledger_lines
 
@@ -37,6 +37,15 @@ class Ledger:
         Flower's number of the run.
     synced : bool
         Whether to wait until lines are on the disk itself, where they survive a power failure.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from protocols.wire.message import Answer, write_answer
+    >>> ledger = Ledger(Path(tempfile.mkdtemp()), "north", run=7)
+    >>> ledger.record(write_answer(Answer("north", 1, 13, ())), (), round_number=1, session="7")
+    >>> json.loads((ledger.directory / NAME).read_text())["fault"]
+    'not-numeric'
     """
 
     directory: Path | None
@@ -74,7 +83,7 @@ class Ledger:
             with path.open("ab") as file:
                 lock(file)  # a SuperNode may answer for two runs at once
                 # A line that a process could not finish before it died stays as it is, and is ended.
-                file.write((b"" if _ends_well(path) else b"\n") + encoded(text))
+                file.write((b"" if _ends_well(path) else b"\n") + encode_text(text))
                 file.flush()
                 if self.synced:
                     os.fsync(file.fileno())

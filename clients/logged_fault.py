@@ -18,6 +18,11 @@ class LoggedFault(SiteFault):
         The code, which travels.
     detail : str
         What is wrong, and where; stays at the site.
+
+    Examples
+    --------
+    >>> LoggedFault(Fault.NO_DATA_FILE, "ward.csv: there is no such file").fault.slug
+    'no-data-file'
     """
 
     def __init__(self, fault: Fault, detail: str) -> None:

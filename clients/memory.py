@@ -26,7 +26,7 @@ logger = logging.getLogger("flwr")
 Arrays = dict[str, np.ndarray]
 
 CONCLUDED = "concluded"
-"""Name under which a site remembers that a conversation is over: its model kept, 1, or not, 0."""
+"""Name under which a site remembers that a conversation is over: 1 if its model was saved, else 0."""
 
 
 @dataclass
@@ -85,6 +85,15 @@ class MemoryStore:
         The site's own directory, for a second copy; None: in the context only.
     session : str
         Run that the memory belongs to; memory of another run is not used.
+
+    Examples
+    --------
+    >>> store = MemoryStore(RecordDict(), None, "7")
+    >>> store.load(1)
+    {}
+    >>> store.store(1, {"0/steps": np.array(3)})
+    >>> store.load(2)
+    {'0/steps': array(3)}
     """
 
     def __init__(self, state: RecordDict, folder: Path | None, session: str) -> None:
@@ -136,7 +145,7 @@ class MemoryStore:
         return marks
 
     def settle(self, number: int, arrays: Arrays) -> None:
-        """Take `arrays` as the memory after an earlier round, which is not kept: the next round starts from it."""
+        """Start the next round from `arrays`, the memory after an earlier round; it is not stored."""
         self._base = Generation(number, dict(arrays))
         for array in self._base.arrays.values():
             array.flags.writeable = False
@@ -149,7 +158,7 @@ class MemoryStore:
         SiteFault
             If the file cannot be written; then the context does not change either.
         """
-        if not self._forgotten and ((not arrays and not self._base.arrays) or self._unchanged(arrays)):
+        if not self._forgotten and ((not arrays and not self._base.arrays) or self._is_unchanged(arrays)):
             return
         newest = Generation(number, arrays)
         records = {**self._records_before(), **_records(self._session, newest, newest=True)}
@@ -161,7 +170,7 @@ class MemoryStore:
         for name, record in records.items():
             self._state[name] = record
 
-    def _unchanged(self, arrays: Arrays) -> bool:
+    def _is_unchanged(self, arrays: Arrays) -> bool:
         """Whether the round started from the very same arrays, and these are the newest wherever memory is kept.
 
         Most rounds of some protocols change nothing; a later round then starts from the memory as it is.

@@ -45,7 +45,7 @@ def save_model(site: Site, name: str, ending: str, write: Callable[[Path], objec
     site : Site
         Whose model it is.
     name : str
-        Of the run, or of what else the model is of.
+        Of the run, or of the part of it that the model belongs to.
     ending : str
         Of the file.
     write : Callable

@@ -1,4 +1,4 @@
-"""Flower's mods around a ClientApp: those that change messages are refused, and one that counts bytes."""
+"""Flower's mods around a ClientApp: a check that none changes messages, and a mod that counts bytes."""
 
 from __future__ import annotations
 

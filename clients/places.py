@@ -15,7 +15,14 @@ from protocols.wire.faults import Fault, SiteFault, usable_name
 
 
 def is_simulation(context: Context) -> bool:
-    """Whether this is a simulated SuperNode."""
+    """Whether this is a simulated SuperNode.
+
+    Examples
+    --------
+    >>> from flwr.app import RecordDict
+    >>> is_simulation(Context(1, 5, {"partition-id": 0, "num-partitions": 2}, RecordDict(), {}))
+    True
+    """
     return is_simulated(context.node_config)
 
 
@@ -29,6 +36,12 @@ def own_name(context: Context) -> str:
     ------
     SiteFault
         If the name could not be a file name everywhere.
+
+    Examples
+    --------
+    >>> from flwr.app import RecordDict
+    >>> own_name(Context(1, 5, {"site": "north"}, RecordDict(), {})), own_name(Context(1, 5, {}, RecordDict(), {}))
+    ('north', 'node-5')
     """
     if "site" in context.node_config:
         name = str(context.node_config["site"])

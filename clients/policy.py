@@ -16,6 +16,7 @@ from typing import Any, Self
 
 from clients.commitments import Commitments
 from clients.logged_fault import LoggedFault
+from protocols.budget import DEFAULT, Limit
 from protocols.registry import SHARED, names
 from protocols.settings import SiteSettings
 from protocols.wire.faults import Fault, SiteFault
@@ -52,6 +53,8 @@ class Policy:
         Whether answers that are only summed leave the site masked only.
     max_ask_mb : float
         Largest size of an ask, in megabytes (10^6 bytes).
+    budget : Mapping
+        By kind, the most that the site answers about its data, a day and in all runs together (clients/budget.py).
 
     Examples
     --------
@@ -70,6 +73,7 @@ class Policy:
     max_rounds: int = 10_000
     secure_aggregation: bool = False
     max_ask_mb: float = 1000.0
+    budget: Mapping[str, Limit] = field(default_factory=lambda: DEFAULT)
 
     @classmethod
     def read(cls, path: Path) -> Self:
@@ -198,13 +202,21 @@ def policy_of(node_config: Mapping[str, Any], *, simulated: bool) -> Policy:
     ------
     SiteFault
         If the file cannot be used; its one line goes to the site's own log.
+
+    Examples
+    --------
+    >>> policy_of({}, simulated=False) == Policy(), policy_of({}, simulated=True).trusts_center
+    (True, True)
     """
     path = node_config.get("policy", "")
     try:
         if not isinstance(path, str):
             raise PolicyError(f"configuration: policy must be the path of a file, not {path!r}")
         if path:
-            return Policy.read(Path(path).expanduser())
+            policy = Policy.read(Path(path).expanduser())
+            if policy.budget != DEFAULT and not (simulated or node_config.get("site-output-dir")):
+                raise PolicyError(f"policy {path}: [budget] is counted in site-output-dir, which is not set")
+            return policy
     except PolicyError as error:
         raise LoggedFault(Fault.BAD_CONFIGURATION, str(error)) from error
     return Policy.unlimited() if simulated else Policy()
@@ -248,6 +260,20 @@ def _choice(value: Any) -> bool:
     return value
 
 
+def _limits(value: Any) -> dict[str, Limit]:
+    example = f"{next(iter(DEFAULT))} = {{ day = 10, all = 100 }}"
+    if not isinstance(value, dict) or not all(isinstance(each, dict) for each in value.values()):
+        raise ValueError(f"must be a table of lines such as {example}")
+    limits = dict(DEFAULT)
+    for kind, each in value.items():
+        if kind not in DEFAULT or each.keys() - set(Limit._fields):
+            raise ValueError(f"must have lines such as {example}, of {', '.join(DEFAULT)}")
+        if not all(type(most) is int and 0 <= most < 2**62 for most in each.values()):
+            raise ValueError(f"must have whole numbers, 0 or greater, for {kind}")
+        limits[kind] = Limit(**{**DEFAULT[kind]._asdict(), **each})
+    return limits
+
+
 _KINDS = {
     "protocols": _protocols,
     "payloads": _patterns,
@@ -256,6 +282,7 @@ _KINDS = {
     "max-rounds": _whole,
     "secure-aggregation": _choice,
     "max-ask-mb": _size,
+    "budget": _limits,
 }
 
 
@@ -272,6 +299,11 @@ def check_lines(policy: Policy, asks: Sequence[type[Payload]], n_rows: int | Non
         Rows of the site's data; None: they are read in blocks, and the protocol has a floor of its own.
     min_rows : int
         Of the node configuration; 0: it sets none.
+
+    Examples
+    --------
+    >>> check_lines(Policy(), [], n_rows=3)[1]
+    '  every ask: there are 3 rows, and min-rows is 5'
     """
     lines = []
     least = policy.to_take_part(min_rows or FEWEST_ROWS)

@@ -100,6 +100,12 @@ class Candidate:
         Parameters of the scikit-learn estimator that differ from the method's, sorted by name.
     text : str
         The user's text.
+
+    Examples
+    --------
+    >>> [forest] = parse_candidates("rf( max_depth = 3 )")
+    >>> forest.method, forest.key
+    ('rf', 'rf(max_depth=3)')
     """
 
     method: str
@@ -144,7 +150,7 @@ def parse_candidates(text: str) -> tuple[Candidate, ...]:
             raise CandidateError(f"candidates {text!r}: {error}; {_example()}") from None
         candidate = _candidate(name[1], settings, text[name.start(1) : end])
         if any(each.key == candidate.key for each in candidates):
-            raise CandidateError(f"candidates {text!r}: {candidate.text} is there twice; name every candidate once")
+            raise CandidateError(f"candidates {text!r}: {candidate.text} is named twice; name every candidate once")
         candidates.append(candidate)
         at = end
     if not candidates:
@@ -190,7 +196,7 @@ def read_settings(text: str, at: int) -> tuple[dict[str, Value], int]:
                 "parenthesis"
             )
         if setting["name"] in settings:
-            raise SettingsError(f"the setting {setting['name']} is there twice")
+            raise SettingsError(f"the setting {setting['name']} is set twice")
         quoted = setting["double"] if setting["double"] is not None else setting["single"]
         settings[setting["name"]] = quoted if quoted is not None else _value(setting["bare"])
         at = setting.end()
@@ -239,10 +245,16 @@ def check_settings(method: str, settings: Mapping[str, Value], ours: Mapping[str
     ------
     SettingsError
         If the method has no such setting or refuses its value, or the setting is one of `ours`.
+
+    Examples
+    --------
+    >>> check_settings("lr", {"seed": 3}, OURS, "a candidate's")
+    Traceback (most recent call last):
+    clients.regressors.SettingsError: lr has no setting 'seed'; it has: copy_X, fit_intercept, positive, tol
     """
     if not settings:
         return
-    estimator = _unfitted(method)
+    estimator = _new_estimator(method)
     parameters = estimator.get_params(deep=False)
     may_be_none = method == "ridge" or "." in method
     for name, value in settings.items():
@@ -264,7 +276,7 @@ def check_settings(method: str, settings: Mapping[str, Value], ours: Mapping[str
         raise SettingsError(str(error)) from None
 
 
-def _unfitted(method: str) -> BaseEstimator:
+def _new_estimator(method: str) -> BaseEstimator:
     """Return the estimator of a short or full name, with its default settings."""
     full, settings = _METHODS.get(method, (method, {}))
     module, _, name = full.rpartition(".")
@@ -309,7 +321,7 @@ def build(candidate: Candidate, *, standardize: str, min_leaf: int, seed: int) -
 
     if standardize not in STANDARDIZE:
         raise ValueError(f"standardize is one of {', '.join(STANDARDIZE)}, not {standardize!r}")
-    estimator = _unfitted(candidate.method).set_params(**dict(candidate.settings))
+    estimator = _new_estimator(candidate.method).set_params(**dict(candidate.settings))
     parameters = estimator.get_params(deep=False)
     own = {name: value for name, value in (("random_state", seed), (_LEAF, min_leaf)) if name in parameters}
     estimator.set_params(**own)
@@ -383,7 +395,13 @@ def fit(
 
 
 def constant(value: float, n_inputs: int) -> LinearRegression:
-    """Return a linear model with this number of inputs that predicts the same value for every row."""
+    """Return a linear model with this number of inputs that predicts the same value for every row.
+
+    Examples
+    --------
+    >>> constant(2.5, n_inputs=2).predict(np.zeros((2, 2)))
+    array([2.5, 2.5])
+    """
     from sklearn.linear_model import LinearRegression
 
     model = LinearRegression()

@@ -1,4 +1,4 @@
-"""The run configuration as a site uses it: completed where the run predicts, and where the ServerApp is another's."""
+"""The run configuration as a site uses it: completed for predictions, and for runs of another ServerApp."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from clients.logged_fault import LoggedFault
 from clients.shards import has_own_data
 from common.results import PREDICT
 from protocols import registry
-from protocols.prediction import PredictionError, resolved
+from protocols.prediction import PredictionError, resolve
 from protocols.wire.faults import Fault
 from protocols.wire.message import Ask
 
@@ -27,18 +27,25 @@ def configure_simulated_prediction(context: Context) -> Context:
     ------
     SiteFault
         If there is no such run.
+
+    Examples
+    --------
+    >>> from flwr.app import RecordDict
+    >>> learning = Context(1, 5, {"partition-id": 0}, RecordDict(), {"scenario": "wine"})
+    >>> configure_simulated_prediction(learning) is learning
+    True
     """
     config = context.run_config
     if config.get("scenario") != PREDICT or not is_simulated(context.node_config):
         return context
-    return _with(context, dict(_resolved(tuple(sorted(config.items())))))
+    return _with(context, dict(_resolve(tuple(sorted(config.items())))))
 
 
 def configure_protocol(context: Context, ask: Ask) -> Context:
-    """Return the context with the protocol of the ask, where the run configuration names none; any other as it is.
+    """Return the context with the ask's protocol; a context whose run configuration names one is returned as it is.
 
-    It names none where a real site predicts, and where the ServerApp is somebody else's. An ask without parcels needs
-    no data, and one of several protocols is refused later.
+    The run configuration names no protocol when real sites predict, and when the ServerApp is not consilience's. An ask
+    without parcels needs no data; an ask of several protocols is refused later.
     """
     config = context.run_config
     predicts = config.get("scenario") == PREDICT and not is_simulated(context.node_config)
@@ -51,9 +58,9 @@ def configure_protocol(context: Context, ask: Ask) -> Context:
 
 
 @lru_cache(maxsize=8)  # a simulation's workers answer for many sites
-def _resolved(config: tuple[tuple[str, Any], ...]) -> dict[str, Any]:
+def _resolve(config: tuple[tuple[str, Any], ...]) -> dict[str, Any]:
     try:
-        return dict(resolved(dict(config)))
+        return dict(resolve(dict(config)))
     except PredictionError as error:
         raise LoggedFault(Fault.SCENARIO_UNAVAILABLE, str(error)) from error
 

@@ -18,6 +18,13 @@ def record_of(state: RecordDict, name: str, run_id: int) -> ConfigRecord:
         Of the record.
     run_id : int
         Flower's number of the run, whatever session the center calls it.
+
+    Examples
+    --------
+    >>> state = RecordDict()
+    >>> record_of(state, "counters", 7)["asks"] = 3
+    >>> record_of(state, "counters", 7)["asks"], "asks" in record_of(state, "counters", 8)
+    (3, False)
     """
     kept = state.get(name)
     if isinstance(kept, ConfigRecord) and kept.get(_RUN) == run_id:

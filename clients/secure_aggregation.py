@@ -249,6 +249,7 @@ def _answer(ask: Hide, site: Site) -> Payload:
             raise SiteFault(Fault.UNKNOWN_ASK, f"the answer to {kind.title()} may not be summed")
         site.policy.admit_ask(kind, masked=True)
         inner = unpack(ask.ask.tobytes(), kind)
+        site.charge(inner)
     except PayloadError as error:
         raise SiteFault(Fault.MALFORMED_ASK, str(error)) from error
     answer = handler_of(kind)(inner, replace(site, masked=True))

@@ -42,7 +42,15 @@ def has_own_data(config: Mapping[str, Any]) -> bool:
 
 
 def simulated_name(config: Mapping[str, Any], partition: int, partitions: int) -> str:
-    """Return the name of a simulated site: that of its data, else ``site-NUMBER``."""
+    """Return the name of a simulated site: that of its data, else ``site-NUMBER``.
+
+    Examples
+    --------
+    >>> simulated_name({"protocol": "mean", "data": "north=a.csv south=b.csv"}, 1, 2)
+    'south'
+    >>> simulated_name({"scenario": "wine"}, 1, 2)
+    'site-1'
+    """
     if has_own_data(config) and config.get("data"):
         return _sites(str(config["data"]), partitions).name(partition, partitions)
     return numbered_site(partition, partitions)
@@ -203,9 +211,9 @@ def _scenario_shard(settings: _Items, partition: int, partitions: int, seed: int
 
 @lru_cache(maxsize=64)  # the worlds of one message: their repetitions and cells
 def _scenario_shards(settings: _Items, seed: int, partitions: int) -> list[Any] | LoggedFault:
-    """Return all sites' shards, or why there are none: made, or said in the log, once a process.
+    """Return all sites' shards, or the fault that says why there are none.
 
-    A simulation's worker answers for many sites and many rounds.
+    A simulation's worker answers for many sites and many rounds: it makes the shards, or logs the fault, once.
     """
     from scenarios.registry import ScenarioError, find
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import traceback
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from flwr.app import Context
 
+from clients.budget import Budget
 from clients.commitments import Commitments, NoCommitments
 from clients.consents import Consents
 from clients.data.source import partition_of
@@ -20,11 +22,12 @@ from clients.keys import PrivateKeys, turns_in
 from clients.memory import Arrays, Memory, MemoryStore
 from clients.places import directory_of, earlier_directory, is_simulation
 from clients.policy import FEWEST_ROWS, Policy, policy_of
-from clients.shards import cell_settings, own_table, shard
+from clients.shards import cell_settings, has_own_data, own_table, shard
 from common.files import replacing
 from protocols.settings import taken_from_run
 from protocols.wire.faults import Fault, SiteFault
 from protocols.wire.message import Ask
+from protocols.wire.payload import Payload
 
 if TYPE_CHECKING:
     from clients.data import Table
@@ -51,19 +54,32 @@ class Site:
     session : str
         The fusion center's name of the run.
     lane : str
-        Which of the conversations that the run leads at once.
+        Number of the conversation, of those that the run leads at once.
     with_history : bool
         Whether the ask brings all earlier asks: what the site does not remember now, it has never known.
     commitments : Commitments
         Values that the center may not change during the run, and counters of the run.
     policy : Policy
         Which asks it answers.
+    budget : Budget
+        What it answers about its own data over all runs.
     keys : PrivateKeys
         Private keys of the run, which are in no file.
     replaying : bool
         True while replaying an earlier round; the answer is discarded.
     masked : bool
         Whether the answer will be masked, so that the center sees a sum only.
+
+    Examples
+    --------
+    >>> from flwr.app import RecordDict
+    >>> node, run = {"partition-id": 0, "num-partitions": 2}, {"scenario": "sec-simulation1", "output-dir": ""}
+    >>> context = Context(run_id=1, node_id=5, node_config=node, state=RecordDict(), run_config=run)
+    >>> site = Site.open("north", context, Ask("session", round=2, seed=0, parcels=()))
+    >>> site.name, site.round, site.repetition, site.policy.trusts_center
+    ('north', 2, 0, True)
+    >>> site.of_repetition("theta.csv")
+    'theta.csv'
     """
 
     name: str
@@ -78,6 +94,7 @@ class Site:
     with_history: bool
     commitments: Commitments
     policy: Policy
+    budget: Budget
     _arrays: Arrays
     _store: MemoryStore
     keys: PrivateKeys
@@ -91,6 +108,8 @@ class Site:
         store = MemoryStore(context.state, directory, ask.session)
         state, run_id, simulated = context.state, context.run_id, is_simulation(context)
         of_run = context.run_config if simulated else taken_from_run(context.run_config)
+        policy = policy_of(context.node_config, simulated=simulated)
+        counted = None if simulated or not has_own_data(context.run_config) else directory
         return cls(
             name=name,
             config={**of_run, **context.node_config},
@@ -103,18 +122,41 @@ class Site:
             lane="0",
             with_history=bool(ask.history),
             commitments=NoCommitments() if simulated else Commitments(state, run_id, directory),
-            policy=policy_of(context.node_config, simulated=simulated),
-            _arrays=_remembered(store, ask),
+            policy=policy,
+            budget=Budget(counted, context.node_config, policy.budget, run_id),
+            _arrays=_recall(store, ask),
             _store=store,
             keys=PrivateKeys(state, run_id, None if simulated else turns_in(directory)),
         )
+
+    def charge(self, *asks: Payload, amounts: Mapping[str, int] | None = None) -> None:
+        """Charge the budget of the site's data; a replay charges nothing.
+
+        Parameters
+        ----------
+        *asks : Payload
+            Each is charged what its `spends` says.
+        amounts : Mapping or None
+            Further amounts by kind (`protocols.budget.KINDS`).
+
+        Raises
+        ------
+        SiteFault
+            If the budget is spent.
+        """
+        if self.replaying:
+            return
+        total = Counter(amounts)
+        for ask in asks:
+            total.update({kind: max(amount, 0) for kind, amount in ask.spends().items()})
+        self.budget.charge(total)
 
     def in_earlier_round(self, number: int) -> Site:
         """Return the same site in an earlier round of the run, which it replays."""
         return replace(self, round=number, replaying=True, commitments=self.commitments.uncounted())
 
     def settle_round(self, number: int) -> None:
-        """Take the memory as that after an earlier round, which has been replayed."""
+        """Take the present memory as that after an earlier round, which was replayed."""
         self._store.settle(number, self._arrays)
 
     def in_lane(self, lane: str) -> Site:
@@ -228,7 +270,7 @@ class Site:
         return True
 
 
-def _remembered(store: MemoryStore, ask: Ask) -> Arrays:
+def _recall(store: MemoryStore, ask: Ask) -> Arrays:
     """Return the memory that an ask starts from; none if the ask brings its history."""
     if ask.history:
         return store.forget()

@@ -1,4 +1,4 @@
-"""What names data in a configuration: a file or folder, the paths of several sites, or a function."""
+"""References to data in a configuration: a file or folder, the paths of several sites, or a function."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ _FUNCTION = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*")
 _PATH_OF_SITE = re.compile(r"([\w.-]+)=(.+)", re.ASCII)
 
 GIVEN_IN_PYTHON = "clients.data.in_memory:held."
-"""Beginning of the reference to data that were given in Python: they are in one process only."""
+"""Beginning of the reference to data that were given in Python, and so are in one process only."""
 
 
 def is_function(text: str) -> bool:
-    """Whether a text names a function, ``package.module:function``, and no file of that name.
+    """Whether a text names a function, ``package.module:function``, and no file has that name.
 
     Examples
     --------
@@ -67,7 +67,13 @@ def shown_place(text: str) -> str:
 
 
 def absolute_place(text: str) -> str:
-    """Return the text with absolute paths; the name of a function stays as it is."""
+    """Return the text with absolute paths; the name of a function stays as it is.
+
+    Examples
+    --------
+    >>> absolute_place("/data/../records"), absolute_place("hospital.records:load")
+    ('/records', 'hospital.records:load')
+    """
     if is_function(text):
         return text
     paths = paths_by_site(text)

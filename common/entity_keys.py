@@ -1,8 +1,8 @@
 """Keyed hashes of entities' names: how sites find out which entities they have in common.
 
 A hash is HMAC-SHA256 of a name. Its key is derived from a secret that the sites share (``align-key-file``) and from
-the run's salt. Hashes of two runs cannot be matched. Whoever lacks the secret cannot test guesses of a name; where the
-sites share no secret, the fusion center can.
+the run's salt. Hashes of two runs cannot be matched. Without the secret nobody can test guesses of a name. If the sites
+share no secret, the fusion center can.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ KEY_FILE = "align-key-file"
 """Configuration key of the file with the sites' shared secret."""
 
 SHORTEST_SECRET = 16
-"""Bytes. A shorter secret could be found by trying all."""
+"""Fewest bytes of a secret: a shorter one could be found by trying all."""
 
 _OF_NAMES, _OF_SECRET = b"consilience: names of entities", b"consilience: same secret"
 """Purposes of the derived keys; no two purposes share a key."""
@@ -70,6 +70,12 @@ def secret_check(secret: bytes, salt: str) -> UInt8[np.ndarray, "_"]:
         Of `read_secret`; without a secret there are no bytes.
     salt : str
         Of the run.
+
+    Examples
+    --------
+    >>> one, other = secret_check(b"0123456789abcdef", "run-1"), secret_check(b"0123456789abcdef", "run-1")
+    >>> len(one), bool((one == other).all()), len(secret_check(b"", "run-1"))
+    (16, True, 0)
     """
     digest = _key(secret, salt, _OF_SECRET)[:16] if secret else b""
     return np.frombuffer(digest, np.uint8).copy()

@@ -1,4 +1,4 @@
-"""Libraries that only some of the work needs: which extra brings each, and what to say where it is not installed."""
+"""Libraries that only some of the work needs: the extra that installs each, and the message if it is missing."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ EXTRA_OF: Mapping[str, str] = {
     "ray": "simulation",
     "torch": "gpytorch",
 }
-"""By library, the extra that installs it; what is not here is installed with consilience."""
+"""By library, the extra that installs it; all other libraries are installed with consilience."""
 
 
 class MissingLibraryError(SettingError):

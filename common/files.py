@@ -19,7 +19,17 @@ except ImportError:  # Windows
 
 
 def write_file(path: Path, chunks: Iterable[bytes]) -> None:
-    """Write and wait until it is on the disk: a rename that outlives its files would leave an empty directory."""
+    """Write a file and wait until it is on the disk: a rename that survives without it would leave an empty directory.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "report.json"
+    >>> with replacing(path) as temporary:
+    ...     write_file(temporary, [b"{", b"}"])
+    >>> path.read_bytes()
+    b'{}'
+    """
     with path.open("wb") as file:
         file.writelines(chunks)
         file.flush()
@@ -28,7 +38,7 @@ def write_file(path: Path, chunks: Iterable[bytes]) -> None:
 
 @contextlib.contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """Yield a path beside `path` to write to; it replaces `path` when the block succeeds, and else is removed."""
+    """Yield a path beside `path` to write to; it replaces `path` if the block succeeds, and is removed if it fails."""
     temporary = path.with_name(f".{path.name}.writing")
     try:
         yield temporary
@@ -60,7 +70,7 @@ def write_arrays(path: Path, arrays: Mapping[str, Shaped[np.ndarray, "..."]]) ->
 
 
 def sync_directory(path: Path) -> None:
-    """Wait until the directory's entries are on the disk, where the system supports that."""
+    """Wait until the directory's entries are on the disk, if the system supports that."""
     # Windows and some network file systems cannot; a disk that fails has already failed on the files themselves.
     with contextlib.suppress(OSError):
         descriptor = os.open(path, os.O_RDONLY)
@@ -101,7 +111,7 @@ def locked_directory(path: Path) -> Iterator[None]:
 
 
 def is_locked(path: Path) -> bool:
-    """Whether a directory is locked by `locked_directory`; not one that is gone.
+    """Whether a directory is locked by `locked_directory`; False if it does not exist.
 
     Examples
     --------
@@ -130,6 +140,12 @@ def is_locked(path: Path) -> bool:
     return False
 
 
-def encoded(text: str) -> bytes:
-    """Return the UTF-8 of a text; a lone surrogate, which UTF-8 does not have, is escaped as in JSON."""
+def encode_text(text: str) -> bytes:
+    """Return a text as UTF-8; a lone surrogate, which UTF-8 cannot hold, is escaped.
+
+    Examples
+    --------
+    >>> encode_text("age"), encode_text(chr(0xD800)) == chr(92).encode() + b"ud800"
+    (b'age', True)
+    """
     return text.encode("utf-8", "backslashreplace")

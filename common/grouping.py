@@ -2,27 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Sequence
 
 _MOST_NAMED = 3
+_MOST_LISTED = 8
 
 
-def grouped(messages: Mapping[str, str]) -> list[str]:
-    """Return every different message once, with the names that have it, in the order of its first name.
+def group_messages(messages: Iterable[tuple[str, str]]) -> list[str]:
+    """Return every different message once, after the names of those that have it.
+
+    Parameters
+    ----------
+    messages : iterable of (str, str)
+        Name and message; a message with an empty name stands alone.
+
+    Returns
+    -------
+    list of str
+        In the order of the first names.
 
     Examples
     --------
-    >>> grouped({"cork": "no answer", "bonn": "no file", "oslo": "no answer"})
-    ['cork, oslo: no answer', 'bonn: no file']
-    >>> grouped({f"site-{place}": "no file" for place in range(50)})
+    >>> group_messages([("cork", "no answer"), ("bonn", "no file"), ("", "stopped"), ("oslo", "no answer")])
+    ['cork, oslo: no answer', 'bonn: no file', 'stopped']
+    >>> group_messages((f"site-{place}", "no file") for place in range(50))
     ['site-0, site-1, site-2 and 47 more: no file']
     """
-    names: dict[str, list[str]] = {}
-    for name, message in messages.items():
-        names.setdefault(message, []).append(name)
-    return [f"{_listed(those)}: {message}" for message, those in names.items()]
+    names: dict[str, dict[str, None]] = {}
+    for name, message in messages:
+        names.setdefault(message, {}).update({name: None} if name else {})
+    return [f"{list_names([*those], _MOST_NAMED)}: {message}" if those else message for message, those in names.items()]
 
 
-def _listed(names: list[str]) -> str:
-    more = len(names) - _MOST_NAMED
-    return ", ".join(names[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
+def list_names(names: Sequence[str], most: int = _MOST_LISTED) -> str:
+    """List the first names, and say how many more there are.
+
+    Examples
+    --------
+    >>> list_names(["age", "bmi", "sex"], most=2)
+    'age, bmi and 1 more'
+    """
+    rest = len(names) - most
+    return ", ".join(names[:most]) + (f" and {rest} more" if rest > 0 else "")

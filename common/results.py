@@ -26,5 +26,11 @@ def results_name(config: Mapping[str, Any]) -> str:
 
 
 def partial_results(config: Mapping[str, Any], run_id: int) -> Path:
-    """Return the directory of a run that has not ended, under the fusion center's output directory."""
+    """Return the directory of a run that has not ended, under the fusion center's output directory.
+
+    Examples
+    --------
+    >>> partial_results({"output-dir": "/data", "scenario": "wine"}, 7203).as_posix()
+    '/data/wine/.7203.partial'
+    """
     return Path(str(config["output-dir"])).expanduser().absolute() / results_name(config) / f".{run_id}.partial"

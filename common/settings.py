@@ -39,7 +39,14 @@ class ConfigError(SettingError):
 
 
 class Allowed(NamedTuple):
-    """The values that a setting may have: in words, and as a test of a value of the right type."""
+    """The values that a setting may have: in words, and as a test of a value of the right type.
+
+    Examples
+    --------
+    >>> even = Allowed("an even number", lambda value: value % 2 == 0)
+    >>> even.test(3), POSITIVE.words
+    (False, 'greater than 0')
+    """
 
     words: str
     test: Callable[[Any], bool]
@@ -51,12 +58,24 @@ POSITIVE = Allowed("greater than 0", lambda value: value > 0)
 
 
 def one_of(*values: Value) -> Allowed:
-    """Allow some values only."""
+    """Allow some values only.
+
+    Examples
+    --------
+    >>> one_of("row", "column").words
+    "one of 'row', 'column'"
+    """
     return Allowed("one of " + ", ".join(repr(value) for value in values), lambda value: value in values)
 
 
 def at_least(low: float) -> Allowed:
-    """Allow numbers from `low` on."""
+    """Allow numbers from `low` on.
+
+    Examples
+    --------
+    >>> at_least(1).words, at_least(1).test(0)
+    ('1 or greater', False)
+    """
     return Allowed(f"{low:g} or greater", lambda value: value >= low)
 
 
@@ -72,7 +91,13 @@ def between(low: float, high: float) -> Allowed:
 
 
 def below(high: float) -> Allowed:
-    """Allow numbers from 0 to less than `high`."""
+    """Allow numbers from 0 to less than `high`.
+
+    Examples
+    --------
+    >>> below(1).words, below(1).test(1.0)
+    ('from 0 to below 1', False)
+    """
     return Allowed(f"from 0 to below {high:g}", lambda value: 0 <= value < high)
 
 
@@ -91,22 +116,28 @@ class Setting:
     kind : type
         ``bool``, ``int``, ``float`` or ``str``; a whole number is accepted where a float is wanted.
     default : bool, int, float or str
-        The value that holds where nobody sets another.
+        The value that is used if nobody sets another.
     help : str
         What it is for, in one line.
     allowed : Allowed
         The values that it may have.
     unset : int, float, str or None
-        The value that counts as not set, ``""`` or 0; None: the default itself is declared. It is there where another
-        source than the user may set the key, so that a default which the user types is told from one that nobody did.
+        The value that counts as not set, ``""`` or 0; None: the default itself is declared. It is needed if a scenario
+        may set the key: then a default that the user types differs from a key that nobody sets.
     words : str
-        The default in words where a value does not say it all; empty: the value does.
+        The default in words, if its value does not say it all; empty: the value does.
     path : bool
         Whether the value is the path of a file or folder.
     own : bool
         Whether a real site sets it in its node configuration, and takes it from no run configuration.
     data : bool
         Whether it says which data the run has: the files and columns, or how a scenario makes them.
+
+    Examples
+    --------
+    >>> seed = Setting("seed", int, 0, "seed of everything random", at_least(0), None, "", False, False, False)
+    >>> seed.check(3), seed.range
+    (3, '0 or greater')
     """
 
     key: str
@@ -122,12 +153,12 @@ class Setting:
 
     @property
     def declared(self) -> Value:
-        """The value that a configuration has where nobody sets the key."""
+        """The value that a configuration has if nobody sets the key."""
         return self.default if self.unset is None else self.unset
 
     @property
     def meaning(self) -> str:
-        """What the key is for, and in words what holds where it is not set."""
+        """What the key is for, and what is used if it is not set."""
         return f"{self.help}; {_shown(self.declared)}: {self.words}" if self.words else self.help
 
     @property
@@ -150,7 +181,7 @@ class Setting:
         if type(value) is not self.kind or (isinstance(value, float) and not math.isfinite(value)):
             wanted = "text in quotes" if self.kind is str else TYPE_WORDS[self.kind]
             raise ConfigError(f"{self.key} must be {wanted}, got {value!r}")
-        assert isinstance(value, bool | int | float | str)
+        assert isinstance(value, bool | int | float | str)  # noqa: S101 - compared above; mypy cannot see it
         if value != self.unset and not self.allowed.test(value):
             raise ConfigError(f"{self.key} must be {self.range}, got {value!r}")
         return value
@@ -177,17 +208,17 @@ def setting(
     Parameters
     ----------
     default : bool, int, float or str
-        What holds where nobody sets another value.
+        The value that is used if nobody sets another.
     help : str
         What the key is for, in one line.
     allowed : Allowed
         The values that may be set; those of a `typing.Literal` need not be said again.
     unset : int, float, str, optional
-        ``""`` or 0, which stands for "not set" where something else than the user may set the key.
+        ``""`` or 0, which stands for "not set" if another source than the user may set the key.
     other_source : str
-        What that is, in words.
+        This source, in words.
     words : str
-        The default in words, where its value does not say it all (0 for "as many as there are").
+        The default in words, if its value does not say it all (0 for "as many as there are").
     path, own, data : bool
         As of `Setting`.
 
@@ -355,7 +386,13 @@ def did_you_mean(name: str, names: Iterable[str]) -> str:
 
 
 def absolute(values: Mapping[str, Value], keys: Mapping[str, Setting]) -> Config:
-    """Return the values with absolute paths, for processes that run in other directories; a function stays as it is."""
+    """Return the values with absolute paths, for processes that run in other directories; a function stays as it is.
+
+    Examples
+    --------
+    >>> absolute({"data": "/data/../wells", "seed": 3}, {})
+    {'data': '/data/../wells', 'seed': 3}
+    """
     return {
         key: absolute_place(str(value)) if value and key in keys and keys[key].path else value
         for key, value in values.items()
@@ -379,7 +416,13 @@ def to_toml(values: Mapping[str, Value]) -> str:
 
 
 def toml_value(key: str, value: Value) -> str:
-    """Return a value as TOML writes it; errors as of `to_toml`."""
+    """Return a value as TOML writes it; errors as of `to_toml`.
+
+    Examples
+    --------
+    >>> toml_value("secure-aggregation", True), toml_value("data", "my wells")
+    ('true', '"my wells"')
+    """
     if isinstance(value, bool):
         return "true" if value else "false"
     if not isinstance(value, str):

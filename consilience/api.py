@@ -15,7 +15,7 @@ from consilience.data_check import DataCheck
 from consilience.errors import plain_errors
 from consilience.finished_run import Run
 from consilience.python_request import PythonRequest, given_settings, protocol_of, python_request, settings_of_keywords
-from consilience.run_watch import Progress, watched
+from consilience.run_watch import Progress, watch
 from server.run_names import find_run
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ def run(
         if engine == "flower":
             require("ray", 'engine="flower"')
         made = python_request(what, settings, data=data, sites=sites, rows=rows, keywords={**keywords, **where})
-        with watched(progress, resumable=keep is None) as show:
+        with watch(progress, resumable=keep is None) as show:
             path = _run_by(engine, made, show, workers)
         result = Run(path, keep=made.kept)
         failing.pop_all()
@@ -214,7 +214,7 @@ def _run_by(engine: Engine, made: PythonRequest, show: Any, workers: int | None)
     from consilience.local_engine.log import log_lines
 
     with log_lines(show):
-        return local.run(made.request.settings, made.request.sites, workers=workers)
+        return local.run(made.request.settings, made.request.sites, workers=workers, plan=made.request.plan)
 
 
 def _run_by_flower(request: RunRequest, show: Any) -> Path:

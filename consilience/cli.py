@@ -7,8 +7,11 @@ from typer.core import TyperGroup
 
 from consilience import __version__
 from consilience.commands import terminal
+from consilience.commands.attack import attack
+from consilience.commands.budget import show_budget
 from consilience.commands.certificates import make_certificates
 from consilience.commands.check import check
+from consilience.commands.guard import guard
 from consilience.commands.keys import init, list_keys
 from consilience.commands.predict import predict
 from consilience.commands.results import compare_ledgers, compare_runs, show
@@ -17,6 +20,7 @@ from consilience.commands.runs import list_runs
 from consilience.commands.scenarios import list_scenarios
 from consilience.commands.status import status
 from consilience.commands.up import up
+from consilience.commands.wipe import wipe_state
 
 _HELP = "Sites that may not share rows learn together: five fusion protocols on Flower."
 
@@ -44,6 +48,10 @@ app.command("runs")(list_runs)
 app.command()(up)
 app.command("certificates")(make_certificates)
 app.command()(check)
+app.command("budget")(show_budget)
+app.command()(attack)
+app.command()(guard)
+app.command("wipe")(wipe_state)
 app.command("ledger")(compare_ledgers)
 app.command()(predict)
 app.command()(show)

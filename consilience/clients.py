@@ -5,7 +5,8 @@
 'handle'
 """
 
-from clients.dispatch import answers, handle
+from clients.dispatch import answers
+from clients.messenger import handle
 from clients.mods import message_size_mod
 
 __all__ = ["answers", "handle", "message_size_mod"]

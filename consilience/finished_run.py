@@ -12,6 +12,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from common.csv_text import unescape
 from common.settings import Value
 from consilience.errors import plain_errors
 from consilience.python_data import table_of_rows
@@ -216,7 +217,11 @@ class SiteFiles(Mapping[str, Any]):
         if path.suffix == ".csv":
             import pandas as pd
 
-            return pd.read_csv(path)
+            frame = pd.read_csv(path).rename(columns=unescape)
+            for name in frame.columns:
+                if not pd.api.types.is_numeric_dtype(frame[name]):
+                    frame[name] = frame[name].map(unescape)
+            return frame
         if path.suffix == ".npz":
             import numpy as np
 

@@ -49,16 +49,16 @@ def program(name: str, env: Mapping[str, str]) -> str:
     return path
 
 
-def flwr(arguments: list[str], env: Mapping[str, str]) -> str:
-    """Return what a short `flwr` command printed; nothing if it did not end in time."""
+def flwr(arguments: list[str], env: Mapping[str, str], seconds: float = _COMMAND_SECONDS) -> str:
+    """Return what a short `flwr` command printed; nothing if it did not end within so many seconds."""
     try:
-        done = subprocess.run(
+        done = subprocess.run(  # noqa: S603 - programs and arguments of our own, no shell
             [program("flwr", env), *arguments],
             env=dict(env),
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
-            timeout=_COMMAND_SECONDS,
+            timeout=seconds,
             start_new_session=True,
         )
     except subprocess.TimeoutExpired:

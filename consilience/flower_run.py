@@ -15,7 +15,7 @@ from common.settings import to_toml
 from consilience.app_folder import stage_app
 from consilience.flower_programs import CONNECTION, LaunchError, flower_home, flwr, program
 from consilience.outcome import Outcome
-from consilience.processes import Interrupted, Lines, lines_of, started, until
+from consilience.processes import Interrupted, Lines, lines_of, start, until
 from consilience.ray_crashes import CrashFilter
 from consilience.run_log import Transcript, message
 from consilience.run_request import RunRequest
@@ -51,7 +51,7 @@ def run(request: RunRequest, env: Mapping[str, str], show: Callable[[str], None]
     with tempfile.TemporaryDirectory(prefix="consilience-") as folder:
         stage_app(Path(folder))
         command = [program("flwr", env), *flwr_arguments(folder, request)]
-        with started(command, flower_home(env), env) as process:
+        with start(command, flower_home(env), env) as process:
             lines = lines_of(process)
             try:
                 for line in until(lines, time.monotonic() + request.seconds):

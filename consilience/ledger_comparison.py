@@ -121,7 +121,7 @@ def read_site(path: Path, session: str) -> tuple[dict[str, list[_Message]], int]
     try:
         with file.open("rb") as opened:
             for text in opened:
-                line = _parsed(text)
+                line = _parse(text)
                 if line is None:
                     unreadable += 1
                 elif line["session"] == session:
@@ -131,7 +131,7 @@ def read_site(path: Path, session: str) -> tuple[dict[str, list[_Message]], int]
     return {site: _messages(each) for site, each in by_site.items()}, unreadable
 
 
-def _parsed(text: bytes) -> dict[str, Any] | None:
+def _parse(text: bytes) -> dict[str, Any] | None:
     """Return a line of a site's ledger; None for one that a process did not finish."""
     try:
         line = json.loads(text)

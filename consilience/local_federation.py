@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import shlex
 import signal
 import subprocess
@@ -32,10 +33,12 @@ from protocols.settings import run_keys, site_keys
 CENTER = "center"
 """Folder of the fusion center, beside those of the sites."""
 
-_OF_ONE_SITE = ("data", "site", "site-output-dir")
+_OF_ONE_SITE = ("data", "guard", "site", "site-output-dir")
 """Keys of a node configuration that no two sites share."""
 
 _START_SECONDS = 120.0
+_SITE_SECONDS = 10.0
+"""More seconds that the start of each further site may take: many share the processor."""
 _LOOK_SECONDS = 0.5
 
 
@@ -69,7 +72,8 @@ class LocalFederation:
     app : Path
         The app that `flwr run` runs.
     logs : dict of Path
-        Log file of each process, by the name of its site; the SuperLink's is that of `CENTER`.
+        Log file of each process, by the name of its site; the SuperLink's is that of `CENTER`, and a guard's that of
+        ``guard of NAME``.
     processes : dict of Popen
         The processes themselves, by the same names.
     """
@@ -83,7 +87,7 @@ class LocalFederation:
         """Raise a `LaunchError` that names the process and its log if one has ended."""
         for name, process in self.processes.items():
             if process.poll() is not None:
-                who = "the SuperLink" if name == CENTER else f"the SuperNode of {name}"
+                who = "the SuperLink" if name == CENTER else f"the {'' if ' ' in name else 'SuperNode of '}{name}"
                 raise LaunchError(f"{who} ended with {process.returncode}; its log is {self.logs[name]}")
 
     def watch(self) -> None:
@@ -174,6 +178,7 @@ def federation(
     port: int = 0,
     *,
     tls: bool = False,
+    guards: bool = False,
     node_env: Mapping[str, str] | None = None,
     link_options: Sequence[str] = (),
 ) -> Iterator[LocalFederation]:
@@ -190,8 +195,10 @@ def federation(
         The SuperLink's; 0: a free one.
     tls : bool
         Whether it speaks TLS and takes only SuperNodes with registered keys. Keys that are in `folder` are used.
+    guards : bool
+        Whether every site has a guard, which reads its data in place of its SuperNode.
     node_env : Mapping of str or None
-        Added to the environment of every SuperNode.
+        Added to the environment of every SuperNode and guard.
     link_options : Sequence of str
         Added to the SuperLink's command line.
 
@@ -211,12 +218,17 @@ def federation(
     tls_keys = _TlsKeys(home / "certificates", folder) if tls else None
     if tls_keys and not tls_keys.certificate.exists():
         certificates.make_server(tls_keys.center, ["127.0.0.1"])
-    commands = {
-        site.name: _supernode(site, folder / site.name, address, own_port, tls_keys)
-        for site, own_port in zip(sites, own_ports, strict=True)
-    }
+    nodes = {site.name: _node(site, folder / site.name) for site in sites}
     with contextlib.ExitStack() as stack:
         stack.enter_context(_alone_in(folder))
+        behind: dict[str, dict[str, Value]] = {}
+        if guards:  # a socket's path may have a hundred characters, and the folder's may have more
+            sockets = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="consilience-guards-")))
+            behind, nodes = nodes, {name: {"site": name, "guard": str(sockets / name)} for name in nodes}
+        commands = {
+            name: _supernode(node, address, own_port, tls_keys)
+            for (name, node), own_port in zip(nodes.items(), own_ports, strict=True)
+        }
         env = _center(home, address, tls_keys)
         app = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="consilience-app-")))
         stage_app(app)
@@ -226,19 +238,26 @@ def federation(
         started = LocalFederation(env, app, logs, processes)
         link = [*_superlink(address, tls_keys), *link_options]
         processes[CENTER] = _start(link, home, env, logs[CENTER])
-        started_by = time.monotonic() + _START_SECONDS
+        started_by = time.monotonic() + _START_SECONDS + _SITE_SECONDS * len(sites)
         _await(partial(is_up, env), started, CENTER, started_by)
         if tls_keys:
-            # Each registration takes a second, nearly all of it for flwr to start.
-            with ThreadPoolExecutor() as threads:
+            # Each registration takes a processor second, nearly all of it for flwr to start.
+            with ThreadPoolExecutor(os.cpu_count()) as threads:
                 try:
-                    list(threads.map(partial(tls_keys.register, env=env), commands))
+                    list(threads.map(partial(tls_keys.register, env=env, deadline=started_by), commands))
                 finally:
                     threads.shutdown(cancel_futures=True)
+        env_of_nodes = {**flower_programs.environment(), **(node_env or {})}
+        for name, node in behind.items():
+            guard = f"guard of {name}"
+            logs[guard] = folder / name / "guard.log"
+            command = ["consilience", "guard", str(nodes[name]["guard"]), "--node-config", to_toml(node)]
+            processes[guard] = _start(command, folder / name, env_of_nodes, logs[guard])
         for name, command in commands.items():
             own = folder / name
-            own_env = {**flower_programs.environment(), **(node_env or {}), "FLWR_HOME": str(own / "flower")}
-            processes[name] = _start(command, own, own_env, logs[name])
+            processes[name] = _start(command, own, {**env_of_nodes, "FLWR_HOME": str(own / "flower")}, logs[name])
+        for name in behind:
+            _await(partial(Path(str(nodes[name]["guard"])).exists), started, f"guard of {name}", started_by)
         for site in sites:
             _await(partial(_is_connected, logs[site.name]), started, site.name, started_by)
         yield started
@@ -274,13 +293,14 @@ class _TlsKeys:
     def key(self, site: str) -> Path:
         return self.sites / site / "keys" / site
 
-    def register(self, site: str, env: Mapping[str, str]) -> None:
+    def register(self, site: str, env: Mapping[str, str], deadline: float) -> None:
         """Register the site's key, made if there is none, so that the SuperLink admits its SuperNode."""
         key = self.key(site)
         if not key.exists():
             certificates.make_site_key(key.parent, site)
         public = str(key.with_name(f"{site}.pub"))
-        answer = flower_programs.flwr(["supernode", "register", public, CONNECTION, "--format", "json"], env)
+        command = ["supernode", "register", public, CONNECTION, "--format", "json"]
+        answer = flower_programs.flwr(command, env, max(1.0, deadline - time.monotonic()))
         if '"success": true' not in answer:
             raise LaunchError(f"the SuperLink did not register {public}: {answer.strip() or 'no answer'}")
 
@@ -311,12 +331,15 @@ def _superlink(address: str, tls_keys: _TlsKeys | None) -> list[str]:
     return [*command, "--ssl-keyfile", str(tls_keys.center / certificates.SERVER_KEY)]
 
 
-def _supernode(site: LocalSite, own: Path, address: str, port: int, tls_keys: _TlsKeys | None) -> list[str]:
-    node = {"site": site.name, "data": str(site.data), "site-output-dir": str(own / "out"), **site.settings}
+def _node(site: LocalSite, own: Path) -> dict[str, Value]:
+    return {"site": site.name, "data": str(site.data), "site-output-dir": str(own / "out"), **site.settings}
+
+
+def _supernode(node: Mapping[str, Value], address: str, port: int, tls_keys: _TlsKeys | None) -> list[str]:
     command = ["flower-supernode", "--superlink", address, "--port", str(port), "--node-config", to_toml(node)]
     if tls_keys is None:
         return [*command, "--insecure"]
-    key = str(tls_keys.key(site.name))
+    key = str(tls_keys.key(str(node["site"])))
     return [*command, "--root-certificates", str(tls_keys.root), "--auth-supernode-private-key", key]
 
 
@@ -324,7 +347,7 @@ def _start(command: list[str], folder: Path, env: Mapping[str, str], log: Path) 
     """Start one of Flower's programs in `folder`, in a session of its own: Ctrl-C is for this process."""
     folder.mkdir(parents=True, exist_ok=True)
     with log.open("wb") as file:
-        return subprocess.Popen(
+        return subprocess.Popen(  # noqa: S603 - programs and arguments of our own, no shell
             [flower_programs.program(command[0], env), *command[1:]],
             cwd=folder,
             env=dict(env),
@@ -332,6 +355,7 @@ def _start(command: list[str], folder: Path, env: Mapping[str, str], log: Path) 
             stdout=file,
             stderr=subprocess.STDOUT,
             start_new_session=True,
+            umask=0o077,  # answers of sites stay in the SuperLink's state, and results beside it
         )
 
 
@@ -339,7 +363,7 @@ def _await(ready: Callable[[], bool], started: LocalFederation, name: str, deadl
     while not ready():
         started.check()
         if time.monotonic() > deadline:
-            raise LaunchError(f"{name} was not ready after {_START_SECONDS:g} s; its log is {started.logs[name]}")
+            raise LaunchError(f"{name} was not ready in time; its log is {started.logs[name]}")
         time.sleep(0.1)
 
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from consilience.flower_programs import LaunchError
 from consilience.outcome import COMPLETED, FAILED, Outcome
-from consilience.processes import Interrupted, OverdueError, limited
+from consilience.processes import Interrupted, OverdueError, limit_time
 from consilience.run_log import Transcript
 from consilience.run_request import RunRequest
 
@@ -39,8 +39,10 @@ def run(request: RunRequest, workers: int | None, show: Callable[[str], None]) -
     transcript = Transcript(str(run_id := engine.new_run_id()))
     with log_lines(show):
         try:
-            with limited(request.seconds):
-                transcript.results = engine.run(request.settings, request.sites, run_id=run_id, workers=workers)
+            with limit_time(request.seconds):
+                transcript.results = engine.run(
+                    request.settings, request.sites, run_id=run_id, workers=workers, plan=request.plan
+                )
         except REFUSALS as error:
             transcript.refused = str(error)
             return Outcome(transcript, FAILED)

@@ -52,11 +52,11 @@ def interruptible() -> Iterator[None]:
 
 
 class OverdueError(RuntimeError):
-    """What was `limited` took longer."""
+    """What `limit_time` limits took longer."""
 
 
 @contextlib.contextmanager
-def limited(seconds: float) -> Iterator[None]:
+def limit_time(seconds: float) -> Iterator[None]:
     """Raise `OverdueError` in the main thread, where it is `interruptible`, after so many seconds."""
     over = threading.Event()
 
@@ -78,9 +78,9 @@ def limited(seconds: float) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def started(command: list[str], folder: Path, env: Mapping[str, str]) -> Iterator[subprocess.Popen[str]]:
+def start(command: list[str], folder: Path, env: Mapping[str, str]) -> Iterator[subprocess.Popen[str]]:
     """Start a process in `folder` whose output is read here, and end it on leaving."""
-    process = subprocess.Popen(
+    process = subprocess.Popen(  # noqa: S603 - programs and arguments of our own, no shell
         command,
         cwd=folder,
         env=dict(env),

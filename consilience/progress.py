@@ -8,13 +8,13 @@ from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
-from consilience.run_log import message, round_of, without_colour
+from consilience.run_log import message, round_of, without_color
 
 Show = Callable[[str], None]
 
 
 @contextlib.contextmanager
-def followed(console: Console, waiting: str) -> Iterator[Show]:
+def follow(console: Console, waiting: str) -> Iterator[Show]:
     """Print lines to the console; at a terminal the rounds become one line with round, measure and time elapsed.
 
     Parameters
@@ -67,5 +67,5 @@ def moving_line(console: Console, waiting: str, *, transient: bool = False) -> I
 
 @contextlib.contextmanager
 def kept(lines: deque[str]) -> Iterator[Show]:
-    """Append lines to `lines` only, without colours."""
-    yield lambda line: lines.append(without_colour(line))
+    """Append lines to `lines` only, without colors."""
+    yield lambda line: lines.append(without_color(line))

@@ -43,7 +43,7 @@ class PythonRequest:
             own.mkdir(mode=0o700)
             write_tables(kept, own)
             settings[key] = str(own if key == "data" and len(kept.sites) > 1 else own / f"{kept.sites[0]}.parquet")
-        return replace(self.request, settings=settings)
+        return replace(self.request, settings=settings, plan=None)
 
 
 def python_request(
@@ -137,11 +137,11 @@ def settings_of_keywords(keywords: Mapping[str, Any], known: Mapping[str, Settin
         key = name.rstrip("_").replace("_", "-")
         if key not in known:
             raise ConfigError(f"there is no setting {name!r}; {_hint(key, known)}")
-        settings.update(_checked(known[key], value))
+        settings.update(_check(known[key], value))
     return settings
 
 
-def _checked(key: Setting, value: Any) -> Config:
+def _check(key: Setting, value: Any) -> Config:
     return {key.key: key.check(as_typed(value, key.kind))}
 
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-from consilience.run_log import has_level, message, without_colour
+from consilience.run_log import has_level, message, without_color
 
 _OF_ACTOR = re.compile(r"\(ClientAppActor pid=(\d+)\) ?(.*)")
 _DUMP = re.compile(r"\*\*\* (SIG\w+) received|Fatal Python error: (.*)")
@@ -54,7 +54,7 @@ class CrashFilter:
                 self._held, self._within = line, False
                 return
             self._within = self._within and text.startswith((_DIED, "Traceback"))
-        if self._belongs(without_colour(line)):
+        if self._belongs(without_color(line)):
             self._hide(line)
         else:
             self._show(line)
@@ -81,4 +81,4 @@ class CrashFilter:
 
     def _hide(self, line: str) -> None:
         with self._file.open("a", encoding="utf-8") as file:
-            file.write(without_colour(line) + "\n")
+            file.write(without_color(line) + "\n")

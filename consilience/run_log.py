@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-_ANSI_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+_ANSI_COLOR = re.compile(r"\x1b\[[0-9;]*m")
 _LEVEL = re.compile(r"^(?:DEBUG|INFO|WARNING|ERROR|CRITICAL)\s*:\s+")
 _STARTED = re.compile(r"^Successfully started run (\d+)")
 _ROUND = re.compile(r"^round +(\d+)\s+(.*)")
@@ -48,24 +48,24 @@ class Transcript:
 
 
 def message(line: str) -> str:
-    """Return a log line without colours and without the level that Flower's logger puts before it.
+    """Return a log line without colors and without the level that Flower's logger puts before it.
 
     Examples
     --------
     >>> message("INFO :      results: /tmp/7")
     'results: /tmp/7'
     """
-    return _LEVEL.sub("", without_colour(line)).strip()
+    return _LEVEL.sub("", without_color(line)).strip()
 
 
 def has_level(line: str) -> bool:
     """Whether a line begins with a level of Flower's logger: it is the first of a record."""
-    return bool(_LEVEL.match(without_colour(line)))
+    return bool(_LEVEL.match(without_color(line)))
 
 
-def without_colour(line: str) -> str:
-    """Return a line without a terminal's colours."""
-    return _ANSI_COLOUR.sub("", line)
+def without_color(line: str) -> str:
+    """Return a line without a terminal's colors."""
+    return _ANSI_COLOR.sub("", line)
 
 
 def round_of(line: str) -> tuple[int, str] | None:

@@ -1,7 +1,7 @@
 """One run as the user asked for it: settings, number of sites, time limit. Mistakes are refused before it starts."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from common.settings import Setting, SettingError, Value, absolute
@@ -11,6 +11,7 @@ from protocols import registry
 from protocols.settings import check_libraries, declared, run_keys
 from server.preflight import preflight, refuse_other_protocols
 from server.run_names import find_run
+from server.run_plan import RunPlan
 
 
 @dataclass(frozen=True)
@@ -25,11 +26,14 @@ class RunRequest:
         Number of simulated SuperNodes; 0: all connected SuperNodes, which are real.
     seconds : float
         After this time the run is stopped.
+    plan : RunPlan or None
+        What preflight has made of the settings; None: the sites are real, and the ServerApp makes it.
     """
 
     settings: Mapping[str, Value]
     sites: int
     seconds: float
+    plan: RunPlan | None = field(default=None, repr=False, compare=False)
 
 
 def simulated_run(
@@ -77,7 +81,8 @@ def simulated_run(
         )
     settings.setdefault("output-dir", keys["output-dir"].declared)
     settings = absolute({key: _without_short_name(value, keys[key]) for key, value in settings.items()}, keys)
-    return RunRequest(settings, preflight(settings, sites).n_sites, seconds)
+    plan = preflight(settings, sites)
+    return RunRequest(settings, plan.n_sites, seconds, plan)
 
 
 def _without_short_name(value: Value, key: Setting) -> Value:

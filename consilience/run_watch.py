@@ -1,4 +1,4 @@
-"""A run in Python while it goes on: a bar with rounds and measures, and what went wrong at the sites, in few lines."""
+"""Progress of a run in Python: a bar with rounds and measures, and the errors of the sites in few lines."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Literal
 
-from consilience.run_log import message, round_of, without_colour
+from common.grouping import group_messages
+from consilience.run_log import message, round_of, without_color
 
 Progress = bool | Literal["log"] | None
-"""Whether to show a bar; ``"log"``: the log's own lines; None: a bar where somebody looks."""
+"""Whether to show a bar. ``"log"`` shows the lines of the log; None shows a bar in a terminal or a notebook."""
 
 Show = Callable[[str], object]
 
 _ERROR = re.compile(r"(?:ERROR|CRITICAL)\s*:")
 _OF_SITE = re.compile(r"(?:round \d+: )?site (?P<site>\S+): (?P<text>.*)")
 _TO_GO_ON = "to go on: "
-_SHOWN = 3
 _LINE = "<code>{}</code>"
 _REDRAW_SECONDS = 0.1
 
 
 class SiteErrors:
-    """Errors in the log, one line each; those that differ by the site only are one line.
+    """Errors in the log, one line each; errors that differ in the site only share a line.
 
     Parameters
     ----------
@@ -40,16 +40,16 @@ class SiteErrors:
     >>> for site in ("north", "south"):
     ...     errors.read(f"ERROR : site {site}: round 1: a column is missing [missing-column]")
     >>> errors.lines()
-    ['2 sites (north, south): round 1: a column is missing [missing-column]']
+    ['north, south: round 1: a column is missing [missing-column]']
     """
 
     def __init__(self, *, resumable: bool = True) -> None:
         self._resumable = resumable
-        self._sites: dict[str, list[str]] = {}
+        self._errors: dict[tuple[str, str], None] = {}
 
     def read(self, line: str) -> None:
         """Read a line of the log."""
-        if not _ERROR.match(without_colour(line).lstrip()):
+        if not _ERROR.match(without_color(line).lstrip()):
             return
         text = message(line)
         if text.startswith(_TO_GO_ON):
@@ -57,26 +57,15 @@ class SiteErrors:
                 return
             text = text.replace("resume-from", "resume_from")
         of_site = _OF_SITE.fullmatch(text)
-        sites = self._sites.setdefault(of_site["text"] if of_site else text, [])
-        if of_site and of_site["site"] not in sites:
-            sites.append(of_site["site"])
+        self._errors[(of_site["site"], of_site["text"]) if of_site else ("", text)] = None
 
     def lines(self) -> list[str]:
         """Return the lines so far."""
-        return [_of_sites(sites, text) for text, sites in self._sites.items()]
-
-
-def _of_sites(sites: list[str], text: str) -> str:
-    if not sites:
-        return text
-    if len(sites) == 1:
-        return f"{sites[0]}: {text}"
-    more = f" and {len(sites) - _SHOWN} more" if len(sites) > _SHOWN else ""
-    return f"{len(sites)} sites ({', '.join(sites[:_SHOWN])}{more}): {text}"
+        return group_messages(self._errors)
 
 
 @contextlib.contextmanager
-def watched(progress: Progress, *, resumable: bool = True) -> Iterator[Show]:
+def watch(progress: Progress, *, resumable: bool = True) -> Iterator[Show]:
     """Return a function for the lines of a run's log: it moves the bar, and keeps the errors, which are printed last.
 
     Parameters
@@ -87,7 +76,7 @@ def watched(progress: Progress, *, resumable: bool = True) -> Iterator[Show]:
         As of `SiteErrors`.
     """
     if progress == "log":
-        yield lambda line: print(without_colour(line), file=sys.stderr, flush=True)
+        yield lambda line: print(without_color(line), file=sys.stderr, flush=True)
         return
     errors = SiteErrors(resumable=resumable)
     try:

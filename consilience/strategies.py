@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from strategies.errors import FusionError
     from strategies.fusion import FusionResult, FusionStrategy, Reference
     from strategies.gp import GP
+    from strategies.influence import Influence
     from strategies.residual import Residual
     from strategies.sec import SEC
 
@@ -32,6 +33,7 @@ __all__ = [
     "FusionError",
     "FusionResult",
     "FusionStrategy",
+    "Influence",
     "Reference",
     "Residual",
     "Table",
@@ -47,6 +49,7 @@ _HOMES = {
     "FusionError": "errors",
     "FusionResult": "fusion",
     "FusionStrategy": "fusion",
+    "Influence": "influence",
     "Reference": "fusion",
     "Table": "cells",
 }

@@ -68,7 +68,7 @@ def own_superlink(env: Mapping[str, str]) -> Iterator[SuperLink]:
         *("--disable-runtime-dependency-installation", "--host", "127.0.0.1", "--port", port, "--log-file", str(log)),
     ]
     # In a session of its own, so that a Ctrl-C at the terminal reaches this process first and it can stop the run.
-    process = subprocess.Popen(
+    process = subprocess.Popen(  # noqa: S603 - programs and arguments of our own, no shell
         command,
         cwd=flower_home(env),
         env=dict(env),
@@ -76,6 +76,7 @@ def own_superlink(env: Mapping[str, str]) -> Iterator[SuperLink]:
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         start_new_session=True,
+        umask=0o077,
     )
     try:
         link = SuperLink(process.pid, {**env, PORT_VARIABLE: port}, log)

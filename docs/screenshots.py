@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 IMAGES = Path(__file__).parent / "images"
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 ARGUMENTS = ("--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking")
-COLOURS = 255
-"""Colours of an image: text and lines need few, and pages of the documentation should load quickly."""
+COLORS = 255
+"""Colors of an image: text and lines need few, and pages of the documentation should load quickly."""
 HEIGHT = 1600
 MOST_SECONDS = 300
 """Time limit of each command."""
@@ -90,7 +90,9 @@ def consilience(arguments: Sequence[str], folder: Path) -> str:
     """Return what the command prints; if it fails, print its error and exit."""
     command = ["consilience", *arguments]
     print("$", shlex.join(command), flush=True)
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=MOST_SECONDS)
+    done = subprocess.run(  # noqa: S603 - arguments of our own, no shell
+        command, cwd=folder, capture_output=True, text=True, timeout=MOST_SECONDS
+    )
     if done.returncode:
         sys.exit(f"{shlex.join(command)} failed:\n{done.stdout}{done.stderr}")
     return done.stdout
@@ -119,7 +121,7 @@ def write_images(shots: Sequence[Shot], path: str) -> None:
 
 
 def image_of(browser: Browser, shot: Shot) -> bytes:
-    """Return the top of a page as a PNG image of few colours."""
+    """Return the top of a page as a PNG image of few colors."""
     page = browser.new_page(
         viewport={"width": shot.width, "height": shot.height}, color_scheme="dark" if shot.dark else "light"
     )
@@ -127,7 +129,7 @@ def image_of(browser: Browser, shot: Shot) -> bytes:
     image = Image.open(io.BytesIO(page.screenshot()))
     page.close()
     small = io.BytesIO()
-    image.convert("RGB").quantize(COLOURS, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE).save(
+    image.convert("RGB").quantize(COLORS, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE).save(
         small, "PNG", optimize=True
     )
     return small.getvalue()

@@ -19,7 +19,7 @@ _OF_ITS_RUN = {
 }
 """Keys that a prediction does not take from the run that has learned: they were about that run."""
 
-_IN_VAIN = {
+_FIXED = {
     "protocol": "a prediction has the protocol of the run that from names",
     "repetitions": "there is one prediction of a row",
     "seed": "a prediction has the seed of the run that from names",
@@ -37,7 +37,7 @@ class PredictionError(SettingError):
 class Prediction:
     """How results of a protocol predict: ``PREDICTION`` in the protocol's ``settings`` module.
 
-    `resolved` calls `configure`, at the fusion center and at simulated sites. Subclasses override it.
+    `resolve` calls `configure`, at the fusion center and at simulated sites. Subclasses override it.
 
     Attributes
     ----------
@@ -59,9 +59,9 @@ class Prediction:
         Parameters
         ----------
         config : Config
-            What the run that has learned had, and over it what is set anew; its ``from`` names the results.
+            Configuration of the run that has learned, overridden by `given`; its ``from`` names the results.
         given : Mapping
-            What is set anew.
+            Keys that are set anew.
         learned : Mapping
             The configuration of the run that has learned.
 
@@ -73,10 +73,11 @@ class Prediction:
         return config | {"data": given.get("data", "")}
 
 
-def resolved(config: _Values) -> Config:
-    """Return the configuration that a run really has; that of a run which does not predict is as it is.
+def resolve(config: _Values) -> Config:
+    """Return the configuration that a run uses: in a prediction, that of the run which has learned, and what is set.
 
-    What is set otherwise than declared wins; what is set to its default counts as not set.
+    A key that differs from its default is set; a key at its default counts as not set. Without a prediction the
+    configuration is returned as it is.
 
     Parameters
     ----------
@@ -86,7 +87,12 @@ def resolved(config: _Values) -> Config:
     Raises
     ------
     PredictionError
-        If the results that `from` names are none to predict with, or a key cannot be set beside it.
+        If the results that `from` names cannot predict, or a key cannot be set beside it.
+
+    Examples
+    --------
+    >>> resolve({"scenario": "bc3e-wine", "from": ""})
+    {'scenario': 'bc3e-wine', 'from': ''}
     """
     if config["scenario"] != PREDICT:
         if config["from"]:
@@ -101,7 +107,7 @@ def resolved(config: _Values) -> Config:
         raise PredictionError(f"from: {folder} are predictions themselves; name the run that has learned")
     prediction = prediction_of(protocol)
     if prediction is None:
-        raise PredictionError(f"from: results of {protocol} are nothing to predict by")
+        raise PredictionError(f"from: results of {protocol} cannot predict")
     if prediction.at_center:
         raise PredictionError(
             f"from: what {protocol} has learned is at the fusion center, and no site need answer; type: consilience"
@@ -109,7 +115,7 @@ def resolved(config: _Values) -> Config:
         )
     defaults = declared()
     given = {key: value for key, value in config.items() if key in defaults and value != defaults[key]}
-    _refuse_in_vain(given, protocol)
+    _refuse_fixed(given, protocol)
     forgotten = {*_OF_ITS_RUN, *prediction.forgotten}
     taken = {key: value for key, value in learned.items() if key in defaults and key not in forgotten}
     return prediction.configure({**config, **taken, **given, "protocol": protocol}, given, learned)
@@ -123,8 +129,8 @@ def prediction_of(protocol: str) -> Prediction | None:
     return prediction
 
 
-def _refuse_in_vain(given: _Values, protocol: str) -> None:
-    for key, why in _IN_VAIN.items():
+def _refuse_fixed(given: _Values, protocol: str) -> None:
+    for key, why in _FIXED.items():
         if key in given:
             raise PredictionError(f"{key}: {why}; leave it out")
     for key in given:

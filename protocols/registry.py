@@ -16,6 +16,7 @@ scenarios    ``scenarios.NAME``          scenarios, registered on import
 report       ``server.report.NAME``      ``REPORT``: question, metrics, headline, disclosure
 figures      ``server.figures.NAME``     ``figures``: what is drawn
 predict      ``consilience.predict``     ``predict``: new rows by what the fusion center holds (optional)
+attack       ``consilience.attack``      ``ATTACKS``: what a lying fusion center tries on a site (optional)
 ===========  ==========================  =================================================================
 
 A protocol of another package registers with the entry point group ``consilience.protocols``. The entry point's name is
@@ -54,6 +55,7 @@ _ROOMS = {
     "report": "server.report.{}",
     "figures": "server.figures.{}",
     "predict": "consilience.predict.{}",
+    "attack": "consilience.attack.{}",
 }
 
 
@@ -88,7 +90,13 @@ def names() -> tuple[str, ...]:
 
 
 def exists(protocol: str) -> bool:
-    """Whether there is a protocol of this name."""
+    """Whether there is a protocol of this name.
+
+    Examples
+    --------
+    >>> exists("gp"), exists("fedavg")
+    (True, False)
+    """
     return protocol in BUILT_IN or protocol in _packages()
 
 
@@ -142,7 +150,13 @@ def room(protocol: str, name: str) -> ModuleType:
 
 
 def has_room(protocol: str, name: str) -> bool:
-    """Whether a protocol has a module in this room; the module itself is not imported."""
+    """Whether a protocol has a module in this room; the module itself is not imported.
+
+    Examples
+    --------
+    >>> has_room("gp", "handlers"), has_room("bc3e", "predict")
+    (True, False)
+    """
     return _has_module(_path(protocol, name))
 
 

@@ -1,6 +1,6 @@
-"""What every run may set, whatever its protocol, and what every site may say in its own node configuration.
+"""Keys that every run may set, whatever its protocol, and keys that every site may set in its node configuration.
 
-The keys of a protocol stand in its own room (`protocols.registry`, ``settings``). Here is all of them together.
+The keys of a protocol stand in its own room (`protocols.registry`, ``settings``). `run_keys` has all of them.
 """
 
 from __future__ import annotations
@@ -79,7 +79,9 @@ class RunSettings(Settings):
     """Keys that every run has."""
 
     scenario: str = setting(
-        "bc3e-wine", "scenario to run (consilience list), or predict: predict new data by the results that from names"
+        "bc3e-wine",
+        "scenario to run (consilience list), or predict: predict new data by the results that from names; only"
+        " `flwr run` has a default",
     )
     seed: int = setting(0, "seed of everything random", at_least(0))
     repetitions: int = setting(1, "draws of the scenario, computed in the same rounds", between(1, 1000))
@@ -125,13 +127,14 @@ class RunSettings(Settings):
 
 @dataclass(frozen=True)
 class SiteSettings(Settings):
-    """What a real site says in its node configuration only, of every protocol."""
+    """Keys that a real site sets in its node configuration only, whatever the protocol."""
 
     site: str = setting("", "the site's name", words="node-NODE-ID")
     cache: bool = setting(True, "store the parsed data in the site's own directory, for the next run")
     min_rows: int = setting(5, "fewest rows with which the site takes part", at_least(1))
     policy: str = setting("", "the site's policy file: which asks it answers, and how many", path=True)
     site_output_dir: str = setting("", "the site's own directory: output files, ledger, models", path=True)
+    guard: str = setting("", "socket of the site's guard (consilience guard), which answers instead", path=True)
 
 
 @cache
@@ -150,7 +153,13 @@ def run_keys() -> Mapping[str, Setting]:
 
 
 def site_keys(*protocols: str) -> dict[str, Setting]:
-    """Return the keys that a site says in its node configuration only, of these protocols; none named: of all."""
+    """Return the keys that a site sets in its node configuration only, of these protocols; none named: of all.
+
+    Examples
+    --------
+    >>> site_keys("gp")["max-queries"].default
+    100000
+    """
     keys = dict(SiteSettings.keys())
     for protocol in protocols or registry.names():
         keys |= _class_of(protocol, "Consents").keys()
@@ -167,15 +176,26 @@ def _class_of(protocol: str, name: str) -> type[Settings]:
 
 
 def declared() -> Config:
-    """Return every key that a run may set, with the value that it has where nobody sets it."""
+    """Return every key that a run may set, with its default.
+
+    Examples
+    --------
+    >>> declared()["round-timeout"], checked({**declared(), "seed": 3})["seed"]
+    (600.0, 3)
+    """
     return {key: each.declared for key, each in run_keys().items()}
 
 
 def taken_from_run(run_config: Mapping[str, Any]) -> dict[str, Any]:
     """Return the keys of a run configuration that a real site takes from there.
 
-    What data it uses, which of their columns, and what it consents to is for its own configuration to say. So it takes
-    its protocol's own keys and, of those that every run has, what is not for a site to say. Nothing else.
+    The site's own configuration says what data it uses, which of their columns, and what it consents to. From the run
+    it takes the keys of protocols, and those common keys that a site does not set.
+
+    Examples
+    --------
+    >>> taken_from_run({"seed": 3, "data": "/etc", "gp.landmarks": 8})
+    {'seed': 3, 'gp.landmarks': 8}
     """
     keys = RunSettings.keys()
     return {key: value for key, value in run_config.items() if "." in key or (key in keys and not keys[key].own)}
@@ -199,7 +219,7 @@ def checked(run_config: Mapping[str, Any]) -> Config:
 
 
 def check_libraries(config: Mapping[str, Any], protocol: str) -> None:
-    """Refuse a run for which this installation lacks a library: at the center before it starts, at a site before data.
+    """Refuse a run for which this installation lacks a library: at the center before it starts, at a site at once.
 
     Raises
     ------

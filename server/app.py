@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -47,7 +48,8 @@ class RefusedError(RuntimeError):
 
 @app.main()
 def main(grid: Grid, context: Context) -> None:
-    """Run what the run configuration asks for."""
+    """Run what the run configuration asks for; only the user of this process can read what it writes."""
+    os.umask(0o077)  # answers of sites are in results and checkpoints, whoever started the SuperLink
     try:
         path = run(grid, context)
     except REFUSALS as error:
@@ -56,7 +58,7 @@ def main(grid: Grid, context: Context) -> None:
     logger.info("results: %s", path)
 
 
-def run(grid: Grid, context: Context, on_round: Sequence[OnRound] = ()) -> Path:
+def run(grid: Grid, context: Context, on_round: Sequence[OnRound] = (), plan: RunPlan | None = None) -> Path:
     """Run to the end and return the absolute path of the results directory.
 
     Parameters
@@ -67,10 +69,12 @@ def run(grid: Grid, context: Context, on_round: Sequence[OnRound] = ()) -> Path:
         Flower's context, with the run configuration.
     on_round : sequence of Callable
         Called with the row of every round, as of `strategies.fusion.FusionStrategy`.
+    plan : RunPlan or None
+        As of `resolve`.
     """
     for remark in remarks():
         logger.warning("%s", remark)
-    plan = resolve(grid, context.run_config)
+    plan = resolve(grid, context.run_config, plan)
     directory = ResultsDirectory.open(str(plan.config["output-dir"]), plan.name, context.run_id)
     started = False
     try:
@@ -87,7 +91,7 @@ def run(grid: Grid, context: Context, on_round: Sequence[OnRound] = ()) -> Path:
         raise
 
 
-def resolve(grid: Grid, run_config: Mapping[str, Any]) -> RunPlan:
+def resolve(grid: Grid, run_config: Mapping[str, Any], plan: RunPlan | None = None) -> RunPlan:
     """Check the run configuration, and wait for the sites.
 
     Parameters
@@ -96,22 +100,23 @@ def resolve(grid: Grid, run_config: Mapping[str, Any]) -> RunPlan:
         Flower's connection to the sites.
     run_config : Mapping
         Run configuration as Flower has it.
+    plan : RunPlan or None
+        What `preflight` has made of the same configuration in this process; None: it is made here.
 
     Raises
     ------
     `REFUSALS`
         If the configuration cannot be used, or the number of connected sites is not the one it needs.
     """
-    typed = checked(run_config)
-    defaults = declared()
-    changed = {key: value for key, value in typed.items() if value != defaults[key]}
-    plan = preflight.preflight(changed, simulated=False)
+    if plan is None:
+        defaults = declared()
+        changed = {key: value for key, value in checked(run_config).items() if value != defaults[key]}
+        plan = preflight.preflight(changed, simulated=False)
     n_nodes = wait_for_nodes(grid, int(plan.config["min-sites"]), float(plan.config["round-timeout"]))
     if plan.n_sites not in (0, n_nodes):
         owner = plan.config["data"] if plan.scenario is None else plan.scenario.name
-        raise ScenarioError(
-            f"{owner} has {plan.n_sites} sites, the federation has {n_nodes}; type: {flwr_command(typed, plan.n_sites)}"
-        )
+        command = flwr_command(plan.typed, plan.n_sites)
+        raise ScenarioError(f"{owner} has {plan.n_sites} sites, the federation has {n_nodes}; type: {command}")
     return replace(plan, n_sites=n_nodes)
 
 

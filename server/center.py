@@ -9,9 +9,7 @@ from clients.data.files import numbered_site
 from common.settings import Config
 from protocols import registry
 from scenarios.registry import Scenario
-from server.report.data import Arrays
-from server.report.protocol import report_of
-from server.run_plan import RunPlan
+from server.run_plan import CenterData, RunPlan
 from strategies.cells import Table
 from strategies.checkpoint import Checkpoint
 from strategies.fusion import FusionStrategy, Reference
@@ -33,11 +31,10 @@ def build(plan: RunPlan, checkpoint: Checkpoint, on_round: Sequence[OnRound] = (
 
     Raises
     ------
-    ResultsError, DataError, FusionError
-        If an earlier run's results, a file of the fusion center, or a setting cannot be used.
+    ScenarioError, FusionError
+        If the data of a scenario cannot be made for so many sites, or a setting cannot be used.
     """
     from_config = registry.room(plan.protocol, "strategy").from_config
-    known = report_of(plan.protocol)
     config, scenario = plan.config, plan.scenario
     common = {
         "seed": config["seed"],
@@ -48,32 +45,29 @@ def build(plan: RunPlan, checkpoint: Checkpoint, on_round: Sequence[OnRound] = (
         "on_round": on_round,
         "max_payload": int(float(config["max-payload-mb"]) * MEGABYTE),
     }
-    earlier = known.earlier_arrays(config)
-    files = known.center_files(config, scenario=scenario is not None)
     if scenario is None:
-        strategy: FusionStrategy = from_config(config, reference=Reference(**files, earlier=earlier), **common)
+        reference = Reference(**plan.center.files, earlier=plan.center.earlier)
+        strategy: FusionStrategy = from_config(config, reference=reference, **common)
         return strategy
     common["at_once"] = scenario.at_once
     members = []
     for settings in [{**config, **cell.settings} for cell in plan.cells] or [config]:
-        reference = _reference(scenario, settings, plan.n_sites, files, earlier)
+        reference = _reference(scenario, settings, plan.n_sites, plan.center)
         members.append(from_config(settings, reference=reference, **common))
     return Table(members, **common) if plan.cells else members[0]
 
 
-def _reference(
-    scenario: Scenario, config: Config, n_sites: int, files: Mapping[str, Any], earlier: Arrays
-) -> Reference:
+def _reference(scenario: Scenario, config: Config, n_sites: int, own: CenterData) -> Reference:
     """Return what the fusion center knows of a scenario, and from files of its own."""
     if scenario.queries is not None:
         # The fusion center makes the same data as the sites: an impossible number of sites fails before any is asked.
         scenario.shards(config, int(config["seed"]), n_sites)
     return Reference(
-        **files,
+        **own.files,
         truth=_truth(scenario, config, n_sites),
         outcome=_outcome(scenario, config),
         queries=_queries(scenario, config),
-        earlier=earlier,
+        earlier=own.earlier,
     )
 
 

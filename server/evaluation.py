@@ -12,6 +12,7 @@ from jaxtyping import Float64
 from scenarios.registry import Cell, Config, Scenario, select_cells
 from strategies.cells import Table
 from strategies.fusion import FusionStrategy
+from strategies.influence import Influence
 
 Values = dict[str, Float64[np.ndarray, "repetitions"]]
 Lines = Sequence[Mapping[str, Any]]
@@ -38,6 +39,8 @@ class Evaluation:
         Warnings to read before using the (first repetition's) result.
     files : dict
         Content of further files of the first repetition (and first cell), by name.
+    influence : Influence or None
+        Result without each site, of the first repetition (and first cell); None: the protocol does not define it.
     """
 
     metrics: dict[str, float]
@@ -46,6 +49,7 @@ class Evaluation:
     excluded: dict[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     files: dict[str, bytes] = field(default_factory=dict)
+    influence: Influence | None = None
 
 
 def evaluate(
@@ -71,12 +75,13 @@ def evaluate(
         excluded = {**strategy.excluded(outcome), **excluded}
     if scenario is not None and isinstance(strategy, Table):
         metrics, table, arrays = _of_cells(config, scenario, strategy, outcomes, ledger)
-        files = strategy.members[0].files(outcomes[0][0])
-        return Evaluation(metrics, table, arrays, excluded, files=files)
+        first_member, first = strategy.members[0], outcomes[0][0]
+        influence = first_member.influence(first)
+        return Evaluation(metrics, table, arrays, excluded, files=first_member.files(first), influence=influence)
     lanes = _by_lane(ledger, depth=1)
     lines = [lanes.get(str(r), ()) for r in range(len(outcomes))]
     values = _values(config, scenario, strategy, outcomes, lines)
-    metrics = summarise(values)
+    metrics = summarize(values)
     first = outcomes[0]
     arrays = {f"repetitions_{name}": value for name, value in values.items()} if len(outcomes) > 1 else {}
     return Evaluation(
@@ -86,12 +91,18 @@ def evaluate(
         excluded,
         strategy.notes(first),
         strategy.files(first),
+        strategy.influence(first),
     )
 
 
 def _arrays(strategy: FusionStrategy, outcome: Any) -> dict[str, np.ndarray]:
     """Return the arrays of an outcome, and those that its diagnostics compute."""
-    return strategy.arrays(outcome) | strategy.diagnostics(outcome)
+    return strategy.arrays(outcome) | diagnostics(strategy, outcome)
+
+
+def diagnostics(strategy: FusionStrategy, outcome: Any) -> dict[str, np.ndarray]:
+    """Compute the arrays that only figures need; this takes time."""
+    return strategy.diagnostics(outcome)
 
 
 def _by_lane(ledger: Lines, depth: int) -> dict[str, Lines]:
@@ -127,8 +138,14 @@ def _values(
     return {name: np.array([each[name] for each in every], float) for name in names}
 
 
-def summarise(values: Values) -> dict[str, float]:
-    """Return means over the repetitions; from two repetitions on also standard errors (``x_se``)."""
+def summarize(values: Values) -> dict[str, float]:
+    """Return means over the repetitions; from two repetitions on also standard errors (``x_se``).
+
+    Examples
+    --------
+    >>> summarize({"error": np.array([1.0, 3.0])})
+    {'error': 2.0, 'error_se': 1.0}
+    """
     metrics: dict[str, float] = {}
     for name, value in values.items():
         metrics[name] = float(value.mean())
@@ -156,9 +173,9 @@ def _of_cells(
     ]
     names = [name for name in values[0] if all(name in each for each in values)]
     stacked = {name: np.stack([each[name] for each in values]) for name in names}
-    metrics = summarise({name: value.mean(axis=0) for name, value in stacked.items()})
+    metrics = summarize({name: value.mean(axis=0) for name, value in stacked.items()})
     metrics["n_cells"] = float(len(cells))
-    table = [_row(cell, summarise(each), scenario.columns) for cell, each in zip(cells, values, strict=True)]
+    table = [_row(cell, summarize(each), scenario.columns) for cell, each in zip(cells, values, strict=True)]
     arrays = {f"cells_{name}": value for name, value in stacked.items()}
     arrays |= _curves(strategy, outcomes)
     return metrics, table, arrays | _arrays(strategy.members[0], outcomes[0][0])

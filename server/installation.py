@@ -12,7 +12,7 @@ _FLOWERS_OWN = "runtime-envs"
 
 
 def remarks() -> list[str]:
-    """Return the first sentences of a run's log: what the user may want to change in the installation."""
+    """Return remarks on what the user may want to change in the installation; a run's log begins with them."""
     return [remark for remark in (_temporary_environment(), missing_figures()) if remark]
 
 

@@ -1,4 +1,4 @@
-"""What is known at once is said at once: a run's settings, files and folders, checked before anything starts.
+"""Preflight: checks of a run's settings, files and folders before anything starts.
 
 The command, the ServerApp and the Python interface share these checks. They import no Flower, and print nothing.
 """
@@ -19,12 +19,12 @@ from common.data_places import shown_place
 from common.results import PREDICT
 from common.settings import Config, ConfigError, SettingError, did_you_mean
 from protocols import registry
-from protocols.prediction import PredictionError, prediction_of, read_report, resolved
+from protocols.prediction import PredictionError, prediction_of, read_report, resolve
 from protocols.settings import check_libraries, check_sums, checked, declared, run_keys
 from scenarios.registry import Cell, Scenario, ScenarioError, find, select_cells
 from server.report.data import ResultsError
 from server.report.protocol import report_of
-from server.run_plan import RunPlan
+from server.run_plan import CenterData, RunPlan
 from strategies.interrupted_run import CheckpointError, check_identity
 
 __all__ = ["REFUSALS", "check_columns", "preflight", "refuse_other_protocols"]
@@ -34,7 +34,7 @@ REFUSALS = (CheckpointError, DataError, ResultsError, ScenarioError, SettingErro
 
 
 def preflight(settings: Mapping[str, Any], n_sites: int | None = None, *, simulated: bool = True) -> RunPlan:
-    """Return the plan of a run, if all that can be known of it beforehand is in order.
+    """Return the plan of a run, if everything that can be checked beforehand is in order.
 
     Parameters
     ----------
@@ -66,7 +66,7 @@ def preflight(settings: Mapping[str, Any], n_sites: int | None = None, *, simula
     """
     _check_combination(settings)
     typed = checked({**declared(), **settings})
-    config = checked(resolved(typed))
+    config = checked(resolve(typed))
     scenario = None if config["protocol"] else find(str(config["scenario"]))
     if scenario is None and config["cells"]:
         raise ConfigError("cells are rows of a scenario's table, and own data have none: leave it out")
@@ -81,7 +81,7 @@ def preflight(settings: Mapping[str, Any], n_sites: int | None = None, *, simula
         from scenarios.datasets import DATA_SETS
 
         DATA_SETS[scenario.data_set].check(config)
-    _check_center(plan)
+    plan = replace(plan, center=_center_data(plan))
     _check_output(plan)
     if config["resume-from"]:
         _check_interrupted(plan)
@@ -92,7 +92,7 @@ def preflight(settings: Mapping[str, Any], n_sites: int | None = None, *, simula
 
 
 def _check_combination(settings: Mapping[str, Any]) -> None:
-    """Refuse keys that do not exist, or that say two things at once."""
+    """Refuse keys that do not exist, and keys that contradict each other."""
     keys = run_keys()
     for key in settings:
         if key not in keys:
@@ -112,7 +112,7 @@ def _or(names: Sequence[str]) -> str:
 
 
 def refuse_other_protocols(settings: Mapping[str, Any], protocol: str) -> None:
-    """Refuse keys of a protocol that does not run: they would be without effect.
+    """Refuse keys of a protocol that does not run: they would have no effect.
 
     Raises
     ------
@@ -197,11 +197,11 @@ def _no_data(plan: RunPlan) -> SettingError:
     return PredictionError("a prediction needs data: a folder with one file for every site, of its new rows")
 
 
-def _check_center(plan: RunPlan) -> None:
-    """Read what the fusion center has of its own: its files, and the results of an earlier run that it goes on from."""
+def _center_data(plan: RunPlan) -> CenterData:
+    """Read the fusion center's own data: its files, and the results of an earlier run that this one goes on from."""
     known = report_of(plan.protocol)
-    known.earlier_arrays(plan.config)
-    known.center_files(plan.config, scenario=plan.scenario is not None)
+    earlier = known.earlier_arrays(plan.config)
+    return CenterData(known.center_files(plan.config, scenario=plan.scenario is not None), earlier)
 
 
 # -- folders ----------------------------------------------------------------------------------------------------------
@@ -224,8 +224,8 @@ def _check_output(plan: RunPlan) -> None:
 
 def _check_interrupted(plan: RunPlan) -> None:
     """Refuse to resume what is no interrupted run, or another one."""
-    from server.results import interrupted
+    from server.results import find_interrupted
 
-    partial = interrupted(str(plan.config["resume-from"]))
+    partial = find_interrupted(str(plan.config["resume-from"]))
     if plan.n_sites or not plan.simulated:
         check_identity(partial / "checkpoint", plan.identity)

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from common.files import encoded, is_locked, locked_directory
+from common.files import encode_text, is_locked, locked_directory
 from server.report.data import ResultsError, json_value
 from server.results import final_of, partial_of
+from strategies.interrupted_run import writing_to
 
 NAME = "progress.jsonl"
 
@@ -39,9 +40,15 @@ class ProgressFile:
         self._path = folder / NAME
 
     def write(self, row: Mapping[str, Any]) -> None:
-        """Write a round's row to the file; a callback for `strategies.fusion.FusionStrategy`."""
-        with self._path.open("ab") as file:
-            file.write(encoded(json.dumps(json_value(row), ensure_ascii=False, allow_nan=False) + "\n"))
+        """Write a round's row to the file; a callback for `strategies.fusion.FusionStrategy`.
+
+        Raises
+        ------
+        CheckpointError
+            If it cannot be written.
+        """
+        with writing_to(self._path.parent), self._path.open("ab") as file:
+            file.write(encode_text(json.dumps(json_value(row), ensure_ascii=False, allow_nan=False) + "\n"))
 
 
 @contextlib.contextmanager

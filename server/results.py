@@ -21,12 +21,12 @@ from typing import Any
 import numpy as np
 from jaxtyping import Shaped
 
-from common.files import encoded, sync_directory, write_arrays, write_file
+from common.files import encode_text, sync_directory, write_arrays, write_file
 from server.report.data import Arrays, Report, ResultsError, json_value
 from server.report.html import report_html
 from server.run_names import take_number
 
-__all__ = ["ResultsDirectory", "final_of", "interrupted", "load", "partial_of"]
+__all__ = ["ResultsDirectory", "final_of", "find_interrupted", "load", "partial_of"]
 
 logger = logging.getLogger("flwr")
 
@@ -119,6 +119,9 @@ class ResultsDirectory:
             self._write(report, text, arrays, ledger_lines, images)
             os.rename(self.partial, self.final)
         except OSError as error:
+            for name in ("report.json", "report.html"):  # half of it is no report
+                with contextlib.suppress(OSError):
+                    (self.partial / name).unlink(missing_ok=True)
             raise ResultsError(
                 f"the results could not be written to {self.partial}: {error.strerror or error}; "
                 f"repair that, then go on with resume-from={self.final}"
@@ -147,7 +150,7 @@ class ResultsDirectory:
                 raise ResultsError(f"array {name!r} holds Python objects; only numbers and text are written")
         write_arrays(self.partial / "arrays.npz", arrays)
         lines = (json.dumps(json_value(line), ensure_ascii=False, allow_nan=False) + "\n" for line in ledger_lines)
-        write_file(self.partial / "ledger.jsonl", (encoded(line) for line in lines))
+        write_file(self.partial / "ledger.jsonl", (encode_text(line) for line in lines))
         folder = self.partial / "figures"
         shutil.rmtree(folder, ignore_errors=True)  # from an earlier attempt to finish
         folder.mkdir()
@@ -156,9 +159,9 @@ class ResultsDirectory:
                 raise ResultsError(f"{name!r} cannot name a figure: take letters, digits, '-', '_' and '.'")
             write_file(folder / f"{name}.png", [image])
         sync_directory(folder)
-        write_file(self.partial / "report.json", [encoded(text)])
+        write_file(self.partial / "report.json", [encode_text(text)])
         if page := _page(report, images):
-            write_file(self.partial / "report.html", [encoded(page)])
+            write_file(self.partial / "report.html", [encode_text(page)])
         sync_directory(self.partial)
 
     def fail(self, *, started: bool) -> None:
@@ -195,7 +198,7 @@ class ResultsDirectory:
         ResultsError
             If there is no such run, it is complete, or it stopped before its first checkpoint.
         """
-        source = interrupted(previous)
+        source = find_interrupted(previous)
         if source == self.partial:
             raise ResultsError(f"resume-from={self.final} names the run itself; name the one that was interrupted")
         staged = self.partial / "checkpoint.copy"
@@ -260,12 +263,24 @@ def _absolute(path: str | Path) -> Path:
 
 
 def partial_of(final: Path) -> Path:
-    """Return the hidden directory to which a run with these results writes."""
+    """Return the hidden directory to which a run with these results writes.
+
+    Examples
+    --------
+    >>> partial_of(Path("results/wine/7203")).as_posix()
+    'results/wine/.7203.partial'
+    """
     return final.parent / f".{final.name}{_PARTIAL}"
 
 
 def final_of(partial: Path) -> Path | None:
-    """Return the final directory of that hidden one; None if the path does not name a hidden directory."""
+    """Return the final directory of a hidden one; None if the path does not name a hidden directory.
+
+    Examples
+    --------
+    >>> final_of(Path("results/wine/.7203.partial")).as_posix()
+    'results/wine/7203'
+    """
     name = partial.name
     if name.startswith(".") and name.endswith(_PARTIAL) and len(name) > len(_PARTIAL) + 1:
         return partial.parent / name[1 : -len(_PARTIAL)]
@@ -277,7 +292,7 @@ def _refuse_existing(final: Path) -> None:
         raise ResultsError(f"{final} exists already and is not overwritten; set another output-dir, or move it away")
 
 
-def interrupted(previous: str | Path) -> Path:
+def find_interrupted(previous: str | Path) -> Path:
     """Return the hidden directory of the interrupted run that `previous` names.
 
     Raises

@@ -19,7 +19,7 @@ _NUMBERS = ".numbers"
 
 
 def take_number(run: Path) -> None:
-    """Give a finished run the next number of its name; without one, if the disk refuses.
+    """Give a finished run the next number of its name; it gets none if the disk refuses.
 
     Parameters
     ----------
@@ -29,12 +29,12 @@ def take_number(run: Path) -> None:
     with contextlib.suppress(OSError):
         (run.parent / _NUMBERS).mkdir(exist_ok=True)
         number = max(_numbers(run.parent), default=0) + 1
-        while not _taken(run.parent / _NUMBERS / str(number), run.name):
+        while not _take(run.parent / _NUMBERS / str(number), run.name):
             number += 1
 
 
-def _taken(path: Path, run_id: str) -> bool:
-    """Write a run's id under a number; False if another run has been quicker."""
+def _take(path: Path, run_id: str) -> bool:
+    """Write a run's id under a number; False if another run has taken the number."""
     try:
         with path.open("x", encoding="utf-8") as file:
             file.write(run_id)
@@ -54,21 +54,34 @@ def _numbers(folder: Path) -> dict[int, str]:
 
 
 def short_names(folder: Path) -> dict[str, str]:
-    """Return the short names of the runs in ``OUTPUT-DIR/NAME``, by run id; a run without a number has none."""
+    """Return the short names of the runs in ``OUTPUT-DIR/NAME``, by run id; a run without a number has none.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> run = Path(tempfile.mkdtemp()) / "wine" / "7203"
+    >>> run.mkdir(parents=True)
+    >>> take_number(run)
+    >>> short_names(run.parent)
+    {'7203': 'wine-1'}
+    """
     return {run_id: f"{folder.name}-{number}" for number, run_id in _numbers(folder).items()}
 
 
 def finished_runs(folder: Path) -> list[Path]:
-    """Return the results directories in ``OUTPUT-DIR/NAME``, the newest last."""
+    """Return the results directories in ``OUTPUT-DIR/NAME``, the newest last, by their numbers.
+
+    The clock may have been set back between two runs. Runs without a number come first, by their time.
+    """
     if not folder.is_dir():
         return []
     runs = [path for path in folder.iterdir() if path.name[0] != "." and (path / "report.json").is_file()]
     numbers = {run_id: number for number, run_id in _numbers(folder).items()}
-    return sorted(runs, key=lambda run: ((run / "report.json").stat().st_mtime_ns, numbers.get(run.name, 0)))
+    return sorted(runs, key=lambda run: (numbers.get(run.name, 0), (run / "report.json").stat().st_mtime_ns))
 
 
 def find_run(name: str | Path) -> Path:
-    """Return the results directory that a path or a short name stands for; a name that stands for none as it is.
+    """Return the results directory that a path or a short name stands for; any other name is returned as it is.
 
     Parameters
     ----------
@@ -90,13 +103,13 @@ def find_run(name: str | Path) -> Path:
     if (path / "report.json").is_file():
         return path
     places = [path.parent] if len(path.parts) > 1 else [RESULTS, Path()]
-    found = {run.resolve(): run for place in places for run in _named(place, path.name)}
+    found = {run.resolve(): run for place in places for run in _find_named(place, path.name)}
     if len(found) > 1:
         raise ResultsError(f"{name} may be {' or '.join(map(str, found.values()))}: give the path")
     return next(iter(found.values()), path)
 
 
-def _named(output_dir: Path, name: str) -> list[Path]:
+def _find_named(output_dir: Path, name: str) -> list[Path]:
     """Return the runs in an output directory for which a name stands: there may be two, of `NAME` and `NAME-NUMBER`."""
     runs = finished_runs(output_dir / name)[-1:]
     stem, _, number = name.rpartition("-")
@@ -107,8 +120,8 @@ def _named(output_dir: Path, name: str) -> list[Path]:
     return runs
 
 
-def newest_finished(output_dir: Path) -> Path:
-    """Return the results directory of the run under an output directory that was finished last.
+def find_newest(output_dir: Path) -> Path:
+    """Return the results directory of the run that was finished last in an output directory.
 
     Raises
     ------

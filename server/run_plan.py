@@ -3,16 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from common.results import results_name
 from common.settings import Config
 from scenarios.registry import Cell, Scenario
+from server.report.data import Arrays
 from server.versions import versions
 
 _WITHOUT_EFFECT = {"max-payload-mb", "min-sites", "output-dir", "resume-from", "round-timeout"}
 """Keys that a resumed run may change, since they do not affect the result."""
+
+
+@dataclass(frozen=True)
+class CenterData:
+    """The fusion center's own data, read once.
+
+    Attributes
+    ----------
+    files : Mapping
+        Of its own files, as arguments of `strategies.fusion.Reference`.
+    earlier : Mapping[str, np.ndarray]
+        Arrays of the earlier run that this one uses; empty without one.
+    """
+
+    files: Mapping[str, Any] = field(default_factory=dict)
+    earlier: Arrays = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -33,6 +50,8 @@ class RunPlan:
         Rows of the scenario's table; empty for a scenario without a table.
     n_sites : int
         Number of sites; 0: not known yet.
+    center : CenterData
+        What the fusion center has of its own.
     """
 
     typed: Config
@@ -41,6 +60,7 @@ class RunPlan:
     protocol: str
     cells: Sequence[Cell]
     n_sites: int
+    center: CenterData = field(default_factory=CenterData, repr=False, compare=False)
 
     @property
     def name(self) -> str:

@@ -6,6 +6,7 @@ from server.evaluation import Evaluation
 from server.report.commands import consilience_command, flwr_command
 from server.report.data import Report
 from server.report.headline import differences
+from server.report.influence import as_data
 from server.report.overview import overview
 from server.report.summary import ledger_summary
 from server.run_plan import RunPlan
@@ -37,7 +38,7 @@ def make_report(plan: RunPlan, strategy: FusionStrategy, result: FusionResult, e
         rounds=result.rounds,
         seconds=result.seconds,
         metrics=evaluation.metrics,
-        published=_published(plan),
+        published=_published_values(plan),
         table=evaluation.table,
         ledger=ledger_summary(result.ledger),
         versions=versions(plan.protocol),
@@ -57,11 +58,12 @@ def make_report(plan: RunPlan, strategy: FusionStrategy, result: FusionResult, e
             evaluation.arrays,
         ),
         differences=differences(plan.protocol, evaluation.metrics, evaluation.arrays),
+        influence=as_data(evaluation.influence),
         shorthand=consilience_command(plan.typed, n_simulated),
     )
 
 
-def _published(plan: RunPlan) -> dict[str, float]:
+def _published_values(plan: RunPlan) -> dict[str, float]:
     """Return the published figures of the scenario; of a table with one row, those of that row."""
     if plan.scenario is None:
         return {}

@@ -12,7 +12,7 @@ import numpy as np
 from flwr.app import Array, ArrayRecord, ConfigRecord, MetricRecord, RecordDict
 
 from common.files import replacing, write_arrays
-from strategies.interrupted_run import CheckpointError, check_identity, note_run
+from strategies.interrupted_run import CheckpointError, check_identity, note_run, writing_to
 
 __all__ = ["Checkpoint", "CheckpointError", "SavedRound"]
 
@@ -55,6 +55,15 @@ class Checkpoint:
     ------
     CheckpointError
         If the folder holds the rounds of a run with another identity.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> Checkpoint(folder, {"seed": 0}, "5").save(SavedRound(1, {"north": RecordDict()}))
+    >>> resumed = Checkpoint(folder, {"seed": 0}, "6")
+    >>> resumed.session, [saved.number for saved in resumed.rounds()]
+    ('5', [1])
     """
 
     def __init__(self, folder: Path, identity: Mapping[str, Any], session: str) -> None:
@@ -72,7 +81,7 @@ class Checkpoint:
             number += 1
 
     def save(self, saved: SavedRound) -> None:
-        """Write one round; when this returns, it is on disk."""
+        """Write one round; when this returns, it is on disk. A `CheckpointError` if it cannot be written."""
         blobs: list[bytes] = []
         sites = {site: _describe(content, blobs) for site, content in saved.contents.items()}
         # Sites with equal asks share the records.
@@ -86,11 +95,11 @@ class Checkpoint:
         }
         arrays = {str(place): np.frombuffer(blob, np.uint8) for place, blob in enumerate(blobs)}
         arrays["about"] = np.frombuffer(json.dumps(about).encode(), np.uint8)
-        with replacing(self._path(saved.number)) as temporary:
+        with writing_to(self.folder), replacing(self._path(saved.number)) as temporary:
             write_arrays(temporary, arrays)
 
     def discard(self, number: int) -> None:
-        """Delete this round and all that follow, the last one first: those that are left are without a gap."""
+        """Delete this round and all later ones, the last one first, so that no gap is left."""
         for path in sorted(self.folder.glob("round-*.npz"), reverse=True):
             if path >= self._path(number):
                 path.unlink()
@@ -103,9 +112,9 @@ _KINDS: dict[str, type[ConfigRecord] | type[MetricRecord]] = {"config": ConfigRe
 
 
 def _describe(content: RecordDict, blobs: list[bytes]) -> dict[str, Any]:
-    """Write a message's records as JSON values; append their bytes, whatever they are, to `blobs`.
+    """Return a message's records as JSON values; append their bytes, whatever they are, to `blobs`.
 
-    Nothing is left out that a check may refuse: a replayed answer must be refused as it was the first time.
+    Records that a check would refuse are kept, too: a replayed answer must be refused as it was the first time.
     """
 
     def keep(data: bytes) -> int:

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from common.grouping import grouped
+from common.grouping import group_messages, list_names
 from protocols.wire.payload import Payload, PayloadError
 from strategies.errors import FusionError
 
 MOST_NAME = 200
-"""Characters of a column's name at most: log and report show it."""
-_MOST_LISTED = 8
+"""Most characters of a column's name, which log and report show."""
 
 
 def check_names(answer: Payload, field: str, names: Sequence[str]) -> None:
@@ -25,7 +24,7 @@ def check_names(answer: Payload, field: str, names: Sequence[str]) -> None:
     if not names or len(set(names)) < len(names):
         raise PayloadError(answer.title(), field, "there is none, or one comes twice")
     if not all(0 < len(name) <= MOST_NAME and name.isprintable() for name in names):
-        problem = f"a name is longer than {MOST_NAME} characters, or holds others than printable ones"
+        problem = f"a name is longer than {MOST_NAME} characters, or has an unprintable character"
         raise PayloadError(answer.title(), field, problem)
 
 
@@ -72,19 +71,14 @@ def columns_of_most(columns: Mapping[str, tuple[str, ...]], what: str) -> tuple[
 
 
 def check_enough(n_left: int, min_sites: int, excluded: Mapping[str, str], purpose: str) -> None:
-    """Refuse to go on with fewer than `min_sites` sites; `excluded` says by site why it is not among them."""
-    if n_left < max(1, min_sites):
-        why = "; ".join(grouped(excluded))
-        raise FusionError(f"{n_left} sites are left to {purpose}, min-sites is {min_sites} ({why})")
-
-
-def list_names(names: Sequence[str], most: int = _MOST_LISTED) -> str:
-    """List the first names, and say how many more there are.
+    """Refuse to go on with fewer than `min_sites` sites; `excluded` says by site why it was left out.
 
     Examples
     --------
-    >>> list_names(["age", "bmi", "sex"], most=2)
-    'age, bmi and 1 more'
+    >>> check_enough(1, 2, {"oslo": "left out: its inputs are x"}, "fit")
+    Traceback (most recent call last):
+    strategies.errors.FusionError: 1 sites are left to fit, min-sites is 2 (oslo: left out: its inputs are x)
     """
-    rest = len(names) - most
-    return ", ".join(names[:most]) + (f" and {rest} more" if rest > 0 else "")
+    if n_left < max(1, min_sites):
+        why = "; ".join(group_messages(excluded.items()))
+        raise FusionError(f"{n_left} sites are left to {purpose}, min-sites is {min_sites} ({why})")

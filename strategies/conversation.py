@@ -36,6 +36,16 @@ class Broadcast:
     measure : Mapping[str, float]
         The strategy's own measure of how far it is, for the progress line (of the round before); of several
         conversations in one round the first's is shown.
+
+    Examples
+    --------
+    >>> from protocols.secure_aggregation.payloads import Join
+    >>> def count():
+    ...     answers = yield Broadcast(Join("count"))
+    ...     return len(answers)
+    >>> conversation = count()
+    >>> next(conversation).ask
+    Join(total='count')
     """
 
     ask: Asks
@@ -87,6 +97,14 @@ def together(conversations: Mapping[str, Conversation[Result]], at_once: int = 0
     -------
     Conversation
         That returns every conversation's result by lane.
+
+    Examples
+    --------
+    >>> from protocols.secure_aggregation.payloads import Join
+    >>> def ask(name):
+    ...     yield Broadcast(Join(name))
+    >>> flatten(next(together({"0": ask("one"), "1": ask("other")}))).keys()
+    dict_keys(['0', '1'])
     """
     results: dict[str, Result] = {}
     requests: dict[str, Request] = {}

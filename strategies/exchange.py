@@ -16,7 +16,13 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.01, 0.25
 
 
 class Stopwatch:
-    """Seconds since it was made."""
+    """Seconds since it was made.
+
+    Examples
+    --------
+    >>> Stopwatch().seconds >= 0
+    True
+    """
 
     def __init__(self) -> None:
         self._start = time.monotonic()
@@ -35,7 +41,7 @@ def exchange(grid: Grid, messages: Sequence[Message], registry: NodeRegistry, ti
     grid : Grid
         Flower's connection to the nodes.
     messages : Sequence of Message
-        One or none a node.
+        At most one for each node.
     registry : NodeRegistry
         Notes which node each message went to.
     timeout : float

@@ -17,16 +17,17 @@ from strategies.checkpoint import Checkpoint
 from strategies.conversation import Conversation, together
 from strategies.errors import FusionError
 from strategies.exchange import Stopwatch, wait_for_nodes
+from strategies.influence import Influence
 from strategies.result import FusionResult, Reference
 from strategies.round_callbacks import OnRound, RoundCallbacks
 from strategies.run import ConversationRun
 
-__all__ = ["FusionResult", "FusionStrategy", "Reference"]
+__all__ = ["FusionResult", "FusionStrategy", "Influence", "Reference"]
 
 logger = logging.getLogger("flwr")
 
 _SESSIONS: WeakKeyDictionary[Grid, int] = WeakKeyDictionary()
-"""Number of sessions that were named by a grid's run."""
+"""Number of sessions that each grid's run has named."""
 
 
 class FusionStrategy(Strategy):
@@ -36,8 +37,9 @@ class FusionStrategy(Strategy):
     the sites answered, by site name and in the order of names, every answer decoded and checked.
 
     After the run ``server.evaluation`` calls the other hooks with the conversation's outcome, each once: `metrics` and
-    `costs` for every repetition; `arrays`, `diagnostics`, `table`, `notes` and `files` for the first one; `excluded`
-    for every one. All of them are optional. They return what the run has; only `diagnostics` may compute for seconds.
+    `costs` for every repetition; `arrays`, `diagnostics`, `influence`, `table`, `notes` and `files` for the first one;
+    `excluded` for every one. All of them are optional. They return what the run has; only `diagnostics` and `influence`
+    may compute for seconds.
 
     Parameters
     ----------
@@ -55,7 +57,7 @@ class FusionStrategy(Strategy):
     checkpoint : Checkpoint or None
         Where answers are saved; rounds it already holds are replayed first.
     max_payload : int
-        Bytes of an answer at most; a larger one is refused. 0: no limit.
+        Most bytes of an answer; a larger one is refused. 0: no limit.
     at_once : int
         How many repetitions share their rounds; 0: all. A site answers for so many in one message.
     reference : Reference
@@ -152,6 +154,13 @@ class FusionStrategy(Strategy):
         """
         return {}
 
+    def influence(self, outcome: Any) -> Influence | None:
+        """Compute the first repetition's result without each site, from what the center holds; None: not defined.
+
+        No site is asked for it. If the center cannot know it, `Influence.cannot_be_said` says why.
+        """
+        return None
+
     def curves(self, outcome: Any) -> dict[str, np.ndarray]:
         """Return arrays ``(t,)`` by name, of one outcome: a scenario's table has them of every cell and repetition."""
         return {}
@@ -161,7 +170,7 @@ class FusionStrategy(Strategy):
         return []
 
     def excluded(self, outcome: Any) -> Mapping[str, str]:
-        """Return the sites that answered and were yet left out of one repetition, and why."""
+        """Return the sites that answered but were left out of one repetition, and why."""
         return {}
 
     def files(self, outcome: Any) -> dict[str, bytes]:
@@ -196,11 +205,11 @@ class FusionStrategy(Strategy):
         grid : Grid
             Flower's connection to the nodes.
         num_rounds : int
-            Rounds at most; 0: as many as the conversation takes.
+            Most rounds; 0: as many as the conversation takes.
         timeout : float
             Seconds to wait for the nodes at the start, and for the answers of a round.
         initial_arrays, train_config, evaluate_config, evaluate_fn
-            Of Flower's own signature; a conversation has no use for them.
+            Part of Flower's signature, and not used.
 
         Returns
         -------
@@ -256,14 +265,14 @@ class FusionStrategy(Strategy):
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
     ) -> Iterable[Message]:
         """Turn what the conversation yielded into messages."""
-        assert self._run is not None
+        assert self._run is not None  # noqa: S101 - start has made it
         return self._run.messages(server_round, grid)
 
     def aggregate_train(
         self, server_round: int, replies: Iterable[Message]
     ) -> tuple[ArrayRecord | None, MetricRecord | None]:
         """Decode the replies and resume the conversation."""
-        assert self._run is not None
+        assert self._run is not None  # noqa: S101 - start has made it
         self._run.receive(server_round, replies)
         return None, MetricRecord(dict(self._run.result.convergence[-1]))
 
@@ -283,7 +292,7 @@ class FusionStrategy(Strategy):
 
 
 def next_session(grid: Grid) -> str:
-    """Return a new name for a session: the number of Flower's run, and from the second session on that of the session.
+    """Return a new name for a session: the number of Flower's run, from the second session on with a counter.
 
     Two strategies that run one after the other in one ServerApp must not share the sites' memory.
     """

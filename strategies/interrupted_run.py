@@ -1,9 +1,10 @@
-"""Whose rounds a checkpoint holds: the run's configuration and version, and the name of the sites' memory of it."""
+"""The run whose rounds a checkpoint holds: its configuration, its version, and the name of the sites' memory."""
 
 from __future__ import annotations
 
+import contextlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,14 +14,27 @@ _RUN = "run.json"
 
 
 class CheckpointError(ValueError):
-    """A checkpoint that does not belong to this run, or cannot be read."""
+    """A checkpoint that does not belong to this run, or cannot be read or written."""
+
+
+@contextlib.contextmanager
+def writing_to(folder: Path) -> Iterator[None]:
+    """Turn what a full or broken disk raises into a `CheckpointError`."""
+    try:
+        yield
+    except OSError as error:
+        raise CheckpointError(
+            f"nothing can be written to {folder} ({error.strerror or error}); repair that, then start the run again, "
+            "with resume-from if the log says so"
+        ) from error
 
 
 def note_run(folder: Path, identity: Mapping[str, Any], session: str) -> None:
-    """Write down whose rounds the folder is going to hold."""
-    folder.mkdir(parents=True, exist_ok=True)
-    with replacing(folder / _RUN) as temporary:
-        write_file(temporary, [json.dumps({"session": session, "identity": identity}, indent=1).encode()])
+    """Write the identity of the run whose rounds the folder will hold; a `CheckpointError` if that fails."""
+    with writing_to(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        with replacing(folder / _RUN) as temporary:
+            write_file(temporary, [json.dumps({"session": session, "identity": identity}, indent=1).encode()])
 
 
 def check_identity(folder: Path, identity: Mapping[str, Any]) -> str | None:
@@ -30,6 +44,17 @@ def check_identity(folder: Path, identity: Mapping[str, Any]) -> str | None:
     ------
     CheckpointError
         If the run in the folder has another identity.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> note_run(folder, {"seed": 0}, "5")
+    >>> check_identity(folder, {"seed": 0})
+    '5'
+    >>> check_identity(folder, {"seed": 1})
+    Traceback (most recent call last):
+    strategies.interrupted_run.CheckpointError: the interrupted run was another one: seed was 0, is 1
     """
     run = folder / _RUN
     if not run.exists():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Iterable, Mapping
 
 from flwr.app import Error, Message, RecordDict
@@ -26,9 +27,16 @@ class NodeRegistry:
     node_by_message : dict[str, int]
         Node id by message id, for the messages that replies may answer.
     sites : list of str
-        Sites that gave an answer the run could use, in the order of their first.
+        Sites that gave an answer the run could use, in the order of their first answers.
     closed : bool
         Whether the run has begun: from then on no other site is admitted.
+
+    Examples
+    --------
+    >>> registry = NodeRegistry()
+    >>> registry.node_by_site["north"] = 7
+    >>> registry.label(7), registry.label(8)
+    ('north', 'node 8')
     """
 
     def __init__(self) -> None:
@@ -97,14 +105,14 @@ class NodeRegistry:
         return dict(sorted(contents.items())), failures
 
     def _admit(self, site: str, node: int, speakers: set[str]) -> bool:
-        """Note the name that a node gave; False for a site that came too late to take part."""
+        """Note the name that a node gave; False if the site came too late to take part."""
         if site in speakers:
             raise FusionError(
                 f"two sites call themselves {site!r}: give each SuperNode its own name (--node-config 'site=\"...\"')"
             )
         speakers.add(site)
         if self.closed and site not in self.node_by_site and site not in self.sites:
-            logger.warning("site %s connected after the run had begun: not taken in", site)
+            logger.warning("site %s connected after the run had begun: it takes no part", site)
             return False
         self.node_by_site[site] = node
         return True
@@ -112,7 +120,9 @@ class NodeRegistry:
 
 _ALTERING_MODS = (f"[{Fault.ALTERING_MOD.slug}]", "'fitins.parameters'", "'secaggplus_configs'")
 _COUNTING_MOD = "Config values must be either `bool`"
-"""Words in the reasons of nodes that failed by a mod: what a site of ours says, and Flower's own exceptions."""
+"""Words in Flower's reason for a node that failed because of a mod: consilience's own, and Flower's exceptions."""
+_END_OF_PROCESS = re.compile(r"signal \d{1,3}|exit code \d{1,3}")
+"""The whole reason if a worker process of the local engine has ended."""
 
 
 def _failure(error: Error) -> str:
@@ -122,6 +132,10 @@ def _failure(error: Error) -> str:
         return describe(Fault.ALTERING_MOD)
     if _COUNTING_MOD in reason:
         return describe(Fault.UNCOUNTED_TEXT)
+    if error.code == ErrorCode.INVALID_FAB:
+        return "its SuperNode refuses the app of this run: nobody that it trusts has signed it (--trusted-entities)"
+    if error.code == ErrorCode.CLIENT_APP_CRASHED and _END_OF_PROCESS.fullmatch(reason):
+        return f"its process ended ({reason})"
     return f"its node failed (Flower error code {error.code})"
 
 
@@ -134,7 +148,7 @@ def _read(reply: Message) -> tuple[Answer | None, str]:
     except PayloadError as error:
         return None, str(error)
     if envelope.fault and not (envelope.site and envelope.round):
-        return None, describe(envelope.fault)  # it could not say who it is, or to what it answers
+        return None, describe(envelope.fault)  # the site knew neither its name nor the round
     if not usable_name(envelope.site):
         return None, describe(Fault.BAD_SITE_NAME)
     return envelope, ""

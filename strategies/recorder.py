@@ -9,7 +9,7 @@ from typing import Any
 
 from flwr.app import RecordDict
 
-from common.grouping import grouped
+from common.grouping import group_messages
 from protocols.wire.message import Parcel, ledger_lines, refused_line
 from strategies.result import FusionResult
 
@@ -26,6 +26,13 @@ class RunRecorder:
     ----------
     result : FusionResult
         Its `ledger`, `missing` and `convergence` are written.
+
+    Examples
+    --------
+    >>> result = FusionResult()
+    >>> RunRecorder(result).record_failures(2, {"north": "no answer within 5 s"})
+    >>> result.missing
+    {'north': ['round 2: no answer within 5 s']}
     """
 
     def __init__(self, result: FusionResult) -> None:
@@ -61,7 +68,7 @@ class RunRecorder:
         """Record the sites that gave no answer the run could use, and why; the log has equal reasons once."""
         for site, reason in sorted(failures.items()):
             self._result.missing.setdefault(site, []).append(f"round {number}: {reason}")
-        for line in grouped(dict(sorted(failures.items()))):
+        for line in group_messages(sorted(failures.items())):
             logger.warning("round %d: %s", number, line)
 
     def record_round(

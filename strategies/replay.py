@@ -1,4 +1,4 @@
-"""Asks that go through once more: those of a site which has lost its memory, and those of an interrupted run."""
+"""Repeated asks: those to a site that has lost its memory, and those of an interrupted run."""
 
 from __future__ import annotations
 
@@ -14,16 +14,23 @@ from protocols.wire.packing import unpack_records
 from protocols.wire.payload import PayloadError, decode_array
 
 MOST_BYTES = 256 * 10**6
-"""Bytes of asks beyond which a run keeps no log: it stays in memory as long as the run lasts."""
+"""Most bytes of asks in the log, which stays in memory as long as the run lasts. A larger log is given up."""
 ROUNDING = 1e-9
-"""Relative difference up to which numbers of two processors are the same: the answers differ as little."""
+"""Relative difference up to which numbers of two processors count as equal: the answers differ as little."""
 
 
 class ReplayLog:
     """By site, the asks whose answers the run has used.
 
-    What a site remembers follows from its data and from what it was asked. An ask whose answer was not used is left
-    out: as far as the run is concerned, the site has not gone through it.
+    A site's memory follows from its data and from what it was asked. An ask whose answer was not used is left out: for
+    the run, the site was never asked it.
+
+    Examples
+    --------
+    >>> log = ReplayLog()
+    >>> log.add(1, {"north": []}, size=120)
+    >>> log.of("north"), log.of("south")
+    (((1, []),), ())
     """
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""What goes into a run of a fusion center beside the sites' answers, and what comes out of it."""
+"""What the fusion center knows before a run, beside the sites' answers, and the result of the run."""
 
 from __future__ import annotations
 
@@ -32,6 +32,12 @@ class FusionResult(Result):
         A line for every payload that crossed.
     convergence : list of dict
         A row for every round: its number, the strategy's measures, bytes and seconds.
+
+    Examples
+    --------
+    >>> result = FusionResult(sites=["bank", "shop"], missing={"ward": ["round 2: no answer within 5 s"]})
+    >>> result.sites, result.missing["ward"]
+    (['bank', 'shop'], ['round 2: no answer within 5 s'])
     """
 
     outcomes: list[Any] = field(default_factory=list)
@@ -60,6 +66,12 @@ class Reference:
         Columns ``(t,)`` of the center's own test rows, by name; empty: it has none.
     earlier : Mapping[str, ndarray]
         Arrays of an earlier run's results, which this run goes on from; empty: it does not.
+
+    Examples
+    --------
+    >>> reference = Reference(test={"y": np.array([0.5, 1.5])})
+    >>> reference.test["y"].tolist(), reference.truth is None
+    ([0.5, 1.5], True)
     """
 
     truth: Callable[[int], Mapping[str, int]] | None = None

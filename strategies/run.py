@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from flwr.app import Message, RecordDict
 from flwr.serverapp import Grid
 
-from common.grouping import grouped
+from common.grouping import group_messages
 from protocols.wire.faults import describe, usable_name
 from protocols.wire.message import Ask, Parcel, encoded_bytes, read_answer, write_ask
 from protocols.wire.payload import PayloadError
@@ -40,10 +40,10 @@ Recipient = TypeVar("Recipient", int, str)
 
 
 class ConversationRun:
-    """A conversation on its way: each round sends what it yielded and hands back what the sites answered.
+    """A conversation under way: each round sends what it yielded and hands back what the sites answered.
 
-    A round goes `messages`, `exchange`, `remind`, `receive`; `request` is None when the conversation has ended. Rounds
-    that a checkpoint holds go through `replay` first, without messages.
+    A round calls `messages`, `exchange`, `remind` and `receive`, in this order; `request` is None when the conversation
+    has ended. `replay` comes first: it repeats the rounds of a checkpoint without messages.
 
     Parameters
     ----------
@@ -56,14 +56,14 @@ class ConversationRun:
     min_sites : int
         The run stops when fewer sites are left that answered when they were last asked.
     max_payload : int
-        Bytes of an answer at most; 0: no limit.
+        Most bytes of an answer; 0: no limit.
     checkpoint : Checkpoint or None
         Where answers are saved.
     message_type : str
         Flower's type of all messages.
     shows_first_lane : bool
-        Whether the progress line keeps to the first conversation also when it ended before others; False: it shows the
-        first that is still going on.
+        Whether the progress line stays with the first conversation even after that has ended; False: it shows the first
+        conversation that is still going on.
 
     Attributes
     ----------
@@ -181,8 +181,8 @@ class ConversationRun:
     def replay(self) -> int:
         """Feed the conversation the rounds that an interrupted run saved; returns how many.
 
-        It stops before a round whose asks are others than they were, and forgets it and all later ones: another
-        processor rounds otherwise, and a decision may hang by the last digit. The sites are asked anew from there on.
+        It stops before a round whose asks differ from the saved ones, and deletes this round and all later ones:
+        another processor rounds differently, and a decision may depend on the last digit. The sites are asked again.
         """
         number = 0
         for saved in self.checkpoint.rounds() if self.checkpoint else ():
@@ -194,10 +194,10 @@ class ConversationRun:
             if not all(same_ask(saved.asks[site], content) for site, (content, _) in asks.items()):
                 logger.warning(
                     "round %d: the asks are not those of the interrupted run, whose processor or libraries rounded"
-                    " otherwise: the sites are asked anew from this round on",
+                    " differently: the sites are asked again from this round on",
                     saved.number,
                 )
-                assert self.checkpoint is not None
+                assert self.checkpoint is not None  # noqa: S101 - it had a saved round
                 self.checkpoint.discard(saved.number)
                 break
             number = saved.number
@@ -250,8 +250,14 @@ class ConversationRun:
         self.result.rounds = saved.number
         self.registry.closed = True
         self._refuse_too_few(saved.number, failures, parcels)
-        assert self.request is not None
-        measure = self._advance(gather(self.request, sort_answers(self._flat, parcels)))
+        assert self.request is not None  # noqa: S101 - the caller has looked
+        try:
+            measure = self._advance(gather(self.request, sort_answers(self._flat, parcels)))
+        except FusionError as error:
+            unnamed = "; ".join(
+                group_messages((site, failures[site]) for site in sorted(failures) if failures[site] not in str(error))
+            )
+            raise FusionError(f"{error} ({unnamed})" if unnamed else str(error)) from None
         self._recorder.record_round(saved.number, len(parcels), len(asks), measure, self._stopwatch.seconds)
         return set(parcels)
 
@@ -285,7 +291,7 @@ class ConversationRun:
         left = set(self.registry.sites) - self._silent  # a site that this round did not ask is as it was
         needed = any(isinstance(request, Broadcast) or request.needed for request in self._flat.values())
         if needed and len(left) < self.min_sites:
-            reasons = "; ".join(grouped(dict(sorted(failures.items()))))
+            reasons = "; ".join(group_messages(sorted(failures.items())))
             raise FusionError(
                 f"round {number}: {len(left)} of {len(left | self._silent)} sites answered,"
                 f" min-sites is {self.min_sites}" + (f" ({reasons})" if reasons else "")

@@ -1,10 +1,9 @@
-"""Sums over sites, of which the fusion center sees the total alone (docs/secure-aggregation.md).
+"""Sums over sites of which the fusion center sees only the total (docs/secure-aggregation.md).
 
 `Masking.total` is a conversation: ``total = yield from masking.total(...)``. It takes two rounds, and two more the
-first time and whenever a site that had lost its keys is back. If too few sites send their shares, they are asked again,
-since their answers may only be late: a new sum over fewer sites would reveal, by the difference of the two, single
-answers. The fusion center has no secret. Its asks follow from the sites' answers, so that a resumed run can replay
-them.
+first time and whenever a site returns that had lost its keys. If too few sites send their shares, they are asked again,
+since their answers may only be late: the difference to a new sum over fewer sites would reveal single answers. The
+fusion center has no secret. Its asks follow from the sites' answers, so that a resumed run can replay them.
 """
 
 from __future__ import annotations
@@ -37,6 +36,11 @@ class Total(Generic[Sum]):
         Sum, of the answers' class.
     sites : tuple of str
         Sites whose answers are in it, in order of name.
+
+    Examples
+    --------
+    >>> Total(Join("weights"), ("bank", "shop", "ward")).name
+    'the sum over bank, shop, ward'
     """
 
     sum: Sum
@@ -140,8 +144,8 @@ class Masking:
     ) -> Conversation[Total[Sum] | None]:
         """Return a sum, or None if too few sites answered.
 
-        In the first attempt all may have lost their keys, which must not stop the run. Sites that are silent `again`
-        are missing, and the run stops if too few are left (`Tell.needed`).
+        In the first attempt all sites may have lost their keys, which must not stop the run. Sites that do not answer
+        `again` are missing, and the run stops if too few are left (`Tell.needed`).
         """
         if again or not self._channels:
             yield from self._join(asks)

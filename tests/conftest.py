@@ -1,8 +1,9 @@
-"""Fixtures that several files of tests use, and which tests may run at the same time (``pytest -n``)."""
+"""Fixtures that several files of tests use, which tests may run at the same time, and what is printed of a failure."""
 
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,9 +20,21 @@ if TYPE_CHECKING:
 
 register_profiles()
 
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # So it is where the tests were started in the background; those that press Ctrl-C would wait for ever.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
-_FIRST_HALF = {"test_bc3e", "test_coreset", "test_deploy_networks", "test_gp", "test_page", "test_residual"}
-"""Files of tests/process that take half of their time."""
+
+_LONGEST = (
+    "test_engines",
+    "test_deployment",
+    "test_page",
+    "test_bc3e",
+    "test_five_ways",
+    "test_processors",
+    "test_faults",
+)
+"""Files of tests/process that take the longest; they begin."""
 
 
 @pytest.fixture(autouse=True)
@@ -65,26 +78,62 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.nodeid.startswith("tests/paper/"):
             item.add_marker(pytest.mark.slow)
-    items.sort(key=lambda item: not _has_processes(item.nodeid))
+    items.sort(key=lambda item: _turn(item.nodeid))
 
 
-def _has_processes(nodeid: str) -> bool:
-    return nodeid.startswith("tests/process/")
+def _turn(nodeid: str) -> int:
+    """The place of a test's file in the order of all: what waits for processes first, and of that the longest."""
+    if not nodeid.startswith("tests/process/"):
+        return len(_LONGEST) + 1
+    name = Path(nodeid.partition("::")[0]).stem
+    return _LONGEST.index(name) if name in _LONGEST else len(_LONGEST)
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadScopeScheduling:
-    """Give all tests of a file to one worker: they share what they have computed.
-
-    Those with Flower processes are for two workers, which mostly wait for them.
-    """
+    """Give all tests of a file to one worker: they share what they have computed."""
     from xdist.scheduler import LoadScopeScheduling
 
     class ByFile(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:
-            file = nodeid.partition("::")[0]
-            return f"process, {Path(file).stem in _FIRST_HALF}" if _has_processes(nodeid) else file
+            return nodeid.partition("::")[0]
 
-    # xdist would begin with the files of most tests.
+    # xdist would begin with the files of most tests. Those at the end are small, so that nobody waits for one of them.
     config.option.loadscopereorder = False
     return ByFile(config, log)
+
+
+# -- what is printed --------------------------------------------------------------------------------------------------
+
+
+class Progress:
+    """Names of tests as they fail, and of those that an interrupted session leaves unfinished.
+
+    pytest names failures at its end only, which a session that is cut short may not reach.
+    """
+
+    def __init__(self, terminal: pytest.TerminalReporter) -> None:
+        self._terminal = terminal
+        self._running: dict[str, None] = {}
+
+    def pytest_runtest_logstart(self, nodeid: str) -> None:
+        self._running[nodeid] = None
+
+    def pytest_runtest_logfinish(self, nodeid: str) -> None:
+        self._running.pop(nodeid, None)
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.failed:
+            self._terminal.write_line(f"\nfailed: {report.nodeid} ({report.when}, {report.duration:.0f} s)", red=True)
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        for nodeid in self._running:
+            terminalreporter.write_line(f"unfinished: {nodeid}", red=True)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """Print names where there is a terminal: not in the processes of ``-n``, whose reports come to their parent."""
+    terminal = config.pluginmanager.get_plugin("terminalreporter")
+    if terminal is not None and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(Progress(terminal))

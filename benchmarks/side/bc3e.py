@@ -124,10 +124,10 @@ def single(pick: Callable[[list[float]], float], data: World, seed: int) -> Resu
 
 
 def side(quick: bool) -> Side:
-    """Compare on wine and half moons: three classifiers of few labelled rows, six clusterings."""
+    """Compare on wine and half moons: three classifiers of few labeled rows, six clusterings."""
     seeds = 3 if quick else 20
     about = (
-        "{}; 3 classifiers of the labelled {} %, 6 clusterings of the others; labels of these at " + f"{N_SITES} sites"
+        "{}; 3 classifiers of the labeled {} %, 6 clusterings of the others; labels of these at " + f"{N_SITES} sites"
     )
     return Side(
         protocol="bc3e",

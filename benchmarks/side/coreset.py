@@ -58,7 +58,7 @@ class Split:
 
     @cached_property
     def rows(self) -> tuple[Float64[np.ndarray, "n d"], Int64[np.ndarray, "n"]]:
-        """All rows, standardised, and their groups."""
+        """All rows, standardized, and their groups."""
         blocks = list(chain.from_iterable(each.blocks() for each in self.shards))
         x = np.concatenate([each.x for each in blocks])
         return np.ascontiguousarray((x - x.mean(axis=0)) / x.std(axis=0)), np.concatenate([b.group for b in blocks])
@@ -72,7 +72,7 @@ class Split:
     def score(
         self, centers: Centers, cost: float = math.nan, counts: Int64[np.ndarray, "k h"] | None = None
     ) -> dict[str, float]:
-        """Return metrics of standardised centers, and of an assignment, if there is one."""
+        """Return metrics of standardized centers, and of an assignment, if there is one."""
         metrics = {"fair_cost": fair_cost(*self.rows, centers) / len(self.rows[1])}
         if counts is None:
             return metrics
@@ -173,7 +173,7 @@ def package(way: str, data: Split, seed: int) -> Result:
 
 _NOTES = f"""
 Ten clusters of two groups with equal numbers of rows; every cluster is to have equal numbers of both (balance 1).
-Costs are squared distances to the center, per row, of standardised columns. "Cost if fair" is the cost of the
+Costs are squared distances to the center, per row, of standardized columns. "Cost if fair" is the cost of the
 cheapest exactly balanced assignment of all rows to the method's centers, computed in the same way for every method.
 The other three columns are of the method's own assignment: its cost; the smallest share of a group in a cluster
 relative to its share in all rows (1: fair); and by how many rows the worst cluster is unfair. `fair-kmeans` returns

@@ -14,7 +14,7 @@ from benchmarks.driver import Transcript, config_of
 from benchmarks.side import Case, Method, Metric, Result, Side, data_setting
 from benchmarks.side.gp_peers import EPOCHS, INDUCING, STEPS, Peer, exact, exact_cholesky, full, sklearn_process, svgp
 from benchmarks.side.protocol import result_of, run_protocol
-from benchmarks.side.synthetic import neighbours, surface
+from benchmarks.side.synthetic import neighbors, surface
 from numerics.gp.measurements import Measurements, Queries
 from numerics.gp.metrics import coverage, msll, smse
 from numerics.gp.moments import Units, moments_of, units_of
@@ -59,7 +59,7 @@ class Split:
 
 
 def concrete(seed: int) -> Split:
-    """Draw concrete: ten sites of neighbouring rows, as the scenario splits them."""
+    """Draw concrete: ten sites of neighboring rows, as the scenario splits them."""
     scenario, config = find("gp-concrete"), config_of("gp-concrete", seed, data=data_setting())
     assert scenario.queries
     return Split(scenario.shards(config, seed, 10), scenario.queries(config, seed))
@@ -68,7 +68,7 @@ def concrete(seed: int) -> Split:
 def smooth(rows: int, sites: int, seed: int) -> Split:
     """Draw rows of a smooth surface."""
     data, queries = surface(rows, max(50, rows // 5), seed)
-    return Split(neighbours(data, sites, seed), queries)
+    return Split(neighbors(data, sites, seed), queries)
 
 
 # -- methods ----------------------------------------------------------------------------------------------------------
@@ -87,7 +87,7 @@ def _score(data: Split, transcript: Transcript) -> dict[str, float]:
 
 
 def in_one_place(peer: Peer, data: Split, seed: int) -> Result:
-    """Fit a Gaussian process to all rows, standardised."""
+    """Fit a Gaussian process to all rows, standardized."""
     rows, units = data.rows, data.units
     predict = peer(units.inputs(rows.x), units.outputs(rows.y), seed)
     mean, variance = predict(units.inputs(data.queries.x))
@@ -138,7 +138,7 @@ def _experts(data: Split, seed: int) -> tuple[list[tuple[Numbers, Numbers]], lis
 # -- the comparison ---------------------------------------------------------------------------------------------------
 
 _NOTES = (
-    "Squared exponential with a length for every input, double precision, standardised rows. `ExactGP` takes"
+    "Squared exponential with a length for every input, double precision, standardized rows. `ExactGP` takes"
     f" {STEPS} steps of Adam at 0.1, by Cholesky factors, or with its defaults: by conjugate gradients beyond 800 rows."
     f" `SVGP` has {INDUCING} inducing points and {EPOCHS} epochs in batches of 256, Adam at 0.01. One site alone and"
     " the product of experts use the project's exact process of a site's own rows, with hyperparameters of its own; the"

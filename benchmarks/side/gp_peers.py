@@ -1,6 +1,6 @@
 """Gaussian processes of pooled rows, by GPyTorch, by scikit-learn and by the project's own code.
 
-Every peer learns from standardised rows and predicts mean and variance of an observation, in double precision, with the
+Every peer learns from standardized rows and predicts mean and variance of an observation, in double precision, with the
 squared exponential and a length for every input, like the experts by default.
 """
 

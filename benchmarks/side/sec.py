@@ -148,7 +148,7 @@ All methods but "default settings" fit linear regressions. consilience chooses t
 and predicts with the pooled regression of a cluster; with "landmarks" all learners try only the models of some. With
 "default settings" every learner chooses between a random forest and a linear regression, and the members' predictions
 are averaged. Seconds of consilience are those of one process, which prepares the models that all learners try only
-once. `FedAvg` and IFCA (Ghosh et al. 2020, with model averaging) get inputs standardised by all rows, full gradients,
+once. `FedAvg` and IFCA (Ghosh et al. 2020, with model averaging) get inputs standardized by all rows, full gradients,
 a step of 1 by the largest curvature of any learner's error, and of {", ".join(map(str, LOCAL_STEPS))} local steps
 those that end within 1 % of the lowest training error in the fewest rounds; the search is not counted. They stop when
 no coefficient moves by a thousandth of the outcome's deviation. `FedAvg` averages by Flower's own code. IFCA has

@@ -2,7 +2,7 @@
 
 All fit linear regressions, so that they differ only in who learns with whom. Two of them iterate: federated averaging
 (McMahan et al. 2017) and the iterative federated clustering algorithm (IFCA; Ghosh, Chung, Yin, Ramchandran 2020,
-arXiv:2006.04088, Algorithm 1 with model averaging). They have favourable conditions: inputs standardised by the mean
+arXiv:2006.04088, Algorithm 1 with model averaging). They have favorable conditions: inputs standardized by the mean
 and the deviation of all rows, full gradients, a step size in closed form, and their best number of local steps
 (`LOCAL_STEPS`). IFCA also gets the true number of clusters.
 """
@@ -25,7 +25,7 @@ LOCAL_STEPS = (1, 5, 20)
 STARTS = 10
 """Random starts of IFCA, side by side in the same rounds; the one with the lowest training error counts."""
 TOLERANCE = 1e-3
-"""Converged: no coefficient of standardised inputs moves by more than this share of the outcome's deviation."""
+"""Converged: no coefficient of standardized inputs moves by more than this share of the outcome's deviation."""
 MOST_TURNS = 1000
 NUMBER = 8
 """Bytes of a number; the rest of a message is not counted for peers."""
@@ -117,7 +117,7 @@ def _loss(shards: Sequence[Shard], coefficients: Float64[np.ndarray, "learners q
 
 @dataclass(frozen=True)
 class Quadratics:
-    """Every learner's mean squared error as a function of the coefficients of standardised inputs.
+    """Every learner's mean squared error as a function of the coefficients of standardized inputs.
 
     Attributes
     ----------
@@ -125,7 +125,7 @@ class Quadratics:
         ``(learners,)`` rows.
     gram, moment, power : ndarray
         Means over a learner's rows of ``a a'`` ``(learners, q, q)``, ``a y`` ``(learners, q)`` and ``y^2``
-        ``(learners,)``, where a is 1 and the standardised inputs.
+        ``(learners,)``, where a is 1 and the standardized inputs.
     mean, deviation : ndarray
         ``(p,)`` of all rows' inputs; the deviation of an input that does not vary is 1.
     level, spread : float

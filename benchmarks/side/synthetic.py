@@ -41,8 +41,8 @@ def surface(n_rows: int, n_test: int, seed: int) -> tuple[Measurements, Queries]
     return Measurements(*draw(n_rows, 0), features), Queries(points, features, outputs)
 
 
-def neighbours(rows: Measurements, n_sites: int, seed: int) -> list[Measurements]:
-    """Return one shard a site, of neighbouring rows; each site is one expert, or splits its rows itself."""
+def neighbors(rows: Measurements, n_sites: int, seed: int) -> list[Measurements]:
+    """Return one shard a site, of neighboring rows; each site is one expert, or splits its rows itself."""
     part = _parts(rows.x, n_sites, seed)
     return [Measurements(rows.x[part == site], rows.y[part == site], rows.features) for site in range(n_sites)]
 

@@ -1,1 +1,1 @@
-"""A site in BC3E: E-steps on its own instances."""
+"""A site in bc3e: E-steps on its own instances."""

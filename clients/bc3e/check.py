@@ -1,4 +1,4 @@
-"""What a site should know before it joins a run of BC3E: what of its data is used, and what leaves."""
+"""`consilience check` of a site's data for bc3e: what is used, and what leaves the site."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from numerics.bc3e.m_step import initial_beta
 from numerics.bc3e.responsibilities import likelihood_table
 
 _BITS = 40
-"""Fineness of the grid of a run between sites of together a million rows."""
+"""Bits of the grid in a run over a million rows."""
 
 
 def check_lines(config: Mapping[str, object]) -> list[str]:
-    """Return the lines of `consilience check`; raises as `clients.bc3e.shard.open_shard`."""
+    """Return the lines of `consilience check`; errors are those of `clients.bc3e.shard.open_shard`."""
     loaded = load(config, Ensemble)
     ensemble = labels_of(loaded, config)
     lines = describe(ensemble, loaded if isinstance(loaded, Table) else None, config)
@@ -30,14 +30,14 @@ def check_lines(config: Mapping[str, object]) -> list[str]:
 def describe(
     ensemble: Ensemble, table: Table | None, config: Mapping[str, object], n_classes: int | None = None
 ) -> list[str]:
-    """Return lines about what BC3E would use of a site's data, and what would leave the site.
+    """Describe what is used of a site's data, and what leaves the site.
 
     Parameters
     ----------
     ensemble : Ensemble
-        Labels of `table`, or those that the site's function returned.
+        Labels of `table`, or labels that the site's function returned.
     table : Table or None
-        None if there is no table.
+        The site's table; None if a function returned the labels.
     config, n_classes
         As for `ensemble_from_table`.
     """
@@ -68,7 +68,7 @@ def _n_classes(ensemble: Ensemble) -> int:
 
 
 def _e_step(ensemble: Ensemble, k: int) -> Work:
-    """Return the first E-step, which takes the most sweeps."""
+    """Return the work of the first E-step, which takes the most sweeps."""
     order = np.random.default_rng(0).permutation(ensemble.n)
     tables = {
         name: likelihood_table(initial_beta(name, k, n_values(labels), start=1))
@@ -95,12 +95,12 @@ def _model_lines(kind: str, values: str, models: Mapping[str, Labels]) -> list[s
 
 
 def _role_lines(ensemble: Ensemble, table: Table | None, config: Mapping[str, object]) -> list[str]:
-    """Return lines about truth, entity, and columns that are not used."""
+    """Return lines on truth, entity, and columns that are not used."""
     truth, entity = setting(config, "truth"), setting(config, "id")
-    lines = ["  truth: not known, so nothing is evaluated here"]
+    lines = ["  truth: not known, so this site counts no right decisions"]
     if ensemble.truth is not None:
         lines = [f"  truth{f' {truth}' if truth else ''}: known for {(ensemble.truth >= 0).sum()} of {ensemble.n} rows"]
-    lines.append("  entity: none, the rows go by their numbers")
+    lines.append("  entity: none, so rows are named by their number")
     if ensemble.entity is not None:
         lines[-1] = f"  entity{f' {entity}' if entity else ''}: names every row"
     if table is not None:
@@ -111,13 +111,13 @@ def _role_lines(ensemble: Ensemble, table: Table | None, config: Mapping[str, ob
 
 
 def _base(column: str) -> str:
-    """Return the model that a column of probabilities belongs to; else the column's own name."""
+    """Return the model of a column of probabilities, and of any other column its own name."""
     soft = SOFT_COLUMN.fullmatch(column)
     return soft[1] if soft else column
 
 
 def _row_lines(ensemble: Ensemble, k: int) -> list[str]:
-    """Return lines about what leaves the site where each site holds instances of its own."""
+    """Return lines on what leaves the site if each site holds instances of its own."""
     classes = str(k) if k else "k"
     lines = ["What would leave this site, row distribution (each site holds its own instances)"]
     lines += ["  once: the number of rows, the models' names with their numbers of classes or clusters, and whether"]
@@ -128,61 +128,67 @@ def _row_lines(ensemble: Ensemble, k: int) -> list[str]:
             sums = "the sums of its probabilities"
         else:
             counts = np.bincount(labels[labels >= 0], minlength=size)
-            rarest = f" (the rarest stands for {counts[counts > 0].min()} of your rows)" if counts.any() else ""
-            sums = f"the exact histogram of its labels{rarest}"
+            rarest = f" ({counts[counts > 0].min()} of your rows have the rarest)" if counts.any() else ""
+            sums = f"the numbers of its labels{rarest}"
         lines += [f"    {name}: a table of {classes} x {size} expected counts, whose column sums are"]
         lines += [f"      {sums}"]
     total = sum(n_values(labels) for labels in ensemble.clusterings.values())
     lines += [f"    the number of instances, {ensemble.n}"]
     lines += [f"    {classes} numbers: the logarithms of the class probabilities, summed over all instances"]
     lines += ["    1 number: this site's part of the bound"]
+    lines += [
+        "  The rounds together tell the center the joint counts of all labels, of all models at once (of the sum over"
+    ]
+    lines += [
+        "    sites where masked). Labels of clusters of fewer than 5 rows enter no sum (min-rows of the policy raises"
+    ]
+    lines += ["    it); combinations of labels that few rows have do, unless the node's min-combination withholds them"]
     lines += [f"  together {k * (total + 1) + 2 if k else f'k x {total + 1} + 2'} numbers a round, however many rows"]
     if ensemble.truth is not None:
         methods = ", ".join(["bc3e", "vote", *ensemble.classifiers])
-        lines += [f"  at the end: how many rows were counted and how many were right, for each of {methods}"]
+        lines += [f"  at the end: the number of rows with known truth, and of right decisions, for each of {methods}"]
     return lines
 
 
 def _shared_lines(ensemble: Ensemble, k: int, *, secret: bool, consent: bool) -> list[str]:
-    """Return lines about what leaves the site where several sites hold labels of the same instances.
+    """Return lines on what leaves the site if several sites hold labels of the same instances.
 
-    `secret`: whether the sites share one. `consent`: whether a single model's labels may be given away.
+    `secret` is whether the sites share a secret key; `consent` is whether the labels of a single model may leave.
     """
     r1, r2 = len(ensemble.classifiers), len(ensemble.clusterings)
     each = f"{k} numbers" if k else "k numbers"
     lines = ["What would leave this site, column distribution (all sites hold the same instances, each its own models)"]
-    named = "name" if ensemble.entity is not None else "row number"
-    lines += [f"  once: as above, and a keyed hash of each instance's {named}, by which the sites' rows are matched"]
+    name = "name" if ensemble.entity is not None else "row number"
+    lines += [f"  once: as above, and a keyed hash of each instance's {name}, which matches the sites' rows"]
     if ensemble.entity is not None and not secret:
-        lines += [
-            "    (the fusion center knows the key and can test whether a name that it guesses is among yours, unless"
-        ]
-        lines += ["    the sites share a secret: align-key-file)"]
+        lines += ["    (the fusion center knows the key, and can test whether a name that it guesses is among yours;"]
+        lines += ["    a secret that only the sites share prevents that: align-key-file)"]
     lines += [f"  once, for each instance: {each}, its votes summed over this site's classifiers"]
     if r1 == 1:
         lines += ["    (this site has one classifier, so these votes are that classifier's labels)"]
-    lines += [f"  every sweep, for each instance that still moves: {each}, its votes plus its cluster probabilities by"]
-    lines += ["    class, summed over this site's models; and 1 number, this site's part of the bound"]
+    lines += [f"  every sweep, for each instance that has not converged: {each}, its votes plus its cluster"]
+    lines += ["    probabilities by class, summed over this site's models; and 1 number, this site's part of the bound"]
     if r1 + r2 == 1 and consent:
-        lines += ["  These sums give the labels of a site with a single model away, and this site has one: it answers,"]
-        lines += ["  because allow-single-model is set"]
+        lines += ["  This site has a single model, so these sums reveal its labels: the site answers, because"]
+        lines += ["  allow-single-model is set"]
     elif r1 + r2 == 1:
-        lines += ["  These sums give the labels of a site with a single model away, and this site has one: it refuses"]
-        lines += ["  unless its node configuration says allow-single-model (in a simulation: bc3e.allow-single-model)"]
+        lines += ["  This site has a single model, so these sums would reveal its labels: the site refuses, unless"]
+        lines += ["  its node configuration sets allow-single-model (in a simulation: bc3e.allow-single-model)"]
     else:
-        lines += [f"  These sums mix the labels of this site's {r1 + r2} models; with a single one they would give its"]
-        lines += ["  labels away"]
-    lines += ["  what each cluster says about the classes (beta) stays here, but for inner products of its changes, by"]
-    lines += ["    which the fusion center saves rounds"]
+        lines += [f"  These sums mix the labels of this site's {r1 + r2} models; sums of a single model would reveal"]
+        lines += ["  its labels"]
+    lines += ["  every round: inner products of the changes of beta, the probabilities of clusters by class, which"]
+    lines += ["    save rounds; beta itself stays at this site"]
     lines += ["", "What would leave this site, arbitrary distribution (any mixture of the two)"]
-    lines += ["  as column for the instances that other sites hold too; another site that holds an instance can infer"]
-    lines += ["  what this site adds to it; as row, in sums only, for the instances that this site alone holds; the"]
-    lines += ["  table of a clustering leaves only if other sites hold labels of that clustering too"]
+    lines += ["  for instances that other sites hold too: as in the column distribution; another site that holds an"]
+    lines += ["    instance can infer what this site adds to it"]
+    lines += ["  for instances that this site alone holds: as in the row distribution, in sums only; the table of a"]
+    lines += ["    clustering leaves only if other sites hold labels of that clustering too"]
     return lines
 
 
 def _private_lines(ensemble: Ensemble) -> list[str]:
-    """Return lines about what never leaves the site."""
+    """Return lines on what never leaves the site."""
     never = ["single rows", "their class and cluster labels", "their class probabilities"]
     if ensemble.truth is not None:
         never.append("their true classes")

@@ -1,22 +1,32 @@
-"""A site's consent to sharing instances, and what it refuses."""
+"""Consent of a site to share instances, and refusals of asks that would reveal single instances."""
 
 from __future__ import annotations
+
+from collections.abc import Collection
 
 import numpy as np
 from jaxtyping import Int64
 
 from clients.site import Site
 from numerics.bc3e.ensemble import Ensemble
+from numerics.bc3e.support import without_rare_clusters, without_rare_combinations
+from protocols.bc3e.payloads import EStep
 from protocols.wire.faults import Fault, SiteFault
 
+MOST_STEPS = 300
+"""Steps of a fit that a real site takes, unless its node configuration allows more (max-steps)."""
+
+FEWEST_IN_CLUSTER = 5
+"""Fewest instances of a cluster whose sums a real site tells, unless its policy demands more (min-rows)."""
+
 FEWEST_PRIVATE = 2
-"""Fewest instances that a real site sums over, unless its policy demands more: the sum over one is that instance."""
+"""Fewest instances that a real site sums over, unless its policy demands more: a sum over one reveals it."""
 
 
 def refuse_single_model(site: Site) -> None:
-    """Refuse to share instances of a single model without consent: its labels would be given away (docs/bc3e.md).
+    """Refuse to share instances with a single model without consent, because that reveals its labels (docs/bc3e.md).
 
-    A real site consents in its node configuration. For a simulated site the run's key counts.
+    A real site consents in its node configuration, a simulated site by the run's key.
 
     Raises
     ------
@@ -30,49 +40,97 @@ def refuse_single_model(site: Site) -> None:
 
 
 def agree_on(shared: Int64[np.ndarray, "s"], site: Site) -> None:
-    """Accept that other sites hold these instances, too.
+    """Accept instances as shared with other sites.
 
     Raises
     ------
     SiteFault
-        If some do not exist, too few others are left to sum over, or other instances were agreed on in this run.
+        If an instance does not exist, if too few private instances remain to sum over, or if the run has shared other
+        instances before.
     """
     shard: Ensemble = site.shard
     check_places(shared, shard.n, "shared instances")
     private = shard.n - len(shared)
     if 0 < private < site.policy.private_floor(FEWEST_PRIVATE):
         raise SiteFault(
-            Fault.TOO_FEW_ROWS, f"{private} instances would be private, and sums over so few reveal each of them"
+            Fault.TOO_FEW_ROWS, f"{private} instances would be private, and sums over so few would reveal them"
         )
     if not keeps_setup(shared, site):
         raise SiteFault(
             Fault.MALFORMED_ASK,
-            "another setup was agreed on: sums over two sets of instances could reveal a single one",
+            "the run has shared other instances before: sums over two sets could reveal a single instance",
         )
 
 
-def keeps_setup(shared: Int64[np.ndarray, "s"], site: Site) -> bool:
-    """Whether the same instances are left out of the sums all through the run; of a scenario any may be.
+def told_labels(part: Ensemble, names: Collection[str], site: Site) -> Ensemble:
+    """Return the labels of private instances that may enter sums; those of rare clusters count as missing.
 
-    This holds for all repetitions, in which own data are the same, and also if no instance is left out: sums over all
-    instances and over all but one reveal that one.
+    The number of clusters that are withheld is kept in the memory. A scenario's sites withhold nothing.
+
+    Parameters
+    ----------
+    part : Ensemble
+        Labels of the private instances.
+    names : collection of str
+        Clusterings whose sums leave the site.
+    site : Site
+        The site.
+    """
+    if not site.config.get("protocol"):
+        return part
+    if (fewest := site.consents.number("min-combination", 1)) > 1:
+        part = without_rare_combinations(part, fewest)
+    part, withheld = without_rare_clusters(part, names, site.policy.private_floor(FEWEST_IN_CLUSTER))
+    site.memory["withheld"] = np.array(withheld)
+    return part
+
+
+def check_step(ask: EStep, site: Site) -> None:
+    """Refuse a step back, a second set of parameters for a step, and more steps of a fit than the site takes.
+
+    A scenario's sites refuse nothing.
+
+    Raises
+    ------
+    SiteFault
+        ``MALFORMED_ASK`` or ``TOO_MANY_ROUNDS``.
+    """
+    if not site.config.get("protocol"):
+        return
+    most = site.policy.private_limit(site.consents.number("max-steps", MOST_STEPS))
+    if not 0 <= ask.step < most:
+        raise SiteFault(Fault.TOO_MANY_ROUNDS, f"step {ask.step}; max-steps is {most}")
+    if site.replaying:  # the answer does not leave
+        return
+    name, counter = f"step {ask.step} {site.lane}", f"steps {site.lane}"
+    taken = site.commitments.count(counter, 0)
+    if ask.step + 1 < taken or not site.commitments.keeps(name, ask.alpha, ask.clusterings, *ask.beta, ask.accepted):
+        raise SiteFault(Fault.MALFORMED_ASK, "steps of a fit only rise, each with one set of parameters")
+    site.commitments.count(counter, ask.step + 1 - taken)
+
+
+def keeps_setup(shared: Int64[np.ndarray, "s"], site: Site) -> bool:
+    """Return whether all sums of the run leave out the same instances; a scenario's sites always return True.
+
+    Sums over all instances and over all but one reveal that one. So the set is fixed even if it is empty, and it is
+    the same in all repetitions, which have the same own data.
     """
     return not site.config.get("protocol") or site.commitments.keeps("setup", shared)
 
 
 def check_places(places: Int64[np.ndarray, "_"], n: int, what: str) -> None:
-    """Refuse places that are not among `n`, each once: NumPy would count negative ones from the end."""
+    """Refuse places that are repeated or not among `n`: NumPy counts negative places from the end."""
     if ((places < 0) | (places >= n)).any() or len(np.unique(places)) < len(places):
-        raise SiteFault(Fault.MALFORMED_ASK, f"the {what} of the ask are not among {n}, each once")
+        raise SiteFault(Fault.MALFORMED_ASK, f"the {what} of the ask are repeated, or not among {n}")
 
 
 def commit_to(name: str, site: Site, *parameters: object) -> None:
-    """Hold the center to one set of parameters in a run: accuracy with two sets reveals the instances between them.
+    """Refuse a second set of parameters in a run: two accuracies reveal the instances whose decisions differ.
 
     Raises
     ------
     SiteFault
-        If the center has sent other parameters under this name in this run.
+        If the center sent other parameters under this name in this run.
     """
     if not site.commitments.keeps(name, *parameters):
         raise SiteFault(Fault.MALFORMED_ASK, "accuracy was already counted with other parameters in this run")

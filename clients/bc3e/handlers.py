@@ -1,15 +1,23 @@
-"""A site's answers in BC3E: E-steps on its private instances, its part of shared ones, and betas that only it holds."""
+"""A site's answers in bc3e: E-steps on its private instances, sweeps over shared ones, and betas of own clusterings."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from jaxtyping import Float64, Int64, Shaped, UInt64
 
 from clients.bc3e import prediction
-from clients.bc3e.consent import agree_on, check_places, commit_to, keeps_setup, refuse_single_model
-from clients.bc3e.results import count, threads, write_theta
+from clients.bc3e.consent import (
+    agree_on,
+    check_places,
+    check_step,
+    commit_to,
+    keeps_setup,
+    refuse_single_model,
+    told_labels,
+)
+from clients.bc3e.results import count_right, threads, write_theta
 from clients.bc3e.saved_tables import save_tables
 from clients.dispatch import answers
 from clients.keys import shared_secret
@@ -41,12 +49,12 @@ from protocols.bc3e.payloads import (
 )
 from protocols.wire.faults import Fault, SiteFault
 
-# -- what the site holds ----------------------------------------------------------------------------------------------
+# -- survey and setup -------------------------------------------------------------------------------------------------
 
 
 @answers(Survey)
 def survey(ask: Survey, site: Site) -> Holdings:
-    """Answer names and sizes and, where instances may be shared, keyed hashes of their names."""
+    """Answer with names and sizes, and with keyed hashes of the instances' names if instances may be shared."""
     shard: Ensemble = site.shard
     keys = np.zeros(0, np.uint64)
     if ask.distribution != "row":
@@ -64,16 +72,23 @@ def survey(ask: Survey, site: Site) -> Holdings:
 
 
 def instance_keys(shard: Ensemble, salt: str, secret: bytes = b"") -> UInt64[np.ndarray, "n"]:
-    """Return keyed 64-bit hashes of the instances' names, or without names of their row numbers."""
+    """Return ``(n,)`` keyed 64-bit hashes of the instances' names, or of their row numbers if they have no names.
+
+    Examples
+    --------
+    >>> first, second = (Ensemble(2, {}, {}, entity=np.array(names)) for names in (["ann", "bob"], ["bob", "eve"]))
+    >>> instance_keys(first, "run-1")[1] == instance_keys(second, "run-1")[0]
+    np.True_
+    """
     names = np.arange(shard.n) if shard.entity is None else shard.entity
     return keyed_hashes(names, secret, salt)[:, 0].copy()
 
 
 @answers(Setup)
 def setup(ask: Setup, site: Site) -> Starts:
-    """Remember the setup, and answer where the shared instances start."""
+    """Keep the setup in the memory, and answer with the start of the shared instances."""
     shard: Ensemble = site.shard
-    refuse_single_model(site)  # also if the center has sent no `Survey`
+    refuse_single_model(site)  # even if the center sent no `Survey`
     check_places(ask.own, len(shard.clusterings), "own clusterings")
     _check_sizes(ask, shard)
     agree_on(ask.shared, site)
@@ -88,40 +103,40 @@ def setup(ask: Setup, site: Site) -> Starts:
 
 
 def _check_sizes(ask: Setup, shard: Ensemble) -> None:
-    """Refuse sizes out of range: a few bytes could ask for tables of terabytes."""
+    """Refuse sizes out of range: an ask of a few bytes could demand tables of terabytes."""
     k, widths = ask.n_classes, ask.n_clusters
-    sound = (
+    in_range = (
         1 <= k <= MOST_CLASSES
         and 0 <= ask.grid_bits <= MOST_BITS
         and len(widths) == len(shard.clusterings)
         and ((widths >= 1) & (widths <= LARGEST_TABLE // k)).all()
     )
-    if not sound:
+    if not in_range:
         raise SiteFault(Fault.MALFORMED_ASK, "the numbers of classes, clusters or bits are out of range")
 
 
-# -- the E-step -------------------------------------------------------------------------------------------------------
+# -- E-step -----------------------------------------------------------------------------------------------------------
 
 
 @dataclass
 class _FitState:
-    """The state of a fit in one lane, unpacked from the site's memory.
+    """State of a fit in one lane, read from the site's memory.
 
-    A setup belongs to the repetition, and a fit to one of its lanes (the restarts). So the setup is looked up in the
-    repetition's memory.
+    A fit belongs to a lane, one restart of a repetition. The setup belongs to the repetition, so it is in the memory of
+    the repetition.
 
     Attributes
     ----------
     site : Site
-        In the lane.
+        The site, in the lane of the fit.
     own : list of str
         Clusterings that this site alone holds.
     shared : ndarray
-        ``(s,)`` places of the shared instances, in the agreed order.
+        ``(s,)`` places of the shared instances, in the order of the setup.
     n_clusters : dict of int
-        By clustering, its number of clusters.
+        Number of clusters, by clustering.
     set_up : bool
-        Whether the setup is in the memory.
+        Whether the memory holds the setup.
     """
 
     site: Site
@@ -132,12 +147,12 @@ class _FitState:
 
     @classmethod
     def of(cls, site: Site) -> _FitState:
-        agreed = site.in_lane(str(site.repetition)).memory
+        setup = site.in_lane(str(site.repetition)).memory
         names = list(site.shard.clusterings)
-        if "own" not in agreed:
+        if "own" not in setup:
             return cls(site, [], np.zeros(0, np.int64), {}, set_up=False)
-        own = [name for name, mine in zip(names, agreed["own"], strict=True) if mine]
-        return cls(site, own, agreed["shared"], dict(zip(names, agreed["n_clusters"].tolist(), strict=True)))
+        own = [name for name, is_own in zip(names, setup["own"], strict=True) if is_own]
+        return cls(site, own, setup["shared"], dict(zip(names, setup["n_clusters"].tolist(), strict=True)))
 
     @property
     def memory(self) -> Memory:
@@ -155,12 +170,12 @@ class _FitState:
         return shard.rows(self.private()) if self.shared.size else shard
 
     def shared_part(self) -> Ensemble:
-        """Return the labels of the instances that other sites hold too, in the agreed order."""
+        """Return the labels of the instances that other sites hold too, in the order of the setup."""
         shard: Ensemble = self.site.shard
         return shard.rows(self.shared)
 
     def load_block(self, name: str, ask: EStep) -> ParameterBlock:
-        """Return the block of an own clustering; at the first step, its start."""
+        """Return the parameters of an own clustering: at the first step their start, later those in the memory."""
         if ask.step == 0:
             return ParameterBlock(initial_beta(name, len(ask.alpha), self.n_clusters[name], ask.start))
         return self.stored_block(name)
@@ -176,7 +191,7 @@ class _FitState:
         self.memory[f"own/{name}/images"] = np.stack(block.images) if block.images else empty
 
     def recall(self, name: str) -> np.ndarray:
-        """Return a remembered array; a `SiteFault` if it is lost, because the site cannot go on without it."""
+        """Return an array of the memory; raise a `SiteFault` if it is lost: the site cannot go on without it."""
         if name not in self.memory:
             raise SiteFault(Fault.STALE_MEMORY, f"{name} is not in the memory of lane {self.site.lane}")
         return self.memory[name]
@@ -184,9 +199,9 @@ class _FitState:
 
 @answers(EStep)
 def start_e_step(ask: EStep, site: Site) -> Statistics:
-    """Take new parameters and iterate the E-step of the private instances; answer their parts of the M-step.
+    """Iterate the E-step of the private instances, and answer with their sums for the M-step.
 
-    These are eqs. (5) and (6), and eqs. (7) to (9), of Acharya et al. (2011).
+    The E-step is eqs. (5) and (6), and the sums are those of eqs. (7) to (9), of Acharya et al. (2011).
     """
     if not (0 <= ask.grid_bits <= MOST_BITS and 0 <= ask.max_sweeps <= MOST_SWEEPS and ask.smoothing >= 0):
         raise SiteFault(Fault.MALFORMED_ASK, "the settings of the E-step are out of range")
@@ -205,12 +220,13 @@ def start_e_step(ask: EStep, site: Site) -> Statistics:
         site.memory[f"table/{name}"] = table
     site.memory["settings"] = np.array([ask.grid_bits, ask.smoothing])
 
-    part = state.private_part()
+    part = told_labels(state.private_part(), set(tables) - set(state.own), site)
     settings = EStepSettings(ask.grid_bits, ask.tolerance, ask.max_sweeps)
     start = _initial_gamma(ask, site, part)
-    # After all checks for a lost memory: the site can then still be sent its setup again.
+    # This check comes after those for a lost memory, so that the center can send the setup again.
     if not keeps_setup(state.shared, site):
         raise SiteFault(Fault.STALE_MEMORY, "the setup of the run is not in the memory")
+    check_step(ask, site)
     gamma, contribution = e_step(ask.alpha, tables, part.classifiers, part.clusterings, start, settings, threads())
     site.memory["gamma"] = gamma
     for name in state.own:
@@ -228,7 +244,7 @@ def start_e_step(ask: EStep, site: Site) -> Statistics:
 
 
 def _finish_step(state: _FitState, name: str, block: ParameterBlock, ask: EStep) -> None:
-    """Do the M-step of an own clustering (eq. 7), combined with earlier ones by the fusion center's weights."""
+    """Do the M-step of an own clustering (eq. 7), and combine it with earlier ones by the fusion center's weights."""
     if ask.accepted:
         block.accept(maximize_beta(state.recall(f"own/{name}/mass"), ask.grid_bits, ask.smoothing))
     else:
@@ -237,22 +253,22 @@ def _finish_step(state: _FitState, name: str, block: ParameterBlock, ask: EStep)
 
 
 def _initial_gamma(ask: EStep, site: Site, part: Ensemble) -> Float64[np.ndarray, "k n"]:
-    """Return the start of the private instances: cold, or from the newest E-step that counts.
+    """Return the start of the private instances: cold, or the gamma of the last E-step that was accepted.
 
-    A step that is asked again, as a masked sum may be, has the same start as before. A site that joins late starts
-    cold: its instances reach the same fixed point to the tolerance.
+    If the center repeats an ask, as with secure aggregation, the start is the same again. A site that joins late starts
+    cold: its instances reach the same fixed point, up to the tolerance.
 
     Raises
     ------
     SiteFault
-        If the site may have taken part before and has lost its memory.
+        If the site took part before and has lost its memory, as far as it can tell.
     """
     memory = site.memory
     if ask.step > 0 and "gamma" not in memory and not site.with_history:
         raise SiteFault(Fault.STALE_MEMORY, f"gamma is not in the memory of lane {site.lane}")
-    once_more = "step" in memory and ask.step == memory["step"]
+    repeated = "step" in memory and ask.step == memory["step"]
     memory["step"] = np.array(ask.step)
-    if ask.step > 0 and (once_more or not ask.accepted) and "gamma-before" in memory:
+    if ask.step > 0 and (repeated or not ask.accepted) and "gamma-before" in memory:
         return memory["gamma-before"]
     if ask.step > 0 and "gamma" in memory:
         memory["gamma-before"] = memory["gamma"]
@@ -265,12 +281,12 @@ def _initial_gamma(ask: EStep, site: Site, part: Ensemble) -> Float64[np.ndarray
 
 @answers(Sweep)
 def sweep(ask: Sweep, site: Site) -> Shares:
-    """Do one sweep over the shared instances; answer the site's part of gamma, and of the sums that end the E-step."""
+    """Do one sweep over the shared instances, and answer with the site's part of gamma and of the E-step's sums."""
     state = _FitState.of(site)
     memory = site.memory
     if not state.set_up:
         raise SiteFault(Fault.STALE_MEMORY, "the setup of the run is not in the memory")
-    if prediction.predicting(site):
+    if prediction.is_predicting(site):
         return prediction.sweep_fixed(ask, site, state.shared)
     part = state.shared_part()
     check_places(ask.active, part.n, "active instances")
@@ -295,18 +311,18 @@ def sweep(ask: Sweep, site: Site) -> Shares:
     return Shares(share[:, ask.active], common, bound, products)
 
 
-# -- the end ----------------------------------------------------------------------------------------------------------
+# -- conclusion -------------------------------------------------------------------------------------------------------
 
 
 @answers(Conclude)
 def conclude(ask: Conclude, site: Site) -> Tally:
-    """Write the class probabilities of the site's instances, and count right decisions."""
+    """Write the class probabilities of the site's instances, and answer with counts of right decisions."""
     state = _FitState.of(site)
-    later = prediction.predicting(site)
-    shard: Ensemble = prediction.known_labels(site) if later else site.shard
+    predicts = prediction.is_predicting(site)
+    shard: Ensemble = prediction.known_labels(site) if predicts else site.shard
     if ask.gamma.shape[1] != state.shared.size:
         raise SiteFault(
-            Fault.STALE_MEMORY, f"the ask has {ask.gamma.shape[1]} shared instances, the memory {state.shared.size}"
+            Fault.STALE_MEMORY, f"the ask has {ask.gamma.shape[1]} shared instances; the memory has {state.shared.size}"
         )
     check_places(ask.counted, state.shared.size, "counted instances")
     private = state.recall("gamma" if ask.accepted else "gamma-before")
@@ -316,19 +332,20 @@ def conclude(ask: Conclude, site: Site) -> Tally:
     gamma[:, state.shared] = ask.gamma
     commit_to(f"conclude {site.repetition}", site, ask, gamma)
     theta = (gamma / gamma.sum(axis=0)).T
-    write_theta(site, shard, theta, prediction.FILE if later else "theta.csv")
-    if not later:
+    write_theta(site, shard, theta, prediction.FILE if predicts else "theta.csv")
+    if not predicts:
         _write_own_beta(site, state, accepted=ask.accepted)
 
     counted = mask.copy()
     counted[state.shared[ask.counted]] = True
-    return count(shard, theta, private=mask, counted=counted, fewest=site.policy.min_rows)
+    tally = count_right(shard, theta, private=mask, counted=counted, fewest=site.policy.min_rows)
+    return replace(tally, withheld=0 if predicts else int(site.memory.get("withheld", 0)))
 
 
 def _write_own_beta(site: Site, state: _FitState, *, accepted: bool) -> None:
     """Write ``beta.npz``, the ``(k, k_m)`` tables of the clusterings that this site alone holds, and save them by run.
 
-    If the newest E-step does not count, they are those of the one before.
+    If the last E-step was not accepted, the tables are those of the E-step before.
     """
     blocks = {name: state.stored_block(name) for name in state.own}
     tables = {name: block.x if accepted else block.points[-1] for name, block in blocks.items()}

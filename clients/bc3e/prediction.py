@@ -1,4 +1,4 @@
-"""New instances at a site: their classes by the parameters of an earlier run."""
+"""Prediction at a site: classes of new instances, by the parameters of an earlier run."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Float64, Int64
 
 from clients.bc3e.consent import agree_on, check_places, commit_to, refuse_single_model
-from clients.bc3e.results import count, threads, write_theta
+from clients.bc3e.results import count_right, threads, write_theta
 from clients.bc3e.saved_tables import Tables, load_tables
 from clients.dispatch import answers
 from clients.site import Site
@@ -37,31 +37,32 @@ FILE = "predictions.csv"
 
 @answers(Predict)
 def predict(ask: Predict, site: Site) -> Predicted:
-    """Write the class probabilities of new instances, by an earlier run's alpha and beta; answer how many there are.
+    """Write the class probabilities of new instances, by alpha and beta of an earlier run; answer with their number.
 
-    One E-step from the cold start, to convergence: the result of every instance depends on its own labels only.
+    One E-step runs from the cold start to convergence. The result of every instance depends on its own labels only.
     """
     _check_parameters(ask)
     commit_to("predict", site, ask)
     tables = dict(zip(ask.clusterings, ask.beta, strict=True))
     shard = _known_part(site.shard, len(ask.alpha), tables)
     settings = EStepSettings(MAX_BITS, ask.tolerance, ask.max_sweeps)
-    theta = _normalised(_converged(shard, ask.alpha, tables, settings))
+    gamma = _converge(shard, ask.alpha, tables, settings)
+    theta = np.asarray((gamma / gamma.sum(axis=0)).T)
     write_theta(site, shard, theta, FILE)
-    everything = np.ones(shard.n, bool)
-    tally = count(shard, theta, private=everything, counted=everything, fewest=site.policy.min_rows)
+    every_instance = np.ones(shard.n, bool)
+    tally = count_right(shard, theta, private=every_instance, counted=every_instance, fewest=site.policy.min_rows)
     return Predicted(shard.n, tally.methods, tally.correct, tally.total)
 
 
-# -- where instances are shared ---------------------------------------------------------------------------------------
+# -- shared instances -------------------------------------------------------------------------------------------------
 
 
 @answers(PredictShared)
 def start_prediction(ask: PredictShared, site: Site) -> Starts:
-    """Take an earlier run's parameters, find the private instances' classes, and answer where the shared ones start.
+    """Predict the private instances by the parameters of an earlier run, and answer with the start of the shared ones.
 
-    Sweeps over the shared instances and the end are asked for as in a run that learns; ``predicting`` in the memory
-    tells the two apart.
+    The center then asks for sweeps and for the conclusion, as in a run that learns. The key ``predicting`` in the
+    memory marks a run that predicts.
     """
     refuse_single_model(site)
     _check_parameters(ask)
@@ -70,7 +71,7 @@ def start_prediction(ask: PredictShared, site: Site) -> Starts:
     k, settings = len(ask.alpha), EStepSettings(ask.grid_bits, ask.tolerance, ask.max_sweeps)
     tables: dict[str, Float64[np.ndarray, "k _"]] = dict(zip(ask.clusterings, ask.beta, strict=True))
     if site.shard.clusterings.keys() - tables.keys():
-        # The center has no table of a clustering that several sites hold now and only one held in the earlier run.
+        # The center has no table of a clustering that only one site held in the earlier run.
         tables = {**load_tables(site, ask.session, k), **tables}
     shard = _known_part(site.shard, k, tables)
     private = np.ones(shard.n, bool)
@@ -82,46 +83,48 @@ def start_prediction(ask: PredictShared, site: Site) -> Starts:
     memory["predicting"] = np.array([k, ask.grid_bits])
     for name in shard.clusterings:
         memory[f"known/{name}"] = tables[name]
-    memory["gamma"] = _converged(shard.rows(private), ask.alpha, tables, settings)
+    memory["gamma"] = _converge(shard.rows(private), ask.alpha, tables, settings)
     part = shard.rows(ask.shared)
     return Starts(cold_start(part.classifiers, part.clusterings, part.n, k, ask.grid_bits))
 
 
-def predicting(site: Site) -> bool:
-    """Whether this run predicts by an earlier run's parameters."""
+def is_predicting(site: Site) -> bool:
+    """Return whether this run predicts by the parameters of an earlier run."""
     return "predicting" in site.memory
 
 
 def known_labels(site: Site) -> Ensemble:
-    """Return the site's labels that the earlier run knew."""
+    """Return those of the site's labels that the earlier run had."""
     k, _ = site.memory["predicting"].tolist()
-    return _known_part(site.shard, k, _known(site), level=logging.DEBUG)
+    return _known_part(site.shard, k, _known_tables(site), level=logging.DEBUG)
 
 
 def sweep_fixed(ask: Sweep, site: Site, shared: Int64[np.ndarray, "s"]) -> Shares:
-    """Return the site's part of gamma; the sums that an M-step needs do not leave."""
+    """Return the site's part of gamma at fixed parameters, without the sums that only an M-step needs."""
     check_places(ask.active, len(shared), "active instances")
     k, bits = site.memory["predicting"].tolist()
     if len(ask.log_weights) != k:
-        raise SiteFault(Fault.MALFORMED_ASK, f"class scores of {len(ask.log_weights)} classes, there are {k}")
-    tables = _known(site)
+        raise SiteFault(Fault.MALFORMED_ASK, f"the ask has scores of {len(ask.log_weights)} classes; there are {k}")
+    tables = _known_tables(site)
     part = _known_part(site.shard.rows(shared[ask.active]), k, tables, level=logging.DEBUG)
-    ready = {name: likelihood_table(table) for name, table in tables.items()}
-    share, _, _ = shares(ready, part.classifiers, part.clusterings, ask.log_weights, bits)
+    likelihoods = {name: likelihood_table(table) for name, table in tables.items()}
+    share, _, _ = shares(likelihoods, part.classifiers, part.clusterings, ask.log_weights, bits)
     return Shares(share, (), 0, np.zeros(0, np.int64))
 
 
-def _known(site: Site) -> Tables:
+def _known_tables(site: Site) -> Tables:
+    """Return the tables of the earlier run that the site keeps in its memory."""
     prefix = "known/"
     return {name.removeprefix(prefix): table for name, table in site.memory.items() if name.startswith(prefix)}
 
 
-# -- both -------------------------------------------------------------------------------------------------------------
+# -- private and shared instances -------------------------------------------------------------------------------------
 
 
 def _check_parameters(ask: Predict | PredictShared) -> None:
+    """Refuse parameters and settings that are out of range."""
     k = len(ask.alpha)
-    sound = (
+    in_range = (
         1 <= k <= MOST_CLASSES
         and bool((ask.alpha > 0).all())
         and len(set(ask.clusterings)) == len(ask.clusterings) == len(ask.beta)
@@ -130,34 +133,30 @@ def _check_parameters(ask: Predict | PredictShared) -> None:
         and 1 <= ask.max_sweeps <= MOST_SWEEPS
         and 0 <= getattr(ask, "grid_bits", 0) <= MOST_BITS
     )
-    if not sound:
+    if not in_range:
         raise SiteFault(Fault.MALFORMED_ASK, "alpha, beta or the settings of the E-step are out of range")
 
 
-def _converged(
+def _converge(
     shard: Ensemble, alpha: Float64[np.ndarray, "k"], tables: Tables, settings: EStepSettings
 ) -> Float64[np.ndarray, "k n"]:
-    """Return gamma of instances at fixed parameters, from the cold start."""
+    """Iterate the E-step at fixed parameters from the cold start, and return gamma."""
     start = cold_start(shard.classifiers, shard.clusterings, shard.n, len(alpha), settings.bits)
-    ready = {name: likelihood_table(tables[name]) for name in shard.clusterings}
+    likelihoods = {name: likelihood_table(tables[name]) for name in shard.clusterings}
     gamma = add_alpha(alpha, start, settings.bits)
-    gamma, _ = e_step(alpha, ready, shard.classifiers, shard.clusterings, gamma, settings, threads())
+    gamma, _ = e_step(alpha, likelihoods, shard.classifiers, shard.clusterings, gamma, settings, threads())
     return gamma
 
 
-def _normalised(gamma: Float64[np.ndarray, "k n"]) -> Float64[np.ndarray, "n k"]:
-    return np.asarray((gamma / gamma.sum(axis=0)).T)
-
-
 def _known_part(shard: Ensemble, k: int, tables: Tables, *, level: int = logging.WARNING) -> Ensemble:
-    """Return the labels that the earlier run knew; a class, cluster or clustering that it has not seen is no label.
+    """Return the labels that the earlier run had, and ignore any class, cluster or clustering that it did not have.
 
-    Ignored labels are logged at `level`, so that a run reports them once.
+    Log ignored labels at `level`, so that a run can report them once.
 
     Raises
     ------
     SiteFault
-        If the site has clusterings, and that run knew none of them.
+        If the site has clusterings, and the earlier run had none of them.
     """
     sizes = {name: table.shape[1] for name, table in tables.items()}
     clusterings = {
@@ -166,23 +165,23 @@ def _known_part(shard: Ensemble, k: int, tables: Tables, *, level: int = logging
     if shard.clusterings and not clusterings:
         raise SiteFault(
             Fault.MISSING_COLUMN,
-            f"the run that has learned knew none of the clusterings {', '.join(shard.clusterings)}; it knew"
-            f" {', '.join(sizes) or 'none at all'}",
+            f"the earlier run (from) had none of the clusterings {', '.join(shard.clusterings)}; it had"
+            f" {', '.join(sizes) or 'no clustering'}",
         )
     for name in shard.clusterings.keys() - sizes.keys():
-        logger.log(level, "%s: the run that has learned knew no such clustering; it is ignored", name)
+        logger.log(level, "%s is ignored: the earlier run (from) had no such clustering", name)
     classifiers = {name: _within(labels, k, name, level) for name, labels in shard.classifiers.items()}
     return replace(shard, classifiers=classifiers, clusterings=clusterings)
 
 
 def _within(labels: Labels, size: int, name: str, level: int) -> Labels:
-    """Return the labels below `size`; an instance with another label, or some probability of one, has none."""
+    """Keep the labels below `size`, and remove any other label, or the probabilities of an instance with another."""
     soft = labels.ndim == 2
     beyond = np.asarray(labels[:, size:].any(axis=1) if soft else labels >= size)
     if beyond.any():
         logger.log(
             level,
-            "%s: %d labels of %d or above, which the run that has learned has not seen, are ignored",
+            "%s: %d labels of %d or above are ignored, because the earlier run (from) had none",
             name,
             beyond.sum(),
             size,

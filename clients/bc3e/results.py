@@ -1,13 +1,17 @@
-"""Results at a site: its file of class probabilities, and how many decisions are right."""
+"""Results at a site: its file of class probabilities, and its counts of right decisions."""
 
 from __future__ import annotations
 
 import os
+from functools import partial
+from pathlib import Path
 
 import numpy as np
 from jaxtyping import Float64, Shaped
 
 from clients.site import Site
+from common.csv_text import csv_text
+from common.files import encode_text
 from numerics.bc3e.e_step import votes
 from numerics.bc3e.ensemble import Ensemble, Labels, present
 from protocols.bc3e.payloads import Tally
@@ -19,18 +23,16 @@ def threads() -> int:
 
 
 def write_theta(site: Site, shard: Ensemble, theta: Float64[np.ndarray, "n k"], name: str) -> None:
-    """Write a CSV file: entity (or row number), the probability of every class, and the likeliest class."""
+    """Write a CSV file with the entity (or row number), the probability of every class, and the likeliest class."""
     if site.directory is None:
         return
-    import pandas as pd
-
-    frame = pd.DataFrame(theta, columns=[f"theta_{i}" for i in range(theta.shape[1])])
-    frame.insert(0, "entity", np.arange(shard.n) if shard.entity is None else shard.entity)
-    frame["class"] = theta.argmax(axis=1)
-    site.write(name, lambda temporary: frame.to_csv(temporary, index=False))
+    entity = np.arange(shard.n) if shard.entity is None else shard.entity
+    probabilities = {f"theta_{i}": column for i, column in enumerate(theta.T)}
+    text = csv_text({"entity": entity, **probabilities, "class": theta.argmax(axis=1)})
+    site.write(name, partial(Path.write_bytes, data=encode_text(text)))
 
 
-def count(
+def count_right(
     shard: Ensemble,
     theta: Float64[np.ndarray, "n k"],
     *,
@@ -38,7 +40,7 @@ def count(
     counted: Shaped[np.ndarray, "n"],
     fewest: int,
 ) -> Tally:
-    """Count right labels; of fewer instances than `fewest` the counts are 0.
+    """Count right decisions of BC3E, of the vote, and of every classifier.
 
     Parameters
     ----------
@@ -47,9 +49,17 @@ def count(
     theta : ndarray
         ``(n, k)`` class probabilities.
     private, counted : ndarray
-        ``(n,)`` masks: instances that the vote, and that BC3E's decision is counted on.
+        ``(n,)`` masks of the instances on which decisions of the vote, and of BC3E, are counted.
     fewest : int
-        Fewest instances of a count.
+        Fewest instances of a count; a count over fewer is reported as 0 of 0.
+
+    Examples
+    --------
+    >>> shard = Ensemble(2, {"svm": np.array([0, 1])}, {}, truth=np.array([0, 0]))
+    >>> both = np.ones(2, bool)
+    >>> tally = count_right(shard, np.array([[0.9, 0.1], [0.6, 0.4]]), private=both, counted=both, fewest=1)
+    >>> dict(zip(tally.methods, zip(tally.correct.tolist(), tally.total.tolist())))
+    {'bc3e': (2, 2), 'vote': (1, 2), 'svm': (1, 2)}
     """
     truth = np.full(shard.n, -1) if shard.truth is None else shard.truth
     known = truth >= 0

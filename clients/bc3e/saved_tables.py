@@ -1,4 +1,4 @@
-"""The beta tables that only one site holds, saved by run, to predict with."""
+"""Tables (beta) of clusterings that only one site holds: the site saves them by run, for predictions."""
 
 from __future__ import annotations
 
@@ -14,29 +14,29 @@ from clients.site import Site
 from common.files import write_arrays
 
 Tables = Mapping[str, Float64[np.ndarray, "k _"]]
-"""By clustering, its beta."""
+"""``(k, k_m)`` beta by clustering."""
 
 
 def save_tables(site: Site, run: str, tables: Tables) -> None:
-    """Write ``models/RUN.npz``, also without a table: to have held none is not the same as to have lost it.
+    """Write ``models/RUN.npz``, even without a table: a site that held none differs from one that lost its tables.
 
-    Nothing is saved of a run without a name, which nobody could ask for later. Raises as `clients.model_store`.
+    A run without a name saves nothing, because no later run could name it. Errors are those of `clients.model_store`.
     """
     if run:
         save_model(site, run, "npz", partial(write_arrays, arrays=tables))
 
 
 def load_tables(site: Site, run: str, k: int) -> Tables:
-    """Return the tables that the site has saved of a run.
+    """Return the tables that the site saved in a run.
 
     Parameters
     ----------
     site : Site
-        Whose they are.
+        The site.
     run : str
-        Session of the run that has learned.
+        Session of the run that learned.
     k : int
-        Classes of that run.
+        Number of classes of that run.
 
     Raises
     ------
@@ -51,10 +51,10 @@ def _read(path: Path, k: int) -> Tables:
         tables = {name: file[name] for name in file.files}
     for name, table in tables.items():
         if not _is_table(table, k):
-            raise ModelFileError(f"{name} is no table of {k} classes")
+            raise ModelFileError(f"{name} is not a table of {k} classes")
     return tables
 
 
 def _is_table(table: np.ndarray, k: int) -> bool:
-    sound = table.dtype == np.float64 and table.ndim == 2 and len(table) == k and table.shape[1] >= 1
-    return sound and bool((np.isfinite(table) & (table >= 0)).all())
+    has_shape = table.dtype == np.float64 and table.ndim == 2 and len(table) == k and table.shape[1] >= 1
+    return has_shape and bool((np.isfinite(table) & (table >= 0)).all())

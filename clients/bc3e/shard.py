@@ -1,4 +1,4 @@
-"""A site's data in BC3E: class and cluster labels, from its table or from its own function."""
+"""A site's data in bc3e: class and cluster labels, from its table or from its own function."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from clients.data import (
     load,
     match_columns,
     numeric,
-    quoted,
+    quote,
     setting,
     split_patterns,
 )
@@ -28,35 +28,34 @@ DEFAULT_CLUSTERS = "cluster_*"
 
 SOFT_COLUMN = re.compile(r"(.+):(0|[1-9][0-9]*)")
 """Name of a column of probabilities: model and class."""
-_TOLERANCE = 1e-6  # rounding to seven digits may change the sum of a row by so much
+_TOLERANCE = 1e-6
+"""Largest difference of a sum of probabilities from 1; rounding to seven digits causes less."""
 _MOST_LABELS = 10_000
-"""Bound of a label, or ten times the number of rows if that is larger: tables have a column for every label up to the
-largest, so identifiers in the place of numbers would make them huge."""
-
-
+"""Bound of a label, or ten times the number of rows if that is larger. Tables have a column for every label up to the
+largest, so labels that are identifiers would make them huge."""
 _RESERVED = {"bc3e", "vote", "majority", "best_component"}
-"""Names that the report gives to other things than a classifier's accuracy."""
+"""Names that the report uses for other accuracies than a classifier's."""
 
 
 def open_shard(config: Mapping[str, object]) -> Ensemble:
-    """Return a site's own labels.
+    """Read the site's own labels.
 
     Parameters
     ----------
     config : Mapping
-        Run configuration overridden by the node configuration: ``data``, whose function may return an `Ensemble`; else
-        as for `ensemble_from_table`.
+        Run configuration overridden by the node configuration: ``data``, which may be a function that returns an
+        `Ensemble`, and the keys of `ensemble_from_table`.
 
     Raises
     ------
     DataError
         As `clients.data.load` and `ensemble_from_table`; or if a classifier has a name that the report uses.
     """
-    return labels_of(load(config, Ensemble), config)
+    return labels_of(load(config, Ensemble, used=lambda table: _used_columns(table, config)), config)
 
 
 def labels_of(loaded: Table | Ensemble, config: Mapping[str, object]) -> Ensemble:
-    """Return the labels in what was loaded; errors as of `open_shard`."""
+    """Return the labels of a table, or of an ensemble; errors are those of `open_shard`."""
     ensemble = loaded if isinstance(loaded, Ensemble) else ensemble_from_table(loaded, config)
     for name in ensemble.classifiers:
         if name in _RESERVED or name.endswith("_se"):
@@ -69,31 +68,38 @@ def labels_of(loaded: Table | Ensemble, config: Mapping[str, object]) -> Ensembl
 def ensemble_from_table(table: Table, config: Mapping[str, object], n_classes: int | None = None) -> Ensemble:
     """Return the labels that a site's classifiers and clusterings gave to its instances.
 
-    A column of integers from 0 is a model of hard labels; an empty cell is no label. Columns ``NAME:0``, ``NAME:1``,
-    ... are one model ``NAME`` of soft labels: probabilities that sum to 1, with all cells of a row empty for no label.
-    Models come in the order of their names.
+    A column of integers from 0 up has the hard labels of a model; an empty cell is no label. Columns ``NAME:0``,
+    ``NAME:1``, ... have the soft labels of one model ``NAME``: probabilities that sum to 1; a row of empty cells is no
+    label. Models are in the order of their names.
 
     Parameters
     ----------
     table : Table
-        One row an instance.
+        Table with one row per instance.
     config : Mapping
-        ``classes`` and ``clusters``: names and globs (default ``class_*`` and ``cluster_*``; empty for none);
-        ``truth``: the column of known classes, empty cells where unknown; ``id``: the column that names the
-        instances. The last two are no models, even if a glob matches them. ``from``: the run predicts, and the column
-        of `truth` may be missing.
+        ``classes`` and ``clusters``: names or globs of columns (default ``class_*`` and ``cluster_*``; empty for none).
+        ``truth``: column of known classes, with empty cells where unknown. ``id``: column that names the instances.
+        These two are never models, even if a glob matches them. ``from``: set in a run that predicts, where the
+        column `truth` may be missing.
     n_classes : int or None
-        Number of classes where the run fixes it; None or 0: not fixed.
+        Number of classes if the run fixes it; otherwise None or 0.
 
     Returns
     -------
     Ensemble
-        `entity` as text, so that ``12`` of one file and ``"12"`` of another are the same instance.
+        Its `entity` is text, so that ``12`` in one file and ``"12"`` in another are the same instance.
 
     Raises
     ------
     DataError
-        If there is no model, a column does not hold labels, or two rows have the same name.
+        If there is no model, if a column does not hold labels, or if two rows have the same name.
+
+    Examples
+    --------
+    >>> table = Table("wine", {"class_svm": np.array([0.0, np.nan]), "cluster_a": np.array([2, 0])})
+    >>> ensemble = ensemble_from_table(table, {})
+    >>> ensemble.classifiers, ensemble.clusterings
+    ({'class_svm': array([ 0, -1])}, {'cluster_a': array([2, 0])})
     """
     classes, clusters, truth, entity = _roles(table, config)
     return Ensemble(
@@ -106,15 +112,15 @@ def ensemble_from_table(table: Table, config: Mapping[str, object], n_classes: i
 
 
 def check_columns(tables: Tables, config: Mapping[str, object]) -> None:
-    """Refuse tables of sites without a model, or without a column that the configuration names; models may differ."""
+    """Refuse tables without a model, or without a column that the configuration names; sites may have other models."""
     of_each(tables, lambda table: _roles(table, config))
 
 
 def _roles(table: Table, config: Mapping[str, object]) -> tuple[list[str], list[str], str, str]:
-    """Return the columns of class labels and of cluster labels, and those of `truth` and `id`, empty for none."""
+    """Return the columns of class labels and of cluster labels, and those of `truth` and `id` (empty if not set)."""
     truth, entity = setting(config, "truth"), setting(config, "id")
     if setting(config, "from") and truth not in table.columns:
-        truth = ""  # known where the run has learned, seldom of new instances
+        truth = ""  # the truth of new instances is seldom known
     roles = {name for name in (truth, entity) if name}
     for name in sorted(roles):
         table.column(name)
@@ -129,15 +135,20 @@ def _roles(table: Table, config: Mapping[str, object]) -> tuple[list[str], list[
             )
     if not classes and not clusters:
         raise DataError(
-            f"{table.source}: no column of class labels ({patterns[0] or 'none asked for'}) and none of cluster "
-            f"labels ({patterns[1] or 'none asked for'}); it has {quoted(table.columns)}",
+            f"{table.source}: no column of class labels (classes={patterns[0]!r}) and none of cluster labels "
+            f"(clusters={patterns[1]!r}); it has {quote(table.columns)}",
             "missing-column",
         )
     return classes, clusters, truth, entity
 
 
+def _used_columns(table: Table, config: Mapping[str, object]) -> list[str]:
+    classes, clusters, truth, entity = _roles(table, config)
+    return [*classes, *clusters, *(name for name in (truth, entity) if name)]
+
+
 def _model_columns(table: Table, patterns: str, roles: set[str]) -> list[str]:
-    """Return the columns that `patterns` chooses, without those that have another role."""
+    """Return the columns that match `patterns`, without those that have another role."""
     for name in split_patterns(patterns):
         if name in roles:
             raise DataError(
@@ -158,8 +169,8 @@ def _models(table: Table, columns: Sequence[str], n_classes: int | None) -> dict
     for column in columns:
         if column in groups:
             raise DataError(
-                f"{table.source}: {column!r} holds hard labels and {column + ':0'!r} and the like soft ones; keep "
-                "one kind of a model, or rename one",
+                f"{table.source}: column {column!r} has hard labels, and columns {column + ':0'!r}, ... have soft ones "
+                "of the same model; remove one kind, or rename it",
                 "bad-shape",
             )
         if not SOFT_COLUMN.fullmatch(column):
@@ -168,26 +179,26 @@ def _models(table: Table, columns: Sequence[str], n_classes: int | None) -> dict
 
 
 def _hard(table: Table, name: str, n_classes: int | None) -> Int64[np.ndarray, "n"]:
-    """Return integers from 0 on, -1 where the cell is empty."""
+    """Return ``(n,)`` integers from 0 up, and -1 for an empty cell."""
     labels = numeric(table, name, allow_missing=True)
     known = ~np.isnan(labels)
     limit = n_classes or max(_MOST_LABELS, 10 * table.n)
     bad = known & ((labels < 0) | (labels >= limit) | (labels != np.floor(labels)))
     for row in np.flatnonzero(bad)[:1]:
         raise DataError(
-            f"{cell_name(table, name, int(row))}: {labels[row]:.15g} is not a label; labels are whole numbers from 0 "
-            f"to {limit - 1} (number them from 0), an empty cell where there is none",
+            f"{cell_name(table, name, int(row))}: {labels[row]:.15g} is not a label; write whole numbers from 0 to "
+            f"{limit - 1}, or leave the cell empty if there is no label",
             "label-out-of-range",
         )
     return np.where(known, labels, -1).astype(np.int64)
 
 
 def _soft(table: Table, name: str, group: Mapping[int, str], n_classes: int | None) -> Float64[np.ndarray, "n k"]:
-    """Return rows of probabilities, a row of zeros where all cells are empty."""
+    """Return ``(n, k)`` probabilities, and a row of zeros if all cells are empty."""
     for j in range(len(group)):
         if j not in group:
             raise DataError(
-                f"{table.source}: there is {f'{name}:{max(group)}'!r} but no column {f'{name}:{j}'!r}; number the "
+                f"{table.source}: column {f'{name}:{max(group)}'!r} exists, but {f'{name}:{j}'!r} does not; number the "
                 "probabilities of a model from 0 without a gap",
                 "missing-column",
             )
@@ -199,8 +210,8 @@ def _soft(table: Table, name: str, group: Mapping[int, str], n_classes: int | No
     columns = [group[j] for j in range(len(group))]
     values = np.stack([numeric(table, column, allow_missing=True) for column in columns], axis=1)
     empty = np.isnan(values)
-    none = empty.all(axis=1)
-    for row, j in np.argwhere(empty & ~none[:, np.newaxis])[:1]:
+    unlabeled = empty.all(axis=1)
+    for row, j in np.argwhere(empty & ~unlabeled[:, np.newaxis])[:1]:
         raise DataError(
             f"{cell_name(table, columns[j], int(row))}: is empty; give all probabilities of {name!r} in a row, or none",
             "missing-value",
@@ -210,13 +221,13 @@ def _soft(table: Table, name: str, group: Mapping[int, str], n_classes: int | No
             f"{cell_name(table, columns[j], int(row))}: {values[row, j]:.15g} is negative; it must be a probability",
             "label-out-of-range",
         )
-    values[none] = 0.0
+    values[unlabeled] = 0.0
     total = values.sum(axis=1)
-    for row in np.flatnonzero(~none & (np.abs(total - 1) > _TOLERANCE))[:1]:
+    for row in np.flatnonzero(~unlabeled & (np.abs(total - 1) > _TOLERANCE))[:1]:
         raise DataError(
             f"{table.source}, {table.where(int(row))}: the probabilities of {name!r} sum to {total[row]:.9g}; they "
             "must sum to 1, or all be empty",
             "label-out-of-range",
         )
-    normalised: Float64[np.ndarray, "n k"] = values / np.where(none, 1.0, total)[:, np.newaxis]
-    return normalised
+    normalized: Float64[np.ndarray, "n k"] = values / np.where(unlabeled, 1.0, total)[:, np.newaxis]
+    return normalized

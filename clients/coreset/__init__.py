@@ -1,1 +1,1 @@
-"""A site in fair clustering: a coreset of its rows, and the cluster of every row."""
+"""A site in coreset: it summarizes its rows in a coreset, and assigns every row to a cluster."""

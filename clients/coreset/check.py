@@ -1,4 +1,4 @@
-"""What a site should know before it joins a fair clustering: what of its data is used, and what leaves."""
+"""`consilience check` of a site's data for coreset: what is used, and what leaves the site."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float64, Int64
 
-from clients.coreset.shard import Roles, grouped_blocks, roles_of
+from clients.coreset.shard import BUNDLES, Roles, grouped_blocks, roles_of
 from clients.cost import Work, cost_lines
 from clients.data import setting
 from clients.data.blocks import Blocks, open_blocks
@@ -16,8 +16,10 @@ from clients.data.table import own_number
 from numerics.coreset.grouped_rows import BLOCK_ROWS, GroupedRows, RowBlock
 from protocols.coreset.settings import Consents, Settings
 
-_UNEQUAL = 100.0  # one column's standard deviation over another's, from which on the other hardly counts
-_SHOWN = 20  # groups that are listed
+_UNEQUAL = 100.0
+"""Ratio of two columns' standard deviations; beyond it, the smaller column has hardly any weight."""
+_MOST_LISTED = 20
+"""Largest number of groups that are listed."""
 
 
 def check_lines(config: Mapping[str, object]) -> list[str]:
@@ -31,7 +33,7 @@ def check_lines(config: Mapping[str, object]) -> list[str]:
     Raises
     ------
     DataError
-        As `clients.coreset.shard.open_rows` and its blocks; or if ``min-weight`` is no number of rows.
+        As `clients.coreset.shard.open_rows` and its blocks; or if ``min-weight`` is not a number of rows.
     """
     blocks = open_blocks(config)
     roles, least = roles_of(blocks.schema, config), _least(config)
@@ -47,35 +49,31 @@ def check_lines(config: Mapping[str, object]) -> list[str]:
         *_leaving_lines(statistics, roles, config, least),
         "",
         "What never leaves this site",
-        f"  rows as they are{', their names' if roles.entity else ''}; the names of rarer groups; columns not used;",
-        "  which row is in which cluster:",
-        "  this is kept in this site's own directory (site-output-dir) or not at all",
+        f"  rows as they are{', their names' if roles.entity else ''}; the names of rarer groups; columns not used",
+        "  the cluster of each row: the site writes it to its own directory (site-output-dir), if it has one",
         "",
-        *cost_lines({"coreset.Summarise": [_summary(statistics, roles, blocks, config)]}, statistics.n, config),
+        *cost_lines({"coreset.Summarize": [_summary_work(roles, blocks)]}, statistics.n, config),
         *(["", "Worth a look", *warnings] if warnings else []),
     ]
 
 
-def _summary(statistics: _Statistics, roles: Roles, blocks: Blocks, config: Mapping[str, object]) -> Work:
-    """Return the summary of the rows, of which the first block is measured, again and again where it is too short."""
-    how, first = Settings.of(config).how, next(grouped_blocks(blocks, roles))
+def _summary_work(roles: Roles, blocks: Blocks) -> Work:
+    """Return the work of the summary. It is measured on the first block, whose rows are repeated if it is short."""
+    first = next(grouped_blocks(blocks, roles))
 
     def run(m: int) -> object:
-        from numerics.coreset.summary import summarise
+        from numerics.coreset.summary import summarize
 
         some = np.arange(m) % len(first.x)
         rows = GroupedRows.of(first.x[some], first.group[some], first.group_names)
-        rng = np.random.default_rng(0)
-        return summarise(
-            rows, how.size, construction=how.construction, projection=how.projection, scale=how.scaled, rng=rng
-        )
+        return summarize(rows, BUNDLES, rng=np.random.default_rng(0))
 
     return Work(run, (1.0, 1.0), block=BLOCK_ROWS, first=2000)
 
 
 @dataclass(frozen=True)
 class _Statistics:
-    """Statistics of one pass over the rows: how many of each group, and each column's standard deviation."""
+    """Statistics of one pass over the rows: number of rows by group, and standard deviation of each column."""
 
     names: tuple[str, ...]
     counts: Int64[np.ndarray, "h"]
@@ -93,7 +91,7 @@ class _Statistics:
         for block in blocks:
             names = block.group_names
             counts = np.bincount(block.group, minlength=len(names)) + np.pad(counts, (0, len(names) - len(counts)))
-            # About the first row, so that a column far from zero does not lose its digits, and a constant one has 0.
+            # Sums about the first row keep the digits of a column far from zero, and a constant column has exactly 0.
             origin = block.x[0] if origin is None else origin
             x = block.x - origin
             total = x.sum(axis=0) + (0.0 if total is None else total)
@@ -103,19 +101,19 @@ class _Statistics:
 
 
 def _least(config: Mapping[str, object]) -> int:
-    """Return the fewest rows that a point may stand for: the run's number, or the site's own if that is larger."""
+    """Return the fewest rows of a point: the larger of the run's number and the site's own."""
     return max(own_number(config, "min-weight", Consents.min_weight), Settings.of(config).min_weight)
 
 
 def _used_lines(statistics: _Statistics, roles: Roles, blocks: Blocks, config: Mapping[str, object]) -> list[str]:
-    """Return lines about features, groups, names of rows, and columns that are not used."""
+    """Return lines on features, groups, names of rows, and columns that are not used."""
     unused = [name for name in blocks.schema.columns if name not in {*roles.features, *roles.sensitive, roles.entity}]
     scaled = setting(config, "coreset.scale") != "none"
-    unit = "standard deviations over all sites" if scaled else "the column's own unit (coreset.scale=none)"
+    unit = "its standard deviation over all sites" if scaled else "its own unit (coreset.scale=none)"
     names = f"named by {roles.entity}" if roles.entity else "by their number"
     return [
         f"  features: {', '.join(roles.features)}",
-        f"    each counts in {unit}",
+        f"    each measured in {unit}",
         f"  groups: {len(statistics.names)}, by {', '.join(roles.sensitive)}",
         *_group_lines(statistics),
         f"  rows: {names}, in this site's own list of clusters",
@@ -124,13 +122,13 @@ def _used_lines(statistics: _Statistics, roles: Roles, blocks: Blocks, config: M
 
 
 def _group_lines(statistics: _Statistics) -> list[str]:
-    """Return a line for each group with its rows, the largest first."""
+    """Return a line for each group with its number of rows, the largest group first."""
     order = np.argsort(-statistics.counts, kind="stable")
     lines = [
         f"    {statistics.names[h]}: {statistics.counts[h]} rows, {statistics.counts[h] / statistics.n:.1%}"
-        for h in order[:_SHOWN]
+        for h in order[:_MOST_LISTED]
     ]
-    return [*lines, *([f"    and {len(order) - _SHOWN} more"] if len(order) > _SHOWN else [])]
+    return [*lines, *([f"    and {len(order) - _MOST_LISTED} more"] if len(order) > _MOST_LISTED else [])]
 
 
 def _leaving_lines(statistics: _Statistics, roles: Roles, config: Mapping[str, object], least: int) -> list[str]:
@@ -139,39 +137,40 @@ def _leaving_lines(statistics: _Statistics, roles: Roles, config: Mapping[str, o
     n_groups, d = int((statistics.counts >= least).sum()), len(roles.features)
     rare = int(statistics.counts[statistics.counts < least].sum())
     lines = [
-        f"  once: how many rows ({statistics.n}); the names of the {d} features and of the {n_groups} groups that have "
-        f"{least} rows or more",
-        f"  once: at most {n_points} points, up to {size} for each of these groups: the mean of {least} or more rows "
-        "of one group,",
-        "    how many they are, and their group",
-        *(["    A point of 1 row IS THAT ROW: set min-weight if that must not be statistics"] if least == 1 else []),
-        f"  once: how far rows are from their points, one sum of squares over all of them for every feature ({d} "
-        "numbers)",
-        "  once: how many rows no point stands for, and how many points were too light and joined another",
-        "  at the end: how many rows of each group are in each cluster, and two sums of squared distances to centers",
+        f"  once: the number of rows ({statistics.n}); the names of the {d} features, and of the {n_groups} groups "
+        f"with {least} rows or more",
+        f"  once: at most {n_points} points, up to {size} for each of these groups. A point is the mean of {least} or "
+        "more rows",
+        "    of one group, with their number and their group",
+        *(["    A point of 1 row IS THAT ROW: set min-weight if no row may leave"] if least == 1 else []),
+        f"  once: for every feature, the sum over all rows of the squared distance to their points ({d} numbers)",
+        "  once: the number of rows without a point, and the number of points with too few rows, which joined another",
+        "  at the end: the number of rows of each group in each cluster, as the fusion center has told them",
     ]
     if setting(config, "coreset.assignment") == "exact":
         lines += [
-            "  in every round of prices (coreset.assignment=exact): how many rows of each group go to each center at",
-            "    these prices, softened, with its derivatives, and sums of costs, over all rows of the groups sent.",
-            "    These are counts, and may be of 1 row; a malicious center can choose prices that reveal much of a",
-            "    row. A real site answers them only with allow-prices=true in its node configuration",
+            "  in every round of prices (coreset.assignment=exact): the smoothed number of rows of each group at each",
+            "    center, its derivatives, and sums of costs, over all rows of the groups sent. A count may be of 1",
+            "    row: a malicious center can choose prices that reveal much of it. At the end also two sums of squared",
+            "    distances to centers, which may reveal a row as well. A site answers prices only with",
+            "    allow-prices=true in its node configuration",
         ]
     if rare:
-        lines.append(f"  Of {rare} rows of groups with fewer than {least} rows nothing leaves but their number")
+        lines.append(f"  {rare} rows belong to groups with fewer than {least} rows: only their number leaves")
     return lines
 
 
 def _scale_warnings(statistics: _Statistics, roles: Roles, config: Mapping[str, object]) -> list[str]:
-    """Return warnings about columns that hardly count."""
+    """Return warnings about columns that have hardly any weight in distances."""
     named = list(zip(roles.features, statistics.deviations.tolist(), strict=True))
-    lines = [f"  {name}: every row has the same value, so it adds nothing here" for name, sd in named if sd == 0]
-    varying = sorted((sd, name) for name, sd in named if sd > 0)
+    lines = [
+        f"  {name}: every row has the same value, so it adds nothing at this site" for name, sd in named if sd == 0
+    ]
+    varying = sorted((deviation, name) for name, deviation in named if deviation > 0)
     if setting(config, "coreset.scale") == "none" and varying and varying[-1][0] > _UNEQUAL * varying[0][0]:
         (low, small), (high, large) = varying[0], varying[-1]
         lines.append(
-            f"  coreset.scale=none: {large} (standard deviation {high:.3g}) outweighs {small} ({low:.3g}), so that "
-            "this hardly counts"
+            f"  coreset.scale=none: {small} (standard deviation {low:.3g}) hardly counts beside {large} ({high:.3g})"
         )
     return lines
 
@@ -180,5 +179,5 @@ def _group_warnings(statistics: _Statistics, least: int) -> list[str]:
     if not (statistics.counts >= least).any():
         return [f"  no group has {least} rows: this site can send nothing, and takes no part"]
     if len(statistics.names) == 1:
-        return ["  one group only: that is in order; fairness counts over all sites"]
+        return ["  this site has one group only; fairness is about the rows of all sites, so this is no fault"]
     return []

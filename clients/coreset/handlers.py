@@ -1,17 +1,27 @@
-"""A site's answers in fair clustering: it summarises its rows by weighted points, and assigns every row to a cluster.
+"""A site's answers in coreset: it summarizes its rows in weighted points, and assigns every row to a cluster.
 
-The site remembers which point stands for which row. A site that has lost its memory finds the same points again.
+The site's memory holds the point of each row. A site that has lost its memory computes the same points again.
 """
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import fields, replace
 from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 from jaxtyping import Float64, Int, Int64, UInt8
 
-from clients.coreset.rows import SummarisedRows, count, follow_points, meet_targets, price_rows, write_clusters
+from clients.coreset.rows import (
+    SummarizedRows,
+    cost_of_rows,
+    count_rows,
+    follow_points,
+    meet_targets,
+    price_rows,
+    write_clusters,
+)
+from clients.coreset.shard import BUNDLES
 from clients.digest import digest_of
 from clients.dispatch import answers
 from clients.site import Site
@@ -30,94 +40,130 @@ from protocols.coreset.payloads import (
     Masses,
     Price,
     Settle,
-    Summarise,
+    Settled,
+    Summarize,
     Summary,
 )
 from protocols.coreset.settings import Consents
 from protocols.wire.faults import Fault, SiteFault
 
+if TYPE_CHECKING:
+    from numerics.coreset.reduction import MergedCoreset
+    from numerics.coreset.weighted_points import WeightedPoints
+
 MOST_TABLES, MOST_TABLES_OF_A_RUN = 8, 2000
-"""Tables of prices that a real site answers in one ask, and in a run."""
+"""Largest numbers of tables of prices that a real site answers in one ask, and in a run."""
 _POINT, _ROWS = "point", "rows"
-"""Names in the memory: the point of every row, and the digest of the first rows."""
+"""Keys of the memory: the point of every row, and the digest of the first rows."""
 
 
-# -- the coreset ------------------------------------------------------------------------------------------------------
+# -- coreset ----------------------------------------------------------------------------------------------------------
 
 
-@answers(Summarise)
-def sum_up(ask: Summarise, site: Site) -> Summary:
-    """Answer the coreset of all rows, and remember which point stands for which row."""
+@answers(Summarize)
+def summarize_rows(ask: Summarize, site: Site) -> Summary:
+    """Answer with the coreset of all rows, and keep the point of each row in the memory."""
     _check_construction(ask)
     _commit_to(site, "construction", _construction(ask))
     first = _first_rows(site.shard)
     with single_threaded():
-        summary, point = _summary(ask, site, first)
-    site.memory[_POINT], site.memory[_ROWS] = _packed(point), first
+        summary, point = _summarize(ask, site, first)
+    site.memory[_POINT], site.memory[_ROWS] = _pack(point), first
     return summary
 
 
 def _commit_to(site: Site, name: str, *values: object) -> None:
-    """Refuse an ask outside the run's one lane, or with other values than an earlier ask (clients/commitments.py)."""
+    """Refuse an ask in a second lane, or one whose values differ from an earlier ask's (clients/commitments.py)."""
     if not site.commitments.allows_lane(site.lane):
-        raise SiteFault(Fault.MALFORMED_ASK, "a site's own rows are asked for once in a run, in one lane")
+        raise SiteFault(Fault.MALFORMED_ASK, "a site summarizes its own rows in one lane of a run only")
     if not site.commitments.keeps(name, *values):
         raise SiteFault(Fault.MALFORMED_ASK, f"another {name} than in an earlier ask of this run")
 
 
 def _check_construction(ask: Construction) -> None:
-    sound = (
+    in_range = (
         1 <= ask.size <= MOST_POINTS
         and ask.construction in ("bico", "kmeans")
         and 0 <= ask.projection <= 10_000
         and ask.min_weight >= 1
     )
-    if not sound:
+    if not in_range:
         raise SiteFault(Fault.MALFORMED_ASK, "the construction of the coreset is out of range")
 
 
-def _summary(ask: Construction, site: Site, first: Int64[np.ndarray, "eight"]) -> tuple[Summary, Int[np.ndarray, "n"]]:
-    """Return the coreset, and its point of each row (-1: none); `first` is the digest of the first rows."""
-    # Brings numba, which no other ask needs: in deployment every ask is a process of its own.
+def _summarize(
+    ask: Construction, site: Site, first: Int64[np.ndarray, "eight"]
+) -> tuple[Summary, Int[np.ndarray, "n"]]:
+    """Return the coreset, and the point of each row (-1 for none); `first` is the digest of the first rows."""
+    # This imports numba, which no other ask needs; in deployment every ask is a process of its own.
     from numerics.coreset.reduction import merge_light
-    from numerics.coreset.summary import summarise
+    from numerics.coreset.summary import summarize
     from numerics.coreset.weighted_points import spread
 
     rows: GroupedRows = site.shard
-    # Own rows are summarised in one way, whatever the seed: points of several ways would overlap.
-    rng = np.random.default_rng(first.tolist()) if site.config.get("protocol") else site.rng_of(first.tolist())
-    shard = summarise(
+    own = bool(site.config.get("protocol"))
+    # Own rows get the same points with every seed: points of two runs together would reveal more.
+    rng = np.random.default_rng(first.tolist()) if own else site.rng_of(first.tolist())
+    how = replace(ask, size=BUNDLES, construction="bico", projection=0, scaled=True) if own else ask
+    shard = summarize(
         rows,
-        ask.size,
-        construction=ask.construction,
-        projection=ask.projection,
-        scale=ask.scaled,
+        how.size,
+        construction=how.construction,
+        projection=how.projection,
+        scale=how.scaled,
         rng=rng,
     )
-    unit = spread(shard.coreset)[1] if ask.scaled else np.ones(len(rows.features))
-    coreset, index, n_merged, n_withheld = merge_light(
-        shard.coreset, _min_weight(ask, site), unit, shard.movement_by_group
-    )
+    unit = spread(shard.coreset)[1] if how.scaled else np.ones(len(rows.features))
+    least = _min_weight(ask, site)
+    fixed = _min_weight_of_bundles(least, site) if own else least
+    coreset, index, n_merged, n_withheld = merge_light(shard.coreset, fixed, unit, shard.movement_by_group, least)
+    point = index[shard.point]
+    if own and len(coreset.weights):
+        coreset, more = _join(coreset, ask, least, unit if ask.scaled else np.ones(len(unit)), rng)
+        point, n_merged = np.where(point >= 0, more.point[point], -1), n_merged + more.n_merged
     if not len(coreset.weights):
-        raise SiteFault(Fault.RARE_COLOURS)
+        raise SiteFault(Fault.RARE_GROUPS)
     groups, group = np.unique(coreset.groups, return_inverse=True)
     summary = Summary(
         features=rows.features,
-        colours=tuple(shard.group_names[place] for place in groups),
+        groups=tuple(shard.group_names[place] for place in groups),
         points=coreset.points,
         weights=coreset.weights,
-        colour=group.astype(np.int64),
+        group=group.astype(np.int64),
         movement=coreset.movement,
         n_rows=shard.n_rows,
         withheld=n_withheld,
         merged=n_merged,
     )
-    return summary, index[shard.point]
+    return summary, point
+
+
+def _join(
+    bundles: WeightedPoints, ask: Construction, least: int, unit: Float64[np.ndarray, "d"], rng: np.random.Generator
+) -> tuple[WeightedPoints, MergedCoreset]:
+    """Join bundles of rows, which are the same in all runs, to the points that an ask demands."""
+    from numerics.coreset.reduction import merge_light, reduce
+    from numerics.coreset.summary import LLOYD_PASSES
+
+    passes = LLOYD_PASSES if ask.construction == "kmeans" else 0
+    joined, place = reduce(bundles, ask.size, rng, unit, projection=ask.projection, passes=passes)
+    merged = merge_light(joined, least, unit)
+    return merged.coreset, merged._replace(point=merged.point[place])
 
 
 def _min_weight(ask: Construction, site: Site) -> int:
     """Return the fewest rows of a point: the larger of the ask's number and the site's own."""
-    return max(ask.min_weight, site.consents.number("min-weight", Consents.min_weight))
+    return max(ask.min_weight, _own_min_weight(site))
+
+
+def _own_min_weight(site: Site) -> int:
+    return site.consents.number("min-weight", Consents.min_weight)
+
+
+def _min_weight_of_bundles(least: int, site: Site) -> int:
+    """Return the fewest rows of a bundle: the site's own number, whatever the run asks; in a simulation perhaps 1."""
+    own = _own_min_weight(site)
+    return min(least, max(own, Consents.min_weight)) if site.policy.trusts_center else own
 
 
 def _construction(ask: Construction) -> tuple[int | str, ...]:
@@ -126,25 +172,25 @@ def _construction(ask: Construction) -> tuple[int | str, ...]:
 
 
 def _first_rows(rows: GroupedRows) -> Int64[np.ndarray, "eight"]:
-    """Return a digest of the first block: if a file is changed in place, these rows or their number mostly change."""
+    """Return a digest of the first block: if a file changes, these rows or the number of rows usually change, too."""
     first = next(rows.blocks())
     return np.array(digest_of((first.x, first.group)), np.int64)
 
 
-def _packed(point: Int[np.ndarray, "n"]) -> UInt8[np.ndarray, "n width"]:
-    """Return numbers from -1 on in as few bytes as they need."""
+def _pack(point: Int[np.ndarray, "n"]) -> UInt8[np.ndarray, "n width"]:
+    """Pack numbers from -1 up in as few bytes as they need."""
     width = 2 if point.max(initial=0) < 2**16 - 1 else 4
     return point.astype(f"<u{width}").view(np.uint8).reshape(-1, width)
 
 
-def _unpacked(packed: UInt8[np.ndarray, "n width"]) -> Int[np.ndarray, "n"]:
-    """Return the numbers that `_packed` packed."""
+def _unpack(packed: UInt8[np.ndarray, "n width"]) -> Int[np.ndarray, "n"]:
+    """Return the numbers that `_pack` packed."""
     width = packed.shape[1]
     point = np.ascontiguousarray(packed).view(f"<u{width}")[:, 0].astype(np.int64)
     return np.where(point == 2 ** (8 * width) - 1, -1, point)
 
 
-# -- every row's cluster ----------------------------------------------------------------------------------------------
+# -- clusters of rows -------------------------------------------------------------------------------------------------
 
 
 @answers(Assign)
@@ -161,23 +207,22 @@ def assign(ask: Assign, site: Site) -> Counted:
         raise SiteFault(Fault.DATA_CHANGED, "the shares do not add up to the weights of the points")
     with single_threaded():
         labels = follow_points(rows, PointMasses(ask.point, ask.center, ask.mass))
-        return _conclude(rows, labels, ask.plain, site)
+        return Counted(_conclude(rows, labels, site))
 
 
 @answers(Price)
 def price(ask: Price, site: Site) -> Masses:
-    """Answer sums over the rows at each table of prices."""
-    if not site.consents.allows("allow-prices"):
-        raise SiteFault(Fault.PRICES_NOT_ALLOWED)
+    """Answer with sums over the rows for each table of prices."""
+    _check_consent(site)
     rows = _rows(ask, site)
     _check_tables(ask, rows, site)
-    sound = (
-        ask.shifts.shape[1:] == (len(ask.colours), len(ask.centers))
+    fits = (
+        ask.shifts.shape[1:] == (len(ask.groups), len(ask.centers))
         and len(ask.shifts) > 0
         and np.abs(ask.shifts).max() <= LARGEST_SUM
         and (ask.temperatures >= LEAST_TEMPERATURE).all()
     )
-    if not sound:
+    if not fits:
         raise SiteFault(Fault.MALFORMED_ASK, "the prices do not fit these groups and centers")
     with single_threaded():
         sums = price_rows(rows, ask.shifts, ask.temperatures)
@@ -190,21 +235,31 @@ def price(ask: Price, site: Site) -> Masses:
 
 
 @answers(Settle)
-def settle(ask: Settle, site: Site) -> Counted:
-    """Assign every row to a center, with the agreed number of rows of each group at each center."""
+def settle(ask: Settle, site: Site) -> Settled:
+    """Assign every row to a center, with the number of rows of each group at each center that the ask demands."""
+    _check_consent(site)
     rows = _rows(ask, site)
     _commit_to(site, "assignment", ask)
-    expected = (len(ask.colours), len(ask.centers))
-    known = ask.targets.shape == expected and ask.shift.shape == expected
-    if not known or ask.targets.min() < 0 or ask.targets.max() > len(rows.point):
+    expected = (len(ask.groups), len(ask.centers))
+    fits = ask.targets.shape == expected and ask.shift.shape == expected
+    if not fits or ask.targets.min() < 0 or ask.targets.max() > len(rows.point):
         raise SiteFault(Fault.MALFORMED_ASK, "the targets do not fit these groups and centers")
+    if not len(ask.plain) or np.abs(ask.plain).max() > LARGEST:
+        raise SiteFault(Fault.MALFORMED_ASK, "a center of the plain clustering is out of range")
     with single_threaded():
         labels = meet_targets(rows, ask.shift, ask.targets)
-        return _conclude(rows, labels, ask.plain, site)
+        cost, plain_cost = cost_of_rows(rows, labels, ask.plain / rows.scale)
+        return Settled(_conclude(rows, labels, site), cost, plain_cost)
 
 
-def _check_tables(ask: Price, rows: SummarisedRows, site: Site) -> None:
-    """Refuse so many centers or tables that hardly a row is left for each: counts would reveal the rows."""
+def _check_consent(site: Site) -> None:
+    """Refuse prices, and what follows them: their sums tell of single rows."""
+    if not site.consents.allows("allow-prices"):
+        raise SiteFault(Fault.PRICES_NOT_ALLOWED)
+
+
+def _check_tables(ask: Price, rows: SummarizedRows, site: Site) -> None:
+    """Refuse so many centers or tables that each has hardly a row: their counts would reveal the rows."""
     k, limit = len(ask.centers), site.policy.private_limit
     if (
         k > limit(MOST_PRICED)
@@ -215,10 +270,10 @@ def _check_tables(ask: Price, rows: SummarisedRows, site: Site) -> None:
         raise SiteFault(Fault.MALFORMED_ASK, "more centers or tables of prices than this site answers")
 
 
-def _rows(ask: Assign | Price | Settle, site: Site) -> SummarisedRows:
-    """Return the site's rows with the point of each, which is found again if it is not in the memory."""
+def _rows(ask: Assign | Price | Settle, site: Site) -> SummarizedRows:
+    """Return the site's rows with the point of each; compute the points again if the memory has lost them."""
     shard: GroupedRows = site.shard
-    if ask.centers.shape[1] != len(shard.features) or not len(ask.centers) or not ask.colours:
+    if ask.centers.shape[1] != len(shard.features) or not len(ask.centers) or not ask.groups:
         raise SiteFault(Fault.MALFORMED_ASK, "the centers do not fit the site's columns")
     if np.abs(ask.centers).max() > LARGEST or ask.scale.min() < 1 / LARGEST or ask.scale.max() > LARGEST:
         raise SiteFault(Fault.MALFORMED_ASK, "a center or a unit is out of range")
@@ -229,20 +284,16 @@ def _rows(ask: Assign | Price | Settle, site: Site) -> SummarisedRows:
     if _POINT in site.memory:
         if not np.array_equal(site.memory[_ROWS], first):
             raise SiteFault(Fault.DATA_CHANGED, "the first rows have changed")
-        point = _unpacked(site.memory[_POINT])
+        point = _unpack(site.memory[_POINT])
     else:
         with single_threaded():
-            point = _summary(ask, site, first)[1]
-    return SummarisedRows(shard, point, ask.colours, ask.centers / ask.scale, ask.scale)
+            point = _summarize(ask, site, first)[1]
+    return SummarizedRows(shard, point, ask.groups, ask.centers / ask.scale, ask.scale)
 
 
-def _conclude(
-    rows: SummarisedRows, labels: Int[np.ndarray, "n"], plain: Float64[np.ndarray, "c d"], site: Site
-) -> Counted:
-    """Write the clusters of the site's own rows, and return their counts and costs."""
-    if not len(plain) or np.abs(plain).max() > LARGEST:
-        raise SiteFault(Fault.MALFORMED_ASK, "a center of the plain clustering is out of range")
-    counts, cost, plain_cost = count(rows, labels, plain / rows.scale)
+def _conclude(rows: SummarizedRows, labels: Int[np.ndarray, "n"], site: Site) -> Int64[np.ndarray, "k h"]:
+    """Write the clusters of the site's own rows, and return their counts."""
+    counts = count_rows(rows, labels)
     if site.config.get("protocol"):
         site.write("clusters.csv", partial(write_clusters, rows, labels))
-    return Counted(counts, cost, plain_cost)
+    return counts

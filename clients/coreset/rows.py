@@ -1,9 +1,7 @@
-"""The cluster of every row, by the fusion center's word: passes over the rows, which need not fit in memory."""
+"""Clusters of rows, as the fusion center demands them: passes over the rows, which need not fit in memory."""
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,33 +9,34 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Bool, Float64, Int, Int64
 
+from common.csv_text import csv_rows
 from numerics.coreset.fairness.apportionment import PointMasses, distribute
 from numerics.coreset.fairness.dual import PriceResponse, price_points
-from numerics.coreset.fairness.flow import capacitated
+from numerics.coreset.fairness.flow import capacitated_flow
 from numerics.coreset.grouped_rows import GroupedRows, RowBlock
 from numerics.shared.distances import squared_distances
 from protocols.wire.faults import Fault, SiteFault
 
 _FEWEST_CONTESTED = 1000
-"""Fewest rows that may go to another center than their cheapest one, so that all numbers come out."""
+"""Fewest rows of a group that are assigned by a flow, rather than to their cheapest center."""
 
 
 @dataclass(frozen=True, eq=False)
-class SummarisedRows:
-    """A site's rows, the coreset points that stand for them, and the centers of an ask.
+class SummarizedRows:
+    """A site's rows, the coreset points that represent them, and the centers of an ask.
 
     Attributes
     ----------
     rows : GroupedRows
-        All rows.
+        All n rows.
     point : ndarray
-        ``(n,)`` which point of the coreset stands for each row; -1: none.
+        ``(n,)`` index of the coreset point that represents each row; -1 if none does.
     group_names : tuple of str
         Names of the groups, in the order of the ask.
     centers : ndarray
-        ``(k, d)``, in units of `scale`.
+        ``(k, d)`` centers, in units of `scale`.
     scale : ndarray
-        ``(d,)``.
+        ``(d,)`` unit of each column.
     """
 
     rows: GroupedRows
@@ -62,23 +61,33 @@ class SummarisedRows:
                 break
             yield place, block, block.x / self.scale
         if start != len(self.point):
-            raise SiteFault(Fault.DATA_CHANGED, f"there were {len(self.point)} rows, and their number has changed")
+            raise SiteFault(Fault.DATA_CHANGED, f"the number of rows has changed; there were {len(self.point)}")
 
     def groups_of(self, block: RowBlock, kept: Bool[np.ndarray, "b"]) -> Int64[np.ndarray, "b"]:
-        """Return the groups of a block's rows as places in `group_names`; -1 for rows that are not `kept`."""
+        """Return the groups of a block's rows as indices of `group_names`; -1 for rows that are not `kept`."""
         place = {name: number for number, name in enumerate(self.group_names)}
         numbers = np.array([place.get(name, -1) for name in block.group_names], np.int64)
         group = np.where(kept, numbers[block.group], -1)
         if (group[kept] < 0).any():
-            raise SiteFault(Fault.DATA_CHANGED, "a row has a group that the ask does not name")
+            raise SiteFault(Fault.DATA_CHANGED, "the ask does not name the group of a row")
         return group
 
 
-def follow_points(rows: SummarisedRows, shares: PointMasses) -> Int64[np.ndarray, "n"]:
-    """Return the cluster of every row, given how many rows of each point go to each center (docs/coreset.md).
+def follow_points(rows: SummarizedRows, shares: PointMasses) -> Int64[np.ndarray, "n"]:
+    """Return the cluster of every row, given the numbers of rows of each point at each center (docs/coreset.md).
 
-    The rows of a point that goes to several centers are divided among them at least cost, in exactly these numbers.
-    Rows without a point go to the nearest center.
+    If a point has several centers, its rows are divided among them at least cost, in exactly these numbers. Rows
+    without a point go to the nearest center.
+
+    Examples
+    --------
+    One point represents three rows; one of them goes to center 0, and two go to center 1:
+
+    >>> x, group = np.array([[0.0], [0.6], [1.0]]), np.zeros(3, int)
+    >>> centers = np.array([[0.0], [1.0]])
+    >>> rows = SummarizedRows(GroupedRows.of(x, group, ("all",)), np.zeros(3, int), ("all",), centers, np.ones(1))
+    >>> follow_points(rows, PointMasses(np.zeros(2, int), np.array([0, 1]), np.array([1, 2])))
+    array([0, 1, 1])
     """
     n_centers = np.bincount(shares.point)
     single = n_centers[shares.point] == 1
@@ -100,18 +109,18 @@ def follow_points(rows: SummarisedRows, shares: PointMasses) -> Int64[np.ndarray
 
 
 def _nearest(
-    x: Float64[np.ndarray, "b d"], centers: Float64[np.ndarray, "k d"], wanted: Bool[np.ndarray, "b"]
+    x: Float64[np.ndarray, "b d"], centers: Float64[np.ndarray, "k d"], mask: Bool[np.ndarray, "b"]
 ) -> Int64[np.ndarray, "b"]:
-    """Return the nearest center of each wanted row, 0 for the others."""
+    """Return the nearest center of each row in the mask, and 0 for the other rows."""
     nearest = np.zeros(len(x), np.int64)
-    nearest[wanted] = squared_distances(x[wanted], centers).argmin(axis=1)
+    nearest[mask] = squared_distances(x[mask], centers).argmin(axis=1)
     return nearest
 
 
 def price_rows(
-    rows: SummarisedRows, shifts: Float64[np.ndarray, "m h k"], temperatures: Float64[np.ndarray, "m"]
+    rows: SummarizedRows, shifts: Float64[np.ndarray, "m h k"], temperatures: Float64[np.ndarray, "m"]
 ) -> list[PriceResponse]:
-    """Return the sums over the rows at each table of prices; rows without a point take no part."""
+    """Return the sums over the rows for each table of prices, without rows that no point represents."""
     tables = list(zip(shifts, temperatures.tolist(), strict=True))
     no_rows = np.zeros((0, shifts.shape[2])), np.zeros(0, np.int64), np.zeros(0, np.int64)
     sums = [price_points(*no_rows, shift, temperature) for shift, temperature in tables]
@@ -124,12 +133,12 @@ def price_rows(
 
 
 def meet_targets(
-    rows: SummarisedRows, shift: Float64[np.ndarray, "h k"], targets: Int64[np.ndarray, "h k"]
+    rows: SummarizedRows, shift: Float64[np.ndarray, "h k"], targets: Int64[np.ndarray, "h k"]
 ) -> Int64[np.ndarray, "n"]:
-    """Return the cluster of every row, given the prices, and how many rows of each group go to each center.
+    """Return the cluster of every row, given the prices, and the number of rows of each group at each center.
 
-    Nearly all rows go to the center that is cheapest at these prices. Rows for which another center costs hardly more
-    are assigned by a minimum cost flow, as many of them as it takes for all numbers to come out.
+    Nearly all rows go to their cheapest center at these prices. A minimum cost flow assigns the rows for which another
+    center costs hardly more: as many of them as the given numbers require.
     """
     n, k = len(rows.point), len(rows.centers)
     labels = np.empty(n, np.int64)
@@ -145,19 +154,19 @@ def meet_targets(
         own = np.flatnonzero(group == h)
         if len(own) != target.sum():
             raise SiteFault(Fault.DATA_CHANGED, "the number of rows of a group has changed")
-        _meet(rows, own, regret, labels, target, shift[h])
+        _reassign(rows, own, regret, labels, target, shift[h])
     return labels
 
 
-def _meet(
-    rows: SummarisedRows,
+def _reassign(
+    rows: SummarizedRows,
     own: Int64[np.ndarray, "r"],
     regret: Float64[np.ndarray, "n"],
     labels: Int64[np.ndarray, "n"],
     target: Int64[np.ndarray, "k"],
     prices: Float64[np.ndarray, "k"],
 ) -> None:
-    """Change the clusters of some rows of one group, so that every center gets its number of them."""
+    """Change the clusters of some rows of one group, so that every center gets its number of rows."""
     excess = np.bincount(labels[own], minlength=len(target)) - target
     if not excess.any():
         return
@@ -171,12 +180,12 @@ def _meet(
         contested *= 2
     free = np.sort(free)
     squared = squared_distances(_rows_at(rows, free), rows.centers)
-    flow = capacitated(squared, np.ones(len(free), np.int64), left, potentials=prices)
+    flow = capacitated_flow(squared, np.ones(len(free), np.int64), left, potentials=prices)
     labels[free[flow.point]] = flow.center
 
 
-def _rows_at(rows: SummarisedRows, index: Int64[np.ndarray, "r"]) -> Float64[np.ndarray, "r d"]:
-    """Return the coordinates of some rows, whose numbers are sorted."""
+def _rows_at(rows: SummarizedRows, index: Int64[np.ndarray, "r"]) -> Float64[np.ndarray, "r d"]:
+    """Return the coordinates of the rows of a sorted index."""
     parts = []
     for place, _, x in rows.parts():
         inside = index[np.searchsorted(index, place.start) : np.searchsorted(index, place.stop)]
@@ -184,28 +193,48 @@ def _rows_at(rows: SummarisedRows, index: Int64[np.ndarray, "r"]) -> Float64[np.
     return np.concatenate(parts)
 
 
-def count(
-    rows: SummarisedRows, labels: Int64[np.ndarray, "n"], plain: Float64[np.ndarray, "c d"]
-) -> tuple[Int64[np.ndarray, "k h"], float, float]:
-    """Return rows of each group in each cluster, their cost, and their cost with the nearest of `plain`'s centers."""
+def count_rows(rows: SummarizedRows, labels: Int64[np.ndarray, "n"]) -> Int64[np.ndarray, "k h"]:
+    """Return the number of rows of each group in each cluster.
+
+    Examples
+    --------
+    >>> rows = GroupedRows.of(np.array([[0.0], [3.0]]), np.zeros(2, int), ("all",))
+    >>> summarized = SummarizedRows(rows, np.array([0, 1]), ("all",), np.array([[0.0]]), np.ones(1))
+    >>> count_rows(summarized, np.zeros(2, int))
+    array([[2]])
+    """
     k, H = len(rows.centers), len(rows.group_names)
     counts = np.zeros(k * H, np.int64)
-    cost = plain_cost = 0.0
-    for place, block, x in rows.parts():
+    for place, block, _ in rows.parts():
         kept = rows.point[place] >= 0
-        label, group = labels[place][kept], rows.groups_of(block, kept)[kept]
-        counts += np.bincount(label * H + group, minlength=k * H)
-        cost += float(((x[kept] - rows.centers[label]) ** 2).sum())
+        counts += np.bincount(labels[place][kept] * H + rows.groups_of(block, kept)[kept], minlength=k * H)
+    return counts.reshape(k, H)
+
+
+def cost_of_rows(
+    rows: SummarizedRows, labels: Int64[np.ndarray, "n"], plain: Float64[np.ndarray, "c d"]
+) -> tuple[float, float]:
+    """Return the cost of all rows with a point in their clusters, and at the nearest plain center.
+
+    Examples
+    --------
+    >>> rows = GroupedRows.of(np.array([[0.0], [3.0]]), np.zeros(2, int), ("all",))
+    >>> summarized = SummarizedRows(rows, np.array([0, 1]), ("all",), np.array([[0.0]]), np.ones(1))
+    >>> cost_of_rows(summarized, np.zeros(2, int), plain=np.array([[0.0], [2.0]]))
+    (9.0, 1.0)
+    """
+    cost = plain_cost = 0.0
+    for place, _, x in rows.parts():
+        kept = rows.point[place] >= 0
+        cost += float(((x[kept] - rows.centers[labels[place][kept]]) ** 2).sum())
         plain_cost += float(squared_distances(x[kept], plain).min(axis=1, initial=np.inf).sum())
-    return counts.reshape(k, H), cost, plain_cost
+    return cost, plain_cost
 
 
-def write_clusters(rows: SummarisedRows, labels: Int64[np.ndarray, "n"], path: Path) -> None:
-    """Write a CSV file with a line for every row: its entity (without names its number, from 0), and its cluster."""
+def write_clusters(rows: SummarizedRows, labels: Int64[np.ndarray, "n"], path: Path) -> None:
+    """Write a CSV file with a line for every row: its name (or its number, from 0), and its cluster."""
     with path.open("w", encoding="utf-8", newline="") as file:
         file.write("entity,cluster\n")
         for place, block, _ in rows.parts():
             names = np.arange(place.start, place.stop) if block.entity is None else block.entity
-            lines = io.StringIO()
-            csv.writer(lines, lineterminator="\n").writerows(zip(names, labels[place].tolist(), strict=True))
-            file.write(lines.getvalue())
+            file.write(csv_rows((names, labels[place])))

@@ -1,4 +1,4 @@
-"""A site's data in fair clustering: rows with groups, read in blocks; which columns are features, which make groups."""
+"""A site's data in coreset: rows with groups, read in blocks, and the roles of their columns."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Float64, Int64, Shaped
 
 from clients.coreset.storage import keep_shard, read_shard
-from clients.data import DataError, Table, cell_name, match_columns, numeric, quoted, setting, split_patterns
+from clients.data import DataError, Table, cell_name, match_columns, numeric, quote, setting, split_patterns
 from clients.data.blocks import Blocks, open_blocks
 from clients.data.columns import Tables, check_alike
 from clients.shards import logged_fault
@@ -19,11 +19,13 @@ from protocols.coreset.payloads import LARGEST
 
 __all__ = ["keep_shard", "open_shard", "read_shard"]
 
+BUNDLES = 4000
+"""Locations of the bundles of own rows. Points are unions of bundles, so those of two runs differ by whole bundles."""
 MOST_VALUES = 50
-"""Most values of a sensitive column: clusters could not each have a share of more."""
+"""Largest number of values of a sensitive column: a cluster cannot have a share of more groups."""
 
 _WHOLE = re.compile(r"([+-]?\d+)\.0+", re.ASCII)
-"""A whole number as other programs write it: ``1.0``."""
+"""A whole number with a fraction of zeros, as some programs write it: ``1.0``."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,11 +35,11 @@ class Roles:
     Attributes
     ----------
     features : tuple of str
-        The coordinates, in the order of their names, which is the same at every site.
+        Columns of coordinates, in the order of their names, which is the same at every site.
     sensitive : tuple of str
-        The columns whose values together are a row's group, in the order of their names.
+        Columns whose values together are a row's group, in the order of their names.
     entity : str
-        The column of the rows' names; empty: they have none.
+        Column of the rows' names; empty if rows have no names.
     """
 
     features: tuple[str, ...]
@@ -46,27 +48,27 @@ class Roles:
 
 
 def open_rows(config: Mapping[str, object]) -> GroupedRows:
-    """Return a site's own rows with their groups, read in blocks.
+    """Open a site's own rows with their groups, to be read in blocks.
 
     Parameters
     ----------
     config : Mapping
-        Run configuration overridden by the node configuration. ``data``: as for `open_blocks`. ``sensitive``: the
-        columns of groups, names and globs; the group is the cell's text (``Female``), whole numbers without fraction,
-        and for several columns ``race=White, sex=Female``. ``features``: the coordinates, names and globs (default:
-        every column that holds numbers in the first block and has no other role: ``target``, ``id``, ``sensitive``,
-        ``truth``). ``id``: the rows' names, which need not differ.
+        Run configuration overridden by the node configuration. ``data``: as for `open_blocks`. ``sensitive``: names or
+        globs of the columns of groups; a group's name is the text of the cell (``Female``, ``1``), and with several
+        columns ``race=White, sex=Female``. ``features``: names or globs of the coordinates; by default, every column
+        that holds numbers in the first block and has no other role (``target``, ``id``, ``sensitive``, ``truth``).
+        ``id``: the rows' names, which may repeat.
 
     Returns
     -------
     GroupedRows
-        Groups in the order in which they first appear. Its blocks are read, and may raise, when they are asked for.
+        Groups are in the order in which they first appear. The blocks raise errors of the rows when they are read.
 
     Raises
     ------
     DataError
-        If `sensitive` is not set, or a column is missing or named for two roles. From the blocks, for the first bad
-        row: a coordinate is empty, infinite or text, a row has no group or no name, or a sensitive column has more than
+        If `sensitive` is not set, or if a column is missing or has two roles. Blocks raise it for the first bad row: a
+        coordinate is empty, infinite or text; a row has no group or no name; or a sensitive column has more than
         `MOST_VALUES` values.
     """
     blocks = open_blocks(config)
@@ -75,7 +77,7 @@ def open_rows(config: Mapping[str, object]) -> GroupedRows:
 
 
 def open_shard(config: Mapping[str, object]) -> GroupedRows:
-    """Return a site's own rows as `open_rows`; the blocks' errors go to the site's log, and become a `SiteFault`."""
+    """Open a site's own rows as `open_rows`; errors of blocks go to the site's log, and become a `SiteFault`."""
     rows = open_rows(config)
 
     def blocks() -> Iterator[RowBlock]:
@@ -90,18 +92,25 @@ def open_shard(config: Mapping[str, object]) -> GroupedRows:
 def check_columns(tables: Tables, config: Mapping[str, object]) -> None:
     """Refuse tables of sites that cannot be clustered together: all need the same sensitive columns and features."""
 
-    def used(table: Table) -> tuple[str, ...]:
+    def used_columns(table: Table) -> tuple[str, ...]:
         roles = roles_of(table, config)
         return (*roles.sensitive, *roles.features)
 
-    check_alike(tables, used)
+    check_alike(tables, used_columns)
 
 
-# -- which columns ----------------------------------------------------------------------------------------------------
+# -- roles of columns -------------------------------------------------------------------------------------------------
 
 
 def roles_of(schema: Table, config: Mapping[str, object]) -> Roles:
-    """Return the roles of the columns; settings and errors as of `open_rows`, `schema` as of `Blocks`."""
+    """Return the roles of the columns of a schema (`Blocks`); settings and errors are those of `open_rows`.
+
+    Examples
+    --------
+    >>> table = Table("clients", {"age": np.array([30.0]), "income": np.array([2.5]), "sex": np.array(["F"])})
+    >>> roles_of(table, {"sensitive": "sex"})
+    Roles(features=('age', 'income'), sensitive=('sex',), entity='')
+    """
     sensitive = _sensitive(schema, config)
     entity = setting(config, "id")
     if entity:
@@ -122,8 +131,8 @@ def roles_of(schema: Table, config: Mapping[str, object]) -> Roles:
     if not features:
         what = f"matches features={patterns!r}" if patterns else "holds numbers"
         raise DataError(
-            f"{schema.source}: no column beside {quoted(name for name in roles if name in schema.columns)} {what}; it "
-            f"has {quoted(schema.columns)}",
+            f"{schema.source}: no column beside {quote(name for name in roles if name in schema.columns)} {what}; it "
+            f"has {quote(schema.columns)}",
             "missing-column",
         )
     return Roles(tuple(sorted(features)), tuple(sorted(sensitive)), entity)
@@ -133,17 +142,17 @@ def _sensitive(schema: Table, config: Mapping[str, object]) -> list[str]:
     patterns = setting(config, "sensitive")
     if not patterns:
         raise DataError(
-            "configuration: sensitive is not set; fair clustering needs the column whose values are to have their "
-            f"share in every cluster, one or several of {quoted(schema.columns)}",
+            "configuration: sensitive is not set; fair clustering needs the column of the groups that get their share "
+            f"of every cluster: one or several of {quote(schema.columns)}",
             "bad-configuration",
         )
-    found = match_columns(schema, patterns)
-    if not found:
+    names = match_columns(schema, patterns)
+    if not names:
         raise DataError(
-            f"{schema.source}: no column matches sensitive={patterns!r}; it has {quoted(schema.columns)}",
+            f"{schema.source}: no column matches sensitive={patterns!r}; it has {quote(schema.columns)}",
             "missing-column",
         )
-    return found
+    return names
 
 
 def _two_roles(name: str, one: str, other: str) -> DataError:
@@ -156,7 +165,7 @@ def _two_roles(name: str, one: str, other: str) -> DataError:
 
 
 def grouped_blocks(blocks: Blocks, roles: Roles) -> Iterator[RowBlock]:
-    """Yield all rows in one pass; raises as the blocks of `open_rows`."""
+    """Yield all rows in one pass; errors are those of the blocks of `open_rows`."""
     groups = _Groups(roles.sensitive)
     text = [*roles.sensitive, *([roles.entity] if roles.entity else [])]
     for table in blocks.tables(roles.features, text):
@@ -182,42 +191,46 @@ def _check_kind(table: Table, schema: Table, name: str) -> None:
     if kinds[0] != kinds[1]:
         first, here = ("True or False" if kind else "numbers" for kind in kinds)
         cell = cell_name(table, name, 0)
-        raise DataError(
-            f"{cell}: here are {here} where the column begins with {first}; write it in one way", "bad-shape"
-        )
+        raise DataError(f"{cell}: the column begins with {first} and here has {here}; write it in one way", "bad-shape")
 
 
 def groups_of(table: Table, sensitive: Sequence[str]) -> tuple[Int64[np.ndarray, "n"], tuple[str, ...]]:
-    """Return the groups of a whole table, named as by `open_rows`.
+    """Return the groups of a whole table, with the names that `open_rows` gives them.
 
     Parameters
     ----------
     table : Table
-        With the columns of `sensitive`, read as text where they are text.
+        Table with the sensitive columns.
     sensitive : Sequence of str
-        In the order of their names.
+        Names of the sensitive columns, sorted.
 
     Returns
     -------
     group, names
-        Each row's place in `names`, and the groups' names in the order in which they appear.
+        ``(n,)`` index of each row's group, and the names of the groups in the order in which they appear.
 
     Raises
     ------
     DataError
         As the blocks of `open_rows`.
+
+    Examples
+    --------
+    >>> table = Table("clients", {"race": np.array(["White", "Black"]), "sex": np.array(["F", "F"])})
+    >>> groups_of(table, ("race", "sex"))
+    (array([0, 1]), ('race=White, sex=F', 'race=Black, sex=F'))
     """
     groups = _Groups(sensitive)
     return groups.of(table), groups.names
 
 
 class _Groups:
-    """The groups of one pass over the rows, numbered in the order in which they appear.
+    """Groups of one pass over the rows, numbered in the order in which they appear.
 
     Parameters
     ----------
     columns : sequence of str
-        The sensitive columns.
+        Names of the sensitive columns.
     """
 
     def __init__(self, columns: Sequence[str]) -> None:
@@ -226,12 +239,12 @@ class _Groups:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The groups so far."""
+        """Names of the groups so far."""
         return tuple(self._numbers)
 
     def of(self, table: Table) -> Int64[np.ndarray, "b"]:
-        """Return each row's group: a place in `names`."""
-        import pandas as pd  # which hashes where NumPy would sort
+        """Return each row's group as an index of `names`."""
+        import pandas as pd  # its `factorize` hashes, which is faster than NumPy's sort
 
         first, *others = self._values
         places, names = self._column(table, first)
@@ -246,22 +259,22 @@ class _Groups:
         return group
 
     def _column(self, table: Table, name: str) -> tuple[Int64[np.ndarray, "b"], list[str]]:
-        """Return the place of every cell among the different values of the block, and these values as text."""
+        """Return every cell as an index of the different values of the block, and these values as text."""
         import pandas as pd
 
         places, cells = pd.factorize(table.columns[name])
         for row in np.flatnonzero(places < 0)[:1]:
             raise DataError(
-                f"{cell_name(table, name, int(row))}: is empty; every row needs a group: write a label of its own, "
-                "such as unknown",
+                f"{cell_name(table, name, int(row))}: is empty; every row needs a group: write a name for missing "
+                "values, such as unknown",
                 "missing-value",
             )
         values = _texts(cells.tolist())
         self._values[name].update(values)
         if len(self._values[name]) > MOST_VALUES:
             raise DataError(
-                f"{table.source}, column {name!r}: has more than {MOST_VALUES} different values; a sensitive column is "
-                "one of categories: group them, or name another column",
+                f"{table.source}, column {name!r}: has more than {MOST_VALUES} different values; a sensitive column "
+                "needs few categories: merge them, or name another column",
                 "bad-configuration",
             )
         return places.astype(np.int64), values
@@ -278,6 +291,6 @@ def _entities(table: Table, column: str) -> Shaped[np.ndarray, "b"]:
 
 
 def _texts(cells: Iterable[object]) -> list[str]:
-    """Return cells as text, whole numbers without fraction: ``1.0`` of one file is ``1`` of another."""
+    """Return cells as text, and whole numbers without a fraction: ``1.0`` in one file is ``1`` in another."""
     texts = map(str, cells)
     return [whole[1] if (whole := _WHOLE.fullmatch(text)) else text for text in texts]

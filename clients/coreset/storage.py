@@ -1,4 +1,4 @@
-"""Rows with groups on a site's disk: written and read block by block, because they need not fit in memory."""
+"""Rows with groups on a site's disk: written and read in blocks, because they need not fit in memory."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from clients.data.cache import Attempt, Entry
-from clients.data.stored import StoredError, joined, split
+from clients.data.stored import StoredError, join_texts, split_texts
 from numerics.coreset.grouped_rows import GroupedRows, RowBlock
 
 _FILES = ("x", "group", "entity")
-"""Files of a shard: the blocks' numbers and UTF-8 text, one block behind the other."""
+"""Files of a shard: numbers and UTF-8 text of all blocks, one after the other."""
 
 
 def keep_shard(rows: GroupedRows, entry: Entry) -> GroupedRows:
-    """Return the same rows; the first whole pass over them writes them to the site's disk, later ones read that."""
+    """Return the same rows: the first complete pass writes them to the site's disk, and later passes read that copy."""
     return GroupedRows(rows.features, partial(_pass, rows, entry))
 
 
 def _pass(rows: GroupedRows, entry: Entry) -> Iterator[RowBlock]:
-    kept = entry.load()
-    if isinstance(kept, GroupedRows):
-        yield from kept.blocks()
+    stored = entry.load()
+    if isinstance(stored, GroupedRows):
+        yield from stored.blocks()
         return
     with entry.attempt() as attempt, closing(_BlockWriter(attempt)) as writer:
         for block in rows.blocks():
@@ -36,12 +36,12 @@ def _pass(rows: GroupedRows, entry: Entry) -> Iterator[RowBlock]:
 
 
 class _BlockWriter:
-    """Writes blocks as they come, one in memory at a time.
+    """Writer of blocks, with one block in memory at a time.
 
     Parameters
     ----------
     attempt : Attempt
-        What they are a part of.
+        Attempt to store all blocks.
     """
 
     def __init__(self, attempt: Attempt) -> None:
@@ -57,24 +57,24 @@ class _BlockWriter:
         Raises
         ------
         StoredError
-            If its arrays are not as those of a site's own file.
+            If its arrays do not have the types of a site's own file.
         """
         if not self._files:
             for name in _FILES:
                 self._files[name] = self._open_files.enter_context(self._attempt.writer.create(name))
         x, group, entity = self._files.values()
         if block.x.dtype != np.float64 or block.group.dtype != np.int64 or not block.x.flags.c_contiguous:
-            raise StoredError("a block of other numbers is not stored")
+            raise StoredError("a block with arrays of other types cannot be stored")
         x.write(block.x.tobytes())
         group.write(block.group.tobytes())
         if block.entity is not None:
-            entity.write(joined(block.entity.tolist()))
+            entity.write(join_texts(block.entity.tolist()))
         n = self._ends[-1][0] if self._ends else 0
         self._ends.append([n + len(block.x), len(block.group_names), entity.tell() if block.entity is not None else -1])
         self._names = block.group_names
 
     def finish(self, features: tuple[str, ...]) -> Mapping[str, Any]:
-        """Return the description of all blocks; then the files are whole."""
+        """Complete the files, and return the description of all blocks."""
         self.close()
         for name in _FILES:
             self._attempt.writer.seal(name)
@@ -86,7 +86,7 @@ class _BlockWriter:
 
 
 def read_shard(folder: Path, value: Mapping[str, Any]) -> GroupedRows:
-    """Return the rows in a folder, given what `_BlockWriter.finish` described."""
+    """Return the rows in a folder, given the description of `_BlockWriter.finish`."""
     features, names, ends = tuple(value["features"]), tuple(value["names"]), value["ends"]
     n = ends[-1][0]
     x = np.memmap(folder / "x", np.float64, "r", shape=(n, len(features)))
@@ -96,8 +96,8 @@ def read_shard(folder: Path, value: Mapping[str, Any]) -> GroupedRows:
     def blocks() -> Iterator[RowBlock]:
         start, first = 0, 0
         for end, n_names, last in ends:
-            # Copies: one block is in memory at a time, and compiled code knows arrays that may be changed only.
-            texts = None if entity is None else np.array(split(entity[first:last].tobytes()))
+            # Copies: one block is in memory at a time, and compiled code takes writable arrays only.
+            texts = None if entity is None else np.array(split_texts(entity[first:last].tobytes()))
             yield RowBlock(np.array(x[start:end]), np.array(group[start:end]), names[:n_names], texts)
             start, first = end, last
 

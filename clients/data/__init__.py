@@ -1,4 +1,4 @@
-"""A site's own data: from a file, or from a function of the site's own, to named columns (README, "Your own data").
+"""A site's own data as named columns, from a file or from a function of the site's own (docs/own-data.md).
 
 A `DataError` is for the site's own log: it names file, column and row. Only its `code` may travel to the fusion center.
 pandas and pyarrow are imported where they are needed: a site may start a process for every message that it answers.
@@ -14,7 +14,7 @@ from clients.data.table import (
     make_table,
     match_columns,
     numeric,
-    quoted,
+    quote,
     sensitive_columns,
     setting,
     split_patterns,
@@ -30,7 +30,7 @@ __all__ = [
     "make_table",
     "match_columns",
     "numeric",
-    "quoted",
+    "quote",
     "read_table",
     "sensitive_columns",
     "setting",

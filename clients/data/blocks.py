@@ -10,15 +10,15 @@ from typing import Any
 
 import numpy as np
 
-from clients.data.files import data_file, open_csv, open_parquet, read_table
-from clients.data.source import call, configured, own_code, table_of
-from clients.data.table import DataError, Table, check_rows, frame_columns, make_table, quoted
+from clients.data.files import data_file, empty_table, open_csv, open_parquet, read_table
+from clients.data.source import call, own_code, source_of, table_of
+from clients.data.table import DataError, Table, check_rows, frame_columns, make_table, quote
 from common.data_places import is_function
 
 BLOCK_ROWS = 65_536
-"""Rows of a block at most."""
+"""Most rows of a block."""
 BLOCK_CELLS = 2**18
-"""Cells of a block at most: blocks of a table of many columns have fewer rows."""
+"""Most cells of a block: blocks of a table of many columns have fewer rows."""
 
 _HEAD_ROWS = 200
 
@@ -68,9 +68,9 @@ class Blocks:
 
 
 def open_blocks(config: Mapping[str, object]) -> Blocks:
-    """Return a site's own data, of which only the first block has been read.
+    r"""Return a site's own data, of which only the first block has been read.
 
-    Of a CSV or Parquet file one block is in memory at a time, whatever the size of the file. An NPZ file is read as a
+    One block of a CSV or Parquet file is in memory at a time, whatever the size of the file. An NPZ file is read as a
     whole in every pass.
 
     Parameters
@@ -84,8 +84,17 @@ def open_blocks(config: Mapping[str, object]) -> Blocks:
     ------
     DataError
         As `clients.data.load`, as far as the first block shows it.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "ward.csv"
+    >>> _ = path.write_text("case,age\na,41\nb,52\n")
+    >>> blocks = open_blocks({"data": str(path)})
+    >>> [table.column("age").tolist() for table in blocks.tables(["age"])]
+    [[41, 52]]
     """
-    source = configured(config)
+    source = source_of(config)
     if is_function(source):
         read = _function_reader(source, config)
     else:
@@ -100,7 +109,7 @@ def open_blocks(config: Mapping[str, object]) -> Blocks:
 
 
 def read_head(path: str | Path) -> Table:
-    """Return the first rows of a site's file, 200 at most, which may be none; an NPZ file is read as a whole.
+    """Return the first rows of a site's file: 200 at most, perhaps none. An NPZ file is read as a whole.
 
     Raises
     ------
@@ -116,8 +125,7 @@ def read_head(path: str | Path) -> Table:
             for batch in file.iter_batches(_HEAD_ROWS, columns=names):
                 frame = batch.select(names).to_pandas(ignore_metadata=True)
                 return make_table(str(path), frame_columns(frame), whole=False)
-            frame = file.schema_arrow.empty_table().select(names).to_pandas(ignore_metadata=True)
-            return make_table(str(path), frame_columns(frame), whole=False)
+            return empty_table(path, file, names)
     with open_csv(path) as csv:
         part = csv.take(_HEAD_ROWS)
         return make_table(str(path), csv.parse(part).items(), part.first_line, part.lines, whole=False)
@@ -159,7 +167,7 @@ def _csv_tables(path: Path, numbers: _Names | None, text: _Names) -> Iterator[Ta
 
 def _parquet_tables(path: Path, numbers: _Names | None, text: _Names) -> Iterator[Table]:
     with open_parquet(path) as (file, names):
-        wanted = _wanted(names, numbers, text)
+        wanted = _select_names(names, numbers, text)
         before = 0
         for batch in file.iter_batches(_block_rows(len(names)), columns=wanted):
             frame = batch.select(wanted).to_pandas(ignore_metadata=True)
@@ -172,13 +180,13 @@ def _npz_tables(path: Path, numbers: _Names | None, text: _Names) -> Iterator[Ta
     yield from _slices(read_table(path), numbers, text)
 
 
-def _wanted(names: Iterable[str], numbers: _Names | None, text: _Names) -> list[str]:
+def _select_names(names: Iterable[str], numbers: _Names | None, text: _Names) -> list[str]:
     return [name for name in names if numbers is None or name in numbers or name in text]
 
 
 def _slices(table: Table, numbers: _Names | None, text: _Names, before: int = 0) -> Iterator[Table]:
     """Yield a table in blocks; `before` is the number of rows of its source before it."""
-    wanted = _wanted(table.columns, numbers, text)
+    wanted = _select_names(table.columns, numbers, text)
     most = _block_rows(len(table.columns))
     for start in range(0, table.n, most):
         part = slice(start, min(start + most, table.n))
@@ -221,7 +229,7 @@ def _pieces(reference: str, config: Mapping[str, object], numbers: _Names | None
             lacks = "lacks" if name in names else "has, beside those of the first,"
             raise DataError(
                 f"{reference}: table {number} {lacks} the column {name!r}; all tables must have the same columns, "
-                f"{quoted(sorted(names))}",
+                f"{quote(sorted(names))}",
                 "bad-shape",
             )
         own_rows = table.source == reference  # a table from a file counts that file's rows

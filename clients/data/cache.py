@@ -34,9 +34,9 @@ FOLDER = "shard-cache"
 FORMAT = 2
 """Version of the layout."""
 MOST_KEPT = 4
-"""Shards of one protocol: of other settings, or of other sources."""
+"""Most shards of one protocol that are kept, of different settings or sources."""
 SETTLED_NS = 2 * 10**9
-"""Nanoseconds for which a kept source has not changed: a second change in one tick of its clock would not be seen."""
+"""A shard is kept if its source has not changed for so many nanoseconds: two changes in one tick look like one."""
 
 _WRITING = ".writing-"
 _ABANDONED = 3600.0
@@ -44,14 +44,22 @@ _ABANDONED = 3600.0
 
 
 class ObservedConfig(Mapping[str, Any]):
-    """A configuration that records which settings are read: by these a shard was read.
+    """A configuration that records which of its settings are read.
 
     Attributes
     ----------
     used : dict
-        Value by key.
+        Value by key that was read.
     absent : set of str
         Keys that were looked for and are not set.
+
+    Examples
+    --------
+    >>> config = ObservedConfig({"target": "y", "id": "case"})
+    >>> config["target"], config.get("features", "*")
+    ('y', '*')
+    >>> config.used, config.absent
+    ({'target': 'y'}, {'features'})
     """
 
     def __init__(self, config: Mapping[str, Any]) -> None:
@@ -120,9 +128,9 @@ class ShardCache:
         Parameters
         ----------
         shard : object
-            As it was read.
+            The shard that was read.
         config : ObservedConfig
-            By which it was read.
+            The configuration by which it was read.
         """
         if not self._state or time.time_ns() - max(self._state[:2]) < SETTLED_NS:
             return shard
@@ -204,7 +212,7 @@ class Entry:
         self._cache, self._about = cache, about
 
     def load(self) -> Any | None:
-        """Return the shard, if it is kept by now."""
+        """Return the shard if it has been kept meanwhile, else None."""
         return self._cache.load(self._about["used"])
 
     def attempt(self) -> Attempt:
@@ -215,7 +223,7 @@ class Entry:
 class Attempt:
     """A shard being written, in a folder without its final name; after the first failure nothing more is tried.
 
-    A context: at its end a folder that did not come to its place is deleted.
+    A context manager: on leaving, a folder that has not got its final name is deleted.
 
     Attributes
     ----------
@@ -255,7 +263,7 @@ class Attempt:
             return None
 
     def conclude(self, describe: Callable[[], Any]) -> None:
-        """Have the shard described, and put it in its place, unless the source has changed meanwhile.
+        """Write what describes the shard, and give its folder the final name unless the source has changed meanwhile.
 
         Parameters
         ----------
@@ -280,7 +288,7 @@ class Attempt:
 
 
 def _state(source: Path) -> list[int]:
-    """Return the numbers by which a changed file is recognised; none if there is no file."""
+    """Return the numbers by which a changed file is recognized; none if there is no file."""
     try:
         status = source.stat()
     except OSError:

@@ -1,4 +1,4 @@
-"""The columns of several sites' files: each as its protocol needs it, and what differs between them."""
+"""Columns of several sites' files: whether each file has what the protocol needs, and what differs between them."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from clients.data.blocks import read_head
 from clients.data.files import read_table
 from clients.data.simulated_sites import SimulatedSites
 from clients.data.source import find_function
-from clients.data.table import DataError, Table, quoted
+from clients.data.table import DataError, Table, quote
 from common.data_places import GIVEN_IN_PYTHON
-from common.grouping import grouped
+from common.grouping import group_messages
 
 _MOST_MESSAGES = 3
 
@@ -22,11 +22,11 @@ S = TypeVar("S")
 T = TypeVar("T")
 
 Tables = Mapping[str, Table]
-"""Tables by the name that messages give them; one of a file has its path for its `source`."""
+"""Tables by their name in messages; the `source` of a file's table is its path."""
 
 
 def of_each(tables: Tables, read: Callable[[Table], T]) -> dict[str, T]:
-    """Return what `read` makes of each table; the errors of all tables as one, equal ones with the names that have it.
+    """Return the result of `read` for each table; errors about several tables are raised as one.
 
     Raises
     ------
@@ -37,7 +37,7 @@ def of_each(tables: Tables, read: Callable[[Table], T]) -> dict[str, T]:
 
 
 def _read_all(values: Mapping[str, S], read: Callable[[S], T], sources: Mapping[str, str]) -> dict[str, T]:
-    """Return what `read` makes of each value; `sources` as of `one_error`."""
+    """Return the result of `read` for each value; `sources` as in `one_error`."""
     results, errors = {}, {}
     for name, value in values.items():
         try:
@@ -50,14 +50,14 @@ def _read_all(values: Mapping[str, S], read: Callable[[S], T], sources: Mapping[
 
 
 def one_error(errors: Mapping[str, DataError], sources: Mapping[str, str]) -> DataError:
-    """Return one error for those of several tables or files; `sources` is how their messages may begin."""
+    """Return one error for those of several tables or files, by name; a message may begin with its source."""
     first = next(iter(errors.values()))
     if len(errors) == 1:
         return first
     said = {name: str(error).removeprefix(f"{sources[name]}: ") for name, error in errors.items()}
     if said[next(iter(said))].startswith("configuration: ") and len(set(said.values())) == 1:
         return first  # not about a file
-    return DataError(_first(grouped(said)), first.code)
+    return DataError(_first(group_messages(said.items())), first.code)
 
 
 def _first(messages: Sequence[str]) -> str:
@@ -66,7 +66,7 @@ def _first(messages: Sequence[str]) -> str:
 
 
 def check_alike(tables: Tables, used: Callable[[Table], Iterable[str]]) -> None:
-    """Refuse tables of which one protocol would use columns of different names.
+    """Refuse tables from which a protocol would use columns of different names.
 
     Parameters
     ----------
@@ -79,6 +79,14 @@ def check_alike(tables: Tables, used: Callable[[Table], Iterable[str]]) -> None:
     ------
     DataError
         If `used` raises one; or, with the code ``bad-shape``, if the names differ.
+
+    Examples
+    --------
+    >>> north, south = (Table(name, dict.fromkeys(names)) for name, names in (("n", ("age",)), ("s", ("aeg",))))
+    >>> check_alike({"north.csv": north, "south.csv": south}, lambda table: table.columns)
+    Traceback (most recent call last):
+    clients.data.table.DataError: south.csv: there is no column 'age' (is it 'aeg'?); all need the same columns as
+    north.csv: mend the files, or name those that all have in features
     """
     columns = {name: tuple(sorted(names)) for name, names in of_each(tables, used).items()}
     [(common, _)] = Counter(columns.values()).most_common(1)
@@ -86,8 +94,8 @@ def check_alike(tables: Tables, used: Callable[[Table], Iterable[str]]) -> None:
     if differences:
         example = next(name for name, own in columns.items() if own == common)
         raise DataError(
-            f"{_first(grouped(differences))}; all need the same columns as {example}: mend the files, or name those"
-            " that all have in features",
+            f"{_first(group_messages(differences.items()))}; all need the same columns as {example}: mend the files, or"
+            " name those that all have in features",
             "bad-shape",
         )
 
@@ -101,14 +109,14 @@ def _difference(table: Table, own: Sequence[str], common: Sequence[str]) -> str:
             return f"column {name!r} holds text, and numbers in the others"
         near = difflib.get_close_matches(name, further, n=1)
         is_it = f" (is it {near[0]!r}?)" if near else ""
-        return f"there is no column {quoted(lacking)}{is_it}"
-    return f"the column {quoted(further)} is not in the others"
+        return f"there is no column {quote(lacking)}{is_it}"
+    return f"the column {quote(further)} is not in the others"
 
 
 def check_sites(sites: SimulatedSites, check: Callable[[Tables], None]) -> None:
-    """Check the columns of simulated sites: of files from their first rows, of tables given in Python from all.
+    """Check the columns of simulated sites by the first rows of their files, or by all rows of tables given in Python.
 
-    What a function gives is not looked at, since it may take its time: the sites call it.
+    A site's own function is not called here, since it may take long: the sites call it.
 
     Parameters
     ----------
@@ -139,5 +147,5 @@ def _check_files(paths: Mapping[str, Path], check: Callable[[Tables], None]) -> 
     except DataError as error:
         if error.code != "bad-shape":
             raise
-        # What is a number in the first rows may be text below: another column then, and no difference.
+        # A column of numbers in the first rows may have text further down, and then no protocol uses it.
         check({name: read_table(path) for name, path in paths.items()})

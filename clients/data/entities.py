@@ -11,7 +11,7 @@ from jaxtyping import Bool, Shaped
 from clients.data.table import DataError, Table, cell_name, setting
 from common.entity_keys import KEY_FILE, SecretError, read_secret
 
-_EXACT = 2.0**53  # from here on neighbouring whole numbers are one float64
+_EXACT = 2.0**53  # from here on neighboring whole numbers are one float64
 
 
 def configured_secret(config: Mapping[str, object]) -> bytes:
@@ -50,6 +50,12 @@ def entity_names(table: Table, column: str) -> tuple[Shaped[np.ndarray, "n"], st
     ------
     DataError
         For the first row that has no name, a number that cannot be a name, or the name of an earlier row.
+
+    Examples
+    --------
+    >>> names, kind = entity_names(Table("records", {"case": np.array([12.0, 7.0])}), "case")
+    >>> names.tolist(), kind
+    (['12', '7'], 'number')
     """
     cells = table.column(column)
     number = cells.dtype.kind in "fi"

@@ -8,7 +8,7 @@ import io
 import re
 import zipfile
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import numpy as np
 from jaxtyping import Int, Shaped
 
+from clients.data.bombs import GzipText, npz_bytes, parquet_bytes, refuse_bomb
 from clients.data.table import DataError, Table, check_names, frame_columns, make_table
 from common.extras import MissingLibraryError, require
 from protocols.wire.faults import usable_name
@@ -34,8 +35,14 @@ _ZERO_LED_CELL = re.compile(rb'[,"\r\n]' + _ZERO_LED.encode())
 _BUFFER = 2**20  # bytes of a column read ahead; by default pyarrow reads whole row groups
 
 
-def read_table(path: str | Path, *, own: bool = True, text: Sequence[str] = ()) -> Table:
-    """Return the table in a site's file.
+def read_table(
+    path: str | Path,
+    *,
+    own: bool = True,
+    text: Sequence[str] = (),
+    used: Callable[[Table], Iterable[str]] | None = None,
+) -> Table:
+    r"""Return the table in a site's file.
 
     CSV (``.csv``, ``.csv.gz``) is UTF-8, separated by commas, with a header. Only an empty cell is missing: ``None``,
     ``NA`` and ``?`` are text. A column with zero-led whole numbers (``0012``) is text: codes, not quantities. NPZ
@@ -50,16 +57,27 @@ def read_table(path: str | Path, *, own: bool = True, text: Sequence[str] = ()) 
     text : sequence of str
         Names or globs of columns of a CSV file that are read as text whatever they hold; those that match no column are
         ignored.
+    used : Callable or None
+        Given a table without rows, names the columns that are wanted; a Parquet file's others are not read.
 
     Raises
     ------
     DataError
         If the file is missing or damaged, has no proper columns, or has too few rows.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "ward.csv"
+    >>> _ = path.write_text("case,age\n007,41\n008,52\n")
+    >>> table = read_table(path)
+    >>> table.column("case").tolist(), table.column("age").tolist()
+    (['007', '008'], [41, 52])
     """
     path = data_file(path)
     name = path.name.lower()
     if name.endswith(".parquet"):
-        return _read_parquet(path, own)
+        return _read_parquet(path, own, used)
     if name.endswith(".npz"):
         return _read_npz(path, own)
     with open_csv(path) as file:
@@ -121,6 +139,15 @@ def site_files(folder: str | Path) -> list[Path]:
     ------
     DataError
         If `folder` is no folder, holds no site's file, or holds two files whose sites would have the same name.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> for name in ("north.csv", "south.csv", "_test.csv"):
+    ...     (folder / name).touch()
+    >>> [path.name for path in site_files(folder)]
+    ['north.csv', 'south.csv']
     """
     folder = Path(folder).expanduser()
     if not folder.is_dir():
@@ -302,7 +329,7 @@ class CsvFile:
 @contextmanager
 def open_csv(path: Path) -> Iterator[CsvFile]:
     """Open a CSV file, compressed (``.gz``) or not; a `DataError` if it is damaged, at once or while it is read."""
-    with _readable(path), gzip.open(path) if path.name.lower().endswith(".gz") else path.open("rb") as stream:
+    with _readable(path), GzipText(path) if path.name.lower().endswith(".gz") else path.open("rb") as stream:
         yield CsvFile(path, stream)
 
 
@@ -322,6 +349,7 @@ def open_parquet(path: Path) -> Iterator[tuple[ParquetFile, list[str]]]:
     try:
         # ParquetFile, not read_table, which turns folder names such as site=1 into columns.
         with _readable(path), pq.ParquetFile(path, buffer_size=_BUFFER, pre_buffer=False) as file:
+            refuse_bomb(path, parquet_bytes(file))
             # pandas keeps an unnamed row index in the file under such a name; a named one is a column like others.
             names = [name for name in file.schema_arrow.names if not name.startswith("__index_level_")]
             check_names(str(path), names)
@@ -331,10 +359,20 @@ def open_parquet(path: Path) -> Iterator[tuple[ParquetFile, list[str]]]:
         raise DataError(f"{path}: is not a proper Parquet file: {reason}", "unreadable") from error
 
 
-def _read_parquet(path: Path, own: bool) -> Table:
+def _read_parquet(path: Path, own: bool, used: Callable[[Table], Iterable[str]] | None) -> Table:
     with open_parquet(path) as (file, names):
-        frame = file.read().select(names).to_pandas(ignore_metadata=True)
+        if used is not None:
+            wanted = set(used(empty_table(path, file, names)))
+            names = [name for name in names if name in wanted]
+        # Column by column, each freed in Arrow once it is converted: one copy of the data, not three.
+        frame = file.read(names).select(names).to_pandas(ignore_metadata=True, split_blocks=True, self_destruct=True)
     return make_table(str(path), frame_columns(frame), whole=own)
+
+
+def empty_table(path: Path, file: ParquetFile, names: Sequence[str]) -> Table:
+    """Return the columns of a Parquet file without a row."""
+    frame = file.schema_arrow.empty_table().select(names).to_pandas(ignore_metadata=True)
+    return make_table(str(path), frame_columns(frame), whole=False)
 
 
 def _read_npz(path: Path, own: bool) -> Table:
@@ -344,6 +382,7 @@ def _read_npz(path: Path, own: bool) -> Table:
             if not isinstance(archive, np.lib.npyio.NpzFile):
                 raise DataError(f"{path}: is a single array; write named arrays with numpy.savez", "unreadable")
             with archive:
+                refuse_bomb(path, npz_bytes(path))
                 arrays = {name: archive[name] for name in archive.files}
     except DataError:
         raise

@@ -1,7 +1,7 @@
 """Data given in Python: tables in this process, under a name that is a digest of what they hold.
 
-``clients.data.in_memory:held.TOKEN`` is a function's name as any other that ``data`` may have. Equal tables have the
-same name, so a run that resumes another one with the same data is the same run.
+``data`` is then set to the function ``clients.data.in_memory:held.TOKEN``. Equal tables have the same name, so that a
+run can be resumed with the same data.
 """
 
 from __future__ import annotations
@@ -33,6 +33,12 @@ class HeldTables:
     ----------
     sites : tuple of str
         Names of the sites, sorted, as files in a folder are.
+
+    Examples
+    --------
+    >>> held = HeldTables({"south": Table("south", {}), "north": Table("north", {})})
+    >>> held.sites, held(0, 2).source
+    (('north', 'south'), 'north')
     """
 
     def __init__(self, tables: Mapping[str, Table]) -> None:
@@ -62,7 +68,7 @@ class _Held:
             raise AttributeError(token)
         if token not in self.by_token:
             raise DataError(
-                "the data of this run were given in Python and are here no longer; give the same data again",
+                "the data of this run were given in Python and are gone; give the same data again",
                 "no-data-file",
             )
         return self.by_token[token]
@@ -110,7 +116,7 @@ def table_of_frame(name: str, frame: pd.DataFrame, *, whole: bool = True) -> Tab
 
 
 def export() -> list[HeldTables]:
-    """Return all that this process holds, to be adopted by another one; it can be pickled."""
+    """Return all tables that this process holds, for `adopt` in another process; they can be pickled."""
     return list(held.by_token.values())
 
 
@@ -118,7 +124,7 @@ _adopted: list[HeldTables] = []
 
 
 def adopt(tables: list[HeldTables]) -> None:
-    """Hold what another process exported, for as long as this process lives."""
+    """Hold the tables that another process exported, as long as this process lives."""
     for each in tables:
         held.by_token[each.token] = each
         _adopted.append(each)

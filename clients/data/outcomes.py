@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Float64, Shaped
 
 from clients.data.entities import entity_names
-from clients.data.table import DataError, Table, cell_name, numeric, quoted, setting
+from clients.data.table import DataError, Table, cell_name, numeric, quote, setting
 from clients.data.testset import center_source, center_table
 
 
@@ -53,15 +53,15 @@ def center_outcomes(config: Mapping[str, object], *, by_row: bool) -> CenterOutc
     Raises
     ------
     DataError
-        If a file cannot be read, has no column `target` or `id`, an outcome is empty or no number, an entity has no
-        name, another's, or is in both files; or if there are test rows and none to learn from.
+        If a file cannot be read, or lacks the column `target` or `id`; if an outcome is empty or not a number; if an
+        entity has no name, has the name of another, or is in both files; or if there are test rows only.
     """
     predicting = bool(setting(config, "from"))
     labels, held_out = center_source(config, "labels"), center_source(config, "test")
     if not labels and held_out and not predicting:
         raise DataError(
             f"{held_out}: gives outcomes to test on, but the fusion center has none to learn from; set labels to the "
-            "file that holds them, or name it _labels and lay it beside",
+            "file that holds them, or put it beside the other file as _labels",
             "bad-configuration",
         )
     parts = [_read(source, config, predicting=predicting, by_row=by_row) for source in (labels, held_out) if source]
@@ -101,7 +101,7 @@ def _read(source: str, config: Mapping[str, object], *, predicting: bool, by_row
     else:
         raise DataError(
             f"configuration: target is not set; name the outcome's column of {table.source}, one of "
-            f"{quoted(table.columns)}",
+            f"{quote(table.columns)}",
             "bad-configuration",
         )
     if not id_column or by_row:

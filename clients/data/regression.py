@@ -6,18 +6,25 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from clients.data.table import DataError, Table, match_columns, numeric, quoted, sensitive_columns, setting
+from clients.data.table import DataError, Table, match_columns, numeric, quote, sensitive_columns, setting
 from numerics.shared.regression_rows import RegressionRows
 
 _ROLES = ("target", "id", "truth")
 
 
 def input_names(table: Table, config: Mapping[str, object]) -> list[str]:
-    """Return the names of a site's inputs, in their order; settings and errors as of `regression_rows`."""
+    """Return the names of a site's inputs, in their order; settings and errors as in `regression_rows`.
+
+    Examples
+    --------
+    >>> table = Table("records", {"y": np.array([1.0, 2.0]), "b": np.array([3, 4]), "a": np.array([5, 6])})
+    >>> input_names(table, {"target": "y"})
+    ['a', 'b']
+    """
     target = setting(config, "target")
     if not target:
         raise DataError(
-            f"configuration: target is not set; name the outcome's column, one of {quoted(table.columns)}",
+            f"configuration: target is not set; name the outcome's column, one of {quote(table.columns)}",
             "bad-configuration",
         )
     table.column(target)
@@ -30,7 +37,7 @@ def input_names(table: Table, config: Mapping[str, object]) -> list[str]:
     if not names:
         what = f"matches features={patterns!r}" if patterns else "holds numbers"
         raise DataError(
-            f"{table.source}: no column beside the target {what}; it has {quoted(table.columns)}", "missing-column"
+            f"{table.source}: no column beside the target {what}; it has {quote(table.columns)}", "missing-column"
         )
     return sorted(names)
 

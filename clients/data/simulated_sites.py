@@ -29,6 +29,12 @@ class SimulatedSites:
         The sites' names, in order; empty: a function that knows no names, for any number of sites.
     paths : tuple of Path
         The sites' files in the same order; empty: a function gives the data.
+
+    Examples
+    --------
+    >>> sites = simulated_sites("north=a.csv south=b.csv")
+    >>> sites.number, sites.name(1, 2), sites.source(1)
+    (2, 'south', 'b.csv')
     """
 
     data: str
@@ -94,7 +100,7 @@ def simulated_sites(data: str) -> SimulatedSites:
 
 
 def check_site_names(source: str, names: Any) -> tuple[str, ...]:
-    """Return the sites' names; a `DataError` for one that cannot be a file's name everywhere, or is there twice."""
+    """Return the sites' names; a `DataError` if one occurs twice, or cannot be the name of a file everywhere."""
     seen: set[str] = set()
     for name in names:
         if not isinstance(name, str) or not usable_name(name):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, TypeVar, overload
 
@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 def is_simulated(config: Mapping[str, Any]) -> bool:
-    """Whether a configuration is that of a simulated SuperNode: Flower gives it a number, and nobody a name.
+    """Whether a configuration is that of a simulated SuperNode: it has a number from Flower, and no ``site``.
 
     Examples
     --------
@@ -27,7 +27,13 @@ def is_simulated(config: Mapping[str, Any]) -> bool:
 
 
 def partition_of(config: Mapping[str, Any]) -> tuple[int, int]:
-    """Return the place of a simulated site and the number of sites; 0 and 1 for a real one."""
+    """Return the place of a simulated site and the number of sites; 0 and 1 for a real one.
+
+    Examples
+    --------
+    >>> partition_of({"partition-id": 2, "num-partitions": 3}), partition_of({"site": "north"})
+    ((2, 3), (0, 1))
+    """
     return int(config.get("partition-id", 0)), int(config.get("num-partitions", 1))
 
 
@@ -36,22 +42,32 @@ def load(config: Mapping[str, object], *, whole: bool = ...) -> Table: ...
 
 
 @overload
-def load(config: Mapping[str, object], other: type[T]) -> Table | T: ...
+def load(
+    config: Mapping[str, object], other: type[T], *, used: Callable[[Table], Iterable[str]] | None = ...
+) -> Table | T: ...
 
 
-def load(config: Mapping[str, object], other: type[Any] | None = None, *, whole: bool = True) -> Any:
+def load(
+    config: Mapping[str, object],
+    other: type[Any] | None = None,
+    *,
+    whole: bool = True,
+    used: Callable[[Table], Iterable[str]] | None = None,
+) -> Any:
     """Return what a site configured as its data.
 
     Parameters
     ----------
     config : Mapping
         Run configuration overridden by the node configuration. ``data`` is a path, or ``package.module:function``: a
-        function that returns a `Table`, a mapping of column names to arrays, or a pandas DataFrame. A real site's takes
-        `config`; a simulated site's its place and the number of sites.
+        function that returns a `Table`, a mapping of column names to arrays, or a pandas DataFrame. The function of a
+        real site takes `config`; in a simulation it takes a site's place and the number of sites.
     other : type, optional
         A class that the function may return as well; its instance is returned as it is.
     whole : bool
         Whether there must be two rows at least.
+    used : Callable or None
+        As of `clients.data.read_table`.
 
     Raises
     ------
@@ -64,9 +80,9 @@ def load(config: Mapping[str, object], other: type[Any] | None = None, *, whole:
     Traceback (most recent call last):
     clients.data.table.DataError: records.csv: there is no such file
     """
-    data = configured(config)
+    data = source_of(config)
     if not is_function(data):
-        return read_table(data, own=whole)
+        return read_table(data, own=whole, used=used)
     answer = call(data, config)
     if other is not None and isinstance(answer, other):
         return answer
@@ -81,8 +97,14 @@ def load(config: Mapping[str, object], other: type[Any] | None = None, *, whole:
     return table
 
 
-def configured(config: Mapping[str, object]) -> str:
-    """Return what ``data`` is set to; a `DataError` if it is not set."""
+def source_of(config: Mapping[str, object]) -> str:
+    """Return what ``data`` is set to; a `DataError` if it is not set.
+
+    Examples
+    --------
+    >>> source_of({"data": "ward.csv"})
+    'ward.csv'
+    """
     data = setting(config, "data")
     if not data:
         raise DataError(
@@ -105,7 +127,13 @@ def call(reference: str, config: Mapping[str, object]) -> Any:
 
 
 def call_for_site(reference: str, function: Callable[..., Any], place: int, n_sites: int) -> Any:
-    """Return the answer of a function for the site at a place of a simulation; `reference` is its name in messages."""
+    """Return the answer of a function for the site at a place of a simulation; `reference` is its name in messages.
+
+    Examples
+    --------
+    >>> call_for_site("wards:load", lambda place, n_sites: f"{place} of {n_sites}", 1, 3)
+    '1 of 3'
+    """
     try:
         inspect.signature(function).bind(place, n_sites)
     except TypeError:
@@ -125,25 +153,37 @@ def own_code(reference: str) -> Iterator[None]:
     """Turn what a site's own code raises into a `DataError`, with the error as its ``__cause__``."""
     try:
         yield
-    except (Exception, SystemExit) as error:  # a script's sys.exit() would end the process, and the text leave it
+    except (Exception, SystemExit) as error:  # sys.exit() would end the process, and Flower would send its text
         code: Code = error.code if isinstance(error, DataError) else "function-failed"
         raise DataError(f"{reference}: the function raised {type(error).__name__}: {error}", code) from error
 
 
 def table_of(reference: str, answer: Any, *, whole: bool = True) -> Table | None:
-    """Return a function's answer as a table; None if it is not one. `whole` as in `make_table`."""
+    """Return a function's answer as a table; None if it is not one. `whole` as in `make_table`.
+
+    Examples
+    --------
+    >>> table_of("wards:load", {"age": [41, 52]}).n, table_of("wards:load", 5)
+    (2, None)
+    """
     if isinstance(answer, Table):
         return make_table(answer.source, answer.columns.items(), answer.first_line, answer.lines, whole=whole)
     if isinstance(answer, Mapping):
         return make_table(reference, answer.items(), whole=whole)
-    # Recognised by its module, so that pandas is imported only by those who use it.
+    # Recognized by its module, so that pandas is imported only by those who use it.
     if type(answer).__module__.partition(".")[0] == "pandas" and hasattr(answer, "columns"):
         return make_table(reference, frame_columns(answer), whole=whole)
     return None
 
 
 def find_function(reference: str) -> Callable[..., Any]:
-    """Return the function that ``package.module:function`` names; a `DataError` if there is none."""
+    """Return the function that ``package.module:function`` names; a `DataError` if there is none.
+
+    Examples
+    --------
+    >>> find_function("math:sqrt")(9.0)
+    3.0
+    """
     module_name, _, attribute = reference.partition(":")
     try:
         attribute_value: Any = importlib.import_module(module_name)

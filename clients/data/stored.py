@@ -1,4 +1,4 @@
-"""A shard on disk: an array a file, to be mapped into memory, and one small file that says how they belong together.
+"""A shard on disk: a file for each array, to be mapped into memory, and a small file that describes the whole.
 
 What is read is what was written, bit for bit: types, shapes, the order of arrays in memory, the order of names. Every
 file has a checksum, so that a damaged one is noticed. No pickle: only the protocol's class of a shard is made again.
@@ -24,7 +24,7 @@ _PLAIN = (bool, int, float, str, type(None))
 _NUMBERS = "biufU"
 """Kinds of arrays that are numbers, or text of a fixed width."""
 _END = "\0"
-"""Between two texts."""
+"""Separates two texts."""
 
 
 class StoredError(ValueError):
@@ -43,6 +43,15 @@ class Writer:
         Of the shard.
     room : ModuleType
         The protocol's module ``shard``, which has the class of its shards in its namespace.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> room, folder = ModuleType("shard"), Path(tempfile.mkdtemp())
+    >>> writer = Writer(folder, room)
+    >>> writer.finish({"source": "ward.csv"}, writer.describe({"ages": np.array([41, 52])}))
+    >>> read_shard(folder, read_about(folder), room)
+    {'ages': array([41, 52])}
     """
 
     def __init__(self, folder: Path, room: ModuleType) -> None:
@@ -59,7 +68,7 @@ class Writer:
         return name
 
     def finish(self, about: Mapping[str, Any], value: Any) -> None:
-        """Write the file that describes the shard: `about` it, and its `value` as `describe` returns it."""
+        """Write the file that describes the shard: its origin `about`, and its `value` as `describe` returns it."""
         text = json.dumps({**about, "files": self._sums, "value": value})
         with self.create(ABOUT) as file:
             file.write(f"{zlib.crc32(text.encode()):08x}\n{text}".encode())
@@ -106,12 +115,18 @@ class Writer:
         missing = np.array([cell is None for cell in cells], np.bool_)
         name = f"{len(self._sums)}.txt"
         with self.create(name) as file:
-            file.write(joined([cell or "" for cell in cells]))
+            file.write(join_texts([cell or "" for cell in cells]))
         return {"texts": self.seal(name), "n": len(cells), "missing": self._array(missing)}
 
 
-def joined(texts: list[str]) -> bytes:
-    """Return texts as bytes; a StoredError where `split` could not tell them apart again."""
+def join_texts(texts: list[str]) -> bytes:
+    """Return texts as bytes; a `StoredError` if `split_texts` could not separate them.
+
+    Examples
+    --------
+    >>> split_texts(join_texts(["north", "", "south"]))
+    ['north', '', 'south']
+    """
     text = _END.join(texts)
     if text.count(_END) != max(len(texts) - 1, 0):
         raise StoredError("a text holds a NUL")
@@ -176,7 +191,7 @@ def _read(folder: Path, value: Any, room: ModuleType) -> Any:
         return value
     kind = next(iter(value))
     if kind == "array":
-        return _mapped(folder / value["array"])
+        return _map_array(folder / value["array"])
     if kind == "texts":
         return _read_texts(folder, value)
     if kind == "tuple":
@@ -189,7 +204,7 @@ def _read(folder: Path, value: Any, room: ModuleType) -> Any:
     return shard_class(**{name: _read(folder, each, room) for name, each in value["fields"].items()})
 
 
-def _mapped(path: Path) -> np.ndarray:
+def _map_array(path: Path) -> np.ndarray:
     """Return an array that is read from its file where it is used; changes stay in this process."""
     try:
         return np.asarray(np.load(path, mmap_mode="c", allow_pickle=False))
@@ -200,13 +215,13 @@ def _mapped(path: Path) -> np.ndarray:
 def _read_texts(folder: Path, value: Mapping[str, Any]) -> np.ndarray:
     cells = np.empty(value["n"], object)
     if value["n"]:
-        cells[:] = split((folder / value["texts"]).read_bytes())
-    cells[_mapped(folder / value["missing"]["array"])] = None
+        cells[:] = split_texts((folder / value["texts"]).read_bytes())
+    cells[_map_array(folder / value["missing"]["array"])] = None
     return cells
 
 
-def split(data: bytes) -> list[str]:
-    """Return the texts that `joined` joined, one at least."""
+def split_texts(data: bytes) -> list[str]:
+    """Return the texts that `join_texts` joined, one at least."""
     return data.decode().split(_END)
 
 

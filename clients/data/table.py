@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from jaxtyping import Bool, Float64, Int, Shaped
 
+from common.grouping import list_names
+
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -51,6 +53,12 @@ class DataError(ValueError):
         One sentence for the site's own log or terminal; it may name file, column and row, and show a cell.
     code : str
         The kind of fault, one of `Code`; only this may travel to the fusion center.
+
+    Examples
+    --------
+    >>> error = DataError("ward.csv, line 7, column 'age': is empty; every row needs a number", "missing-value")
+    >>> error.code
+    'missing-value'
     """
 
     def __init__(self, message: str, code: Code) -> None:
@@ -101,20 +109,30 @@ class Table:
         """Return the column of that name; a `DataError` with the nearest names if there is none."""
         if name not in self.columns:
             near = difflib.get_close_matches(name, self.columns, n=3)
-            hint = f"did you mean {' or '.join(map(repr, near))}?" if near else f"it has {quoted(self.columns)}"
+            hint = f"did you mean {' or '.join(map(repr, near))}?" if near else f"it has {quote(self.columns)}"
             raise DataError(f"{self.source}: there is no column {name!r}; {hint}", "missing-column")
         return self.columns[name]
 
 
-def quoted(names: Iterable[str]) -> str:
-    """Return names for a message: quoted, separated by commas, the first 20 of them."""
-    names = list(names)
-    rest = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return ", ".join(map(repr, names[:_SHOWN])) + rest
+def quote(names: Iterable[str]) -> str:
+    """Return names for a message: quoted, separated by commas, the first 20 of them.
+
+    Examples
+    --------
+    >>> quote(["age", "sex"])
+    "'age', 'sex'"
+    """
+    return list_names([*map(repr, names)], _SHOWN)
 
 
 def setting(config: Mapping[str, object], key: str, default: str = "") -> str:
-    """Return the text set under `key`, or `default`; a `DataError` if it is set to something other than text."""
+    """Return the text set under `key`, or `default`; a `DataError` if it is set to something other than text.
+
+    Examples
+    --------
+    >>> setting({"target": " y "}, "target"), setting({}, "id", "row")
+    ('y', 'row')
+    """
     value = config.get(key, default)
     if not isinstance(value, str):
         raise DataError(f"configuration: {key} must be text, not {value!r}", "bad-configuration")
@@ -122,7 +140,13 @@ def setting(config: Mapping[str, object], key: str, default: str = "") -> str:
 
 
 def own_number(config: Mapping[str, object], key: str, default: int) -> int:
-    """Return the number that a site sets under `key`; a `DataError` if it is no whole number, 1 or greater."""
+    """Return the number that a site sets under `key`; a `DataError` if it is not a whole number, 1 or greater.
+
+    Examples
+    --------
+    >>> own_number({"min-leaf": 60}, "min-leaf", 5), own_number({}, "min-leaf", 5)
+    (60, 5)
+    """
     value = config.get(key, default)
     if type(value) is not int or value < 1:
         raise DataError(
@@ -158,8 +182,8 @@ def make_table(
     Raises
     ------
     DataError
-        If a column has no name or another's, has another number of rows, or holds neither numbers nor text; or if
-        the source has fewer than two rows.
+        If a column has no name, the name of another or another number of rows, or holds neither numbers nor text; or
+        if the source has fewer than two rows.
 
     Examples
     --------
@@ -176,11 +200,18 @@ def make_table(
             raise DataError(f"{source}: {name!r} has {length} rows, but {first!r} has {n}", "bad-shape")
     if whole:
         check_rows(source, n)
-    return Table(source, {name: _typed(source, name, values) for name, values in pairs}, first_line, lines)
+    return Table(source, {name: _convert(source, name, values) for name, values in pairs}, first_line, lines)
 
 
 def check_rows(source: str, n: int) -> None:
-    """Refuse a source of fewer than two rows."""
+    """Refuse a source of fewer than two rows.
+
+    Examples
+    --------
+    >>> check_rows("ward.csv", 0)
+    Traceback (most recent call last):
+    clients.data.table.DataError: ward.csv: has no rows; at least two are needed
+    """
     if n == 0:
         raise DataError(f"{source}: has no rows; at least two are needed", "too-few-rows")
     if n == 1:
@@ -191,7 +222,14 @@ def check_rows(source: str, n: int) -> None:
 
 
 def check_names(source: str, names: Iterable[object]) -> None:
-    """Refuse columns whose name is not text, or that share a name."""
+    """Refuse columns whose name is not text, or that share a name.
+
+    Examples
+    --------
+    >>> check_names("ward.csv", ["age", "age"])
+    Traceback (most recent call last):
+    clients.data.table.DataError: ward.csv: two columns are named 'age'; rename one
+    """
     seen: set[str] = set()
     for position, name in enumerate(names, start=1):
         if not isinstance(name, str):
@@ -229,7 +267,7 @@ def _one_dimensional(source: str, name: str, given: Any) -> list[tuple[str, Shap
     return [(name, values)]
 
 
-def _typed(source: str, name: str, values: Shaped[np.ndarray, "n"]) -> Shaped[np.ndarray, "n"]:
+def _convert(source: str, name: str, values: Shaped[np.ndarray, "n"]) -> Shaped[np.ndarray, "n"]:
     """Return the column in one of the types of `Table.columns`."""
     kind = values.dtype.kind
     if kind == "b":
@@ -243,14 +281,14 @@ def _typed(source: str, name: str, values: Shaped[np.ndarray, "n"]) -> Shaped[np
         return _as_text(values)
     if kind == "M":
         return _as_text(np.datetime_as_string(values), np.isnat(values))
-    typed = _typed_objects(values) if kind == "O" else None
+    typed = _convert_objects(values) if kind == "O" else None
     if typed is None:
         content = "objects of other or several kinds" if kind == "O" else str(values.dtype)
         raise DataError(f"{source}, column {name!r}: holds {content}; a column holds numbers or text", "bad-shape")
     return typed
 
 
-def _typed_objects(values: Shaped[np.ndarray, "n"]) -> Shaped[np.ndarray, "n"] | None:
+def _convert_objects(values: Shaped[np.ndarray, "n"]) -> Shaped[np.ndarray, "n"] | None:
     """Return objects as numbers or text; None if they are neither."""
     import pandas as pd
 
@@ -283,7 +321,13 @@ def _as_text(values: Shaped[np.ndarray, "n"], missing: Bool[np.ndarray, "n"] | N
 
 
 def split_patterns(patterns: str) -> list[str]:
-    """Return the column names and globs of a list separated by commas or spaces."""
+    """Return the column names and globs of a list separated by commas or spaces.
+
+    Examples
+    --------
+    >>> split_patterns("age, class_* sex")
+    ['age', 'class_*', 'sex']
+    """
     return [pattern for pattern in re.split(r"[,\s]+", patterns) if pattern]
 
 
@@ -319,7 +363,14 @@ def match_columns(table: Table, patterns: str) -> list[str]:
 
 
 def sensitive_columns(table: Table, config: Mapping[str, object]) -> list[str]:
-    """Return the names of the columns that ``sensitive`` stands for; a name that is no column stands for none."""
+    """Return the names of the columns that ``sensitive`` stands for; a name that is no column stands for none.
+
+    Examples
+    --------
+    >>> table = make_table("records", [("age", [41, 52]), ("sex", ["f", "m"])])
+    >>> sensitive_columns(table, {"sensitive": "sex, race"})
+    ['sex']
+    """
     patterns = split_patterns(setting(config, "sensitive"))
     return [name for name in table.columns if any(fnmatchcase(name, pattern) for pattern in patterns)]
 
@@ -354,7 +405,13 @@ def numeric(table: Table, name: str, *, allow_missing: bool) -> Float64[np.ndarr
 
 
 def cell_name(table: Table, name: str, row: int) -> str:
-    """Return the beginning of a message about one cell: file, line or row, column (`row` counts from 0)."""
+    """Return the beginning of a message about one cell: file, line or row, column (`row` counts from 0).
+
+    Examples
+    --------
+    >>> cell_name(make_table("records", [("age", [41, 52])]), "age", 1)
+    "records, row 2, column 'age'"
+    """
     return f"{table.source}, {table.where(row)}, column {name!r}"
 
 

@@ -1,4 +1,4 @@
-"""What a site should know before its rows become a Gaussian process expert: what is used, and what leaves."""
+"""`consilience check` of a site's data for gp: what is used, and what leaves the site."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from collections.abc import Mapping
 import numpy as np
 
 from clients.cost import Work, cost_lines
-from clients.data import DataError, Table, load, setting
+from clients.data import DataError, Table, cell_name, load, setting
 from clients.data.table import own_number
-from clients.gp.shard import measurements_of
-from numerics.gp.measurements import Measurements
+from clients.gp.shard import lone_queries, measurements_of
+from numerics.gp.measurements import LIMIT, Measurements
 from protocols.gp.settings import Consents, Settings
 
 _CONSENTS = {
@@ -20,6 +20,13 @@ _CONSENTS = {
         "gradients of a network over your rows (gp.gate=dnn), from which a malicious center can infer single rows"
     ),
 }
+"""What leaves a site that sets the key."""
+_REFUSALS = {
+    "allow-inputs": "the inputs of rows as they are (allow-inputs is not set)",
+    "allow-rows": "rows for a communication expert (allow-rows is not set)",
+    "allow-gate-training": "gradients over your rows (allow-gate-training is not set)",
+}
+"""What never leaves a site that does not set the key."""
 
 
 def check_lines(config: Mapping[str, object]) -> list[str]:
@@ -36,10 +43,11 @@ def check_lines(config: Mapping[str, object]) -> list[str]:
 
 
 def describe(rows: Measurements, table: Table, config: Mapping[str, object]) -> list[str]:
-    """Return the lines of `check_lines`, given the site's table and its rows."""
+    """Describe what is used of the site's table and its rows, and what leaves the site."""
     target, d = setting(config, "target"), len(rows.features)
     least = own_number(config, "min-rows", Consents.min_rows)
     queries = own_number(config, "max-queries", Consents.max_queries)
+    lone = own_number(config, "max-lone-queries", lone_queries(rows.n))
     most = Settings.of(config).max_expert_rows
     experts = -(-rows.n // most)
     unused = [name for name in table.columns if name not in {*rows.features, target}]
@@ -49,33 +57,33 @@ def describe(rows: Measurements, table: Table, config: Mapping[str, object]) -> 
         "What would be used",
         f"  output: {target}",
         f"  inputs: {', '.join(rows.features)}",
-        "    each counts in standard deviations over all sites",
+        "    each measured in its standard deviation over all sites",
         f"  columns not used: {', '.join(unused) or 'none'}",
         f"  experts: {experts}, of {most} rows at most",
         "",
         "What would leave this site",
-        f"  once: the names of the {d} inputs; of each expert the number of its rows, mean and covariance of the",
+        f"  once: the names of the {d} inputs; for each expert the number of its rows, mean and covariance of the",
         "    inputs, mean and variance of the outputs; what you consent to; and the hyperparameters that fit a part of",
-        "    your rows best, with a measure of how well they are known",
+        "    your rows best, with a measure of their precision",
         "  for every value of the hyperparameters that is tried: the log likelihood of your outputs, with its first",
         "    and second derivatives, summed over your experts",
-        "  at every query point for which an expert is chosen: its prediction, by how much your rows reduce the",
-        "    variance there, and features from which its covariance with other experts follows;",
-        f"    of one value of the hyperparameters only, and at {queries} points in a run at most (max-queries)",
-        "  Predictions can reveal SINGLE ROWS: a malicious center can choose hyperparameters and points so that",
-        "    it learns a row's inputs and output. max-queries bounds how much: trust the center, or lower it",
+        "  at every query point for which an expert is chosen: its prediction, the reduction of the variance by your",
+        "    rows, and features that give its covariance with other experts;",
+        f"    for one value of the hyperparameters only, and at {queries} points in a run at most (max-queries)",
+        "    Answers are rounded. Those that rest on fewer than five of your rows are rounded most, and",
+        f"    {lone} of them leave in a run at most (max-lone-queries): they could show SINGLE ROWS",
         *[f"  {what}" for key, what in _CONSENTS.items() if _consents(config, key)],
         "",
         "What never leaves this site",
-        *[f"  {_never(key)}" for key in _CONSENTS if not _consents(config, key)],
+        *[f"  {what}" for key, what in _REFUSALS.items() if not _consents(config, key)],
         f"  columns not used{'' if _consents(config, 'allow-rows') else '; rows as they are'}",
     ]
-    warnings = _warnings(rows, target, least, experts)
+    warnings = _warnings(rows, table, target, least, experts)
     return [*lines, *(["", "Worth a look", *warnings] if warnings else [])]
 
 
 def _answers(rows: Measurements, config: Mapping[str, object]) -> dict[str, list[Work]]:
-    """Return the site's heaviest answers: the split into experts, and the likelihood of values of hyperparameters."""
+    """Return the work on the site's heaviest answers: the split into experts, and the likelihoods."""
     from numerics.gp.kernel_registry import kernel_of
     from numerics.gp.likelihood import evaluate, start_theta
     from numerics.gp.split import split
@@ -87,37 +95,36 @@ def _answers(rows: Measurements, config: Mapping[str, object]) -> dict[str, list
     y = (rows.y - rows.y.mean()) / (rows.y.std() or 1.0)
     kernel = kernel_of(settings.kernel, x.shape[1])
 
-    def of_expert(n: int) -> tuple[int, float]:
+    def count_evaluations(n: int) -> tuple[int, float]:
         experts = -(-n // settings.max_expert_rows)
         return -(-n // experts), float(experts * settings.candidates)
 
-    def tried(m: int) -> object:
+    def evaluate_first(m: int) -> object:
         return evaluate(kernel, start_theta(kernel), x[order[:m]], y[order[:m]])
 
-    def cut(m: int) -> object:
+    def halve_first(m: int) -> object:
         return split(x[order[:m]], -(-m // 2), np.random.default_rng(0))
 
-    def halvings(n: int) -> tuple[int, float]:
+    def count_halvings(n: int) -> tuple[int, float]:
         return n, float(np.log2(max(-(-n // settings.max_expert_rows), 1)))
 
-    answers = {"gp.Evaluate": [Work(tried, (1.5, 3.0), of_expert, memory=2.0)]}
+    answers = {"gp.Evaluate": [Work(evaluate_first, (1.5, 3.0), count_evaluations, memory=2.0)]}
     if rows.part is None and rows.n > settings.max_expert_rows:
-        answers["gp.Survey"] = [Work(cut, (0.9, 1.2), halvings)]
+        answers["gp.Survey"] = [Work(halve_first, (0.9, 1.2), count_halvings)]
     return answers
 
 
-def _never(key: str) -> str:
-    return {
-        "allow-inputs": "the inputs of rows as they are (allow-inputs is not set)",
-        "allow-rows": "rows for a communication expert (allow-rows is not set)",
-        "allow-gate-training": "gradients over your rows (allow-gate-training is not set)",
-    }[key]
-
-
-def _warnings(rows: Measurements, target: str, least: int, experts: int) -> list[str]:
+def _warnings(rows: Measurements, table: Table, target: str, least: int, experts: int) -> list[str]:
     named = [*zip(rows.features, rows.x.T, strict=True), (target, rows.y)]
     lines = [f"  {name}: every row has the same value" for name, values in named if np.ptp(values) == 0]
-    if rows.n // (1 if experts == 1 else 2 * experts) < least:  # a part may be half as large as the mean one
+    outliers = np.flatnonzero(rows.outliers)
+    if len(outliers):
+        lines += [
+            f"  {cell_name(table, target, int(outliers[0]))}: beyond {LIMIT:g} deviations of the median of {target}, as"
+            f" {len(outliers)} of {rows.n} rows are.",
+            "    A wrong cell ruins what the site predicts around it; a run with gp.robust=true leaves these rows out",
+        ]
+    if rows.n // (1 if experts == 1 else 2 * experts) < least:  # the smallest expert may have half the mean number
         lines.append(f"  an expert may have fewer than {least} rows (min-rows): this site then takes no part")
     return lines
 

@@ -1,4 +1,4 @@
-"""A site's experts: its rows, split and in the agreed units, and what is computed from them once a process."""
+"""A site's experts: its rows, split and in the common units, and caches of what is computed from them."""
 
 from __future__ import annotations
 
@@ -25,14 +25,19 @@ from protocols.wire.faults import Fault, SiteFault
 
 @dataclass(frozen=True)
 class Part:
-    """Rows of one expert; two of the same content are equal, so that results computed from them are cached.
+    """Rows of one expert. Two parts of the same content are equal, so that caches find results by content.
 
     Attributes
     ----------
     digest : tuple of int
-        Of the content.
+        Digest of the content.
     x, y : ndarray
-        ``(n, d)`` and ``(n,)``.
+        ``(n, d)`` inputs and ``(n,)`` outputs.
+
+    Examples
+    --------
+    >>> Part.of(np.zeros((2, 1)), np.ones(2)) == Part.of(np.zeros((2, 1)), np.ones(2))
+    True
     """
 
     digest: tuple[int, ...]
@@ -41,19 +46,30 @@ class Part:
 
     @classmethod
     def of(cls, x: Float64[np.ndarray, "n d"], y: Float64[np.ndarray, "n"]) -> Part:
-        """Return rows with their digest."""
+        """Return the rows with their digest."""
         return cls(tuple(digest_of((x, y))), x, y)
 
 
-def parts_of(site: Site, max_rows: int) -> Int64[np.ndarray, "n"]:
-    """Return the expert of each of the site's rows.
+def rows_of(site: Site, *, robust: bool) -> Measurements:
+    """Return the site's rows; `robust`: without those whose output is an outlier.
+
+    A center that asks for both, in two runs, learns the difference: a real site leaves out ``min-rows`` rows, if any.
+    """
+    rows: Measurements = site.shard
+    if not robust:
+        return rows
+    least = site.consents.number("min-rows", Consents.min_rows)
+    return rows.without_outliers(least, np.random.default_rng(digest_of((rows.x, rows.y))))
+
+
+def parts_of(rows: Measurements, site: Site, max_rows: int) -> Int64[np.ndarray, "n"]:
+    """Return the ``(n,)`` numbers of the experts that these rows of the site belong to.
 
     Raises
     ------
     SiteFault
         If an expert would have fewer rows than the site demands.
     """
-    rows: Measurements = site.shard
     part = rows.part if rows.part is not None else _split(Part.of(rows.x, rows.y), max_rows)
     least = site.consents.number("min-rows", Consents.min_rows)
     if np.bincount(part).min() < least:
@@ -63,39 +79,39 @@ def parts_of(site: Site, max_rows: int) -> Int64[np.ndarray, "n"]:
 
 @lru_cache(maxsize=8)
 def _split(rows: Part, max_rows: int) -> Int64[np.ndarray, "n"]:
-    """Split the rows in the same way in every process, whatever the seed: the center knows experts by their place."""
+    """Split the rows into experts, in the same way in every process: the fusion center knows experts by number."""
     if len(rows.y) <= max_rows:
         return np.zeros(len(rows.y), np.int64)
-    # Imports scikit-learn, which a site with few rows never needs.
+    # This imports scikit-learn, which a site with one expert never needs.
     from numerics.gp.split import split
 
     return split(rows.x, max_rows, np.random.default_rng(rows.digest))
 
 
 def experts_of(site: Site, ask: Agreed) -> list[Part]:
-    """Return the site's experts, in the agreed units.
+    """Return the site's experts, in the common units.
 
     Raises
     ------
     SiteFault
-        If the units do not fit the site's inputs, or its numbers of rows have changed.
+        If the units do not fit the site's inputs, or if the experts' numbers of rows have changed.
     """
-    rows: Measurements = site.shard
+    rows = rows_of(site, robust=ask.robust)
     if len(ask.mean) != len(rows.features) or ask.scale.min() <= 0 or ask.y_scale <= 0:
         raise SiteFault(Fault.MALFORMED_ASK, "the units do not fit the site's inputs")
-    part = parts_of(site, ask.max_rows)
+    part = parts_of(rows, site, ask.max_rows)
     if not np.array_equal(np.bincount(part), ask.counts):
         raise SiteFault(Fault.DATA_CHANGED, "the experts' numbers of rows have changed")
     units = (tuple(ask.mean.tolist()), tuple(ask.scale.tolist()), ask.y_mean, ask.y_scale)
     return list(_in_units(Part.of(rows.x, rows.y), part.tobytes(), units))
 
 
-@lru_cache(maxsize=16)  # of one site as a rule, and of all that a worker of a simulation answers for
+@lru_cache(maxsize=16)  # a worker of a simulation answers for many sites
 def _in_units(rows: Part, part: bytes, units: tuple[tuple[float, ...], tuple[float, ...], float, float]) -> list[Part]:
-    """Return the same objects for the same ask, so that caches by expert keep its rows once."""
+    """Split the rows and convert them to common units. The same ask gets the same objects, so caches hold them once."""
     mean, scale, y_mean, y_scale = units
-    agreed = Units(np.array(mean), np.array(scale), y_mean, y_scale)
-    x, y = agreed.inputs(rows.x), agreed.outputs(rows.y)
+    common = Units(np.array(mean), np.array(scale), y_mean, y_scale)
+    x, y = common.inputs(rows.x), common.outputs(rows.y)
     expert = np.frombuffer(part, np.int64)
     return [Part.of(x[expert == i], y[expert == i]) for i in range(int(expert.max()) + 1)]
 
@@ -109,7 +125,12 @@ def kernel_for(text: str, d: int) -> Kernel:
     SiteFault
         If there is no such kernel.
     MissingLibraryError
-        If this installation lacks what the kernel needs.
+        If this installation lacks a library that the kernel needs.
+
+    Examples
+    --------
+    >>> kernel_for("se", 2).names
+    ('log ell_1', 'log ell_2', 'log s')
     """
     try:
         return kernel_of(text, d)
@@ -119,20 +140,20 @@ def kernel_for(text: str, d: int) -> Kernel:
         raise SiteFault(Fault.MALFORMED_ASK, str(error)) from error
 
 
-@lru_cache(maxsize=512)  # p^2 numbers each: the cells of a table ask for the same
+@lru_cache(maxsize=512)  # p^2 numbers each; the cells of a table need the same ones
 def likelihood_of(rows: Part, kernel: str, theta: tuple[float, ...]) -> Evaluation:
-    """Return the log likelihood of one expert's outputs, with derivatives."""
+    """Return the log likelihood of one expert's outputs, with its derivatives."""
     return evaluate(kernel_for(kernel, rows.x.shape[1]), np.array(theta), rows.x, rows.y)
 
 
 @lru_cache(maxsize=8)  # up to 64 MB each
 def expert_of(rows: Part, kernel: str, theta: tuple[float, ...]) -> Expert:
-    """Return the Gaussian process of one expert's rows, factorised.
+    """Return the Gaussian process of one expert's rows, factorized.
 
     Raises
     ------
     SiteFault
-        If the rows cannot be factorised with these hyperparameters.
+        If the rows cannot be factorized with these hyperparameters.
     """
     try:
         return Expert(kernel_for(kernel, rows.x.shape[1]), np.array(theta), rows.x, rows.y)
@@ -141,7 +162,14 @@ def expert_of(rows: Part, kernel: str, theta: tuple[float, ...]) -> Expert:
 
 
 def draw_rows(parts: Sequence[Part], n_rows: int, rng: np.random.Generator) -> list[Int64[np.ndarray, "_"]]:
-    """Return the rows of each expert that the site gives to the communication expert, sorted."""
+    """Draw the rows of each expert that the site gives to the communication expert; return their places, sorted.
+
+    Examples
+    --------
+    >>> parts = [Part.of(np.zeros((n, 1)), np.zeros(n)) for n in (4, 2)]
+    >>> sum(len(places) for places in draw_rows(parts, 3, np.random.default_rng(0)))
+    3
+    """
     ends = np.cumsum([len(part.y) for part in parts])
     chosen = np.sort(rng.permutation(ends[-1])[:n_rows])
     expert = np.searchsorted(ends, chosen, side="right")

@@ -1,10 +1,11 @@
-"""A site's answers in Gaussian process regression: its rows are one expert or several, which predict query points.
+"""A site's answers in gp: its rows are one expert or several, which predict query points.
 
-A site remembers nothing between two asks: its answers follow from its rows and from the ask.
+A site keeps no result between two asks: an answer depends on the site's rows and on the ask only.
 """
 
 from __future__ import annotations
 
+import logging
 from functools import lru_cache
 
 import numpy as np
@@ -19,14 +20,17 @@ from clients.gp.experts import (
     kernel_for,
     likelihood_of,
     parts_of,
+    rows_of,
 )
+from clients.gp.shard import lone_queries
 from clients.site import Site
+from numerics.gp.coarse_answers import FEWEST_ROWS, CoarseAnswer, coarse
+from numerics.gp.expert import Expert
 from numerics.gp.gates.network import Network
 from numerics.gp.likelihood import START_LOG_SIGMA, fit_one, theta_bounds
 from numerics.gp.likelihood import evaluate as likelihood
-from numerics.gp.measurements import Measurements
 from numerics.gp.moments import moments_of, units_of
-from numerics.gp.sketch import features
+from numerics.gp.sketch import Sketch, features
 from numerics.shared.threads import single_threaded
 from protocols.gp.payloads import (
     CONSENTS,
@@ -55,29 +59,34 @@ from protocols.gp.payloads import (
 from protocols.gp.settings import Consents
 from protocols.wire.faults import Fault, SiteFault
 
+logger = logging.getLogger("flwr")
+
+_LONE = "lone queries"
+"""Name of the commitments' counter of predictions that rest on few rows."""
 _OWN_FIT_ROWS = 500
 """Rows from which a site estimates its own best hyperparameters; these only start the search."""
 _SLACK = 1e-9
-"""Hyperparameters may lie outside their bounds by a rounding error."""
+"""Rounding error by which hyperparameters may lie outside their bounds."""
 _ROUNDING = 1e-9
-"""Relative difference of a row in units that two processors have rounded."""
+"""Largest relative difference between the values of one row that two kinds of processor have converted to units."""
 _PAIRS = 2**18
-"""Pairs of a row and a shared one that are compared at a time."""
+"""Pairs of a row and a shared row that are compared at a time."""
 
 
-# -- taking stock -----------------------------------------------------------------------------------------------------
+# -- survey -----------------------------------------------------------------------------------------------------------
 
 
 @answers(Survey)
 def survey(ask: Survey, site: Site) -> Moments:
-    """Answer the moments of the site's experts, and the hyperparameters that fit its rows best."""
-    rows: Measurements = site.shard
-    kernel_for(ask.kernel, len(rows.features))  # an unknown kernel is refused, whether or not it is fitted
+    """Answer with the moments of the site's experts, and with the hyperparameters that fit its rows best."""
+    rows = rows_of(site, robust=ask.robust)
+    kernel_for(ask.kernel, len(rows.features))  # refuses an unknown kernel, even if nothing is fitted
     _commit_to(site, "split", ask.max_rows)
+    _commit_to(site, "treatment of outliers", ask.robust)
     if ask.max_rows < 1:
         raise SiteFault(Fault.MALFORMED_ASK, "max_rows is below 1")
     with single_threaded():
-        moments = moments_of(rows.x, rows.y, parts_of(site, ask.max_rows))
+        moments = moments_of(rows.x, rows.y, parts_of(rows, site, ask.max_rows))
         theta = information = np.zeros(0)
         if ask.fit:
             units = units_of(moments)
@@ -92,30 +101,33 @@ def survey(ask: Survey, site: Site) -> Moments:
         theta=theta,
         information=information,
         consents=tuple(key for key in CONSENTS if site.consents.allows(key)),
+        left_out=site.shard.n - rows.n,
     )
 
 
-@lru_cache(maxsize=64)  # a few numbers each: the cells of a table ask for the same
+@lru_cache(maxsize=64)  # a few numbers each; the cells of a table need the same ones
 def _best_fit(text: str, own: Part) -> tuple[Float64[np.ndarray, "p"], Float64[np.ndarray, "q"]]:
-    """Return the likeliest hyperparameters of some of the site's rows, and the information of all rows about them."""
+    """Return the hyperparameters that fit a draw of the site's rows best, and the information of all rows on them."""
     n, kernel = len(own.y), kernel_for(text, own.x.shape[1])
     drawn = np.sort(np.random.default_rng(own.digest).permutation(n)[:_OWN_FIT_ROWS])
     x, y = own.x[drawn], own.y[drawn]
-    tried = [fit_one(kernel, x, y, np.append(params, START_LOG_SIGMA)) for params in kernel.starts()]
-    evaluations = [likelihood(kernel, theta, x, y) for theta in tried]
+    optima = [fit_one(kernel, x, y, np.append(params, START_LOG_SIGMA)) for params in kernel.starts()]
+    evaluations = [likelihood(kernel, theta, x, y) for theta in optima]
     best = max(range(len(evaluations)), key=lambda place: evaluations[place].value)
     information = evaluations[best].information * (n / len(drawn))
-    return tried[best], information[np.triu_indices(len(information))]
+    return optima[best], information[np.triu_indices(len(information))]
 
 
 def _commit_to(site: Site, name: str, *values: object) -> None:
-    """Refuse an ask with other values than an earlier one of the run (clients/commitments.py)."""
+    """Refuse an ask whose values differ from those of an earlier ask of the run (clients/commitments.py)."""
     if not site.commitments.keeps(name, *values):
         raise SiteFault(Fault.MALFORMED_ASK, f"another {name} than in an earlier ask of this run")
 
 
 def _experts(ask: Agreed, site: Site) -> list[Part]:
+    """Return the site's experts, and refuse another split or other units than in an earlier ask."""
     _commit_to(site, "split", ask.max_rows)
+    _commit_to(site, "treatment of outliers", ask.robust)
     _commit_to(site, "units", ask.mean, ask.scale, ask.y_mean, ask.y_scale)
     return experts_of(site, ask)
 
@@ -125,7 +137,7 @@ def _experts(ask: Agreed, site: Site) -> list[Part]:
 
 @answers(Evaluate)
 def evaluate(ask: Evaluate, site: Site) -> Likelihood:
-    """Answer the log likelihood of the site's outputs with each candidate, summed over its experts."""
+    """Answer with the log likelihood of the site's outputs for each candidate, summed over its experts."""
     experts = _experts(ask, site)
     n_candidates, size = ask.thetas.shape
     if not 0 < n_candidates <= MOST_CANDIDATES:
@@ -137,21 +149,21 @@ def evaluate(ask: Evaluate, site: Site) -> Likelihood:
     informations = np.zeros((n_candidates, len(upper[0])))
     with single_threaded():
         for c, theta in enumerate(ask.thetas):
-            checked = _theta(theta, ask.kernel, ask)
+            candidate = _checked_theta(theta, ask.kernel, ask)
             for rows in experts:
-                evaluation = likelihood_of(rows, ask.kernel, checked)
+                evaluation = likelihood_of(rows, ask.kernel, candidate)
                 values[c] += evaluation.value
                 gradients[c] += evaluation.gradient
                 informations[c] += evaluation.information[upper]
-    sound = np.isfinite(values)
-    if site.masked and not sound.any():  # without masks, the center leaves out a site without a value
+    finite = np.isfinite(values)
+    if site.masked and not finite.any():  # without masks, the center leaves out a site without a value
         raise SiteFault(Fault.NO_LIKELIHOOD)
-    keep = sound[:, np.newaxis]
-    return Likelihood(np.where(sound, values, NO_VALUE), np.where(keep, gradients, 0), np.where(keep, informations, 0))
+    keep = finite[:, np.newaxis]
+    return Likelihood(np.where(finite, values, NO_VALUE), np.where(keep, gradients, 0), np.where(keep, informations, 0))
 
 
-def _theta(theta: Float64[np.ndarray, "p"], kernel: str, ask: Agreed) -> tuple[float, ...]:
-    """Return hyperparameters after a check of their bounds, within which all numbers can be calculated."""
+def _checked_theta(theta: Float64[np.ndarray, "p"], kernel: str, ask: Agreed) -> tuple[float, ...]:
+    """Return the hyperparameters as a tuple; refuse any outside the bounds within which no number overflows."""
     bounds = theta_bounds(kernel_for(kernel, len(ask.mean)))
     if len(theta) != len(bounds) or (theta < bounds[:, 0] - _SLACK).any() or (theta > bounds[:, 1] + _SLACK).any():
         raise SiteFault(Fault.MALFORMED_ASK, "the hyperparameters do not fit the kernel, or are out of bounds")
@@ -160,7 +172,7 @@ def _theta(theta: Float64[np.ndarray, "p"], kernel: str, ask: Agreed) -> tuple[f
 
 @answers(Train)
 def train(ask: Train, site: Site) -> Slope:
-    """Answer the loss of the gate's network over the site's rows, and its gradient."""
+    """Answer with the loss of the gate's network over the site's rows, and with its gradient."""
     if not site.consents.allows("allow-gate-training"):
         raise SiteFault(Fault.GATE_NOT_ALLOWED)
     experts = _experts(ask, site)
@@ -185,7 +197,7 @@ def train(ask: Train, site: Site) -> Slope:
 
 @answers(Share)
 def share(ask: Share, site: Site) -> Rows:
-    """Answer rows for the communication expert, the same ones at every ask."""
+    """Answer with rows for the communication expert, the same rows at every ask."""
     if not site.consents.allows("allow-rows"):
         raise SiteFault(Fault.ROWS_NOT_ALLOWED)
     _commit_to(site, "number of rows shared", ask.rows)
@@ -200,12 +212,13 @@ def share(ask: Share, site: Site) -> Rows:
 
 
 def _shared_places(site: Site, experts: list[Part], n_rows: int) -> list[np.ndarray]:
+    """Draw the places of the shared rows in each expert; the draw depends on the experts' content only."""
     return draw_rows(experts, n_rows, np.random.default_rng([word for rows in experts for word in rows.digest]))
 
 
 @answers(Disclose)
 def disclose(ask: Disclose, site: Site) -> Inputs:
-    """Answer the inputs of all rows, expert by expert."""
+    """Answer with the inputs of all rows, expert by expert."""
     if not site.consents.allows("allow-inputs"):
         raise SiteFault(Fault.INPUTS_NOT_ALLOWED)
     return Inputs(tuple(rows.x for rows in _experts(ask, site)))
@@ -216,13 +229,13 @@ def disclose(ask: Disclose, site: Site) -> Inputs:
 
 @answers(Predict)
 def predict(ask: Predict, site: Site) -> Predictions:
-    """Answer each expert's predictions of the points that were sent to it."""
+    """Answer with each expert's predictions at its points."""
     experts = _experts(ask, site)
     _check_points(ask, experts)
-    theta = _theta(ask.theta, ask.kernel, ask)
+    theta = _checked_theta(ask.theta, ask.kernel, ask)
     _commit_to(site, "model", ask.kernel, ask.theta, ask.landmarks, ask.seed, ask.varies)
     _commit_to(site, "set of shared rows", ask.shared_x, ask.shared_y)
-    if ask.shared_rows:  # 0: the rows that it shared did not reach the center
+    if ask.shared_rows:  # 0 if the site's shared rows did not reach the center
         _commit_to(site, "number of rows shared", ask.shared_rows)
     n_points = sum(map(len, ask.points))
     if site.commitments.count("queries", n_points) > site.consents.number("max-queries", Consents.max_queries):
@@ -230,41 +243,72 @@ def predict(ask: Predict, site: Site) -> Predictions:
     if len(ask.shared_y):
         experts = _with_shared(experts, ask, site)
     means, explained, sketches = [], [], []
-    kernel, around = kernel_for(ask.kernel, len(ask.mean)), np.zeros((0, len(ask.mean)))
+    kernel, landmark_offsets = kernel_for(ask.kernel, len(ask.mean)), np.zeros((0, len(ask.mean)))
     with single_threaded():
         if ask.landmarks:
-            # Brings scipy.stats, which no other ask needs.
+            # This imports scipy.stats, which no other ask needs.
             from numerics.gp.landmarks import offsets
 
             lengths = kernel.lengths(np.array(theta[:-1]))
-            around = offsets(ask.landmarks, lengths, ask.seed, ask.varies.astype(np.float64))
+            landmark_offsets = offsets(ask.landmarks, lengths, ask.seed, ask.varies.astype(np.float64))
         for rows, points in zip(experts, ask.points, strict=True):
-            mean, reduction, sketch = _answer(rows, points, ask.kernel, theta, around)
+            mean, reduction, sketch = _predict_points(
+                rows, points, ask.kernel, theta, landmark_offsets, len(ask.shared_y), site
+            )
             means.append(mean)
             explained.append(reduction)
             sketches.append(sketch)
     return Predictions(tuple(means), tuple(explained), tuple(sketches))
 
 
-def _answer(
+def _predict_points(
     rows: Part,
     points: Float64[np.ndarray, "q d"],
     kernel: str,
     theta: tuple[float, ...],
     offsets: Float64[np.ndarray, "D d"],
+    n_shared: int,
+    site: Site,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return mean, explained variance and features at some points; without points the expert is not factorised."""
+    """Return mean, explained variance and features at some points. Without points, the expert is not factorized.
+
+    The first `n_shared` of the rows are known to the center, which may have made them up.
+    """
     if not len(points):
         return np.zeros(0), np.zeros(0), np.zeros((0, len(offsets)), np.float16)
     expert = expert_of(rows, kernel, theta)
-    if not len(offsets):
-        return *expert.predict(points), np.zeros((len(points), 0), np.float16)
-    sketch = features(expert, points, offsets)
-    return sketch.mean, sketch.explained, sketch.directions.astype(np.float16)
+    if site.policy.trusts_center:
+        if not len(offsets):
+            return *expert.predict(points), np.zeros((len(points), 0), np.float16)
+        exact = features(expert, points, offsets)
+        return exact.mean, exact.explained, exact.directions.astype(np.float16)
+    noise = float(np.exp(2 * theta[-1]))
+    answer = _protected(features(expert, points, offsets, n_shared), expert, points, noise, site)
+    # No outputs with this sum of squares have a larger mean: the center would refuse one that only rounding has made.
+    largest = np.sqrt(answer.explained * float(rows.y @ rows.y) / noise)
+    return np.clip(answer.mean, -largest, largest), answer.explained, answer.directions.astype(np.float16)
+
+
+def _protected(
+    sketch: Sketch, expert: Expert, points: Float64[np.ndarray, "q d"], noise: float, site: Site
+) -> CoarseAnswer:
+    """Return rounded answers. Those that rest on few rows are withheld beyond ``max-lone-queries`` in a run."""
+    few = sketch.rows < FEWEST_ROWS
+    prior = expert.kernel.diagonal(expert.params, points)
+    answer = coarse(sketch.mean, sketch.explained, sketch.directions, few, prior, noise)
+    lone = few & (answer.explained > 0)
+    most = site.consents.number("max-lone-queries", lone_queries(site.shard.n))
+    withheld = lone & (np.cumsum(lone) > most - site.commitments.count(_LONE, 0))
+    site.commitments.count(_LONE, int((lone & ~withheld).sum()))
+    if withheld.any():
+        problem = "site %s: %d predictions that rest on few of its rows are withheld (max-lone-queries is %d)"
+        logger.warning(problem, site.name, int(withheld.sum()), most)
+    told = ~withheld
+    return CoarseAnswer(answer.mean * told, answer.explained * told, answer.directions * told[:, np.newaxis])
 
 
 def _with_shared(experts: list[Part], ask: Predict, site: Site) -> list[Part]:
-    """Return every expert with the shared rows in addition to its own; rows that it has shared itself count once."""
+    """Return every expert's rows together with the shared rows; a row that the site itself shared counts once."""
     own = ask.shared_rows if site.consents.allows("allow-rows") else 0
     disclosed = np.column_stack([ask.shared_x, ask.shared_y])
     places = _shared_rows_of(experts, _shared_places(site, experts, own), disclosed)
@@ -281,10 +325,10 @@ def _with_shared(experts: list[Part], ask: Predict, site: Site) -> list[Part]:
 def _shared_rows_of(
     experts: list[Part], drawn: list[Int64[np.ndarray, "_"]], disclosed: Float64[np.ndarray, "s columns"]
 ) -> list[Int64[np.ndarray, "_"]]:
-    """Return which rows of each expert are among the shared ones: those drawn, or else those of the same values.
+    """Return the places of the shared rows in each expert: the drawn ones, or else those with the same values.
 
-    The draw depends on the rows in common units. A run that is resumed on another processor may have units that differ
-    in the last digit; the draw would then differ from the rows that the site has shared.
+    The draw depends on the rows in common units. If a run is resumed on another kind of processor, these may differ in
+    the last digit, and the draw then differs from the rows that the site shared before.
     """
     own = [np.column_stack([rows.x, rows.y]) for rows in experts]
     shared = np.concatenate([rows[index] for rows, index in zip(own, drawn, strict=True)])
@@ -292,20 +336,20 @@ def _shared_rows_of(
         return drawn
     left, places = len(shared), []
     for rows in own:
-        places.append(np.flatnonzero(_near_any(rows, disclosed))[:left])  # no more than it has shared
+        places.append(np.flatnonzero(_near_any(rows, disclosed))[:left])  # no more rows than the site shared
         left -= len(places[-1])
     return places
 
 
 def _as_items(rows: Float64[np.ndarray, "n columns"]) -> Shaped[np.ndarray, "n"]:
-    """Return every row as one item of its bytes."""
+    """View every row as one item of its bytes."""
     return np.ascontiguousarray(rows).view(np.dtype((np.void, rows.shape[1] * rows.itemsize))).ravel()
 
 
 def _near_any(
     rows: Float64[np.ndarray, "n columns"], others: Float64[np.ndarray, "s columns"]
 ) -> Bool[np.ndarray, "n"]:
-    """Return which rows agree with one of the others up to rounding; outputs, the last column, are compared first."""
+    """Return a mask of the rows that equal one of the others up to rounding. Outputs, the last column, come first."""
     near = np.zeros(len(rows), bool)
     step = max(1, _PAIRS // max(len(rows), 1))
     for block in (others[start : start + step] for start in range(0, len(others), step)):
@@ -316,6 +360,7 @@ def _near_any(
 
 
 def _check_points(ask: Predict, experts: list[Part]) -> None:
+    """Refuse points, shared rows and landmarks that do not fit the site's experts, or are out of range."""
     d = len(ask.mean)
     sound = (
         len(ask.points) == len(experts)

@@ -1,4 +1,4 @@
-"""A site's data in Gaussian process regression: the rows of its experts."""
+"""A site's data in gp: the rows of its experts."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from protocols.gp.payloads import LARGEST
 
 
 def open_shard(config: Mapping[str, object]) -> Measurements:
-    """Return a site's own rows.
+    """Read the site's own rows.
 
     Parameters
     ----------
     config : Mapping
-        Run configuration overridden by the node configuration: ``data``, and as for
+        Run configuration overridden by the node configuration: ``data``, and the keys of
         `clients.data.regression.regression_rows`.
 
     Raises
@@ -31,12 +31,21 @@ def open_shard(config: Mapping[str, object]) -> Measurements:
 
 
 def check_columns(tables: Tables, config: Mapping[str, object]) -> None:
-    """Refuse tables of sites that cannot learn together: all need the target, and the same inputs."""
+    """Refuse tables of sites that cannot learn together: every site needs the target and the same inputs."""
     check_alike(tables, lambda table: input_names(table, config))
 
 
 def measurements_of(table: Table, config: Mapping[str, object]) -> Measurements:
-    """Return the rows of a site's table; errors as of `open_shard`."""
+    """Return the rows of a site's table.
+
+    Parameters and errors are those of `open_shard`.
+
+    Examples
+    --------
+    >>> table = Table("soundings", {"depth": np.array([3.0, 5.0]), "x": np.array([0.0, 1.0])})
+    >>> measurements_of(table, {"target": "depth"}).features
+    ('x',)
+    """
     rows = regression_rows(table, config)
     for name, values in zip((*rows.features, setting(config, "target")), (*rows.x.T, rows.y), strict=True):
         large = np.flatnonzero(np.abs(values) > LARGEST)
@@ -46,3 +55,8 @@ def measurements_of(table: Table, config: Mapping[str, object]) -> Measurements:
                 "not-finite",
             )
     return Measurements(rows.x, rows.y, rows.features)
+
+
+def lone_queries(n_rows: int) -> int:
+    """Return how many answers of a run may rest on few rows, where a site sets no ``max-lone-queries``: a tenth."""
+    return max(1, n_rows // 10)

@@ -19,6 +19,7 @@ from clients.residual.model_store import dump, restore
 from clients.site import Site
 from numerics.residual.columns_and_outcomes import Columns
 from numerics.residual.rules import MOST_STEPS
+from numerics.residual.value_groups import ValueGroups
 from numerics.shared.threads import single_threaded
 from protocols.residual.payloads import Order
 from protocols.wire.faults import Fault, SiteFault
@@ -26,6 +27,9 @@ from protocols.wire.faults import Fault, SiteFault
 if TYPE_CHECKING:
     from sklearn.base import BaseEstimator
 
+FEWEST_EQUAL = 10
+"""Fewest rows of a group of values that a real site does not tell apart, unless its policy demands more (min-rows).
+What it costs stands in docs/residual.md, "A center that lies"."""
 ROWS = "rows"
 """Name in the memory: places of the common entities among the site's rows, in the order of the run."""
 _ABOUT, _DIGEST, _DIGEST_Y = "about", "digest", "digest-outcome"
@@ -53,7 +57,7 @@ class Agent:
     method : Candidate
         Its method.
     x : ndarray
-        ``(n, p)`` its columns, in the order of the run.
+        ``(n, p)`` its columns, in the order of the run; at a real site with `groups` applied.
     min_leaf : int
         Fewest rows in a leaf.
     holder : str
@@ -61,7 +65,9 @@ class Agent:
     sealed : bool
         Whether its asks come sealed.
     digest : tuple of int
-        Digest of `x`.
+        Digest of the columns as they are.
+    groups : ValueGroups or None
+        Groups of values that no fit tells apart, whatever the fusion center asks; None in a simulation.
     """
 
     site: Site
@@ -71,6 +77,7 @@ class Agent:
     holder: str
     sealed: bool
     digest: tuple[int, ...]
+    groups: ValueGroups | None = None
 
     @classmethod
     def begin(cls, site: Site, order: Order) -> None:
@@ -123,7 +130,11 @@ class Agent:
         if not same:
             raise SiteFault(Fault.DATA_CHANGED, "the agreed rows are not what they were")
         method = own_method(site, about["agent"])
-        return cls(site, method, x, int(about["min_leaf"]), str(about["holder"]), bool(about["sealed"]), digest)
+        least = site.policy.private_floor(FEWEST_EQUAL)
+        groups = ValueGroups.of(x, least) if least > 1 else None
+        x = groups.apply(x) if groups else x
+        holder, sealed = str(about["holder"]), bool(about["sealed"])
+        return cls(site, method, x, int(about["min_leaf"]), holder, sealed, digest, groups)
 
     @classmethod
     def in_the_clear(cls, site: Site) -> Agent:

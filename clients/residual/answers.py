@@ -53,7 +53,9 @@ def keep_model(ask: Conclude, agent: Agent) -> Concluded:
     save_agent(
         site,
         site.session,
-        SavedModel(columns.features, columns.categories, parts or agent.steps_of(ask.numbers), agent.holder),
+        SavedModel(
+            columns.features, columns.categories, parts or agent.steps_of(ask.numbers), agent.holder, agent.groups
+        ),
     )
     return Concluded(site.directory is not None)
 

@@ -13,6 +13,7 @@ from clients.data.table import own_number
 from clients.regressors import Candidate
 from clients.residual.methods import MethodError, fit_method, parse_method, predict
 from clients.residual.shard import columns_of
+from common.grouping import list_names
 from numerics.residual.columns_and_outcomes import Columns
 
 _KINDS = {
@@ -118,11 +119,10 @@ def _used_lines(columns: Columns, table: Table, config: Mapping[str, object], ag
 
 def _category_lines(columns: Columns, name: str) -> list[str]:
     values = columns.categories[name]
-    rest = f" and {len(values) - _SHOWN} more" if len(values) > _SHOWN else ""
     places = [columns.features.index(f"{name}={value}") for value in values]
     others = columns.n - int(columns.x[:, places].sum())
     none = f"; {others} rows have none of these" if others else ""
-    return [f"    {name}: {len(values)} categories, {', '.join(values[:_SHOWN])}{rest}{none}"]
+    return [f"    {name}: {len(values)} categories, {list_names(values, _SHOWN)}{none}"]
 
 
 def _entities(columns: Columns, id_column: str) -> str:

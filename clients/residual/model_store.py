@@ -12,6 +12,7 @@ from jaxtyping import Float64
 
 from clients.model_store import ModelFileError, load_model, save_model
 from clients.site import Site
+from numerics.residual.value_groups import ValueGroups
 
 if TYPE_CHECKING:
     from sklearn.base import BaseEstimator
@@ -34,12 +35,15 @@ class SavedModel:
         Coefficient and model of every part; none: the agent has no part in the prediction.
     reader : str
         The site that may read the predictions, sealed for it; empty: the fusion center may.
+    groups : ValueGroups or None
+        Groups of values that the model does not tell apart; None in a simulation.
     """
 
     features: tuple[str, ...]
     categories: Mapping[str, tuple[str, ...]]
     parts: tuple[tuple[float, BaseEstimator], ...]
     reader: str = ""
+    groups: ValueGroups | None = None
 
     def predict(self, x: Float64[np.ndarray, "n p"]) -> Float64[np.ndarray, "n"]:
         """Return the sum over the parts of coefficient times prediction.
@@ -57,6 +61,7 @@ class SavedModel:
         from clients.residual.methods import predict
 
         total = np.zeros(len(x))
+        x = self.groups.apply(x) if self.groups else x
         for coefficient, model in self.parts:
             total += coefficient * predict(model, x)
         return total
@@ -112,6 +117,8 @@ def save_agent(site: Site, run: str, model: SavedModel) -> None:
         "coefficients": [float(coefficient) for coefficient, _ in model.parts],
         "models": [part for _, part in model.parts],
         "reader": model.reader,
+        "edges": list(model.groups.edges) if model.groups else [],
+        "means": list(model.groups.means) if model.groups else [],
     }
     save_file(site, run, content)
 
@@ -125,11 +132,13 @@ def _read_agent(path: Path) -> SavedModel:
     content = _read(path)
     try:
         parts = zip(content["coefficients"], content["models"], strict=True)
+        groups = ValueGroups(tuple(content["edges"]), tuple(content["means"])) if content["edges"] else None
         return SavedModel(
             features=tuple(content["features"]),
             categories={name: tuple(values) for name, values in content["categories"].items()},
             parts=tuple((float(coefficient), model) for coefficient, model in parts),
             reader=str(content["reader"]),
+            groups=groups,
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise ModelFileError("holds no model of an agent") from error

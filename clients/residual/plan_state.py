@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from numerics.residual.influence import Moments
 from numerics.residual.rules import LearningResult, Rules, Split
 from protocols.residual.parallel import Parallel
 from protocols.residual.payloads import Conclude
@@ -20,7 +21,8 @@ from protocols.residual.sequential import Greedy, Sip
 from protocols.residual.single_round import SingleRound
 
 _CLASSES: Mapping[str, type[Any]] = {
-    each.__name__: each for each in (Plan, Parallel, Greedy, Sip, SingleRound, Rules, Split, LearningResult, Conclude)
+    each.__name__: each
+    for each in (Plan, Parallel, Greedy, Sip, SingleRound, Rules, Split, LearningResult, Moments, Conclude)
 }
 _ABOUT = "about"
 _MODEL = "model:"
@@ -87,5 +89,5 @@ def thaw(arrays: Mapping[str, np.ndarray]) -> Plan:
         return instance
 
     plan = make(json.loads(arrays[_ABOUT].tobytes()))
-    assert isinstance(plan, Plan)
+    assert isinstance(plan, Plan)  # noqa: S101 - _ABOUT describes a plan; read from a file of our own
     return plan

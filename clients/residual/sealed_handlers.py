@@ -11,6 +11,8 @@ import json
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -26,6 +28,8 @@ from clients.residual.plan_state import freeze, thaw
 from clients.residual.prediction import predictions, present_rows
 from clients.residual.sealing import SealError, new_private_key, public_key_of, seal, unseal
 from clients.site import Site
+from common.csv_text import csv_text
+from common.files import encode_text
 from numerics.residual.agent_combination import AgentCombination
 from numerics.residual.columns_and_outcomes import Columns
 from numerics.residual.rules import FEWEST_ROWS, LARGEST_OUTCOME, Rules, Split
@@ -175,6 +179,7 @@ def open_and_answer(ask: Sealed, site: Site) -> SealedAnswer:
     seals = Seals.of(site)
     inner = seals.open(ask.body, ask.sender, *ANSWERS)
     site.policy.admit_ask(type(inner))
+    site.charge(inner)
     agent = Agent.of(site)
     if ask.sender != agent.holder:
         raise SiteFault(Fault.MALFORMED_ASK, f"{ask.sender} asks, and {agent.holder or 'no site'} holds the outcome")
@@ -295,6 +300,7 @@ def _fused(
         parts=np.zeros((0, 0)) if ended is None else ended.power,
         seen=np.zeros(0, bool) if ended is None else ended.seen,
         unkept=() if ended is None else plan.unkept,
+        left_out=() if ended is None else ended.left_out,
         last=bool(asks) and plan.result is not None,
     )
 
@@ -319,7 +325,7 @@ def outcome_of(site: Site) -> Float64[np.ndarray, "n"]:
 def _keep_ensemble(plan: Plan, site: Site) -> None:
     """Store what later predictions need: the agents' coefficients and the mean outcome."""
     result = plan.result
-    assert result is not None
+    assert result is not None  # noqa: S101 - asked once the plan is carried out
     if plan.rules.keep:
         _write_ensemble(site, result.combination)
 
@@ -380,8 +386,5 @@ def _select_rows(values: Float64[np.ndarray, "n"], rows: Int64[np.ndarray, "m"])
 
 
 def _write_predictions(site: Site, columns: Columns, rows: np.ndarray, predicted: np.ndarray) -> None:
-    import pandas as pd
-
-    names = rows if columns.entity is None else columns.entity[rows]
-    frame = pd.DataFrame({"entity": names, "prediction": predicted})
-    site.write("predictions.csv", lambda temporary: frame.to_csv(temporary, index=False))
+    text = csv_text({"entity": rows if columns.entity is None else columns.entity[rows], "prediction": predicted})
+    site.write("predictions.csv", partial(Path.write_bytes, data=encode_text(text)))

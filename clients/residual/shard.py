@@ -16,7 +16,7 @@ from clients.data import (
     load,
     match_columns,
     numeric,
-    quoted,
+    quote,
     sensitive_columns,
     setting,
     split_patterns,
@@ -124,13 +124,13 @@ def columns_like(
         if name not in table.columns:
             raise DataError(
                 f"{table.source}: there is no column {name!r}, which the kept model learned from; it has "
-                f"{quoted(table.columns)}",
+                f"{quote(table.columns)}",
                 "missing-column",
             )
     columns = _columns(table, config, names, categories, None)
     if columns.features != wanted:
         raise DataError(
-            f"{table.source}: the kept model's columns cannot be made again of {quoted(names)}; train it anew",
+            f"{table.source}: the kept model's columns cannot be made again of {quote(names)}; train it anew",
             "bad-shape",
         )
     return columns
@@ -153,7 +153,7 @@ def check_columns(tables: Tables, config: Mapping[str, object]) -> None:
         is_it = f"no file has the column {target!r} that target names" if target else "target is not set"
         known = dict.fromkeys(name for table in tables.values() for name in table.columns)
         raise DataError(
-            f"configuration: {is_it}; one site must hold the outcome, in one of {quoted(known)}, or labels name the"
+            f"configuration: {is_it}; one site must hold the outcome, in one of {quote(known)}, or labels name the"
             " fusion center's file of it",
             "missing-column",
         )
@@ -187,7 +187,8 @@ def _feature_columns(table: Table, config: Mapping[str, object]) -> list[str]:
     selected = [name for name in match_columns(table, " ".join(named)) if name in named or name not in roles]
     if not selected and not (simulated and _may_hold_outcome_alone(table, config)):
         raise DataError(
-            f"{table.source}: no column matches features={patterns!r}; it has {quoted(table.columns)}", "missing-column"
+            f"{table.source}: no column matches features={patterns!r}; it has {quote(table.columns)}",
+            "missing-column",
         )
     return selected
 
@@ -233,7 +234,7 @@ def _may_hold_outcome_alone(table: Table, config: Mapping[str, object]) -> bool:
 
 def _no_column(table: Table, roles: Mapping[str, str]) -> DataError:
     text = [name for name, cells in table.columns.items() if name not in roles and cells.dtype == object]
-    hint = f"it has {quoted(table.columns)}"
+    hint = f"it has {quote(table.columns)}"
     if text:
         hint = f"to use columns of text as categories, name them: features={' '.join(text[:3])!r}"
     beside = " and ".join(f"{role} {name!r}" for name, role in roles.items() if name in table.columns)

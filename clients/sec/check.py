@@ -1,4 +1,4 @@
-"""`consilience check` of a site's data for SEC: what is used, and what leaves the site."""
+"""`consilience check` of a site's data for sec: what is used, and what leaves the site."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from protocols.models import encode_model
 from protocols.models.archive import MOST_BYTES, inflated_bytes
 from protocols.sec.settings import Consents, Settings
 
-_TOLD = {
+_CONTENT = {
     "lr": "its coefficients",
     "ridge": "its coefficients",
     "lasso": "its coefficients",
@@ -32,15 +32,18 @@ _TOLD = {
     "knn": "ALL YOUR ROWS, outcomes too",
     "svr": "SOME OF YOUR ROWS, those at the margin",
 }
+"""What the model of each method contains."""
 
-
+_TREES = {"rf", "gb", "hgb", "tree"}
+"""Methods whose models have leaves."""
 _GROWTH = {"knn": (1.0, 1.5), "svr": (1.5, 3.0)}
-"""Powers of the rows with which the time of a method's fit grows; of the others about as the rows."""
+"""Range of the power of the number of rows with which a method's time grows; about 1 for other methods."""
 _GROWING = {"rf", "tree", "knn", "svr"}
+"""Methods whose models grow with the number of rows."""
 _MANY, _SAMPLE = 50_000, 2000
-"""Methods whose models grow with the rows; rows from which on this may matter, and rows on which it is measured."""
+"""Number of rows above which a growing model may be too large, and number of rows to measure its growth on."""
 _HEAVY = {"rf", "gb", "hgb", "nn", "svr"}
-"""Methods whose fit takes much longer than the others'."""
+"""Methods that take much longer to fit than others."""
 
 
 def check_lines(config: Mapping[str, object]) -> list[str]:
@@ -61,7 +64,7 @@ def check_lines(config: Mapping[str, object]) -> list[str]:
 
 
 def describe(rows: RegressionRows, table: Table, config: Mapping[str, object]) -> list[str]:
-    """Return the lines of `check_lines`, given the site's table and its rows."""
+    """Describe what is used of the site's table and its rows, and what leaves the site."""
     candidates = _candidates(config)
     if not _allowed(config) and all(each.method in ROW_MODELS for each in candidates):
         raise DataError(
@@ -87,12 +90,12 @@ def describe(rows: RegressionRows, table: Table, config: Mapping[str, object]) -
         "  method that predicts one half of them best when it is fitted to the other, with its mean squared error:",
         *_candidate_lines(candidates, config),
         *_moment_lines(config, learned, len(rows.features)),
-        "  once: the mean squared error on your rows of every model that is sent. Who makes models makes questions:",
-        "    a center that you cannot trust could ask with models of its own making, in as many runs as it likes",
+        "  once: the mean squared error on your rows of every model that your site gets. A dishonest center could send",
+        "    models of its own, made to learn about your rows, in every run",
         *_error_lines(held_out),
         "  The fusion center sees every model, keeps it with its results, and passes it on to every site.",
-        "  The center's settings (candidates, combine) are as this command was told; a node's own candidates, min-leaf",
-        "  and allow-row-models hold whatever the center asks.",
+        "  This command assumes the center's settings (candidates, combine) that you give it. Your site's own",
+        "  candidates, min-leaf and allow-row-models apply whatever the center asks.",
         "",
         "What never leaves this site",
         f"  single rows{' (but see above)' if _rows_leave(candidates, config) else ''}, predictions of single rows, and"
@@ -109,20 +112,23 @@ def _candidates(config: Mapping[str, object]) -> tuple[Candidate, ...]:
 
 
 def _fits(rows: RegressionRows, candidates: Sequence[Candidate], config: Mapping[str, object]) -> list[Work]:
-    """Return the work on each candidate: a fit to half of the rows; of a heavy method, which may win, also to all."""
+    """Return the work on each candidate: one fit to half of the rows; for a heavy method also the fit to all rows.
+
+    The method that is chosen is fitted to all rows. That takes long only if it is a heavy one.
+    """
     settings = Settings.of(config)
     min_leaf = max(settings.min_leaf, own_number(config, "min-leaf", Consents.min_leaf))
     order = np.random.default_rng(0).permutation(rows.n)
 
-    def fitted(candidate: Candidate, m: int) -> None:
+    def fit_first(candidate: Candidate, m: int) -> None:
         x, y = rows.x[order[:m]], rows.y[order[:m]]
-        with contextlib.suppress(Exception):  # it is passed over in a run, too
+        with contextlib.suppress(Exception):  # a run skips such a candidate, too
             fit(candidate, x, y, standardize=settings.standardize, min_leaf=min_leaf, seed=0).predict(x)
 
     def work(candidate: Candidate) -> Work:
         halves = 3.0 if candidate.method in _HEAVY else 1.0
         growth = _GROWTH.get(candidate.method, (1.0, 1.2))
-        return Work(partial(fitted, candidate), growth, lambda n: (-(-n // 2), halves), first=500)
+        return Work(partial(fit_first, candidate), growth, lambda n: (-(-n // 2), halves), first=500)
 
     return [work(each) for each in candidates]
 
@@ -130,7 +136,10 @@ def _fits(rows: RegressionRows, candidates: Sequence[Candidate], config: Mapping
 def _size_lines(
     rows: RegressionRows, candidates: Sequence[Candidate], config: Mapping[str, object], learned: int
 ) -> list[str]:
-    """Return lines on methods whose model of so many rows would be too large to send; its trees grow as the rows."""
+    """Return lines on methods whose model of so many rows would be too large to send.
+
+    A model's size grows about as the number of rows, so a sample of them tells it.
+    """
     growing = [each for each in candidates if each.method in _GROWING] if learned > _MANY else []
     settings, order = Settings.of(config), np.random.default_rng(0).permutation(rows.n)[:_SAMPLE]
     min_leaf = max(settings.min_leaf, own_number(config, "min-leaf", Consents.min_leaf))
@@ -142,8 +151,8 @@ def _size_lines(
         if size > MOST_BYTES:
             most, limit = int(learned * MOST_BYTES / size), f"{MOST_BYTES / 1e6:.0f} MB may leave"
             lines += [
-                f"  THE MODEL OF {each.text} WOULD BE TOO LARGE: about {size / 1e6:.0f} MB, and {limit}. Give the site",
-                f"    a file of {most} rows, drawn at random, or set a larger min-leaf",
+                f"  THE MODEL OF {each.text} WOULD BE TOO LARGE: about {size / 1e6:.0f} MB; {limit}. Give the site a",
+                f"    file of {most} rows, drawn at random, or set a larger min-leaf",
             ]
     return lines
 
@@ -159,24 +168,24 @@ def _rows_leave(candidates: tuple[Candidate, ...], config: Mapping[str, object])
 def _candidate_lines(candidates: tuple[Candidate, ...], config: Mapping[str, object]) -> list[str]:
     lines = []
     for each in candidates:
-        told = _TOLD[each.method]
+        content = _CONTENT[each.method]
         if each.method in ROW_MODELS and not _allowed(config):
-            told = "not tried: such a model holds rows, and allow-row-models is not set"
-        if each.method in ("rf", "gb", "hgb", "tree"):
+            content = "not tried: such a model holds rows, and allow-row-models is not set"
+        if each.method in _TREES:
             least = max(Settings.of(config).min_leaf, own_number(config, "min-leaf", Consents.min_leaf))
-            told += f" ({least} rows or more in a leaf)"
+            content += f" ({least} rows or more in a leaf)"
         if each.method in ("nn", *ROW_MODELS) and Settings.of(config).standardize == "model":
-            told += "; and the mean and deviation of every column used"
-        lines.append(f"    {each.text}: {told}")
+            content += "; and the mean and deviation of every column used"
+        lines.append(f"    {each.text}: {content}")
     return lines
 
 
 def _error_lines(held_out: int) -> list[str]:
     if not held_out:
-        return ["  no error on rows held out: there are none, or so few that it would tell of single rows"]
+        return ["  no error on rows held out: there are none, or so few that it would reveal single rows"]
     return [
-        "  once: mean squared errors on the rows held out, with your model alone, your cluster's, and everybody's;",
-        "    and their number",
+        "  once: the number of rows held out, and the mean squared errors on them: of your model alone, of your",
+        "    cluster's models, and of all models",
     ]
 
 
@@ -184,7 +193,7 @@ def _moment_lines(config: Mapping[str, object], n: int, p: int) -> list[str]:
     if config.get("sec.combine") != "pooled-linear":
         return []
     if n < p + 2:
-        return ["  nothing more: sec.combine=pooled-linear is refused, so few rows could be solved for from their sums"]
+        return ["  nothing more: sec.combine=pooled-linear is refused, because the sums of so few rows reveal the rows"]
     return [
         "  once, because of sec.combine=pooled-linear: the mean of every column used, and the sums of products of any",
         "    two of them",

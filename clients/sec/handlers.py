@@ -1,6 +1,6 @@
-"""A learner of Select-Exchange-Cluster: fits a model, tries the others' on its own rows, and tries their mixtures.
+"""A learner of sec: fits a model, tries the models of others on its own rows, and tries mixtures of them.
 
-What it remembers between asks: predictions of its held-out rows, never another's model.
+Between asks, its memory holds predictions of its held-out rows, and never a model of another learner.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from jaxtyping import Float64, UInt8
@@ -16,19 +16,21 @@ from jaxtyping import Float64, UInt8
 from clients.dispatch import answers
 from clients.logged_fault import LoggedFault
 from clients.regressors import ROW_MODELS, Candidate, CandidateError, parse_candidates
+from clients.sec.disclosure import Disclosure, commit_to
 from clients.sec.model_store import remove_results, save_models, save_result
 from clients.sec.shard import FEWEST_HELD_OUT, n_held_out
 from clients.site import Site
-from numerics.sec.mixture import combine, mean_squared_errors
+from numerics.sec.mixture import combine
 from numerics.shared.regression_rows import RegressionRows
 from numerics.shared.threads import single_threaded
 from protocols.sec.payloads import LARGEST_ERROR, Errors, Exchange, Fitted, Losses, Predict, Select
 from protocols.sec.settings import Consents
 from protocols.wire.faults import Fault, SiteFault, usable_name
 
-if TYPE_CHECKING:  # scikit-learn takes a second to import, and not every ask needs it
+if TYPE_CHECKING:  # importing scikit-learn takes a second, and not every ask needs it
     from sklearn.base import BaseEstimator
 
+    from clients.sec.left_out import LeftOut
     from clients.sec.selection import Selection
 
 logger = logging.getLogger("flwr")
@@ -37,15 +39,18 @@ _COMBINATIONS = {"alone", "cluster", "all", "oracle"}
 
 
 def _rows(site: Site, standardize: str) -> RegressionRows:
-    """The learner's rows as models see them; of own data a share is held out, the same in every ask."""
+    """Return the learner's rows as its models get them, with the same share of own data held out in every ask.
+
+    The rows of a scenario have test rows of their own.
+    """
     rows: RegressionRows = site.shard
-    held = n_held_out(rows.n, site.config) if site.config.get("protocol") else 0
-    if held:
-        # Given by the number of rows, not by what is in them: another choice of inputs is compared on the same rows.
+    n_test = n_held_out(rows.n, site.config) if site.config.get("protocol") else 0
+    if n_test:
+        # Drawn from the number of rows, not from their content: runs with other inputs hold out the same rows.
         order = np.random.default_rng([site.seed, site.repetition, rows.n]).permutation(rows.n)
-        out, kept = np.sort(order[:held]), np.sort(order[held:])
-        rows = replace(rows, x=rows.x[kept], y=rows.y[kept], x_test=rows.x[out], y_test=rows.y[out])
-    return rows.standardised() if standardize == "learner" else rows
+        test, train = np.sort(order[:n_test]), np.sort(order[n_test:])
+        rows = replace(rows, x=rows.x[train], y=rows.y[train], x_test=rows.x[test], y_test=rows.y[test])
+    return rows.standardized() if standardize == "learner" else rows
 
 
 # -- select -----------------------------------------------------------------------------------------------------------
@@ -53,22 +58,26 @@ def _rows(site: Site, standardize: str) -> RegressionRows:
 
 @answers(Select)
 def select_model(ask: Select, site: Site) -> Fitted:
-    """Step 1: the candidate that predicts the other half of the rows best, fitted to all of them."""
+    """Step 1: choose the candidate that predicts one half of the rows best from the other; fit it to all rows."""
     from numerics.sec.predictors import Predictors
 
+    commit_to(site, ask)
     rows = _rows(site, ask.standardize)
     if ask.moments and rows.n < len(rows.features) + 2:
         raise SiteFault(Fault.ROWS_IN_MOMENTS, f"{rows.n} rows of {len(rows.features)} inputs and an outcome")
     remove_results(site)
-    chosen, model = _selected(ask, site, rows)
-    if len(rows.y_test):
-        with single_threaded():
+    chosen, model, left_out = _select_sendable(ask, site, rows)
+    with single_threaded():
+        if len(rows.y_test):
             site.memory["own"] = Predictors([chosen.model]).predict(rows.x_test)[0]
+        if not site.policy.trusts_center:
+            site.memory["fitted"] = Predictors([chosen.model]).predict(rows.x)[0]
     save_models(site, {site.name: model})
     mean, scatter = _moments(rows) if ask.moments else (np.zeros(0), np.zeros((0, 0)))
     return Fitted(
         method=chosen.method,
-        error=chosen.cv_error if ask.reference == "cv" else chosen.fitted_error,
+        error=left_out.error if left_out else chosen.cv_error if ask.reference == "cv" else chosen.fitted_error,
+        variance=left_out.variance if left_out else 0.0,
         n=rows.n,
         features=rows.features,
         model=model,
@@ -77,24 +86,27 @@ def select_model(ask: Select, site: Site) -> Fitted:
     )
 
 
-def _selected(ask: Select, site: Site, rows: RegressionRows) -> tuple[Selection, UInt8[np.ndarray, "bytes"]]:
-    """The choice, and its model as it may be sent. Leaves are no smaller than the site allows (`min-leaf`)."""
-    from clients.sec.selection import SelectionError, select
+def _select_sendable(
+    ask: Select, site: Site, rows: RegressionRows
+) -> tuple[Selection, UInt8[np.ndarray, "bytes"], LeftOut | None]:
+    """Select a candidate and encode its model. Leaves have at least as many rows as the site demands (`min-leaf`)."""
+    from clients.sec.selection import SelectionError, leave_out_chosen, select
     from protocols.models import ModelError, encode_model
 
     candidates = _candidates(ask, site)
     seed = int(site.shard_rng.integers(2**31))
-    own_floor = site.consents.number("min-leaf", Consents.min_leaf)
-    min_leaf = max(ask.min_leaf, own_floor)
+    min_leaf = max(ask.min_leaf, site.consents.number("min-leaf", Consents.min_leaf))
+    settings: dict[str, Any] = {"standardize": ask.standardize, "min_leaf": min_leaf, "rng_seed": seed}
     try:
-        chosen = select(candidates, rows.x, rows.y, standardize=ask.standardize, min_leaf=min_leaf, rng_seed=seed)
-        return chosen, encode_model(chosen.model)
+        chosen = select(candidates, rows.x, rows.y, **settings)
+        left_out = leave_out_chosen(chosen, rows.x, rows.y, **settings) if ask.reference == "left-out" else None
+        return chosen, encode_model(chosen.model), left_out
     except (SelectionError, ModelError) as error:
         raise LoggedFault(Fault.NO_MODEL, f"site {site.name}: {error}") from error
 
 
 def _candidates(ask: Select, site: Site) -> tuple[Candidate, ...]:
-    """The learner's own list, or the run's; without the methods whose models hold rows, unless they are allowed."""
+    """Return the site's own candidates, or those of the run; without row models, unless the site allows them."""
     try:
         candidates = parse_candidates(str(site.config.get("candidates", "")) or ask.candidates)
     except CandidateError as error:
@@ -113,13 +125,14 @@ def _candidates(ask: Select, site: Site) -> tuple[Candidate, ...]:
 
 
 def _moments(rows: RegressionRows) -> tuple[Float64[np.ndarray, "q"], Float64[np.ndarray, "q q"]]:
+    """Compute the means of the columns ``[X y]``, and their products summed about these means."""
     columns = np.column_stack([rows.x, rows.y])
     mean = columns.mean(axis=0)
-    # Exactly: the mean of equal numbers is rounded, and what does not vary would seem to.
+    # The mean of equal numbers is rounded: without this line, a constant column would seem to vary.
     mean = np.where(np.ptp(columns, axis=0) == 0, columns[0], mean)
-    centred = columns - mean
+    centered = columns - mean
     with single_threaded():
-        return mean, centred.T @ centred
+        return mean, centered.T @ centered
 
 
 # -- exchange ---------------------------------------------------------------------------------------------------------
@@ -127,36 +140,59 @@ def _moments(rows: RegressionRows) -> tuple[Float64[np.ndarray, "q"], Float64[np
 
 @answers(Exchange)
 def evaluate_models(ask: Exchange, site: Site) -> Losses:
-    """Step 2: the mean squared error of every model that was sent on this learner's rows."""
+    """Step 2: compute the mean squared error of every model of the ask on this learner's rows."""
     from numerics.sec.predictors import prepared
 
     if len(ask.learners) != len(ask.models) or len(set(ask.learners)) < len(ask.learners):
         raise SiteFault(Fault.MALFORMED_ASK, "there is not one model for every learner")
     _check_names(ask.learners)
+    commit_to(site, ask)
     rows = _rows(site, ask.standardize)
-    models, usable = _usable(ask, site, rows.x.shape[1])
-    predictors = prepared(models)
+    models, usable = _decode_usable(ask, site, rows.x.shape[1])
+    predictors, disclosure = prepared(models), Disclosure.of(site, rows)
+    sent = [ask.models[place] for place in usable]
     losses = np.full(len(ask.models), np.inf)
     with single_threaded():  # sums run in the same order at every site
-        losses[usable] = mean_squared_errors(predictors.predict(rows.x), rows.y)
+        predictions = predictors.predict(rows.x)
+        losses[usable] = disclosure.errors(predictions, _fitted(site, rows), rows.y, sent)
         if ask.keep and len(rows.y_test):
             others = np.full((len(ask.models), len(rows.y_test)), np.nan)
-            others[usable] = predictors.predict(rows.x_test)
+            of_all = np.hstack([predictions, predictors.predict(rows.x_test)])
+            others[usable] = disclosure.supported(of_all, _own(site, rows), sent)[:, rows.n :]
             site.memory["others"] = others
     save_models(site, {ask.learners[i]: ask.models[i] for i in usable if ask.learners[i] != site.name})
     finite = losses <= LARGEST_ERROR
     return Losses(np.where(finite, losses, 0.0), finite)
 
 
+def _fitted(site: Site, rows: RegressionRows) -> Float64[np.ndarray, "n"]:
+    """Return the own model's predictions of the rows that it learned from; nothing where they are not needed."""
+    if site.policy.trusts_center:
+        return np.zeros(0)
+    if len(site.memory.get("fitted", ())) != rows.n:
+        raise SiteFault(Fault.STALE_MEMORY, "the own predictions are not in the memory")
+    return site.memory["fitted"]
+
+
+def _own(site: Site, rows: RegressionRows) -> Float64[np.ndarray, "n"]:
+    """Return the own model's predictions of all rows, the held-out ones last."""
+    if "own" not in site.memory:
+        raise SiteFault(Fault.STALE_MEMORY, "the own predictions are not in the memory")
+    return np.concatenate([_fitted(site, rows), site.memory["own"]])
+
+
 def _check_names(learners: Sequence[str]) -> None:
-    """They become names of files."""
+    """Refuse names of learners that cannot be names of files."""
     for learner in learners:
         if not usable_name(learner):
             raise SiteFault(Fault.MALFORMED_ASK, f"{learner!r} cannot be a learner's name")
 
 
-def _usable(ask: Exchange, site: Site, p: int) -> tuple[list[BaseEstimator], list[int]]:
-    """The models that can be tried, and their places; another is left to count as a prediction that is not finite."""
+def _decode_usable(ask: Exchange, site: Site, p: int) -> tuple[list[BaseEstimator], list[int]]:
+    """Decode the models that take `p` inputs; return them with their places in the ask.
+
+    The loss of any other model counts as infinite.
+    """
     from protocols.models import ModelError, decode_models, n_features
 
     models, places = [], []
@@ -165,7 +201,7 @@ def _usable(ask: Exchange, site: Site, p: int) -> tuple[list[BaseEstimator], lis
             logger.warning("site %s: the model of %s is refused: %s", site.name, ask.learners[place], model)
         elif n_features(model) != p:
             logger.warning(
-                "site %s: the model of %s takes %d inputs, there are %d", site.name, ask.learners[place],
+                "site %s: the model of %s takes %d inputs; the site has %d", site.name, ask.learners[place],
                 n_features(model), p,
             )  # fmt: skip
         else:
@@ -179,26 +215,29 @@ def _usable(ask: Exchange, site: Site, p: int) -> tuple[list[BaseEstimator], lis
 
 @answers(Predict)
 def try_combinations(ask: Predict, site: Site) -> Errors:
-    """Eq. (5) on the held-out rows: alone, with the cluster, with everybody."""
+    """Step 3: compute the errors of the combinations on the held-out rows (eq. 5)."""
     _check_combinations(ask)
+    commit_to(site, ask)
     rows = _rows(site, ask.standardize)
     n_test = len(rows.y_test) if len(rows.y_test) >= site.policy.at_least(FEWEST_HELD_OUT) else 0
     errors, finite = np.zeros(len(ask.combinations)), np.ones(len(ask.combinations), bool)
     if n_test:
+        disclosure = Disclosure.of(site, rows)
         with single_threaded():
-            errors = mean_squared_errors(_combine(ask, site, rows.x_test), rows.y_test)
+            combined = _combine(ask, site, rows, disclosure)
+            errors = disclosure.errors(combined, site.memory["own"], rows.y_test, _questions(ask), supported=True)
         finite = errors <= LARGEST_ERROR
     save_result(ask, site, rows.features)
     for name in list(site.memory):
-        del site.memory[name]  # the conversation ends here; of a table's hundreds of lanes nothing is to pile up
+        del site.memory[name]  # the conversation ends here, and a table has hundreds of lanes
     return Errors(n_test, np.where(finite, errors, 0.0), finite)
 
 
 def _check_combinations(ask: Predict) -> None:
-    """Only what the protocol compares is tried: means of models, or pooled regressions, each once."""
+    """Refuse combinations that are neither a mean of models nor a pooled regression, or that come twice."""
     _check_names(ask.members)
     total = ask.weights.sum(axis=1) + ask.own
-    # Of an outcome that is 0 everywhere the pooled coefficients are all 0, too.
+    # Pooled coefficients are all 0 if the outcome is 0 everywhere, so their weights decide which kind it is.
     mean = np.isclose(total, 1.0) & ~ask.coefficients.any(axis=1)
     pooled = (total == 0) & (ask.coefficients.shape[1] > 0)
     sound = (
@@ -208,16 +247,29 @@ def _check_combinations(ask: Predict) -> None:
         and (ask.own >= 0).all()
         and (mean | pooled).all()
         and (ask.rows >= 0).all()
+        and (ask.shares >= 0).all()
     )
     if not sound:
         raise SiteFault(Fault.MALFORMED_ASK, "the combinations are not means of models or pooled regressions")
 
 
-def _combine(ask: Predict, site: Site, x: Float64[np.ndarray, "t p"]) -> Float64[np.ndarray, "combinations t"]:
-    """A prediction of every row by every combination."""
-    if "own" not in site.memory:
-        raise SiteFault(Fault.STALE_MEMORY, "the own predictions are not in the memory")
-    others = site.memory.get("others", np.zeros((0, len(x))))
+def _questions(ask: Predict) -> list[object]:
+    """Return what the center has sent for each combination."""
+    return list(zip(ask.own.tolist(), ask.weights, ask.coefficients, strict=True))
+
+
+def _combine(
+    ask: Predict, site: Site, rows: RegressionRows, disclosure: Disclosure
+) -> Float64[np.ndarray, "combinations t"]:
+    """Predict every held-out row by every combination."""
+    own, n_test = _own(site, rows)[-len(rows.y_test) :], len(rows.y_test)
+    others = site.memory.get("others", np.zeros((0, n_test)))
     if ask.weights.shape[1] not in (0, len(others)):
         raise SiteFault(Fault.STALE_MEMORY, "the others' predictions are not in the memory")
-    return combine(ask.own, site.memory["own"], ask.weights, others, ask.coefficients, x)
+    combined = combine(ask.own, own, ask.weights, others, ask.coefficients, rows.x_test)
+    pooled = ask.weights.sum(axis=1) + ask.own == 0
+    if pooled.any() and disclosure.floor:
+        coefficients, x = ask.coefficients[pooled], np.vstack([rows.x, rows.x_test])
+        predictions = coefficients[:, :1] + coefficients[:, 1:] @ x.T
+        combined[pooled] = disclosure.supported(predictions, _own(site, rows), list(coefficients))[:, rows.n :]
+    return combined

@@ -1,9 +1,7 @@
-"""Files that a learner leaves in its own directory: its cluster, and in deployment the models to predict with."""
+"""Files of a learner in its own directory: its cluster, and in deployment the models of its cluster."""
 
 from __future__ import annotations
 
-import csv
-import io
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
@@ -14,13 +12,15 @@ from jaxtyping import UInt8
 
 from clients.model_store import FOLDER, model_file, save_model
 from clients.site import Site
+from common.csv_text import Column, csv_text
+from common.files import encode_text
 from protocols.sec.payloads import Predict
 from protocols.wire.faults import Fault, SiteFault
 
 logger = logging.getLogger("flwr")
 
 _LIST = f"{FOLDER}/.of-this-run"
-"""File with the learners whose models a run has saved, so that a later run removes these and no others."""
+"""File with the names of the learners whose models a run saved: a later run removes these models, and no others."""
 
 
 def remove_results(site: Site) -> None:
@@ -32,9 +32,9 @@ def remove_results(site: Site) -> None:
 
 
 def save_models(site: Site, models: Mapping[str, UInt8[np.ndarray, "_"]]) -> None:
-    """Write models by learner, at a real site only: in a simulation they stand in the fusion center's results.
+    """Write models by learner, in deployment only: in a simulation the fusion center's results hold them.
 
-    The center chooses the learners' names. So a file that no run has saved stays as it is, even under such a name.
+    The fusion center chooses the names of learners. So a file that no run saved is never overwritten.
     """
     if not _saves_models(site):
         return
@@ -42,7 +42,9 @@ def save_models(site: Site, models: Mapping[str, UInt8[np.ndarray, "_"]]) -> Non
     for learner in set(models) - saved:
         path = _model_path(site, learner)
         if path.exists():
-            logger.warning("site %s: %s is of no run and stays; %s's model is not saved", site.name, path, learner)
+            logger.warning(
+                "site %s: the model of %s is not saved, because no run wrote the file %s", site.name, learner, path
+            )
         else:
             saved.add(learner)
     _write_names(site, sorted(saved))
@@ -51,26 +53,27 @@ def save_models(site: Site, models: Mapping[str, UInt8[np.ndarray, "_"]]) -> Non
 
 
 def save_result(ask: Predict, site: Site, features: Sequence[str]) -> None:
-    """Write ``collaborators.csv``: the cluster's members, with each one's share of eq. (5).
+    """Write the members of the cluster to ``collaborators.csv``, with the weight of each in eq. (5).
 
-    And ``pooled.csv``, the coefficients of the cluster's pooled regression, if there is one. Of the saved models, those
-    of the members stay.
+    Write the coefficients of the cluster's pooled regression to ``pooled.csv``, if there is one. Remove the saved
+    models of learners outside the cluster.
     """
-    if "." in site.lane:  # a cell of a table: its sites play many parts
+    if "." in site.lane:  # a cell of a table: its site takes part in many lanes at once
         return
-    shares = ask.rows / max(ask.rows.sum(), 1)
-    members = zip(ask.members, ask.rows.tolist(), shares.tolist(), strict=True)
-    rows = [(ask.cluster, member, n, repr(share)) for member, n, share in members]
-    _write_table(site, "collaborators.csv", ("cluster", "learner", "rows", "weight"), rows)
+    cluster = [ask.cluster] * len(ask.members)
+    _write_table(
+        site,
+        "collaborators.csv",
+        {"cluster": cluster, "learner": ask.members, "rows": ask.rows, "weight": ask.shares},
+    )
     if ask.coefficients.shape[1] and "cluster" in ask.combinations:
-        values = ask.coefficients[ask.combinations.index("cluster")].tolist()
-        pairs = zip(("(intercept)", *features), map(repr, values), strict=True)
-        _write_table(site, "pooled.csv", ("input", "coefficient"), pairs)
+        values = ask.coefficients[ask.combinations.index("cluster")]
+        _write_table(site, "pooled.csv", {"input": ("(intercept)", *features), "coefficient": values})
     _remove_other_models(site, (*ask.members, site.name))
 
 
 def _remove_other_models(site: Site, learners: Iterable[str]) -> None:
-    """Remove the saved models of all but these learners."""
+    """Remove the saved models of all learners but these."""
     if not _saves_models(site):
         return
     saved = set(_saved_names(site))
@@ -88,12 +91,12 @@ def _saves_models(site: Site) -> bool:
 
 
 def _model_path(site: Site, learner: str) -> Path:
-    assert site.directory is not None
+    assert site.directory is not None  # noqa: S101 - _saves_models has looked
     return site.directory / site.of_repetition(model_file(learner, "skops"))
 
 
 def _saved_names(site: Site) -> list[str]:
-    assert site.directory is not None
+    assert site.directory is not None  # noqa: S101 - _saves_models has looked
     path = site.directory / site.of_repetition(_LIST)
     return path.read_text(encoding="utf-8").split() if path.is_file() else []
 
@@ -102,9 +105,5 @@ def _write_names(site: Site, names: Sequence[str]) -> None:
     site.write(_LIST, partial(Path.write_text, data="\n".join(names) + "\n", encoding="utf-8"))
 
 
-def _write_table(site: Site, name: str, header: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(header)
-    writer.writerows(rows)
-    site.write(name, partial(Path.write_text, data=text.getvalue(), encoding="utf-8"))
+def _write_table(site: Site, name: str, columns: Mapping[str, Column]) -> None:
+    site.write(name, partial(Path.write_bytes, data=encode_text(csv_text(columns))))

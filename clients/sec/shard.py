@@ -1,4 +1,4 @@
-"""A site's data in Select-Exchange-Cluster: the rows of its learner."""
+"""A site's data in sec: the rows of its learner."""
 
 from __future__ import annotations
 
@@ -10,46 +10,61 @@ from clients.data.regression import input_names, regression_rows
 from numerics.shared.regression_rows import RegressionRows
 
 FEWEST_HELD_OUT = 5
-"""Held-out rows below which their error does not leave the site: the mean over one row is that row's."""
+"""Fewest held-out rows whose error may leave the site: the error on one row would be that row's error."""
 
 
 def open_shard(config: Mapping[str, object]) -> RegressionRows:
-    """Return a site's own rows.
+    """Read the site's own rows.
 
     Parameters
     ----------
     config : Mapping
-        Run configuration overridden by the node configuration: ``data``, ``sec.holdout``, and as for
+        Run configuration overridden by the node configuration: ``data``, ``sec.holdout``, and the keys of
         `clients.data.regression.regression_rows`.
 
     Raises
     ------
     DataError
-        As `clients.data.load` and `regression_rows`; or if there are too few rows to hold some out and select a model
-        on the rest.
+        As `clients.data.load` and `regression_rows`; or if fewer than two rows remain after some are held out.
     """
     return rows_of(load(config), config)
 
 
 def check_columns(tables: Tables, config: Mapping[str, object]) -> None:
-    """Refuse tables of sites that cannot learn together: all need the target, and the same inputs."""
+    """Refuse tables of sites that cannot learn together: every site needs the target and the same inputs."""
     check_alike(tables, lambda table: input_names(table, config))
 
 
 def rows_of(table: Table, config: Mapping[str, object]) -> RegressionRows:
-    """Return the rows of a site's table; errors as of `open_shard`."""
+    """Return the rows of a site's table.
+
+    Parameters and errors are those of `open_shard`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> table = Table("records", {"y": np.arange(6.0), "x": np.arange(6.0)})
+    >>> rows_of(table, {"target": "y"}).features
+    ('x',)
+    """
     rows = regression_rows(table, config)
-    held = n_held_out(rows.n, config)
-    if rows.n - held < 2:
+    n_test = n_held_out(rows.n, config)
+    if rows.n - n_test < 2:
         raise DataError(
-            f"{cell_name(table, str(config['target']), rows.n - 1)}: is the last of {rows.n} rows, of which"
-            f" sec.holdout takes {held}; at least two must remain to select a model on",
+            f"{cell_name(table, str(config['target']), rows.n - 1)}: is the last of {rows.n} rows, and sec.holdout"
+            f" takes {n_test} of them; at least two must remain to select a model on",
             "too-few-rows",
         )
     return rows
 
 
 def n_held_out(n: int, config: Mapping[str, object]) -> int:
-    """Return how many of n rows are held out; none where an error on so few would reveal single rows."""
-    held = round(float(str(config.get("sec.holdout", 0.0))) * n)
-    return held if held >= FEWEST_HELD_OUT else 0
+    """Return how many of `n` rows are held out: none if the error on so few would reveal single rows.
+
+    Examples
+    --------
+    >>> n_held_out(100, {"sec.holdout": 0.2}), n_held_out(20, {"sec.holdout": 0.2})
+    (20, 0)
+    """
+    n_test = round(float(str(config.get("sec.holdout", 0.0))) * n)
+    return n_test if n_test >= FEWEST_HELD_OUT else 0

@@ -61,12 +61,12 @@ def _is_of_several(data: str) -> bool:
 
 
 def _site_lines(protocol: str, config: Mapping[str, Any], policy: Path | None) -> list[str]:
-    """Return what of a site's data would be used, what would leave, and what a policy refuses."""
+    """Return what of a site's data would be used, what would leave, and what policy and budget refuse."""
     lines: list[str] = registry.room(protocol, "check").check_lines(config)
     if policy is not None:
         shard = registry.room(protocol, "shard").open_shard(config)
         lines += ["", *_policy_lines(policy, protocol, shard, config)]
-    return lines
+    return [*lines, *_budget_lines(policy, config)]
 
 
 def _check_together(protocol: str, config: Mapping[str, Any], policy: Path | None) -> None:
@@ -94,6 +94,22 @@ def _check_together(protocol: str, config: Mapping[str, Any], policy: Path | Non
         raise one_error(errors, sources)
     check_columns(sites, protocol, config)
     typer.echo(f"together: the files of {len(sites.names)} sites fit each other")
+
+
+def _budget_lines(file: Path | None, config: Mapping[str, Any]) -> list[str]:
+    """Return what the site has answered about these data, and what is left; none where no directory keeps count."""
+    from clients.budget import Budget, budget_lines
+    from clients.policy import Policy
+    from protocols.wire.faults import SiteFault
+
+    if not config.get("site-output-dir"):
+        return []
+    limits = (Policy() if file is None else Policy.read(file.expanduser())).budget
+    try:
+        account = Budget(Path(str(config["site-output-dir"])).expanduser(), config, limits, 0).account()
+    except SiteFault as error:
+        terminal.fail(str(error))
+    return ["", "What this site has answered about these data, over all runs", *budget_lines(account, limits)]
 
 
 def _policy_lines(file: Path, protocol: str, shard: Any, config: Mapping[str, Any]) -> list[str]:

@@ -25,7 +25,7 @@ def predict(
 ) -> None:
     """Predict new rows by what the fusion center holds of a run; where the sites must answer, print what to type."""
     from clients.data import DataError
-    from common.files import encoded, replacing
+    from common.files import encode_text, replacing
     from consilience.predict.interface import RequestError
     from consilience.predict.new_rows import predict_file
     from server.report.data import ResultsError
@@ -35,7 +35,7 @@ def predict(
     try:
         predictions = predict_file(terminal.results_of(results_dir), file, assignments or ())
         with replacing(output.expanduser()) as temporary:
-            temporary.write_bytes(encoded(predictions.csv()))
+            temporary.write_bytes(encode_text(predictions.csv()))
     except SettingError as error:
         terminal.fail(str(error), terminal.USAGE)
     except (DataError, ResultsError, RequestError) as error:

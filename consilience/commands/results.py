@@ -17,12 +17,12 @@ def show(
 ) -> None:
     """Print the result table of a finished run, and the absolute paths of its page and of its results."""
     from server.report.data import ResultsError
-    from server.run_names import newest_finished
+    from server.run_names import find_newest
 
     if latest == (run is not None):
         terminal.fail("say which run to show: RUN, or --latest", terminal.USAGE)
     try:
-        path = terminal.results_of(run) if run is not None else newest_finished(output_dir)
+        path = terminal.results_of(run) if run is not None else find_newest(output_dir)
         print_results(path, as_json=as_json)
     except ResultsError as error:
         terminal.fail(str(error))
@@ -73,7 +73,7 @@ def compare_runs(
     ),
 ) -> None:
     """Put several runs side by side: a table here, and one page with their answers, metrics, cost and figures."""
-    from common.files import encoded, replacing, write_file
+    from common.files import encode_text, replacing, write_file
     from server.report.compare import compare_html, open_runs, render_comparison
     from server.report.data import ResultsError
 
@@ -84,7 +84,7 @@ def compare_runs(
     page = output.expanduser().absolute()
     try:
         with replacing(page) as temporary:
-            write_file(temporary, [encoded(compare_html(opened))])
+            write_file(temporary, [encode_text(compare_html(opened))])
     except OSError as error:
         terminal.fail(f"the page {page} cannot be written: {error.strerror}; name another --output")
     typer.echo(render_comparison(opened))

@@ -135,7 +135,7 @@ def launch(
 
 
 def _shown(quiet: bool, kept: deque[str], console: Console, waiting: str) -> AbstractContextManager[Show]:
-    return progress.kept(kept) if quiet else progress.followed(console, waiting)
+    return progress.kept(kept) if quiet else progress.follow(console, waiting)
 
 
 def how_to_resume(request: RunRequest, run_id: str) -> str:

@@ -12,13 +12,13 @@ _Row = tuple[float, tuple[str, ...]]
 def list_runs(output_dir: terminal.OutputDir = terminal.RESULTS) -> None:
     """List the runs in an output directory, finished or not, the newest last: name, end, protocol, sites, result."""
     folder = output_dir.expanduser()
-    rows = sorted(_finished(folder) + _others(folder))
+    rows = sorted(_find_finished(folder) + _others(folder))
     if not rows:
         terminal.fail(f"there is no run in {output_dir}: name another --output-dir")
     terminal.print_table(("run", "when", "protocol", "sites", "result", "path"), [texts for _, texts in rows])
 
 
-def _finished(output_dir: Path) -> list[_Row]:
+def _find_finished(output_dir: Path) -> list[_Row]:
     from server.run_names import finished_runs, short_names
 
     return [

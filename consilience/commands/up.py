@@ -30,6 +30,10 @@ def up(
     ] = None,
     protocol: Annotated[str | None, typer.Option(help="Run this protocol once, show the result, and end.")] = None,
     tls: Annotated[bool, typer.Option("--tls", help="With TLS, and only for SuperNodes whose key is known.")] = False,
+    guard: Annotated[
+        bool,
+        typer.Option("--guard", help="With a guard for every site, which reads its data in place of its SuperNode."),
+    ] = False,
     port: Annotated[int, typer.Option(min=0, max=65535, help="The SuperLink's; default: a free one.")] = 0,
     folder: Annotated[Path, typer.Option(help="Where logs, results and the sites' own directories go.")] = Path(
         "federation"
@@ -48,10 +52,10 @@ def up(
         terminal.fail(str(error), terminal.USAGE)
     outcome = None
     try:
-        with interruptible(), federation(local_sites, folder, port, tls=tls) as started:
+        with interruptible(), federation(local_sites, folder, port, tls=tls, guards=guard) as started:
             _print_federation(local_sites, started)
             if request:
-                with progress.followed(terminal.console(), "starting Flower") as show:
+                with progress.follow(terminal.console(), "starting Flower") as show:
                     outcome = flower_run.run(request, started.env, show)
             else:
                 typer.echo(f"\nto start a run, type in another terminal:\n\n{started.how_to_run(settings)}\n")

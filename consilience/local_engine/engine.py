@@ -16,6 +16,7 @@ from consilience.local_engine.grid import LocalGrid, contexts_of, node_configs
 from consilience.local_engine.workers import WorkerGrid
 from protocols.settings import declared
 from server import app as server_app
+from server.run_plan import RunPlan
 
 _SERVER_NODE = 1
 
@@ -25,7 +26,14 @@ def new_run_id() -> int:
     return secrets.randbits(63)
 
 
-def run(settings: Mapping[str, Value], n_sites: int, *, run_id: int | None = None, workers: int | None = None) -> Path:
+def run(
+    settings: Mapping[str, Value],
+    n_sites: int,
+    *,
+    run_id: int | None = None,
+    workers: int | None = None,
+    plan: RunPlan | None = None,
+) -> Path:
     """Run to the end in this process, and return the absolute path of the results directory.
 
     Parameters
@@ -39,6 +47,8 @@ def run(settings: Mapping[str, Value], n_sites: int, *, run_id: int | None = Non
     workers : int or None
         Number of processes that the sites are spread over; None: they answer one after the other in this one, where a
         round's time-out has no effect on them.
+    plan : RunPlan or None
+        What `server.preflight.preflight` has made of these settings; None: it is made here.
 
     Raises
     ------
@@ -55,7 +65,7 @@ def run(settings: Mapping[str, Value], n_sites: int, *, run_id: int | None = Non
     grid = WorkerGrid(contexts, run_id, workers) if workers else LocalGrid(contexts, run_id)
     with _identity(run_id), closing(grid):
         try:
-            return server_app.run(grid, Context(run_id, _SERVER_NODE, {}, RecordDict(), dict(config)))
+            return server_app.run(grid, Context(run_id, _SERVER_NODE, {}, RecordDict(), dict(config)), plan=plan)
         finally:
             forget_shards()
 

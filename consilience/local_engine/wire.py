@@ -36,7 +36,7 @@ def unpack(packed: Packed, name: str = "") -> Message:
     """Put a message together; `name`: as the grid calls the ask."""
     with no_object_id_recompute():
         message = inflate_object_from_contents(packed.identity, packed.objects)
-    assert isinstance(message, Message)
+    assert isinstance(message, Message)  # noqa: S101 - packed by pack
     if name:
         message.metadata.__dict__["_message_id"] = name
     return message

@@ -81,7 +81,7 @@ class _Log(logging.Handler):
 def main() -> None:
     """Answer asks until there are no more."""
     asks, replies = _pipes()
-    start: Start = pickle.load(asks)
+    start: Start = pickle.load(asks)  # noqa: S301 - a pipe from the process that started this one
     in_memory.adopt(start.tables)
     jobs: queue.SimpleQueue[Asked] = queue.SimpleQueue()
     threading.Thread(target=_read, args=(asks, jobs), daemon=True).start()
@@ -108,7 +108,7 @@ def _read(asks: BinaryIO, jobs: queue.SimpleQueue[Asked]) -> None:
     """Hand on what is asked; end the process when nobody can ask any more, whatever it is working on."""
     try:
         while True:
-            jobs.put(pickle.load(asks))
+            jobs.put(pickle.load(asks))  # noqa: S301 - as in main
     except EOFError:
         sys.stderr.flush()
         os._exit(0)

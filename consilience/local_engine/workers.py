@@ -127,19 +127,19 @@ class _Worker:
                 if self._closed:
                     break
                 name, message = self._asks.popleft()
-                process = self._process = self._process or self._started()
+                process = self._process = self._process or self._start()
             try:
                 reply = self._answer(process, name, message)
             except (EOFError, OSError, pickle.UnpicklingError):
-                reply = self._failed(process, name, message)
+                reply = self._reply_of_crash(process, name, message)
             if reply is not None:
                 self._take(name, reply)
         if self._process is not None:
             _end(self._process)
 
-    def _started(self) -> subprocess.Popen[bytes]:
+    def _start(self) -> subprocess.Popen[bytes]:
         """Start the process. It imports nothing of the user's own script, which need not be guarded against that."""
-        process = subprocess.Popen(
+        process = subprocess.Popen(  # noqa: S603 - this Python, a program of our own
             [sys.executable, "-c", _PROGRAM.format(path=sys.path)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -152,17 +152,17 @@ class _Worker:
 
     def _answer(self, process: subprocess.Popen[bytes], name: str, message: Message) -> Message | None:
         """Return a site's reply, and hand on what the worker logs."""
-        assert process.stdout is not None
+        assert process.stdout is not None  # noqa: S101 - opened as a pipe
         with _PACKING:
             packed = pack(message)
         _send(process, Asked(name, message.metadata.dst_node_id, packed))
         while True:
-            what: Answered | Logged = pickle.load(process.stdout)
+            what: Answered | Logged = pickle.load(process.stdout)  # noqa: S301 - a pipe from a process started here
             if isinstance(what, Answered):
                 return None if what.message is None else unpack(what.message)
             logger.log(what.level, "%s", what.text)
 
-    def _failed(self, process: subprocess.Popen[bytes], name: str, message: Message) -> Message | None:
+    def _reply_of_crash(self, process: subprocess.Popen[bytes], name: str, message: Message) -> Message | None:
         """Return what stands for the answer of a process that has ended; the next ask starts another one."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(1.0)  # its pipes end a moment before it does
@@ -171,19 +171,17 @@ class _Worker:
             self._process = None
             if self._closed:
                 return None
-        node = message.metadata.dst_node_id
-        logger.warning("a worker process ended (%s) while node %d was answering", _reason(process.returncode), node)
         self._contexts = {
             each: Context(self._run_id, each, old.node_config, RecordDict(), old.run_config)
             for each, old in self._contexts.items()
         }
         with _PACKING:
             ask = over_the_wire(message, name)
-        return over_the_wire(Message(Error(ErrorCode.CLIENT_APP_CRASHED, "worker process ended"), reply_to=ask))
+        return over_the_wire(Message(Error(ErrorCode.CLIENT_APP_CRASHED, _reason(process.returncode)), reply_to=ask))
 
 
 def _send(process: subprocess.Popen[bytes], what: Start | Asked) -> None:
-    assert process.stdin is not None
+    assert process.stdin is not None  # noqa: S101 - opened as a pipe
     pickle.dump(what, process.stdin)
     process.stdin.flush()
 

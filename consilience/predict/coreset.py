@@ -89,7 +89,7 @@ def _groups_of_run(
     sensitive: Sequence[str],
 ) -> Int64[np.ndarray, "n"]:
     """Return each row's group as an index among those of the run."""
-    index = {str(name): number for number, name in enumerate(arrays["colours"])}
+    index = {str(name): number for number, name in enumerate(arrays["groups"])}
     indices: Int64[np.ndarray, "n"] = np.array([index.get(name, -1) for name in names], np.int64)[group]
     for row in np.flatnonzero(indices < 0)[:1]:
         cell = cell_name(table, sensitive[0], int(row))
@@ -109,7 +109,7 @@ def _of_nearest_points(
     """Return the cluster of the nearest point of each row's group; of several as near, of the first."""
     cluster = np.zeros(len(x), np.int64)
     for own in np.unique(group):
-        rows, points = np.flatnonzero(group == own), np.flatnonzero(arrays["point_colours"] == own)
+        rows, points = np.flatnonzero(group == own), np.flatnonzero(arrays["point_groups"] == own)
         places = arrays["points"][points] / arrays["scale"]
         for part in np.array_split(rows, -(-len(rows) * len(points) // _BLOCK)):
             nearest = squared_distances(x[part] / arrays["scale"], places).argmin(axis=1)

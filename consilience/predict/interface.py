@@ -11,8 +11,6 @@ Only a protocol whose ``PREDICTION`` (`protocols.prediction`) is at the fusion c
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,6 +18,8 @@ from typing import Any
 
 import numpy as np
 from jaxtyping import Shaped
+
+from common.csv_text import csv_text
 
 
 class RequestError(ValueError):
@@ -70,8 +70,4 @@ class Predictions:
 
     def csv(self) -> str:
         """Return the text of a CSV file, a line for every row; every number is read back exactly."""
-        text = io.StringIO()
-        writer = csv.writer(text, lineterminator="\n")
-        writer.writerow(self.columns)
-        writer.writerows(zip(*(values.tolist() for values in self.columns.values()), strict=True))
-        return text.getvalue()
+        return csv_text(self.columns)

@@ -12,13 +12,13 @@ from jaxtyping import Float64, Shaped
 
 from clients.data import Table, numeric
 from clients.data import setting as text_setting
+from common.grouping import list_names
 from common.settings import Settings, at_least, setting
 from consilience.predict.interface import LearnedRun, Predictions, RequestError
 from protocols.models import ModelError
 from protocols.sec import settings as sec
-from strategies.column_names import list_names
 from strategies.sec.learners import learners_of
-from strategies.sec.mixtures import by_cluster
+from strategies.sec.mixtures import predict_by_cluster
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ def predict(run: LearnedRun, table: Table, options: Options) -> Predictions:
     settings = sec.Settings.of(config)
     if settings.standardize == "learner":
         raise RequestError(
-            f"{folder}: every learner has standardised its rows by means and scales of its own, which nobody else has"
+            f"{folder}: every learner has standardized its rows by means and scales of its own, which nobody else has"
             " (sec.standardize=learner); learn again with sec.standardize=model, where scales are inside the models"
         )
     learners, labels = learners_of(arrays), arrays["labels"]
@@ -43,7 +43,7 @@ def predict(run: LearnedRun, table: Table, options: Options) -> Predictions:
     clusters = _chosen(folder, learners.names, labels, cluster, learner)
     x = np.column_stack([numeric(table, str(name), allow_missing=False) for name in arrays["features"]])
     try:
-        predictions = by_cluster(learners, labels, x, pooled=settings.pooled)
+        predictions = predict_by_cluster(learners, labels, x, pooled=settings.pooled)
     except (ModelError, ValueError) as error:  # of a model that takes other rows than the run's
         raise RequestError(f"{folder}: a model cannot be used here: {error}") from error
     single = cluster >= 0 or bool(learner)

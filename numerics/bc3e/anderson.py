@@ -1,7 +1,7 @@
 """Anderson acceleration of a fixed-point map whose parameters are spread over several holders.
 
 EM is a map x -> G(x). Anderson's method takes as next point the combination ``sum_j w_j G(x_j)`` of the last few images
-whose residuals ``f_j = G(x_j) - x_j`` nearly cancel: w minimises ``|sum_j w_j f_j|`` under ``sum_j w_j = 1``. Only
+whose residuals ``f_j = G(x_j) - x_j`` nearly cancel: w minimizes ``|sum_j w_j f_j|`` under ``sum_j w_j = 1``. Only
 inner products of residuals are needed to find w, and those add up over blocks of parameters. So every holder of a block
 keeps its own history, sends a few inner products and receives w: no block has to leave its holder. (Walker and Ni 2011;
 for EM, with the fall-back to the plain step that keeps the bound monotone, Henderson and Varadhan 2019.)
@@ -33,7 +33,7 @@ Array = Float64[np.ndarray, "..."]
 
 
 def project_rows(mixed: Float64[np.ndarray, "k k_m"], plain: Float64[np.ndarray, "k k_m"]) -> Array:
-    """Make a combination of probability tables a probability table again: floor it and normalise its rows."""
+    """Make a combination of probability tables a probability table again: floor it and normalize its rows."""
     kept = np.maximum(mixed, _FLOOR * plain)
     return np.asarray(kept / kept.sum(axis=1, keepdims=True))
 

@@ -16,7 +16,7 @@ from jaxtyping import Float64, Int64, Shaped
 from numerics.bc3e.ensemble import Labels, present
 from numerics.bc3e.grid import from_grid, to_grid
 from numerics.bc3e.responsibilities import (
-    LabelledBlock,
+    LabeledBlock,
     Table,
     max_classes,
     relative_weights,
@@ -87,7 +87,7 @@ def cold_start(
 
 
 def _sweep(
-    parts: Sequence[LabelledBlock],
+    parts: Sequence[LabeledBlock],
     likelihoods: Sequence[Float64[np.ndarray, "k n"]],
     log_weights: Float64[np.ndarray, "k n"],
     bits: int,
@@ -132,7 +132,7 @@ def shares(
     bound = 0
     for start in range(0, n, BLOCK):
         cut = slice(start, start + BLOCK)
-        parts = {name: LabelledBlock(tables[name], labels[cut]) for name, labels in clusterings.items()}
+        parts = {name: LabeledBlock(tables[name], labels[cut]) for name, labels in clusterings.items()}
         likelihoods = [part.likelihood() for part in parts.values()]
         total, part_mass, part_bound = _last_sweep(parts, likelihoods, np.ascontiguousarray(log_weights[:, cut]), bits)
         share[:, cut] += total.astype(np.int64)
@@ -143,7 +143,7 @@ def shares(
 
 
 def _last_sweep(
-    parts: Mapping[str, LabelledBlock],
+    parts: Mapping[str, LabeledBlock],
     likelihoods: Sequence[Float64[np.ndarray, "k n"]],
     log_weights: Float64[np.ndarray, "k n"],
     bits: int,
@@ -168,13 +168,13 @@ def _mass(phi: Float64[np.ndarray, "k n"], labels: Labels, k_m: int, bits: int) 
         mass = np.zeros((len(phi), k_m), np.int64)
         mass[:, : labels.shape[1]] = soft
         return mass
-    labelled = labels >= 0
-    if not labelled.all():
-        phi, labels = phi.compress(labelled, axis=1), labels[labelled]
+    labeled = labels >= 0
+    if not labeled.all():
+        phi, labels = phi.compress(labeled, axis=1), labels[labeled]
     return np.stack([np.bincount(labels, row, minlength=k_m) for row in phi]).astype(np.int64)
 
 
-def _cluster_bound(phi: Float64[np.ndarray, "k n"], part: LabelledBlock, bits: int) -> int:
+def _cluster_bound(phi: Float64[np.ndarray, "k n"], part: LabeledBlock, bits: int) -> int:
     """Compute sum_i phi_nmi (log beta_{m,i,w} - log phi_nmi), each instance's term on the grid."""
     probability = np.ldexp(phi, -bits)
     logs = np.where(phi > 0, part.log_likelihood() - safe_log(probability), 0.0)
@@ -272,7 +272,7 @@ def e_step(
     def block(start: int) -> Contribution:
         cut = slice(start, min(start + BLOCK, n))
         voters = {name: labels[cut] for name, labels in classifiers.items()}
-        parts = {name: LabelledBlock(tables[name], labels[cut]) for name, labels in clusterings.items()}
+        parts = {name: LabeledBlock(tables[name], labels[cut]) for name, labels in clusterings.items()}
         result[:, cut], part = _e_step_block(alpha, parts, voters, gamma[:, cut].copy(), settings)
         return part
 
@@ -291,7 +291,7 @@ def e_step(
 
 def _e_step_block(
     alpha: Float64[np.ndarray, "k"],
-    parts: Mapping[str, LabelledBlock],
+    parts: Mapping[str, LabeledBlock],
     classifiers: Mapping[str, Labels],
     gamma: Gamma,
     settings: EStepSettings,
@@ -308,9 +308,9 @@ def _e_step_block(
     # rest together pays.
     origin = gamma
     here, active = origin, np.arange(n)
-    held, rates, labelled = fixed, likelihoods, list(parts.values())
+    held, rates, labeled = fixed, likelihoods, list(parts.values())
     for _ in range(settings.max_sweeps - 1):
-        after = alpha[:, None] + np.ldexp(held + _sweep(labelled, rates, psi(here), bits), -bits)
+        after = alpha[:, None] + np.ldexp(held + _sweep(labeled, rates, psi(here), bits), -bits)
         moving = ~converged(here, after, settings.tolerance, bits)
         n_moving = np.count_nonzero(moving)
         if not n_moving:
@@ -322,7 +322,7 @@ def _e_step_block(
         stay = np.flatnonzero(moving)
         active, here, held = active[stay], here.take(stay, axis=1), held.take(stay, axis=1)
         rates = [rate.take(stay, axis=1) for rate in rates]
-        labelled = [LabelledBlock(part.table, part.labels[stay]) for part in labelled]
+        labeled = [LabeledBlock(part.table, part.labels[stay]) for part in labeled]
     origin[:, active] = here
 
     total, mass, bound = _last_sweep(parts, likelihoods, psi(origin), bits)

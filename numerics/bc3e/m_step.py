@@ -1,6 +1,6 @@
 """The M-step of BC3E: beta in closed form, alpha by a safeguarded Newton iteration (Acharya et al. 2011, eqs. 7, 8).
 
-SciPy is imported by the functions of alpha, which only the fusion center maximises: a site that answers an ask in a
+SciPy is imported by the functions of alpha, which only the fusion center maximizes: a site that answers an ask in a
 process of its own does not wait for it.
 """
 
@@ -78,7 +78,7 @@ def alpha_objective(alpha: Float64[np.ndarray, "k"], mean_log_theta: Float64[np.
 def maximize_alpha(
     alpha: Float64[np.ndarray, "k"], mean_log_theta: Float64[np.ndarray, "k"], max_iterations: int = 200
 ) -> Float64[np.ndarray, "k"]:
-    """Maximise eq. (8) over the box by Minka's Newton iteration, linear in k, with step halving.
+    """Maximize eq. (8) over the box by Minka's Newton iteration, linear in k, with step halving.
 
     The Hessian of eq. (8) is a diagonal plus a constant, so a Newton step costs O(k). Coordinates at a bound that the
     gradient pushes outward are held, and the step is solved on the free ones.
@@ -95,7 +95,7 @@ def maximize_alpha(
     Returns
     -------
     ndarray
-        The maximiser, ``(k,)``, gradient below 1e-12 relative to its terms (or no step improves any more).
+        The maximizer, ``(k,)``, gradient below 1e-12 relative to its terms (or no step improves any more).
     """
     from scipy.special import psi
 

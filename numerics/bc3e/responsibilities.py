@@ -19,7 +19,7 @@ from numerics.bc3e.ensemble import Labels, present
 Table = Float64[np.ndarray, "k k_m+1"]
 
 _UNDERFLOW = 1e-200
-"""A normaliser below this has lost digits to underflow; the logarithm is taken instead."""
+"""A normalizer below this has lost digits to underflow; the logarithm is taken instead."""
 
 _FORBIDDEN = -1e4
 """Log 0 under a soft label: far below every psi(gamma) and log beta, but a probability of 1e-12 times it is nothing."""
@@ -63,7 +63,7 @@ def max_classes(values: Float64[np.ndarray, "k n"]) -> Float64[np.ndarray, "n"]:
 
 
 @dataclass(frozen=True)
-class LabelledBlock:
+class LabeledBlock:
     """One clustering's labels of a block of instances.
 
     Attributes
@@ -83,8 +83,8 @@ class LabelledBlock:
             return self.table.take(self.labels, axis=1)
         averaged = self.log_likelihood()
         averaged -= max_classes(averaged)
-        labelled = present(self.labels)
-        return np.asarray(np.where(labelled, np.exp(averaged), 0.0))
+        labeled = present(self.labels)
+        return np.asarray(np.where(labeled, np.exp(averaged), 0.0))
 
     def log_likelihood(self) -> Float64[np.ndarray, "k n"]:
         """Return log beta_{m,i,w}, averaged under a soft label; finite (very negative) where beta is 0."""
@@ -111,12 +111,12 @@ class LabelledBlock:
         total = sum_classes(phi)
         if total.min(initial=1.0) < _UNDERFLOW:
             thin = np.flatnonzero(total < _UNDERFLOW)
-            labelled = thin[present(self.labels[thin])]
-            if labelled.size:
-                part = LabelledBlock(self.table, self.labels[labelled])
-                logs = log_weights[:, labelled] + part.log_likelihood()
-                phi[:, labelled] = np.exp(logs - max_classes(logs))
-                total[labelled] = sum_classes(phi[:, labelled])
+            labeled = thin[present(self.labels[thin])]
+            if labeled.size:
+                part = LabeledBlock(self.table, self.labels[labeled])
+                logs = log_weights[:, labeled] + part.log_likelihood()
+                phi[:, labeled] = np.exp(logs - max_classes(logs))
+                total[labeled] = sum_classes(phi[:, labeled])
             total[total == 0.0] = 1.0
         phi *= np.ldexp(1.0, bits) / total
         return np.asarray(np.rint(phi, out=phi))

@@ -1,4 +1,4 @@
-"""Rows gathered in cells, a cell for every feature and group: count, centroid, and the movement of the rows."""
+"""Cells, one for every feature and group: count and centroid of their rows, and the movement of the rows."""
 
 from __future__ import annotations
 
@@ -20,10 +20,28 @@ def pour(
     mean: Float64[np.ndarray, "cells d"],
     movement: Float64[np.ndarray, "groups d"],
 ) -> None:
-    """Pour weighted points into cells: in place, weights and centroids, and by group what the points move.
+    """Pour weighted points into cells: update weights, centroids, and the movement of each group, in place.
 
-    The movement grows by ``w m / (w + m) (x - mean)^2`` for a point of weight w poured into a cell of weight m: never
-    negative, nothing cancels, and nothing grows where the point is where its cell is.
+    A point of weight w that is poured into a cell of weight m adds ``w m / (w + m) (x - mean)^2`` to the movement. No
+    term is negative, so nothing cancels; a point at the centroid of its cell adds 0.
+
+    Parameters
+    ----------
+    x, weights : ndarray
+        ``(n, d)`` points and their ``(n,)`` weights.
+    cell, group : ndarray
+        ``(n,)`` cell and group of each point.
+    weight, mean : ndarray
+        ``(cells,)`` weights and ``(cells, d)`` centroids, to be updated.
+    movement : ndarray
+        ``(groups, d)`` movement, to be updated.
+
+    Examples
+    --------
+    >>> weight, mean, movement = np.zeros(1, int), np.zeros((1, 1)), np.zeros((1, 1))
+    >>> pour(np.array([[1.0], [3.0]]), np.ones(2, int), np.zeros(2, int), np.zeros(2, int), weight, mean, movement)
+    >>> weight, mean, movement
+    (array([2]), array([[2.]]), array([[2.]]))
     """
     for i in range(len(x)):
         own = cell[i]
@@ -38,16 +56,30 @@ def pour(
 
 @dataclass
 class Cells:
-    """Cells that rows are poured into block by block, while the features that they belong to may merge.
+    """Cells that rows are poured into block by block, while the features of the cells may merge.
+
+    Parameters
+    ----------
+    n_slots : int
+        Largest number of features.
+    dimension : int
+        Number of columns, d.
 
     Attributes
     ----------
     code : ndarray
-        ``(cells,)`` rising: ``group * n_slots + feature``.
+        ``(cells,)`` ascending codes ``group * n_slots + feature``.
     weight, mean : ndarray
-        ``(cells,)`` rows and ``(cells, d)`` centroids.
+        ``(cells,)`` numbers of rows and ``(cells, d)`` centroids.
     movement : ndarray
         ``(groups, d)`` sum over the rows of ``(row - centroid)^2``.
+
+    Examples
+    --------
+    >>> cells = Cells(n_slots=2, dimension=1)
+    >>> cells.add(np.array([[1.0], [3.0], [9.0]]), np.array([0, 0, 1]), np.zeros(3, int), n_groups=1)
+    >>> cells.mean.tolist(), cells.rows().tolist()
+    ([[2.0], [9.0]], [0, 0, 1])
     """
 
     n_slots: int
@@ -67,7 +99,7 @@ class Cells:
 
     @property
     def groups(self) -> Int64[np.ndarray, "cells"]:
-        """Colour of each cell."""
+        """``(cells,)`` group of each cell."""
         return self.code // self.n_slots
 
     def add(
@@ -83,11 +115,11 @@ class Cells:
         Parameters
         ----------
         x, slots, group : ndarray
-            The rows, each one's feature and group.
+            ``(b, d)`` rows; ``(b,)`` feature and ``(b,)`` group of each row.
         n_groups : int
-            Groups so far.
+            Number of groups so far.
         moved : ndarray, optional
-            The feature that holds now what each earlier feature held; they stay what they are unless given.
+            Feature that now contains each earlier feature; by default no feature has moved.
         """
         earlier = self.code
         if moved is not None:
@@ -107,10 +139,10 @@ class Cells:
         self.weight, self.mean, self.movement = weight, mean, movement
 
     def rows(self) -> Integer[np.ndarray, "n"]:
-        """The cell of every row that was poured, in that order, in as few bytes as hold it."""
-        now = np.arange(len(self.code)).astype(np.min_scalar_type(len(self.code)))
+        """Return the cell of every row, in the order of the rows and in the smallest sufficient type."""
+        final_cell = np.arange(len(self.code)).astype(np.min_scalar_type(len(self.code)))
         parts: list[Integer[np.ndarray, "b"]] = []
         for rows, moved in zip(reversed(self._rows), reversed(self._moves), strict=True):
-            parts.append(now[rows])
-            now = now[moved]
+            parts.append(final_cell[rows])
+            final_cell = final_cell[moved]
         return np.concatenate(parts[::-1])

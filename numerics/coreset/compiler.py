@@ -1,6 +1,6 @@
-"""The compiler of loops over rows: `njit` of numba, or one sentence where that is not installed.
+"""Compiler of loops over rows: `njit` of numba. If numba is not installed, one sentence says how to install it.
 
-What needs it is imported where it is used: importing it takes a third of a second.
+Functions import compiled modules where they use them, because importing numba takes a third of a second.
 """
 
 from __future__ import annotations

@@ -1,14 +1,15 @@
-"""BICO's clustering features: one pass over the rows, a bounded number of features, each of bounded cost.
+"""Clustering features of BICO: one pass over the rows, a bounded number of features, each of bounded cost.
 
-Fichtenberger, Gillé, Schmidt, Schwiegelshohn, Sohler: BICO: BIRCH Meets Coresets for k-Means Clustering, ESA 2013.
+Source: Fichtenberger, Gillé, Schmidt, Schwiegelshohn and Sohler, BICO: BIRCH Meets Coresets for k-Means Clustering (ESA
+2013).
 
-A feature is a weight, a mean and the cost of what it holds around that mean. A row joins the nearest feature unless the
-feature would then cost more than the threshold T; then it opens one. When there are too many features, T grows and the
-features are inserted anew, as weighted rows that bring their cost along.
+A feature has a weight, a mean, and a cost: the squared distances of its rows from the mean. A row joins the nearest
+feature, unless the feature would then cost more than the threshold T; then the row opens a new feature. When the
+features are too many, T grows, and the features are inserted again, as weighted rows that keep their cost.
 
-BICO finds the feature on a path down a tree of references, of which those on top take whatever is within a large
-radius. Here the path is the whole set of features, which `numerics.coreset.nearest_neighbours` makes fast enough, and
-the reference is the mean: the same bound of T for every feature, with which rows were seen to move half as far or less.
+BICO searches the feature on a path down a tree of reference points, where those near the root take all rows within a
+large radius. This module searches all features, which `numerics.coreset.nearest_neighbors` makes fast enough, and takes
+the mean as the reference point. The bound T is the same; in measurements, rows moved at most half as far.
 """
 
 from __future__ import annotations
@@ -20,27 +21,27 @@ from jaxtyping import Float64, Int32, Int64
 from scipy.spatial.distance import cdist
 
 from numerics.coreset.compiler import njit
-from numerics.coreset.nearest_neighbours import LANES, Chunks, empty_chunks, nearest_in
+from numerics.coreset.nearest_neighbors import LANES, Chunks, empty_chunks, nearest_in
 
 _GROWTH = 1.25
-"""T grows by this factor. BICO doubles it: rows were seen to move up to 1.6 times as far; finer steps gain little."""
+"""Factor by which T grows. BICO doubles T; in measurements, rows then moved up to 1.6 times as far."""
 _FREED = 16
-"""T grows until at least one feature in so many is free again."""
+"""T grows until at least one in this number of features is free again."""
 _SAMPLE = 128
-"""Features whose distance to the nearest of the others says where T starts."""
+"""Number of features whose distances to their nearest neighbors determine the first T."""
 _SMALLEST = float(np.finfo(np.float64).tiny)
 _UNLIMITED = np.iinfo(np.int64).max
 
 
 class Inserted(NamedTuple):
-    """What an insertion did.
+    """Result of an insertion.
 
     Attributes
     ----------
     slots : ndarray
-        ``(n,)`` the feature that holds each row now.
+        ``(n,)`` feature that contains each row.
     moved : ndarray
-        ``(features before,)`` the feature that holds now what each earlier feature held.
+        ``(features before,)`` feature that now contains each earlier feature.
     """
 
     slots: Int32[np.ndarray, "n"]
@@ -55,21 +56,30 @@ class _State(NamedTuple):
 
 
 class Features:
-    """At most so many clustering features.
+    """A bounded number of clustering features.
 
-    Once there were so many different rows, at least three quarters of the features are in use, and stay so.
+    After `size` different rows, at least three quarters of the features are in use at any time.
 
     Parameters
     ----------
     size : int
-        Features at most; at least 1.
+        Largest number of features; at least 1.
     dimension : int
-        Coordinates of a row.
+        Number of coordinates of a row.
 
     Attributes
     ----------
     threshold : float
-        T: what no feature costs more than; 0 while only equal rows share one.
+        Largest cost of a feature, T; 0 while only equal rows share a feature.
+
+    Examples
+    --------
+    >>> features = Features(size=2, dimension=1)
+    >>> features.insert(np.array([[0.0], [0.1], [9.0]])).slots
+    array([0, 0, 1], dtype=int32)
+    >>> features.means
+    array([[0.05],
+           [9.  ]])
     """
 
     def __init__(self, size: int, dimension: int) -> None:
@@ -84,13 +94,13 @@ class Features:
 
     @property
     def means(self) -> Float64[np.ndarray, "features d"]:
-        """Means of the features in use."""
+        """``(features, d)`` means of the features in use."""
         place = np.arange(self.in_use)
         return self._state.mean[place // LANES, :, place % LANES]
 
     @property
     def nbytes(self) -> int:
-        """Bytes held, whatever the number of rows."""
+        """Bytes in memory, which do not depend on the number of rows."""
         return sum(array.nbytes for array in self._state)
 
     def insert(
@@ -103,9 +113,9 @@ class Features:
         Parameters
         ----------
         x : ndarray
-            ``(n, d)`` finite.
+            ``(n, d)`` finite rows.
         weights : ndarray, optional
-            ``(n,)`` positive; 1 each unless given.
+            ``(n,)`` positive weights; 1 by default.
         """
         x = np.ascontiguousarray(x)
         weights = np.ones(len(x)) if weights is None else weights
@@ -114,32 +124,32 @@ class Features:
         moved = np.arange(self.in_use, dtype=np.int32)
         done = _insert(self._state, x, weights, costs, 0, self.threshold, _UNLIMITED, slots)
         while done < len(x):
-            again = self._make_room()
-            slots[:done], moved = again[slots[:done]], again[moved]
+            merged = self._make_room()
+            slots[:done], moved = merged[slots[:done]], merged[moved]
             done = _insert(self._state, x, weights, costs, done, self.threshold, _UNLIMITED, slots)
         return Inserted(slots, moved)
 
     def _make_room(self) -> Int32[np.ndarray, "size"]:
-        """Raise T until features are free again; where each feature went."""
+        """Raise T until features are free again, and return the feature that now contains each earlier one."""
         moved = np.arange(self.size, dtype=np.int32)
-        # Where distances are few and equal, as between integers, one step of T may let features join by the thousand:
-        # no more than a quarter of the size may go.
+        # Between integers, many distances are equal, and one step of T could merge features by the thousand: at most a
+        # quarter of them may merge.
         least = max(3 * self.size // 4, 1)
         enough = max(self.size - -(-self.size // _FREED), least)
         while True:
             self.threshold = _GROWTH * self.threshold or self._first_threshold()
             means, n = self.means, self.in_use
             weights, costs = self._state.weight[:n].copy(), self._state.cost[:n].copy()
-            again = np.empty(n, np.int32)
+            merged = np.empty(n, np.int32)
             self._state.used[0] = 0
             self._state.mean[:] = np.inf
-            _insert(self._state, means, weights, costs, 0, self.threshold, n - least, again)
-            moved = again[moved]
+            _insert(self._state, means, weights, costs, 0, self.threshold, n - least, merged)
+            moved = merged[moved]
             if self.in_use <= enough:
                 return moved
 
     def _first_threshold(self) -> float:
-        """T at which about one feature in `_FREED` can join another; so far each stands for equal rows."""
+        """Return the T at which about one feature in `_FREED` can join another; so far each contains equal rows."""
         means = self.means
         n = min(_SAMPLE, len(means) // 2)
         if not n:
@@ -159,9 +169,9 @@ def _insert(
     joins: int,
     slots: Int32[np.ndarray, "n"],
 ) -> int:
-    """Insert rows from `begin` on until one finds no free feature; the first row that was not inserted.
+    """Insert rows from `begin` until one needs a new feature and none is free; return the first row not inserted.
 
-    After so many `joins` a row opens a feature although another could take it.
+    After `joins` rows have joined a feature, every further row opens a new one.
     """
     squared = np.empty(LANES)
     for i in range(begin, len(x)):
@@ -185,7 +195,7 @@ def _insert(
 def _join(
     state: _State, feature: int, x: Float64[np.ndarray, "d"], weight: float, cost: float, threshold: float
 ) -> bool:
-    """Add a row to a feature unless that then costs more than the threshold."""
+    """Add a row to a feature, unless the feature would then cost more than the threshold; return whether it joined."""
     mean, before = state.mean[feature // LANES, :, feature % LANES], state.weight[feature]
     share = weight / (before + weight)
     distance = 0.0

@@ -1,4 +1,4 @@
-"""Rows that each belong to a group: what a site holds in fair clustering, read in blocks that fit in memory."""
+"""Rows with groups, a site's data in fair clustering: read in blocks that fit in memory."""
 
 from __future__ import annotations
 
@@ -9,23 +9,29 @@ import numpy as np
 from jaxtyping import Float64, Int64, Shaped
 
 BLOCK_ROWS = 65_536
-"""Rows of a block at most, where the source does not say otherwise."""
+"""Default of the largest number of rows in a block."""
 
 
 @dataclass(frozen=True, eq=False)
 class RowBlock:
-    """Some consecutive rows.
+    """Consecutive rows of a shard.
 
     Attributes
     ----------
     x : ndarray
-        ``(b, d)``, finite.
+        ``(b, d)`` finite coordinates.
     group : ndarray
-        ``(b,)`` each row's group, the value of its sensitive attribute, as a place in `group_names`.
+        ``(b,)`` group of each row, the value of its sensitive attribute, as an index of `group_names`.
     group_names : tuple of str
-        Names of the groups seen so far; those of a later block begin with those of an earlier one.
+        Names of the groups so far; the names of a later block begin with those of an earlier one.
     entity : ndarray or None
-        ``(b,)`` names of the rows; None: they have none.
+        ``(b,)`` names of the rows; None if rows have no names.
+
+    Examples
+    --------
+    >>> block = RowBlock(np.array([[1.0], [2.0]]), np.array([0, 1]), ("Female", "Male"))
+    >>> block.group_names[block.group[1]]
+    'Male'
     """
 
     x: Float64[np.ndarray, "b d"]
@@ -36,14 +42,14 @@ class RowBlock:
 
 @dataclass(frozen=True, eq=False)
 class GroupedRows:
-    """A shard of rows with groups.
+    """Rows with groups of one shard.
 
     Attributes
     ----------
     features : tuple of str
         Names of the d columns.
     blocks : Callable
-        ``blocks()`` reads all rows from the first on, block by block; every call gives the same blocks.
+        ``blocks()`` reads all rows from the first to the last, block by block; every call yields the same blocks.
 
     Examples
     --------
@@ -64,7 +70,7 @@ class GroupedRows:
         features: tuple[str, ...] = (),
         entity: Shaped[np.ndarray, "n"] | None = None,
     ) -> GroupedRows:
-        """Wrap rows that are in memory; features are called ``x_0``, ``x_1``, ... unless named."""
+        """Wrap rows that are in memory; by default, features are called ``x_0``, ``x_1``, ..."""
 
         def blocks() -> Iterator[RowBlock]:
             for start in range(0, len(x), BLOCK_ROWS):

@@ -61,7 +61,13 @@ def union(coresets: Sequence[WeightedPoints]) -> WeightedPoints:
 
 
 def reduce(
-    coreset: WeightedPoints, size: int, rng: np.random.Generator, scale: Float64[np.ndarray, "d"]
+    coreset: WeightedPoints,
+    size: int,
+    rng: np.random.Generator,
+    scale: Float64[np.ndarray, "d"],
+    *,
+    projection: int = 0,
+    passes: int = 0,
 ) -> tuple[WeightedPoints, Int64[np.ndarray, "n"]]:
     """Reduce a coreset to a smaller one of the same rows, by inserting its weighted points into features like rows.
 
@@ -78,6 +84,10 @@ def reduce(
         Generator of the order of the points.
     scale : ndarray
         ``(d,)`` units of the columns for the search of locations; 0 counts as 1.
+    projection : int
+        Number of dimensions for the search of locations, as for `numerics.coreset.summary.summarize`.
+    passes : int
+        Lloyd's steps that improve the locations.
 
     Returns
     -------
@@ -85,19 +95,49 @@ def reduce(
         The new coreset; its movement is the sum of the old one and that of the points.
     index : ndarray
         ``(n,)`` index of the new point that contains each earlier point.
+
+    Examples
+    --------
+    Equal points join:
+
+    >>> points = np.array([[0.0], [0.0], [9.0]])
+    >>> coreset = WeightedPoints(points, np.array([1, 3, 2]), np.zeros(3, int), np.zeros(1))
+    >>> smaller, index = reduce(coreset, 2, np.random.default_rng(0), np.ones(1))
+    >>> sorted(smaller.weights.tolist()), bool(index[0] == index[1])
+    ([2, 4], True)
     """
     n = len(coreset.points)
     if n <= size:
         return coreset, np.arange(n)
-    from numerics.coreset.features import Features  # here and below: a compiler, which the center seldom needs
+    from numerics.coreset.features import Features  # imports numba, which the center seldom needs; so do those below
 
-    z = _scaled(coreset.points, scale)
+    z = _scale(coreset.points, scale)
+    if 0 < projection < z.shape[1]:
+        z = z @ draw_projection(z.shape[1], projection, rng)
     order = rng.permutation(n)
     features = Features(size, z.shape[1])
     slots = np.empty(n, np.int64)
     slots[order] = features.insert(z[order], coreset.weights[order].astype(np.float64)).slots
+    for _ in range(passes):
+        slots = _improve_slots(z, coreset.weights, slots)
     _, index = np.unique(coreset.groups * size + slots, return_inverse=True)
-    return _gathered(coreset, index), index
+    return _gather(coreset, index), index
+
+
+def _improve_slots(
+    z: Float64[np.ndarray, "n t"], weights: Int64[np.ndarray, "n"], slots: Int64[np.ndarray, "n"]
+) -> Int64[np.ndarray, "n"]:
+    """Return the nearest centroid of the slots for each point."""
+    from numerics.coreset.nearest_neighbors import nearest
+
+    place = np.unique(slots, return_inverse=True)[1]
+    sums = np.stack([np.bincount(place, weights * column) for column in z.T], axis=1)
+    return nearest(z, sums / np.bincount(place, weights)[:, np.newaxis]).astype(np.int64)
+
+
+def draw_projection(d: int, t: int, rng: np.random.Generator) -> Float64[np.ndarray, "d t"]:
+    """Draw a projection from d to t dimensions (Schmidt et al. 2018, Algorithm 15)."""
+    return np.asarray(rng.choice([-1.0, 1.0], size=(d, t)) / np.sqrt(t))
 
 
 def merge_light(
@@ -105,6 +145,7 @@ def merge_light(
     min_weight: int,
     scale: Float64[np.ndarray, "d"],
     movement_by_group: Float64[np.ndarray, "H d"] | None = None,
+    min_group: int = 0,
 ) -> MergedCoreset:
     """Merge every point that represents too few rows with the nearest point of its group, until there is none.
 
@@ -121,13 +162,25 @@ def merge_light(
     movement_by_group : ndarray, optional
         ``(H, d)`` movement of the rows of each group, with which the movement of withheld groups is removed. Without
         it, the movement of the result is an upper bound.
+    min_group : int
+        Smallest number of rows of a group, if it is larger than `min_weight`.
 
     Returns
     -------
     MergedCoreset
+
+    Examples
+    --------
+    The point of one row joins its neighbor:
+
+    >>> points = np.array([[0.0], [0.4], [9.0]])
+    >>> coreset = WeightedPoints(points, np.array([1, 3, 5]), np.zeros(3, int), np.zeros(1))
+    >>> merged = merge_light(coreset, 2, np.ones(1))
+    >>> merged.coreset.points.round(9).tolist(), merged.coreset.weights.tolist(), merged.point.tolist()
+    ([[0.3], [9.0]], [4, 5], [0, 0, 1])
     """
     mass = np.bincount(coreset.groups, coreset.weights)
-    sufficient = mass[coreset.groups] >= min_weight
+    sufficient = mass[coreset.groups] >= max(min_weight, min_group)
     withheld = coreset.groups[~sufficient]
     movement = coreset.movement
     if movement_by_group is not None:
@@ -139,20 +192,20 @@ def merge_light(
 
     place = np.arange(len(merged.points))
     while (light := merged.weights < min_weight).any():
-        step = _joined(merged, light, scale)
-        merged, place = _gathered(merged, step), step[place]
+        step = _join_light(merged, light, scale)
+        merged, place = _gather(merged, step), step[place]
     index = np.full(len(coreset.points), -1)
     index[sufficient] = place
     return MergedCoreset(merged, index, n_light, int(coreset.weights[~sufficient].sum()))
 
 
-def _joined(
+def _join_light(
     coreset: WeightedPoints, light: Bool[np.ndarray, "n"], scale: Float64[np.ndarray, "d"]
 ) -> Int64[np.ndarray, "n"]:
     """Compute the components of the graph that joins each light point to the nearest other point of its group."""
-    from numerics.coreset.nearest_neighbours import nearest
+    from numerics.coreset.nearest_neighbors import nearest
 
-    z = _scaled(coreset.points, scale)
+    z = _scale(coreset.points, scale)
     partner = np.arange(len(z))
     for group in np.unique(coreset.groups[light]):
         own = np.flatnonzero(coreset.groups == group)
@@ -162,7 +215,7 @@ def _joined(
     return connected_components(graph, directed=False)[1].astype(np.int64)
 
 
-def _gathered(coreset: WeightedPoints, index: Int64[np.ndarray, "n"]) -> WeightedPoints:
+def _gather(coreset: WeightedPoints, index: Int64[np.ndarray, "n"]) -> WeightedPoints:
     """Replace points of the same index, which belong to one group, by their centroid."""
     from numerics.coreset.cells import pour
 
@@ -174,7 +227,7 @@ def _gathered(coreset: WeightedPoints, index: Int64[np.ndarray, "n"]) -> Weighte
     return WeightedPoints(points, weights, groups, coreset.movement + moved[0])
 
 
-def _scaled(points: Float64[np.ndarray, "n d"], scale: Float64[np.ndarray, "d"]) -> Float64[np.ndarray, "n d"]:
+def _scale(points: Float64[np.ndarray, "n d"], scale: Float64[np.ndarray, "d"]) -> Float64[np.ndarray, "n d"]:
     """Convert points to units of the scale, relative to the first one: a distant origin would cost precision."""
     z: Float64[np.ndarray, "n d"] = (points - points[:1]) / np.where(scale > 0, scale, 1.0)
     return z

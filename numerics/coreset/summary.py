@@ -1,4 +1,4 @@
-"""The coreset of a shard, in one pass over its rows."""
+"""Coreset of a shard, in one pass over its rows."""
 
 from __future__ import annotations
 
@@ -13,32 +13,33 @@ from jaxtyping import Float64, Int64, Integer
 from numerics.coreset.cells import Cells
 from numerics.coreset.features import Features
 from numerics.coreset.grouped_rows import GroupedRows, RowBlock
-from numerics.coreset.nearest_neighbours import nearest
+from numerics.coreset.nearest_neighbors import nearest
+from numerics.coreset.reduction import draw_projection
 from numerics.coreset.weighted_points import WeightedPoints, spread
 
 CONSTRUCTIONS: Final = ("bico", "kmeans")
-"""bico: one pass. kmeans: `LLOYD_PASSES` passes more, for locations that move the rows less."""
+"""bico: one pass. kmeans: `LLOYD_PASSES` further passes, for locations that move the rows less."""
 LLOYD_PASSES = 5
 _FAR_OFF = 10.0
-"""Times by which a column's unit may be off before the rows are read once more in better ones."""
+"""Largest ratio between the unit of a column and its standard deviation; beyond it, the rows are read once more."""
 
 
 @dataclass(frozen=True, eq=False)
 class ShardCoreset:
-    """A shard's coreset, and the place of every row in it.
+    """Coreset of a shard, and the point of every row.
 
     Attributes
     ----------
     coreset : WeightedPoints
-        The points that stand for the rows.
+        Points that represent the rows.
     group_names : tuple of str
         Names of the H groups.
     point : ndarray
-        ``(n_rows,)`` the coreset point of every row; the only array here that grows with the rows.
+        ``(n_rows,)`` index of every row's point; the only array here that grows with the number of rows.
     n_rows : int
         Number of rows.
     movement_by_group : ndarray
-        ``(H, d)`` the coreset's movement by group, so that a withheld group can be left out of it.
+        ``(H, d)`` movement of the rows of each group, from which that of a withheld group can be removed.
     """
 
     coreset: WeightedPoints
@@ -50,7 +51,7 @@ class ShardCoreset:
 
 @dataclass(frozen=True, eq=False)
 class _Space:
-    """Where features are sought: columns in units of the first block, perhaps projected (Algorithm 15)."""
+    """Coordinates for the search of locations: columns in units of the first block, or projected (Algorithm 15)."""
 
     origin: Float64[np.ndarray, "d"]
     unit: Float64[np.ndarray, "d"]
@@ -62,17 +63,20 @@ class _Space:
         origin, unit = first.mean(axis=0), np.ones(d)
         if scale:
             unit = first.std(axis=0)
-            # A constant's deviation is rounding error, not zero.
+            # The computed deviation of a constant column is a rounding error, not zero.
             constant = first.max(axis=0) == first.min(axis=0)
             unit[constant] = np.abs(first[0, constant])
             unit[unit == 0] = 1.0
         matrix = None
         if 0 < projection < d:
-            matrix = rng.choice([-1.0, 1.0], size=(d, projection)) / np.sqrt(projection)
+            matrix = draw_projection(d, projection, rng)
         return cls(origin, unit, matrix)
 
     def corrected(self, coreset: WeightedPoints) -> _Space | None:
-        """In units of all rows, where the first block's were far off some column's: a file may be sorted by it."""
+        """Return the space in units of all rows, or None if those of the first block are close enough.
+
+        They are not if a file is sorted by some column.
+        """
         _, deviation = spread(coreset)
         varies = deviation > 0
         ratio = deviation[varies] / self.unit[varies]
@@ -89,7 +93,7 @@ class _Space:
         return z if self.projection is None else z @ self.projection
 
 
-def summarise(
+def summarize(
     points: GroupedRows,
     size: int,
     *,
@@ -98,54 +102,61 @@ def summarise(
     scale: bool = True,
     rng: np.random.Generator,
 ) -> ShardCoreset:
-    """A group-aware, movement-based coreset of integer weights (Theorem 7).
+    """Build a coreset with integer weights that keeps groups apart (Schmidt et al. 2018, Theorem 7).
 
-    Rows of all groups share locations; each group at a location becomes a point of its own, at its own centroid.
+    Rows of all groups share locations. At a location, every group has a point of its own, its own centroid.
 
     Parameters
     ----------
     points : GroupedRows
-        The rows; read once, with ``"kmeans"`` `LLOYD_PASSES` times more.
+        The rows; they are read once, and `LLOYD_PASSES` times more with ``"kmeans"``.
     size : int
-        Locations at most; with H groups up to H times as many points.
+        Largest number of locations; with H groups, up to H times as many points.
     construction : str
         One of `CONSTRUCTIONS`.
     projection : int
-        Dimensions in which locations are sought, by a Rademacher projection (Algorithm 15); the points and their
-        movement are exact in all columns nevertheless. 0, or not less than the columns: no projection.
+        Number of dimensions for the search of locations, by a Rademacher projection (Algorithm 15). The points and
+        their movement are exact in all columns nevertheless. No projection if 0, or if at least the number of columns.
     scale : bool
-        Measure columns in standard deviations of the first block while locations are sought; where these turn out to
-        be far off those of all rows, the rows are read once more.
+        Measure columns in standard deviations of the first block in the search of locations. If these differ much from
+        those of all rows, the rows are read once more.
     rng : Generator
         Orders the rows of a block, and draws the projection.
 
     Returns
     -------
     ShardCoreset
-        With no more than `size` different rows, their coreset is these rows, counted: nothing moves.
+        If at most `size` rows are different, the points are these rows, and nothing moves.
 
     Raises
     ------
     ValueError
-        Unknown construction, `size` below 1, or no rows.
+        If the construction is unknown, `size` is below 1, or there are no rows.
+
+    Examples
+    --------
+    >>> rows = GroupedRows.of(np.array([[1.0], [1.0], [5.0]]), np.array([0, 0, 1]), ("Female", "Male"))
+    >>> shard = summarize(rows, size=10, rng=np.random.default_rng(0))
+    >>> shard.coreset.points.tolist(), shard.coreset.weights.tolist(), shard.point.tolist()
+    ([[1.0], [5.0]], [2, 1], [0, 0, 1])
     """
     if construction not in CONSTRUCTIONS:
         raise ValueError(f"construction {construction!r} is none of {', '.join(CONSTRUCTIONS)}")
     if size < 1:
-        raise ValueError(f"a coreset of {size} locations is none; ask for at least 1")
+        raise ValueError(f"a coreset needs at least 1 location, not {size}")
     blocks = points.blocks()
     first = next((block for block in blocks if len(block.x)), None)
     if first is None:
-        raise ValueError("there are no rows to summarise")
+        raise ValueError("there are no rows to summarize")
 
     space = _Space.of(first.x, scale, projection, rng)
     names, features, cells = _one_pass(chain([first], blocks), space, size, rng)
     if scale and (better := space.corrected(_coreset_of(cells))):
         space = better
-        del features, cells  # what grows with the rows need not be there twice
+        del features, cells  # frees memory that grows with the number of rows
         names, features, cells = _one_pass(points.blocks(), space, size, rng)
     if construction == "kmeans" and cells.movement.any():
-        cells = _improved(points, space, features.means)
+        cells = _improve(points, space, features.means)
     return ShardCoreset(_coreset_of(cells), names, cells.rows(), int(cells.weight.sum()), cells.movement)
 
 
@@ -156,7 +167,7 @@ def _coreset_of(cells: Cells) -> WeightedPoints:
 def _one_pass(
     blocks: Iterable[RowBlock], space: _Space, size: int, rng: np.random.Generator
 ) -> tuple[tuple[str, ...], Features, Cells]:
-    """BICO's features of all rows, and the rows' cells: names of the groups, features, cells."""
+    """Insert all rows into BICO's features; return the names of the groups, the features, and the rows' cells."""
     features, cells = Features(size, space.dimension), Cells(size, len(space.origin))
     names: tuple[str, ...] = ()
     for block in blocks:
@@ -171,23 +182,23 @@ def _one_pass(
     return names, features, cells
 
 
-def _improved(points: GroupedRows, space: _Space, locations: Float64[np.ndarray, "m t"]) -> Cells:
-    """Lloyd's steps on all rows; the rows' cells around the last locations."""
+def _improve(points: GroupedRows, space: _Space, locations: Float64[np.ndarray, "m t"]) -> Cells:
+    """Improve locations by Lloyd's steps on all rows, and return the rows' cells around the last locations."""
     for _ in range(LLOYD_PASSES - 1):
         one_group = Cells(len(locations), space.dimension)
-        for block, slots in _located(points, space, locations):
+        for block, slots in _locate(points, space, locations):
             one_group.add(space.of_rows(block.x), slots, np.zeros(len(slots), np.int64), 1)
-        # A location that no row is nearest to is gone.
+        # A location without a row disappears.
         locations = one_group.mean
     cells = Cells(len(locations), len(space.origin))
-    for block, slots in _located(points, space, locations):
+    for block, slots in _locate(points, space, locations):
         cells.add(block.x, slots, block.group, len(block.group_names))
     return cells
 
 
-def _located(
+def _locate(
     points: GroupedRows, space: _Space, locations: Float64[np.ndarray, "m t"]
 ) -> Iterator[tuple[RowBlock, Int64[np.ndarray, "b"]]]:
-    """Every block, with the nearest location of each of its rows."""
+    """Yield every block with the nearest location of each of its rows."""
     for block in points.blocks():
         yield block, nearest(space.of_rows(block.x), locations)

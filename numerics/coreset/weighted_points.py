@@ -1,4 +1,4 @@
-"""Weighted points of groups: a coreset, and the moments of the rows that it stands for."""
+"""Weighted points of groups: a coreset, and the moments of the rows that it represents."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ import numpy as np
 from jaxtyping import Float64, Int64
 
 _ROUNDING = 1e-12
-"""A standard deviation below this share of a column's largest value is a rounding error of a constant column."""
+"""Share of a column's largest value; a smaller standard deviation is the rounding error of a constant column."""
 
 
 @dataclass(frozen=True, eq=False)
 class WeightedPoints:
-    """Points that each stand for several rows of one group (Schmidt et al. 2018, Definition 4 and Theorem 7).
+    """Points that each represent several rows of one group (Schmidt et al. 2018, Definition 4 and Theorem 7).
 
     Attributes
     ----------
     points : ndarray
-        ``(n, d)``, each the centroid of the rows it stands for.
+        ``(n, d)`` centroids of the rows that the points represent.
     weights : ndarray
-        ``(n,)`` number of rows it stands for.
+        ``(n,)`` numbers of these rows.
     groups : ndarray
-        ``(n,)`` the group of these rows.
+        ``(n,)`` groups of these rows.
     movement : ndarray
         ``(d,)`` sum over all rows of ``(row - its point)^2``, for every column.
     """
@@ -34,9 +34,9 @@ class WeightedPoints:
 
 
 def moments(coreset: WeightedPoints) -> tuple[Float64[np.ndarray, "d"], Float64[np.ndarray, "d"]]:
-    """Compute mean and variance of every column over all rows that a coreset stands for.
+    """Compute mean and variance of every column over all rows that a coreset represents.
 
-    Exact: a point is the centroid of its rows, so the rows' sum of squares is that of the points plus the movement.
+    Both are exact: a point is the centroid of its rows, so the rows' sum of squares is the points' plus the movement.
 
     Returns
     -------
@@ -45,7 +45,7 @@ def moments(coreset: WeightedPoints) -> tuple[Float64[np.ndarray, "d"], Float64[
 
     Examples
     --------
-    Two rows, 1 and 3, have become one point:
+    One point represents two rows, 1 and 3:
 
     >>> coreset = WeightedPoints(np.array([[2.0]]), np.array([2]), np.array([0]), movement=np.array([2.0]))
     >>> mean, variance = moments(coreset)
@@ -58,7 +58,15 @@ def moments(coreset: WeightedPoints) -> tuple[Float64[np.ndarray, "d"], Float64[
 
 
 def spread(coreset: WeightedPoints) -> tuple[Float64[np.ndarray, "d"], Float64[np.ndarray, "d"]]:
-    """Compute mean and standard deviation of every column; 0 where the deviation is a rounding error of a constant."""
+    """Compute mean and standard deviation of every column; the deviation of a constant column is exactly 0.
+
+    Examples
+    --------
+    >>> coreset = WeightedPoints(np.array([[2.0, 7.0]]), np.array([2]), np.array([0]), movement=np.array([2.0, 0.0]))
+    >>> mean, deviation = spread(coreset)
+    >>> deviation
+    array([1., 0.])
+    """
     mean, variance = moments(coreset)
     deviation = np.sqrt(variance)
     return mean, np.where(deviation > _ROUNDING * np.abs(coreset.points).max(axis=0), deviation, 0.0)

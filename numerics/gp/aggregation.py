@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Bool, Float, Float64
+from jaxtyping import Bool, Float, Float64, Int64
 
 from numerics.gp.expert import blocks
 from numerics.gp.npae import npae
@@ -55,6 +55,17 @@ class ExpertPredictions:
     directions: Float[np.ndarray, "N K D"] | None = None
     covariance: Float64[np.ndarray, "N K K"] | None = None
     common: tuple[Float64[np.ndarray, "N"], Float64[np.ndarray, "N"]] | None = None
+
+    def at(self, points: Int64[np.ndarray, "n"], k: int | None = None) -> ExpertPredictions:
+        """Return the predictions of the first k experts (by default all) at some of the points."""
+        return ExpertPredictions(
+            self.mean[points, :k],
+            self.explained[points, :k],
+            self.available[points, :k],
+            None if self.directions is None else self.directions[points, :k],
+            None if self.covariance is None else self.covariance[points, :k, :k],
+            None if self.common is None else (self.common[0][points], self.common[1][points]),
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,7 +120,7 @@ def aggregate(
     if rule == "npae":
         return _dependent(predictions, prior, noise)
     if rule == "grbcm":
-        return _generalised(predictions, prior, noise)
+        return _generalize(predictions, prior, noise)
     if rule not in RULES:
         raise ValueError(f"unknown aggregation '{rule}'; there are {', '.join(RULES)}")
     return _independent(rule, predictions, prior, noise)
@@ -150,7 +161,7 @@ def _independent(
     return FusedPrediction(np.sum(beta * predictions.mean / own, axis=1) / precision, 1.0 / precision)
 
 
-def _generalised(predictions: ExpertPredictions, latent: Float64[np.ndarray, "N"], noise: float) -> FusedPrediction:
+def _generalize(predictions: ExpertPredictions, latent: Float64[np.ndarray, "N"], noise: float) -> FusedPrediction:
     """Combine as Liu et al. 2018: each expert corrects the communication expert, the first one with exponent 1."""
     if predictions.common is None:
         raise ValueError("grbcm needs a communication expert")

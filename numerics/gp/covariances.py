@@ -38,9 +38,9 @@ def covariances(
     theta : ndarray
         ``(p,)`` parameters of all experts; the last one is log sigma.
     inputs : sequence of ndarray
-        ``(n_i, d)`` of each expert, standardised.
+        ``(n_i, d)`` of each expert, standardized.
     points : ndarray
-        ``(N, d)`` query points, standardised.
+        ``(N, d)`` query points, standardized.
     selected : ndarray
         ``(N, K)`` numbers of experts, no expert twice at a point; -1 for none, with covariances 0.
 

@@ -36,7 +36,7 @@ class WeightedPrediction(NamedTuple):
 
 
 class Expert:
-    """A Gaussian process of some rows, whose covariance matrix is factorised once.
+    """A Gaussian process of some rows, whose covariance matrix is factorized once.
 
     Parameters
     ----------
@@ -45,7 +45,7 @@ class Expert:
     theta : ndarray
         The kernel's parameters and, last, the logarithm of the noise's standard deviation.
     x, y : ndarray
-        ``(n, d)`` and ``(n,)`` rows in standardised units, ``n >= 1``.
+        ``(n, d)`` and ``(n,)`` rows in standardized units, ``n >= 1``.
 
     Raises
     ------
@@ -76,7 +76,7 @@ class Expert:
         self._whitened = solve_triangular(self._factor, y, lower=True, check_finite=False)
 
     def predict(self, points: Float[np.ndarray, "q d"]) -> tuple[Float64[np.ndarray, "q"], Float64[np.ndarray, "q"]]:
-        """Predict at points in standardised units: mean and explained variance, ``(q,)`` (`WeightedPrediction`)."""
+        """Predict at points in standardized units: mean and explained variance, ``(q,)`` (`WeightedPrediction`)."""
         points = np.asarray(points, dtype=np.float64)
         mean, explained = np.empty(len(points)), np.empty(len(points))
         for some in blocks(len(points), len(self.x)):

@@ -319,7 +319,7 @@ class _Model:
     def corrected(self, changes: Sequence[tuple[_Theta, _Theta]]) -> _Model:
         """Return the model with the smallest change that explains the decrease of the gradient over steps.
 
-        In coordinates where B is the unit matrix I, B becomes I + D. D is symmetric and minimises
+        In coordinates where B is the unit matrix I, B becomes I + D. D is symmetric and minimizes
         ``mu |D|^2 + sum w |(I + D) s - y|^2`` over all steps s and decreases y of the gradient. The weights w count
         every step as one of unit length, and distant ones less. D solves ``2 mu D + D A + A D = C + C'`` with
         ``A = sum w s s'`` and ``C = sum w (y - s) s'``, on the axes of A.

@@ -21,7 +21,7 @@ from numerics.gp.kernels import LENGTH_BOUNDS, Gram, Kernel
 _LONGEST = 200
 """Largest length of an expression in characters: it may come from another site."""
 _BLOCK = 2**18
-"""Entries of the largest array of a block of rows, which fits into the cache; a row takes d entries a column."""
+"""Most entries of an array for a block of rows, which fits into the cache; a row has d entries for each column."""
 
 _Params = Float64[np.ndarray, "p"]
 _Rows = Float64[np.ndarray, "n d"]
@@ -41,19 +41,19 @@ class _Joined:
         self.start: list[float] = first.start + second.start
 
     def values(self, theta: torch.Tensor, x: torch.Tensor, z: torch.Tensor) -> torch.Tensor:
-        """Compute the covariances as `Leaf.values`."""
+        """Compute the covariances, as `Leaf.values` does."""
         before, after = self._parts(theta)
         first, second = self._first.values(before, x, z), self._second.values(after, x, z)
         return first * second if self._product else first + second
 
     def curved(self, theta: torch.Tensor) -> Curved:
-        """Compute variance and curvature: curvatures of factors add up, those of summands by shares of the variance."""
+        """Compute variance and curvature: factors add their curvatures; summands average them, weighted by variance."""
         before, after = self._parts(theta)
         (v, first), (w, second) = self._first.curved(before), self._second.curved(after)
         return (v * w, first + second) if self._product else (v + w, (v * first + w * second) / (v + w))
 
     def shift(self, inputs: Float64[np.ndarray, "d"], output: float) -> Float64[np.ndarray, "q"] | None:
-        """Return the change of theta as `Leaf.shift`."""
+        """Return the change of theta, as `Leaf.shift` does."""
         first = self._first.shift(inputs, output)
         second = self._second.shift(inputs, 0.0 if self._product else output)
         return None if first is None or second is None else np.concatenate([first, second])
@@ -64,9 +64,9 @@ class _Joined:
 
 
 def _build(node: ast.expr, d: int, scaled: bool = True) -> Leaf | _Joined:
-    """Build the kernel of a parsed expression, with one scale a summand: a second one would be redundant.
+    """Build the kernel of a parsed expression. Each summand has one scale: a second one would be redundant.
 
-    A linear kernel and its products have no scale, because slopes are scales.
+    A linear kernel and its products have no scale, because their slopes are scales.
 
     Raises
     ------
@@ -116,6 +116,12 @@ def expression(text: str, d: int) -> Kernel:
     ------
     ValueError
         If the text is not such an expression.
+
+    Examples
+    --------
+    >>> kernel = expression("se + linear", d=2)
+    >>> len(kernel.names) == len(kernel.start())
+    True
     """
     return _Expression(_build(_parse(text), d), d)
 
@@ -148,7 +154,7 @@ class _Expression(Kernel):
         return values
 
     def gram(self, params: _Params, x: _Rows) -> Gram:
-        matrix = _settled(self.matrix(params, x, x), self.diagonal(params, x))
+        matrix = _settle(self.matrix(params, x, x), self.diagonal(params, x))
         return _ExpressionGram(matrix, self._root, params, x)
 
     def lengths(self, params: _Params) -> Float64[np.ndarray, "d"]:
@@ -165,12 +171,12 @@ class _Expression(Kernel):
         sets = _tensor(z)
         with _one_thread(), torch.no_grad():
             values = self._root.values(_tensor(params), sets, sets).numpy()
-        return _settled(values, self.diagonal(params, z.reshape(-1, self.d)).reshape(z.shape[:2]))
+        return _settle(values, self.diagonal(params, z.reshape(-1, self.d)).reshape(z.shape[:2]))
 
 
 @dataclass(frozen=True, eq=False)
 class _ExpressionGram(Gram):
-    """The matrix at the rows `x`; derivatives evaluate the equations again, block of rows by block of rows."""
+    """The matrix at the rows `x`; its derivatives evaluate the kernel again, one block of rows at a time."""
 
     matrix: _Square
     root: Leaf | _Joined
@@ -206,10 +212,10 @@ def _blocks(x: _Rows, size: int) -> Iterator[torch.Tensor]:
     return iter(torch.split(_tensor(x), max(1, _BLOCK // max(1, size))))
 
 
-def _settled(
+def _settle(
     values: Float64[np.ndarray, "... n n"], diagonal: Float64[np.ndarray, "... n"]
 ) -> Float64[np.ndarray, "... n n"]:
-    """Make matrices symmetric to the bit, with their exact diagonal: distances by products are 1e-8 off."""
+    """Make matrices symmetric to the bit, with their exact diagonal: distances from products have errors of 1e-8."""
     settled: Float64[np.ndarray, "... n n"] = 0.5 * (values + np.swapaxes(values, -1, -2))
     itself = np.arange(values.shape[-1])
     settled[..., itself, itself] = diagonal

@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Float64
 
 LENGTH_BOUNDS = (1e-3, 1e4)
-"""Bounds of a length, in standardised units; that of an irrelevant input goes to the upper one."""
+"""Bounds of a length, in standardized units; that of an irrelevant input goes to the upper one."""
 SCALE_BOUNDS = (1e-3, 1e3)
 """Bounds of s, the standard deviation of the latent function."""
 

@@ -99,7 +99,7 @@ def evaluate(kernel: Kernel, theta: _Theta, x: _Rows, y: Float64[np.ndarray, "n"
     theta : ndarray
         ``(p,)``.
     x, y : ndarray
-        ``(n, d)`` inputs and ``(n,)`` outputs, standardised; n at least 1.
+        ``(n, d)`` inputs and ``(n,)`` outputs, standardized; n at least 1.
 
     Returns
     -------
@@ -147,7 +147,7 @@ def fit_one(
     kernel : Kernel
         Kernel of d inputs.
     x, y : ndarray
-        ``(n, d)`` inputs and ``(n,)`` outputs, standardised; n at least 1.
+        ``(n, d)`` inputs and ``(n,)`` outputs, standardized; n at least 1.
     start : ndarray, optional
         ``(p,)`` start; by default `start_theta`.
     rows : int, optional

@@ -5,7 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Float64, Int64, Shaped
+from jaxtyping import Bool, Float64, Int64, Shaped
+
+LIMIT = 8.0
+"""Deviations from the median beyond which an output counts as an outlier."""
+_NORMAL = 1.4826
+"""Standard deviation of normal numbers over their median absolute deviation."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,6 +44,46 @@ class Measurements:
     def n(self) -> int:
         """Number of rows."""
         return len(self.y)
+
+    @property
+    def outliers(self) -> Bool[np.ndarray, "n"]:
+        """``(n,)`` mask of the outputs that are more than `LIMIT` deviations from the median; none if most are equal.
+
+        The deviation is 1.4826 times the median absolute deviation from the median, which no wrong cell changes much.
+        """
+        distance = np.abs(self.y - np.median(self.y))
+        usual = _NORMAL * np.median(distance)
+        return np.asarray(distance > LIMIT * usual) if usual > 0 else np.zeros(self.n, bool)
+
+    def without_outliers(self, least: int, rng: np.random.Generator) -> Measurements:
+        """Return the rows without those whose output is an outlier.
+
+        A row that is left out costs what it knew; one whose output is moved to the limit still misleads (docs/gp.md).
+
+        Parameters
+        ----------
+        least : int
+            If any row is left out, so many are, others drawn at random among them: whoever knows the moments with and
+            without these rows then knows nothing of fewer.
+        rng : Generator
+            Source of this draw.
+
+        Examples
+        --------
+        >>> rows = Measurements(np.zeros((5, 1)), np.array([1.0, 2.0, 3.0, 4.0, 1e6]), ("depth",))
+        >>> rows.without_outliers(1, np.random.default_rng(0)).y.tolist()
+        [1.0, 2.0, 3.0, 4.0]
+        >>> rows.without_outliers(3, np.random.default_rng(0)).n
+        2
+        """
+        usual = ~self.outliers
+        if usual.all():
+            return self
+        more = max(0, least - int(self.outliers.sum()))
+        usual[rng.permutation(np.flatnonzero(usual))[:more]] = False
+        # An expert may lose all its rows; numbers stay without gaps.
+        part = None if self.part is None else np.unique(self.part[usual], return_inverse=True)[1].astype(np.int64)
+        return Measurements(self.x[usual], self.y[usual], self.features, part)
 
 
 @dataclass(frozen=True, eq=False)

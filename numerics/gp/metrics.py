@@ -8,7 +8,7 @@ from scipy.special import ndtri
 
 
 def smse(y: Float64[np.ndarray, "t"], mean: Float64[np.ndarray, "t"]) -> float:
-    """Compute the standardised mean squared error: 1 for the mean of the test outputs; NaN if these are all equal.
+    """Compute the standardized mean squared error: 1 for the mean of the test outputs; NaN if these are all equal.
 
     Examples
     --------
@@ -27,7 +27,7 @@ def msll(
     train_mean: float,
     train_variance: float,
 ) -> float:
-    """Compute the mean standardised log loss: below 0 if better than the mean and variance of the training outputs.
+    """Compute the mean standardized log loss: below 0 if better than the mean and variance of the training outputs.
 
     Parameters
     ----------

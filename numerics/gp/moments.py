@@ -8,6 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Bool, Float64, Int64
 
+MOST_SPREAD = 100.0
+"""Largest spread of a site's outputs, in that of the usual site (`remote`)."""
+_FEWEST_SITES = 3
+"""Of two sites that differ, nothing says which one errs."""
+
 
 @dataclass(frozen=True, eq=False)
 class ExpertMoments:
@@ -51,7 +56,7 @@ class ExpertMoments:
 
 @dataclass(frozen=True, eq=False)
 class Units:
-    """Origin and unit of standardised inputs and outputs.
+    """Origin and unit of standardized inputs and outputs.
 
     Attributes
     ----------
@@ -72,14 +77,14 @@ class Units:
     y_scale: float
 
     def inputs(self, x: Float64[np.ndarray, "n d"]) -> Float64[np.ndarray, "n d"]:
-        """Convert inputs to standardised units."""
-        standardised: Float64[np.ndarray, "n d"] = (x - self.mean) / self.scale
-        return standardised
+        """Convert inputs to standardized units."""
+        standardized: Float64[np.ndarray, "n d"] = (x - self.mean) / self.scale
+        return standardized
 
     def outputs(self, y: Float64[np.ndarray, "n"]) -> Float64[np.ndarray, "n"]:
-        """Convert outputs to standardised units."""
-        standardised: Float64[np.ndarray, "n"] = (y - self.y_mean) / self.y_scale
-        return standardised
+        """Convert outputs to standardized units."""
+        standardized: Float64[np.ndarray, "n"] = (y - self.y_mean) / self.y_scale
+        return standardized
 
 
 def moments_of(
@@ -133,10 +138,10 @@ def _moments(rows: Float64[np.ndarray, "n c"]) -> tuple[Float64[np.ndarray, "c"]
     costs no precision.
     """
     first = rows[0]
-    centred = rows - first
-    offset = centred.mean(axis=0)
-    centred -= offset
-    return first + offset, centred.T @ centred / len(rows)
+    centered = rows - first
+    offset = centered.mean(axis=0)
+    centered -= offset
+    return first + offset, centered.T @ centered / len(rows)
 
 
 def join(sites: Sequence[ExpertMoments]) -> ExpertMoments:
@@ -157,16 +162,18 @@ def join(sites: Sequence[ExpertMoments]) -> ExpertMoments:
     )
 
 
-def units_of(moments: ExpertMoments) -> Units:
+def units_of(moments: ExpertMoments, usual: Bool[np.ndarray, "m"] | None = None) -> Units:
     """Compute mean and standard deviation over the rows of all experts, as if they were in one place.
 
     The variance is the sum of that within the experts and that between their means (Chan, Golub and LeVeque 1983). A
-    constant column is only centred; its variance is exactly 0, without rounding errors.
+    constant column is only centered; its variance is exactly 0, without rounding errors.
 
     Parameters
     ----------
     moments : ExpertMoments
         Moments of one expert or more, in any units.
+    usual : ndarray, optional
+        ``(m,)`` mask of the experts whose outputs count; by default all do. Inputs of all experts count.
 
     Returns
     -------
@@ -178,20 +185,21 @@ def units_of(moments: ExpertMoments) -> Units:
     >>> units.mean, units.scale, units.y_scale
     (array([2., 7.]), array([1., 1.]), 2.0)
     """
-    mean, variance = _pooled(moments.counts, moments.means, np.einsum("mdd->md", moments.covariances))
-    y_mean, y_variance = _pooled(moments.counts, moments.y_mean[:, None], moments.y_variance[:, None])
+    mean, variance = _pool(moments.counts, moments.means, np.einsum("mdd->md", moments.covariances))
+    of = slice(None) if usual is None else usual
+    y_mean, y_variance = _pool(moments.counts[of], moments.y_mean[of, None], moments.y_variance[of, None])
     return Units(mean, _scale(variance), float(y_mean[0]), float(_scale(y_variance)[0]))
 
 
-def _pooled(
+def _pool(
     counts: Int64[np.ndarray, "m"], means: Float64[np.ndarray, "m c"], variances: Float64[np.ndarray, "m c"]
 ) -> tuple[Float64[np.ndarray, "c"], Float64[np.ndarray, "c"]]:
     """Compute mean and variance of every column over all rows."""
     share = counts / counts.sum()
     # Differences to the first mean, as in `_moments`.
-    centred = means - means[0]
-    offset = share @ centred
-    return means[0] + offset, share @ (variances + (centred - offset) ** 2)
+    centered = means - means[0]
+    offset = share @ centered
+    return means[0] + offset, share @ (variances + (centered - offset) ** 2)
 
 
 def _scale(variance: Float64[np.ndarray, "c"]) -> Float64[np.ndarray, "c"]:
@@ -199,8 +207,43 @@ def _scale(variance: Float64[np.ndarray, "c"]) -> Float64[np.ndarray, "c"]:
     return np.where(variance > 0, np.sqrt(variance), 1.0)
 
 
+def remote(moments: ExpertMoments, site: Int64[np.ndarray, "m"]) -> Bool[np.ndarray, "s"]:
+    """Return which sites have outputs far from those of most sites: a wrong cell, another unit, or a lie.
+
+    A site's spread is the mean square of its outputs around the median of all sites' means. A site is remote if its
+    spread is more than `MOST_SPREAD` times the median of all sites' spreads. The common units of all sites are then no
+    scale of the other sites' outputs.
+
+    Parameters
+    ----------
+    moments : ExpertMoments
+        Moments of all experts, in any units.
+    site : ndarray
+        ``(m,)`` number of each expert's site, from 0 on without gaps.
+
+    Returns
+    -------
+    ndarray
+        ``(s,)``; nobody is remote among fewer than three sites, or where most sites have equal outputs.
+
+    Examples
+    --------
+    >>> rows = [(np.zeros((3, 1)), np.array([0.0, 1.0, last])) for last in (2.0, 2.0, 2e6)]
+    >>> remote(join([moments_of(x, y) for x, y in rows]), np.arange(3))
+    array([False, False,  True])
+    """
+    count = np.bincount(site, moments.counts)
+    means = np.bincount(site, moments.counts * moments.y_mean) / count
+    if len(count) < _FEWEST_SITES:
+        return np.zeros(len(count), bool)
+    squares = moments.y_variance + (moments.y_mean - np.median(means)) ** 2
+    spread = np.bincount(site, moments.counts * squares) / count
+    usual = float(np.median(spread))
+    return np.asarray((usual > 0) & (spread > MOST_SPREAD * usual))
+
+
 def in_units(moments: ExpertMoments, units: Units) -> ExpertMoments:
-    """Convert moments to standardised units.
+    """Convert moments to standardized units.
 
     Examples
     --------

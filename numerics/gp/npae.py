@@ -1,4 +1,4 @@
-"""Nested pointwise aggregation of experts (NPAE): the best linear combination of dependent predictions, vectorised.
+"""Nested pointwise aggregation of experts (NPAE): the best linear combination of dependent predictions, vectorized.
 
 Source: Jalali and Kasneci 2022, eq. 5 to 7; Rullière, Durrande, Bachoc, Chevalier: Nested kriging predictions for
 datasets with a large number of observations, 2018.
@@ -62,13 +62,13 @@ def npae(
     scores = np.where(informative, mean, 0.0) / deviation
     size = np.maximum(np.abs(scores).max(axis=1, initial=0.0), np.finfo(np.float64).tiny)
     targets = np.stack([scores / size[:, None], np.where(informative, deviation, 0.0)], axis=1)
-    answers, truth = np.moveaxis(_solved(correlation, targets), 1, 0)
+    answers, truth = np.moveaxis(_solve(correlation, targets), 1, 0)
     combined = size * np.einsum("nk,nk->n", answers, truth)
     removed = np.einsum("nk,nk->n", truth, truth)
     return combined, np.clip(prior - removed, np.finfo(np.float64).eps * prior, prior)
 
 
-def _solved(
+def _solve(
     correlation: Float64[np.ndarray, "N K K"], targets: Float64[np.ndarray, "N 2 K"]
 ) -> Float64[np.ndarray, "N 2 K"]:
     """Compute ``targets L^-T`` with ``L L' = correlation + jitter``, whose products are those with the inverse.

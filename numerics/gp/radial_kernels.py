@@ -88,7 +88,7 @@ class _Radial(Kernel):
 
 @dataclass(frozen=True, eq=False)
 class _RadialGram(Gram):
-    """`matrix` and ``slopes = s^2 g``, ``(n, n)``, of the rows `u` ``(n, d)``, centred and divided by their lengths.
+    """`matrix` and ``slopes = s^2 g``, ``(n, n)``, of the rows `u` ``(n, d)``, centered and divided by their lengths.
 
     ``(u_ij - u_kj)^2`` is expanded, so that sums over it are matrix products of n x n and n x d.
     """

@@ -23,6 +23,7 @@ import numpy as np
 from jaxtyping import Float, Float64
 from scipy.linalg import solve_triangular
 
+from numerics.gp.coarse_answers import effective_rows
 from numerics.gp.expert import Expert, WeightedPrediction, blocks
 from numerics.gp.kernels import Kernel
 from numerics.gp.radial_kernels import Matern, SquaredExponential
@@ -47,14 +48,19 @@ class Sketch(NamedTuple):
         ``(q,)`` (`numerics.gp.expert.WeightedPrediction`).
     directions : ndarray
         ``(q, D)``, each of length 1 at most; half precision suffices on the wire.
+    rows : ndarray
+        ``(q,)`` how many rows the answer rests on (`numerics.gp.coarse_answers.effective_rows`).
     """
 
     mean: Float64[np.ndarray, "q"]
     explained: Float64[np.ndarray, "q"]
     directions: Float64[np.ndarray, "q D"]
+    rows: Float64[np.ndarray, "q"]
 
 
-def features(expert: Expert, points: Float[np.ndarray, "q d"], offsets: Float[np.ndarray, "D d"]) -> Sketch:
+def features(
+    expert: Expert, points: Float[np.ndarray, "q d"], offsets: Float[np.ndarray, "D d"], n_shared: int = 0
+) -> Sketch:
     """Compute predictions and directions of an expert.
 
     Parameters
@@ -62,9 +68,12 @@ def features(expert: Expert, points: Float[np.ndarray, "q d"], offsets: Float[np
     expert : Expert
         Expert that predicts.
     points : ndarray
-        ``(q, d)`` query points in standardised units.
+        ``(q, d)`` query points in standardized units.
     offsets : ndarray
-        ``(D, d)`` landmarks relative to every point, the same for all experts (`numerics.gp.landmarks`).
+        ``(D, d)`` landmarks relative to every point, the same for all experts (`numerics.gp.landmarks`); none: the
+        directions are empty.
+    n_shared : int
+        The expert's first rows, so many, are known to everybody: an answer does not rest on them.
 
     Returns
     -------
@@ -80,11 +89,14 @@ def features(expert: Expert, points: Float[np.ndarray, "q d"], offsets: Float[np
     points, offsets = np.asarray(points, dtype=np.float64), np.asarray(offsets, dtype=np.float64)
     D = len(offsets)
     mean, explained, directions = np.empty(len(points)), np.empty(len(points)), np.empty((len(points), D))
+    rows = np.empty(len(points))
     for some in blocks(len(points), max(len(expert.x), 2 * (D + 1) ** 2)):
         answer = expert.answer(points[some])
         mean[some], explained[some] = answer.mean, answer.explained
-        directions[some] = _directions(expert, points[some], offsets, answer)
-    return Sketch(mean, explained, directions)
+        rows[some] = effective_rows(answer.weights[n_shared:])
+        if D:
+            directions[some] = _directions(expert, points[some], offsets, answer)
+    return Sketch(mean, explained, directions, rows)
 
 
 def covariance_of(

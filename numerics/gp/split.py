@@ -18,7 +18,7 @@ _STARTS = 3
 def split(x: Float64[np.ndarray, "n d"], most: int, rng: np.random.Generator) -> Int64[np.ndarray, "n"]:
     """Split a site's rows among as few experts as possible, none with more than `most` rows.
 
-    The rows, standardised by their own moments, are cut in two across the line between the centers of 2-means. The
+    The rows, standardized by their own moments, are cut in two across the line between the centers of 2-means. The
     parts are cut again until there are ``ceil(n / most)``. A cut moves along the line so that every part has at most
     `most` rows and at least half the mean number: an expert of few rows knows little and costs as much as any other.
 
@@ -48,7 +48,7 @@ def split(x: Float64[np.ndarray, "n d"], most: int, rng: np.random.Generator) ->
     """
     if most < 1:
         raise ValueError(f"an expert has 1 row or more at most, not {most}")
-    n, z = len(x), _standardised(x)
+    n, z = len(x), _standardize(x)
     experts = -(-n // most)
     least = n // (2 * experts)
     part = np.zeros(n, np.int64)
@@ -65,11 +65,11 @@ def split(x: Float64[np.ndarray, "n d"], most: int, rng: np.random.Generator) ->
             high = min(first * most, len(rows) - (k - first) * least)
             cut = min(max(natural, low), high)
             waiting += [(np.sort(rows[order[:cut]]), first), (np.sort(rows[order[cut:]]), k - first)]
-    return _numbered(part)
+    return _number(part)
 
 
 def kmeans_parts(x: Float64[np.ndarray, "n d"], M: int, rng: np.random.Generator) -> Int64[np.ndarray, "n"]:
-    """Partition rows into M disjoint parts by k-means, standardised by their own moments (Jalali and Kasneci 2022).
+    """Partition rows into M disjoint parts by k-means, standardized by their own moments (Jalali and Kasneci 2022).
 
     Parameters
     ----------
@@ -98,16 +98,16 @@ def kmeans_parts(x: Float64[np.ndarray, "n d"], M: int, rng: np.random.Generator
     if not 1 <= M <= len(x):
         raise ValueError(f"{len(x)} rows cannot be {M} parts")
     with single_threaded():
-        part = _kmeans(_standardised(x), M, rng)[0]
+        part = _kmeans(_standardize(x), M, rng)[0]
     for empty in np.flatnonzero(np.bincount(part, minlength=M) == 0):
         # Fewer distinct rows than parts: equal rows may be in two parts.
         rows = np.flatnonzero(part == np.bincount(part).argmax())
         part[rows[len(rows) // 2 :]] = empty
-    return _numbered(part)
+    return _number(part)
 
 
-def _standardised(x: Float64[np.ndarray, "n d"]) -> Float64[np.ndarray, "n d"]:
-    """Subtract the mean of every column and divide by its standard deviation; a constant column is only centred."""
+def _standardize(x: Float64[np.ndarray, "n d"]) -> Float64[np.ndarray, "n d"]:
+    """Subtract the mean of every column and divide by its standard deviation; a constant column is only centered."""
     scale = np.where(np.ptp(x, axis=0) > 0, x.std(axis=0), 1.0)
     return np.asarray((x - x.mean(axis=0)) / scale)
 
@@ -131,7 +131,7 @@ def _in_two(z: Float64[np.ndarray, "n d"], rng: np.random.Generator) -> tuple[In
     return order.astype(np.int64), int((part == 0).sum())
 
 
-def _numbered(part: Int64[np.ndarray, "n"]) -> Int64[np.ndarray, "n"]:
+def _number(part: Int64[np.ndarray, "n"]) -> Int64[np.ndarray, "n"]:
     """Number the parts in the order of their first rows."""
     _, first, of_row = np.unique(part, return_index=True, return_inverse=True)
     number = np.empty(len(first), np.int64)

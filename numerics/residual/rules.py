@@ -80,6 +80,8 @@ class Rules:
         Smallest leaf of the trees of meta-boosting.
     keep : bool
         Whether the agents store their models.
+    robust : bool
+        Whether agents that raise the error on validation rows are left out.
 
     Examples
     --------
@@ -102,6 +104,7 @@ class Rules:
     refit: bool = True
     min_leaf: int = 40
     keep: bool = False
+    robust: bool = False
 
     def to_json(self) -> str:
         """Return the rules as text, for a site that does the arithmetic of the fusion center."""
@@ -134,15 +137,15 @@ class Rules:
             self.algorithm in ALGORITHMS
             and self.stop in STOPS
             and 0 < len(self.powers) <= MOST_POWERS
-            and all(type(getattr(self, name)) is bool for name in ("search", "intercept", "refit", "keep"))
+            and all(type(getattr(self, name)) is bool for name in ("search", "intercept", "refit", "keep", "robust"))
             and all(type(value) in (kind, int) and low <= value <= high for value, (kind, low, high) in numbers)
         )
 
     @property
     def chooses(self) -> bool:
-        """Whether validation rows decide about p or the number of iterations."""
+        """Whether validation rows decide about p, the number of iterations, or who takes part."""
         several = self.algorithm == "parallel" and len(self.powers) > 1
-        return several or (self.stop == "held-out" and self.algorithm in ("parallel", "greedy", "sip"))
+        return self.robust or several or (self.stop == "held-out" and self.algorithm in ("parallel", "greedy", "sip"))
 
     def split(self, n: int, n_learn: int) -> Split:
         """Split n rows, the first `n_learn` of them to learn from; validation rows only if they decide anything."""
@@ -200,6 +203,12 @@ class Split:
         return self.n_validation + self.n_test
 
     @property
+    def slices(self) -> tuple[slice, slice, slice]:
+        """Training, validation and test rows."""
+        ends = np.cumsum([0, self.n_fit, self.n_validation, self.n_test]).tolist()
+        return slice(*ends[:2]), slice(*ends[1:3]), slice(*ends[2:])
+
+    @property
     def without_validation(self) -> Split:
         """The same rows with the validation rows as training rows."""
         return Split(self.n_fit + self.n_validation, 0, self.n_test)
@@ -245,6 +254,10 @@ class LearningResult:
         ``(D,)`` agents that gave any prediction.
     model : estimator or None
         Model of meta-boosting.
+    without : ndarray or None
+        ``(D, 3)`` mean squared errors without each agent by kind of row, the others combined anew; None: unknown.
+    left_out : tuple of str
+        Agents that raised the error on validation rows, and were left out from then on.
     """
 
     names: tuple[str, ...]
@@ -259,6 +272,8 @@ class LearningResult:
     split: Split
     seen: Bool[np.ndarray, "D"]
     model: object = None
+    without: Float64[np.ndarray, "D 3"] | None = None
+    left_out: tuple[str, ...] = ()
 
     @property
     def combination(self) -> AgentCombination:

@@ -47,20 +47,20 @@ def distinct_rows(
 
 
 def canonical_order(
-    matrix: Float64[np.ndarray, "n n"], colour: Int64[np.ndarray, "n"] | None = None
+    matrix: Float64[np.ndarray, "n n"], color: Int64[np.ndarray, "n"] | None = None
 ) -> Int64[np.ndarray, "n"]:
     """Compute an order of rows and columns of a symmetric matrix that does not depend on the order of the input.
 
-    Rows are ranked by their colour and their sorted entries; ties, by the ranks of the columns of these entries, until
-    no more ties break (colour refinement). If rows still tie and their order matters, one of them is put before the
+    Rows are ranked by their color and their sorted entries; ties, by the ranks of the columns of these entries, until
+    no more ties break (color refinement). If rows still tie and their order matters, one of them is put before the
     others, and the ranking goes on. By a symmetry of the matrix it does not matter which one, except in matrices that
-    are constructed to defeat colour refinement.
+    are constructed to defeat color refinement.
 
     Parameters
     ----------
     matrix : ndarray
         ``(n, n)``, symmetric, no NaN; entries are compared exactly.
-    colour : ndarray or None
+    color : ndarray or None
         ``(n,)`` another property that distinguishes the rows; None if there is none.
 
     Returns
@@ -77,7 +77,7 @@ def canonical_order(
     True
     """
     n = len(matrix)
-    rank = np.zeros(n, np.int64) if colour is None else np.unique(colour, return_inverse=True)[1].astype(np.int64)
+    rank = np.zeros(n, np.int64) if color is None else np.unique(color, return_inverse=True)[1].astype(np.int64)
     classes = 0
     while True:
         within = np.lexsort((np.broadcast_to(rank, (n, n)), matrix), axis=-1)

@@ -23,7 +23,7 @@ def assign(
     labels : ndarray
         ``(L,)`` clusters of the learners; learners of -1 belong to none and do not count.
     how : {"sum", "mean"}
-        Largest sum of the similarities to a cluster's learners, as in the paper, which favours large clusters; or
+        Largest sum of the similarities to a cluster's learners, as in the paper, which favors large clusters; or
         largest mean.
 
     Returns

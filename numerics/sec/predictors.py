@@ -17,7 +17,7 @@ from sklearn.tree import DecisionTreeRegressor, ExtraTreeRegressor
 
 from numerics.sec.cache import Cache
 from numerics.sec.trees import Nodes, Trees, nodes_of, worth_it
-from numerics.shared.linear_models import Scaled, coefficients, n_inputs_of, unwrapped
+from numerics.shared.linear_models import Scaled, coefficients, n_inputs_of, unwrap
 
 _FORESTS = {ExtraTreesRegressor, RandomForestRegressor}
 _SINGLE_TREES = {DecisionTreeRegressor, ExtraTreeRegressor}
@@ -113,7 +113,7 @@ def _groves(forests: Sequence[_Forest]) -> list[_Grove]:
 class Predictors:
     """Fitted regressors, prepared for predictions of the same rows.
 
-    Linear models, also within standardising wrappers, become rows of one matrix. Forests, boosted trees and single
+    Linear models, also within standardizing wrappers, become rows of one matrix. Forests, boosted trees and single
     trees are evaluated together (`numerics.sec.trees`). Every other model predicts by itself, without scikit-learn's
     checks of its input.
 
@@ -153,7 +153,7 @@ class Predictors:
             if n_inputs is None:  # not fitted, or of unknown kind: its own `predict` may succeed
                 self._others.append((row, Scaled(model)))
                 continue
-            scaled = unwrapped(model)
+            scaled = unwrap(model)
             if (line := coefficients(scaled, n_inputs)) is not None:
                 linear.append((row, *line))
             elif (forest := _forest(row, scaled)) is not None:

@@ -106,7 +106,7 @@ def cluster(
     """
     _check(s, k, method, k_min, k_max)
     n = len(s)
-    alone = ((s == 0) | np.eye(n, dtype=bool)).all(axis=1) & (n > 1)
+    alone = _isolated(s)
     rest = np.flatnonzero(~alone)
     with single_threaded():
         spectrum = _Spectrum(s[np.ix_(rest, rest)], max(k, k_min, k_max or _K_MAX))
@@ -123,7 +123,7 @@ def cluster(
         labels = np.empty(n, np.int64)
         labels[rest] = spectrum.labels(k, int(rng.integers(2**31 - 1)))
         labels[alone] = k + np.arange(int(alone.sum()))
-    labels = _by_first_learner(labels)
+    labels = by_first_learner(labels)
     return Clustering(
         labels=labels,
         k=int(labels.max()) + 1,
@@ -133,6 +133,34 @@ def cluster(
         embedding=embedding,
         isolated=alone,
     )
+
+
+def partitions(
+    s: Float64[np.ndarray, "L L"], k_min: int, k_max: int, rng: np.random.Generator
+) -> list[Int64[np.ndarray, "L"]]:
+    """Cluster learners into every number of clusters from `k_min` to `k_max`, which are those of `cluster`.
+
+    Examples
+    --------
+    >>> s = np.where(np.eye(4) + np.eye(4)[::-1] > 0, 1.0, 0.1)
+    >>> [labels.tolist() for labels in partitions(s, 1, 2, np.random.default_rng(0))]
+    [[0, 0, 0, 0], [0, 1, 1, 0]]
+    """
+    alone = _isolated(s)
+    rest = np.flatnonzero(~alone)
+    seed = int(rng.integers(2**31 - 1))
+    with single_threaded():
+        spectrum = _Spectrum(s[np.ix_(rest, rest)], max(k_min, k_max or _K_MAX))
+        low, high = _range(k_min, k_max, len(rest), spectrum.n_distinct)
+        every = np.full((max(high - low + 1, 1), len(s)), -1, np.int64)
+        every[:, alone] = len(s) + np.arange(int(alone.sum()))
+        for row, k in zip(every, range(low, high + 1), strict=False):
+            row[rest] = spectrum.labels(k, seed)
+    return [by_first_learner(labels) for labels in every]
+
+
+def _isolated(s: Float64[np.ndarray, "L L"]) -> Bool[np.ndarray, "L"]:
+    return np.asarray(((s == 0) | np.eye(len(s), dtype=bool)).all(axis=1) & (len(s) > 1))
 
 
 def eigengap(eigenvalues: Float64[np.ndarray, "L"], low: int, high: int) -> int:
@@ -147,7 +175,7 @@ def eigengap(eigenvalues: Float64[np.ndarray, "L"], low: int, high: int) -> int:
 
 
 class _Spectrum:
-    """Eigenvectors of the normalised similarity, computed on the distinct learners.
+    """Eigenvectors of the normalized similarity, computed on the distinct learners.
 
     Learners with equal rows have equal rows of every eigenvector whose eigenvalue is not 0. Each set of them is
     therefore one row and column, weighted by its size c: ``c^1/2 D^-1/2 S D^-1/2 c^1/2`` has the nonzero eigenvalues of
@@ -241,8 +269,14 @@ def _choose(
     return gap_choice(gap, gap_error, max(low, 2))
 
 
-def _by_first_learner(labels: Int64[np.ndarray, "L"]) -> Int64[np.ndarray, "L"]:
-    """Number the clusters in the order of their first learners."""
+def by_first_learner(labels: Int64[np.ndarray, "L"]) -> Int64[np.ndarray, "L"]:
+    """Number the clusters in the order of their first learners.
+
+    Examples
+    --------
+    >>> by_first_learner(np.array([7, 2, 7, 3]))
+    array([0, 1, 0, 2])
+    """
     _, first, inverse = np.unique(labels, return_index=True, return_inverse=True)
     rank = np.empty(len(first), np.int64)
     rank[np.argsort(first)] = np.arange(len(first))

@@ -73,7 +73,7 @@ def align(holders: Mapping[str, Keys]) -> CommonEntities:
     for site, words in ranks.items():
         _refuse_duplicates(site, words)
     by_rank = _align_words(ranks, holders)
-    assert by_rank is not None, "ranks are equal for equal keys only"
+    assert by_rank is not None  # noqa: S101 - ranks are equal for equal keys only
     return by_rank
 
 

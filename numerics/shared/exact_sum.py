@@ -68,7 +68,7 @@ def to_words(values: Float64[np.ndarray, "*shape"]) -> Words:
     np.put_along_axis(longer, place[..., np.newaxis], low[..., np.newaxis], axis=-1)
     np.put_along_axis(longer, place[..., np.newaxis] + 1, high[..., np.newaxis], axis=-1)
     words: Words = longer[..., :WORDS]
-    return np.where((values < 0)[..., np.newaxis], negated(words), words)
+    return np.where((values < 0)[..., np.newaxis], negate(words), words)
 
 
 def from_words(words: Words) -> Float64[np.ndarray, "*shape"]:
@@ -80,7 +80,7 @@ def from_words(words: Words) -> Float64[np.ndarray, "*shape"]:
     array([ 0.1, -3. ])
     """
     negative = words[..., -1] >> np.uint64(_BITS - 1) != 0
-    size = np.where(negative[..., np.newaxis], negated(words), words)
+    size = np.where(negative[..., np.newaxis], negate(words), words)
     top = WORDS - 1 - np.argmax(size[..., ::-1] != 0, axis=-1)
     first = np.take_along_axis(size, top[..., np.newaxis], axis=-1)[..., 0]
     below = np.where(np.arange(WORDS) < top[..., np.newaxis], size, np.uint64(0))
@@ -96,12 +96,12 @@ def from_words(words: Words) -> Float64[np.ndarray, "*shape"]:
     return np.where(negative, -numbers, numbers)
 
 
-def added(one: Words, other: Words) -> Words:
+def add(one: Words, other: Words) -> Words:
     """Add modulo ``2**256``.
 
     Examples
     --------
-    >>> from_words(added(to_words(np.array(1e20)), to_words(np.array(0.5)))) == 1e20 + 0.5
+    >>> from_words(add(to_words(np.array(1e20)), to_words(np.array(0.5)))) == 1e20 + 0.5
     np.True_
     """
     total: Words = one + other
@@ -113,17 +113,17 @@ def added(one: Words, other: Words) -> Words:
     return total
 
 
-def negated(words: Words) -> Words:
+def negate(words: Words) -> Words:
     """Negate modulo ``2**256``.
 
     Examples
     --------
-    >>> from_words(negated(to_words(np.array(2.5)))).item()
+    >>> from_words(negate(to_words(np.array(2.5)))).item()
     -2.5
     """
     one = np.zeros(WORDS, np.uint64)
     one[0] = 1
-    return added(~words, np.broadcast_to(one, words.shape))
+    return add(~words, np.broadcast_to(one, words.shape))
 
 
 def exact_sum(terms: Sequence[Float64[np.ndarray, "*shape"]]) -> Float64[np.ndarray, "*shape"]:
@@ -144,7 +144,7 @@ def exact_sum(terms: Sequence[Float64[np.ndarray, "*shape"]]) -> Float64[np.ndar
         raise ValueError(f"{len(terms)} terms; from 1 to {MOST_TERMS} can be added")
     total = to_words(np.asarray(terms[0]))
     for term in terms[1:]:
-        total = added(total, to_words(np.asarray(term)))
+        total = add(total, to_words(np.asarray(term)))
     return from_words(total)
 
 

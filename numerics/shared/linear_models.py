@@ -1,4 +1,4 @@
-"""Coefficients of fitted linear scikit-learn regressors in the units of x and y, also within standardising wrappers."""
+"""Coefficients of fitted linear scikit-learn regressors in the units of x and y, also within standardizing wrappers."""
 
 from __future__ import annotations
 
@@ -65,24 +65,24 @@ class Scaled:
         return np.ndim(self.x_mean) == 0 and np.ndim(self.x_scale) == 0
 
 
-def unwrapped(model: Any) -> Scaled:
-    """Return the regressor inside standardising wrappers; the model itself if a wrapper does anything else.
+def unwrap(model: Any) -> Scaled:
+    """Return the regressor inside standardizing wrappers; the model itself if a wrapper does anything else.
 
     Examples
     --------
     >>> from sklearn.pipeline import make_pipeline
     >>> model = make_pipeline(StandardScaler(), LinearRegression()).fit([[1.0], [3.0]], [0.0, 4.0])
-    >>> unwrapped(model).core, unwrapped(model).x_mean
+    >>> unwrap(model).core, unwrap(model).x_mean
     (LinearRegression(), array([2.]))
     """
     if type(model) is TransformedTargetRegressor and type(model.transformer_) is StandardScaler:
-        inner = unwrapped(model.regressor_)
+        inner = unwrap(model.regressor_)
         mean, scale = (float(np.ravel(each)[0]) for each in _moments(model.transformer_))
         return replace(inner, y_mean=inner.y_mean * scale + mean, y_scale=inner.y_scale * scale)
     if type(model) is Pipeline:
         *before, (_, last) = model.steps
         scalers = [step for _, step in before if step is not None and step != "passthrough"]
-        inner = unwrapped(last)
+        inner = unwrap(last)
         if not scalers:
             return inner
         if len(scalers) == 1 and type(scalers[0]) is StandardScaler and inner.plain_inputs:
@@ -117,7 +117,7 @@ def coefficients(scaled: Scaled, n_inputs: int) -> tuple[Float64[np.ndarray, "p"
     Examples
     --------
     >>> model = LinearRegression().fit([[0.0], [1.0]], [1.0, 3.0])
-    >>> slopes, intercept = coefficients(unwrapped(model), n_inputs=1)
+    >>> slopes, intercept = coefficients(unwrap(model), n_inputs=1)
     >>> slopes.round(6), round(intercept, 6)
     (array([2.]), 1.0)
     """
@@ -142,7 +142,7 @@ def as_linear(model: BaseEstimator) -> LinearRegression | None:
     LinearRegression()
     """
     n_inputs = n_inputs_of(model)
-    line = None if n_inputs is None else coefficients(unwrapped(model), n_inputs)
+    line = None if n_inputs is None else coefficients(unwrap(model), n_inputs)
     if line is None:
         return None
     plain = LinearRegression()

@@ -26,7 +26,7 @@ class RegressionRows:
     Examples
     --------
     >>> rows = RegressionRows(np.array([[1.0], [3.0]]), np.array([5.0, 5.0]), np.zeros((0, 1)), np.zeros(0), ("age",))
-    >>> rows.n, rows.standardised().x.ravel(), rows.standardised().y
+    >>> rows.n, rows.standardized().x.ravel(), rows.standardized().y
     (2, array([-1.,  1.]), array([0., 0.]))
     """
 
@@ -41,10 +41,10 @@ class RegressionRows:
         """Number of training rows."""
         return len(self.y)
 
-    def standardised(self) -> RegressionRows:
+    def standardized(self) -> RegressionRows:
         """Subtract the means of inputs and outcome, and divide by the standard deviations, of the training rows.
 
-        A constant column is only centred. Test rows are transformed like training rows.
+        A constant column is only centered. Test rows are transformed like training rows.
         """
         x_mean, y_mean = self.x.mean(axis=0), self.y.mean()
         # By the range: the standard deviation of equal numbers may be a rounding error instead of 0.

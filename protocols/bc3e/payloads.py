@@ -11,10 +11,11 @@ several. A clustering is *common* if several sites hold labels of it; its beta i
 - Prediction after a run in another distribution: `Survey`; `PredictShared` in place of `Setup` and `EStep`; `Sweep`
   until all shared instances have converged; `Conclude`. Nothing is learned, so of `Shares` only the shares are used.
 
-What that reveals: in the row distribution, the column sums of `Statistics.mass` are the exact histogram of the site's
-cluster labels, and `n` is its number of instances. In the other distributions, votes plus responsibilities of a shared
-instance reveal a site's labels if it holds a single model, and a classifier's labels if it is the site's only one. A
-site with a single model therefore refuses unless its own configuration allows it.
+What that reveals: in the row distribution, the sums of some five rounds are the joint counts of all labels of the site
+(of the sum over sites where masked), but for clusters of few instances, which it withholds. In the other
+distributions, votes plus responsibilities of a shared instance reveal a site's labels if it holds a single model, and a
+classifier's labels if it is the site's only one. A site with a single model therefore refuses unless its own
+configuration allows it.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float64, Int64, UInt64
 
+from protocols.budget import MODELS
 from protocols.wire.payload import Payload
 
 MOST_INSTANCES = 10**9
@@ -164,6 +166,10 @@ class EStep(Payload, answer=Statistics):
     max_sweeps: int
     smoothing: float
 
+    def spends(self) -> dict[str, int]:
+        """Return what it takes of a site's budget."""
+        return {MODELS: 1}
+
 
 @dataclass(frozen=True)
 class Shares(Payload):
@@ -197,18 +203,24 @@ class Sweep(Payload, answer=Shares):
     active: Int64[np.ndarray, "active"]
     log_weights: Float64[np.ndarray, "k active"]
 
+    def spends(self) -> dict[str, int]:
+        """Return what it takes of a site's budget."""
+        return {MODELS: 1}
+
 
 @dataclass(frozen=True)
 class Tally(Payload):
     """To the center, once: number of correct decisions, where the site has the true classes; zeros where it has none.
 
     `methods` are ``bc3e``, ``vote`` (private instances only: no site has all votes for a shared one) and the site's
-    classifiers.
+    classifiers. `withheld` is the number of clusters that too few of the site's private instances are in, so that their
+    labels entered no sum.
     """
 
     methods: tuple[str, ...]
     correct: Int64[np.ndarray, "methods"]
     total: Int64[np.ndarray, "methods"]
+    withheld: int = 0
 
 
 @dataclass(frozen=True)
@@ -241,6 +253,10 @@ class Predict(Payload, answer=Predicted):
     tolerance: float
     max_sweeps: int
 
+    def spends(self) -> dict[str, int]:
+        """Return what it takes of a site's budget."""
+        return {MODELS: 1}
+
 
 @dataclass(frozen=True)
 class PredictShared(Payload, answer=Starts):
@@ -266,6 +282,10 @@ class PredictShared(Payload, answer=Starts):
     grid_bits: int
     tolerance: float
     max_sweeps: int
+
+    def spends(self) -> dict[str, int]:
+        """Return what it takes of a site's budget."""
+        return {MODELS: 1}
 
 
 @dataclass(frozen=True)

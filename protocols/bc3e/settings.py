@@ -50,8 +50,9 @@ class Settings(ProtocolSettings, prefix="bc3e"):
     missing: Literal["keep", "drop"] = setting(
         "keep", "statistics of a site that stops answering: keep the last ones, or drop them"
     )
+    robust: bool = setting(False, "row: leave out, by name, a site whose sums contradict those of all others")
     allow_single_model: bool = setting(False, "simulation: a site may share instances although it holds a single model")
-    labelled: float = setting(0.0, "scenario: share of labelled data", below(1), words="the scenario's own", data=True)
+    labeled: float = setting(0.0, "scenario: share of labeled data", below(1), words="the scenario's own", data=True)
     clusterings: Literal["k", "k-3k-6k", "k-2k-4k-6k"] = setting(
         "k-3k-6k", "scenario: numbers of clusters, k being the number of classes", data=True
     )
@@ -72,6 +73,10 @@ class Consents(settings.Settings):
     """Keys of a site's node configuration."""
 
     allow_single_model: bool = setting(False, "answer about shared instances although the site holds a single model")
+    max_steps: int = setting(300, "most steps of a fit that the site takes", at_least(1))
+    min_combination: int = setting(
+        1, "fewest instances of a combination of labels; labels of rarer ones enter no sum", at_least(1)
+    )
 
 
 class _Prediction(Prediction):

@@ -1,15 +1,15 @@
 """Payloads of fair clustering by coresets: what crosses the wire (docs/coreset.md, "What left my site").
 
-Two asks: every site summarises its rows in weighted points; then the center tells it how many of the rows behind each
-point go to which cluster center, and it answers the number of rows of each group in its clusters. Where all rows are
+Two asks: every site summarizes its rows in weighted points; then the center tells it how many of the rows behind each
+point go to which cluster center, and it confirms the number of rows of each group in its clusters. Where all rows are
 assigned exactly, and not the points, rounds of prices come between.
 
-A group is a value of the sensitive columns; the paper, and the fields here, call it a colour.
+A group is a value of the sensitive columns; the paper calls it a color.
 
 What that reveals: a point is the centroid of rows of one group, of as many as its weight, at least
 `Construction.min_weight`; the names of columns, and of groups with that many rows; and sums over all rows. Rounds of
-prices reveal more: `Masses` and `Settle.targets` are counts, possibly of one row, and a malicious center can choose
-prices that isolate single rows. A real site answers them only with its own consent. No payload holds a row.
+prices reveal more: `Masses`, `Settle.targets` and the costs in `Settled` may be of one row, and a malicious center can
+choose prices that isolate single rows. A real site answers them only with its own consent. No payload holds a row.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float64, Int64
 
+from protocols.budget import ASSIGNMENTS
 from protocols.wire.payload import Payload
 
 MOST_ROWS = 10**10
@@ -41,14 +42,14 @@ class Summary(Payload):
     ----------
     features : tuple of str
         Names of the d columns, in order.
-    colours : tuple of str
+    groups : tuple of str
         Names of the groups of its points.
     points : ndarray
         Centroids of the rows that they represent, in the units of the data.
     weights : ndarray
         Number of rows of each point.
-    colour : ndarray
-        Group of each point, a place in `colours`.
+    group : ndarray
+        Group of each point, a place in `groups`.
     movement : ndarray
         For every column the sum, over all represented rows, of their squared distance to their point.
     n_rows : int
@@ -60,10 +61,10 @@ class Summary(Payload):
     """
 
     features: tuple[str, ...]
-    colours: tuple[str, ...]
+    groups: tuple[str, ...]
     points: Float64[np.ndarray, "n d"]
     weights: Int64[np.ndarray, "n"]
-    colour: Int64[np.ndarray, "n"]
+    group: Int64[np.ndarray, "n"]
     movement: Float64[np.ndarray, "d"]
     n_rows: int
     withheld: int
@@ -98,27 +99,24 @@ class Construction(Payload):
 
 
 @dataclass(frozen=True)
-class Summarise(Construction, answer=Summary):
+class Summarize(Construction, answer=Summary):
     """To sites, once: asks for a summary of the rows."""
 
 
 @dataclass(frozen=True)
 class Counted(Payload):
-    """To the center, once: counts and costs of the clustering of the site's rows.
+    """To the center, once: the site has assigned its rows as it was asked to.
+
+    There is nothing in it that the center does not know. What the rows cost it computes from points and movement: a
+    cost of the rows themselves would tell where a row lies that leaves its point for a center far away.
 
     Attributes
     ----------
     counts : ndarray
         Rows of each group in each cluster, groups as in the ask.
-    cost : float
-        Sum over the rows of the squared distance to their cluster's center.
-    plain_cost : float
-        Sum over the same rows of the squared distance to the nearest of `Assign.plain`.
     """
 
     counts: Int64[np.ndarray, "k h"]
-    cost: float
-    plain_cost: float
 
 
 @dataclass(frozen=True)
@@ -127,25 +125,26 @@ class Assign(Construction, answer=Counted):
 
     Attributes
     ----------
-    colours : tuple of str
+    groups : tuple of str
         Names of the site's groups, in its own order.
     centers : ndarray
         Centers of the clusters, in the units of the data.
-    plain : ndarray
-        Centers of a clustering without fairness, for comparison.
     scale : ndarray
         Unit of each column: distances are between columns divided by it.
     point, center, mass : ndarray
         ``mass`` rows of the site's point ``point`` go to center ``center``; sorted by point.
     """
 
-    colours: tuple[str, ...]
+    groups: tuple[str, ...]
     centers: Float64[np.ndarray, "k d"]
-    plain: Float64[np.ndarray, "c d"]
     scale: Float64[np.ndarray, "d"]
     point: Int64[np.ndarray, "s"]
     center: Int64[np.ndarray, "s"]
     mass: Int64[np.ndarray, "s"]
+
+    def spends(self) -> dict[str, int]:
+        """Return what it takes of a site's budget."""
+        return {ASSIGNMENTS: 1}
 
 
 @dataclass(frozen=True)
@@ -180,7 +179,7 @@ class Price(Construction, answer=Masses):
 
     Attributes
     ----------
-    colours : tuple of str
+    groups : tuple of str
         Names of all sites' groups.
     centers, scale : ndarray
         As in `Assign`.
@@ -190,30 +189,56 @@ class Price(Construction, answer=Masses):
         Softness of the minimum for each table, as a share of a row's median squared distance to the centers.
     """
 
-    colours: tuple[str, ...]
+    groups: tuple[str, ...]
     centers: Float64[np.ndarray, "k d"]
     scale: Float64[np.ndarray, "d"]
     shifts: Float64[np.ndarray, "m h k"]
     temperatures: Float64[np.ndarray, "m"]
 
+    def spends(self) -> dict[str, int]:
+        """Return what it takes of a site's budget."""
+        return {ASSIGNMENTS: len(self.shifts)}
+
 
 @dataclass(frozen=True)
-class Settle(Construction, answer=Counted):
+class Settled(Counted):
+    """To the center, once, after the rounds of prices: counts and costs of the clustering of the site's rows.
+
+    Attributes
+    ----------
+    cost : float
+        Sum over the rows of the squared distance to their cluster's center.
+    plain_cost : float
+        Sum over the same rows of the squared distance to the nearest of `Settle.plain`.
+    """
+
+    cost: float
+    plain_cost: float
+
+
+@dataclass(frozen=True)
+class Settle(Construction, answer=Settled):
     """To sites, once, after the rounds of prices: how many rows of each group go to each center.
 
     Attributes
     ----------
-    colours, centers, plain, scale
+    groups, centers, scale
         As in `Assign` and `Price`.
+    plain : ndarray
+        Centers of a clustering without fairness, for comparison.
     shift : ndarray
         The final prices.
     targets : ndarray
         Rows of the site's group h that go to center c.
     """
 
-    colours: tuple[str, ...]
+    groups: tuple[str, ...]
     centers: Float64[np.ndarray, "k d"]
     plain: Float64[np.ndarray, "c d"]
     scale: Float64[np.ndarray, "d"]
     shift: Float64[np.ndarray, "h k"]
     targets: Int64[np.ndarray, "h k"]
+
+    def spends(self) -> dict[str, int]:
+        """Return what it takes of a site's budget."""
+        return {ASSIGNMENTS: 1}

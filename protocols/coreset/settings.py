@@ -20,7 +20,7 @@ LOCATIONS = 200
 
 @dataclass(frozen=True)
 class Settings(ProtocolSettings, prefix="coreset"):
-    """How rows are summarised, clustered and assigned, and which rows a scenario has."""
+    """How rows are summarized, clustered and assigned, and which rows a scenario has."""
 
     k: int = setting(10, "number of clusters", between(1, 10_000), unset=0)
     size: int = setting(
@@ -53,21 +53,22 @@ class Settings(ProtocolSettings, prefix="coreset"):
     )
     restarts: int = setting(5, "clusterings from different starts; the cheapest is taken", between(1, 1000), unset=0)
     center_size: int = setting(
-        20_000, "points above which the center summarises the sites' points again", at_least(1), unset=0
+        20_000, "points above which the center summarizes the sites' points again", at_least(1), unset=0
     )
     assignment: Literal["coreset", "exact"] = setting(
         "coreset", "fair assignment of the points (coreset), or of all rows by rounds of prices (exact)", unset=""
     )
     gap: float = setting(1e-4, "exact: relative expected gain at which the rounds of prices stop", between(1e-9, 1))
     price_rounds: int = setting(60, "exact: most rounds of prices", at_least(1))
+    robust: bool = setting(False, "leave out sites whose rows lie far from those of all others")
     rows: int = setting(0, "scenario: number of rows of all sites", at_least(0), words="the scenario's own", data=True)
-    split: Literal["random", "column", "colour"] = setting(
+    split: Literal["random", "column", "group"] = setting(
         "random", "scenario: rows of a site: random, sorted along a column, or of one group", unset="", data=True
     )
     balanced: Literal["", "yes", "no"] = setting(
         "", "scenario: subsample the larger groups to equal numbers", words="the scenario's own", data=True
     )
-    colours: int = setting(2, "scenario: number of groups", between(1, 100), data=True)
+    groups: int = setting(2, "scenario: number of groups", between(1, 100), data=True)
     dimension: int = setting(10, "scenario: number of columns", between(2, 1000), data=True)
     planted: int = setting(0, "scenario: number of true clusters", at_least(0), words="as many as k", data=True)
 
@@ -78,7 +79,7 @@ class Settings(ProtocolSettings, prefix="coreset"):
 
     @property
     def how(self) -> Construction:
-        """How a site summarises its rows."""
+        """How a site summarizes its rows."""
         from protocols.coreset.payloads import Construction  # not for scenarios, which need no Flower
 
         size = self.size or LOCATIONS * self.k

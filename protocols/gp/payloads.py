@@ -5,10 +5,11 @@ hyperparameters, find the values that all experts share. A last ask sends every 
 
 What that reveals: the number of rows of every expert, the mean and covariance of their inputs, the mean and variance of
 their outputs; sums over a site's rows at each tried value; and predictions at the query points. An expert of few rows
-reveals single rows, so a real site with fewer than ``min-rows`` rows takes no part. PREDICTIONS REVEAL SINGLE ROWS,
-too: a malicious center can choose hyperparameters under which a few well-placed points disclose a row, inputs and
-output. A real site predicts with one value of the hyperparameters in a run, for at most ``max-queries`` points, with D
-+ 2 numbers each. That bounds the disclosure and does no more. Take part only with a center that you trust that far.
+reveals single rows, so a real site with fewer than ``min-rows`` rows takes no part.
+PREDICTIONS CAN REVEAL SINGLE ROWS, too: with crafted hyperparameters, a prediction is that of the nearest row alone. A
+real site therefore rounds its answers, those that rest on fewer than five rows most, and gives at most
+``max-lone-queries`` of these in a run (docs/gp.md has what attacks still read). It predicts with one value of the
+hyperparameters in a run, for at most ``max-queries`` points, with D + 2 numbers each.
 
 Rows cross in two payloads, which a real site answers only with its own consent: `Inputs` (``allow-inputs``) and `Rows`
 (``allow-rows``). A malicious center can also isolate rows through `Slope` (``allow-gate-training``).
@@ -16,12 +17,13 @@ Rows cross in two payloads, which a real site answers only with its own consent:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from jaxtyping import Bool, Float16, Float64, Int64
 
 from numerics.shared.exact_sum import LARGEST_TERM
+from protocols.budget import MODELS, QUERY_POINTS
 from protocols.wire.payload import Payload
 
 MOST_ROWS = 10**9
@@ -62,11 +64,14 @@ class Moments(Payload):
     y_means, y_variances : ndarray
         Of each expert's outputs; the variance is over n.
     theta : ndarray
-        Hyperparameters that fit the site's own standardised rows best; empty: it did not fit any.
+        Hyperparameters that fit the site's own standardized rows best; empty: it did not fit any.
     information : ndarray
         Their precision: the upper triangle, row by row, of the average information matrix there.
     consents : tuple of str
         What the site's own configuration allows beyond this: some of `CONSENTS`.
+    left_out : int
+        Number of rows that the site leaves out in this run for outliers of the output
+        (`numerics.gp.measurements.Measurements.without_outliers`).
     """
 
     features: tuple[str, ...]
@@ -78,6 +83,7 @@ class Moments(Payload):
     theta: Float64[np.ndarray, "p"]
     information: Float64[np.ndarray, "q"]
     consents: tuple[str, ...]
+    left_out: int = 0
 
 
 @dataclass(frozen=True)
@@ -92,11 +98,14 @@ class Survey(Payload, answer=Moments):
         The experts' kernel (numerics/gp/kernel_registry.py).
     fit : bool
         Whether the site fits hyperparameters of its own.
+    robust : bool
+        Whether the site leaves out rows whose output is an outlier (``gp.robust``).
     """
 
     max_rows: int
     kernel: str
     fit: bool
+    robust: bool = False
 
 
 @dataclass(frozen=True)
@@ -116,6 +125,8 @@ class Agreed(Payload):
         Origin and unit of each input: inputs are ``(x - mean) / scale`` from here on.
     y_mean, y_scale : float
         The same for the output.
+    robust : bool
+        As in `Survey`.
     """
 
     max_rows: int
@@ -124,6 +135,7 @@ class Agreed(Payload):
     scale: Float64[np.ndarray, "d"]
     y_mean: float
     y_scale: float
+    robust: bool = field(default=False, kw_only=True)
 
 
 @dataclass(frozen=True)
@@ -159,6 +171,10 @@ class Evaluate(Agreed, answer=Likelihood):
 
     kernel: str
     thetas: Float64[np.ndarray, "c p"]
+
+    def spends(self) -> dict[str, int]:
+        """Return what it takes of a site's budget."""
+        return {MODELS: len(self.thetas)}
 
 
 @dataclass(frozen=True)
@@ -197,6 +213,10 @@ class Train(Agreed, answer=Slope):
     n_experts: int
     experts: Int64[np.ndarray, "m"]
     weights: Float64[np.ndarray, "w"]
+
+    def spends(self) -> dict[str, int]:
+        """Return what it takes of a site's budget."""
+        return {MODELS: 1}
 
 
 @dataclass(frozen=True)
@@ -295,3 +315,7 @@ class Predict(Agreed, answer=Predictions):
     shared_rows: int
     shared_x: Float64[np.ndarray, "s d"]
     shared_y: Float64[np.ndarray, "s"]
+
+    def spends(self) -> dict[str, int]:
+        """Return what it takes of a site's budget."""
+        return {MODELS: 1, QUERY_POINTS: sum(map(len, self.points))}

@@ -78,6 +78,7 @@ class Settings(ProtocolSettings, prefix="gp"):
         between(0, 0.5),
         words="as many as an expert has",
     )
+    robust: bool = setting(False, "leave out rows whose output is an outlier, and sites that the others contradict")
     queries: str = setting(
         "",
         "the center's file of query points",
@@ -130,6 +131,12 @@ class Consents(settings.Settings):
 
     min_rows: int = setting(10, "fewest rows with which the site takes part", at_least(1))
     max_queries: int = setting(100_000, "most query points that the site answers in a run", at_least(1))
+    max_lone_queries: int = setting(
+        0,
+        "most points in a run at which its prediction may rest on fewer than 5 of its rows",
+        at_least(0),
+        words="a tenth of its rows",
+    )
     allow_inputs: bool = setting(False, "disclose the inputs of all rows to the fusion center (gp.covariance=inputs)")
     allow_rows: bool = setting(False, "give rows, with outputs, to all sites (gp.aggregation=grbcm)")
     allow_gate_training: bool = setting(False, "send gradients over the site's rows (gp.gate=dnn)")

@@ -118,7 +118,14 @@ def decode_models(files: Sequence[UInt8[np.ndarray, "_"]]) -> list[BaseEstimator
 
 
 def n_features(model: BaseEstimator) -> int:
-    """Return the number of inputs of a decoded model."""
+    """Return the number of inputs of a decoded model.
+
+    Examples
+    --------
+    >>> from sklearn.linear_model import LinearRegression
+    >>> n_features(LinearRegression().fit([[0.0, 1.0], [1.0, 0.0]], [1.0, 3.0]))
+    2
+    """
     return int(model.n_features_in_)
 
 

@@ -71,7 +71,13 @@ class ModelError(ValueError):
 
 
 def quote(text: object) -> str:
-    """Return a foreign text, cut and in printable ASCII, for an error message."""
+    """Return a foreign text, cut and in printable ASCII, for an error message.
+
+    Examples
+    --------
+    >>> quote("caf\u00e9")
+    'caf?'
+    """
     return "".join(letter if letter.isascii() and letter.isprintable() else "?" for letter in shorten(text, 100))
 
 

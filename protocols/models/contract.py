@@ -23,7 +23,7 @@ DECISION_TREE = "sklearn.tree._classes.DecisionTreeRegressor"
 DUMMY = "sklearn.dummy.DummyRegressor"
 MOST_FEATURES = 1_000_000
 MOST_WIDTH = 10_000
-"""Most numbers that a model computes of one row at a time: units of a layer, neighbours, nodes from root to leaf.
+"""Most numbers that a model computes of one row at a time: units of a layer, neighbors, nodes from root to leaf.
 
 A small file can describe a model that would take terabytes, or days, for a few rows.
 """

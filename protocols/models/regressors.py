@@ -44,7 +44,7 @@ def _linear(part: Part) -> int:
     "sklearn.neighbors._regression.KNeighborsRegressor",
     fitted="_fit_X _y _fit_method _tree effective_metric_ effective_metric_params_ n_samples_fit_ n_features_in_",
 )
-def _neighbours(part: Part) -> int:
+def _neighbors(part: Part) -> int:
     p, n = inputs(part), integer(part, "n_samples_fit_", 1, 2**40)
     array(part, "_fit_X", (n, p))
     array(part, "_y", (n,))

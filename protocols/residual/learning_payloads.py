@@ -8,6 +8,7 @@ from typing import Any, cast
 import numpy as np
 from jaxtyping import Float32, Float64, Int64, UInt8, UInt64
 
+from protocols.budget import MODELS
 from protocols.wire.payload import Payload, specs
 
 # -- enrolment and alignment ------------------------------------------------------------------------------------------
@@ -144,6 +145,10 @@ class Fit(Payload, answer=Fitted):
     number: int = 0
     keep: bool = False
 
+    def spends(self) -> dict[str, int]:
+        """Return what it takes of a site's budget."""
+        return {MODELS: self.steps * self.target.shape[1]}
+
 
 @dataclass(frozen=True)
 class Tried(Payload):
@@ -187,6 +192,10 @@ class Try(Payload, answer=Tried):
     number: int = 0
     keep: bool = False
     accepted: int = -1
+
+    def spends(self) -> dict[str, int]:
+        """Return what it takes of a site's budget."""
+        return {MODELS: self.steps}
 
 
 @dataclass(frozen=True)
@@ -253,6 +262,10 @@ class Predict(Payload, answer=Predicted):
     run: str
     salt: str
     align: str
+
+    def spends(self) -> dict[str, int]:
+        """Return what it takes of a site's budget."""
+        return {MODELS: 1}
 
 
 # -- precision --------------------------------------------------------------------------------------------------------

@@ -7,8 +7,10 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from jaxtyping import Bool, Float64, Int64
 
+from numerics.residual.influence import Moments
 from numerics.residual.linear import combine
-from numerics.residual.parallel import evaluate, improved_target, quiet_iterations, residual_shares
+from numerics.residual.parallel import Iterate, evaluate, improved_target, quiet_iterations, residual_shares
+from numerics.residual.robust import harmful_agents
 from numerics.residual.rules import LearningResult, Rules, Split, selection_error
 from protocols.residual.payloads import Conclude, Fit, Fitted
 from protocols.wire.payload import Payload
@@ -39,13 +41,15 @@ class Parallel:
         n_courses, D = len(rules.powers), len(names)
         self.iteration = 0
         self.F = np.zeros((n_courses, D, split.n))
-        self.seen = np.zeros(D, bool)
+        self.seen, self.left_out = np.zeros(D, bool), np.zeros(D, bool)
         self.active = np.ones(n_courses, bool)
         self.quiet = np.zeros((n_courses, D), np.int64)
         self.curve = np.full((n_courses, rules.rounds + 1, 3), np.nan)
         self.power = np.zeros((n_courses, rules.rounds + 1, D))
         self.best = np.zeros(n_courses, np.int64)
+        self.first = 0  # iterates before it do not count
         self.best_beta = np.zeros((n_courses, D))
+        self.moments: list[Moments | None] = [None] * n_courses  # of the best iterate
         # By course, the training residual and each agent's share of it.
         self.steps: list[tuple[Float64[np.ndarray, "n"], Float64[np.ndarray, "D"]]] = [
             (np.zeros(split.n_fit), np.zeros(D))
@@ -93,7 +97,7 @@ class Parallel:
     def take(self, answers: Mapping[str, Payload]) -> None:
         """Take the agents' predictions (line 9 of Algorithm 3) and compute the next step."""
         for name, answer in answers.items():
-            assert isinstance(answer, Fitted)
+            assert isinstance(answer, Fitted)  # noqa: S101 - an ask's class names its answer's
             j = self.names.index(name)
             self.seen[j] = True
             courses = np.arange(len(self.F)) if self.iteration == 0 else self._courses(j)
@@ -101,27 +105,57 @@ class Parallel:
             self.F[courses, j, self.split.n_fit :] = answer.held.T
             for c in courses.tolist():
                 self.answer_targets[c][j] = self.targets[c][j]
+        if self.rules.robust:
+            self._leave_out_harmful()
         for c in np.flatnonzero(self.active).tolist():
             self._advance(c)
         self.iteration += 1
 
     def _courses(self, j: int) -> Int64[np.ndarray, "c"]:
         """Return the courses in which an agent is asked."""
-        return np.flatnonzero(self.active & ~self._idle()[:, j])
+        return np.flatnonzero(self.active & ~self._idle()[:, j] & ~self.left_out[j])
 
     def _idle(self) -> Bool[np.ndarray, "c D"]:
         return self.quiet >= self.rules.patience
 
     # -- one iteration ------------------------------------------------------------------------------------------------
 
+    def _leave_out_harmful(self) -> None:
+        """Leave out agents that raise the error on validation rows in any course; no iterate with them counts."""
+        harmful: set[int] = set()
+        for c in np.flatnonzero(self.active).tolist():
+            harmful |= self._harmful(c)
+        if not harmful:
+            return
+        places = sorted(harmful)
+        self.F[:, places], self.seen[places], self.left_out[places] = 0.0, False, True
+        self.first = self.iteration
+        for c in np.flatnonzero(~self.active).tolist():  # these have ended: their last iterate is evaluated anew
+            last = int(np.isfinite(self.curve[c, :, 0]).sum()) - 1
+            self._remember(c, last, self._evaluate(c, last).combination.beta)
+
+    def _harmful(self, c: int) -> frozenset[int]:
+        F, rows = self.F[c], self.split.slices[1]
+        moments, ridge = Moments.of(F, self.y, self.split), self.rules.ridge
+        return harmful_agents(
+            lambda left_out: self.y[rows] - moments.combined_without(left_out, ridge) @ F[:, rows],
+            np.flatnonzero(self.seen).tolist(),
+        )
+
+    def _evaluate(self, c: int, iteration: int) -> Iterate:
+        iterate = evaluate(self.F[c], self.y, self.split, self.rules.ridge)
+        self.curve[c, iteration], self.power[c, iteration] = iterate.errors, iterate.combination.power
+        return iterate
+
     def _advance(self, c: int) -> None:
         """Evaluate a course's predictions, and set its next step or end it."""
         rules = self.rules
-        iterate = evaluate(self.F[c], self.y, self.split, rules.ridge)
-        beta, power = iterate.combination.beta, iterate.combination.power
-        self.curve[c, self.iteration], self.power[c, self.iteration] = iterate.errors, power
-        self._remember(c, beta)
+        iterate = self._evaluate(c, self.iteration)
+        errors = selection_error(self.curve[c], self.split)
+        if self.iteration == self.first or errors[self.iteration] < errors[self.best[c]]:  # it may rise again
+            self._remember(c, self.iteration, iterate.combination.beta)
         if rules.idle_share:
+            power = iterate.combination.power
             self.quiet[c] = quiet_iterations(self.quiet[c], power, rules.idle_share, rules.patience)
         shares = None
         residual = iterate.residual[: self.split.n_fit]
@@ -132,11 +166,10 @@ class Parallel:
         else:
             self.steps[c] = residual, shares
 
-    def _remember(self, c: int, beta: Float64[np.ndarray, "D"]) -> None:
-        """Store the best iterate: the error may rise from step to step."""
-        errors = selection_error(self.curve[c], self.split)
-        if self.iteration == 0 or errors[self.iteration] < errors[self.best[c]]:
-            self.best[c], self.best_beta[c], self.best_targets[c] = self.iteration, beta, list(self.answer_targets[c])
+    def _remember(self, c: int, iteration: int, beta: Float64[np.ndarray, "D"]) -> None:
+        """Store this iterate, of the present predictions, as the best."""
+        self.best[c], self.best_beta[c], self.best_targets[c] = iteration, beta, list(self.answer_targets[c])
+        self.moments[c] = Moments.of(self.F[c], self.y, self.split)
 
     def _ends(self, c: int) -> bool:
         errors = self.curve[c, : self.iteration + 1]
@@ -156,7 +189,8 @@ class Parallel:
         length = int(np.isfinite(self.curve[c, :, 0]).sum())
         if last and self.best[c] != length - 1:
             combination = combine(self.F[c][:, : self.split.n_fit], self.y[: self.split.n_fit], self.rules.ridge)
-            self.best[c], self.best_beta[c], self.best_targets[c] = length - 1, combination.beta, self.answer_targets[c]
+            self._remember(c, length - 1, combination.beta)
+        moments = self.moments[c]
         return LearningResult(
             names=self.names,
             algorithm="parallel",
@@ -169,6 +203,8 @@ class Parallel:
             step_power=np.zeros(0),
             split=self.split,
             seen=self.seen,
+            without=None if moments is None else moments.errors_without(self.rules.ridge),
+            left_out=tuple(np.array(self.names)[self.left_out].tolist()),
         )
 
     def conclusions(self, result: LearningResult) -> dict[str, Payload]:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 from jaxtyping import Float64
 
+from numerics.residual.limits import RANGES, prediction_limits
 from numerics.residual.rules import LearningResult, Rules, Split
 from numerics.shared.threads import single_threaded
 from protocols.residual.parallel import Parallel
@@ -97,7 +98,7 @@ class Plan:
 
     def _take_conclusions(self, answers: Mapping[str, Payload]) -> None:
         """Ask silent agents once more; set `unkept` to agents with a part in the result that have stored no model."""
-        assert self.result is not None
+        assert self.result is not None  # noqa: S101 - asked once there is a result
         kept = {name for name, each in answers.items() if isinstance(each, Concluded) and each.kept}
         self.conclusion_rounds += 1
         open_asks = {name: ask for name, ask in self.conclusions.items() if name not in kept}
@@ -107,7 +108,7 @@ class Plan:
         self.conclusions = again if self.conclusion_rounds == 1 else {}
 
     def _has_part(self, name: str) -> bool:
-        assert self.result is not None
+        assert self.result is not None  # noqa: S101 - asked once there is a result
         return bool(self.result.seen[self.result.names.index(name)]) and self.result.combination.uses(name)
 
     @property
@@ -120,12 +121,13 @@ class Plan:
         return newest
 
     def check(self, name: str, ask: Payload, answer: Payload) -> None:
-        """Refuse an answer whose class or shape does not match its ask.
+        """Refuse an answer that does not match its ask, or that no agent can give.
 
         Raises
         ------
         PayloadError
-            If it does not match.
+            If its class or a shape is another one, a prediction goes beyond `prediction_limits`, or an announced error
+            is not what the predictions leave.
         """
         if isinstance(answer, Concluded):
             return
@@ -133,8 +135,6 @@ class Plan:
         if isinstance(ask, Fit | Show) and isinstance(answer, Fitted):
             expected: dict[str, tuple[int, ...]] = {"fitted": (n_fit, columns), "held": (n_held, columns)}
         elif isinstance(ask, Try) and isinstance(answer, Tried):
-            if answer.error < 0:
-                raise PayloadError(answer.title(), "error", "is a sum of squares, and negative")
             below = answer.error < ask.bar
             expected = {"fitted": (n_fit if below else 0,), "held": (n_held if below else 0,)}
         else:
@@ -142,6 +142,13 @@ class Plan:
         for field, shape in expected.items():
             if (got := getattr(answer, field).shape) != shape:
                 raise PayloadError(answer.title(), field, f"expected shape {shape}, got {got}")
+        low, high = prediction_limits(self.y - self.algorithm.mean)
+        for field in expected:
+            values = getattr(answer, field)
+            if values.min(initial=0.0) < low or values.max(initial=0.0) > high:
+                raise PayloadError(answer.title(), field, f"goes beyond {RANGES:g} ranges of the outcome")
+        if isinstance(self.algorithm, Greedy):
+            self.algorithm.check_error(answer, (low, high))
 
 
 def _algorithm(names: tuple[str, ...], y: Float64[np.ndarray, "n"], split: Split, rules: Rules) -> Algorithm:

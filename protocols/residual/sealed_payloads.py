@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Bool, Float64, UInt8
 
+from protocols.budget import MODELS
 from protocols.residual.learning_payloads import Concluded
 from protocols.wire.payload import Payload
 
@@ -64,6 +65,8 @@ class Fused(Payload):
         Agents that sent any prediction.
     unkept : tuple of str
         Agents with a part in the result that did not confirm that they stored their model.
+    left_out : tuple of str
+        Agents that raised the error on validation rows (``residual.robust``).
     last : bool
         Whether the asks are to store the models.
     """
@@ -81,6 +84,7 @@ class Fused(Payload):
     parts: Float64[np.ndarray, "t D"]
     seen: Bool[np.ndarray, "D"]
     unkept: tuple[str, ...]
+    left_out: tuple[str, ...]
     last: bool
 
 
@@ -156,6 +160,10 @@ class Present(Payload, answer=SealedAnswer):
 
     run: str
     receiver: str
+
+    def spends(self) -> dict[str, int]:
+        """Return what it takes of a site's budget."""
+        return {MODELS: 1}
 
 
 @dataclass(frozen=True)
@@ -254,3 +262,7 @@ class Pass(Payload, answer=Passed):
     keep: bool
     intercept: bool
     accepted: int = -1
+
+    def spends(self) -> dict[str, int]:
+        """Return what it takes of a site's budget."""
+        return {MODELS: self.steps}

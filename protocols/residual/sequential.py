@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 from jaxtyping import Float64
 
+from numerics.residual.influence import Moments
+from numerics.residual.limits import largest_error
+from numerics.residual.robust import raises_error
 from numerics.residual.rules import LearningResult, Rules, Split, selection_error
 from numerics.residual.sequential import bar, gains, project, winner
 from protocols.residual.payloads import Conclude, Fit, Fitted, Show, Tried, Try
-from protocols.wire.payload import Payload
+from protocols.wire.payload import Payload, PayloadError
+
+_ROUNDING = 1e-9
+"""Part of a sum of squares by which two processors' sums may differ."""
 
 MOST_MISSES = 3
 """Turns in a row that every agent may miss before a course ends."""
@@ -97,15 +104,37 @@ class _CenterCourse(Course):
     def __init__(self, names: tuple[str, ...], y: Float64[np.ndarray, "n"], split: Split, rules: Rules) -> None:
         mean = rules.mean_of(y[: split.n_fit])
         self.residual = y - mean
-        self.sums = np.zeros((len(names), split.n_fit))
+        self.y = self.residual
+        self.sums, self.left_out = np.zeros((len(names), split.n)), np.zeros(len(names), bool)
+        self.moments = Moments.of(self.sums, self.y, split)
+        self.best_moments = self.moments
         super().__init__(names, split, rules, mean, split.errors(self.residual))
 
     def step(self, j: int, answer: Fitted | Tried) -> None:
-        """Take an agent's step."""
+        """Take an agent's step; a robust course leaves out an agent whose step raises the error on validation rows."""
         step = np.concatenate([answer.fitted.ravel(), answer.held.ravel()]).astype(np.float64)
-        projection = project(self.residual, self.sums[j], step)
-        self.residual, self.sums[j] = projection.residual, projection.own_sum
+        n_fit = self.split.n_fit
+        projection = project(self.residual, self.sums[j, :n_fit], step)
+        validation = self.split.slices[1]
+        if self.rules.robust and raises_error(projection.residual[validation], self.residual[validation]):
+            self.left_out[j] = True
+            self.ended = bool(self.left_out.all())
+            return
+        self.residual, self.sums[j, :n_fit] = projection.residual, projection.own_sum
+        self.sums[j, n_fit:] += step[n_fit:]
+        self.moments = self.moments.after(j, self.sums, self.y, self.split)
         self.record(j, self.split.errors(self.residual), projection.step_power, projection.sum_power)
+        if self.choice()[1] == self.iteration:
+            self.best_moments = self.moments
+
+    def result(self, *, last: bool = False) -> LearningResult:
+        """Return the best iterate, or the last."""
+        moments = self.moments if last else self.best_moments
+        return replace(
+            super().result(last=last),
+            without=moments.errors_without(self.rules.ridge),
+            left_out=tuple(np.array(self.names)[self.left_out].tolist()),
+        )
 
 
 class Sip(_CenterCourse):
@@ -132,7 +161,8 @@ class Sip(_CenterCourse):
         else:
             self.misses += 1
             self.ended = self.misses >= MOST_MISSES * len(self.names)
-        self.turn = (self.turn + 1) % len(self.names)
+        turns = np.roll(np.arange(len(self.names)), -self.turn - 1)
+        self.turn = next((j for j in turns.tolist() if not self.left_out[j]), self.turn)
 
 
 class Greedy(_CenterCourse):
@@ -150,6 +180,7 @@ class Greedy(_CenterCourse):
         self.gains = np.zeros(D)
         self.accepted = np.full(D, -1, np.int64)
         self.winner = -1
+        self.winning_error = 0.0
         self.silent = np.zeros(D, bool)
 
     def asks(self) -> dict[str, Payload]:
@@ -163,6 +194,7 @@ class Greedy(_CenterCourse):
         return {
             name: Try(residual, limit, rules.shrinkage, rules.steps, self.iteration, rules.keep, int(self.accepted[j]))
             for j, name in enumerate(self.names)
+            if not self.left_out[j]
         }
 
     def take(self, answers: Mapping[str, Payload]) -> None:
@@ -181,7 +213,33 @@ class Greedy(_CenterCourse):
         elif len(attempts[best].fitted):
             self._win(best, attempts[best])
         else:
-            self.winner = best
+            self.winner, self.winning_error = best, float(errors[best])
+
+    def check_error(self, answer: Fitted | Tried, limits: tuple[float, float]) -> None:
+        """Refuse an error that the predictions with it, or later shown for it, do not leave.
+
+        Parameters
+        ----------
+        answer : Fitted or Tried
+            Answer to a `Show` or a `Try`.
+        limits : tuple of float
+            Least and greatest prediction, of which a try without predictions may consist.
+
+        Raises
+        ------
+        PayloadError
+            If the error is another one, or cannot be.
+        """
+        residual = self.residual[: self.split.n_fit]
+        if isinstance(answer, Tried) and not 0 <= answer.error <= (1 + _ROUNDING) * largest_error(residual, limits):
+            raise PayloadError(answer.title(), "error", "is a sum of squares that no prediction leaves")
+        if not len(answer.fitted):
+            return
+        fitted = answer.fitted.ravel().astype(np.float64)
+        left = residual.astype(answer.fitted.dtype) - fitted
+        announced = answer.error if isinstance(answer, Tried) else self.winning_error
+        if abs(float(left @ left) - announced) > _ROUNDING * float(residual @ residual + fitted @ fitted):
+            raise PayloadError(answer.title(), "fitted", "leaves another error than the one that was announced")
 
     def _take_shown(self, answers: Mapping[str, Payload]) -> None:
         """Take the winner's step; if it is silent, all are asked again in this iteration, and another wins."""
@@ -193,7 +251,11 @@ class Greedy(_CenterCourse):
             self.silent[j] = True
 
     def _win(self, j: int, answer: Fitted | Tried) -> None:
-        self.accepted[j] = self.iteration
+        iteration = self.iteration
+        self.step(j, answer)
+        if self.left_out[j]:
+            self.gains[j] = 0.0
+            return
+        self.accepted[j] = iteration
         self.gains[j] *= (1 - self.rules.shrinkage) ** 2
         self.silent[:] = False
-        self.step(j, answer)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 from common import settings
 from common.settings import Allowed, at_least, below, between, setting
+from numerics.residual.rules import MOST_POWERS
 from protocols.prediction import Prediction
 from protocols.settings import ProtocolSettings
 
@@ -22,7 +23,7 @@ def _is_power(text: str) -> bool:
 
 
 def _are_powers(text: str) -> bool:
-    return 0 < len(text.split()) <= 12 and all(_is_power(each) for each in text.split())
+    return 0 < len(text.split()) <= MOST_POWERS and all(_is_power(each) for each in text.split())
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,9 @@ class Settings(ProtocolSettings, prefix="residual"):
         unset="",
     )
     powers: str = setting(
-        "1 1.5 2 3 4 5", "candidates of p for auto", Allowed("numbers from 1 to 20, 12 at most", _are_powers)
+        "1 1.5 2 3 4 5",
+        "candidates of p for auto",
+        Allowed(f"numbers from 1 to 20, {MOST_POWERS} at most", _are_powers),
     )
     step: Literal["search", "full"] = setting(
         "search", "parallel: length of a step: back-search (Algorithm 4), or full"
@@ -71,6 +74,9 @@ class Settings(ProtocolSettings, prefix="residual"):
     )
     holdout: float = setting(0.2, "own data: share of the rows that are test rows", between(0, 0.9))
     refit: bool = setting(True, "learn again from all training rows once p and the number of iterations are chosen")
+    robust: bool = setting(
+        False, "leave out, by name, agents that raise the error on validation rows; there is no refit then"
+    )
     align: Literal["", "id", "row-order"] = setting(
         "", "match entities by name (id), or by row (row-order)", words="by name where there are names"
     )
@@ -106,8 +112,9 @@ class Settings(ProtocolSettings, prefix="residual"):
             intercept=self.intercept,
             idle_share=self.idle_share,
             validation=self.validation,
-            refit=self.refit,
+            refit=self.refit and not self.robust,  # in a refit no row is left to see who raises the error
             keep=keep,
+            robust=self.robust,
         )
         return Rules.from_json(rules.to_json())
 

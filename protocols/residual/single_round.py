@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 import numpy as np
 from jaxtyping import Float64
 
+from numerics.residual.agent_combination import AgentCombination
+from numerics.residual.robust import harmful_agents
 from numerics.residual.rules import LearningResult, Rules, Split
-from numerics.residual.single_round import combine_once
+from numerics.residual.single_round import combine_once, errors_without
 from protocols.residual.payloads import Conclude, Fit, Fitted
 from protocols.wire.payload import Payload
 
@@ -25,6 +27,7 @@ class SingleRound:
         self.y = y - self.mean
         self.F = np.zeros((len(names), split.n))
         self.seen = np.zeros(len(names), bool)
+        self.left_out: tuple[str, ...] = ()
         self.ended = False
 
     def asks(self) -> dict[str, Payload]:
@@ -39,7 +42,7 @@ class SingleRound:
         """Take the agents' predictions."""
         self.ended = True
         for name, answer in answers.items():
-            assert isinstance(answer, Fitted)
+            assert isinstance(answer, Fitted)  # noqa: S101 - an ask's class names its answer's
             j = self.names.index(name)
             self.seen[j] = True
             self.F[j, : self.split.n_fit], self.F[j, self.split.n_fit :] = answer.fitted[:, 0], answer.held[:, 0]
@@ -50,9 +53,10 @@ class SingleRound:
 
     def result(self, *, last: bool = False) -> LearningResult:
         """Return the combination."""
+        if self.rules.robust:
+            self._leave_out_harmful()
         fitted = self.F[:, : self.split.n_fit]
-        combination = combine_once(self.names, fitted, self.y[: self.split.n_fit], self.seen, self.rules)
-        predictions = combination.predict(dict(zip(self.names, self.F, strict=True)), self.split.n)
+        combination, predictions = self._combine(())
         return LearningResult(
             names=self.names,
             algorithm=self.rules.algorithm,
@@ -66,7 +70,26 @@ class SingleRound:
             split=self.split,
             seen=self.seen,
             model=combination.model,
+            without=errors_without(combination, self.F, self.y, self.split, self.rules),
+            left_out=self.left_out,
         )
+
+    def _combine(self, left_out: Collection[int]) -> tuple[AgentCombination, Float64[np.ndarray, "n"]]:
+        """Combine the agents but these, and predict all rows."""
+        F, seen = self.F.copy(), self.seen.copy()
+        F[list(left_out)], seen[list(left_out)] = 0.0, False
+        n_fit = self.split.n_fit
+        combination = combine_once(self.names, F[:, :n_fit], self.y[:n_fit], seen, self.rules)
+        return combination, combination.predict(dict(zip(self.names, F, strict=True)), self.split.n)
+
+    def _leave_out_harmful(self) -> None:
+        """Leave out agents that raise the error on validation rows."""
+        rows = self.split.slices[1]
+        harmful = harmful_agents(
+            lambda left_out: self.y[rows] - self._combine(left_out)[1][rows], np.flatnonzero(self.seen).tolist()
+        )
+        self.F[list(harmful)], self.seen[list(harmful)] = 0.0, False
+        self.left_out += tuple(self.names[j] for j in sorted(harmful))
 
     def conclusions(self, result: LearningResult) -> dict[str, Payload]:
         """Return each agent's last ask: to fit the outcome once more and store the model."""

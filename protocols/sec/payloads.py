@@ -5,7 +5,7 @@ every learner gets its cluster and sends the errors of the cluster's predictions
 
 What that reveals: the fusion center, and through it every learner, sees the fitted models. A linear model is a list of
 coefficients. A forest's leaves hold means of `min_leaf` or more outcomes, and its thresholds lie between two of the
-site's own values. Nearest neighbours and support vector machines contain rows, and a site fits them only if its own
+site's own values. Nearest neighbors and support vector machines contain rows, and a site fits them only if its own
 configuration allows it. No payload holds a row.
 """
 
@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Bool, Float64, Int64, UInt8
 
+from protocols.budget import MODELS
 from protocols.wire.payload import Payload
 
 LARGEST_ERROR = 1e100
@@ -34,6 +35,8 @@ class Fitted(Payload):
         The candidate that it chose.
     error : float
         ``e_i``, the mean squared error that others' errors on its rows are compared with.
+    variance : float
+        Estimated variance of its model, in squared units of the outcome; 0 unless `Select.reference` is ``left-out``.
     n : int
         Rows that it learned from, ``n_i``.
     features : tuple of str
@@ -47,6 +50,7 @@ class Fitted(Payload):
 
     method: str
     error: float
+    variance: float
     n: int
     features: tuple[str, ...]
     model: UInt8[np.ndarray, "bytes"]
@@ -67,7 +71,7 @@ class Select(Payload, answer=Fitted):
     min_leaf : int
         Fewest rows in a leaf of a tree.
     reference : str
-        Definition of ``e_i``: ``fitted`` or ``cv``.
+        Definition of ``e_i``: ``left-out``, ``fitted`` or ``cv``.
     moments : bool
         Whether `Fitted.mean` and `Fitted.scatter` are wanted, for a pooled linear regression.
     """
@@ -117,6 +121,10 @@ class Exchange(Payload, answer=Losses):
     standardize: str
     keep: bool
 
+    def spends(self) -> dict[str, int]:
+        """Return what it takes of a site's budget."""
+        return {MODELS: len(self.models)}
+
 
 @dataclass(frozen=True)
 class Errors(Payload):
@@ -157,8 +165,8 @@ class Predict(Payload, answer=Errors):
     coefficients : ndarray
         Coefficients of pooled linear regressions, intercept first; no columns without `Select.moments`.
     members : tuple of str
-        Learners of its cluster; `rows` has the number of rows that each learned from, which is its weight in eq. (5). A
-        newcomer has 0, and lends no model.
+        Learners of its cluster; `rows` has the number of rows that each learned from, and `shares` its share in eq.
+        (5). A newcomer has 0 of both, and lends no model.
     standardize : str
         As in `Select`.
     """
@@ -170,4 +178,9 @@ class Predict(Payload, answer=Errors):
     coefficients: Float64[np.ndarray, "combinations q"]
     members: tuple[str, ...]
     rows: Int64[np.ndarray, "members"]
+    shares: Float64[np.ndarray, "members"]
     standardize: str
+
+    def spends(self) -> dict[str, int]:
+        """Return what it takes of a site's budget."""
+        return {MODELS: len(self.combinations)}

@@ -18,18 +18,23 @@ class Settings(ProtocolSettings, prefix="sec"):
     candidates: str = setting("rf lr", "methods that a learner chooses among, e.g. 'lr rf(max_depth=3)'", unset="")
     standardize: Literal["learner", "model", "none"] = setting(
         "model",
-        "standardise rows inside the model (model), by each learner itself (learner), or not (none)",
+        "standardize rows inside the model (model), by each learner itself (learner), or not (none)",
         unset="",
     )
     min_leaf: int = setting(5, "fewest rows in a leaf of a tree that leaves the site", at_least(1), unset=0)
-    reference: Literal["fitted", "cv"] = setting(
-        "fitted", "error of a learner's own model: on its own rows (fitted), or by half-half cross validation (cv)"
+    reference: Literal["left-out", "fitted", "cv"] = setting(
+        "left-out",
+        "error of a learner's own model: on rows left out of its fit (left-out), on the rows of its fit (fitted), or by"
+        " half-half cross validation (cv)",
+        unset="",
     )
     scale: Literal["mean", "median"] = setting(
         "mean", "dissimilarity with similarity 1/e: mean or median over the pairs"
     )
     k: int = setting(0, "number of clusters", at_least(0), words="chosen by sec.k-method")
-    k_method: Literal["eigengap", "gap"] = setting("eigengap", "how the number of clusters is chosen", unset="")
+    k_method: Literal["held-out", "eigengap", "gap"] = setting(
+        "held-out", "how the number of clusters is chosen", unset=""
+    )
     k_min: int = setting(1, "fewest clusters to choose from", Allowed("1 or 2", lambda value: value in (1, 2)), unset=0)
     k_max: int = setting(
         0, "most clusters to choose from", at_least(0), words="10, or fewer where there are few learners"
@@ -43,6 +48,11 @@ class Settings(ProtocolSettings, prefix="sec"):
     combine: Literal["average", "pooled-linear"] = setting(
         "average",
         "prediction of a cluster: weighted mean of its models (average), or its pooled linear regression",
+        unset="",
+    )
+    weights: Literal["precision", "rows"] = setting(
+        "precision",
+        "weight of a model in eq. (5): rows over error (precision), or rows",
         unset="",
     )
     newcomers: str = setting(

@@ -69,7 +69,13 @@ def threshold(holders: int) -> int:
 
 
 def enough(present: int, holders: int) -> bool:
-    """Return whether so many holders of shares can reveal a sum."""
+    """Return whether so many holders of shares can reveal a sum.
+
+    Examples
+    --------
+    >>> enough(7, holders=10), enough(6, holders=10)
+    (True, False)
+    """
     return present >= max(FEWEST_SITES, threshold(holders))
 
 
@@ -181,7 +187,7 @@ def seed_of(shares: Sequence[bytes]) -> bytes:
 
 
 def digest(*parts: bytes) -> bytes:
-    """Return 32 bytes that stand for others; those of a secret as long as a seed reveal nothing of it."""
+    """Return a digest of 32 bytes; that of a secret as long as a seed reveals nothing of it."""
     hashed = sha256(_PURPOSE)
     for part in parts:
         hashed.update(len(part).to_bytes(8, "little") + part)
@@ -189,7 +195,7 @@ def digest(*parts: bytes) -> bytes:
 
 
 def context(*words: object) -> bytes:
-    """Return a digest of which sum it is, and of which site: keys derived for one are useless for another."""
+    """Return a digest of the words that name a sum and its sites: keys derived for one sum do not fit another."""
     return digest(*(str(word).encode() for word in words))
 
 
@@ -202,12 +208,12 @@ def public_of(seed: bytes) -> bytes:
 
 
 def check_public(public: bytes) -> None:
-    """Refuse bytes that are no public key of masks.
+    """Refuse bytes that are not a public key of masks.
 
     Raises
     ------
     MaskError
-        If they are none.
+        If they are not.
     """
     try:
         ec.EllipticCurvePublicKey.from_encoded_point(_CURVE, public)
@@ -240,12 +246,12 @@ def pair_mask(seed: bytes, peer: bytes, context: bytes, size: int) -> UInt64[np.
     [0, 0, 0]
     """
     common = generate_shared_key(_private(seed), ec.EllipticCurvePublicKey.from_encoded_point(_CURVE, peer))
-    return _expanded(common, b"pair" + context, size)
+    return _expand(common, b"pair" + context, size)
 
 
 def own_mask(seed: bytes, context: bytes, size: int) -> UInt64[np.ndarray, "w"]:
     """Return the mask that a site adds on its own."""
-    return _expanded(seed, b"own" + context, size)
+    return _expand(seed, b"own" + context, size)
 
 
 def _private(seed: bytes) -> ec.EllipticCurvePrivateKey:
@@ -254,7 +260,7 @@ def _private(seed: bytes) -> ec.EllipticCurvePrivateKey:
     return ec.derive_private_key(number % (_ORDER - 1) + 1, _CURVE)
 
 
-def _expanded(secret: bytes, context: bytes, size: int) -> UInt64[np.ndarray, "w"]:
+def _expand(secret: bytes, context: bytes, size: int) -> UInt64[np.ndarray, "w"]:
     """Return uniform words: a keystream under a key for each secret and context, so that its nonce may be zero."""
     key = HKDF(SHA256(), 32, salt=None, info=_PURPOSE + context).derive(secret)
     stream = Cipher(ChaCha20(key, bytes(16)), mode=None).encryptor().update(bytes(8 * size))

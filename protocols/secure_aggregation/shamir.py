@@ -49,7 +49,7 @@ def combine(shares: Sequence[bytes]) -> bytes:
         total = 0
         for share, weight in zip(shares, weights, strict=True):
             total ^= _spread(int.from_bytes(share[begin : begin + _BLOCK], "big")) * weight & _ONES
-        padded += _reduced(_gathered(total)).to_bytes(_BLOCK, "big")
+        padded += _reduce(_gather(total)).to_bytes(_BLOCK, "big")
     return unpad(padded, _BLOCK)
 
 
@@ -72,7 +72,7 @@ def _weights(numbers: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def _product(one: int, other: int) -> int:
-    return _reduced(_gathered(_spread(one) * _spread(other) & _ONES))
+    return _reduce(_gather(_spread(one) * _spread(other) & _ONES))
 
 
 def _inverse(element: int) -> int:
@@ -89,12 +89,12 @@ def _spread(polynomial: int) -> int:
     return int.from_bytes(format(polynomial, f"0{_BITS}b").encode(), "big") & _ONES
 
 
-def _gathered(spread: int) -> int:
+def _gather(spread: int) -> int:
     """Return the polynomial of bits that are spread, each in a byte of its own."""
     return int((spread | _DIGITS).to_bytes(2 * _BITS, "big"), 2)
 
 
-def _reduced(polynomial: int) -> int:
+def _reduce(polynomial: int) -> int:
     """Return the remainder of a product of two elements."""
     while high := polynomial >> _BITS:
         polynomial &= (1 << _BITS) - 1

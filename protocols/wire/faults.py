@@ -13,7 +13,13 @@ _SITE_NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
 
 
 class Fault(IntEnum):
-    """Codes of a site's refusals and failures."""
+    """Codes of a site's refusals and failures.
+
+    Examples
+    --------
+    >>> Fault.MISSING_COLUMN.slug, Fault.MISSING_COLUMN.message
+    ('missing-column', 'a column that the run needs is missing from its data')
+    """
 
     HANDLER_FAILED = 1
     MALFORMED_ASK = 2
@@ -49,7 +55,7 @@ class Fault(IntEnum):
     NO_SECRET = 36
     DATA_CHANGED = 37
     SEALED_ONLY = 38
-    RARE_COLOURS = 39
+    RARE_GROUPS = 39
     PRICES_NOT_ALLOWED = 40
     INPUTS_NOT_ALLOWED = 41
     ROWS_NOT_ALLOWED = 42
@@ -71,6 +77,8 @@ class Fault(IntEnum):
     MISSING_LIBRARY = 58
     ALTERING_MOD = 59
     UNCOUNTED_TEXT = 60
+    BUDGET_SPENT = 61
+    GUARD_SILENT = 65
 
     @property
     def message(self) -> str:
@@ -122,7 +130,7 @@ _MESSAGES = {
     ),
     Fault.OUTPUT_NOT_WRITTEN: "it could not write its own output file (disk full, or no permission?)",
     Fault.BROKEN_SEAL: (
-        "what came sealed for it could not be opened; do all sites have the same align-key-file, and is nobody "
+        "a sealed message for it could not be opened; do all sites have the same align-key-file, and is nobody "
         "changing messages?"
     ),
     Fault.NO_SAVED_MODEL: (
@@ -143,8 +151,8 @@ _MESSAGES = {
         "it answers sealed only (sealed-only in its node configuration, or a model that was learned sealed): its "
         "numbers are for other sites, not for the fusion center"
     ),
-    Fault.RARE_COLOURS: (
-        "each of its colours has fewer rows than a point of its coreset must stand for (coreset.min-weight, or "
+    Fault.RARE_GROUPS: (
+        "each of its groups has fewer rows than a point of its coreset must stand for (coreset.min-weight, or "
         "min-weight in its node configuration)"
     ),
     Fault.PRICES_NOT_ALLOWED: (
@@ -159,7 +167,7 @@ _MESSAGES = {
         "configuration to allow that, or another gp.aggregation than grbcm"
     ),
     Fault.GATE_NOT_ALLOWED: (
-        "it takes no part in the training of a network, whose gradients can be made to tell single rows; set "
+        "it takes no part in the training of a network, whose gradients can be made to reveal single rows; set "
         "allow-gate-training=true in its node configuration to allow that, or gp.gate=gaussian"
     ),
     Fault.TOO_MANY_QUERIES: (
@@ -167,38 +175,42 @@ _MESSAGES = {
         "configuration)"
     ),
     Fault.FEW_ROWS_FOR_EXPERT: (
-        "it has fewer rows than min-rows in its node configuration (10 unless set), and its answers would tell of "
-        "single ones"
+        "it has fewer rows than min-rows in its node configuration (10 unless set), and its answers could reveal "
+        "single rows"
     ),
     Fault.PROTOCOL_NOT_ALLOWED: "its own policy does not let it take part in this protocol (protocols)",
     Fault.PAYLOAD_NOT_ALLOWED: "its own policy does not let it answer this ask (payloads)",
     Fault.FEW_ROWS_FOR_POLICY: "it has fewer rows than must stand behind what it says (min-rows of its own policy)",
     Fault.TOO_MANY_BYTES: "its answer would make more bytes than may leave it in one run (max-bytes of its own policy)",
     Fault.TOO_MANY_ROUNDS: "it was asked more often than it answers in one run (max-rounds of its own policy)",
+    Fault.BUDGET_SPENT: (
+        "the budget of its data is spent, for today or over all runs (budget of its own policy); consilience budget "
+        "shows it to its operator"
+    ),
     Fault.UNMASKED: (
         "its own policy lets it answer this in a sum over all sites only; set secure-aggregation=true in the run "
         "configuration"
     ),
-    Fault.ASK_TOO_LARGE: "the ask has more bytes than it takes in (max-ask-mb of its own policy)",
+    Fault.ASK_TOO_LARGE: "the ask has more bytes than it accepts (max-ask-mb of its own policy)",
     Fault.NO_MASK_KEYS: "it has no keys for this masked sum (restarted, or it missed a round), and must join it anew",
-    Fault.TOO_FEW_TO_MASK: (
-        "the masked sum would be over so few of the sites that it could tell what single ones said, which it refuses"
-    ),
-    Fault.SHOWN_OTHERWISE: (
-        "it is asked to unmask one sum in two ways, which would tell what single sites said; it refuses"
-    ),
+    Fault.TOO_FEW_TO_MASK: ("the masked sum would be over so few sites that it could reveal what single sites said"),
+    Fault.SHOWN_OTHERWISE: ("it was asked to unmask one sum in two ways, which would reveal what single sites said"),
     Fault.BEYOND_SUMS: "its answer holds a number beyond 1.5e54, which a masked sum cannot hold",
     Fault.NO_LIKELIHOOD: (
         "its likelihood can be computed with none of the hyperparameters that were tried, and a masked sum with it "
         "would say nothing"
     ),
     Fault.ALTERING_MOD: (
-        "a mod of its ClientApp clips, masks or adds noise, which is for model updates, and no answer of ours is one; "
-        "take the mod out, and use secure-aggregation or the site's policy"
+        "a mod of its ClientApp clips, masks or adds noise, which is for model updates, and its answers are none; "
+        "remove the mod, and use secure-aggregation or the site's policy"
     ),
     Fault.UNCOUNTED_TEXT: (
-        "Flower's message_size_mod in its ClientApp cannot count an empty text; take message_size_mod of "
-        "consilience.clients in its place"
+        "Flower's message_size_mod in its ClientApp cannot count an empty text; use message_size_mod of "
+        "consilience.clients instead"
+    ),
+    Fault.GUARD_SILENT: (
+        "its guard, which has its data, does not answer (not running, or not for this user?); the details are in its "
+        "SuperNode's log"
     ),
     Fault.MISSING_LIBRARY: "it lacks a library that the run needs; its own log names it, and the extra to install",
     Fault.NO_SECRET: (
@@ -209,7 +221,14 @@ _MESSAGES = {
 
 
 class SiteFault(Exception):  # noqa: N818  (a fault is reported by a site, and no error here)
-    """Raised at a site to refuse an ask: the code travels, the detail stays in the site's log."""
+    """Raised at a site to refuse an ask: the code travels, the detail stays in the site's log.
+
+    Examples
+    --------
+    >>> error = SiteFault(Fault.NO_DATA_FILE, "ward.csv: there is no such file")
+    >>> int(error.fault), str(error)
+    (10, 'ward.csv: there is no such file')
+    """
 
     def __init__(self, fault: Fault, detail: str = "") -> None:
         self.fault = fault
@@ -217,17 +236,37 @@ class SiteFault(Exception):  # noqa: N818  (a fault is reported by a site, and n
 
 
 def usable_name(name: str) -> bool:
-    """Return whether a site may have this name: it is shown in logs and reports, and names a folder."""
+    """Return whether a site may have this name: it is shown in logs and reports, and names a folder.
+
+    Examples
+    --------
+    >>> usable_name("ward-3"), usable_name("ward 3"), usable_name("..")
+    (True, False, False)
+    """
     return bool(_SITE_NAME.fullmatch(name)) and set(name) != {"."}
 
 
 def slug_of(code: int) -> str:
-    """Return the text of a code, known or not, for a ledger."""
+    """Return the text of a code, known or not, for a ledger.
+
+    Examples
+    --------
+    >>> slug_of(13), slug_of(999)
+    ('not-numeric', '999')
+    """
     return Fault(code).slug if code in set(Fault) else str(code)
 
 
 def describe(code: int) -> str:
-    """Return the message of a code that came over the wire."""
+    """Return the message of a code that came over the wire.
+
+    Examples
+    --------
+    >>> describe(13)
+    'its data hold text where numbers belong [not-numeric]'
+    >>> describe(999)
+    'unknown fault code 999'
+    """
     try:
         fault = Fault(code)
     except ValueError:

@@ -35,7 +35,14 @@ _LANE = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9}){0,7}")
 
 @dataclass(frozen=True)
 class Parcel:
-    """A payload in a lane."""
+    """A payload in a lane.
+
+    Examples
+    --------
+    >>> from protocols.secure_aggregation.payloads import Join
+    >>> Parcel("0", Join("weights"))
+    Parcel(lane='0', payload=Join(total='weights'))
+    """
 
     lane: str
     payload: Payload
@@ -47,7 +54,15 @@ Past = tuple[int, Sequence[Parcel]]
 
 @dataclass(frozen=True)
 class Ask:
-    """Content of a message from the fusion center to a site."""
+    """Content of a message from the fusion center to a site.
+
+    Examples
+    --------
+    >>> from protocols.secure_aggregation.payloads import Join
+    >>> ask = Ask("session", round=1, seed=0, parcels=[Parcel("0", Join("weights"))])
+    >>> read_ask(write_ask(ask)).parcels == ask.parcels
+    True
+    """
 
     session: str
     round: int
@@ -58,7 +73,14 @@ class Ask:
 
 @dataclass(frozen=True)
 class Answer:
-    """Content of a site's reply."""
+    """Content of a site's reply.
+
+    Examples
+    --------
+    >>> refusal = Answer("north", round=1, fault=13, parcels=())
+    >>> read_answer(write_answer(refusal), expected=()).fault
+    13
+    """
 
     site: str
     round: int
@@ -125,7 +147,7 @@ def read_answer(content: RecordDict, expected: Sequence[Parcel]) -> Answer:
                 "payload",
                 f"is not the answer to {expected[place].payload.title()}"
                 if place < len(expected)
-                else "nothing was asked that it answers",
+                else "answers nothing that was asked",
             )
         return kind
 
@@ -135,14 +157,20 @@ def read_answer(content: RecordDict, expected: Sequence[Parcel]) -> Answer:
         raise PayloadError(ENVELOPE, "parcels", f"expected {len(expected)}, got {len(parcels)}")
     for (number, got), ask in zip(numbered, expected, strict=True):
         if number:
-            raise PayloadError(got.payload.title(), "round", "is said of the whole answer, not of a part")
+            raise PayloadError(got.payload.title(), "round", "belongs to the whole answer, not to a part")
         if got.lane != ask.lane:
             raise PayloadError(got.payload.title(), "lane", f"expected {ask.lane!r}, got {shorten(got.lane)!r}")
     return replace(answer, parcels=parcels)
 
 
 def find(title: str) -> type[Payload]:
-    """Return the payload class called ``protocol.Name``; only ``payloads`` modules of the registry are searched."""
+    """Return the payload class called ``protocol.Name``; only ``payloads`` modules of the registry are searched.
+
+    Examples
+    --------
+    >>> find("secure_aggregation.Join").__name__
+    'Join'
+    """
     protocol, _, name = title.partition(".")
     if (registry.exists(protocol) or protocol in registry.SHARED) and name.isidentifier():
         found = getattr(registry.room(protocol, "payloads"), name, None)
@@ -152,7 +180,13 @@ def find(title: str) -> type[Payload]:
 
 
 def asks_of(protocol: str) -> list[type[Payload]]:
-    """Return the asks of a protocol, by title."""
+    """Return the asks of a protocol, sorted by title.
+
+    Examples
+    --------
+    >>> [ask.__name__ for ask in asks_of("secure_aggregation")]
+    ['Deal', 'Hide', 'Join', 'Show']
+    """
     names = vars(registry.room(protocol, "payloads"))
     found = {each for each in names.values() if isinstance(each, type) and issubclass(each, Payload) and each.answer}
     return sorted((each for each in found if each.title().startswith(f"{protocol}.")), key=lambda each: each.title())
@@ -223,7 +257,7 @@ def digest(content: RecordDict, part: str) -> str:
 
 
 def encoded_bytes(content: RecordDict) -> int:
-    """Return the bytes of all records of a message, as the ledger counts them, of any kind."""
+    """Return the bytes of all records of a message, of any kind, as the ledger counts them."""
     arrays = sum(len(array.data) for record in content.array_records.values() for array in record.values())
     return arrays + sum(_scalar_bytes(content, name) for name in (*content.config_records, *content.metric_records))
 
@@ -291,7 +325,7 @@ def _parcels(content: RecordDict, class_of: Callable[[int, str], type[Payload]])
     count, odd = divmod(len(content) - 1, 2)
     names = {f"{place}.{part}" for place in range(count) for part in ("scalars", "arrays")}
     if odd or set(content) != names | {ENVELOPE}:
-        raise PayloadError(ENVELOPE, "parcels", "are not the records of a message of ours")
+        raise PayloadError(ENVELOPE, "parcels", "are not the records of such a message")
     parcels = []
     for place in range(count):
         scalars = _config(content, f"{place}.scalars")
@@ -306,7 +340,7 @@ def _parcels(content: RecordDict, class_of: Callable[[int, str], type[Payload]])
 
 
 def _is_label(label: object) -> TypeGuard[list[str]]:
-    """Return whether it is lane and title of a parcel, and the round of one that belongs to the past."""
+    """Return whether a label holds the lane and title of a parcel; one of an earlier round also holds the round."""
     if not isinstance(label, list) or not all(isinstance(each, str) for each in label):
         return False
     return len(label) == 2 or (len(label) == 3 and bool(label[2]))

@@ -14,11 +14,11 @@ from flwr.app import Array, ArrayRecord, ConfigRecord
 from protocols.wire.payload import RAW, Payload, PayloadError, decode, encode, shorten
 
 PACKED = "packed"
-"""Name in errors of bytes whose payload is unknown."""
+"""What errors call bytes whose payload is unknown."""
 
 _LENGTH_BYTES = 4
 _MOST_HEADER = 1 << 20
-"""Bytes of a header: parsed JSON can take a hundred times the memory of its text, which matters for a foreign text."""
+"""Most bytes of a header: parsed JSON can take a hundred times the memory of its text, and the sender is foreign."""
 
 
 def pack(payload: Payload) -> bytes:
@@ -28,6 +28,12 @@ def pack(payload: Payload) -> bytes:
     ------
     PayloadError
         If it breaks its contract, or its scalars take more than a MiB.
+
+    Examples
+    --------
+    >>> from protocols.secure_aggregation.payloads import Join
+    >>> unpack(pack(Join("weights")), Join)
+    Join(total='weights')
     """
     scalars, arrays = encode(payload)
     described = [[name, array.dtype, list(array.shape), len(array.data)] for name, array in arrays.items()]
@@ -61,12 +67,12 @@ def unpack(data: bytes, *allowed: type[Payload]) -> Payload:
 
 
 def unpack_records(data: bytes) -> tuple[ConfigRecord, ArrayRecord]:
-    """Return scalars and arrays of packed bytes, of whichever payload and whether or not it keeps its contract.
+    """Return scalars and arrays of packed bytes of any payload; its contract is not checked.
 
     Raises
     ------
     PayloadError
-        If `data` is not what `pack` packs.
+        If `data` is not what `pack` returns.
     """
     return _records(data, *_header(data))
 

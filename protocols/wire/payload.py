@@ -39,6 +39,11 @@ class PayloadError(ValueError):
     ----------
     payload, field, problem : str
         The payload, the field, and what is wrong with it; none of them contains a value.
+
+    Examples
+    --------
+    >>> print(PayloadError("gp.Moments", "counts", "is missing"))
+    payload gp.Moments, field 'counts': is missing
     """
 
     def __init__(self, payload: str, field: str, problem: str) -> None:
@@ -68,6 +73,14 @@ class Payload:
         cls.answer = answer
         cls.summed = summed
 
+    def spends(self) -> dict[str, int]:
+        """Return how much of the data's budget an answer to this ask takes, by kind (`protocols.budget`).
+
+        Every ask is charged as one ask and for its bytes, beside this. The center sends the numbers that this is
+        computed from, so they may be anything.
+        """
+        return {}
+
     @classmethod
     def title(cls) -> str:
         """Return ``protocol.Name``, as wire and ledger call it; the protocol is the package that holds the module."""
@@ -86,6 +99,12 @@ class FieldSpec:
         Accepted dtypes of arrays, the usual one first; empty for scalars.
     dims : tuple of str
         Names, sizes or ``_`` of an array's dimensions.
+
+    Examples
+    --------
+    >>> from jaxtyping import Float64
+    >>> FieldSpec.of(Float64[np.ndarray, "n 3"])
+    FieldSpec(kind='array', dtypes=('float64',), dims=('n', '3'))
     """
 
     kind: str
@@ -129,7 +148,14 @@ def _specs(payload: Any) -> dict[str, FieldSpec]:
 
 
 def specs(payload: type[Payload]) -> dict[str, FieldSpec]:
-    """Return the fields of a payload class and their contracts, in order."""
+    """Return the fields of a payload class and their contracts, in order.
+
+    Examples
+    --------
+    >>> from protocols.secure_aggregation.payloads import Join
+    >>> specs(Join)
+    {'total': FieldSpec(kind='str', dtypes=(), dims=())}
+    """
     contract: Any = payload  # mypy holds the class's __hash__ against the instances'
     return _specs(contract)
 
@@ -141,6 +167,13 @@ def check(payload: Payload) -> None:
     ------
     PayloadError
         Names the payload and the field, with the expected and the actual numbers.
+
+    Examples
+    --------
+    >>> from protocols.gp.payloads import Rows
+    >>> check(Rows(np.zeros((4, 2)), np.zeros(3)))
+    Traceback (most recent call last):
+    protocols.wire.payload.PayloadError: payload gp.Rows, field 'y': dimension 'r' has size 3, but 4 in x
     """
     title = payload.title()
     sizes: dict[str, tuple[int, str]] = {}
@@ -165,7 +198,7 @@ def _check_scalar(title: str, name: str, spec: FieldSpec, value: Any) -> None:
     if not good:
         raise PayloadError(title, name, f"expected {spec.kind}, got {type(value).__name__}")
     if spec.kind in ("str", "strs") and not _is_text(value if spec.kind == "strs" else (value,)):
-        raise PayloadError(title, name, "holds half a character, which is no text")
+        raise PayloadError(title, name, "holds half a character, which cannot be written")
     if spec.kind == "float" and not math.isfinite(value):
         raise PayloadError(title, name, "not finite")
     if spec.kind == "int" and not -(2**63) <= value < 2**63:
@@ -199,7 +232,14 @@ def _check_array(title: str, name: str, spec: FieldSpec, value: Any, sizes: dict
 
 
 def encode(payload: Payload) -> tuple[ConfigRecord, ArrayRecord]:
-    """Encode a checked payload as two Flower records: scalars (and the counts of tuples), and arrays."""
+    """Encode a checked payload as two Flower records: scalars (and the counts of tuples), and arrays.
+
+    Examples
+    --------
+    >>> from protocols.secure_aggregation.payloads import Join
+    >>> decode(Join, *encode(Join("weights")))
+    Join(total='weights')
+    """
     check(payload)
     scalars = ConfigRecord()
     arrays: dict[str, Array] = {}
@@ -263,7 +303,13 @@ def _take(title: str, arrays: Mapping[str, Array], name: str, used: set[str]) ->
 
 
 def encode_array(values: np.ndarray) -> Array:
-    """Encode as raw little-endian numbers in C order; a TypeError if the dtype cannot cross the wire."""
+    """Encode an array as raw little-endian numbers in C order; a `TypeError` if the dtype cannot cross the wire.
+
+    Examples
+    --------
+    >>> decode_array(encode_array(np.array([1.5, 2.5])))
+    array([1.5, 2.5])
+    """
     if values.dtype.name not in _DTYPES:
         raise TypeError(f"arrays of {values.dtype.name} cannot be encoded; use one of {', '.join(_DTYPES)}")
     plain = np.ascontiguousarray(values, dtype=_DTYPES[values.dtype.name]).reshape(values.shape)
@@ -297,7 +343,13 @@ def decode_array(array: Array) -> np.ndarray:
 
 
 def shorten(text: object, length: int = 40) -> str:
-    """Return a foreign text, cut, for an error message; what is no text is escaped."""
+    """Return a foreign text for an error message: cut to a length, and lone surrogates escaped.
+
+    Examples
+    --------
+    >>> shorten("residuals", 8)
+    'resid...'
+    """
     plain = str(text)
     cut = plain if len(plain) <= length else plain[: length - 3] + "..."
     return cut.encode(errors="backslashreplace").decode()

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import numpy as np
 from jaxtyping import UInt64
 
-from numerics.shared.exact_sum import WORDS, added, from_words, negated, to_words
+from numerics.shared.exact_sum import WORDS, add, from_words, negate, to_words
 from protocols.wire.payload import Payload, specs
 
 Sum = TypeVar("Sum", bound=Payload)
@@ -21,7 +21,14 @@ Vector = UInt64[np.ndarray, "w"]
 
 
 def layout(payload: Payload) -> str:
-    """Return names, dtypes and shapes of all numbers in order; payloads that are added have the same layout."""
+    """Return names, dtypes and shapes of all numbers in order; payloads that are added have the same layout.
+
+    Examples
+    --------
+    >>> from protocols.gp.payloads import Slope
+    >>> layout(Slope(0.5, np.zeros(3)))
+    'gp.Slope loss:float64[] gradient:float64[3]'
+    """
     return f"{payload.title()} " + " ".join(
         f"{name}:{part.dtype.name}[{','.join(map(str, part.shape))}]" for name, part in _parts(payload)
     )
@@ -42,6 +49,14 @@ def to_vector(payload: Payload) -> Vector:
         If one is too large (`numerics.shared.exact_sum.to_words`).
     TypeError
         If it is not a payload of numbers that declares ``summed=True``.
+
+    Examples
+    --------
+    >>> from protocols.gp.payloads import Slope
+    >>> one, other = Slope(0.5, np.array([1.0, 2.0])), Slope(0.25, np.array([0.0, 4.0]))
+    >>> total = plus(one, to_vector(one), to_vector(other))
+    >>> from_vector(one, total)
+    (2, Slope(loss=0.75, gradient=array([1., 6.])))
     """
     integers = [np.ones(1, np.uint64)]
     floats = [np.zeros(0)]
@@ -74,14 +89,14 @@ def from_vector(like: Sum, vector: Vector) -> tuple[int, Sum]:
 def plus(like: Payload, one: Vector, other: Vector) -> Vector:
     """Return the sum of two vectors, word by word or number by number as in `like`."""
     singles = _singles(like)
-    wide = added(one[singles:].reshape(-1, WORDS), other[singles:].reshape(-1, WORDS))
+    wide = add(one[singles:].reshape(-1, WORDS), other[singles:].reshape(-1, WORDS))
     return np.concatenate([one[:singles] + other[:singles], wide.ravel()])
 
 
 def minus(like: Payload, one: Vector, other: Vector) -> Vector:
     """Return the difference of two vectors."""
     singles = _singles(like)
-    wide = negated(other[singles:].reshape(-1, WORDS)).ravel()
+    wide = negate(other[singles:].reshape(-1, WORDS)).ravel()
     return plus(like, one, np.concatenate([np.negative(other[:singles]), wide]))
 
 

@@ -1,12 +1,12 @@
-"""Scenarios of BC3E: few labelled instances, many to classify, three classifiers and some clusterings.
+"""Scenarios of BC3E: few labeled instances, many to classify, three classifiers and some clusterings.
 
 Each follows section IV of Acharya, Hruschka and Ghosh (2011). A small share of the data keeps its classes and trains a
 decision tree, a generalized logistic regression and a linear discriminant; the rest, with the classes removed, is the
 target set. The classifiers give it class labels and single link and k-means cluster it. The paper's text leaves these
 choices open:
 
-- inputs are standardised with the mean and deviation of all instances, which takes no class;
-- the labelled set is a random share, drawn again until it has two instances or more of each class;
+- inputs are standardized with the mean and deviation of all instances, which takes no class;
+- the labeled set is a random share, drawn again until it has two instances or more of each class;
 - the tree is grown until its leaves are pure; the logistic regression is multinomial with an L2 penalty of weight 1
   and an intercept; the discriminant assumes one common covariance and does not shrink it;
 - k-means takes the best of 10 starts; cluster numbers are multiples of the number of classes k (`CLUSTERINGS`);
@@ -17,7 +17,7 @@ made before this code, on other draws: % correct, mean over 20 repetitions, lear
 parentheses ``k`` and ``k-2k-4k-6k``):
 
 ========  ========  ==============  ====  ===================
-data      labelled  best component  vote  BC3E
+data      labeled  best component  vote  BC3E
 ========  ========  ==============  ====  ===================
 halfmoon  2 %       85.6            83.2  92.8 (87.4, 85.0)
 wine      10 %      93.3            89.7  94.2 (92.1, 94.8)
@@ -54,17 +54,17 @@ DISTRIBUTIONS: Mapping[str, Callable[[Ensemble, int, np.random.Generator], list[
 }
 """`bc3e.distribution`: how the pooled ensemble is split over sites."""
 
-# Each step draws from a stream of its own, so that clusterings and splits are compared on the same labelled set.
-_DATA, _LABELLED, _TREE, _K_MEANS, _SPLIT = range(5)
+# Each step draws from a stream of its own, so that clusterings and splits are compared on the same labeled set.
+_DATA, _LABELED, _TREE, _K_MEANS, _SPLIT = range(5)
 
 _MAX_DRAWS = 1000
 
 
 @dataclass(frozen=True)
 class _World:
-    """The share of a scenario's data that is labelled by default, and its data set; without one they are synthetic."""
+    """The share of a scenario's data that is labeled by default, and its data set; without one they are synthetic."""
 
-    labelled: float
+    labeled: float
     data_set: str = ""
 
     def locate(self, config: Config) -> Path | None:
@@ -94,7 +94,7 @@ def pooled(name: str, config: Config, seed: int) -> Ensemble:
     name : str
         ``bc3e-wine``, ``bc3e-halfmoon`` or ``bc3e-heart``.
     config : Config
-        Run configuration; used are `bc3e.labelled` (share of labelled instances, 0 for the scenario's own),
+        Run configuration; used are `bc3e.labeled` (share of labeled instances, 0 for the scenario's own),
         `bc3e.clusterings` (a key of `CLUSTERINGS`) and, for ``bc3e-heart``, `data`.
     seed : int
         Not negative. The same seed gives the same labels in every process.
@@ -120,13 +120,13 @@ def pooled(name: str, config: Config, seed: int) -> Ensemble:
     if name not in _WORLDS:
         raise ScenarioError(f"unknown BC3E scenario {name!r}; there are: {', '.join(_WORLDS)}")
     world = _WORLDS[name]
-    share = config.get("bc3e.labelled", 0.0)
+    share = config.get("bc3e.labeled", 0.0)
     if isinstance(share, bool | str) or not 0 <= share < 1:
-        raise ScenarioError(f"bc3e.labelled must lie between 0 and 1 (0: the scenario's own share), not {share!r}")
+        raise ScenarioError(f"bc3e.labeled must lie between 0 and 1 (0: the scenario's own share), not {share!r}")
     clusterings = str(config.get("bc3e.clusterings", "k-3k-6k"))
     if clusterings not in CLUSTERINGS:
         raise ScenarioError(f"bc3e.clusterings must be one of {', '.join(CLUSTERINGS)}, not {clusterings!r}")
-    return _build(name, float(share) or world.labelled, clusterings, world.locate(config), seed)
+    return _build(name, float(share) or world.labeled, clusterings, world.locate(config), seed)
 
 
 def shards(name: str, config: Config, seed: int, n_sites: int) -> list[Ensemble]:
@@ -178,14 +178,14 @@ def _build(name: str, share: float, clusterings: str, path: Path | None, seed: i
     from sklearn.preprocessing import StandardScaler
 
     inputs, classes = _WORLDS[name].load(path, np.random.default_rng([seed, _DATA]))
-    labelled = _draw_labelled(classes, share, name, np.random.default_rng([seed, _LABELLED]))
-    entity = np.flatnonzero(~labelled)
+    labeled = _draw_labeled(classes, share, name, np.random.default_rng([seed, _LABELED]))
+    entity = np.flatnonzero(~labeled)
     standard = StandardScaler().fit_transform(inputs)
     # k-means adds up its means in an order that depends on the number of threads, which differs between processes.
     with single_threaded():
         ensemble = Ensemble(
             n=len(entity),
-            classifiers=_classify(standard, classes, labelled, np.random.default_rng([seed, _TREE])),
+            classifiers=_classify(standard, classes, labeled, np.random.default_rng([seed, _TREE])),
             clusterings=_cluster(
                 standard[entity], int(classes.max()) + 1, clusterings, name, np.random.default_rng([seed, _K_MEANS])
             ),
@@ -198,7 +198,7 @@ def _build(name: str, share: float, clusterings: str, path: Path | None, seed: i
     return ensemble
 
 
-def _draw_labelled(
+def _draw_labeled(
     classes: Int64[np.ndarray, "n"], share: float, name: str, rng: np.random.Generator
 ) -> Shaped[np.ndarray, "n"]:
     """Return a mask of a random share of the instances that has at least two of each class."""
@@ -206,7 +206,7 @@ def _draw_labelled(
     size = round(share * n)
     if size < 2 * k:
         raise ScenarioError(
-            f"{name}: bc3e.labelled={share:g} labels {size} of {n} instances; two of each of the {k} classes take"
+            f"{name}: bc3e.labeled={share:g} labels {size} of {n} instances; two of each of the {k} classes take"
             f" at least {2 * k}"
         )
     for _ in range(_MAX_DRAWS):
@@ -214,17 +214,17 @@ def _draw_labelled(
         if np.bincount(classes[chosen], minlength=k).min() >= 2:
             return np.isin(np.arange(n), chosen)
     raise ScenarioError(
-        f"{name}: no draw of {size} of {n} instances had two of each class; raise bc3e.labelled above {share:g}"
+        f"{name}: no draw of {size} of {n} instances had two of each class; raise bc3e.labeled above {share:g}"
     )
 
 
 def _classify(
     inputs: Float64[np.ndarray, "n d"],
     classes: Int64[np.ndarray, "n"],
-    labelled: Shaped[np.ndarray, "n"],
+    labeled: Shaped[np.ndarray, "n"],
     rng: np.random.Generator,
 ) -> dict[str, Int64[np.ndarray, "t"]]:
-    """Return class labels of the instances that are not labelled, by models trained on those that are."""
+    """Return class labels of the instances that are not labeled, by models trained on those that are."""
     from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
     from sklearn.linear_model import LogisticRegression
     from sklearn.tree import DecisionTreeClassifier
@@ -235,7 +235,7 @@ def _classify(
         "discriminant": LinearDiscriminantAnalysis(),
     }
     return {
-        name: model.fit(inputs[labelled], classes[labelled]).predict(inputs[~labelled]).astype(np.int64)
+        name: model.fit(inputs[labeled], classes[labeled]).predict(inputs[~labeled]).astype(np.int64)
         for name, model in models.items()
     }
 
@@ -250,7 +250,7 @@ def _cluster(
     most = k * max(single_link + k_means)
     if len(inputs) < most:
         raise ScenarioError(
-            f"{name}: bc3e.labelled leaves {len(inputs)} instances, too few for the {most} clusters of"
+            f"{name}: bc3e.labeled leaves {len(inputs)} instances, too few for the {most} clusters of"
             f" bc3e.clusterings={clusterings!r}"
         )
     models = {f"single-link-{k * c}": AgglomerativeClustering(k * c, linkage="single") for c in single_link}
@@ -280,11 +280,11 @@ def _register(name: str, source: str, summary: str) -> Scenario:
 
 
 WINE = _register(
-    "bc3e-wine", "scikit-learn", "Wine, 10 % labelled: class probabilities from 3 classifiers and 6 clusterings"
+    "bc3e-wine", "scikit-learn", "Wine, 10 % labeled: class probabilities from 3 classifiers and 6 clusterings"
 )
 HALFMOON = _register(
-    "bc3e-halfmoon", "synthetic", "Two half moons, 2 % labelled: clusters follow the bend that few labels miss"
+    "bc3e-halfmoon", "synthetic", "Two half moons, 2 % labeled: clusters follow the bend that few labels miss"
 )
 HEART = _register(
-    "bc3e-heart", "file heart.csv or OpenML", "Statlog Heart, 7 % labelled: 3 classifiers and 6 clusterings"
+    "bc3e-heart", "file heart.csv or OpenML", "Statlog Heart, 7 % labeled: 3 classifiers and 6 clusterings"
 )

@@ -38,7 +38,7 @@ def split_rows(ensemble: Ensemble, n_sites: int, rng: np.random.Generator) -> li
         If `n_sites` is below 1.
     """
     _check_sites(n_sites)
-    named = _named(ensemble)
+    named = _name_labels(ensemble)
     return [named.rows(np.sort(part)) for part in np.array_split(rng.permutation(named.n), n_sites)]
 
 
@@ -62,7 +62,7 @@ def split_columns(ensemble: Ensemble, n_sites: int, rng: np.random.Generator) ->
             f" ({len(ensemble.classifiers)} classifiers, {len(ensemble.clusterings)} clusterings);"
             f" use at most {len(models)} sites, or {len(models) // 2} to give each two"
         )
-    named = _named(ensemble)
+    named = _name_labels(ensemble)
     n_classifiers = len(ensemble.classifiers)
     return [
         replace(
@@ -81,7 +81,7 @@ def split_arbitrary(ensemble: Ensemble, n_sites: int, rng: np.random.Generator) 
     Of the instances, drawn at random, `PRIVATE_SHARE` are private to one random site; `BY_MODEL_SHARE` have each label
     at the site where its model lives (one random site a model); and of the rest each label lies at a random site of
     its own. A site's ensemble holds the instances and the models of which it holds at least one label, and "none" (-1,
-    or a row of zeros if soft) where another site holds the label. An instance that nobody labelled is kept by one
+    or a row of zeros if soft) where another site holds the label. An instance that nobody labeled is kept by one
     random site, so that none is lost. Parameters and result are those of `split_rows`.
 
     Raises
@@ -90,13 +90,13 @@ def split_arbitrary(ensemble: Ensemble, n_sites: int, rng: np.random.Generator) 
         If `n_sites` is below 1.
     """
     _check_sites(n_sites)
-    named = _named(ensemble)
+    named = _name_labels(ensemble)
     labels = [*named.classifiers.values(), *named.clusterings.values()]
     available = np.column_stack([np.zeros((named.n, 0), dtype=bool), *map(present, labels)])
     home = rng.integers(n_sites, size=named.n)
     owner = _owners(home, len(labels), n_sites, rng)
-    unlabelled = ~available.any(axis=1)
-    return [_part(named, available & (owner == site), unlabelled & (home == site)) for site in range(n_sites)]
+    unlabeled = ~available.any(axis=1)
+    return [_part(named, available & (owner == site), unlabeled & (home == site)) for site in range(n_sites)]
 
 
 def _owners(
@@ -112,9 +112,9 @@ def _owners(
     return owner
 
 
-def _part(ensemble: Ensemble, owned: Bool[np.ndarray, "n m"], unlabelled: Bool[np.ndarray, "n"]) -> Ensemble:
+def _part(ensemble: Ensemble, owned: Bool[np.ndarray, "n m"], unlabeled: Bool[np.ndarray, "n"]) -> Ensemble:
     """Return the part of an ensemble with one site's own labels, and its instances without any label."""
-    rows = owned.any(axis=1) | unlabelled
+    rows = owned.any(axis=1) | unlabeled
     labels, n_classifiers = owned[rows], len(ensemble.classifiers)
     part = ensemble.rows(rows)
     return replace(
@@ -137,7 +137,7 @@ def _pick(models: Mapping[str, Labels], index: Int64[np.ndarray, "i"]) -> dict[s
     return {names[i]: models[names[i]] for i in index}
 
 
-def _named(ensemble: Ensemble) -> Ensemble:
+def _name_labels(ensemble: Ensemble) -> Ensemble:
     """Return the ensemble with names of its instances: row numbers unless they have names."""
     entity: Shaped[np.ndarray, "n"] = np.arange(ensemble.n) if ensemble.entity is None else ensemble.entity
     return replace(ensemble, entity=entity)

@@ -40,7 +40,7 @@ class World:
     along : str
         Column for `coreset.split` "column".
     others : tuple of str
-        Other columns that may be sensitive, for the part "colours" of its table.
+        Other columns that may be sensitive, for the part "groups" of its table.
     published : Mapping
         By part of the table and by metric, the paper's result.
     """
@@ -214,7 +214,7 @@ def _split(selection: Selection, split: str, stream: int, seed: int, n_sites: in
     order = shuffled
     if split == "column":  # equal values in random order
         order = shuffled[np.argsort(selection.along[shuffled], kind="stable")]
-    elif split == "colour":
+    elif split == "group":
         groups, edges = group_edges(pooled.counts, n_sites)
         order = shuffled[np.argsort(np.argsort(groups)[pooled.group[shuffled]], kind="stable")]
     parts = []
@@ -256,7 +256,7 @@ def cells(world: World, config: Config) -> list[Cell]:
     - ``split``: the same with rows split at random, along a column, and by group.
     - ``quality``: Figure 4, columns scaled and not. The coreset is the data: the sites send their rows. Published is
       the largest gain, of diabetes.
-    - ``colours``: all rows of the file, any number of groups in their own proportions, clusters as fair as the data
+    - ``groups``: all rows of the file, any number of groups in their own proportions, clusters as fair as the data
       and less fair (`coreset.balance`). All rows are assigned exactly: assigned by their points they would cost some
       percent more, which is due to the coreset and no price of fairness.
     """
@@ -277,7 +277,7 @@ def cells(world: World, config: Config) -> list[Cell]:
         ),
         *(
             cell(
-                "colours",
+                "groups",
                 sensitive=sensitive,
                 defaults=settings(assignment="exact"),
                 rows=0,

@@ -8,7 +8,7 @@ from jaxtyping import Int64
 from scenarios.common import choice
 from scenarios.registry import Config, ScenarioError
 
-SPLITS = ("random", "column", "colour")
+SPLITS = ("random", "column", "group")
 """`coreset.split`: at random; along a column, so that sites differ; by group, one a site as far as possible."""
 
 

@@ -60,7 +60,7 @@ class Planted:
     @property
     def names(self) -> tuple[str, ...]:
         """Names of the groups."""
-        return tuple(f"colour-{h + 1}" for h in range(self.groups))
+        return tuple(f"group-{h + 1}" for h in range(self.groups))
 
     def cluster(self, row: Int64[np.ndarray, "n"]) -> Int64[np.ndarray, "n"]:
         """Return the planted clusters of rows."""
@@ -113,7 +113,7 @@ def planted_of(config: Config, seed: int) -> Planted:
     Parameters
     ----------
     config : Config
-        Run configuration; used are `coreset.rows` (0: a million), `coreset.dimension` (0: 10), `coreset.colours`
+        Run configuration; used are `coreset.rows` (0: a million), `coreset.dimension` (0: 10), `coreset.groups`
         (0: 2) and `coreset.planted` (0: as many as `coreset.k`). The number of rows is rounded down to a multiple of
         the number of groups.
     seed : int
@@ -124,7 +124,7 @@ def planted_of(config: Config, seed: int) -> Planted:
     ScenarioError
         If a setting is out of range.
     """
-    groups = _setting(config, "coreset.colours", GROUPS, 1, 100)
+    groups = _setting(config, "coreset.groups", GROUPS, 1, 100)
     rows = _setting(config, "coreset.rows", ROWS, groups, MOST)
     return Planted(
         n_rows=rows - rows % groups,
@@ -148,7 +148,7 @@ def shards(config: Config, seed: int, n_sites: int) -> list[GroupedRows]:
     """Return the rows of `Planted`, split as `coreset.split` says; a row's entity is its number.
 
     Rows are computed when they are read. With "random", a site has consecutive rows, whose order is random already.
-    With "column", it has consecutive clusters, in the order of the first column. With "colour", it has one group, as
+    With "column", it has consecutive clusters, in the order of the first column. With "group", it has one group, as
     far as possible. In the last two every site computes all rows to find its own, 2 seconds for ten million.
 
     Raises
@@ -199,7 +199,7 @@ class _Order:
         self._planted, self._split = planted, split
         self.edges = even_edges(planted.n_rows, n_sites)
         cycle = planted.groups * planted.planted
-        if split == "colour":
+        if split == "group":
             each = planted.n_rows // planted.groups
             order, self.edges = group_edges(np.full(planted.groups, each), n_sites)
             self._first = np.argsort(order) * each
@@ -216,7 +216,7 @@ class _Order:
     def place(self, row: Int64[np.ndarray, "b"]) -> Int64[np.ndarray, "b"]:
         """Return the places of rows in the order."""
         groups = self._planted.groups
-        if self._split == "colour":
+        if self._split == "group":
             return np.asarray(self._first[row % groups] + row // groups)
         if self._split == "column":
             cycle = groups * self._planted.planted

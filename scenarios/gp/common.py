@@ -17,7 +17,7 @@ SYNTHETIC, CONCRETE, AIRFOIL, PUMADYN, PROTEIN, PARKINSONS, POLE, SARCOS, SONG =
 ROWS, PARTS = range(2)
 
 SPLITS = ("kmeans", "random")
-"""`gp.split`: experts of neighbouring rows (disjoint partitioning), or of rows drawn at random."""
+"""`gp.split`: experts of neighboring rows (disjoint partitioning), or of rows drawn at random."""
 
 COLUMNS = (
     "smse",

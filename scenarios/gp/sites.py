@@ -20,7 +20,7 @@ from scenarios.registry import Config, Scenario, ScenarioError, register
 def parts_of(pooled: Pooled, n_parts: int, split: str) -> Int64[np.ndarray, "n"]:
     """Return the number of the expert that each row belongs to; every expert has a row.
 
-    With `split` "kmeans" by k-means of the standardised inputs, as in the paper; with "random" at random, such that
+    With `split` "kmeans" by k-means of the standardized inputs, as in the paper; with "random" at random, such that
     the experts' numbers of rows differ by one at most.
     """
     rng = np.random.default_rng([*pooled.stream, PARTS, n_parts])

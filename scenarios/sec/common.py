@@ -13,6 +13,9 @@ SIMULATION1, SIMULATION2, FAIRNESS, GRID, CT = range(5)
 
 settings = partial(settings_of, "sec")
 
+PAPER = settings(reference="fitted", weights="rows")
+"""What all tables of the paper have: errors on the rows of the fit, and the weights of eq. (5)."""
+
 
 def add(*, baselines: Baselines = no_baselines, **world: Any) -> Scenario:
     """Register a scenario of SEC, a table with a fixed number of sites; `world`: the other fields of `Scenario`."""

@@ -13,7 +13,7 @@ from numerics.shared.regression_rows import RegressionRows
 from scenarios import datasets
 from scenarios.common import check_sites, frozen, number
 from scenarios.registry import Cell, Config, ScenarioError
-from scenarios.sec.common import CT, GRID, add, settings
+from scenarios.sec.common import CT, GRID, PAPER, add, settings
 from scenarios.synthetic import synthetic_ct, synthetic_ct_groups
 
 # -- Electrical Grid Stability under attack ---------------------------------------------------------------------------
@@ -35,7 +35,7 @@ def grid(config: Config, seed: int, n_sites: int) -> list[RegressionRows]:
 
     The paper names no candidates here. Its learners fit a linear regression, alone and on pooled rows, so that is the
     only candidate of the cells. The rows keep their units, and a cluster predicts with its pooled regression. Figure 4
-    has no digits. An independent centralised implementation has, times 1e-4, in 8 repetitions: oracle 4.86 to 5.05
+    has no digits. An independent centralized implementation has, times 1e-4, in 8 repetitions: oracle 4.86 to 5.05
     (5.31 with 49 attacked), alone 5.31, all 4.86, 6.7, 16.3, 33.9, 48.0 with 0, 10, 25, 40, 49 attacked; and exact
     clusters in every repetition at all 12 levels.
 
@@ -101,7 +101,9 @@ def _grid_split(path: Path | None, seed: int) -> tuple[tuple[RegressionRows, Reg
 
 def _cells_grid(config: Config) -> Sequence[Cell]:
     datasets.locate("grid", config)  # A wrong `data` is an error before any site is asked.
-    papers = settings(candidates="lr", standardize="none", combine="pooled-linear", k_method="eigengap", k_min=1)
+    papers = PAPER | settings(
+        candidates="lr", standardize="none", combine="pooled-linear", k_method="eigengap", k_min=1
+    )
     return [Cell({"attacked": n}, settings(attacked=n), defaults=papers) for n in ATTACKED]
 
 
@@ -123,7 +125,7 @@ def ct(config: Config, seed: int, n_sites: int) -> list[RegressionRows]:
 
     The paper retrains a forest on the pooled slices of each cluster, for which the rows of all its members would have
     to be in one place. Here a cluster predicts by eq. 5, with the mean of its members' own models, so Table III is a
-    comparison and no target. The candidates standardise their inputs themselves (`sec.standardize` model), which the
+    comparison and no target. The candidates standardize their inputs themselves (`sec.standardize` model), which the
     lasso needs. The outcome keeps its units, in which the scans differ.
 
     Parameters
@@ -165,7 +167,7 @@ def _ct_order(seed: int) -> Int64[np.ndarray, "scan"]:
 def _scans(path: Path | None) -> tuple[RegressionRows, ...]:
     """Return all rows of every scan, in the order of the scans' numbers."""
     data = synthetic_ct(N_CT, _SYNTHETIC_SLICES) if path is None else datasets.load("ct", path)
-    assert data.unit is not None
+    assert data.unit is not None  # noqa: S101 - ct's reader names the scan of every row
     scans = data.unit
     numbers, first, counts = np.unique(scans, return_index=True, return_counts=True)
     if len(numbers) != N_CT:
@@ -200,7 +202,7 @@ def _halved(rows: RegressionRows, seed: int, scan: int) -> RegressionRows:
 
 
 def _cells_ct(config: Config) -> Sequence[Cell]:
-    papers = settings(candidates="rf lasso", standardize="model", combine="average", k_method="gap", k_min=2)
+    papers = PAPER | settings(candidates="rf lasso", standardize="model", combine="average", k_method="gap", k_min=2)
     newcomers = settings(newcomers="site-6[4-9] site-7? site-8? site-9?")
     if datasets.locate("ct", config) is None:
         return [Cell({"scans": "made"}, newcomers, defaults=papers)]

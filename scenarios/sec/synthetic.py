@@ -13,7 +13,7 @@ from numerics.shared.regression_rows import RegressionRows
 from protocols.sec.settings import Settings
 from scenarios.common import check_sites, frozen, number
 from scenarios.registry import Cell, Config
-from scenarios.sec.common import FAIRNESS, SIMULATION1, SIMULATION2, add, settings
+from scenarios.sec.common import FAIRNESS, PAPER, SIMULATION1, SIMULATION2, add, settings
 from scenarios.synthetic import friedman2, friedman3
 
 N_SIMULATED = 20
@@ -40,7 +40,7 @@ def simulation1(config: Config, seed: int, n_sites: int) -> list[RegressionRows]
     For a seed and p, all levels of SNR have the same x, betas and standard normal noise, which is only scaled: x is
     one array for all of them.
 
-    Figure 2 has no digits. An independent centralised implementation (12 repetitions, ``sec.scale`` median) recovered
+    Figure 2 has no digits. An independent centralized implementation (12 repetitions, ``sec.scale`` median) recovered
     the two groups exactly, in % at SNR 1, 2, 4, ..., 128:
 
     ====================  ============================  ===========================  ============================
@@ -52,7 +52,7 @@ def simulation1(config: Config, seed: int, n_sites: int) -> list[RegressionRows]
     ====================  ============================  ===========================  ============================
 
     The cells use the first, which fits the paper's description. Figure 3 shows eigenvalues and eigenvectors of
-    one realisation with p = 5 (SNR 2^4 in the text, 4 in the caption): a run's ``arrays.npz`` holds those.
+    one realization with p = 5 (SNR 2^4 in the text, 4 in the caption): a run's ``arrays.npz`` holds those.
 
     Parameters
     ----------
@@ -108,7 +108,7 @@ def _linear(p: int, seed: int) -> tuple[_Linear, ...]:
 
 
 def _cells1(config: Config) -> Sequence[Cell]:
-    papers = settings(
+    papers = PAPER | settings(
         candidates="lasso rf(max_depth=3)", standardize="learner", k_method="eigengap", k_min=1, min_leaf=1
     )
     return [
@@ -174,7 +174,7 @@ def _friedman(seed: int) -> tuple[RegressionRows, ...]:
 
 
 def _cells2(config: Config) -> Sequence[Cell]:
-    papers = settings(standardize="learner", k_method="gap", k_min=2, min_leaf=1)
+    papers = PAPER | settings(standardize="learner", k_method="gap", k_min=2, min_leaf=1)
     return [
         Cell(
             {"candidates": size},
@@ -308,7 +308,7 @@ def _order(seed: int) -> Int64[np.ndarray, "learner"]:
 
 
 def _cells_fairness(config: Config) -> Sequence[Cell]:
-    papers = settings(
+    papers = PAPER | settings(
         candidates="rf lr", standardize="none", combine="pooled-linear", k_method="gap", k_min=2, min_leaf=1
     )
     columns = ("mse_cluster", "n_clusters", "mse_all", "mse_oracle")

@@ -106,8 +106,8 @@ def _accuracy(report: Report, methods: list[_Method]) -> Figure:
 def _draw_accuracies(axes: Axes, methods: list[_Method]) -> None:
     places = np.arange(len(methods))
     for place, (_, value, error) in zip(places, methods, strict=True):
-        colour, marker = (VERMILION, "s") if place else (BLUE, "o")
-        axes.errorbar(value, place, xerr=error or None, fmt=marker, color=colour, capsize=3)
+        color, marker = (VERMILION, "s") if place else (BLUE, "o")
+        axes.errorbar(value, place, xerr=error or None, fmt=marker, color=color, capsize=3)
         axes.annotate(f"{value:.3f}", (value, place), (0, 6), textcoords="offset points", ha="center", fontsize=8)
     axes.set_yticks(places, [plain(each.label) for each in methods])
     axes.set_ylim(len(methods) - 0.5, -0.7)

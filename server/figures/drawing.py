@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 BLUE, VERMILION, GREEN, ORANGE = "#0072B2", "#D55E00", "#009E73", "#E69F00"
 PALETTE = (BLUE, VERMILION, GREEN, ORANGE, "#CC79A7", "#56B4E9", "#666666")
-"""Colors of Okabe and Ito, which color-blind readers can tell apart (grey for black, without yellow)."""
+"""Colors of Okabe and Ito, which color-blind readers can tell apart (gray for black, without yellow)."""
 SHAPES = ("o", "^", "s", "D", "v", "P", "X")
 """Markers beside the colors, so that nothing differs by color alone."""
 INK, QUIET = "#333333", "#666666"

@@ -14,7 +14,13 @@ _OPTIONS = ("protocol", "data", "output-dir")
 
 
 def settings_of(config: Mapping[str, Value]) -> dict[str, Value]:
-    """Return the keys that differ from their defaults, without the directory of an interrupted run."""
+    """Return the keys that differ from their defaults, without the directory of an interrupted run.
+
+    Examples
+    --------
+    >>> settings_of({"seed": 3, "min-sites": 1})
+    {'seed': 3}
+    """
     defaults = declared()
     return {
         key: value
@@ -29,7 +35,7 @@ def given_in_python(config: Mapping[str, Value]) -> bool:
 
 
 def flwr_command(config: Mapping[str, Value], n_sites: int) -> str:
-    """Return the ``flwr`` command that does this run, to be typed in the folder of consilience; empty if none does.
+    """Return the ``flwr`` command that repeats a run, to be typed in the folder of consilience; empty if none does.
 
     Parameters
     ----------
@@ -37,6 +43,11 @@ def flwr_command(config: Mapping[str, Value], n_sites: int) -> str:
         Run configuration.
     n_sites : int
         Number of simulated sites; 0: the sites are real, and Flower's configuration names their federation.
+
+    Examples
+    --------
+    >>> flwr_command({"seed": 3, "min-sites": 2}, n_sites=0)
+    'flwr run . --stream --run-config seed=3 --run-config min-sites=2'
     """
     if given_in_python(config):
         return ""
@@ -52,7 +63,13 @@ def flwr_command(config: Mapping[str, Value], n_sites: int) -> str:
 
 
 def consilience_command(config: Mapping[str, Value], n_sites: int) -> str:
-    """Return the same as a ``consilience`` command; empty for real sites (0), whose runs ``flwr`` starts."""
+    """Return the ``consilience`` command that repeats a run; empty for real sites (0), whose runs ``flwr`` starts.
+
+    Examples
+    --------
+    >>> consilience_command({"scenario": "wine", "seed": 3}, n_sites=50)
+    'consilience run wine --sites 50 --set seed=3'
+    """
     if not n_sites or given_in_python(config):
         return ""
     words = ["consilience", "run"]
@@ -69,7 +86,14 @@ def consilience_command(config: Mapping[str, Value], n_sites: int) -> str:
 
 
 def broken_over_lines(command: str) -> str:
-    """Return a command with one option a line, as a shell reads it."""
+    r"""Return a command with one option a line, as a shell reads it.
+
+    Examples
+    --------
+    >>> print(broken_over_lines("flwr run . --stream"))
+    flwr run . \
+        --stream
+    """
     words = shlex.split(command)
     lines: list[list[str]] = []
     for word in words:

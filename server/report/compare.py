@@ -28,7 +28,7 @@ from server.report.markup import (
     unbroken,
 )
 from server.report.protocol import Meaning
-from server.report.summary import aligned, metric_names
+from server.report.summary import align, metric_names
 from server.results import load
 
 __all__ = ["Run", "compare_html", "notes", "open_runs", "render_comparison"]
@@ -231,7 +231,7 @@ def render_comparison(runs: Sequence[Run]) -> str:
     signs = {sign for row in rows for cell in row[1:] for sign in (" (*)", " *") if cell.endswith(sign)}
     if signs:
         remarks.append(f"* best of the row{'; (*) best, but within the standard errors' if ' (*)' in signs else ''}")
-    return "\n".join([*legend, "", aligned([header, *rows]), *([""] if remarks else []), *remarks]) + "\n"
+    return "\n".join([*legend, "", align([header, *rows]), *([""] if remarks else []), *remarks]) + "\n"
 
 
 # -- the page ---------------------------------------------------------------------------------------------------------
@@ -274,12 +274,12 @@ def _metrics(runs: Sequence[Run]) -> Html:
     for name, values, marks, published in rows:
         known = _meaning(runs, name)
         words = named(known.words if known else "", name)
-        marked_values = [_marked(value, mark) for value, mark in zip(values, marks, strict=True)]
+        marked_values = [_mark(value, mark) for value, mark in zip(values, marks, strict=True)]
         cells.append([words, *marked_values, *([published] if paper else []), direction(known)])
     return table("Metrics (± standard error)", header, cells) if cells else Html()
 
 
-def _marked(value: str, mark: str) -> Html:
+def _mark(value: str, mark: str) -> Html:
     return Html(f'<span class="best">{text(value)}</span><br><span class="good">{mark}</span>') if mark else text(value)
 
 

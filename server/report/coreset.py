@@ -19,13 +19,13 @@ def disclosure(settings: Sequence[Config], payloads: Collection[str]) -> str:
     points = f"weighted points, each the mean of {least} rows or more of one group" if least > 1 else "weighted points"
     single = " A point may be a single row here (a setting allows it)." if least == 1 else ""
     counts = (
-        " Counts of rows by group and center left them, too, some of single rows."
+        " Counts of rows by group and center left them, too, some of single rows, and what rows cost."
         if "coreset.Masses" in payloads
         else ""
     )
     return (
-        f"Rows stayed at the sites. What left them are {points}, how many rows of each group are in each cluster,"
-        f" and what these cost.{single}{counts}"
+        f"Rows stayed at the sites. What left them are {points}, and how many rows of each group are in each"
+        f" cluster.{single}{counts}"
     )
 
 
@@ -73,7 +73,7 @@ REPORT = ProtocolReport(
         "balance": higher(
             "balance: smallest ratio of a group's share of a cluster to its share of all rows, or inverse"
         ),
-        "n_colours": Meaning("groups"),
+        "n_groups": Meaning("groups"),
         "n_coreset": Meaning("weighted points that were clustered"),
         "n_sent": Meaning("weighted points that the sites sent"),
         "n_merged": Meaning("points that stood for too few rows and were merged with another"),
@@ -84,22 +84,23 @@ REPORT = ProtocolReport(
         "gain_expected": "further fall of the cost that is still possible, as a share of it",
     },
     payloads={
-        "Summarise": "settings of the coreset",
+        "Summarize": "settings of the coreset",
         "Summary": "weighted points, each the mean of rows of one group",
         "Assign": "centers, and how many rows of each point go to each",
         "Price": "centers, and prices that make clusters fair",
         "Masses": "how many rows of each group would go to which center at these prices",
         "Settle": "centers, and the last prices",
-        "Counted": "rows of each group in each cluster, and what they cost",
+        "Counted": "rows of each group in each cluster",
+        "Settled": "rows of each group in each cluster, and what they cost",
     },
     saved_arrays={
         "features": "names d",
         "scale": "positive d",
         "centers": "number k d",
         "balance": "fraction",
-        "colours": "names H",
+        "groups": "names H",
         "points": "number n d",
-        "point_colours": "place<H n",
+        "point_groups": "place<H n",
         "point_clusters": "place<k n",
     },
     packages=("ortools",),

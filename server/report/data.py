@@ -72,6 +72,10 @@ class Report:
         (`server.report.headline.differences`); empty with one repetition.
     shorthand : str
         The same command as `command` as ``consilience`` takes it; empty where real sites took part.
+    influence : dict
+        The result without each site (`server.report.influence.as_data`): ``measure``, ``with_all``, ``without`` by
+        site, ``most``, the site whose absence changes the measure most, and ``change``; or ``unknown``, why it cannot
+        be said. Empty where the protocol has no such.
     figures : list of dict
         ``name``, ``caption`` and ``alt`` of every figure; its image is ``figures/NAME.png``.
 
@@ -103,6 +107,7 @@ class Report:
     overview: dict[str, str] = field(default_factory=dict)
     differences: dict[str, dict[str, float]] = field(default_factory=dict)
     shorthand: str = ""
+    influence: dict[str, Any] = field(default_factory=dict)
     figures: list[dict[str, str]] = field(default_factory=list)
 
     def to_json(self) -> str:
@@ -164,7 +169,18 @@ _JSON_TYPES: dict[str, tuple[type, ...]] = {
     **dict.fromkeys(("scenario", "protocol", "command", "session", "shorthand"), (str,)),
     **dict.fromkeys(("sites", "table", "convergence", "notes", "figures"), (list,)),
     **dict.fromkeys(
-        ("metrics", "published", "ledger", "versions", "missing", "config", "overview", "differences"), (dict,)
+        (
+            "metrics",
+            "published",
+            "ledger",
+            "versions",
+            "missing",
+            "config",
+            "overview",
+            "differences",
+            "influence",
+        ),
+        (dict,),
     ),
     "seconds": (float, int),
 }
@@ -182,7 +198,13 @@ def _finite(what: str, value: Any) -> float:
 
 
 def json_value(value: Any) -> Any:
-    """Return `value` in JSON's types: NumPy values unpacked, tuples as lists, numbers that are not finite as None."""
+    """Return `value` in JSON's types: NumPy values unpacked, tuples as lists, numbers that are not finite as None.
+
+    Examples
+    --------
+    >>> json_value({"cost": np.float64(1.5), "sizes": (2, math.inf)})
+    {'cost': 1.5, 'sizes': [2, None]}
+    """
     if isinstance(value, Mapping):
         return {str(key): json_value(each) for key, each in value.items()}
     if isinstance(value, np.ndarray | np.generic):

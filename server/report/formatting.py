@@ -8,7 +8,13 @@ from typing import Any
 
 
 def printable(text: str) -> str:
-    """Return `text` on one line with control characters escaped, so that a site's name cannot steer the terminal."""
+    r"""Return `text` on one line with control characters escaped, so that a site's name cannot steer the terminal.
+
+    Examples
+    --------
+    >>> printable("north\n")
+    'north\\n'
+    """
     return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
 
 
@@ -119,7 +125,13 @@ def human_seconds(seconds: float) -> str:
 
 
 def columns(rows: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Return the names of all columns of `rows`, in the order of their first appearance."""
+    """Return the names of all columns of `rows`, in the order of their first appearance.
+
+    Examples
+    --------
+    >>> columns([{"k": 2, "cost": 1.5}, {"k": 3, "price": 0.1}])
+    ['k', 'cost', 'price']
+    """
     return list(dict.fromkeys(name for row in rows for name in row))
 
 
@@ -135,7 +147,13 @@ def counted(n: float, thing: str) -> str:
 
 
 def grouped(number: int) -> str:
-    """Return a whole number with separated thousands: ``2,000``."""
+    """Return a whole number with separated thousands.
+
+    Examples
+    --------
+    >>> grouped(2000)
+    '2,000'
+    """
     return f"{number:,}"
 
 

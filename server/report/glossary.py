@@ -26,7 +26,7 @@ _PAYLOADS: Mapping[str, str] = {
     "secure_aggregation.Shares": "these shares, encrypted for the other sites",
     "secure_aggregation.Hide": "an ask whose answer is to be masked",
     "secure_aggregation.Hidden": "a masked answer: only the sum of all is readable",
-    "secure_aggregation.Show": "asks for the shares of sites that fell silent",
+    "secure_aggregation.Show": "asks for the shares of sites that did not answer",
     "secure_aggregation.Shown": "a site's shares of these secrets",
 }
 """Payloads that several protocols use, and the envelope."""
@@ -59,15 +59,26 @@ def direction(known: Meaning | None) -> str:
 
 
 def measure_words(protocol: str, measure: str) -> str:
-    """Return what a column of the table of rounds says; empty for one without a description."""
+    """Return the meaning of a column in the table of rounds; empty for one without a description.
+
+    Examples
+    --------
+    >>> measure_words("unheard-of", "n_clusters")
+    'clusters'
+    """
     words = report_of(protocol).measures.get(measure) or _MEASURES.get(measure, "")
     return words or (known.words if (known := meaning(protocol, measure)) else "")
 
 
 def payload_words(payload: str) -> str:
-    """Return what a payload holds, by the name that the ledger has for it; empty for one without a description.
+    """Return what a payload holds, by its name in the ledger; empty for one without a description.
 
     The page of the protocol, ``docs/NAME.md``, describes every field.
+
+    Examples
+    --------
+    >>> payload_words("secure_aggregation.Hidden")
+    'a masked answer: only the sum of all is readable'
     """
     protocol, _, name = payload.rpartition(".")
     return _PAYLOADS.get(payload) or report_of(protocol).payloads.get(name, "")

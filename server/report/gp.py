@@ -70,7 +70,7 @@ REPORT = ProtocolReport(
     answers=(
         Answer(
             "smse",
-            "{who} predict{s} {n_queries} with a standardised mean squared error of {value}, where 0 is exact and 1 no"
+            "{who} predict{s} {n_queries} with a standardized mean squared error of {value}, where 0 is exact and 1 no"
             " better than the mean output",
             {"smse_full": "by one Gaussian process of all rows"},
             {"smse_full": "rows in separate places"},
@@ -85,12 +85,13 @@ REPORT = ProtocolReport(
     ),
     metrics={
         "smse": lower(
-            "standardised mean squared error (0: exact, 1: no better than the mean output)", useless_from=1.0
+            "standardized mean squared error (0: exact, 1: no better than the mean output)", useless_from=1.0
         ),
-        "msll": lower("mean standardised log loss (0: no better than the mean and variance of the outputs)"),
+        "msll": lower("mean standardized log loss (0: no better than the mean and variance of the outputs)"),
         "rmse": lower("root mean squared error, in units of the output"),
-        "smse_full": lower("standardised mean squared error of one Gaussian process of all rows"),
-        "msll_full": lower("mean standardised log loss of one Gaussian process of all rows"),
+        "smse_sample": lower("standardized mean squared error at 1000 of the points or fewer"),
+        "smse_full": lower("standardized mean squared error of one Gaussian process of all rows"),
+        "msll_full": lower("mean standardized log loss of one Gaussian process of all rows"),
         "log_likelihood": higher("log likelihood of the outputs, per row"),
         "fit_rounds": lower("asks until the hyperparameters were found"),
         "noise": Meaning("standard deviation of the noise divided by that of the outputs"),

@@ -21,8 +21,10 @@ __all__ = ["Comparison", "answer", "chosen_answer", "comparisons", "differences"
 UNCLEAR = "not significant"
 """Verdict when a difference is not statistically significant over the repetitions."""
 
+THE_SAME = "the same"
+"""Difference and verdict of equal numbers."""
+
 _IN_PAPER = "in the paper"
-_THE_SAME = "the same"
 
 
 @dataclass(frozen=True)
@@ -64,7 +66,7 @@ def answer(report: Report) -> str:
     verbs = _SINGULAR if len(report.sites) == 1 else _PLURAL
     words = _Words({**values, **verbs, "who": _who(report), "value": value}, report.protocol)
     sentence = chosen.sentence.format_map(words)
-    compared = [_compared(each) for each in comparisons(report)]
+    compared = [_describe(each) for each in comparisons(report)]
     at_0, text = chosen.also_at_0
     also = text if report.metrics.get(at_0) == 0 else chosen.also.format_map(_Words(values, report.protocol))
     return (
@@ -129,7 +131,7 @@ def _comparison(report: Report, metric: str, other: str, phrase: str, own: float
     values = report.published if other == metric else report.metrics
     text = _value(report, values, other)
     if math.isclose(own, value, rel_tol=1e-12):
-        return Comparison(other, phrase, text, _THE_SAME, _THE_SAME)
+        return Comparison(other, phrase, text, THE_SAME, THE_SAME)
     error = report.differences.get(other, {})
     # The error of a published figure is unknown: this run's own has to do.
     spread = report.metrics.get(f"{metric}_se", 0.0) if other == metric else error.get("difference_se", 0.0)
@@ -173,9 +175,9 @@ def _difference(report: Report, metric: str, own: float, value: float, error: Ma
     return f"{with_error(abs(own - value), spread) if spread else f'{abs(own - value):.4g}'} {way}"
 
 
-def _compared(each: Comparison) -> str:
+def _describe(each: Comparison) -> str:
     """Return a comparison as a part of the answer."""
-    if each.difference == _THE_SAME:
+    if each.difference == THE_SAME:
         return f"the same as {each.words}"
     link = "as" if each.difference.endswith("times as large") else "than"
     aside = f"; {each.verdict}" if each.verdict == UNCLEAR or each.verdict.startswith("the price") else ""

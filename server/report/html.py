@@ -11,6 +11,7 @@ from server.report.data import Report
 from server.report.formatting import columns, counted, folded, grouped, human_bytes, human_seconds, number, percent
 from server.report.glossary import direction, meaning, measure_words, payload_words
 from server.report.headline import UNCLEAR, answer, comparisons
+from server.report.influence import sentence, table_of
 from server.report.markup import (
     Html,
     bullets,
@@ -31,6 +32,7 @@ from server.report.markup import (
 )
 from server.report.protocol import report_of
 from server.report.summary import metric_names
+from server.report.verdict import DO_NOT_JOIN, JOIN, verdict
 
 __all__ = ["figure_texts", "report_html"]
 
@@ -72,6 +74,7 @@ def report_html(report: Report, images: Mapping[str, bytes]) -> str:
         section("The answer", _answer(report)),
         section("Figures", _figures(report, images)),
         section("Result", _results(report)),
+        section("Influence of each site", _influence(report)),
         section("What crossed the wire", _wire(report)),
         section("Rounds", _rounds(report)),
         section("Missing sites", _missing(report)),
@@ -85,12 +88,21 @@ def report_html(report: Report, images: Mapping[str, bytes]) -> str:
             paragraph(f"Report of a run of the protocol {report.protocol}", "kind"),
             Html(f"<h1>{text(report.scenario)}</h1>\n"),
             paragraph(question, "question") if question else Html(),
+            _decision(report),
             facts(_facts(report)),
         ]
     )
     footer = f"Written by consilience {report.versions.get('consilience', '')}. The files beside this page: report.json"
     footer += " (all numbers), arrays.npz, ledger.jsonl (every payload), figures."
     return document(f"{report.scenario}: a run of {report.protocol}", header, sections, footer)
+
+
+def _decision(report: Report) -> Html:
+    """Return whether a site should join, and why; or why that cannot be said."""
+    found = verdict(report)
+    kind = {JOIN: "good", DO_NOT_JOIN: "bad"}.get(found.decision, "")
+    words = Html(f'<strong class="{kind}">{found.words}</strong>' if kind else f"<strong>{found.words}</strong>")
+    return paragraph(joined([Html("Should a site join? "), words, text(f" {found.reason}")]), "verdict")
 
 
 def _facts(report: Report) -> dict[str, object]:
@@ -141,7 +153,7 @@ def _answer(report: Report) -> Html:
             [(_capital(each.words), each.value, each.difference, _verdict(each.verdict)) for each in rivals],
         )
         if explanations := [
-            words for verdict, words in _VERDICTS if any(each.verdict.startswith(verdict) for each in rivals)
+            words for beginning, words in _VERDICTS if any(each.verdict.startswith(beginning) for each in rivals)
         ]:
             compared = joined([compared, paragraph(" ".join(explanations), "small")])
     notes = bullets(report.notes)
@@ -207,6 +219,15 @@ def _difference_from(own: Mapping[str, float], published: Mapping[str, float], n
         return ""
     change = own[name] / published[name] - 1
     return f"{'+' if change > 0 else '−' if change < 0 else ''}{percent(abs(change))}"
+
+
+def _influence(report: Report) -> Html:
+    """Return the result without each site; nothing where the protocol has no such."""
+    if not (words := sentence(report)):
+        return Html()
+    headings, rows = table_of(report)
+    content = table("Without each site", headings, rows, tall=len(rows) > 20, where="report.json") if rows else Html()
+    return joined([paragraph(words), content])
 
 
 # -- cost -------------------------------------------------------------------------------------------------------------

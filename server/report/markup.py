@@ -21,7 +21,13 @@ _SHORT = 16
 
 
 class Html(str):
-    """Text that is HTML; all other text is escaped when it enters the page."""
+    """Text that is HTML; all other text is escaped when it enters the page.
+
+    Examples
+    --------
+    >>> text("a < b"), text(Html("<b>bold</b>"))
+    ('a &lt; b', '<b>bold</b>')
+    """
 
     __slots__ = ()
 
@@ -42,7 +48,13 @@ def paragraph(value: object, kind: str = "") -> Html:
 
 
 def bullets(values: Iterable[object]) -> Html:
-    """Return a list; empty without values."""
+    r"""Return a list; empty without values.
+
+    Examples
+    --------
+    >>> bullets(["one"])
+    '<ul>\n<li>one</li>\n</ul>\n'
+    """
     items = "".join(f"<li>{text(each)}</li>\n" for each in values)
     return Html(f"<ul>\n{items}</ul>\n" if items else "")
 

@@ -50,12 +50,24 @@ class Meaning:
 
 
 def lower(words: str, *, share: bool = False, counts: str = "", useless_from: float | None = None) -> Meaning:
-    """Return the meaning of a metric whose lower values are better."""
+    """Return the meaning of a metric whose lower values are better.
+
+    Examples
+    --------
+    >>> lower("mean squared error").better
+    'lower'
+    """
     return Meaning(words, "lower", share, counts=counts, useless_from=useless_from)
 
 
 def higher(words: str, *, share: bool = False) -> Meaning:
-    """Return the meaning of a metric whose higher values are better."""
+    """Return the meaning of a metric whose higher values are better.
+
+    Examples
+    --------
+    >>> higher("share of right decisions", share=True).share
+    True
+    """
     return Meaning(words, "higher", share)
 
 
@@ -83,6 +95,11 @@ class Answer:
     in_tables : tuple of str
         Metrics that replace it in the answer of a table, if its values in different rows cannot be compared; the best
         first.
+
+    Examples
+    --------
+    >>> Answer("mean", "{who} have the mean {value}").sentence.format(who="3 sites", value="5.2")
+    '3 sites have the mean 5.2'
     """
 
     metric: str

@@ -11,7 +11,7 @@ from server.report.previous_run import read_results
 from server.report.protocol import FROM, Answer, Config, Meaning, ProtocolReport, higher, lower
 from server.report.saved_arrays import check_saved
 
-_SAME_SETTINGS = ("standardize", "reference", "combine")
+_SAME_SETTINGS = ("standardize", "reference", "weights", "combine")
 """Settings that two runs must share, since otherwise their models or errors are not comparable."""
 
 
@@ -100,6 +100,7 @@ REPORT = ProtocolReport(
         "labels": "label<L L",
         "newcomer": "flag L",
         "n": "count L",
+        "weights": "positive L",
         "errors": "float L",
         "mean_#L": "number q",
         "scatter_#L": "number q q",

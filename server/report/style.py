@@ -22,6 +22,7 @@ a { color: var(--mark); text-underline-offset: .15em; }
 .skip { position: absolute; left: -999rem; } .skip:focus { position: static; }
 .kind { color: var(--dim); margin: 0 0 .25rem; }
 .question { font-size: 1.15rem; color: var(--dim); margin: .35rem 0 1.25rem; }
+.verdict { font-size: 1.1rem; max-width: 48rem; margin: 0 0 1.25rem; }
 .answer { font-size: 1.2rem; line-height: 1.45; border-left: .25rem solid var(--mark); padding: .15rem 0 .15rem .9rem;
   margin: 0 0 1.25rem; max-width: 48rem; }
 .small { color: var(--dim); font-size: .9em; }

@@ -8,6 +8,8 @@ from typing import Any
 from server.report.data import Report
 from server.report.formatting import columns, folded, human_bytes, human_seconds, printable
 from server.report.headline import answer, first_metrics
+from server.report.influence import sentence
+from server.report.verdict import verdict
 
 _MOST_SITES = 10
 
@@ -85,7 +87,7 @@ def ledger_summary(lines: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def render_table(report: Report) -> str:
-    """Return the report as plain text for a terminal: answer, metrics beside published figures, table, cost."""
+    """Return the report as plain text for a terminal: verdict, answer, metrics and published figures, table, cost."""
     ledger = report.ledger
     sites = [printable(name) for name in report.sites[:_MOST_SITES]]
     if len(report.sites) > _MOST_SITES:
@@ -100,20 +102,29 @@ def render_table(report: Report) -> str:
     cost += [
         [f"missing {printable(name)}", printable("; ".join(events))] for name, events in sorted(report.missing.items())
     ]
+    if influence := sentence(report):
+        cost.append(["influence", printable(influence)])
     cost += [[f"note {place}", printable(note)] for place, note in enumerate(report.notes, 1)]
     title = f"{report.scenario} (protocol {report.protocol}, seed {report.seed})"
-    parts = [printable(title), printable(answer(report))]
+    parts = [printable(title), printable(f"Should a site join? {verdict(report)}"), printable(answer(report))]
     if metrics := metric_rows(report):
-        parts.append(aligned([metric_columns(report), *metrics]))
+        parts.append(align([metric_columns(report), *metrics]))
     if report.table:
         rows = [folded(row) for row in report.table]
         names = columns(rows)
-        parts.append(aligned([names, *([row.get(name, "") for name in names] for row in rows)]))
-    return "\n\n".join([*parts, aligned(cost)]) + "\n"
+        parts.append(align([names, *([row.get(name, "") for name in names] for row in rows)]))
+    return "\n\n".join([*parts, align(cost)]) + "\n"
 
 
-def aligned(rows: Iterable[Iterable[str]]) -> str:
-    """Return rows of equally many cells as text, with columns as wide as their widest cell."""
+def align(rows: Iterable[Iterable[str]]) -> str:
+    """Return rows of equally many cells as text, with columns as wide as their widest cell.
+
+    Examples
+    --------
+    >>> print(align([["k", "cost"], ["10", "1.5"]]))
+    k   cost
+    10  1.5
+    """
     cells = [[printable(cell) for cell in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     return "\n".join("  ".join(map(str.ljust, row, widths)).rstrip() for row in cells)

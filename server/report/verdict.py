@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from server.report.data import Report
-from server.report.formatting import listed
+from server.report.formatting import grouped, listed
 from server.report.glossary import meaning
-from server.report.headline import UNCLEAR, Comparison, chosen_answer, comparisons
+from server.report.headline import THE_SAME, UNCLEAR, Comparison, chosen_answer, comparisons
+from server.report.protocol import Answer, report_of
+from server.report.table_headline import label_columns
 
 SMALL = 0.05
 """Relative difference below which a single draw says nothing."""
@@ -35,14 +37,20 @@ class Verdict:
     decision: str
     reason: str
 
+    @property
+    def words(self) -> str:
+        """The decision as a sentence begins."""
+        return f"{self.decision[0].upper()}{self.decision[1:]}."
+
     def __str__(self) -> str:
-        return f"{self.decision[0].upper()}{self.decision[1:]}. {self.reason}"
+        return f"{self.words} {self.reason}"
 
 
 def verdict(report: Report) -> Verdict:
     """Return the verdict of a run.
 
-    It compares the result with alternatives that the sites have. Pooled data and a paper's figures are no alternatives.
+    It compares the result with alternatives that the sites have. Pooled data and a paper's figures are no alternatives,
+    and neither is what the result itself is: all learners together, where they form one cluster.
     """
     chosen = chosen_answer(report)
     if chosen is not None and (useless := _no_better_than_nothing(report, chosen.metric)):
@@ -50,10 +58,9 @@ def verdict(report: Report) -> Verdict:
     out_of_reach = () if chosen is None else (chosen.metric, *chosen.prices)
     rivals = [each for each in comparisons(report) if each.verdict and each.metric not in out_of_reach]
     if not rivals:
-        return Verdict(
-            CANNOT_BE_SAID, "The run has measured no alternative that the sites have, so there is nothing to compare."
-        )
-    unclear = [each for each in rivals if each.verdict in (UNCLEAR, "the same") or _is_small(report, each)]
+        return Verdict(CANNOT_BE_SAID, _nothing_to_compare(report, chosen))
+    rivals = [each for each in rivals if each.verdict != THE_SAME] or rivals
+    unclear = [each for each in rivals if each.verdict in (UNCLEAR, THE_SAME) or _is_small(report, each)]
     worse = [each for each in rivals if each.verdict == "worse" and each not in unclear]
     if worse:
         return Verdict(DO_NOT_JOIN, f"The result is {_in_words(worse)}.")
@@ -61,6 +68,20 @@ def verdict(report: Report) -> Verdict:
         return Verdict(CANNOT_BE_SAID, f"The result is {_in_words(unclear)}: no difference is shown.")
     alone = "" if report.differences else " One draw has no standard error: repeat it where that can be done."
     return Verdict(JOIN, f"The result is {_in_words(rivals)}.{alone}")
+
+
+def _nothing_to_compare(report: Report, chosen: Answer | None) -> str:
+    """Return why a run without a comparison has no verdict."""
+    if label_columns(report) and len(report.table) > 1:
+        return f"The run went through {grouped(len(report.table))} settings: each row of its table is a comparison."
+    if chosen is None or not chosen.rivals:
+        comparable = any(each.rivals for each in report_of(report.protocol).answers)
+        return "There were no outcomes to test the result on." if comparable else "The run compares with nothing."
+    alone = "How well a site does alone was not measured"
+    prices = [words for name, words in chosen.rivals.items() if name in chosen.prices and name in report.metrics]
+    if not prices:
+        return f"{alone}."
+    return f"{alone}, only what comes out {listed(prices)}, which no site can choose."
 
 
 def _no_better_than_nothing(report: Report, metric: str) -> str:
@@ -88,7 +109,7 @@ def _in_words(compared: list[Comparison]) -> str:
     """Return comparisons as they follow "is"."""
     parts = []
     for each in compared:
-        if each.difference == "the same":
+        if each.difference == THE_SAME:
             parts.append(f"the same as {each.words} ({each.value})")
         else:
             link = "as" if each.difference.endswith("times as large") else "than"

@@ -1,9 +1,9 @@
-"""The fusion center of BC3E: M-steps of a variational EM whose E-steps run at the sites (docs/bc3e.md)."""
+"""The fusion center of bc3e: M-steps of a variational EM whose E-steps run at the sites (docs/bc3e.md)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -15,40 +15,45 @@ from protocols.bc3e.settings import Settings
 from strategies.bc3e.accuracy import accuracies, add_up
 from strategies.bc3e.checks import check_holdings, check_starts, check_tally
 from strategies.bc3e.em import EM, EMFit
+from strategies.bc3e.influence import influence_of_sums, influence_on_shared
 from strategies.bc3e.layout import Layout, agree_layout
 from strategies.bc3e.prediction import BC3EPrediction
 from strategies.conversation import Broadcast, Conversation, Tell, together
 from strategies.errors import FusionError
 from strategies.fusion import FusionStrategy
+from strategies.influence import Influence
 
 __all__ = ["BC3E", "FittedEnsemble", "Settings"]
 
 RESTARTS_WITHOUT_CLASSIFIERS = 10
-"""Without a classifier, uniform beta is a saddle of the bound: of this many random starts the best counts."""
+"""Number of random starts without a classifier, because uniform beta is then a saddle point of the bound."""
 
 
 @dataclass(frozen=True)
 class FittedEnsemble:
-    """The ensemble of classifiers and clusterings with its fitted parameters.
+    """Ensemble of classifiers and clusterings with its fitted parameters.
 
     Attributes
     ----------
     fit : EMFit
-        alpha, beta, the bound and how it was reached.
+        The best fit: alpha, beta, and the bounds of its E-steps.
     correct, total : dict[str, int]
-        By method (``bc3e``, ``vote``, the classifiers), right decisions and those that could be checked.
+        Numbers of right decisions and of decisions with known truth, by method (``bc3e``, ``vote``, the classifiers).
     starts : int
-        Number of fits, of which it is the best.
+        Number of fits.
+    withheld : dict[str, int]
+        By site, the number of clusters whose labels it withheld, since too few of its instances are in them.
     """
 
     fit: EMFit
     correct: dict[str, int]
     total: dict[str, int]
     starts: int
+    withheld: dict[str, int] = field(default_factory=dict)
 
     @property
     def measure(self) -> dict[str, float]:
-        """For the progress line of the last round."""
+        """Numbers for the progress line of the last round."""
         return {"bound": self.fit.bound}
 
 
@@ -58,13 +63,13 @@ class BC3E(FusionStrategy):
     Parameters
     ----------
     settings : Settings
-        What the sites hold, and how the model is fitted.
+        Distribution of the labels over sites, and settings of the fit.
     **common
-        Of `FusionStrategy`.
+        Parameters of `FusionStrategy`.
 
     Examples
     --------
-    Its first request asks every site what it holds:
+    The first ask surveys the labels of every site:
 
     >>> next(BC3E(session="run-1").conversation()).ask
     Survey(distribution='row', salt='run-1')
@@ -75,7 +80,7 @@ class BC3E(FusionStrategy):
         self.settings = settings or Settings()
 
     def conversation(self, repetition: int = 0) -> Conversation[FittedEnsemble]:
-        """Survey what the sites hold, fit the model, and have the sites write and count."""
+        """Survey the sites, fit the model, and ask the sites to write their results and to count right decisions."""
         distribution = self.settings.distribution
         survey = Survey(distribution, f"{self.session}")
         holdings: dict[str, Holdings] = yield Broadcast(survey, check=partial(check_holdings, distribution))
@@ -93,10 +98,11 @@ class BC3E(FusionStrategy):
         best = max(fits, key=lambda lane: fits[lane].bound)
         tallies = yield from together({best: _conclude(layout, fits[best])})
         correct, total = add_up(tallies[best])
-        return FittedEnsemble(fits[best], correct, total, len(seeds))
+        withheld = {site: tally.withheld for site, tally in tallies[best].items() if tally.withheld}
+        return FittedEnsemble(fits[best], correct, total, len(seeds), withheld)
 
     def _start_seeds(self, layout: Layout, repetition: int) -> list[int]:
-        """Return a start for each fit; the first is the uniform one where classifiers break the symmetry."""
+        """Return the start of each fit; with a classifier, which breaks the symmetry, the first is uniform (0)."""
         number = self.settings.restarts or (1 if layout.n_classifiers else RESTARTS_WITHOUT_CLASSIFIERS)
         rng = np.random.default_rng([self.seed + repetition, 1])
         seeds = [int(seed) for seed in rng.integers(1, 2**31, size=number)]
@@ -105,7 +111,7 @@ class BC3E(FusionStrategy):
     # -- what a run reports -------------------------------------------------------------------------------------------
 
     def metrics(self, outcome: FittedEnsemble) -> dict[str, float]:
-        """Return names and numbers of `report.json`."""
+        """Return the metrics of `report.json` by name (docs/bc3e.md)."""
         fit = outcome.fit
         metrics = {
             "bound": fit.bound,
@@ -115,7 +121,7 @@ class BC3E(FusionStrategy):
         return metrics | accuracies(outcome.correct, outcome.total)
 
     def arrays(self, outcome: FittedEnsemble) -> dict[str, Shaped[np.ndarray, "..."]]:
-        """Return ``alpha``; ``clusterings``, names in order, and ``beta_0``, ``beta_1``, ... of them; ``bounds``."""
+        """Return ``alpha``, ``clusterings`` (names in order), their ``beta_0``, ``beta_1``, ..., and ``bounds``."""
         names = sorted(outcome.fit.beta)
         betas = {f"beta_{place}": outcome.fit.beta[name] for place, name in enumerate(names)}
         return {
@@ -125,8 +131,28 @@ class BC3E(FusionStrategy):
             "bounds": np.array(outcome.fit.bounds),
         }
 
+    def influence(self, outcome: FittedEnsemble) -> Influence:
+        """Return the influence of each site on the results of the others."""
+        if outcome.fit.shared is not None and outcome.fit.shared.members:
+            return influence_on_shared(outcome.fit.shared)
+        if self.settings.masked:
+            return Influence.cannot_be_said("the sites' sums were masked, so the fusion center holds their total only")
+        return influence_of_sums(outcome.fit.mass)
+
+    def excluded(self, outcome: FittedEnsemble) -> Mapping[str, str]:
+        """Return the sites whose sums did not count, with the reason."""
+        reason = "its sums contradicted those of all others, and did not count from then on (bc3e.robust)"
+        return dict.fromkeys(outcome.fit.left_out, reason)
+
+    def notes(self, outcome: FittedEnsemble) -> list[str]:
+        """Return a sentence for every site that withheld labels."""
+        return [
+            f"{site}: withheld its labels of {n} clusters that too few of its instances are in (min-rows)"
+            for site, n in sorted(outcome.withheld.items())
+        ]
+
     def table(self, metrics: Mapping[str, float], outcome: FittedEnsemble) -> list[dict[str, Any]]:
-        """Return the comparison of the paper's Table I: accuracy of BC3E, vote, best component and each classifier."""
+        """Return the rows of the paper's Table I: accuracy of BC3E, vote, best component and each classifier."""
         order = ["accuracy", "accuracy_majority", "accuracy_best_component"]
         names = order + sorted(name for name in metrics if name.startswith("accuracy_"))
         rows = []
@@ -148,14 +174,18 @@ def from_config(config: Mapping[str, Any], **common: Any) -> BC3E | BC3EPredicti
         return BC3EPrediction(distribution=settings.distribution, **common)
     if settings.masked and settings.distribution != "row":
         raise FusionError(
-            "secure-aggregation=true needs bc3e.distribution=row: where sites share instances, the fusion center needs"
-            " what each says of them"
+            "secure-aggregation=true needs bc3e.distribution=row: with shared instances, the fusion center needs the"
+            " answer of each site"
+        )
+    if settings.robust and (settings.masked or settings.distribution != "row"):
+        raise FusionError(
+            "bc3e.robust needs the sums of each site: bc3e.distribution=row, and no secure-aggregation; leave it out"
         )
     return BC3E(settings=settings, **common)
 
 
 def _conclude(layout: Layout, fit: EMFit) -> Conversation[dict[str, Tally]]:
-    """Have every site write its class probabilities, and count its right decisions."""
+    """Ask every site to write its class probabilities, and to count its right decisions."""
     asks = {}
     for site, accepted in fit.accepted.items():
         gamma = np.zeros((layout.k, 0))

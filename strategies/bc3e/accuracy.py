@@ -9,7 +9,15 @@ from protocols.bc3e.payloads import Predicted, Tally
 
 
 def add_up(tallies: Mapping[str, Tally | Predicted]) -> tuple[dict[str, int], dict[str, int]]:
-    """Add up the right decisions, and those that could be checked, by method."""
+    """Add up the numbers of right decisions, and of decisions with known truth, by method.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> tally = Tally(("bc3e", "vote"), np.array([9, 8]), np.array([10, 10]))
+    >>> add_up({"a": tally, "b": tally})
+    ({'bc3e': 18, 'vote': 16}, {'bc3e': 20, 'vote': 20})
+    """
     correct: Counter[str] = Counter()
     total: Counter[str] = Counter()
     for tally in tallies.values():
@@ -20,7 +28,7 @@ def add_up(tallies: Mapping[str, Tally | Predicted]) -> tuple[dict[str, int], di
 
 
 def accuracies(correct: Mapping[str, int], total: Mapping[str, int]) -> dict[str, float]:
-    """Return names and numbers of `report.json`: of BC3E, the vote, the classifiers, and the best of these.
+    """Return the accuracies of `report.json` by name: of BC3E, the vote, each classifier, and the best classifier.
 
     Examples
     --------
@@ -28,7 +36,7 @@ def accuracies(correct: Mapping[str, int], total: Mapping[str, int]) -> dict[str
     {'accuracy': 0.9, 'accuracy_majority': 0.8, 'accuracy_svm': 0.7, 'accuracy_best_component': 0.7}
     """
     names = {"bc3e": "accuracy", "vote": "accuracy_majority"}
-    # Where only some of the instances could be counted, the vote is not comparable: it is left out.
+    # If the vote was counted on fewer instances than BC3E, the two cannot be compared, and the vote is left out.
     accuracy = {
         names.get(method, f"accuracy_{method}"): correct[method] / of
         for method, of in total.items()

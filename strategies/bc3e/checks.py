@@ -1,4 +1,4 @@
-"""The fusion center's checks of answers, beyond the payloads' own contracts."""
+"""Checks of answers at the fusion center, beyond types and shapes that the payloads declare."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from jaxtyping import Float64, Int64
 from numerics.bc3e.anderson import PRODUCT_BITS
 from numerics.bc3e.limits import Limits, private_limits, shared_limits
 from protocols.bc3e.payloads import (
+    LARGEST_TABLE,
     MOST_CLASSES,
     MOST_INSTANCES,
     Holdings,
@@ -24,7 +25,7 @@ from protocols.wire.payload import Payload, PayloadError
 from strategies.bc3e.layout import Layout
 
 _COUNTED = ("bc3e", "vote")
-"""Methods whose right decisions every site counts."""
+"""Methods whose decisions every site counts."""
 
 
 def check_holdings(distribution: str, site: str, answer: Holdings) -> None:
@@ -47,7 +48,7 @@ def check_holdings(distribution: str, site: str, answer: Holdings) -> None:
 
 
 def check_starts(layout: Layout, site: str, answer: Starts) -> None:
-    """Refuse starts of other instances than those that the site shares, and more than its models can say."""
+    """Refuse starts of other instances than those that the site shares, and starts that its models cannot give."""
     _expect(answer, "start", answer.start.shape, (layout.k, len(layout.shared_rows[site])))
     _check_labels(layout, site, answer, "start", answer.start)
 
@@ -55,14 +56,14 @@ def check_starts(layout: Layout, site: str, answer: Starts) -> None:
 def check_statistics(
     layout: Layout, alpha: Float64[np.ndarray, "k"], names: Iterable[str], n: int, answer: Statistics
 ) -> None:
-    """Refuse statistics that no labels can have: of one site, or a sum over several.
+    """Refuse statistics of one site, or of a sum over sites, that no labels can have.
 
     Parameters
     ----------
     layout : Layout
-        What the sites hold.
+        Labels and instances of the sites.
     alpha : ndarray
-        ``(k,)`` of the ask.
+        ``(k,)`` alpha of the ask.
     names : iterable of str
         Clusterings of the answer, in order.
     n : int
@@ -75,25 +76,25 @@ def check_statistics(
     limits = private_limits(alpha, n, layout.n_classifiers, len(layout.n_clusters), layout.bits)
     _check_mass(layout, names, answer, limits)
     if (answer.log_theta > 0).any():
-        raise PayloadError(answer.title(), "log_theta", "is a sum of logarithms of probabilities, yet positive")
+        raise PayloadError(answer.title(), "log_theta", "is positive; no sum of logarithms of probabilities is")
     if (answer.log_theta < limits.log_theta).any():
-        raise PayloadError(answer.title(), "log_theta", f"is smaller than any labels of {n} instances make it")
+        raise PayloadError(answer.title(), "log_theta", f"is smaller than labels of {n} instances allow")
     _check_bound(answer, limits, n)
 
 
 def check_shares(layout: Layout, names: Iterable[str], n_active: int, history: int, site: str, answer: Shares) -> None:
-    """Refuse shares that no labels can have, and of other instances than those of the ask.
+    """Refuse shares that no labels can have, and shares of other instances than those of the ask.
 
     Parameters
     ----------
     layout : Layout
-        What the sites hold.
+        Labels and instances of the sites.
     names : iterable of str
         Clusterings of the answer, in order.
     n_active : int
         Number of instances of the ask.
     history : int
-        Number of products that a site with own clusterings answers.
+        Number of products in the answer of a site with own clusterings.
     site : str
         The site.
     answer : Shares
@@ -104,29 +105,29 @@ def check_shares(layout: Layout, names: Iterable[str], n_active: int, history: i
     n, own = len(layout.shared_rows[site]), layout.own_of(site)
     limits = shared_limits(layout.k, n, len(layout.clusterings_of(site)), layout.bits)
     _check_mass(layout, names, answer, limits)
-    # The prior of an own clustering lowers the bound as it may: smoothing * sum log beta.
+    # With an own clustering, the prior adds smoothing * sum log beta, which has no lower bound.
     _check_bound(answer, limits, n, least=not own)
     _expect(answer, "products", len(answer.products), history if own else 0)
-    # Rows of beta are probabilities: the squared distance of two is 2 at most.
+    # Rows of beta are probabilities, so the squared distance of two rows is at most 2.
     entries = layout.k * sum(layout.n_clusters[name] for name in own)
     if (np.abs(answer.products.astype(float)) > 2.0 * layout.k * len(own) * 2.0**PRODUCT_BITS + entries).any():
         raise PayloadError(answer.title(), "products", "are larger than products of differences of probabilities")
 
 
 def check_plain_shares(layout: Layout, asks: Mapping[str, Sweep], site: str, answer: Shares) -> None:
-    """Refuse shares of other instances than a prediction asked for, and what only learning needs."""
+    """Refuse shares of other instances than those of the ask, and sums that only learning needs."""
     _expect(answer, "share", answer.share.shape, (layout.k, len(asks[site].active)))
     _check_labels(layout, site, answer, "share", answer.share)
     if answer.mass or answer.bound or len(answer.products):
-        raise PayloadError(answer.title(), "mass", "expected nothing that an M-step needs")
+        raise PayloadError(answer.title(), "mass", "expected no sums for an M-step")
 
 
 def _check_labels(layout: Layout, site: str, answer: Payload, field: str, counts: Int64[np.ndarray, "k n"]) -> None:
-    """Refuse more votes for an instance than there are models: a label counts 1, over all classes."""
+    """Refuse more votes for an instance than the site has models: a label counts 1 over all classes."""
     if (counts < 0).any():
         raise PayloadError(answer.title(), field, "holds a negative number")
     models = layout.n_classifiers + len(layout.clusterings_of(site))
-    # Summed as floats: integers of a liar's choice could overflow.
+    # Sums of floats, because integers from a malicious site could overflow.
     if (counts.sum(axis=0, dtype=float) > models * (2.0**layout.bits + layout.k)).any():
         raise PayloadError(answer.title(), field, f"counts more than one label of each of {models} models")
 
@@ -137,7 +138,7 @@ def _check_mass(layout: Layout, names: Iterable[str], answer: Statistics | Share
     for table in answer.mass:
         if (table < 0).any():
             raise PayloadError(answer.title(), "mass", "holds a negative number")
-        # Soft labels are rounded in every entry; a hard one only in its column.
+        # Soft labels are rounded in every entry, hard labels in their column only.
         if table.sum(dtype=float) > limits.mass * (1 + table.size / 2.0**layout.bits):
             raise PayloadError(answer.title(), "mass", "counts more labels than there are instances")
 
@@ -145,7 +146,7 @@ def _check_mass(layout: Layout, names: Iterable[str], answer: Statistics | Share
 def _check_bound(answer: Statistics | Shares, limits: Limits, n: int, *, least: bool = True) -> None:
     low, high = limits.bound
     if answer.bound > high or (least and answer.bound < low):
-        raise PayloadError(answer.title(), "bound", f"is no bound that labels of {n} instances can have")
+        raise PayloadError(answer.title(), "bound", f"is out of the range that labels of {n} instances allow")
 
 
 def _expect(payload: Payload, name: str, got: object, expected: object) -> None:
@@ -161,10 +162,12 @@ def check_tally(site: str, answer: Tally | Predicted) -> None:
         raise PayloadError(answer.title(), "methods", f"expected every name once, {' and '.join(_COUNTED)} among them")
     if ((answer.correct < 0) | (answer.correct > answer.total)).any():
         raise PayloadError(answer.title(), "correct", "expected counts between 0 and those of total")
+    if isinstance(answer, Tally) and not 0 <= answer.withheld <= LARGEST_TABLE:
+        raise PayloadError(answer.title(), "withheld", "is no number of clusters")
 
 
 def check_predicted(site: str, answer: Predicted) -> None:
-    """Check as `check_tally`; also refuse more counted instances than predicted ones."""
+    """Refuse what `check_tally` refuses, and more counted instances than predicted ones."""
     check_tally(site, answer)
     if not 0 <= answer.instances <= MOST_INSTANCES or (answer.total > answer.instances).any():
         raise PayloadError(answer.title(), "instances", f"expected up to {MOST_INSTANCES}, and no more counted")

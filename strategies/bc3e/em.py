@@ -1,4 +1,4 @@
-"""One variational EM of BC3E at the fusion center: E-steps asked of the sites, M-steps here, accelerated."""
+"""Variational EM of bc3e at the fusion center: the sites do E-steps, the center does accelerated M-steps."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from jaxtyping import Float64, Int64
 from numerics.bc3e.anderson import DEPTH, PLAIN, ParameterBlock, Weights, project_log_alpha
 from numerics.bc3e.e_step import Contribution
 from numerics.bc3e.grid import from_grid, one_to_grid
+from numerics.bc3e.influence import contradicting_site
 from numerics.bc3e.m_step import (
     expected_log_likelihood,
     expected_log_prior,
@@ -25,6 +26,7 @@ from protocols.bc3e.payloads import EStep, Shares, Statistics, Sweep
 from protocols.bc3e.settings import Settings
 from protocols.wire.payload import Payload, PayloadError
 from strategies.bc3e.checks import check_shares, check_statistics
+from strategies.bc3e.influence import influence_of_sums
 from strategies.bc3e.layout import Layout
 from strategies.bc3e.shared import SharedInstances
 from strategies.conversation import Conversation, Tell
@@ -32,7 +34,7 @@ from strategies.errors import FusionError
 from strategies.secure_aggregation import Masking, Total
 
 SWEEPS = 500
-"""Sweeps of an E-step at most where it is to run to convergence; on the paper's data it takes 5 to 60."""
+"""Largest number of sweeps of an E-step that runs to convergence; on the paper's data it takes 5 to 60."""
 
 
 @dataclass
@@ -42,21 +44,26 @@ class EMFit:
     Attributes
     ----------
     alpha : ndarray
-        ``(k,)``.
+        ``(k,)`` parameters of the Dirichlet prior.
     beta : dict[str, ndarray]
-        ``(k, k_m)`` by clustering, of those whose beta the fusion center holds.
+        ``(k, k_m)`` tables of the common clusterings, by clustering.
     bound : float
-        Evidence lower bound (eq. 3) at alpha, beta.
+        Evidence lower bound (eq. 3) at alpha and beta.
     rounds : int
         Number of E-steps.
     converged : bool
-        Whether the bound's relative change fell below the tolerance.
+        Whether the relative change of the bound fell below the tolerance.
     bounds : list of float
-        Bound after every E-step that was kept.
+        Bound after every accepted E-step.
     accepted : dict[str, bool]
-        By site, whether the newest E-step it did is the one that counts.
+        Whether the last E-step of a site was accepted, by site.
     shared : SharedInstances or None
         Gamma of the instances that several sites hold.
+    mass : dict
+        Sums ``T_m`` of a site's private instances in the last accepted E-step, by site and common clustering; empty
+        with secure aggregation.
+    left_out : list of str
+        Sites whose sums contradicted those of the others, and did not count from then on (``bc3e.robust``).
     """
 
     alpha: Float64[np.ndarray, "k"]
@@ -67,11 +74,13 @@ class EMFit:
     bounds: list[float] = field(default_factory=list)
     accepted: dict[str, bool] = field(default_factory=dict)
     shared: SharedInstances | None = None
+    mass: dict[str, dict[str, Int64[np.ndarray, "k k_m"]]] = field(default_factory=dict)
+    left_out: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
 class _Sums:
-    """Sums over all instances, and the products of the own clusterings' steps."""
+    """Sums over all instances, and inner products of the steps of own clusterings."""
 
     n: int
     mass: dict[str, Int64[np.ndarray, "k k_m"]]
@@ -82,7 +91,7 @@ class _Sums:
 
 @dataclass(frozen=True)
 class _SiteStatistics:
-    """A site's newest statistics, or those of a masked sum, and the parameters they were computed with."""
+    """The last statistics of a site, or of a masked sum, and the parameters that they were computed with."""
 
     statistics: Statistics
     names: tuple[str, ...]
@@ -91,18 +100,18 @@ class _SiteStatistics:
 
 
 class EM:
-    """The state of one variational EM, and the conversation that carries it.
+    """State of one variational EM, and its conversation with the sites.
 
     Parameters
     ----------
     layout : Layout
-        What the sites hold.
+        Labels and instances of the sites.
     settings : Settings
-        How it is fitted.
+        Settings of the fit.
     start : int
-        Where beta starts: 0 uniform, else the seed of random rows.
+        Start of beta: uniform if 0, otherwise random with this seed.
     starts : Mapping[str, ndarray]
-        By site, where shared instances start; empty in the row distribution.
+        ``(k, s)`` starts of the shared instances, by site; empty in the row distribution.
     """
 
     def __init__(
@@ -126,7 +135,7 @@ class EM:
         self.masking = Masking("statistics", settings.min_sites) if settings.masked else None
 
     def run(self) -> Conversation[EMFit]:
-        """E- and M-steps until the bound's relative change is small (Acharya et al. 2011, II-C)."""
+        """Alternate E- and M-steps until the relative change of the bound is small (Acharya et al. 2011, II-C)."""
         fit, settings = self.fit, self.settings
         contributors: frozenset[str] = frozenset()
         measure: dict[str, float] = {}
@@ -137,8 +146,8 @@ class EM:
             comparable = contributors == frozenset(self.statistics)
             contributors = frozenset(self.statistics)
             change = sums.bound - fit.bound if comparable and fit.bounds else np.inf
-            # An accelerated step may overshoot, a plain one cannot: only the former is taken back. A fall within the
-            # rounding of the grid is none.
+            # A plain step cannot lower the bound, but an accelerated one can: then it is taken back. The slack allows
+            # for the rounding of the grid.
             kept = len(self.mix) == 1 or change >= -self._slack(sums.n)
             measure = {"bound": sums.bound if kept else fit.bound}
             if np.isfinite(change):
@@ -157,12 +166,14 @@ class EM:
             if not comparable:
                 self.weights.forget()
             self._m_step(sums)
+        if not self.masking:
+            fit.mass = _mass_by_site(self.accepted_statistics)
         return fit
 
     # -- E-step -------------------------------------------------------------------------------------------------------
 
     def _e_step(self, step: int, kept: bool, measure: Mapping[str, float]) -> Conversation[_Sums]:
-        """Bring private instances to convergence in one ask, and shared ones sweep by sweep, an ask each."""
+        """Let private instances converge in one ask, and shared instances in one ask per sweep."""
         if self.masking:
             return (yield from self._masked_e_step(self.masking, step, measure))
         sweeps = self.settings.sweeps or SWEEPS
@@ -171,7 +182,7 @@ class EM:
         for number in range(1, sweeps + 1):
             moving = self.shared.asks(first=number == 1) if self.shared else {}
             asks = self._asks(step, moving) if number == 1 else dict(moving)
-            # Where only lost sites hold what still moves, there is no site to ask.
+            # If only lost sites hold the instances that have not converged, no site is asked.
             answers = (yield Tell(asks, check=partial(self._check, moving), measure=measure)) if asks else {}
             self._lose(set(asks) - set(answers))
             if number == 1:
@@ -184,8 +195,9 @@ class EM:
         return self._sums()
 
     def _asks(self, step: int, sweeps: Mapping[str, Sweep]) -> dict[str, Payload | tuple[Payload, ...]]:
+        """Return the asks of an E-step by site, each with the site's first sweep over shared instances."""
         asks: dict[str, Payload | tuple[Payload, ...]] = {}
-        equal: dict[tuple[tuple[str, ...], bool], EStep] = {}  # one payload for sites with equal asks
+        equal: dict[tuple[tuple[str, ...], bool], EStep] = {}  # sites with equal asks get the same payload
         for site in sorted(self.layout.instances):
             if site in self.lost_sites:
                 continue
@@ -197,11 +209,11 @@ class EM:
         return asks
 
     def _names(self, site: str) -> tuple[str, ...]:
-        """Return the clusterings of a site's statistics; masked ones are of all clusterings at every site."""
+        """Return the clusterings of a site's statistics; with secure aggregation, all clusterings at every site."""
         return tuple(self.beta) if self.masking else self.layout.common_of(site)
 
     def _masked_e_step(self, masking: Masking, step: int, measure: Mapping[str, float]) -> Conversation[_Sums]:
-        """Ask for masked statistics, of which the sum alone is seen; all instances are private."""
+        """Ask for masked statistics, whose sum alone the center sees; all instances are private."""
         k, names = self.layout.k, tuple(self.beta)
         empty = tuple(np.zeros((k, self.layout.n_clusters[name]), np.int64) for name in names)
         zero = Statistics(0, empty, np.zeros(k, np.int64), 0)
@@ -232,7 +244,7 @@ class EM:
         )
 
     def _check(self, moving: Mapping[str, Sweep], site: str, answer: Any) -> None:
-        """Refuse an answer of other sizes than the agreed ones, or that no labels can have."""
+        """Refuse an answer whose sizes do not fit the layout, or that no labels can have."""
         layout, names = self.layout, self.layout.common_of(site)
         for part in answer if isinstance(answer, tuple) else (answer,):
             if isinstance(part, Statistics):
@@ -243,7 +255,7 @@ class EM:
                 check_shares(layout, names, len(moving[site].active), history, site, part)
 
     def _lose(self, sites: set[str]) -> None:
-        """Note sites that did not answer. Where instances are shared they are lost; else they may come back."""
+        """Record sites that did not answer. With shared instances they are lost; otherwise they may come back."""
         for site in sites:
             if self.settings.missing == "drop":
                 self.statistics.pop(site, None)
@@ -258,6 +270,16 @@ class EM:
         for site, answer in answers.items():
             self.statistics[site] = self._with_parameters(_part(answer, Statistics), self.layout.common_of(site))
         self.answering_sites = set(answers)
+        if self.settings.robust:
+            self._leave_out_contradicting()
+
+    def _leave_out_contradicting(self) -> None:
+        """Leave out a site whose sums contradict those of the others, in this step and all later ones."""
+        for site in self.fit.left_out:
+            self.statistics.pop(site, None)
+        if site := contradicting_site(influence_of_sums(_mass_by_site(self.statistics)).changes):
+            self.fit.left_out.append(site)
+            del self.statistics[site]
 
     def _with_parameters(self, statistics: Statistics, names: tuple[str, ...]) -> _SiteStatistics:
         return _SiteStatistics(statistics, names, self.alpha, {name: block.x for name, block in self.beta.items()})
@@ -282,23 +304,23 @@ class EM:
         return _Sums(total.n, total.mass, total.log_theta, float(np.ldexp(float(bound), -bits)), products)
 
     def _moved_bound(self, before: _SiteStatistics) -> float:
-        """Compute how the bound of a silent site changes with the parameters, its gamma and phi as they were.
+        """Compute the change of a silent site's part of the bound with the parameters, at its last gamma and phi.
 
-        With it the sum over all sites is the bound of incremental EM, which no M-step lowers.
+        With this change, the sum over all sites is the bound of incremental EM, which no M-step lowers.
         """
         part, bits = before.statistics, self.layout.bits
         change = expected_log_prior(self.alpha, part.n, from_grid(part.log_theta, bits))
         change -= expected_log_prior(before.alpha, part.n, from_grid(part.log_theta, bits))
         for name, table in zip(before.names, part.mass, strict=True):
             mass = from_grid(table, bits)
-            now, then = self.beta[name].x, before.beta[name]
-            change += expected_log_likelihood(now, mass) - expected_log_likelihood(then, mass)
+            new_beta, old_beta = self.beta[name].x, before.beta[name]
+            change += expected_log_likelihood(new_beta, mass) - expected_log_likelihood(old_beta, mass)
         return change
 
     # -- M-step -------------------------------------------------------------------------------------------------------
 
     def _m_step(self, sums: _Sums) -> None:
-        """Eqs. (7) and (8), then the combination with earlier steps."""
+        """Maximize beta (eq. 7) and alpha (eq. 8), and combine the step with earlier ones."""
         log_alpha = self.log_alpha.x
         if self.settings.learn_alpha:
             mean = from_grid(sums.log_theta, self.layout.bits) / sums.n
@@ -318,7 +340,7 @@ class EM:
         self._move()
 
     def _take_back(self) -> None:
-        """The bound fell: go back, and on by a plain step."""
+        """Return to the last accepted parameters, because the bound fell, and go on by a plain step."""
         self.statistics = {site: kept for site, kept in self.accepted_statistics.items() if site in self.statistics}
         self.mix = PLAIN
         self.weights.reject()
@@ -335,9 +357,13 @@ class EM:
             block.move(self.mix)
 
     def _slack(self, n: int) -> float:
-        """What rounding to the grid can take from the bound: half a step for each summand, before and after."""
+        """Return the largest rounding error of a change of the bound: half a grid step for each summand, twice."""
         summands = n * (len(self.layout.n_clusters) + 2)
         return float(np.ldexp(summands, -self.layout.bits))
+
+
+def _mass_by_site(statistics: Mapping[str, _SiteStatistics]) -> dict[str, dict[str, Int64[np.ndarray, "k k_m"]]]:
+    return {site: dict(zip(kept.names, kept.statistics.mass, strict=True)) for site, kept in statistics.items()}
 
 
 def _part(answer: Any, kind: type[Any]) -> Any:

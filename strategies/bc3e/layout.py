@@ -1,4 +1,4 @@
-"""What the sites of BC3E hold: agreed sizes, private and shared instances, common and own clusterings."""
+"""Layout of the labels over sites: common sizes, private and shared instances, common and own clusterings."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from protocols.bc3e.payloads import LARGEST_TABLE, Holdings, Setup
 from strategies.errors import FusionError
 
 LARGEST_SUMMAND = 1100.0
-"""E[log theta] is no smaller than psi(1e-3) - psi(1e4), about -1009: alpha keeps gamma above 1e-3."""
+"""Bound of E[log theta] in size: alpha keeps gamma above 1e-3, so it is at least psi(1e-3) - psi(1e4), about -1009."""
 
 
 @dataclass(frozen=True)
 class Layout:
-    """What the sites hold between them.
+    """Labels and instances of all sites.
 
     Attributes
     ----------
     k : int
         Number of classes.
     bits : int
-        Fineness of the grid.
+        Bits of the grid.
     n_clusters : dict[str, int]
-        Agreed number of clusters by clustering: a site need not have seen every one.
+        Number of clusters by clustering: the largest over all sites.
     holders : dict[str, list[str]]
-        By clustering, the sites that hold labels of it.
+        Sites that hold labels of a clustering, by clustering.
     common : frozenset of str
         Clusterings whose beta the fusion center holds.
     instances : dict[str, int]
@@ -38,9 +38,9 @@ class Layout:
     n_classifiers : int
         Number of different classifiers.
     shared_rows : dict[str, ndarray]
-        By site, the rows of its instances that other sites hold too.
+        ``(s,)`` rows of a site's instances that other sites hold too, by site.
     shared_index : dict[str, ndarray]
-        By site, the place of those instances among all shared ones.
+        ``(s,)`` places of these instances among all shared ones, by site.
     n_shared : int
         Number of shared instances.
     sites_with_truth : frozenset of str
@@ -79,7 +79,8 @@ class Layout:
     def restricted_to(self, sites: set[str]) -> Layout:
         """Return the layout of some of the sites.
 
-        Instances stay shared and clusterings common as the sites have learned; a clustering without a holder is gone.
+        Shared instances stay shared, and common clusterings stay common, because the sites' setup says so. A clustering
+        that no remaining site holds is left out.
         """
         holders = {name: [site for site in of if site in sites] for name, of in self.holders.items()}
         holders = {name: of for name, of in holders.items() if of}
@@ -92,7 +93,7 @@ class Layout:
         )
 
     def setup(self, site: str) -> Setup:
-        """Return what a site has to know of it."""
+        """Return the part of the layout that a site needs."""
         names = self.clusterings_of(site)
         return Setup(
             n_classes=self.k,
@@ -105,21 +106,31 @@ class Layout:
 
 
 def agree_layout(holdings: Mapping[str, Holdings], distribution: str, classes: int) -> Layout:
-    """Agree on sizes, and find the instances and clusterings that several sites hold.
+    """Choose common sizes, and find the instances and clusterings that several sites hold.
 
     Parameters
     ----------
     holdings : Mapping[str, Holdings]
-        By site.
+        Holdings of each site.
     distribution : str
-        ``row``, ``column`` or ``arbitrary``; checked against the holdings as far as it can be.
+        ``row``, ``column`` or ``arbitrary``; checked against the holdings as far as possible.
     classes : int
-        Number of classes; 0: as many as the classifiers' labels show.
+        Number of classes; 0 for the largest number in the classifiers' labels.
 
     Raises
     ------
     FusionError
         If the holdings do not fit together; the message names the sites.
+
+    Examples
+    --------
+    Both sites hold instance 7; only site a holds clustering k:
+
+    >>> a = Holdings(2, 3, ("svm",), ("k",), np.array([4]), np.array([5, 7], np.uint64), True)
+    >>> b = Holdings(1, 2, ("tree",), (), np.zeros(0, int), np.array([7], np.uint64), False)
+    >>> layout = agree_layout({"a": a, "b": b}, "arbitrary", classes=0)
+    >>> layout.k, layout.n_shared, layout.shared_rows["a"], layout.own_of("a")
+    (3, 1, array([1]), ('k',))
     """
     k = _classes(holdings, classes)
     n_clusters: dict[str, int] = {}
@@ -131,8 +142,8 @@ def agree_layout(holdings: Mapping[str, Holdings], distribution: str, classes: i
     for name, size in n_clusters.items():
         if k * size > LARGEST_TABLE:
             raise FusionError(
-                f"clustering {name} has {size} clusters at {', '.join(holders[name])}, and there are {k} classes: "
-                f"a table of more than {LARGEST_TABLE} entries"
+                f"clustering {name} has {size} clusters at {', '.join(holders[name])}; with {k} classes, its table"
+                f" would have more than {LARGEST_TABLE} entries"
             )
     classifiers = Counter(name for held in holdings.values() for name in held.classifiers)
     rows, index, n_shared, total = _shared_instances(holdings, distribution)
@@ -160,7 +171,7 @@ def _bits(total: int) -> int:
     try:
         return choose_bits(total, LARGEST_SUMMAND)
     except ValueError as error:
-        raise FusionError(f"the sites say they hold {total} instances: {error}") from error
+        raise FusionError(f"the sites have {total} instances in all: {error}") from error
 
 
 def _classes(holdings: Mapping[str, Holdings], classes: int) -> int:
@@ -168,10 +179,10 @@ def _classes(holdings: Mapping[str, Holdings], classes: int) -> int:
     if classes:
         for site, count in seen.items():
             if count > classes:
-                raise FusionError(f"site {site} holds labels of {count} classes, bc3e.classes is {classes}")
+                raise FusionError(f"site {site} holds labels of {count} classes; bc3e.classes is {classes}")
         return classes
     if not any(held.classifiers for held in holdings.values()):
-        raise FusionError("no site holds a classifier: say how many classes there are with bc3e.classes")
+        raise FusionError("no site holds a classifier: set the number of classes (bc3e.classes)")
     return max(2, *seen.values())
 
 
@@ -179,28 +190,29 @@ def _shared_instances(
     holdings: Mapping[str, Holdings], distribution: str
 ) -> tuple[dict[str, Int64[np.ndarray, "s"]], dict[str, Int64[np.ndarray, "s"]], int, int]:
     """Return rows and places of shared instances by site, their number, and the number of all instances."""
-    none = np.zeros(0, np.int64)
     if distribution == "row":
+        no_instances = np.zeros(0, np.int64)
         total = sum(held.instances for held in holdings.values())
-        return dict.fromkeys(holdings, none), dict.fromkeys(holdings, none), 0, total
+        return dict.fromkeys(holdings, no_instances), dict.fromkeys(holdings, no_instances), 0, total
     for site, held in holdings.items():
         if len(held.keys) != held.instances:
             raise FusionError(f"site {site} names {len(held.keys)} of its {held.instances} instances")
         if len(np.unique(held.keys)) != held.instances:
             raise FusionError(f"site {site} holds an instance twice: its entity column must be unique")
-    everything, counts = np.unique(np.concatenate([held.keys for held in holdings.values()]), return_counts=True)
-    shared = everything[counts > 1]
+    keys, counts = np.unique(np.concatenate([held.keys for held in holdings.values()]), return_counts=True)
+    shared = keys[counts > 1]
     rows = {site: np.flatnonzero(np.isin(held.keys, shared)) for site, held in holdings.items()}
     index = {site: np.searchsorted(shared, held.keys[rows[site]]) for site, held in holdings.items()}
-    return rows, index, len(shared), len(everything)
+    return rows, index, len(shared), len(keys)
 
 
 def _check_columns(holdings: Mapping[str, Holdings], total: int, holders: Mapping[str, int]) -> None:
+    """Refuse a column distribution in which a site lacks an instance, or two sites hold the same model."""
     for site, held in holdings.items():
         if held.instances != total:
             raise FusionError(
                 f"column distribution: site {site} holds {held.instances} of {total} instances; every site must hold "
-                'all (bc3e.distribution="arbitrary" does not ask for that)'
+                'all of them, or set bc3e.distribution="arbitrary"'
             )
     twice = sorted(name for name, sites in holders.items() if sites > 1)
     if twice:

@@ -23,16 +23,16 @@ from strategies.fusion import FusionStrategy
 
 @dataclass(frozen=True)
 class ClassPredictions:
-    """What the sites counted over their new instances.
+    """Counts of the sites' predictions of new instances.
 
     Attributes
     ----------
     tallies : dict[str, Tally or Predicted]
-        By site.
+        Counts of right decisions, by site.
     instances : dict[str, int]
-        By site, how many it predicted the class of.
+        Numbers of predicted instances, by site.
     n : int
-        Over all sites; an instance that several hold counts once.
+        Number of predicted instances over all sites; a shared instance counts once.
     """
 
     tallies: Mapping[str, Tally | Predicted]
@@ -41,20 +41,28 @@ class ClassPredictions:
 
     @property
     def measure(self) -> dict[str, float]:
-        """For the progress line of the last round."""
+        """Numbers for the progress line of the last round."""
         return {"predicted": float(self.n)}
 
 
 class BC3EPrediction(FusionStrategy):
-    """Have every site predict the classes of its new instances, by the alpha and beta of an earlier run.
+    """Ask every site to predict the classes of its new instances, by the alpha and beta of an earlier run.
 
     Parameters
     ----------
     distribution : str
-        As in `Settings`, of the earlier run.
+        Distribution of the labels over sites, as in `Settings`.
     **common
-        Of `FusionStrategy`. Its reference's `earlier` has ``alpha``, ``clusterings``, ``beta_0``, ``beta_1``, ...; and
-        ``session``, by which sites that share instances find the tables they saved.
+        Parameters of `FusionStrategy`. Its reference's `earlier` holds ``alpha``, ``clusterings``, ``beta_0``,
+        ``beta_1``, ..., and ``session``, by which sites that share instances find the tables that they saved.
+
+    Examples
+    --------
+    >>> from strategies.fusion import Reference
+    >>> earlier = {"alpha": np.ones(2), "clusterings": np.array(["km"]), "beta_0": np.full((2, 3), 1 / 3)}
+    >>> strategy = BC3EPrediction(reference=Reference(earlier=earlier))
+    >>> next(strategy.conversation()).ask.clusterings
+    ('km',)
     """
 
     def __init__(self, *, distribution: str = "row", **common: Any) -> None:
@@ -66,20 +74,20 @@ class BC3EPrediction(FusionStrategy):
         self._beta = tuple(earlier[f"beta_{place}"] for place in range(len(self._names)))
 
     def conversation(self, repetition: int = 0) -> Conversation[ClassPredictions]:
-        """Run an E-step at fixed parameters: one round where no instance is shared, in which counts come back."""
+        """Ask for an E-step at fixed parameters and for counts: in one round, unless instances are shared."""
         if self.distribution != "row":
-            return (yield from self._of_shared())
+            return (yield from self._predict_shared())
         ask = Predict(self._alpha, self._names, self._beta, Settings.gamma_tolerance, SWEEPS)
         answers: dict[str, Predicted] = yield Broadcast(ask, check=check_predicted)
         instances = {site: answer.instances for site, answer in answers.items()}
         return ClassPredictions(answers, instances, sum(instances.values()))
 
-    def _of_shared(self) -> Conversation[ClassPredictions]:
-        """Find the shared instances, sweep until they have converged, and have the sites write and count."""
+    def _predict_shared(self) -> Conversation[ClassPredictions]:
+        """Find the shared instances, sweep until they have converged, and ask the sites to write and count."""
         k = len(self._alpha)
         survey = Survey(self.distribution, f"{self.session}")
         holdings: dict[str, Holdings] = yield Broadcast(survey, check=partial(check_holdings, self.distribution))
-        # Classes and clusters that the earlier run did not see decide no size.
+        # The earlier run has fixed the sizes, so new classes and clusters must not change them.
         holdings = {
             site: replace(held, n_classes=min(held.n_classes, k), n_clusters=np.zeros_like(held.n_clusters))
             for site, held in holdings.items()
@@ -112,7 +120,7 @@ class BC3EPrediction(FusionStrategy):
         }
 
     def _converge(self, shared: SharedInstances) -> Conversation[None]:
-        """Sweep over the shared instances until they have converged; go on without a site that no longer answers."""
+        """Sweep over the shared instances until they have converged; go on without sites that stop answering."""
         shared.begin(accepted=True)
         for number in range(1, SWEEPS + 1):
             asks = shared.asks(first=False)
@@ -124,11 +132,11 @@ class BC3EPrediction(FusionStrategy):
             shared.take(answers, asks, self._alpha, Settings.gamma_tolerance, last=number == SWEEPS)
 
     def metrics(self, outcome: ClassPredictions) -> dict[str, float]:
-        """Return names and numbers of `report.json`."""
+        """Return the metrics of `report.json` by name (docs/bc3e.md)."""
         return {"n_predicted": float(outcome.n), **accuracies(*add_up(outcome.tallies))}
 
     def table(self, metrics: Mapping[str, float], outcome: ClassPredictions) -> list[dict[str, Any]]:
-        """Return a row for every site: its new instances, and its accuracy where it knows their classes."""
+        """Return a row for every site: its number of new instances, and its accuracy if it knows their classes."""
         rows = []
         for site, tally in outcome.tallies.items():
             row: dict[str, Any] = {"site": site, "instances": outcome.instances[site]}

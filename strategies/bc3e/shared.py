@@ -1,4 +1,4 @@
-"""The instances that several sites hold: the fusion center keeps their gamma and asks for one sweep at a time."""
+"""Shared instances: the fusion center keeps their gamma, and asks the sites for one sweep at a time."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from jaxtyping import Float64, Int64
 from scipy.special import psi
 
 from numerics.bc3e.e_step import Contribution, add_alpha, center_part, converged
+from numerics.bc3e.grid import from_grid
 from protocols.bc3e.payloads import Shares, Sweep
 from strategies.bc3e.layout import Layout
 
@@ -16,17 +17,17 @@ from strategies.bc3e.layout import Layout
 class SharedInstances:
     """Gamma of the shared instances over an E-step (docs/bc3e.md, column and arbitrary distributions).
 
-    The sweeps are those of `numerics.bc3e.e_step.e_step`, an ask each: an instance that has converged is asked no
-    more, so its result depends on its own labels alone.
+    The sweeps are those of `numerics.bc3e.e_step.e_step`, with one ask for each. A converged instance leaves the
+    sweeps, so its result depends on its own labels only.
 
     Parameters
     ----------
     layout : Layout
-        What the sites hold.
+        Labels and instances of the sites.
     starts : Mapping[str, ndarray]
-        By site, ``votes + r2_n / k`` of its shared instances, on the grid.
+        ``(k, s)`` starts ``votes + r2_n / k`` of a site's shared instances on the grid, by site.
     alpha : ndarray
-        ``(k,)``, of the first E-step.
+        ``(k,)`` alpha of the first E-step.
     """
 
     def __init__(
@@ -42,7 +43,7 @@ class SharedInstances:
         self._share: dict[str, Int64[np.ndarray, "k s"]] = {}
 
     def begin(self, *, accepted: bool) -> None:
-        """Start an E-step from the gamma of the newest one that counts."""
+        """Start an E-step from the gamma of the last accepted one."""
         if accepted:
             self.accepted = self.gamma
         self._origin = self.accepted.copy()
@@ -50,7 +51,7 @@ class SharedInstances:
         self._latest.clear()
 
     def asks(self, *, first: bool) -> dict[str, Sweep]:
-        """Return what to ask each site in this sweep; at the first also the sites that hold only own clusterings."""
+        """Return the asks of this sweep by site; the first sweep also asks sites that hold only own clusterings."""
         asks = {}
         for site in sorted(self.members):
             index = self.layout.shared_index[site]
@@ -60,7 +61,7 @@ class SharedInstances:
         return asks
 
     def drop(self, site: str) -> None:
-        """Go on without a site's models: every instance moves again."""
+        """Remove a site's models, and sweep over all instances again."""
         self.members.discard(site)
         self._share.pop(site, None)
         self._latest.pop(site, None)
@@ -75,7 +76,7 @@ class SharedInstances:
         *,
         last: bool,
     ) -> None:
-        """Apply eq. (6) to the active instances; those that have converged leave, and at the `last` sweep all."""
+        """Apply eq. (6) to the active instances; converged ones leave, and after the `last` sweep all leave."""
         for site, answer in answers.items():
             self._latest[site] = answer
             shape = (self.layout.k, len(self.layout.shared_index[site]))
@@ -96,7 +97,7 @@ class SharedInstances:
         return bool(self._active.any())
 
     def sums(self, alpha: Float64[np.ndarray, "k"]) -> tuple[Contribution, Int64[np.ndarray, "h"] | None]:
-        """Return the shared instances' part of all sums (masses of common clusterings), and products of own ones."""
+        """Return the shared instances' part of the sums, and the inner products of steps of own clusterings."""
         statistics, bound = center_part(alpha, self.gamma, self.layout.bits)
         total = Contribution(self.layout.n_shared, {}, statistics, bound)
         products: Int64[np.ndarray, "h"] | None = None
@@ -108,14 +109,22 @@ class SharedInstances:
         return total, products
 
     def gamma_of(self, site: str, *, accepted: bool) -> Float64[np.ndarray, "k s"]:
-        """Return gamma of a site's shared instances."""
+        """Return ``(k, s)`` gamma of a site's shared instances."""
         gamma = self.gamma if accepted else self.accepted
         return np.ascontiguousarray(gamma[:, self.layout.shared_index[site]])
 
-    def instances_to_count(self, site: str) -> Int64[np.ndarray, "c"]:
-        """Return the shared instances that a site is to count.
+    def with_and_without(self) -> dict[str, tuple[Float64[np.ndarray, "k s"], Float64[np.ndarray, "k s"]]]:
+        """Return, by site, gamma of its shared instances, and gamma without the site's share."""
+        gammas = {}
+        for site in sorted(self.members & set(self._share)):
+            gamma = self.gamma[:, self.layout.shared_index[site]]
+            gammas[site] = gamma, gamma - from_grid(self._share[site], self.layout.bits)
+        return gammas
 
-        Each instance is counted once: by the first site in the alphabet that holds it and knows true classes.
+    def instances_to_count(self, site: str) -> Int64[np.ndarray, "c"]:
+        """Return the shared instances on which a site counts decisions.
+
+        Each instance is counted once, by the site that holds it, knows true classes, and is first by name.
         """
         index = self.layout.shared_index[site]
         first = np.full(index.size, site in self.layout.sites_with_truth)

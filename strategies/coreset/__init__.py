@@ -1,4 +1,4 @@
-"""The fusion center of fair clustering: it merges the sites' coresets, clusters them fairly, and has rows assigned."""
+"""The fusion center of coreset: it pools the sites' coresets, clusters them fairly, and asks sites to assign rows."""
 
 from __future__ import annotations
 
@@ -20,8 +20,7 @@ from protocols.coreset.payloads import (
     MOST_PRICED,
     MOST_ROWS,
     Assign,
-    Counted,
-    Summarise,
+    Summarize,
     Summary,
 )
 from protocols.coreset.settings import Settings
@@ -29,16 +28,20 @@ from protocols.wire.payload import PayloadError
 from strategies.column_names import check_names
 from strategies.conversation import Broadcast, Conversation, Tell
 from strategies.coreset.exact_assignment import assign_exactly, check_counts
+from strategies.coreset.influence import influence_in
 from strategies.coreset.outcome import ClusterCenters, CoresetOutcome
 from strategies.coreset.pooled_coreset import PooledCoreset
 from strategies.coreset.price_of_fairness import price_over_k
 from strategies.coreset.report import metrics_of, notes_on, table_of
+from strategies.coreset.robust import far_sites
 from strategies.errors import FusionError
 from strategies.fusion import FusionStrategy
+from strategies.influence import Influence
 
 __all__ = ["Coreset", "CoresetOutcome", "Settings"]
 
 _MOST_GROUPS = 1000
+"""Largest number of groups of a site."""
 
 
 class Coreset(FusionStrategy):
@@ -49,9 +52,9 @@ class Coreset(FusionStrategy):
     Parameters
     ----------
     settings : Settings
-        How rows are summed up, clustered and assigned.
+        Settings of the summaries, the clustering and the assignment of rows.
     **common
-        Of `FusionStrategy`.
+        Parameters of `FusionStrategy`.
 
     Examples
     --------
@@ -65,17 +68,19 @@ class Coreset(FusionStrategy):
         self.settings = settings or Settings()
 
     def conversation(self, repetition: int = 0) -> Conversation[CoresetOutcome]:
-        """Gather the coresets, cluster them, and have every site assign its rows as their points were."""
+        """Ask for the coresets, cluster them, and ask every site to assign its rows as their points were assigned."""
         settings, how = self.settings, self.settings.how
-        answers: dict[str, Summary] = yield Broadcast(Summarise(**asdict(how)), check=self._check_summary)
-        if not answers:
-            raise FusionError("no site has sent a coreset")
-        pool = PooledCoreset.of(answers, scaled=how.scaled)
+        summaries: dict[str, Summary] = yield Broadcast(Summarize(**asdict(how)), check=self._check_summary)
+        if not summaries:
+            raise FusionError("no site sent a coreset")
+        pool = PooledCoreset.of(summaries, scaled=how.scaled)
+        if settings.robust:
+            pool = pool.without(far_sites(pool))
         pool.check_enough(self.min_sites)
         rng = np.random.default_rng([self.seed + repetition, 3])
 
-        points, index = _reduced(pool, settings.center_size, rng)
-        # The same centers whatever number of threads the center has: a resumed run finds them again.
+        points, index = _reduce(pool, settings.center_size, rng)
+        # One thread: a resumed run computes the same centers on any number of cores.
         with single_threaded():
             clustering = _cluster(pool, points, settings, rng)
             plain, _ = plain_clustering(
@@ -83,7 +88,7 @@ class Coreset(FusionStrategy):
                 points.weights,
                 settings.k,
                 restarts=settings.restarts,
-                # Its result never costs more than what it starts from: a poor one must not hide the price of fairness.
+                # Starting from the fair centers, it never costs more than they do: fairness has no negative price.
                 start=clustering.centers,
                 rng=rng,
             )
@@ -95,12 +100,14 @@ class Coreset(FusionStrategy):
 
         masses = _masses_by_site(pool, points, index, clustering)
         asks = {site: _ask(centers, pool.summaries[site], own) for site, own in masses.items()}
-        counts: dict[str, Counted] = yield Tell(
+        answers = yield Tell(
             asks,
             check=check_counts({site: _rows_of(ask, pool.summaries[site]) for site, ask in asks.items()}),
             measure={"points": float(len(points.weights)), "cost_coreset": clustering.cost},
         )
-        return outcome.with_counts(counts, {site: pool.summaries[site].colours for site in counts})
+        counts: dict[str, Int64[np.ndarray, "k h"]] = {site: answer.counts for site, answer in answers.items()}
+        groups = {site: pool.summaries[site].groups for site in counts}
+        return outcome.with_counts(counts, groups, outcome.costs_by_points(masses))
 
     # -- checks -------------------------------------------------------------------------------------------------------
 
@@ -108,11 +115,11 @@ class Coreset(FusionStrategy):
         def refuse(field: str, problem: str) -> None:
             raise PayloadError(answer.title(), field, problem)
 
-        for field, names in (("features", answer.features), ("colours", answer.colours)):
+        for field, names in (("features", answer.features), ("groups", answer.groups)):
             check_names(answer, field, names)
-        H = len(answer.colours)
+        H = len(answer.groups)
         if H > _MOST_GROUPS:
-            refuse("colours", f"expected {_MOST_GROUPS} at most")
+            refuse("groups", f"expected {_MOST_GROUPS} at most")
         if answer.points.shape[1] != len(answer.features):
             refuse("points", f"expected {len(answer.features)} columns, got {answer.points.shape[1]}")
         if not len(answer.points) or len(answer.points) > self.settings.how.size * H:
@@ -123,36 +130,40 @@ class Coreset(FusionStrategy):
             refuse("movement", f"expected sums of squares from 0 to {LARGEST_SUM:g}")
         if answer.weights.min() < self.settings.min_weight:
             refuse("weights", f"expected points of {self.settings.min_weight} rows or more")
-        if not np.array_equal(np.unique(answer.colour), np.arange(H)):
-            refuse("colour", f"expected all places from 0 to {H - 1}, and no other")
+        if not np.array_equal(np.unique(answer.group), np.arange(H)):
+            refuse("group", f"expected all places from 0 to {H - 1}, and no other")
         n_rows = float(answer.weights.sum(dtype=np.float64)) + answer.withheld
         if not answer.n_rows <= MOST_ROWS or min(answer.withheld, answer.merged) < 0 or n_rows != answer.n_rows:
-            refuse("n_rows", "is not the number of rows behind the points and of those withheld")
+            refuse("n_rows", "is not the number of rows of the points and of those withheld")
 
     # -- what a run reports -------------------------------------------------------------------------------------------
 
     def metrics(self, outcome: CoresetOutcome) -> dict[str, float]:
-        """Return names and numbers of `report.json`."""
+        """Return the metrics of `report.json` by name (docs/coreset.md)."""
         return metrics_of(outcome)
 
     def arrays(self, outcome: CoresetOutcome) -> dict[str, Shaped[np.ndarray, "..."]]:
-        """Return names and arrays of `arrays.npz` (docs/coreset.md)."""
+        """Return the arrays of `arrays.npz` by name (docs/coreset.md)."""
         return outcome.arrays()
 
     def diagnostics(self, outcome: CoresetOutcome) -> dict[str, Shaped[np.ndarray, "..."]]:
         """Compute the cost of fair and of plain clusters at other numbers of clusters (docs/coreset.md)."""
         return price_over_k(outcome)
 
+    def influence(self, outcome: CoresetOutcome) -> Influence:
+        """Return the influence of each site on the clusters of the others."""
+        return influence_in(outcome)
+
     def table(self, metrics: Mapping[str, float], outcome: CoresetOutcome) -> list[dict[str, Any]]:
-        """Return a row for every cluster: its rows, and the share of every group."""
+        """Return a row for every cluster: its number of rows, and the share of every group."""
         return table_of(outcome)
 
     def excluded(self, outcome: CoresetOutcome) -> Mapping[str, str]:
-        """Return the sites whose rows are not in the clustering."""
+        """Return the sites that were left out, and why."""
         return outcome.pool.excluded
 
     def notes(self, outcome: CoresetOutcome) -> list[str]:
-        """Return what a reader should know before using the clusters."""
+        """Return sentences on the sites and on the quality of the clusters, for whoever uses them."""
         return notes_on(outcome)
 
 
@@ -161,20 +172,20 @@ def from_config(config: Mapping[str, Any], **common: Any) -> Coreset:
     settings = Settings.of(config)
     if settings.algorithm.endswith("cklv") and settings.balance < 1:
         raise FusionError(
-            f"coreset.algorithm={settings.algorithm} makes pairs of one row of each of two colours, which are balanced"
+            f"coreset.algorithm={settings.algorithm} pairs one row of each of two groups, so clusters are balanced"
             " exactly: set coreset.balance=1, or another algorithm"
         )
     if settings.assignment == "exact" and settings.k > MOST_PRICED:
         raise FusionError(f"coreset.assignment=exact prices {MOST_PRICED} clusters at most, not {settings.k}")
     if config["protocol"] and common.get("repetitions", 1) > 1:
-        raise FusionError("a site's own rows are summarised once; leave repetitions out")
+        raise FusionError("a site summarizes its own rows once; leave repetitions out")
     return Coreset(settings=settings, **common)
 
 
-def _reduced(pool: PooledCoreset, most: int, rng: np.random.Generator) -> tuple[WeightedPoints, Int64[np.ndarray, "n"]]:
-    """Reduce the union of the sites' points where they are more than `most`.
+def _reduce(pool: PooledCoreset, most: int, rng: np.random.Generator) -> tuple[WeightedPoints, Int64[np.ndarray, "n"]]:
+    """Reduce the union of the sites' points to at most `most` points.
 
-    Returns the points to cluster, and for every point of the union the one that stands for it.
+    Return the points to cluster, and for every point of the union the index of the point that contains it.
     """
     union = pool.union
     if len(union.weights) <= most:
@@ -187,7 +198,7 @@ def _cluster(pool: PooledCoreset, points: WeightedPoints, settings: Settings, rn
     distinct = len(np.unique(points.points, axis=0))
     if settings.k > distinct:
         raise FusionError(
-            f"coreset.k={settings.k} clusters cannot be made of {distinct} different points: set a smaller coreset.k or"
+            f"{distinct} different points cannot form coreset.k={settings.k} clusters: set a smaller coreset.k or"
             " coreset.min-weight, or a larger coreset.size or coreset.center-size"
         )
     try:
@@ -208,9 +219,9 @@ def _cluster(pool: PooledCoreset, points: WeightedPoints, settings: Settings, rn
 def _masses_by_site(
     pool: PooledCoreset, points: WeightedPoints, index: Int64[np.ndarray, "n"], clustering: Clustering
 ) -> dict[str, PointMasses]:
-    """Return by site how many rows of each of its points go to each center.
+    """Return, by site, the number of rows of each of its points at each center.
 
-    Where a point that was clustered stands for several of the sites' points, its masses are distributed among these.
+    If a clustered point contains several of the sites' points, its masses are distributed among them.
     """
     assignment, union = clustering.assignment, pool.union
     masses = PointMasses(assignment.point, assignment.center, assignment.mass.astype(np.int64))
@@ -226,9 +237,8 @@ def _masses_by_site(
 def _ask(centers: ClusterCenters, summary: Summary, masses: PointMasses) -> Assign:
     return Assign(
         **asdict(centers.how),
-        colours=summary.colours,
+        groups=summary.groups,
         centers=centers.fair,
-        plain=centers.plain,
         scale=centers.scale,
         point=masses.point,
         center=masses.center,
@@ -237,7 +247,7 @@ def _ask(centers: ClusterCenters, summary: Summary, masses: PointMasses) -> Assi
 
 
 def _rows_of(ask: Assign, summary: Summary) -> Int64[np.ndarray, "k h"]:
-    """Return the rows of each of a site's groups that it is asked to put into each cluster."""
-    rows = np.zeros((len(ask.centers), len(summary.colours)), np.int64)
-    np.add.at(rows, (ask.center, summary.colour[ask.point]), ask.mass)
+    """Return the number of rows of each of a site's groups in each cluster, as the ask demands."""
+    rows = np.zeros((len(ask.centers), len(summary.groups)), np.int64)
+    np.add.at(rows, (ask.center, summary.group[ask.point]), ask.mass)
     return rows

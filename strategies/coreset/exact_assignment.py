@@ -1,8 +1,8 @@
-"""The fair assignment of all rows, by prices over the sites (docs/coreset.md, "Exact assignment").
+"""Exact fair assignment of all rows to given centers, by prices (docs/coreset.md, "Exact assignment").
 
-Centers are given. The fusion center sends prices, one for every group at every center; the sites answer with sums: how
-many rows of each group would go where, and what that would cost. The sums show how to change the prices, and bound from
-below what any fair assignment of all rows costs.
+The fusion center sends prices, one for every group at every center. The sites answer with sums over their rows: the
+number of rows of each group at each center at these prices, and their cost. The sums show how to change the prices, and
+give a lower bound of the cost of every fair assignment of all rows.
 """
 
 from __future__ import annotations
@@ -17,34 +17,34 @@ from jaxtyping import Float64, Int64
 
 from numerics.coreset.fairness.dual import PriceResponse, Pricing
 from numerics.coreset.fairness.rounding import share_out, whole_targets
-from protocols.coreset.payloads import LARGEST_SUM, Counted, Masses, Price, Settle
+from protocols.coreset.payloads import LARGEST_SUM, Counted, Masses, Price, Settle, Settled
 from protocols.wire.payload import PayloadError
 from strategies.conversation import Check, Conversation, Tell
 from strategies.coreset.outcome import ClusterCenters, CoresetOutcome
 from strategies.coreset.pooled_coreset import PooledCoreset
 
 _PATIENCE = 10
-"""Rounds of prices without a better one after which the search ends."""
+"""Number of rounds without better prices after which the search ends."""
 _ATTEMPTS = 2
-"""How often a site is asked the same before it is left out: of many rounds one may well be late."""
+"""Number of times that a site gets the same ask before it is left out: in many rounds, one answer may be late."""
 _ROUNDING = 1e-6
-"""Relative error at which sums over many rows still count as what they should be."""
+"""Largest relative rounding error of sums over many rows."""
 
 
 @dataclass(frozen=True, eq=False)
 class _BestPrices:
-    """The best prices so far, and where the rows of every site would go at them.
+    """The best prices so far, and the assignment of every site's rows at these prices.
 
     Attributes
     ----------
     shift : ndarray
         ``(H, k)`` prices.
     masses : dict[str, ndarray]
-        By site, ``(H, k)`` rows.
+        ``(H, k)`` numbers of rows, by site.
     bound : float
-        What any fair assignment of all rows costs at least.
+        Lower bound of the cost of every fair assignment of all rows.
     gain : float
-        By how much better prices are expected to raise the bound.
+        Increase of the bound that better prices are expected to bring.
     """
 
     shift: Float64[np.ndarray, "H k"]
@@ -54,7 +54,7 @@ class _BestPrices:
 
 
 def assign_exactly(outcome: CoresetOutcome, gap: float, most: int, min_sites: int) -> Conversation[CoresetOutcome]:
-    """Search prices until they are within `gap` of the best, `most` rounds at most; then have every row assigned."""
+    """Search prices within `gap` of the best, in at most `most` rounds; then ask the sites to assign every row."""
     pool, best = yield from _search_prices(outcome, gap, most, min_sites)
     lost = tuple(site for site in outcome.pool.summaries if site not in pool.summaries)
     outcome = replace(outcome, pool=pool, lost=lost)
@@ -64,7 +64,7 @@ def assign_exactly(outcome: CoresetOutcome, gap: float, most: int, min_sites: in
     asks = {
         site: Settle(
             **asdict(centers.how),
-            colours=pool.groups,
+            groups=pool.groups,
             centers=centers.fair,
             plain=centers.plain,
             scale=centers.scale,
@@ -73,20 +73,22 @@ def assign_exactly(outcome: CoresetOutcome, gap: float, most: int, min_sites: in
         )
         for site, target in zip(pool.summaries, share_out(targets, by_site), strict=True)
     }
-    check = check_counts({site: ask.targets.T for site, ask in asks.items()})
-    answers: dict[str, Counted] = yield Tell(asks, check=check, measure={"cost_lower": best.bound})
-    outcome = outcome.with_counts(answers, dict.fromkeys(answers, pool.groups))
-    # Of fewer rows than were priced, the bound says nothing.
+    check = _check_settled({site: ask.targets.T for site, ask in asks.items()}, outcome.possible_costs())
+    answers: dict[str, Settled] = yield Tell(asks, check=check, measure={"cost_lower": best.bound})
+    counts = {site: answer.counts for site, answer in answers.items()}
+    costs = {site: (answer.cost, answer.plain_cost) for site, answer in answers.items()}
+    outcome = outcome.with_counts(counts, dict.fromkeys(counts, pool.groups), costs)
+    # The bound is of all rows that were priced; it does not hold for fewer.
     return outcome if outcome.unconfirmed else replace(outcome, bound=best.bound, bound_gain=best.gain)
 
 
 def _search_prices(
     outcome: CoresetOutcome, gap: float, most: int, min_sites: int
 ) -> Conversation[tuple[PooledCoreset, _BestPrices]]:
-    """Ask for prices round by round. Without a site that no longer answers, the others' rows are priced on."""
+    """Search the best prices, round by round. If a site stops answering, the search goes on without its rows."""
     pool, start = outcome.pool, outcome.clustering.assignment.prices
-    # As their points are assigned, all rows cost so much at most: near to that, no price can gain more.
-    dearest = outcome.clustering.cost + outcome.movement
+    # The cost of the rows if they follow their points bounds the cost from above: no prices can gain more.
+    upper_bound = outcome.clustering.cost + outcome.movement
     while True:
         pricing = Pricing(
             pool.bounds(outcome.balance),
@@ -96,10 +98,10 @@ def _search_prices(
             start=start,
             gap=gap,
         )
-        best, silent, rounds = yield from _raise_bound(pricing, pool, outcome.centers, most, (1 - gap) * dearest)
+        best, silent, rounds = yield from _raise_bound(pricing, pool, outcome.centers, most, (1 - gap) * upper_bound)
         if best is not None and not silent:
-            return pool, replace(best, gain=min(pricing.gap_estimate, dearest - best.bound))
-        start, most, dearest = start if best is None else best.shift, max(1, most - rounds), np.inf
+            return pool, replace(best, gain=min(pricing.gap_estimate, upper_bound - best.bound))
+        start, most, upper_bound = start if best is None else best.shift, max(1, most - rounds), np.inf
         reason = "left out: it did not answer while all rows were priced"
         pool = pool.without(dict.fromkeys(sorted(silent), reason))
         pool.check_enough(min_sites)
@@ -108,9 +110,9 @@ def _search_prices(
 def _raise_bound(
     pricing: Pricing, pool: PooledCoreset, centers: ClusterCenters, most: int, enough: float
 ) -> Conversation[tuple[_BestPrices | None, set[str], int]]:
-    """Ask for prices that all sites answer, until little is to be gained or the bound is `enough`.
+    """Send prices until they can gain little, until the bound is `enough`, or until a site does not answer.
 
-    Returns the best prices, the sites that did not answer the last round, and the number of rounds.
+    Return the best prices, the sites that did not answer the last round, and the number of rounds.
     """
     best: _BestPrices | None = None
     rounds = idle = 0
@@ -118,7 +120,7 @@ def _raise_bound(
         shifts, temperatures = pricing.candidates()
         ask = Price(
             **asdict(centers.how),
-            colours=pool.groups,
+            groups=pool.groups,
             centers=centers.fair,
             scale=centers.scale,
             shifts=shifts,
@@ -135,17 +137,17 @@ def _raise_bound(
         silent = set(pool.summaries) - set(answers)
         if silent:
             return best, silent, rounds
-        # In the pool's order: sums must not depend on what the sites are called.
+        # The pool's order does not depend on the sites' names, so neither do the sums.
         answers = {site: answers[site] for site in pool.summaries}
         sums = [_sum_over_sites(answers, m) for m in range(len(shifts))]
         before = pricing.bound
         pricing.update(sums)
         idle = 0 if pricing.bound > before else idle + 1
         adopted = [m for m, each in enumerate(sums) if each.masses is pricing.masses]
-        if adopted:  # else none of these prices is better than those before
+        if adopted:  # otherwise none of these prices is better than the earlier ones
             masses = {site: answer.masses[adopted[0]] for site, answer in answers.items()}
             best = _BestPrices(pricing.shift, masses, pricing.bound)
-        assert best is not None, "the first prices are adopted, whatever they are"
+        assert best is not None  # noqa: S101 - the first prices are always adopted
     return best, set(), rounds
 
 
@@ -171,7 +173,7 @@ def _check_masses(pool: PooledCoreset, shifts: Float64[np.ndarray, "m H k"]) -> 
             )
         rows = answer.masses.sum(axis=2)
         if (answer.masses < 0).any() or (np.abs(rows - totals[site]) > _ROUNDING * (1 + totals[site])).any():
-            raise PayloadError(answer.title(), "masses", "are not those of the rows behind the site's points")
+            raise PayloadError(answer.title(), "masses", "do not sum to the numbers of rows of the site's points")
         largest = max(np.abs(each).max() for each in (answer.exact, answer.value, answer.curvature))
         if largest > LARGEST_SUM:
             raise PayloadError(answer.title(), "value", f"expected sums up to {LARGEST_SUM:g}")
@@ -180,12 +182,25 @@ def _check_masses(pool: PooledCoreset, shifts: Float64[np.ndarray, "m H k"]) -> 
 
 
 def check_counts(expected: Mapping[str, Int64[np.ndarray, "k h"]]) -> Check:
-    """Return a check that each site assigned the rows it was asked to; `expected`: by site, rows of each group."""
+    """Return a check that a site assigned its rows as the ask demands; `expected` has the numbers of rows, by site."""
 
     def check(site: str, answer: Counted) -> None:
         if not np.array_equal(answer.counts, expected[site]):
-            raise PayloadError(answer.title(), "counts", "are not the numbers of rows that the site was told")
-        if not (0 <= answer.cost <= LARGEST_SUM and 0 <= answer.plain_cost <= LARGEST_SUM):
-            raise PayloadError(answer.title(), "cost", f"expected sums of squares from 0 to {LARGEST_SUM:g}")
+            raise PayloadError(answer.title(), "counts", "are not the numbers of rows that the ask demands")
+
+    return check
+
+
+def _check_settled(
+    expected: Mapping[str, Int64[np.ndarray, "k h"]], costs: Mapping[str, Float64[np.ndarray, "2 2"]]
+) -> Check:
+    """Return the check of `check_counts`, and that the costs are possible (`CoresetOutcome.possible_costs`)."""
+    check_counts_of = check_counts(expected)
+
+    def check(site: str, answer: Settled) -> None:
+        check_counts_of(site, answer)
+        for field, (low, high) in zip(("cost", "plain_cost"), costs[site].tolist(), strict=True):
+            if not low <= getattr(answer, field) <= high:
+                raise PayloadError(answer.title(), field, "is not a cost of rows with these points and this movement")
 
     return check

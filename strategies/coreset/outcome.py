@@ -1,4 +1,4 @@
-"""The outcome of a run of fair clustering."""
+"""Outcome of a run of fair clustering."""
 
 from __future__ import annotations
 
@@ -9,23 +9,28 @@ from functools import cached_property
 import numpy as np
 from jaxtyping import Float64, Int64, Shaped
 
+from numerics.coreset.fairness.apportionment import PointMasses
 from numerics.coreset.fairness.assignment import Assignment
 from numerics.coreset.fairness.clustering import Clustering
 from numerics.coreset.weighted_points import WeightedPoints
-from protocols.coreset.payloads import Construction, Counted
+from numerics.shared.distances import squared_distances
+from protocols.coreset.payloads import Construction
 from strategies.coreset.pooled_coreset import PooledCoreset
+
+_ROUNDING = 1e-6
+"""Largest relative rounding error of sums over many rows."""
 
 
 @dataclass(frozen=True, eq=False)
 class ClusterCenters:
-    """The centers that every site is sent, and how its rows became points.
+    """Centers that every site gets, and the construction of its points.
 
     Attributes
     ----------
     how : Construction
-        How rows become points.
+        Construction of points from rows.
     fair : ndarray
-        ``(k, d)`` centers of the fair clustering, in the data's own units.
+        ``(k, d)`` centers of the fair clustering, in the units of the data.
     plain : ndarray
         ``(k, d)`` centers of a clustering that ignores groups.
     scale : ndarray
@@ -47,23 +52,24 @@ class CoresetOutcome:
     pool : PooledCoreset
         The sites that took part, and their points.
     points : WeightedPoints
-        The points that were clustered, in the data's own units.
+        The points that were clustered, in the units of the data.
     clustering : Clustering
-        Of these, in units of `ClusterCenters.scale`.
+        Their clustering, in units of `ClusterCenters.scale`.
     centers : ClusterCenters
-        What the sites were sent.
+        The centers that sites got.
     balance : float
-        alpha.
+        Balance alpha, from 0 (no fairness) to 1 (equal shares everywhere).
     counts : dict[str, ndarray]
-        By site ``(k, H)``, rows of each group in each cluster, as the site counted them.
+        By site, ``(k, H)`` numbers of rows of each group in each cluster, as the site counted them.
     costs, plain_costs : dict[str, float]
-        By site, of these rows.
+        By site, the costs of these rows at the fair and at the plain centers: of rows that go with their points, or
+        after the exact assignment of the rows themselves.
     bound : float or None
-        A lower bound of the cost of every fair assignment of all rows to these centers, where prices gave one.
+        Lower bound of the cost of every fair assignment of all rows to these centers; None without exact assignment.
     bound_gain : float
-        By how much better prices are expected to raise `bound`.
+        Increase of `bound` that better prices are expected to bring.
     lost : tuple of str
-        Sites whose points were clustered, and which are not in `pool` any more.
+        Sites whose points were clustered, and which stopped answering.
     """
 
     pool: PooledCoreset
@@ -78,28 +84,81 @@ class CoresetOutcome:
     bound_gain: float = 0.0
     lost: tuple[str, ...] = ()
 
-    def with_counts(self, answers: Mapping[str, Counted], groups: Mapping[str, tuple[str, ...]]) -> CoresetOutcome:
-        """Return the outcome with what the sites counted; `groups`: by site, the order of its columns."""
+    def with_counts(
+        self,
+        told: Mapping[str, Int64[np.ndarray, "k h"]],
+        groups: Mapping[str, tuple[str, ...]],
+        costs: Mapping[str, tuple[float, float]],
+    ) -> CoresetOutcome:
+        """Return the outcome with the counts that sites told.
+
+        `groups` has the group of each of their columns, and `costs` what their rows cost at the fair and at the plain
+        centers, both by site.
+        """
         place = {name: number for number, name in enumerate(self.pool.groups)}
-        # In the pool's order: sums must not depend on what the sites are called.
-        answers = {site: answers[site] for site in self.pool.summaries if site in answers}
+        # The pool's order does not depend on the sites' names, so neither do the sums.
+        sites = [site for site in self.pool.summaries if site in told]
         counts = {}
-        for site, answer in answers.items():
+        for site in sites:
             counts[site] = np.zeros((len(self.centers.fair), len(place)), np.int64)
-            counts[site][:, [place[name] for name in groups[site]]] = answer.counts
+            counts[site][:, [place[name] for name in groups[site]]] = told[site]
         return replace(
             self,
             counts=counts,
-            costs={site: answer.cost for site, answer in answers.items()},
-            plain_costs={site: answer.plain_cost for site, answer in answers.items()},
+            costs={site: costs[site][0] for site in sites},
+            plain_costs={site: costs[site][1] for site in sites},
         )
+
+    def costs_by_points(self, masses: Mapping[str, PointMasses]) -> dict[str, tuple[float, float]]:
+        """Return, by site, what its rows cost at the fair and at the plain centers if every row is where its point is.
+
+        Parameters
+        ----------
+        masses : Mapping
+            Numbers of rows of each of the site's points at each center.
+
+        Notes
+        -----
+        The movement is added, so the costs are those of the rows, exactly where whole points go to one center. If a
+        point is divided, its site knows better than the center which row is nearer to which center.
+        """
+        pool, (mean, scale), fair = self.pool, self.pool.units, self.clustering.centers
+        plain = (self.centers.plain - mean) / scale
+        union, costs = pool.in_units(pool.union), {}
+        for site, place in pool.slices().items():
+            x, own, summary = union[place], masses[site], pool.summaries[site]
+            movement = float((summary.movement / scale**2).sum())
+            squared = ((x[own.point] - fair[own.center]) ** 2).sum(axis=1)
+            nearest = squared_distances(x, plain).min(axis=1)
+            costs[site] = float(own.mass @ squared) + movement, float(summary.weights @ nearest) + movement
+        return costs
+
+    def possible_costs(self) -> dict[str, Float64[np.ndarray, "2 2"]]:
+        """Return, by site, bounds of what its rows may cost, in any clusters, and at their nearest plain centers.
+
+        The root of a cost is a distance. Moving all rows to their points changes it by the root of the movement at
+        most.
+        """
+        pool, (mean, scale), fair = self.pool, self.pool.units, self.clustering.centers
+        plain = (self.centers.plain - mean) / scale
+        union, bounds = pool.in_units(pool.union), {}
+        for site, place in pool.slices().items():
+            summary = pool.summaries[site]
+            squared, nearest = squared_distances(union[place], fair), squared_distances(union[place], plain).min(axis=1)
+            ends = np.stack([squared.min(axis=1), squared.max(axis=1), nearest, nearest]) @ summary.weights
+            moved = np.sqrt((summary.movement / scale**2).sum())
+            size = np.sqrt(summary.weights @ (summary.points / scale) ** 2).sum()
+            slack = moved + _ROUNDING * (moved + size + np.sqrt(ends.max()))
+            roots = np.maximum(np.sqrt(ends) + slack * np.array([-1, 1, -1, 1]), 0.0)
+            bounds[site] = (roots**2).reshape(2, 2)
+        return bounds
 
     @cached_property
     def total(self) -> Int64[np.ndarray, "k H"]:
-        """Rows of each group in each cluster, of the sites that counted."""
+        """``(k, H)`` numbers of rows of each group in each cluster, over the sites that counted."""
         H = len(self.pool.groups)
-        none = np.zeros((len(self.centers.fair), H), np.int64)
-        return np.asarray(sum(self.counts.values(), none))
+        no_rows = np.zeros((len(self.centers.fair), H), np.int64)
+        return np.asarray(sum(self.counts.values(), no_rows))
 
     @property
     def unconfirmed(self) -> list[str]:
@@ -108,19 +167,19 @@ class CoresetOutcome:
 
     @property
     def measure(self) -> dict[str, float]:
-        """For the progress line of the last round."""
+        """Numbers for the progress line of the last round."""
         return {"cost": self.cost, "max_violation": self.violation}
 
     @property
     def cost(self) -> float:
-        """Of the rows of the sites that counted."""
+        """Cost of the rows of the sites that counted."""
         return sum(self.costs.values())
 
     @property
     def gap(self) -> float:
-        """Distance of the cost from its lower bound, relative to the cost; 0 where there is no bound.
+        """Distance of the cost from its lower bound, relative to the cost; 0 without a bound.
 
-        Whole rows may be fair only up to rounding, and then cost a little less than what is fair to the last digit.
+        Numbers of rows are fair up to rounding only. So the cost may be a little less than the bound.
         """
         return max(0.0, (self.cost - self.bound) / self.cost) if self.bound is not None and self.cost > 0 else 0.0
 
@@ -136,11 +195,11 @@ class CoresetOutcome:
         return float((self.points.movement / self.centers.scale**2).sum())
 
     def arrays(self) -> dict[str, Shaped[np.ndarray, "..."]]:
-        """Return the outcome by documented names (docs/coreset.md)."""
+        """Return the arrays of `arrays.npz` by name (docs/coreset.md)."""
         return {
             "centers": self.centers.fair,
             "counts": self.total,
-            "colours": np.array(self.pool.groups),
+            "groups": np.array(self.pool.groups),
             "features": np.array(self.pool.features),
             "mean": self.pool.units[0],
             "scale": self.centers.scale,
@@ -148,14 +207,14 @@ class CoresetOutcome:
             "balance": np.array(self.balance),
             "points": self.points.points,
             "weights": self.points.weights,
-            "point_colours": self.points.groups,
+            "point_groups": self.points.groups,
             "point_clusters": _largest(self.clustering.assignment, len(self.points.weights)),
             "centers_unfair": self.centers.plain,
         }
 
 
 def _largest(assignment: Assignment, n: int) -> Int64[np.ndarray, "n"]:
-    """Return the center to which the largest part of each point goes; of equal parts the first."""
+    """Return the center of the largest part of each point; of equal parts, the first."""
     order = np.lexsort((assignment.center, -assignment.mass, assignment.point))
     first = order[np.unique(assignment.point[order], return_index=True)[1]]
     largest = np.zeros(n, np.int64)

@@ -1,4 +1,4 @@
-"""All sites' points as one coreset (Schmidt, Schwiegelshohn and Sohler 2018, Lemma 6), and each site's part of it."""
+"""Pooled coreset: the points of all sites (Schmidt, Schwiegelshohn and Sohler 2018, Lemma 6)."""
 
 from __future__ import annotations
 
@@ -18,20 +18,31 @@ from strategies.column_names import check_enough, columns_of_most
 
 @dataclass(frozen=True, eq=False)
 class PooledCoreset:
-    """The sites whose points are clustered together, and their points.
+    """Sites whose points are clustered together, and their points.
 
     Attributes
     ----------
     summaries : dict[str, Summary]
-        The sites' coresets, by site in an order that does not depend on the sites' names.
+        Coresets by site; the order does not depend on the sites' names.
     features : tuple of str
         Names of the d columns.
     groups : tuple of str
         Names of the H groups, sorted.
     scaled : bool
-        Whether columns count in units of their standard deviation.
+        Whether columns are measured in their standard deviations.
     excluded : dict[str, str]
-        By site, why its points are not among them.
+        Sites that were left out, and why.
+
+    Examples
+    --------
+    Two sites send one point each, the means of 2 and of 6 rows:
+
+    >>> def summary(x, weight, group):
+    ...     points, weights = np.array([[x]]), np.array([weight])
+    ...     return Summary(("age",), (group,), points, weights, np.zeros(1, int), np.zeros(1), weight, 0, 0)
+    >>> pool = PooledCoreset.of({"a": summary(30.0, 2, "F"), "b": summary(50.0, 6, "M")}, scaled=False)
+    >>> pool.groups, pool.totals, pool.units[0]
+    (('F', 'M'), array([2, 6]), array([45.]))
     """
 
     summaries: dict[str, Summary]
@@ -42,7 +53,7 @@ class PooledCoreset:
 
     @classmethod
     def of(cls, answers: Mapping[str, Summary], *, scaled: bool) -> PooledCoreset:
-        """Pool the coresets of the sites with the columns that most sites have.
+        """Pool the coresets of the sites that have the same columns as most sites.
 
         Raises
         ------
@@ -51,15 +62,15 @@ class PooledCoreset:
         """
         features, excluded = columns_of_most({site: answer.features for site, answer in answers.items()}, "columns")
         summaries = {site: answer for site, answer in answers.items() if answer.features == features}
-        # In an order of their content, so that what is drawn for a point does not depend on what its site is called.
+        # Sites are ordered by content, so that random draws for a point do not depend on the name of its site.
         summaries = dict(
-            sorted(summaries.items(), key=lambda each: (each[1].points.tobytes(), each[1].colour.tobytes()))
+            sorted(summaries.items(), key=lambda each: (each[1].points.tobytes(), each[1].group.tobytes()))
         )
-        groups = sorted({name for answer in summaries.values() for name in answer.colours})
+        groups = sorted({name for answer in summaries.values() for name in answer.groups})
         return cls(summaries, features, tuple(groups), scaled, excluded)
 
     def without(self, reasons: Mapping[str, str]) -> PooledCoreset:
-        """Return the coreset of the remaining sites when some no longer answer; `reasons` says why, by site."""
+        """Return the coreset without the sites in `reasons`, which says why each is left out."""
         summaries = {site: answer for site, answer in self.summaries.items() if site not in reasons}
         return PooledCoreset(summaries, self.features, self.groups, self.scaled, {**self.excluded, **reasons})
 
@@ -69,14 +80,14 @@ class PooledCoreset:
 
     @cached_property
     def union(self) -> WeightedPoints:
-        """All points, site by site; their groups are places in `groups`."""
+        """All points, site by site; their groups are indices of `groups`."""
         place = {name: number for number, name in enumerate(self.groups)}
         return union(
             [
                 WeightedPoints(
                     answer.points,
                     answer.weights,
-                    np.array([place[name] for name in answer.colours], np.int64)[answer.colour],
+                    np.array([place[name] for name in answer.groups], np.int64)[answer.group],
                     answer.movement,
                 )
                 for answer in self.summaries.values()
@@ -84,13 +95,13 @@ class PooledCoreset:
         )
 
     def slices(self) -> dict[str, slice]:
-        """Return where each site's points are in the union."""
+        """Return the slice of each site's points in the union."""
         ends = np.cumsum([len(answer.weights) for answer in self.summaries.values()]).tolist()
         return {site: slice(start, end) for site, start, end in zip(self.summaries, [0, *ends], ends, strict=False)}
 
     @cached_property
     def totals_by_site(self) -> dict[str, Int64[np.ndarray, "H"]]:
-        """Rows of each group behind each site's points."""
+        """``(H,)`` numbers of rows of each group that the site's points represent, by site."""
         groups, weights, H = self.union.groups, self.union.weights, len(self.groups)
         return {
             site: np.bincount(groups[place], weights[place], minlength=H).astype(np.int64)
@@ -99,24 +110,24 @@ class PooledCoreset:
 
     @cached_property
     def totals(self) -> Int64[np.ndarray, "H"]:
-        """Rows of each group."""
+        """``(H,)`` numbers of rows of each group over all sites."""
         return np.asarray(sum(self.totals_by_site.values(), np.zeros(len(self.groups), np.int64)))
 
     def bounds(self, balance: float) -> Bounds:
-        """Return each group's bounds on its share of a cluster, for alpha = `balance`."""
+        """Return the bounds of each group's share of a cluster, for alpha = `balance`."""
         return Bounds.of(self.totals / self.totals.sum(), balance)
 
     @cached_property
     def units(self) -> tuple[Float64[np.ndarray, "d"], Float64[np.ndarray, "d"]]:
-        """Mean and unit of every column: distances are those of ``(x - mean) / unit``.
+        """``(d,)`` mean and ``(d,)`` unit of every column; distances are those of ``(x - mean) / unit``.
 
-        A column's total sum of squares is that between the points plus its movement, since every point is the centroid
-        of its rows: the pooled variance is exact, at no round of its own.
+        Every point is the centroid of its rows. So a column's sum of squares over all rows is that of the points plus
+        the movement: the pooled variance is exact, and needs no further round.
         """
         mean, deviation = spread(self.union)
         return mean, np.where(deviation > 0, deviation, 1.0) if self.scaled else np.ones(len(mean))
 
     def in_units(self, coreset: WeightedPoints) -> Float64[np.ndarray, "n d"]:
-        """Return points as they are clustered."""
+        """Return the ``(n, d)`` points relative to the mean, in the units of the columns."""
         mean, unit = self.units
         return np.asarray((coreset.points - mean) / unit)

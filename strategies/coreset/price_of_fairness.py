@@ -1,4 +1,4 @@
-"""The price of fairness at other numbers of clusters than the run's."""
+"""Price of fairness over numbers of clusters around that of the run."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ from numerics.shared.threads import single_threaded
 from strategies.coreset.outcome import CoresetOutcome
 
 MOST_POINTS = 500
-"""Points that are clustered again and again; more are reduced first."""
+"""Largest number of points that are clustered for each number of clusters; more are reduced first."""
 MOST_CLUSTERS = 24
-"""At twice a run's clusters: beyond it a report would take seconds longer."""
+"""Largest number of clusters, twice the run's: with more, the report would take seconds longer."""
 _FACTORS = (0.5, 2**-0.5, 1.0, 2**0.5, 2.0)
 """Numbers of clusters, relative to the run's own."""
 _FAIR_STARTS, _PLAIN_STARTS = 2, 10
+"""Number of starts of the fair and of the plain clustering."""
 
 
 def price_over_k(outcome: CoresetOutcome) -> dict[str, Shaped[np.ndarray, "..."]]:
@@ -25,14 +26,14 @@ def price_over_k(outcome: CoresetOutcome) -> dict[str, Shaped[np.ndarray, "..."]
     Parameters
     ----------
     outcome : CoresetOutcome
-        Of the run.
+        Outcome of the run.
 
     Returns
     -------
     dict
-        ``price_k`` (m,) numbers of clusters, ``price_fair`` and ``price_unfair`` (m,) the costs in units of the
-        centers' scale squared, the movement of the points' rows included. Empty where there is one group, a site was
-        lost after its points were clustered (their bounds are not those of the rest), or `MOST_CLUSTERS` is exceeded.
+        ``price_k`` (m,) numbers of clusters, ``price_fair`` and ``price_unfair`` (m,) the costs in squared units of the
+        columns, with the movement of the rows. Empty if there is one group only, if a site was lost after its points
+        were clustered (the bounds would be wrong for the other sites), or if there are more than `MOST_CLUSTERS`.
     """
     pool, k = outcome.pool, len(outcome.centers.fair)
     if len(pool.groups) < 2 or outcome.lost or 2 * k > MOST_CLUSTERS:
@@ -51,7 +52,7 @@ def price_over_k(outcome: CoresetOutcome) -> dict[str, Shaped[np.ndarray, "..."]
             rng, bounds = np.random.default_rng(n), pool.bounds(outcome.balance)
             try:
                 fair = fair_clustering(x, points.weights, points.groups, bounds, n, restarts=_FAIR_STARTS, rng=rng)
-            except ArithmeticError:  # a linear program that the run itself did not need
+            except ArithmeticError:  # the linear program for this number of clusters has no solution
                 return {}
             _, cost = plain_clustering(x, points.weights, n, restarts=_PLAIN_STARTS, start=fair.centers, rng=rng)
             fair_costs.append(fair.cost + movement)

@@ -1,4 +1,4 @@
-"""What the report says of a fair clustering: metrics, table and notes."""
+"""Report on a fair clustering: metrics, table and notes."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from numerics.coreset.fairness.bounds import Bounds
 from strategies.coreset.outcome import CoresetOutcome
 
 _MANY_WITHHELD = 0.01
-"""Share of the rows without a point above which a note says so."""
+"""Share of rows without a point; a note reports larger ones."""
 _COARSE = 1.0
-"""Ratio of the rows' movement to the points' own cost above which a note says so."""
+"""Ratio of the rows' movement to the points' cost; a note reports larger ones."""
 _WIDE_GAP = 1e-3
-"""Relative distance from the bound below, and the part of it that prices may close, above which a note says so."""
+"""Relative gap to the lower bound, and its part that prices may close; a note reports larger ones."""
 _ROUNDING = 1e-9
-"""A cost below this share of another may be a rounding error of 0."""
+"""Share of a cost; a smaller cost may be a rounding error of 0."""
 _MOST_GROUPS = 8
-"""Groups with a column of their own in the table."""
+"""Largest number of groups with a column of their own in the table."""
 
 
 def metrics_of(outcome: CoresetOutcome) -> dict[str, float]:
-    """Return names and numbers of `report.json` (docs/coreset.md)."""
+    """Return the metrics of `report.json` by name (docs/coreset.md)."""
     pool, clustering = outcome.pool, outcome.clustering
     summaries = pool.summaries.values()
     cost, unfair = outcome.cost, sum(outcome.plain_costs.values())
@@ -33,7 +33,7 @@ def metrics_of(outcome: CoresetOutcome) -> dict[str, float]:
         "max_violation": outcome.violation,
         "balance": Bounds.balance(outcome.total, pool.totals / pool.totals.sum()),
         "n_clusters": float((outcome.total.sum(axis=1) > 0).sum()),
-        "n_colours": float(len(pool.groups)),
+        "n_groups": float(len(pool.groups)),
         "n_rows": float(sum(summary.n_rows for summary in summaries)),
         "n_coreset": float(len(outcome.points.weights)),
         "n_sent": float(len(pool.union.weights)),
@@ -53,7 +53,7 @@ def metrics_of(outcome: CoresetOutcome) -> dict[str, float]:
 
 
 def table_of(outcome: CoresetOutcome) -> list[dict[str, Any]]:
-    """Return a row for every cluster, with its rows and every group's share of them; the last row is of all rows."""
+    """Return a row for every cluster, and one for all rows: the number of rows, and every group's share of them."""
     groups = outcome.pool.groups
     largest = np.argsort(-outcome.total.sum(axis=0), kind="stable")[:_MOST_GROUPS]
     rows = []
@@ -66,60 +66,67 @@ def table_of(outcome: CoresetOutcome) -> list[dict[str, Any]]:
 
 
 def notes_on(outcome: CoresetOutcome) -> list[str]:
-    """Return sentences for the reader."""
+    """Return sentences on the sites and on the quality of the clusters."""
     return [*_notes_on_sites(outcome), *_notes_on_quality(outcome)]
 
 
 def _notes_on_sites(outcome: CoresetOutcome) -> list[str]:
-    """Which sites did not confirm, and which rows are in no cluster."""
+    """Return notes on sites that did not count their rows, and on rows in no cluster."""
     pool = outcome.pool
     notes = []
     if outcome.unconfirmed:
         notes.append(
-            f"{', '.join(outcome.unconfirmed)}: sent a coreset and did not confirm the clusters of its rows; cost,"
-            " counts and fairness are those of the other sites, with centers that its points helped to find"
+            f"{', '.join(outcome.unconfirmed)}: sent a coreset, but did not confirm the clusters of its rows; centers"
+            " include its points, while cost, counts and fairness are those of the other sites"
         )
     if outcome.lost:
         notes.append(
-            f"{', '.join(outcome.lost)}: no longer answered; centers, n_coreset and cost_coreset include its points,"
-            " everything else is of the other sites"
+            f"{', '.join(outcome.lost)}: stopped answering; centers, n_coreset and cost_coreset include its points,"
+            " all other results are those of the other sites"
         )
     empty = [name for name, total in zip(pool.groups, pool.totals, strict=True) if not total]
     if empty:
-        notes.append(f"{', '.join(empty)}: no row of this group is left, so that nothing is said of its share")
+        notes.append(f"{', '.join(empty)}: no row of this group is left, so it has no share")
     n_rows = sum(summary.n_rows for summary in pool.summaries.values())
     withheld = {site: summary.withheld for site, summary in sorted(pool.summaries.items()) if summary.withheld}
     if sum(withheld.values()) > _MANY_WITHHELD * n_rows:
         notes.append(
-            f"{sum(withheld.values())} of {n_rows} rows, at {', '.join(withheld)}, belong to a group that is too rare"
-            " there to be sent; the site puts them to the nearest center, and they are not counted"
+            f"{sum(withheld.values())} of {n_rows} rows, at {', '.join(withheld)}, belong to groups that are too rare"
+            " to be sent; the site assigns them to the nearest center, and the results do not count them"
         )
     return notes
 
 
 def _notes_on_quality(outcome: CoresetOutcome) -> list[str]:
-    """How coarse the coreset was, and how good the clustering is."""
+    """Return notes on the coarseness of the coreset, and on the quality of the clusters."""
     pool = outcome.pool
     notes = []
     if outcome.movement > _COARSE * outcome.clustering.cost:
+        # A site that sends fewer points than it may has too few rows for more.
+        binds = max(len(summary.weights) for summary in pool.summaries.values()) >= outcome.centers.how.size
+        remedy = (
+            "a larger coreset.size, or coreset.construction=kmeans,"
+            if binds
+            else "fewer rows a point (min-weight of sites and run), or coreset.assignment=exact,"
+        )
         notes.append(
-            "the rows lie farther from their points than the points from their centers: a larger coreset.size, or"
-            " coreset.construction=kmeans, may find better centers"
+            f"the rows are farther from their points than the points from their centers: {remedy} may give better"
+            " clusters"
         )
     if len(pool.groups) == 1:
-        notes.append("all rows belong to one group: this is plain k-means, and says nothing about fairness")
-    # Whole rows leave a gap, too: of few rows, one more or less in a cluster. No price closes that.
+        notes.append("all rows belong to one group, so this is plain k-means, without a condition of fairness")
+    # Rounding to whole rows leaves a gap, too, if clusters have few rows. No prices close it.
     if outcome.gap > _WIDE_GAP and outcome.bound_gain > _WIDE_GAP * outcome.cost:
         notes.append(
             f"the fair assignment of all rows may cost up to {outcome.gap:.2%} more than the best: more"
-            " coreset.price-rounds, or a smaller coreset.gap, may find a better one"
+            " coreset.price-rounds, or a smaller coreset.gap, may give a better one"
         )
-    names = [set(summary.colours) for summary in pool.summaries.values()]
+    names = [set(summary.groups) for summary in pool.summaries.values()]
     if len(names) > 1 and sum(map(len, names)) == len(pool.groups):
-        notes.append("no two sites have a group in common: are groups spelled alike everywhere?")
+        notes.append("no two sites have a group in common: check that all sites spell groups alike")
     empty = int((outcome.total.sum(axis=1) == 0).sum())
     if empty and not outcome.unconfirmed:
         notes.append(
-            f"{empty} of {len(outcome.total)} clusters have no rows: a smaller coreset.k describes the data as well"
+            f"{empty} of {len(outcome.total)} clusters have no rows: a smaller coreset.k fits the data as well"
         )
     return notes

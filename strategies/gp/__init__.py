@@ -1,6 +1,6 @@
 """The fusion center of Gaussian process experts (docs/gp.md).
 
-It finds the experts' common hyperparameters, sends every query point to the experts that know its neighbourhood, and
+It finds the experts' common hyperparameters, sends every query point to the experts that know its neighborhood, and
 combines their predictions.
 """
 
@@ -29,19 +29,22 @@ from strategies.gp.expert_count_curve import Sample, scores_by_expert_count
 from strategies.gp.expert_registry import ExpertRegistry
 from strategies.gp.gate_training import train
 from strategies.gp.hyperparameters import fit, starts
+from strategies.gp.influence import influence_of_answers
 from strategies.gp.model import Model
 from strategies.gp.outcome import GPOutcome
 from strategies.gp.prediction import ExpertAnswers, ask_experts
-from strategies.gp.report import answers_csv, metrics_of, notes_on, table_of
+from strategies.gp.report import answers_csv, excluded_from, metrics_of, notes_on, table_of
+from strategies.gp.trust import contradictions, distrust_of
+from strategies.influence import Influence
 from strategies.secure_aggregation import Masking
 
 __all__ = ["GP", "GPOutcome", "Settings"]
 
 _NETWORK_SEED = 4
-_OF_LEARNING = ("kernel", "max-expert-rows", "fit-rounds", "candidates", "gate-rounds")
-"""Settings that the earlier run brings, or that a prediction has no use for."""
+_LEARNING_KEYS = ("kernel", "max-expert-rows", "fit-rounds", "candidates", "gate-rounds")
+"""Settings of a run that learns. A run that predicts takes them from the earlier run, or does not need them."""
 _Preparation = tuple[Model, Queries | None, dict[str, Rows], dict[str, Inputs]]
-"""A model, the points where it is to predict, and by site what was disclosed for that: rows and inputs."""
+"""A model, the query points, and what sites disclosed for the predictions, by site: rows and inputs."""
 
 
 class GP(FusionStrategy):
@@ -50,18 +53,18 @@ class GP(FusionStrategy):
     Parameters
     ----------
     settings : Settings
-        Kernel, gate, aggregation, and how much is spent on each.
+        Kernel, gate, aggregation, and the effort for each.
     target : str
         Name of the output among the columns of the center's query file.
     id_column : str
-        Name of the column there that names the points.
+        Name of the column of that file that names the points.
     **common
-        Of `FusionStrategy`. Its reference's `queries` gives a scenario's query points, `test` the columns of the
-        center's own file of them, `earlier` the arrays of a run whose experts are to predict.
+        Parameters of `FusionStrategy`. Its reference holds a scenario's query points (`queries`), the columns of the
+        center's own query file (`test`), and the arrays of a run whose experts predict (`earlier`).
 
     Examples
     --------
-    Of ten experts, half are asked for each point:
+    By default, half of ten experts predict each point:
 
     >>> GP().settings.K(10)
     5
@@ -75,7 +78,7 @@ class GP(FusionStrategy):
         self.target, self.id_column = target, id_column
 
     def conversation(self, repetition: int = 0) -> Conversation[GPOutcome]:
-        """Learn in rounds, or take an earlier run's model; then have the selected experts predict."""
+        """Learn a model in rounds, or take that of an earlier run; then ask the selected experts for predictions."""
         prepare = self._recall(repetition) if self.reference.earlier else self._learn(repetition)
         model, queries, shared, inputs = yield from prepare
         if queries is None:
@@ -87,12 +90,12 @@ class GP(FusionStrategy):
         settings, model = self.settings, Model.from_arrays(self.reference.earlier)
         queries = self._queries(model.registry, repetition)
         if settings.gate == "dnn" and not len(model.network):
-            raise FusionError("gp.gate=dnn: the run that from names has trained no network; set another gate")
+            raise FusionError("gp.gate=dnn: the earlier run (from) trained no network; set another gate")
         shared, inputs = yield from in_step(*self._disclosures(model.registry, model.max_rows, queries))
         return model, queries, shared, inputs
 
     def _disclosures(self, registry: ExpertRegistry, max_rows: int, queries: Queries | None) -> tuple[Any, Any]:
-        """Return the conversations about what predictions need of rows; without predictions nothing is disclosed."""
+        """Return the conversations in which sites disclose rows and inputs; without query points nothing is asked."""
         if queries is None:
             return asking_nothing({}), asking_nothing({})
         return shared_rows(registry, self.settings, max_rows), disclosed_inputs(registry, self.settings, max_rows)
@@ -100,11 +103,12 @@ class GP(FusionStrategy):
     def _learn(self, repetition: int) -> Conversation[_Preparation]:
         """Survey the sites, then learn the hyperparameters and the gate."""
         settings = self.settings
-        survey = Survey(settings.max_expert_rows, settings.kernel, fit=_translates(settings.kernel))
+        fits = _is_convertible(settings.kernel)
+        survey = Survey(settings.max_expert_rows, settings.kernel, fit=fits, robust=settings.robust)
         answers: dict[str, Moments] = yield Broadcast(survey, check=check_moments(settings.kernel))
-        registry = ExpertRegistry.of(answers)
+        registry = ExpertRegistry.of(answers, robust=settings.robust)
         registry.check_enough(self.min_sites)
-        queries = self._queries(registry, repetition)  # faults in them are reported before anything is learned
+        queries = self._queries(registry, repetition)  # reports faults in the query file before learning begins
         kernel = kernel_of(settings.kernel, len(registry.features))
         best_fit, network, shared, inputs = yield from in_step(
             fit(
@@ -115,7 +119,7 @@ class GP(FusionStrategy):
                 settings.max_expert_rows,
                 candidates=settings.candidates,
                 most_asks=settings.fit_rounds,
-                masking=self._masking("likelihood", len(registry.counts)),
+                masking=self._masking("likelihood", len(registry.learning)),
             ),
             self._gate_training(registry, self.seed + repetition),
             *self._disclosures(registry, settings.max_expert_rows, queries),
@@ -133,35 +137,35 @@ class GP(FusionStrategy):
         return (yield from train(registry, network, start, settings.gate_rounds, settings.max_expert_rows, masking))
 
     def _masking(self, name: str, n_sites: int) -> Masking | None:
-        """Return the masking of sums over so many sites; None where they are not to be masked."""
+        """Return the masking of sums over `n_sites` sites; None without secure aggregation."""
         return Masking(name, min(self.min_sites, n_sites)) if self.settings.masked else None
 
     def _queries(self, registry: ExpertRegistry, repetition: int) -> Queries | None:
-        """Return the points to predict: those of the center's own file, else the scenario's, else none.
+        """Return the query points: those of the center's own file, else the scenario's, else none.
 
         Raises
         ------
         FusionError
-            If the points lack an input, or a value of one, or have other inputs.
+            If the points lack an input or a value, or if their inputs are not those of the experts.
         """
-        columns, of_scenario = self.reference.test, self.reference.queries
+        columns, draw_queries = self.reference.test, self.reference.queries
         if columns:
             queries: Queries | None = self._own_queries(registry, columns)
         else:
-            queries = of_scenario(repetition) if of_scenario else None
+            queries = draw_queries(repetition) if draw_queries else None
         if queries is None:
             return None
         if queries.features != registry.features:
             raise FusionError(
-                f"the query points have the inputs {', '.join(queries.features)}, the experts"
-                f" {', '.join(registry.features)}: they are not of the same data"
+                f"the query points have the inputs {', '.join(queries.features)}; the experts have"
+                f" {', '.join(registry.features)}"
             )
         if np.abs(registry.units.inputs(queries.x)).max(initial=0.0) > LARGEST:
             raise FusionError(f"a query point lies beyond {LARGEST:g} standard deviations of an input")
         return queries
 
     def _own_queries(self, registry: ExpertRegistry, columns: Mapping[str, Shaped[np.ndarray, "t"]]) -> Queries:
-        """Return the points of the center's own file."""
+        """Return the query points of the center's own file."""
         for name in registry.features:
             if name not in columns or columns[name].dtype.kind != "f":
                 raise FusionError(f"the center's file of query points has no column of numbers {name!r}, an input")
@@ -187,36 +191,44 @@ class GP(FusionStrategy):
         available = np.ones(registry.M, bool)
         if settings.disclosed:
             available = np.isin(registry.site_of, list(inputs))
-        K = settings.K(registry.M)
-        # The graph of all predictions says which experts are the best: all are asked.
+        K, prior, noise = settings.K(registry.M), kernel.diagonal(model.fit.theta[:-1], x), model.fit.noise
+        # This gate ranks experts by the graph of their predictions, so it asks all of them.
         by_graph = settings.gate == "ggm"
         with single_threaded():
             order = rank_experts(model, kernel, settings, x)
         answers: ExpertAnswers = yield from ask_experts(
-            registry, x, order, registry.M if by_graph else K, available, setup
+            registry,
+            x,
+            order,
+            registry.M if by_graph else K,
+            available,
+            setup,
+            np.isin(registry.site_of, registry.remote) if settings.robust else None,
+            distrust_of(registry, prior, noise) if settings.robust else None,
         )
+        contradicted = contradictions(registry, answers, prior, noise)
         with single_threaded():
             if by_graph:
                 answers = answers.select(select_by_graph(answers, K))
             predictions = expert_predictions(model, kernel, settings, x, answers, inputs, setup)
             fused = fuse(model, kernel, settings, x, predictions)
-        # Features may take far more memory than everything else, and only the first repetition's are used again.
+        # Features may take more memory than all the rest; the sample keeps those that the report needs.
         answers = replace(answers, features=answers.features[:, :, :0].copy())
         sample = Sample.of(predictions) if seed == self.seed else None
-        return GPOutcome(model, settings, queries, answers, fused, sample, tuple(sorted(shared)))
+        return GPOutcome(model, settings, queries, answers, fused, sample, tuple(sorted(shared)), contradicted)
 
     # -- what a run reports -------------------------------------------------------------------------------------------
 
     def metrics(self, outcome: GPOutcome) -> dict[str, float]:
-        """Return names and numbers of `report.json`."""
+        """Return the metrics of `report.json` by name (docs/gp.md)."""
         return metrics_of(outcome)
 
     def arrays(self, outcome: GPOutcome) -> dict[str, Shaped[np.ndarray, "..."]]:
-        """Return names and arrays of `arrays.npz` (docs/gp.md)."""
+        """Return the arrays of `arrays.npz` by name (docs/gp.md)."""
         return outcome.arrays()
 
     def diagnostics(self, outcome: GPOutcome) -> dict[str, Shaped[np.ndarray, "..."]]:
-        """Score predictions by fewer experts a point, where the outputs at the query points are known."""
+        """Score predictions by fewer experts a point, if the outputs at the query points are known."""
         sample, queries, model = outcome.sample, outcome.queries, outcome.model
         if sample is None or queries is None or queries.y is None:
             return {}
@@ -228,20 +240,24 @@ class GP(FusionStrategy):
             aggregation=outcome.settings.aggregation,
         )
 
+    def influence(self, outcome: GPOutcome) -> Influence:
+        """Return the error of the predictions without each site."""
+        return influence_of_answers(outcome)
+
     def table(self, metrics: Mapping[str, float], outcome: GPOutcome) -> list[dict[str, Any]]:
-        """Return a row for every expert: its rows, and how many points it answered."""
+        """Return a row for every expert: its site, its number of rows, and the number of points that it answered."""
         return table_of(outcome)
 
     def files(self, outcome: GPOutcome) -> dict[str, bytes]:
-        """Return ``predictions.csv``: a line for every query point."""
+        """Return ``predictions.csv``, with a line for every query point."""
         return {} if outcome.queries is None else {"predictions.csv": answers_csv(outcome)}
 
     def excluded(self, outcome: GPOutcome) -> Mapping[str, str]:
-        """Return the sites whose rows are in no expert."""
-        return outcome.model.registry.excluded
+        """Return the sites that were left out, and why."""
+        return excluded_from(outcome)
 
     def notes(self, outcome: GPOutcome) -> list[str]:
-        """Return what a reader should know before using the predictions."""
+        """Return sentences on the fit and on the predictions, for whoever uses them."""
         return notes_on(outcome)
 
 
@@ -252,36 +268,38 @@ def from_config(config: Mapping[str, Any], **common: Any) -> GP:
         kernel_of(settings.kernel, 1)
     except ValueError as error:
         raise FusionError(f"gp.kernel: {error}") from error
-    _refuse_what_is_ignored(config, settings, common.get("repetitions", 1))
+    _refuse_ineffective_keys(config, settings)
     if settings.fit_rounds * settings.candidates > MOST_TRIED:
         raise FusionError(f"gp.fit-rounds times gp.candidates is more than the {MOST_TRIED} that a site tries in a run")
     if config["protocol"] and common.get("repetitions", 1) > 1:
-        raise FusionError("a site's own rows are learned from once; leave repetitions out")
+        raise FusionError("repeated runs on the sites' own rows are all the same; leave repetitions out")
     target, id_column = str(config["target"]).strip(), str(config["id"]).strip()
     return GP(settings=settings, target=target, id_column=id_column, **common)
 
 
-def _translates(text: str) -> bool:
-    """Tell whether hyperparameters in a site's own units can be converted to the common ones."""
+def _is_convertible(text: str) -> bool:
+    """Return whether hyperparameters in a site's own units can be converted to the common units."""
     kernel = kernel_of(text, 1)
     return kernel.rescaled(kernel.start(), np.ones(1), 1.0) is not None
 
 
-def _refuse_what_is_ignored(config: Mapping[str, Any], settings: Settings, repetitions: int) -> None:
-    """Refuse a key that the other settings leave without effect."""
+def _refuse_ineffective_keys(config: Mapping[str, Any], settings: Settings) -> None:
+    """Refuse a key that has no effect with the other settings."""
     earlier = bool(str(config["from"]).strip())
     npae = settings.aggregation == "npae"
-    ignored: dict[str, str | bool] = dict.fromkeys(_OF_LEARNING, earlier and "a run that learns, not for a prediction")
-    if config["protocol"]:  # a scenario's table has rows that need a key, and rows that do not
-        ignored |= {
+    purposes: dict[str, str | bool] = dict.fromkeys(
+        _LEARNING_KEYS, earlier and "a run that learns, not for a run that predicts (from)"
+    )
+    if config["protocol"]:  # only some rows of a scenario's table need a key
+        purposes |= {
             "covariance": not npae and "gp.aggregation=npae",
             "landmarks": not settings.sketched and "gp.aggregation=npae with gp.covariance=sketch",
             "communication": settings.aggregation != "grbcm" and "gp.aggregation=grbcm",
             "experts": settings.gate == "all" and "a gate that chooses",
         }
         if settings.gate != "dnn":
-            ignored["gate-rounds"] = "gp.gate=dnn"
+            purposes["gate-rounds"] = "gp.gate=dnn"
     keys = Settings.keys()
-    for key, needed in ignored.items():
-        if needed and config[f"gp.{key}"] != keys[f"gp.{key}"].declared:
-            raise FusionError(f"gp.{key} is for {needed}: leave it out")
+    for key, purpose in purposes.items():
+        if purpose and config[f"gp.{key}"] != keys[f"gp.{key}"].declared:
+            raise FusionError(f"gp.{key} is for {purpose}: leave it out")

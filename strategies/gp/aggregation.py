@@ -24,7 +24,7 @@ _LANDMARK_SEED = 5
 
 
 def setup_of(model: Model, settings: Settings, shared: Mapping[str, Rows], seed: int) -> PredictionSetup:
-    """Return what is the same in every ask for predictions; `shared`: by site, rows for the communication expert."""
+    """Return the common fields of the asks for predictions; `shared` has rows for the communication expert, by site."""
     registry = model.registry
     in_order = [shared[site] for site in registry.counts if site in shared]
     n_shared = rows_to_share(registry, settings)
@@ -43,7 +43,7 @@ def setup_of(model: Model, settings: Settings, shared: Mapping[str, Rows], seed:
 def rank_experts(
     model: Model, kernel: Kernel, settings: Settings, x: Float64[np.ndarray, "N d"]
 ) -> Int64[np.ndarray, "N M"]:
-    """Rank all experts for each point, the most suitable first."""
+    """Rank all experts for each point (`x`, in the common units), the most suitable first."""
     moments = model.registry.moments
     if settings.gate == "dnn":
         network = Network(x.shape[1], len(moments.counts))
@@ -54,11 +54,11 @@ def rank_experts(
 
 
 def select_by_graph(answers: ExpertAnswers, K: int) -> Int64[np.ndarray, "N K"]:
-    """Select the same K experts for all points, by the graph of their predictions (Jalali and Kasneci 2022, Alg. 1)."""
-    # Brings scikit-learn, which no other gate needs.
+    """Select the same K experts for all points by the graph of their predictions (Jalali and Kasneci 2022, Alg. 1)."""
+    # This imports scikit-learn, which no other gate needs.
     from numerics.gp.gates import graphical
 
-    available = np.flatnonzero(answers.available)
+    available = np.flatnonzero(answers.available & ~answers.distrusted)
     everywhere = np.broadcast_to(available, (len(answers.mean), len(available)))
     selected = available[best(graphical.scores(answers.select(everywhere).mean), K)]
     return np.pad(selected, ((0, 0), (0, K - selected.shape[1])), constant_values=-1)
@@ -73,7 +73,7 @@ def expert_predictions(
     inputs: Mapping[str, Inputs],
     setup: PredictionSetup,
 ) -> ExpertPredictions:
-    """Return the predictions to be combined at every point (`x`, in the common units), with what their rule needs."""
+    """Return the predictions to combine at every point (`x`, in the common units), with covariances for the rule."""
     theta = model.fit.theta
     return ExpertPredictions(
         answers.mean,
@@ -97,8 +97,8 @@ def fuse(
     predictions: ExpertPredictions,
 ) -> FusedPrediction:
     """Combine the experts' predictions at every point."""
-    theta = model.fit.theta
-    return aggregate(settings.aggregation, predictions, kernel.diagonal(theta[:-1], x), float(np.exp(2 * theta[-1])))
+    prior = kernel.diagonal(model.fit.theta[:-1], x)
+    return aggregate(settings.aggregation, predictions, prior, model.fit.noise)
 
 
 def _exact(
@@ -112,9 +112,9 @@ def _exact(
     """Compute the covariances between the selected experts' predictions from their inputs."""
     from numerics.gp.covariances import covariances
 
-    place = np.full(registry.M + 1, -1)  # the last for "none"
+    place = np.full(registry.M + 1, -1)  # the last element stands for no expert (-1)
     rows: list[Float64[np.ndarray, "n d"]] = []
-    # In the registry's order, which does not depend on what sites are called.
+    # The registry's order does not depend on the sites' names.
     for site in [each for each in registry.counts if each in inputs]:
         for expert, own in zip(registry.places[site].tolist(), inputs[site].x, strict=True):
             place[expert] = len(rows)

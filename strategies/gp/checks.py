@@ -1,4 +1,4 @@
-"""The fusion center's checks of answers, beyond the payloads' own contracts."""
+"""Checks of answers at the fusion center, beyond types and shapes that the payloads declare."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from strategies.gp.expert_registry import ExpertRegistry
 from strategies.gp.hyperparameters import ROUNDING, is_information, symmetric
 
 _SLACK = 0.01
-"""Share by which a mean may exceed its limit: rows of almost no noise are factorised to a few digits only."""
+"""Share by which a mean may exceed its bound: with almost no noise, a factorization has few correct digits."""
 
 
 def check_moments(kernel: str) -> Check:
@@ -56,6 +56,8 @@ def _check_moments(answer: Moments) -> None:
             refuse(field, f"expected numbers up to {LARGEST:g}")
     if not 0 <= answer.y_variances.min() <= answer.y_variances.max() <= LARGEST**2:
         refuse("y_variances", "expected variances")
+    if not 0 <= answer.left_out <= MOST_ROWS:
+        refuse("left_out", f"expected 0 to {MOST_ROWS} rows")
     if not _are_covariances(answer.covariances):
         refuse("covariances", "expected covariance matrices")
     if not set(answer.consents) <= set(CONSENTS):
@@ -63,7 +65,7 @@ def _check_moments(answer: Moments) -> None:
 
 
 def _check_choice(answer: Moments, expected: int) -> None:
-    """Check the site's own hyperparameters, of which `expected` are due, and its information about them."""
+    """Check the site's own `expected` hyperparameters, or none, and its information about them."""
     size = len(answer.theta)
     if size not in (0, expected):
         raise PayloadError(answer.title(), "theta", f"expected {expected} hyperparameters, got {size}")
@@ -75,7 +77,7 @@ def _check_choice(answer: Moments, expected: int) -> None:
 
 
 def _are_covariances(matrices: Float64[np.ndarray, "m d d"]) -> bool:
-    """Tell whether matrices are symmetric and positive semidefinite up to rounding."""
+    """Return whether matrices are symmetric and positive semidefinite up to rounding."""
     variances = np.einsum("mdd->md", matrices)
     if not 0 <= variances.min() <= variances.max() <= LARGEST**2:
         return False
@@ -90,7 +92,7 @@ def _are_covariances(matrices: Float64[np.ndarray, "m d d"]) -> bool:
 
 
 def check_rows(most: Mapping[str, int], d: int) -> Check:
-    """Return a check that refuses more rows than `most`, by site, and rows of other than d inputs."""
+    """Return a check that refuses more than `most` rows of a site, and rows that do not have d inputs."""
 
     def check(site: str, answer: Rows) -> None:
         if len(answer.y) > most[site]:
@@ -104,7 +106,7 @@ def check_rows(most: Mapping[str, int], d: int) -> Check:
 
 
 def check_inputs(registry: ExpertRegistry) -> Check:
-    """Return a check that refuses inputs of other numbers of rows than the experts have."""
+    """Return a check that refuses inputs whose shape is not that of the experts' rows."""
 
     def check(site: str, answer: Inputs) -> None:
         shapes = [x.shape for x in answer.x]
@@ -126,19 +128,20 @@ def check_predictions(
 ) -> Check:
     """Return a check that refuses predictions that no rows with the expert's moments can make.
 
-    An expert with outputs y and covariance matrix C of its rows (the noise in it) explains ``c' C^-1 c`` of the prior
-    variance k** at a point, c the covariance of the point with its rows, and predicts ``c' C^-1 y`` (Jalali and Kasneci
-    2022, eqs. 2 and 3). So the variance is k** at most, and by Cauchy and Schwarz the mean at most
-    ``sqrt(explained y' C^-1 y)``, where ``y' C^-1 y <= |y|^2 / noise``. The moments say what ``|y|^2`` is.
+    Let y be an expert's outputs, C the covariance matrix of its rows (noise included), c the covariance of a point with
+    the rows, and k** the prior variance at the point. The expert explains ``c' C^-1 c`` of k**, and predicts
+    ``c' C^-1 y`` (Jalali and Kasneci 2022, eqs. 2 and 3). So the explained variance is at most k**. By Cauchy and
+    Schwarz, the mean is at most ``sqrt(explained y' C^-1 y)``, where ``y' C^-1 y <= |y|^2 / noise``; the moments give
+    ``|y|^2``.
 
     Parameters
     ----------
     asks : Mapping[str, Predict]
-        What each site was asked.
+        The asks, by site.
     registry : ExpertRegistry
         The experts.
     kernel, theta
-        Of the asks.
+        Kernel and hyperparameters of the asks.
     """
     moments, noise = registry.moments, float(np.exp(2 * theta[-1]))
     prior_variance = kernel_of(kernel, len(registry.features)).diagonal
@@ -156,7 +159,7 @@ def check_predictions(
                 raise PayloadError(answer.title(), "explained", "expected variances of at most the prior's")
             most = np.sqrt(explained * (squares[expert] + shared) / noise)
             if (np.abs(mean) > (1 + _SLACK) * most + ROUNDING).any():
-                problem = "is larger than any rows with the moments that the site sent can make it"
+                problem = "is larger than rows with the moments that the site sent allow"
                 raise PayloadError(answer.title(), "mean", problem)
 
     return check

@@ -1,4 +1,4 @@
-"""How good the predictions are with fewer experts a point than the run used."""
+"""Scores of the predictions by the number of experts a point, from one to all that the run used."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from numerics.gp.metrics import msll, smse
 from numerics.shared.threads import single_threaded
 
 _MOST_POINTS, _MOST_PAIRS = 1000, 1_000_000
-"""Query points that are predicted again, and pairs of their experts: more would take seconds."""
+"""Largest numbers of query points that are predicted again, and of pairs of their experts: more take seconds."""
 _NUMBERS = 8
-"""Numbers of experts that are tried, from one to all, evenly on a logarithmic scale."""
+"""How many numbers of experts are tried, from one to all, evenly on a logarithmic scale."""
 
 
 @dataclass(frozen=True, eq=False)
 class Sample:
-    """The experts' predictions at some of the query points. Combining them anew at all points would take seconds.
+    """The experts' predictions at some of the query points: to combine all of them again would take seconds.
 
     Attributes
     ----------
     rows : ndarray
         ``(n,)`` places of the points among the query points.
     predictions : ExpertPredictions
-        At these points.
+        Predictions at these points.
     """
 
     rows: Int64[np.ndarray, "n"]
@@ -34,10 +34,10 @@ class Sample:
 
     @classmethod
     def of(cls, predictions: ExpertPredictions) -> Sample:
-        """Take as many points as can be combined anew in a moment, at even steps in their order."""
+        """Take as many points as can be combined in a moment, at even steps in their order."""
         N, K = predictions.mean.shape
         rows = np.linspace(0, N - 1, min(N, _MOST_POINTS, max(1, _MOST_PAIRS // max(1, K) ** 2))).astype(np.int64)
-        return cls(rows, _first_experts(predictions, rows, K))
+        return cls(rows, predictions.at(rows))
 
 
 def scores_by_expert_count(
@@ -52,22 +52,32 @@ def scores_by_expert_count(
     Parameters
     ----------
     sample : Sample
-        What the experts predict at n of the query points.
+        The experts' predictions at n of the query points.
     y : ndarray
-        ``(n,)`` measured outputs there, in the common units.
+        ``(n,)`` measured outputs at these points, in the common units.
     prior : ndarray
-        ``(n,)`` prior variance of the latent function there.
+        ``(n,)`` prior variance of the latent function at these points.
     noise : float
         Noise variance.
     aggregation : str
-        The run's own rule (`numerics.gp.aggregation.aggregate`).
+        The rule of the run (`numerics.gp.aggregation.aggregate`).
 
     Returns
     -------
     dict
         ``tried_K`` (m,) numbers of experts, ``tried_smse`` and ``tried_msll`` (m,) their scores, ``tried_points`` the
-        number of points. Empty where fewer than two experts answer, a smaller number cannot be combined, or the scores
-        are not defined because all outputs are equal.
+        number of points. Empty if fewer than two experts answered, if a smaller number of experts cannot be combined,
+        or if the scores are not defined because all outputs are equal.
+
+    Examples
+    --------
+    The first expert of both points is right, and the second is not:
+
+    >>> mean, explained = np.array([[1.0, 0.0], [-1.0, 0.0]]), np.full((2, 2), 0.9)
+    >>> sample = Sample.of(ExpertPredictions(mean, explained, np.ones((2, 2), bool)))
+    >>> scores = scores_by_expert_count(sample, np.array([1.0, -1.0]), np.ones(2), 0.01, "poe")
+    >>> scores["tried_K"].tolist(), scores["tried_smse"].tolist()
+    ([1, 2], [0.0, 0.25])
     """
     K = sample.predictions.mean.shape[1]
     if not len(y) or K < 2:
@@ -76,10 +86,10 @@ def scores_by_expert_count(
     scores = []
     with single_threaded():
         for k in tried.tolist():
-            first = _first_experts(sample.predictions, np.arange(len(y)), k)
+            first = sample.predictions.at(np.arange(len(y)), k)
             try:
                 fused = aggregate(aggregation, first, prior, noise)
-            except (ArithmeticError, np.linalg.LinAlgError):  # so few experts may not be combinable, though all are
+            except (ArithmeticError, np.linalg.LinAlgError):  # few experts may fail to combine where all of them do
                 return {}
             scores.append((smse(y, fused.mean), msll(y, fused.mean, fused.variance, 0.0, 1.0)))
     smse_by_count, msll_by_count = np.array(scores).T
@@ -91,15 +101,3 @@ def scores_by_expert_count(
         "tried_msll": msll_by_count,
         "tried_points": np.array(len(y)),
     }
-
-
-def _first_experts(predictions: ExpertPredictions, rows: Int64[np.ndarray, "n"], k: int) -> ExpertPredictions:
-    """Return what the first k experts of these points predict."""
-    return ExpertPredictions(
-        predictions.mean[rows, :k],
-        predictions.explained[rows, :k],
-        predictions.available[rows, :k],
-        None if predictions.directions is None else predictions.directions[rows, :k],
-        None if predictions.covariance is None else predictions.covariance[rows, :k, :k],
-        None if predictions.common is None else (predictions.common[0][rows], predictions.common[1][rows]),
-    )

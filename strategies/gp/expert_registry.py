@@ -1,4 +1,4 @@
-"""The experts of all sites: whose they are, where their rows lie, and the units that everybody calculates in."""
+"""Registry of the experts of all sites: their sites, their moments, and the common units."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Bool, Float64, Int64, Shaped
 
 from numerics.gp.kernels import Kernel
-from numerics.gp.moments import ExpertMoments, Units, in_units, join, units_of
+from numerics.gp.moments import ExpertMoments, Units, in_units, join, remote, units_of
 from protocols.gp.payloads import Moments
 from strategies.column_names import check_enough, columns_of_most
 from strategies.errors import FusionError
@@ -24,17 +24,37 @@ class ExpertRegistry:
     Attributes
     ----------
     counts : dict[str, ndarray]
-        Rows of each of a site's experts, by site in an order that does not depend on the sites' names.
+        Numbers of rows of a site's experts, by site; the order does not depend on the sites' names.
     features : tuple of str
         Names of the d inputs.
     units : Units
-        Pooled mean and standard deviation of inputs and outputs.
+        Common units: pooled mean and standard deviation of inputs and outputs.
     moments : ExpertMoments
-        Of all M experts, in these units.
+        Moments of all M experts, in the common units.
     excluded : dict[str, str]
-        By site, why its rows are not among them.
+        Sites that were left out, and why.
     consents : dict[str, tuple of str]
-        By site, what it consents to (`protocols.gp.payloads.CONSENTS`); a site that is not named has not said.
+        Consents of each site (`protocols.gp.payloads.CONSENTS`); sites whose consents are unknown are missing.
+    left_out : dict[str, int]
+        By site, how many rows it leaves out for outliers, if any.
+    robust : bool
+        Whether sites leave out such rows (``gp.robust``).
+
+    Examples
+    --------
+    Site a has two experts with inputs around 0 and 2; site b has one:
+
+    >>> def answer(*centers):
+    ...     m = len(centers)
+    ...     return Moments(
+    ...         ("x",), np.full(m, 10), np.array(centers)[:, np.newaxis], np.ones((m, 1, 1)), np.zeros(m), np.ones(m),
+    ...         np.zeros(0), np.zeros(0), ("allow-rows",),
+    ...     )
+    >>> registry = ExpertRegistry.of({"b": answer(4.0), "a": answer(0.0, 2.0)})
+    >>> registry.M, registry.n_rows, registry.site_of
+    (3, 30, ['a', 'a', 'b'])
+    >>> registry.units.mean, registry.willing("allow-rows")
+    (array([2.]), ['a', 'b'])
     """
 
     counts: dict[str, Int64[np.ndarray, "m"]]
@@ -43,27 +63,39 @@ class ExpertRegistry:
     moments: ExpertMoments
     excluded: dict[str, str]
     consents: dict[str, tuple[str, ...]]
+    left_out: dict[str, int]
+    robust: bool = False
 
     @classmethod
-    def of(cls, answers: Mapping[str, Moments]) -> ExpertRegistry:
-        """Register the experts of the sites with the inputs that most sites have.
+    def of(cls, answers: Mapping[str, Moments], *, robust: bool = False) -> ExpertRegistry:
+        """Register the experts of the sites that have the same inputs as most sites.
+
+        The unit of the outputs is that of the sites that are not `remote`.
 
         Raises
         ------
         FusionError
-            If no site has answered, or two sets of inputs are equally common.
+            If no site answered, or if two sets of inputs are equally common.
         """
         if not answers:
             raise FusionError("no site has answered with an expert")
         features, excluded = columns_of_most({site: answer.features for site, answer in answers.items()}, "inputs")
         members = {site: answer for site, answer in answers.items() if answer.features == features}
-        # In an order of their content, so that a sum over sites does not depend on what they are called.
+        # Sites are ordered by content, so that a sum over sites does not depend on their names.
         members = dict(sorted(members.items(), key=lambda each: _content(each[1])))
-        together = join([moments_of(answer) for answer in members.values()])
-        units = units_of(together)
+        moments = join([moments_of(answer) for answer in members.values()])
         counts = {site: answer.counts for site, answer in members.items()}
-        consents = {site: answer.consents for site, answer in members.items()}
-        return cls(counts, features, units, in_units(together, units), excluded, consents)
+        units = units_of(moments, ~np.repeat(*_remote_experts(counts, moments)))
+        return cls(
+            counts,
+            features,
+            units,
+            in_units(moments, units),
+            excluded,
+            {site: answer.consents for site, answer in members.items()},
+            {site: answer.left_out for site, answer in members.items() if answer.left_out},
+            robust,
+        )
 
     def check_enough(self, min_sites: int) -> None:
         """Refuse to go on with fewer than `min_sites` sites."""
@@ -78,12 +110,12 @@ class ExpertRegistry:
 
     @property
     def varies(self) -> Bool[np.ndarray, "d"]:
-        """Whether an input is not the same in every row."""
+        """``(d,)`` mask of the inputs that are not the same in every row."""
         return self.moments.varies
 
     @property
     def n_rows(self) -> int:
-        """Rows of all experts."""
+        """Number of rows of all experts together."""
         return int(self.moments.counts.sum())
 
     @cached_property
@@ -100,8 +132,19 @@ class ExpertRegistry:
         """Name of each expert's site."""
         return [site for site, counts in self.counts.items() for _ in counts]
 
+    @cached_property
+    def remote(self) -> list[str]:
+        """Sites whose outputs are far from those of most sites (`numerics.gp.moments.remote`)."""
+        mask, _ = _remote_experts(self.counts, self.moments)
+        return [site for site, far in zip(self.counts, mask.tolist(), strict=True) if far]
+
+    @property
+    def learning(self) -> list[str]:
+        """Sites whose outputs count in what all sites share: units, hyperparameters, and a communication expert."""
+        return [site for site in self.counts if site not in self.remote]
+
     def willing(self, key: str) -> list[str]:
-        """Return the sites that consent to what `key` allows, or have not said."""
+        """Return the sites that consent to what `key` allows, and those whose consents are unknown."""
         return [site for site in self.counts if key in self.consents.get(site, (key,))]
 
     def rows_of(self, site: str) -> int:
@@ -109,7 +152,7 @@ class ExpertRegistry:
         return int(self.counts[site].sum())
 
     def agreement(self, site: str, max_rows: int) -> dict[str, Any]:
-        """Return the fields that every ask to a site begins with (`protocols.gp.payloads.Agreed`)."""
+        """Return the fields that every ask to a site has (`protocols.gp.payloads.Agreed`)."""
         units = self.units
         return {
             "max_rows": max_rows,
@@ -118,12 +161,13 @@ class ExpertRegistry:
             "scale": units.scale,
             "y_mean": units.y_mean,
             "y_scale": units.y_scale,
+            "robust": self.robust,
         }
 
     # -- saved for later ----------------------------------------------------------------------------------------------
 
     def arrays(self) -> dict[str, Shaped[np.ndarray, "..."]]:
-        """Return all of it for `arrays.npz`, but what sites consent to."""
+        """Return the arrays of `arrays.npz` that hold the registry, without the sites' consents."""
         return {
             "features": np.array(self.features),
             "input_mean": self.units.mean,
@@ -136,11 +180,12 @@ class ExpertRegistry:
             "covariances": self.moments.covariances,
             "expert_y_mean": self.moments.y_mean,
             "expert_y_variance": self.moments.y_variance,
+            "robust": np.array(self.robust),
         }
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, Shaped[np.ndarray, "..."]]) -> ExpertRegistry:
-        """Read what `arrays` returned."""
+        """Read the registry from the arrays that `arrays` returned."""
         moments = ExpertMoments(
             arrays["expert_rows"],
             arrays["centroids"],
@@ -156,30 +201,40 @@ class ExpertRegistry:
         )
         sites = arrays["expert_site"]
         counts = {str(site): moments.counts[sites == site] for site in dict.fromkeys(sites.tolist())}
-        return cls(counts, tuple(map(str, arrays["features"])), units, moments, {}, {})
+        return cls(
+            counts, tuple(map(str, arrays["features"])), units, moments, {}, {}, {}, bool(arrays.get("robust", False))
+        )
+
+
+def _remote_experts(
+    counts: Mapping[str, Int64[np.ndarray, "m"]], moments: ExpertMoments
+) -> tuple[Bool[np.ndarray, "s"], list[int]]:
+    """Return the mask of remote sites, and every site's number of experts."""
+    n_experts = [len(each) for each in counts.values()]
+    return remote(moments, np.repeat(np.arange(len(n_experts)), n_experts)), n_experts
 
 
 def _content(answer: Moments) -> tuple[bytes, ...]:
-    """Return the key that orders sites, whatever they are called."""
+    """Return the key that orders sites by the content of their answers."""
     parts = (answer.means, answer.y_means, answer.covariances, answer.y_variances, answer.counts)
     return tuple(part.tobytes() for part in parts)
 
 
 def moments_of(answer: Moments) -> ExpertMoments:
-    """Return a site's moments as the numerics have them."""
+    """Return the moments of a site's experts, in the site's own units."""
     return ExpertMoments(answer.counts, answer.means, answer.covariances, answer.y_means, answer.y_variances)
 
 
 def own_choice(answer: Moments, kernel: Kernel, units: Units) -> Float64[np.ndarray, "p"] | None:
     """Return the hyperparameters that a site would choose alone, in the common units; None if it sent none.
 
-    They are logarithms, which other units only shift: the information about them is the same in all units.
+    Hyperparameters are logarithms, which other units only shift. So the information about them needs no conversion.
     """
     if len(answer.theta) != len(kernel.names) + 1:
         return None
     moments = moments_of(answer)
     own = units_of(moments)
-    # Of an input that is the same in all its rows a site knows no length: it is the usual one, in whatever unit.
+    # A site cannot estimate the length of an input that is constant in its rows: it keeps the usual start unconverted.
     inputs = np.where(moments.varies, own.scale / units.scale, 1.0)
     output = own.y_scale / units.y_scale if moments.output_varies else 1.0
     params = kernel.rescaled(answer.theta[:-1], inputs, output)

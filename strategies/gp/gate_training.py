@@ -1,4 +1,4 @@
-"""The training of the gate's network, in rounds."""
+"""Training of the gate's network, in rounds."""
 
 from __future__ import annotations
 
@@ -26,27 +26,27 @@ def train(
     max_rows: int,
     masking: Masking | None = None,
 ) -> Conversation[Float64[np.ndarray, "w"]]:
-    """Train the network to tell the experts' rows apart, by full-batch steps (Jalali and Kasneci 2022, Algorithm 3).
+    """Train the network to classify rows by expert, in full-batch steps (Jalali and Kasneci 2022, Algorithm 3).
 
-    The sites' gradients are summed, so that every step is that of all rows in one place; averages of networks that
-    each know one class only would not be. For the rows of a site that takes no part, or does not answer, points drawn
-    from its moments stand in: without any the network would unlearn its experts.
+    The sites' gradients are summed, so every step is that of training on all rows in one place. An average of networks
+    would not be: each would know one class only. If a site takes no part, or does not answer, points drawn from its
+    moments replace its rows; without them, the network would unlearn the site's experts.
 
     Raises
     ------
     FusionError
-        If some sites consent to take part, but fewer than a masked sum needs.
+        If some sites consent to take part, but fewer of them than secure aggregation needs.
     """
     with single_threaded():
         weights, adam = from_moments(network, registry.moments, seed)
         points, label = sample_rows(registry.moments, seed)
     n = registry.n_rows
-    best, least, nothing = weights, np.inf, Slope(0.0, np.zeros(network.size))
+    best, least, no_rows = weights, np.inf, Slope(0.0, np.zeros(network.size))
     taking_part = registry.willing("allow-gate-training")
     if masking and 0 < len(taking_part) < FEWEST_SITES:
         raise FusionError(
-            f"gp.gate=dnn: {', '.join(sorted(taking_part))} alone set allow-gate-training=true in their node"
-            f" configuration; under secure-aggregation {FEWEST_SITES} sites or more train the gate, or none"
+            f"gp.gate=dnn: only {', '.join(sorted(taking_part))} set allow-gate-training=true in their node"
+            f" configuration; with secure-aggregation, {FEWEST_SITES} sites or more must, or none"
         )
     for _ in range(n_rounds if taking_part else 0):
         asks = {
@@ -65,19 +65,19 @@ def train(
             answers: dict[str, Slope] = yield Tell(asks, check=check, measure=measure)
             sites = tuple(answers)
         else:
-            total = yield from masking.total(asks, nothing, measure=measure)
+            total = yield from masking.total(asks, no_rows, measure=measure)
             sites, answers = total.sites, as_answer(total, check)
         places = [registry.places[site] for site in sites]
         absent = ~np.isin(label, np.concatenate([np.zeros(0, np.int64), *places]))
         with single_threaded():
             loss, gradient = network.gradient(weights, points[absent], label[absent])
-        each = n / len(label)  # rows that a point stands for
-        slopes = [nothing, *answers.values()]
-        of_rows = exact_sum([slope.gradient for slope in slopes])
-        loss = (loss * each + float(exact_sum([np.array(slope.loss) for slope in slopes]))) / n
+        rows_per_point = n / len(label)
+        slopes = [no_rows, *answers.values()]
+        row_gradient = exact_sum([slope.gradient for slope in slopes])
+        loss = (loss * rows_per_point + float(exact_sum([np.array(slope.loss) for slope in slopes]))) / n
         if loss < least:
             best, least = weights, loss
-        weights, adam = adam.step(weights, (gradient * each + of_rows) / n)
+        weights, adam = adam.step(weights, (gradient * rows_per_point + row_gradient) / n)
     return best
 
 

@@ -1,4 +1,4 @@
-"""The search for the hyperparameters that all experts share, in rounds."""
+"""Search for the hyperparameters that all experts share, in rounds."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ from strategies.gp.expert_registry import ExpertRegistry, own_choice
 from strategies.secure_aggregation import Masking, Total
 
 ROUNDING = 1e-8
-"""By how much a matrix of numbers up to 1 may fail to be positive semidefinite."""
+"""Largest negative eigenvalue, in size, that rounding gives a positive semidefinite matrix of numbers up to 1."""
 Theta = Float64[np.ndarray, "p"]
 
 
 @dataclass(frozen=True, eq=False)
 class Fit:
-    """The best hyperparameters, and how the search for them ended.
+    """The best hyperparameters, and the end of the search for them.
 
     Attributes
     ----------
     theta : ndarray
-        ``(p,)`` the kernel's parameters and the logarithm of the noise's standard deviation.
+        ``(p,)`` parameters of the kernel, and the logarithm of the noise's standard deviation.
     log_likelihood : float
         Sum over the experts of the log marginal likelihood, per row.
     rounds : int
         Number of asks.
     converged : bool
-        Whether the search ended because little was left to be gained.
+        Whether the search ended because the likelihood hardly rose any more.
     """
 
     theta: Theta
@@ -46,10 +46,15 @@ class Fit:
     rounds: int
     converged: bool
 
+    @property
+    def noise(self) -> float:
+        """Variance of the noise."""
+        return float(np.exp(2 * self.theta[-1]))
+
 
 def starts(answers: Mapping[str, Moments], registry: ExpertRegistry, kernel: Kernel) -> Float64[np.ndarray, "s p"]:
-    """Return where the search begins: what the sites would choose together and each alone, and the usual start."""
-    choices = {site: own_choice(answers[site], kernel, registry.units) for site in registry.counts}
+    """Return the ``(s, p)`` starts of the search: the sites' pooled choice, each site's own, and the usual start."""
+    choices = {site: own_choice(answers[site], kernel, registry.units) for site in registry.learning}
     own = {site: theta for site, theta in choices.items() if theta is not None}
     usual = start_theta(kernel)
     if not own:
@@ -62,7 +67,7 @@ def starts(answers: Mapping[str, Moments], registry: ExpertRegistry, kernel: Ker
 
 
 def symmetric(upper: Float64[np.ndarray, "... q"], size: int) -> Float64[np.ndarray, "... p p"]:
-    """Make symmetric matrices from their upper triangles, row by row.
+    """Build symmetric matrices from their upper triangles, row by row.
 
     Examples
     --------
@@ -86,27 +91,27 @@ def fit(
     most_asks: int,
     masking: Masking | None = None,
 ) -> Conversation[Fit]:
-    """Maximise the sum of the experts' log marginal likelihoods (Jalali and Kasneci 2022, eq. 1).
+    """Maximize the sum of the experts' log marginal likelihoods (Jalali and Kasneci 2022, eq. 1).
 
     Parameters
     ----------
     registry : ExpertRegistry
-        The experts.
+        The experts. Remote sites have no part in the sum.
     kernel, text
         The kernel, and its text on the wire.
     first : ndarray
-        ``(s, p)`` where to begin.
+        ``(s, p)`` starts of the search.
     max_rows : int
-        Of an expert.
+        Largest number of rows of an expert.
     candidates, most_asks : int
-        Of `Scoring`.
+        Parameters of `Scoring`.
     masking : Masking, optional
-        With it only the sum over sites is seen: `Scoring` then knows one site, that of the sum.
+        Secure aggregation: the center sees the sum over sites only, which `Scoring` takes for the answer of one site.
     """
-    with single_threaded():  # the same candidates wherever the center runs
+    with single_threaded():  # gives the same candidates for any number of cores
         scoring = Scoring(theta_bounds(kernel), first, candidates=candidates, most_asks=most_asks)
-    # Sites go by their place, since a sum over them must not depend on their names.
-    place = {site: f"{number:06d}" for number, site in enumerate(registry.counts)}
+    # Sites are named by their place, because a sum over them must not depend on their own names.
+    place = {site: f"{number:06d}" for number, site in enumerate(registry.learning)}
     rows = {site: registry.rows_of(site) for site in place}
     while not scoring.done:
         thetas = scoring.candidates
@@ -119,31 +124,32 @@ def fit(
             rows[total.name] = sum(rows[site] for site in total.sites)
             answers = as_answer(total, _check_likelihood(thetas, rows))
         if not answers:
-            raise FusionError("no site answers with the likelihood of its outputs")
+            raise FusionError("no site answered with the likelihood of its outputs")
         evaluations = {place.get(site, site): _evaluations(answer) for site, answer in answers.items()}
         with single_threaded():
             scoring.update(evaluations, {place.get(site, site): rows[site] for site in answers})
         if not np.isfinite(scoring.value):
             raise FusionError(
-                "the likelihood can be computed with no hyperparameters that were tried: try another gp.kernel"
+                "the likelihood cannot be computed for any of the hyperparameters that were tried: try another"
+                " gp.kernel"
             )
     converged = scoring.asks < most_asks or max(scoring.gain, scoring.predicted_gain) <= TOLERANCE
     return Fit(scoring.theta, scoring.value, scoring.asks, converged)
 
 
 def _no_likelihood(thetas: Float64[np.ndarray, "c p"]) -> Likelihood:
-    """Return an answer of no rows."""
+    """Return the answer of a site without rows."""
     n_candidates, size = thetas.shape
     upper = np.zeros((n_candidates, size * (size + 1) // 2))
     return Likelihood(np.zeros(n_candidates), np.zeros_like(thetas), upper)
 
 
 def as_answer(total: Total[Sum], check: Check) -> dict[str, Sum]:
-    """Return a sum as the answer of one site, checked like one; a fault in it cannot be traced to a site."""
+    """Return a sum as the answer of one site, and check it as such. A fault in it cannot be traced to a site."""
     try:
         check(total.name, total.sum)
     except PayloadError as error:
-        raise FusionError(f"secure-aggregation: {total.name} is none that their rows can have ({error})") from None
+        raise FusionError(f"secure-aggregation: {total.name} is impossible for their rows ({error})") from None
     return {total.name: total.sum}
 
 
@@ -159,7 +165,7 @@ def _check_likelihood(thetas: Float64[np.ndarray, "c p"], rows: Mapping[str, int
         "gradients": (n_candidates, size),
         "informations": (n_candidates, size * (size + 1) // 2),
     }
-    # No outputs have a larger density than the noise alone at its middle.
+    # No density of outputs is larger than that of the noise alone at its mean.
     densest = -0.5 * np.log(2 * np.pi) - thetas[:, -1]
 
     def check(site: str, answer: Likelihood) -> None:
@@ -175,7 +181,7 @@ def _check_likelihood(thetas: Float64[np.ndarray, "c p"], rows: Mapping[str, int
                 refuse(name, f"expected numbers up to {LARGEST:g}")
         most = rows[site] * densest
         if (answer.values > most + 1e-6 * np.abs(most) + 1e-6).any():
-            refuse("values", "expected log likelihoods of its rows, which the noise bounds")
+            refuse("values", "expected log likelihoods within the bound that the noise sets")
         if not all(is_information(each) for each in symmetric(answer.informations, size)):
             refuse("informations", "expected positive semidefinite matrices")
 
@@ -183,11 +189,17 @@ def _check_likelihood(thetas: Float64[np.ndarray, "c p"], rows: Mapping[str, int
 
 
 def _has_value(values: Float64[np.ndarray, "c"]) -> Bool[np.ndarray, "c"]:
-    """Tell which log likelihoods of a site, or of several together, could be computed."""
+    """Return a mask of the log likelihoods, of a site or of a sum of sites, that could be computed."""
     return values > NO_VALUE / 2
 
 
 def is_information(matrix: Float64[np.ndarray, "p p"]) -> bool:
-    """Tell whether a symmetric matrix of usual numbers is positive semidefinite up to rounding."""
+    """Return whether a symmetric matrix of numbers up to `LARGEST` is positive semidefinite up to rounding.
+
+    Examples
+    --------
+    >>> is_information(np.eye(2)), is_information(-np.eye(2))
+    (True, False)
+    """
     largest = float(np.abs(matrix).max(initial=0.0))
     return largest == 0 or (largest <= LARGEST and float(np.linalg.eigvalsh(matrix)[0]) >= -ROUNDING * largest)

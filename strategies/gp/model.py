@@ -1,4 +1,4 @@
-"""What a run of Gaussian process experts learns, and a later run predicts by."""
+"""Model of Gaussian process experts: one run learns it, and later runs predict by it."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from strategies.gp.hyperparameters import Fit
 
 @dataclass(frozen=True, eq=False)
 class Model:
-    """Everything that was learned: what a later run needs to predict.
+    """Everything that a run has learned, and that a later run needs to predict.
 
     Attributes
     ----------
     registry : ExpertRegistry
         The experts.
     kernel : str
-        As the run configuration names it.
+        The kernel, as the run configuration names it.
     max_rows : int
-        Of an expert.
+        Largest number of rows of an expert.
     fit : Fit
         The hyperparameters.
     network : ndarray
-        ``(w,)`` weights of the gate's network; none: the gate is no network.
+        ``(w,)`` weights of the gate's network; empty with another gate.
     """
 
     registry: ExpertRegistry
@@ -38,7 +38,7 @@ class Model:
     network: Float64[np.ndarray, "w"]
 
     def arrays(self) -> dict[str, Shaped[np.ndarray, "..."]]:
-        """Return all of it for `arrays.npz`."""
+        """Return the arrays of `arrays.npz` that hold the model."""
         names = kernel_of(self.kernel, len(self.registry.features)).names
         return {
             "theta": self.fit.theta,
@@ -52,7 +52,7 @@ class Model:
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, Shaped[np.ndarray, "..."]]) -> Model:
-        """Read what `arrays` returned."""
+        """Read the model from the arrays that `arrays` returned."""
         return cls(
             ExpertRegistry.from_arrays(arrays),
             str(arrays["kernel"]),

@@ -1,8 +1,9 @@
-"""The outcome of a run of Gaussian process experts."""
+"""Outcome of a run of Gaussian process experts."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
 from jaxtyping import Float64, Shaped
@@ -23,19 +24,21 @@ class GPOutcome:
     Attributes
     ----------
     model : Model
-        What was learned.
+        Experts and hyperparameters.
     settings : Settings
-        How the predictions were made.
+        Settings of the run.
     queries : Queries or None
-        The N points, in the data's own units.
+        The N points, in the units of the data.
     answers : ExpertAnswers or None
         The experts' predictions, in the common units.
     fused : FusedPrediction or None
         The prediction of an observation at every point, in the common units.
     sample : Sample or None
-        The experts' predictions at some of the points, to be combined anew.
+        The experts' predictions at some of the points, to score fewer experts a point.
     sharing_sites : tuple of str
         Sites that gave rows to the communication expert.
+    contradictions : dict[str, float]
+        How far each site's predictions are from those of most others (`strategies.gp.trust`), all answers counted.
     """
 
     model: Model
@@ -45,30 +48,31 @@ class GPOutcome:
     fused: FusedPrediction | None = None
     sample: Sample | None = None
     sharing_sites: tuple[str, ...] = ()
+    contradictions: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def prior(self) -> Float64[np.ndarray, "N"]:
-        """Variance of the latent function where nothing is known, in the common units."""
-        assert self.queries is not None
+        """``(N,)`` prior variance of the latent function, in the common units."""
+        assert self.queries is not None  # noqa: S101 - who calls has looked
         registry, theta = self.model.registry, self.model.fit.theta
         kernel = kernel_of(self.model.kernel, len(registry.features))
         return kernel.diagonal(theta[:-1], registry.units.inputs(self.queries.x))
 
     @property
     def mean(self) -> Float64[np.ndarray, "N"]:
-        """Predictions in the data's own units."""
-        assert self.fused is not None
+        """``(N,)`` predictions, in the units of the data."""
+        assert self.fused is not None  # noqa: S101 - who calls has looked
         units = self.model.registry.units
         return np.asarray(self.fused.mean * units.y_scale + units.y_mean)
 
     @property
     def std(self) -> Float64[np.ndarray, "N"]:
-        """Standard deviation of an observation, in the data's own units."""
-        assert self.fused is not None
+        """``(N,)`` standard deviations of an observation, in the units of the data."""
+        assert self.fused is not None  # noqa: S101 - who calls has looked
         return np.asarray(np.sqrt(self.fused.variance) * self.model.registry.units.y_scale)
 
     def arrays(self) -> dict[str, Shaped[np.ndarray, "..."]]:
-        """Return the arrays of `arrays.npz` (docs/gp.md)."""
+        """Return the arrays of `arrays.npz` by name (docs/gp.md)."""
         arrays = self.model.arrays()
         if self.queries is None or self.answers is None:
             return arrays

@@ -1,8 +1,8 @@
-"""Send each query point to its top-K experts; where an expert does not answer, fall back to the next one."""
+"""Predictions: send each query point to its top-K experts, and fall back to the next one if an expert is silent."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,22 +18,22 @@ from strategies.gp.expert_registry import ExpertRegistry
 
 @dataclass(frozen=True, eq=False)
 class PredictionSetup:
-    """What is the same in every ask for predictions.
+    """Fields that are the same in every ask for predictions.
 
     Attributes
     ----------
     kernel : str
-        Its text on the wire.
+        The kernel's text on the wire.
     theta : ndarray
         ``(p,)`` hyperparameters.
     max_rows : int
-        Of an expert.
+        Largest number of rows of an expert.
     landmarks, seed : int
-        Of the features; 0 landmarks: no features.
+        Number of landmarks of the features, and the seed that draws them; no features with 0 landmarks.
     shared_x, shared_y : ndarray
-        ``(s, d)`` and ``(s,)`` rows of the communication expert.
+        ``(s, d)`` inputs and ``(s,)`` outputs of the communication expert.
     shared_rows : dict[str, int]
-        By site, how many rows it was asked to share.
+        By site, the number of rows that it was asked to share.
     """
 
     kernel: str
@@ -48,14 +48,14 @@ class PredictionSetup:
 
 @dataclass(frozen=True, eq=False)
 class _OneExpert:
-    """The predictions of one expert at some points, whose numbers ascend."""
+    """Predictions of one expert at some points, in ascending order of the points' numbers."""
 
     points: Int64[np.ndarray, "q"]
     mean: Float64[np.ndarray, "q"]
     explained: Float64[np.ndarray, "q"]
     features: Float16[np.ndarray, "q D"]
 
-    def with_more(self, other: _OneExpert) -> _OneExpert:
+    def merge(self, other: _OneExpert) -> _OneExpert:
         """Return these predictions together with those of another round."""
         order = np.argsort(np.concatenate([self.points, other.points]), kind="stable")
         return _OneExpert(
@@ -73,15 +73,17 @@ class ExpertAnswers:
     Attributes
     ----------
     selected : ndarray
-        ``(N, K)`` numbers of the experts of each point, the most suitable first; -1: none is left.
+        ``(N, K)`` numbers of the experts of each point, the most suitable first; -1 if no expert is left.
     mean, explained : ndarray
-        ``(N, K)`` their predictions, in the common units; 0 where there is none.
+        ``(N, K)`` means and explained variances, in the common units; 0 without an expert.
     features : ndarray
-        ``(N, K, D)``; D is 0 without landmarks.
+        ``(N, K, D)`` features that give covariances between experts; D is 0 without landmarks.
     available : ndarray
-        ``(M,)`` whether an expert answered every ask.
+        ``(M,)`` mask of the experts that answered every ask.
+    distrusted : ndarray
+        ``(M,)`` mask of the experts whose answers do not count, and which others replace.
     n_bytes : int
-        Of the asks and their answers.
+        Bytes of the asks and answers.
     """
 
     selected: Int64[np.ndarray, "N K"]
@@ -89,11 +91,12 @@ class ExpertAnswers:
     explained: Float64[np.ndarray, "N K"]
     features: Float16[np.ndarray, "N K D"]
     available: Bool[np.ndarray, "M"]
+    distrusted: Bool[np.ndarray, "M"]
     n_bytes: int
 
     def select(self, experts: Int64[np.ndarray, "N K"]) -> ExpertAnswers:
-        """Keep the answers of some experts of each point, by number; each is among the point's own."""
-        # (N, K, K'): where each of these experts stands among those of the point.
+        """Keep the answers of some experts of each point, by number; all of them must be experts of the point."""
+        # (N, K, K'): whether an expert to keep is an expert of the point.
         place = (self.selected[:, np.newaxis, :] == experts[:, :, np.newaxis]).argmax(axis=2)
         return ExpertAnswers(
             experts,
@@ -101,8 +104,13 @@ class ExpertAnswers:
             np.take_along_axis(self.explained, place, axis=1),
             np.take_along_axis(self.features, place[:, :, np.newaxis], axis=1),
             self.available,
+            self.distrusted,
             self.n_bytes,
         )
+
+
+Distrust = Callable[[ExpertAnswers], Bool[np.ndarray, "M"]]
+"""Returns from all answers which experts' answers shall not count."""
 
 
 def ask_experts(
@@ -112,62 +120,74 @@ def ask_experts(
     K: int,
     available: Bool[np.ndarray, "M"],
     setup: PredictionSetup,
+    distrusted: Bool[np.ndarray, "M"] | None = None,
+    distrust: Distrust | None = None,
 ) -> Conversation[ExpertAnswers]:
-    """Ask the first K experts of every point's ranking; where one does not answer, the next, until all have.
+    """Ask the first K experts of every point's ranking; if one does not answer, ask the next, until K have answered.
 
-    The predictions that an expert gave at some points count, also where it is silent on points that come to it later.
+    An expert's predictions count even if it does not answer about other points later. Experts that are not trusted, by
+    the answers of all, are replaced in the same way.
 
     Parameters
     ----------
     registry : ExpertRegistry
         The experts.
     points : ndarray
-        ``(N, d)`` in the common units.
+        ``(N, d)`` points in the common units.
     ranking : ndarray
-        ``(N, M)`` all experts of each point, the most suitable first.
+        ``(N, M)`` numbers of all experts for each point, the most suitable first.
     K : int
-        Experts of a point.
+        Number of experts of a point.
     available : ndarray
-        ``(M,)`` which experts can be asked at all.
+        ``(M,)`` mask of the experts that may be asked.
     setup : PredictionSetup
         The model.
+    distrusted : ndarray, optional
+        ``(M,)`` mask of the experts that are not asked, because their answers would not count.
+    distrust : Callable, optional
+        Called when K experts of every point have answered. The experts whose answers do not count are then replaced.
     """
     by_expert: dict[int, _OneExpert] = {}
     available, n_bytes = available.copy(), 0
     answered = np.zeros(ranking.shape, bool)
+    distrusted = np.zeros(len(available), bool) if distrusted is None else distrusted
     while True:
-        selected = first_available(ranking, K, available | answered)
+        selected = first_available(ranking, K, (available | answered) & ~distrusted)
         new = {e: points_of for e, points_of in _points_by_expert(selected).items() if len(points_of)}
         new = {
             e: np.setdiff1d(p, by_expert[e].points, assume_unique=True) if e in by_expert else p for e, p in new.items()
         }
-        asks = _asks(registry, points, {e: p for e, p in new.items() if len(p)}, setup)
+        asks = _build_asks(registry, points, {e: p for e, p in new.items() if len(p)}, setup)
         if not asks:
-            return _together(by_expert, selected, setup.landmarks, available, n_bytes)
+            answers = _collect(by_expert, selected, setup.landmarks, available, distrusted, n_bytes)
+            if distrust is None or not (doubtful := distrust(answers)).any():
+                return answers
+            distrusted, distrust = distrusted | doubtful, None
+            continue
         measure = {"queries": float(len(points))}
-        # A stand-in for a lost site may refuse, too: the answers so far are still good, so the run goes on.
-        answers: dict[str, Predictions] = yield Tell(
+        # All sites that replace a lost one may fail, too. The answers so far stay valid, so the run goes on.
+        replies: dict[str, Predictions] = yield Tell(
             asks,
             check=check_predictions(asks, registry, setup.kernel, setup.theta),
             measure=measure,
             needed=not by_expert,
         )
-        n_bytes += sum(map(_size, asks.values())) + sum(map(_size, answers.values()))
+        n_bytes += sum(map(_size, asks.values())) + sum(map(_size, replies.values()))
         for site, ask in asks.items():
             for place, expert in enumerate(registry.places[site].tolist()):
-                if site not in answers:
+                if site not in replies:
                     available[expert] = False
                 elif len(ask.points[place]):
-                    answer = answers[site]
+                    answer = replies[site]
                     more = _OneExpert(new[expert], answer.mean[place], answer.explained[place], answer.features[place])
-                    by_expert[expert] = by_expert[expert].with_more(more) if expert in by_expert else more
+                    by_expert[expert] = by_expert[expert].merge(more) if expert in by_expert else more
                     answered[new[expert], expert] = True
 
 
 def first_available(
     ranking: Int64[np.ndarray, "N M"], K: int, available: Bool[np.ndarray, "N M"]
 ) -> Int64[np.ndarray, "N K"]:
-    """Return the first K experts of each ranking that are available for the point; -1 behind the last one.
+    """Return the first K experts of each ranking that are available for the point; -1 after the last of them.
 
     Examples
     --------
@@ -176,12 +196,12 @@ def first_available(
     """
     present = np.take_along_axis(available, ranking, axis=1)
     first = np.argsort(~present, axis=1, kind="stable")[:, :K]
-    found = np.take_along_axis(present, first, axis=1)
-    return np.where(found, np.take_along_axis(ranking, first, axis=1), -1)
+    is_expert = np.take_along_axis(present, first, axis=1)
+    return np.where(is_expert, np.take_along_axis(ranking, first, axis=1), -1)
 
 
 def _points_by_expert(selected: Int64[np.ndarray, "N K"]) -> dict[int, Int64[np.ndarray, "q"]]:
-    """Return by expert the points that it was selected for, ascending."""
+    """Return, by expert, the ascending numbers of the points that it was selected for."""
     point, _ = np.nonzero(selected >= 0)
     expert = selected[selected >= 0]
     order = np.argsort(expert, kind="stable")
@@ -189,16 +209,17 @@ def _points_by_expert(selected: Int64[np.ndarray, "N K"]) -> dict[int, Int64[np.
     return dict(zip(numbers.tolist(), np.split(point[order], first[1:]), strict=True)) if len(numbers) else {}
 
 
-def _asks(
+def _build_asks(
     registry: ExpertRegistry,
     points: Float64[np.ndarray, "N d"],
     new: Mapping[int, Int64[np.ndarray, "q"]],
     setup: PredictionSetup,
 ) -> dict[str, Predict]:
-    none = np.zeros((0, points.shape[1]))
+    """Return the asks, by site, for the new points of each expert."""
+    no_points = np.zeros((0, points.shape[1]))
     asks = {}
     for site, places in registry.places.items():
-        own = tuple(points[new[e]] if e in new else none for e in places.tolist())
+        own = tuple(points[new[e]] if e in new else no_points for e in places.tolist())
         if any(map(len, own)):
             asks[site] = Predict(
                 **registry.agreement(site, setup.max_rows),
@@ -215,13 +236,15 @@ def _asks(
     return asks
 
 
-def _together(
+def _collect(
     by_expert: Mapping[int, _OneExpert],
     selected: Int64[np.ndarray, "N K"],
     D: int,
     available: Bool[np.ndarray, "M"],
+    distrusted: Bool[np.ndarray, "M"],
     n_bytes: int,
 ) -> ExpertAnswers:
+    """Arrange the predictions of each expert by point and place in its ranking."""
     mean, explained = np.zeros(selected.shape), np.zeros(selected.shape)
     features = np.zeros((*selected.shape, D), np.float16)
     for expert, own in by_expert.items():
@@ -230,7 +253,7 @@ def _together(
         mean[point, column] = own.mean[place]
         explained[point, column] = own.explained[place]
         features[point, column] = own.features[place]
-    return ExpertAnswers(selected, mean, explained, features, available, n_bytes)
+    return ExpertAnswers(selected, mean, explained, features, available, distrusted, n_bytes)
 
 
 def _size(payload: Any) -> int:

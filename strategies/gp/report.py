@@ -1,32 +1,38 @@
-"""What the report says of Gaussian process experts: metrics, table, notes, and the file of predictions."""
+"""Report on a run of Gaussian process experts: metrics, table, notes, and the file of predictions."""
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from jaxtyping import Float64
 
+from common.csv_text import csv_text
+from common.grouping import list_names
 from numerics.gp.kernel_registry import kernel_of
+from numerics.gp.measurements import LIMIT
 from numerics.gp.metrics import coverage, msll, smse
-from strategies.column_names import list_names
+from numerics.gp.moments import MOST_SPREAD
+from strategies.gp.influence import raising_the_error
 from strategies.gp.model import Model
 from strategies.gp.outcome import GPOutcome
+from strategies.gp.trust import contradicting
 
 LEVELS = (0.5, 0.8, 0.95, 0.99)
 """Levels of the prediction intervals whose coverage is reported."""
 _UNKNOWN_SHARE = 0.9
-"""Share of the prior variance that is left where the experts know next to nothing."""
+"""Share of the prior variance; where more of it is left, the experts know next to nothing."""
 _IRRELEVANT = 100.0
-"""Length of an input, in its standard deviations, from which on it hardly matters."""
+"""Length of an input in its standard deviations; an input of this length or more hardly matters."""
+_REMOTE = "its outputs lie far from those of most sites, also without its outliers (gp.robust)"
+_CONTRADICTS = "its predictions contradict those of most other sites at the same points (gp.robust)"
 _MOST_LISTED = 20
+"""Largest number of names in a note."""
 
 
 def metrics_of(outcome: GPOutcome) -> dict[str, float]:
-    """Return names and numbers of `report.json`."""
+    """Return the metrics of `report.json` by name (docs/gp.md)."""
     model, registry = outcome.model, outcome.model.registry
     metrics = {
         "log_likelihood": model.fit.log_likelihood,
@@ -48,11 +54,11 @@ def metrics_of(outcome: GPOutcome) -> dict[str, float]:
 
 
 def _accuracy(outcome: GPOutcome, outputs: Float64[np.ndarray, "N"]) -> dict[str, float]:
-    """Score the predictions where outputs were measured; scores that are not defined are left out."""
-    assert outcome.fused is not None
+    """Score the predictions of measured outputs, and leave out scores that are not defined."""
+    assert outcome.fused is not None  # noqa: S101 - who calls has looked
     fused, registry = outcome.fused, outcome.model.registry
     y = registry.units.outputs(outputs)
-    # The pooled moments are those of the training outputs, so these have mean 0 and variance 1, or 0 if they are equal.
+    # The units are those of the training outputs, which therefore have mean 0 and variance 1 (or 0 if all are equal).
     scores = {
         "smse": smse(y, fused.mean),
         "msll": msll(y, fused.mean, fused.variance, 0.0, 1.0),
@@ -63,7 +69,7 @@ def _accuracy(outcome: GPOutcome, outputs: Float64[np.ndarray, "N"]) -> dict[str
 
 
 def table_of(outcome: GPOutcome) -> list[dict[str, Any]]:
-    """Return a row for every expert: its site, its number of rows, and the number of points it answered."""
+    """Return a row for every expert: its site, its number of rows, and the number of points that it answered."""
     registry, answers = outcome.model.registry, outcome.answers
     rows = []
     for expert, (site, n) in enumerate(zip(registry.site_of, registry.moments.counts.tolist(), strict=True)):
@@ -74,16 +80,28 @@ def table_of(outcome: GPOutcome) -> list[dict[str, Any]]:
     return rows
 
 
+def excluded_from(outcome: GPOutcome) -> dict[str, str]:
+    """Return the sites whose experts have no part in the result, and why."""
+    registry, answers = outcome.model.registry, outcome.answers
+    excluded = dict(registry.excluded)
+    if answers is not None:
+        for expert in np.flatnonzero(answers.distrusted):
+            excluded[registry.site_of[expert]] = _CONTRADICTS
+    if outcome.settings.robust:
+        excluded |= dict.fromkeys(registry.remote, _REMOTE)
+    return excluded
+
+
 def notes_on(outcome: GPOutcome) -> list[str]:
-    """Return what a reader should know before using the predictions."""
-    return [*_notes_on_fit(outcome.model), *_notes_on_answers(outcome)]
+    """Return sentences on the fit and on the predictions, for whoever uses them."""
+    return [*_notes_on_fit(outcome.model), *_notes_on_sites(outcome), *_notes_on_answers(outcome)]
 
 
 def _notes_on_fit(model: Model) -> list[str]:
     notes = []
     if not model.fit.converged:
         notes.append(
-            f"the search for the hyperparameters was still gaining after {model.fit.rounds} asks: more gp.fit-rounds"
+            f"the search for the hyperparameters still made progress after {model.fit.rounds} asks: more gp.fit-rounds"
             " may find likelier ones"
         )
     features = model.registry.features
@@ -98,16 +116,44 @@ def _notes_on_fit(model: Model) -> list[str]:
     between = [name for name, v, w in zip(features, model.registry.varies, within, strict=True) if v and not w]
     if between:
         notes.append(
-            f"inputs that differ between experts and are the same within each: {_list(between)}; nothing tells how"
-            " far such an input reaches, and its length is what the search began with"
+            f"inputs that differ between experts and are the same within each: {_list(between)}; no expert can"
+            " estimate the length of such an input, which stays at the start of the search"
         )
     return notes
+
+
+def _notes_on_sites(outcome: GPOutcome) -> list[str]:
+    """Name the sites that the others contradict. A robust run leaves them out (`excluded_from`)."""
+    registry, notes = outcome.model.registry, []
+    if left_out := registry.left_out:
+        notes.append(
+            f"rows that sites left out for outputs beyond {LIMIT:g} deviations of their own median (gp.robust):"
+            f" {_list([f'{site}: {left_out[site]}' for site in sorted(left_out)])}"
+        )
+    notes += [
+        f"{site}: without it the squared error would be {100 * share:.0f} % lower; look at its data"
+        for site, share in raising_the_error(outcome).items()
+    ]
+    if outcome.settings.robust:
+        return notes
+    if registry.remote:
+        notes.append(
+            f"{_list(registry.remote)}: the outputs lie far from those of most sites (beyond {MOST_SPREAD:g} times"
+            " their mean square; a wrong cell, another unit, or a lie?). Units and hyperparameters are those of the"
+            " other sites; look at these data, or set gp.robust"
+        )
+    return notes + [
+        f"{site}: its predictions contradict those of most other sites at the same points (mean square difference:"
+        f" {outcome.contradictions[site]:.3g} times what the model expects; another unit, a wrong calibration, or a"
+        " lie?). Look at its data, or set gp.robust"
+        for site in contradicting(outcome.contradictions)
+    ]
 
 
 def _notes_on_answers(outcome: GPOutcome) -> list[str]:
     answers, registry = outcome.answers, outcome.model.registry
     if answers is None or outcome.fused is None:
-        return ["there were no query points: a later run predicts with from, and the points as data"]
+        return ["this run had no query points: to predict, start a run with from=RUN and a file of points"]
     notes = []
     dropped = sorted({registry.site_of[expert] for expert in np.flatnonzero(~answers.available)})
     if outcome.settings.disclosed:
@@ -116,30 +162,29 @@ def _notes_on_answers(outcome: GPOutcome) -> list[str]:
         if unwilling:
             notes.append(f"without the experts of {_list(unwilling)}, which disclose no inputs (allow-inputs)")
     if dropped:
-        notes.append(f"without the experts of {_list(dropped)} where they gave no answer; the next took their place")
+        notes.append(f"where experts of {_list(dropped)} did not answer, the next experts took their place")
     alone = int((answers.selected < 0).all(axis=1).sum())
     if alone:
         whose = "communication expert's" if outcome.settings.aggregation == "grbcm" else "prior's"
-        notes.append(f"at {alone} points no expert was left: the prediction there is the {whose}")
-    noise = np.exp(2 * outcome.model.fit.theta[-1])
+        notes.append(f"at {alone} points no expert answered: the prediction is the {whose}")
     prior = outcome.prior
-    unknown = int((outcome.fused.variance - noise > _UNKNOWN_SHARE * prior).sum())
+    unknown = int((outcome.fused.variance - outcome.model.fit.noise > _UNKNOWN_SHARE * prior).sum())
     if unknown:
         notes.append(
-            f"{unknown} of {len(prior)} points lie where the experts know next to nothing: the prediction there"
-            " is about the mean of all outputs, and its deviation says so"
+            f"{unknown} of {len(prior)} points lie where the experts know next to nothing: the prediction is about the"
+            " mean of all outputs, and its standard deviation is about that of all outputs"
         )
     if outcome.settings.disclosed:
         notes.append("sites disclosed the inputs of their rows to the fusion center (gp.covariance=inputs)")
     if outcome.settings.aggregation == "grbcm":
         sites = _list(outcome.sharing_sites)
-        notes.append(f"rows of {sites} were shown to all sites, for the communication expert (gp.aggregation=grbcm)")
+        notes.append(f"all sites got rows of {sites}, for the communication expert (gp.aggregation=grbcm)")
     if outcome.settings.gate == "dnn":
         unwilling = sorted(set(registry.counts) - set(registry.willing("allow-gate-training")))
         if unwilling:
             notes.append(
                 f"the gate was trained without the rows of {_list(unwilling)} (allow-gate-training): points drawn"
-                " from their moments stood in"
+                " from their moments replaced them"
             )
     return notes
 
@@ -149,9 +194,12 @@ def _list(names: Sequence[str]) -> str:
 
 
 def answers_csv(outcome: GPOutcome) -> bytes:
-    """Write a line for every query point: name or number, mean, standard deviation of an observation, experts used."""
-    assert outcome.queries is not None
-    assert outcome.answers is not None
+    """Write a line for every query point: its name or number, the mean, the standard deviation, and the experts.
+
+    The standard deviation is that of an observation, noise included.
+    """
+    assert outcome.queries is not None  # noqa: S101 - who calls has looked
+    assert outcome.answers is not None  # noqa: S101 - who calls has looked
     queries, registry = outcome.queries, outcome.model.registry
     several = len(registry.site_of) > len(registry.counts)
     labels = [f"{site}/{expert}" if several else site for expert, site in enumerate(registry.site_of)]
@@ -160,8 +208,4 @@ def answers_csv(outcome: GPOutcome) -> bytes:
     columns = {"query": names.tolist(), "mean": outcome.mean.tolist(), "std": outcome.std.tolist(), "experts": experts}
     if queries.y is not None:
         columns["measured"] = queries.y.tolist()
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(columns)
-    writer.writerows(zip(*columns.values(), strict=True))
-    return text.getvalue().encode()
+    return csv_text(columns).encode()

@@ -20,6 +20,7 @@ from protocols.wire.payload import Payload
 from strategies.conversation import Broadcast, Conversation, carrying
 from strategies.errors import FusionError
 from strategies.fusion import FusionStrategy
+from strategies.influence import Influence
 from strategies.residual import report
 from strategies.residual.enrolment import CENTER, Enrolment, EntityKeys, check_enrolled
 from strategies.residual.execution import PlanResult, centered, relayed, ring
@@ -165,9 +166,13 @@ class Residual(FusionStrategy):
         """Return a row for every site: its rows and columns, and its part in the prediction."""
         return outcome.table() if isinstance(outcome, OutcomePredictions) else report.table_of(outcome)
 
+    def influence(self, outcome: Outcome) -> Influence | None:
+        """Return the error without each agent, the others' predictions combined anew."""
+        return None if isinstance(outcome, OutcomePredictions) else report.influence_in(outcome)
+
     def excluded(self, outcome: Outcome) -> Mapping[str, str]:
-        """Return the sites that have nothing to contribute, with the reason."""
-        return {} if isinstance(outcome, OutcomePredictions) else outcome.enrolment.excluded
+        """Return the sites that have nothing to contribute, or raise the error, with the reason."""
+        return {} if isinstance(outcome, OutcomePredictions) else report.excluded_in(outcome)
 
     def notes(self, outcome: Outcome) -> list[str]:
         """Return sentences for the reader of the report."""
@@ -202,6 +207,8 @@ def from_config(config: Mapping[str, Any], **common: Any) -> Residual:
         raise FusionError(
             f"residual.topology=ring is for sip, not for {settings.algorithm}: set residual.algorithm=sip"
         )
+    if settings.topology == "ring" and settings.robust:
+        raise FusionError("residual.robust needs somebody who sees all predictions, and in a ring nobody does")
     if settings.topology == "ring" and settings.precision != "float64":
         raise FusionError("residual.topology=ring hands on numbers of float64: leave residual.precision out")
     try:

@@ -290,7 +290,7 @@ def check_enrolled(ask: Enrol, site: str, answer: Enrolled) -> None:
     if not 0 <= answer.n_columns <= MOST_ROWS:
         refuse("n_columns", "is no number of columns")
     if len(answer.agent) > 200 or not answer.agent.isprintable():
-        refuse("agent", "is longer than 200 characters, or holds others than printable ones")
+        refuse("agent", "is longer than 200 characters, or has an unprintable character")
     _check_keys(answer, answer.n)
     if len(answer.public_key) != (32 if ask.seal else 0):
         refuse("public_key", f"expected {32 if ask.seal else 0} bytes, got {len(answer.public_key)}")

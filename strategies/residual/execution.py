@@ -106,7 +106,7 @@ def centered(plan: Plan, precision: str) -> Conversation[PlanResult]:
             answers = yield Tell(asks, check=_check_against(plan, asks), measure=_measure(plan.newest))
         attendance.note(asks, answers)
         plan.take(answers)
-    assert plan.result is not None
+    assert plan.result is not None  # noqa: S101 - a plan without further asks has a result
     return PlanResult(plan.result, plan.trial, plan.unkept)
 
 
@@ -149,7 +149,7 @@ def relayed(
     # At most two asks for each agent that wins in greedy and is silent then, in the choice and in the refit.
     most = 2 * (rules.rounds + 1) * (2 * len(agents) + MOST_MISSES) + 2
     for _ in range(most):
-        reply: dict[str, Fused] = yield Tell({holder: ask}, check=_check_fused(agents))
+        reply: dict[str, Fused] = yield Tell({holder: ask}, check=_check_fused(agents, rules))
         if holder not in reply:
             raise FusionError(
                 f"{holder}, which holds the outcome, gave no answer that could be used: the run cannot go on without it"
@@ -173,22 +173,38 @@ def relayed(
     raise FusionError(f"{holder}, which holds the outcome, has not come to an end after {most} rounds")
 
 
-def _check_fused(agents: tuple[str, ...]) -> Check:
+def _check_fused(agents: tuple[str, ...], rules: Rules) -> Check:
     def check(site: str, answer: Fused) -> None:
         def refuse(field: str, problem: str) -> None:
             raise PayloadError(answer.title(), field, problem)
 
-        names = {*answer.agents, *answer.refused, *answer.unkept}
+        names = {*answer.agents, *answer.refused, *answer.unkept, *answer.left_out}
         if len(answer.agents) != len(answer.bodies) or not names <= set(agents):
             refuse("agents", "are not those of the run, or there is not one body for each")
+        _refuse_negative(answer, "train", "validation", "test", "curve", "parts")
         if answer.agents:
             return
         if answer.beta.shape != (len(agents),) or answer.seen.shape != (len(agents),):
             refuse("beta", f"expected {len(agents)} coefficients")
         if answer.parts.shape != (len(answer.curve), len(agents)) or not 0 <= answer.iteration < len(answer.curve):
             refuse("curve", "does not hold the iteration that was chosen, or is not as long as parts")
+        if len(answer.curve) > rules.rounds + 1:
+            refuse("curve", f"has more than {rules.rounds} iterations")
+        if answer.power not in (rules.powers if rules.algorithm == "parallel" else (0.0,)):
+            refuse("power", "is not a power of the run")
 
     return check
+
+
+def _refuse_negative(answer: Payload, *fields: str) -> None:
+    """Refuse mean squares below 0."""
+    for field in fields:
+        if np.min(getattr(answer, field), initial=0.0) < 0:
+            raise PayloadError(answer.title(), field, "is a mean square, and negative")
+
+
+def _check_passed(site: str, answer: Passed) -> None:
+    _refuse_negative(answer, "train", "validation", "test", "step", "total")
 
 
 def _result(fused: Fused, agents: tuple[str, ...], split: Split, rules: Rules) -> LearningResult:
@@ -204,6 +220,7 @@ def _result(fused: Fused, agents: tuple[str, ...], split: Split, rules: Rules) -
         step_power=np.zeros(0),
         split=split,
         seen=fused.seen,
+        left_out=fused.left_out,
     )
 
 
@@ -300,7 +317,8 @@ class _Ring:
         """Return the errors before any step; a site that holds the outcome seals it for the first agent."""
         if self.residual is not None:
             return self.split.errors(self.residual)
-        reply = yield Tell({self.holder: self._ask("", np.zeros(0, np.uint8), self.agents[0])})
+        first = self._ask("", np.zeros(0, np.uint8), self.agents[0])
+        reply = yield Tell({self.holder: first}, check=_check_passed)
         if self.holder not in reply:
             raise FusionError(
                 f"{self.holder}, which holds the outcome, gave no answer that could be used: nothing can be learned"
@@ -320,7 +338,7 @@ class _Ring:
         receiver = self._next(turn)
         ask = self._ask(sender, body, receiver, steps=self.rules.steps, number=course.iteration, agent=name)
         newest = course.curve[course.iteration]
-        reply = yield Tell({name: ask}, measure=_measure(newest))
+        reply = yield Tell({name: ask}, check=_check_passed, measure=_measure(newest))
         if name not in reply:
             self.misses[name] += 1
             self.receiver = ""
@@ -333,7 +351,8 @@ class _Ring:
     def _seal_again(self, name: str) -> Conversation[None]:
         """Have the site that has the residual seal it for another agent: the next one is silent."""
         own = self.last
-        reply = yield Tell({own: self._ask(own, np.zeros(0, np.uint8), name, agent=own)})
+        again = self._ask(own, np.zeros(0, np.uint8), name, agent=own)
+        reply = yield Tell({own: again}, check=_check_passed)
         if own not in reply:
             raise FusionError(f"{own} does not answer, and the residual is with it: the run cannot go on (resume-from)")
         self.body, self.receiver = reply[own].body, name

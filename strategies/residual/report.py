@@ -11,8 +11,10 @@ import numpy as np
 from jaxtyping import Bool, Float64, Shaped
 from sklearn.base import BaseEstimator
 
+from numerics.residual.robust import NOTABLE
 from numerics.residual.rules import LearningResult, Rules
 from protocols.residual.payloads import Fit, Fitted, Show, Tried, Try
+from strategies.influence import Influence
 from strategies.residual.enrolment import CENTER, Enrolment
 from strategies.residual.execution import PlanResult
 
@@ -170,11 +172,29 @@ def table_of(outcome: ResidualOutcome) -> list[dict[str, Any]]:
     return rows
 
 
+def influence_in(outcome: ResidualOutcome) -> Influence:
+    """Return the error without each agent on test rows, or where there are none on training rows."""
+    result = outcome.result
+    if result.without is None:
+        return Influence.cannot_be_said("the predictions crossed sealed, and the fusion center holds none")
+    kind = 2 if result.split.n_test else 0
+    without = dict(zip(result.names, result.without[:, kind].tolist(), strict=True))
+    return Influence(f"{_KINDS[kind]}_mse", float(result.curve[result.iteration, kind]), without)
+
+
+def excluded_in(outcome: ResidualOutcome) -> dict[str, str]:
+    """Return the sites that are not in the result although they answered, with the reason."""
+    reason = "raised the error on validation rows, and was left out from then on (residual.robust)"
+    return {**outcome.enrolment.excluded, **dict.fromkeys(outcome.result.left_out, reason)}
+
+
 def notes_on(outcome: ResidualOutcome) -> list[str]:
     """Return sentences for the reader of the report."""
     result, rules = outcome.result, outcome.rules
     notes = []
-    silent = [name for name, seen in zip(result.names, result.seen, strict=True) if not seen]
+    silent = [
+        name for name, seen in zip(result.names, result.seen, strict=True) if not (seen or name in result.left_out)
+    ]
     if silent:
         notes.append(f"{', '.join(silent)}: have no part in the result; they gave no prediction, or had nothing to add")
     if unkept := outcome.plan.unkept:
@@ -182,6 +202,7 @@ def notes_on(outcome: ResidualOutcome) -> list[str]:
             f"{', '.join(unkept)}: did not say that their model is kept (silent at the end, or no site-output-dir);"
             " predictions later go without them"
         )
+    notes += _improvement_notes(outcome)
     notes += _entity_notes(outcome)
     if result.split.n_fit < 2 * rules.min_leaf:
         notes.append(
@@ -191,6 +212,20 @@ def notes_on(outcome: ResidualOutcome) -> list[str]:
     if result.iteration == len(result.curve) - 1 == rules.rounds and rules.stop != "rounds":
         notes.append(f"the error was still falling after {rules.rounds} iterations (residual.rounds)")
     return notes
+
+
+def _improvement_notes(outcome: ResidualOutcome) -> list[str]:
+    """Name the agents without which the error is notably lower."""
+    influence = influence_in(outcome)
+    error = influence.with_all
+    if error is None:
+        return []
+    better = [site for site, without in influence.without.items() if without < (1 - NOTABLE) * error]
+    return [
+        f"{site}: without it the error would be {influence.without[site]:.4g} instead of {error:.4g}; look at its data"
+        + ("" if outcome.rules.robust else " (residual.robust)")
+        for site in better
+    ]
 
 
 def _entity_notes(outcome: ResidualOutcome) -> list[str]:

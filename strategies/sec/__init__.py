@@ -21,7 +21,7 @@ from strategies.errors import FusionError
 from strategies.fusion import FusionStrategy
 from strategies.sec.learner_clusters import LearnerClusters, cluster_learners
 from strategies.sec.learners import Learners, arrays_of, former_learners
-from strategies.sec.mixtures import Mixture, mixtures, on_test_rows
+from strategies.sec.mixtures import Mixture, evaluate_on_test_rows, mix_models
 from strategies.sec.report import SECOutcome, metrics_of, notes_on, table_of
 
 __all__ = ["SEC", "SECOutcome", "Settings"]
@@ -29,7 +29,7 @@ __all__ = ["SEC", "SECOutcome", "Settings"]
 logger = logging.getLogger("flwr")
 
 _MOST_METHOD = 200
-"""Characters of a method's description at most: log and report show it."""
+"""Longest description of a method in characters: log and report show it."""
 
 
 class SEC(FusionStrategy):
@@ -44,8 +44,8 @@ class SEC(FusionStrategy):
     target : str
         Name of the outcome among the center's test columns.
     **common
-        Of `FusionStrategy`. Its reference's `truth` gives each site's true cluster; `test` the center's own test rows;
-        `earlier` the arrays of a run whose clusters newcomers are to join.
+        Parameters of `FusionStrategy`. Its reference holds each site's true cluster (`truth`), the center's own test
+        rows (`test`), and the arrays of a run whose clusters newcomers join (`earlier`).
 
     Examples
     --------
@@ -67,7 +67,8 @@ class SEC(FusionStrategy):
         )
         answers: dict[str, Fitted] = yield Broadcast(select, check=self._check_fitted)
         earlier = self.reference.earlier
-        learners = Learners.of(answers, settings.newcomer_patterns, former_learners(earlier) if earlier else {})
+        former = former_learners(earlier) if earlier else {}
+        learners = Learners.of(answers, settings.newcomer_patterns, former, settings.weights)
         _check_learners(learners, settings.newcomer_patterns)
 
         rng = np.random.default_rng([self.seed + repetition, 2])
@@ -86,22 +87,24 @@ class SEC(FusionStrategy):
         labels, pooled = clusters.labels, settings.pooled
         asks = {}
         for name in answers_of_exchange:
-            mixture = mixtures(name, learners, labels, senders[name], usable=usable, pooled=pooled, truth=truth)
+            mixture = mix_models(name, learners, labels, senders[name], usable=usable, pooled=pooled, truth=truth)
             asks[name] = _ask(name, learners, clusters, mixture, settings)
         errors: dict[str, Errors] = yield Tell(asks, check=_check_errors(asks), measure=clusters.measure)
         return SECOutcome(
             learners=learners,
             clusters=clusters,
             errors={name: _by_combination(asks[name], answer) for name, answer in errors.items()},
+            n_test={name: answer.n_test for name, answer in errors.items()},
             center_errors=self._errors_at_center(learners, clusters.labels, usable),
             truth=np.array([truth.get(name, -1) for name in learners.names], np.int64),
             usable=usable,
         )
 
     def _senders(self, learners: Learners, rng: np.random.Generator) -> dict[str, tuple[str, ...]]:
-        """Return by present learner whose models it tries: all, or those of some landmarks among the clustered.
+        """Return, by present learner, the learners whose models it tries: all learners, or a few landmarks.
 
-        A newcomer tries the models of all clustered learners: its own cluster may hold no landmark.
+        Landmarks are drawn from the clustered learners. A newcomer tries the models of all clustered learners, because
+        its own cluster may hold no landmark.
         """
         clustered = tuple(name for name, new in zip(learners.names, learners.newcomer, strict=True) if not new)
         of_clustered = of_newcomers = tuple(learners.names)
@@ -121,7 +124,7 @@ class SEC(FusionStrategy):
     def _errors_at_center(
         self, learners: Learners, labels: Int64[np.ndarray, "L"], usable: Bool[np.ndarray, "L"]
     ) -> dict[str, dict[str, float]]:
-        """Return the errors on the center's own test rows, by learner and combination; none without such rows."""
+        """Return the errors on the center's own test rows by learner and combination; empty without such rows."""
         columns = self.reference.test
         if not columns:
             return {}
@@ -130,7 +133,8 @@ class SEC(FusionStrategy):
             if name not in columns:
                 raise FusionError(f"the center's test file has no column of numbers {name!r}, which the learners use")
         x = np.column_stack([columns[name] for name in features])
-        return on_test_rows(learners, labels, x, columns[self.target], usable=usable, pooled=self.settings.pooled)
+        y, pooled = columns[self.target], self.settings.pooled
+        return evaluate_on_test_rows(learners, labels, x, y, usable=usable, pooled=pooled)
 
     # -- checks -------------------------------------------------------------------------------------------------------
 
@@ -142,8 +146,10 @@ class SEC(FusionStrategy):
             refuse("n", f"expected a number of rows from 2 to {MOST_ROWS}")
         if not 0 <= answer.error <= LARGEST_ERROR:
             refuse("error", f"expected a mean squared error from 0 to {LARGEST_ERROR:g}")
+        if not 0 <= answer.variance <= LARGEST_ERROR:
+            refuse("variance", f"expected a variance from 0 to {LARGEST_ERROR:g}")
         if len(answer.method) > _MOST_METHOD or not answer.method.isprintable():
-            refuse("method", f"is longer than {_MOST_METHOD} characters, or holds others than printable ones")
+            refuse("method", f"is longer than {_MOST_METHOD} characters, or has an unprintable character")
         check_names(answer, "features", answer.features)
         expected = len(answer.features) + 1 if self.settings.pooled else 0
         if len(answer.mean) != expected:
@@ -169,26 +175,31 @@ class SEC(FusionStrategy):
         return {**outcome.clusters.arrays(), **arrays_of(outcome.learners), "newcomer": outcome.learners.newcomer}
 
     def table(self, metrics: Mapping[str, float], outcome: SECOutcome) -> list[dict[str, Any]]:
-        """Return a row for every cluster: its learners, the methods they chose, and what the cluster gains them."""
+        """Return a row for every cluster: its learners, the methods that they chose, and their mean errors."""
         return table_of(outcome)
 
     def excluded(self, outcome: SECOutcome) -> Mapping[str, str]:
-        """Return the learners whose inputs are not those of the others."""
+        """Return the learners that were left out, and why."""
         return outcome.learners.excluded
 
     def notes(self, outcome: SECOutcome) -> list[str]:
-        """Return which learners could not be compared, stand alone, or are worse off with their cluster."""
+        """Return sentences on learners that were not compared, are alone, or predict worse with their cluster."""
         return notes_on(outcome)
 
 
 def from_config(config: Mapping[str, Any], **common: Any) -> SEC:
     """Return the strategy for a run configuration; `common` goes to `FusionStrategy`."""
     settings = Settings.of(config)
+    if settings.k_method == "held-out" and not settings.k and settings.reference != "left-out":
+        raise FusionError(
+            f"sec.k-method=held-out needs errors on rows left out of the fit: set sec.reference=left-out, not"
+            f" {settings.reference!r}, or set sec.k or another sec.k-method"
+        )
     reference = common.get("reference")
     if reference and reference.test and settings.standardize == "learner":
         raise FusionError(
-            "the center's test rows cannot be predicted by models of standardised rows: set sec.standardize=model, or"
-            " take the test file away"
+            "models of standardized rows cannot predict the center's test rows: set sec.standardize=model, or remove"
+            " the test file"
         )
     return SEC(settings=settings, target=str(config["target"]).strip(), **common)
 
@@ -204,12 +215,13 @@ def _ask(name: str, learners: Learners, clusters: LearnerClusters, mixture: Mixt
         coefficients=mixture.coefficients,
         members=tuple(other for other, member in zip(learners.names, same, strict=True) if member),
         rows=np.where(learners.newcomer, 0, learners.n)[same],
+        shares=learners.shares(same),
         standardize=settings.standardize,
     )
 
 
 def _by_combination(ask: Predict, answer: Errors) -> dict[str, float]:
-    """Return a learner's errors by combination; infinite where a prediction was not finite, empty without test rows."""
+    """Return a learner's errors by combination: infinite where a prediction was not finite, empty without test rows."""
     if not answer.n_test:
         return {}
     values: Float64[np.ndarray, "combinations"] = np.where(answer.finite, answer.errors, np.inf)
@@ -217,7 +229,7 @@ def _by_combination(ask: Predict, answer: Errors) -> dict[str, float]:
 
 
 def _check_learners(learners: Learners, newcomers: Sequence[str]) -> None:
-    """Refuse a run without a learner to cluster, or without one to ask."""
+    """Refuse a run without a learner to cluster, or without a learner that takes part."""
     for site, reason in learners.excluded.items():
         logger.warning("%s: %s", site, reason)
     for pattern in newcomers:

@@ -1,4 +1,4 @@
-"""Clusters of learners: from losses to clusters, and newcomers into an existing clustering."""
+"""Clusters of learners: from losses to clusters, and from newcomers to existing clusters."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ import numpy as np
 from jaxtyping import Float64, Int64, Shaped
 
 from numerics.sec.cluster_assignment import assign
+from numerics.sec.partition_choice import MixtureLosses, choose_partition
 from numerics.sec.similarity import complete, dissimilarity, incomparable, similarity, similarity_to
-from numerics.sec.spectral import cluster
+from numerics.sec.spectral import Method, cluster, partitions
 from protocols.sec.settings import Settings
 from strategies.errors import FusionError
 from strategies.sec.learners import Learners
@@ -23,7 +24,7 @@ class LearnerClusters:
     Attributes
     ----------
     labels : ndarray
-        ``(L,)`` cluster of each learner; -1 where too little is known of it.
+        ``(L,)`` cluster of each learner; -1 if its losses are too few to tell.
     n_clusters : int
         Number of clusters.
     dissimilarity, similarity : ndarray
@@ -31,12 +32,14 @@ class LearnerClusters:
     scale : float
         ``a`` of ``s = exp(-a v)``.
     eigenvalues : ndarray
-        Of the normalised similarity of the clustered learners, descending.
+        Eigenvalues of the normalized similarity of the clustered learners, descending.
     gap, gap_error : ndarray
-        Gap statistic from two clusters on; empty unless it chose their number.
+        Gap statistic for 2, 3, ... clusters; empty unless it chose their number.
     n_completed : int
-        Pairs of clustered learners that were not compared, and whose similarity was completed; 0 with landmarks, where
-        that is the method.
+        Number of pairs of clustered learners that were not compared and whose similarity was completed. It is 0 with
+        landmarks, where most pairs are not compared by design.
+    by_prediction : bool
+        Whether the number of clusters is the one that predicts best, not one that the similarities alone suggest.
     """
 
     labels: Int64[np.ndarray, "L"]
@@ -48,14 +51,15 @@ class LearnerClusters:
     gap: Float64[np.ndarray, "c"]
     gap_error: Float64[np.ndarray, "c"]
     n_completed: int = 0
+    by_prediction: bool = False
 
     @property
     def measure(self) -> dict[str, float]:
-        """For the progress line."""
+        """Numbers for the progress line."""
         return {"n_clusters": float(self.n_clusters)}
 
     def arrays(self) -> dict[str, Shaped[np.ndarray, "..."]]:
-        """Return arrays by their names in `arrays.npz`."""
+        """Return the arrays by their names in `arrays.npz`."""
         return {
             "labels": self.labels,
             "dissimilarity": self.dissimilarity,
@@ -79,34 +83,52 @@ def cluster_learners(
     Parameters
     ----------
     learners : Learners
-        All of them.
+        All L learners of the run.
     losses : ndarray
-        ``e_{i -> j}``, as of `Learners.losses`.
+        ``(L, L)`` losses ``e_{i -> j}``, as `Learners.losses` returns them.
     settings : Settings
-        Of the run.
+        Settings of the run.
     earlier : Mapping[str, ndarray]
-        Arrays of the run whose clusters newcomers join; empty: none.
+        Arrays of the run whose clusters newcomers join; empty if there is no such run.
     rng : Generator
-        Starts of k-means, references of the gap statistic.
+        Draws the starts of k-means and the references of the gap statistic.
 
     Raises
     ------
     FusionError
         If no learner can be compared with another.
+
+    Examples
+    --------
+    Models of the first two learners predict each other's rows well, and so do those of the last two:
+
+    >>> from protocols.sec.payloads import Fitted
+    >>> def profile(error):
+    ...     empty = np.zeros(0)
+    ...     return Fitted("lr", error, 0.1, 20, ("x",), empty.astype(np.uint8), empty, np.zeros((0, 0)))
+    >>> learners = Learners.of({name: profile(1.0) for name in "abcd"}, (), {})
+    >>> losses = np.where(np.kron(np.eye(2), np.ones((2, 2))) > 0, 1.0, 9.0)
+    >>> cluster_learners(learners, losses, Settings(k=2), {}, np.random.default_rng(0)).labels
+    array([0, 0, 1, 1])
     """
     v = dissimilarity(losses, learners.errors)
-    clusters = _former(learners, v, earlier) if earlier else _new(learners, v, settings, rng)
+    clusters = _read_earlier(learners, v, earlier) if earlier else _cluster(learners, losses, v, settings, rng)
     new = np.flatnonzero(learners.newcomer)
     old = np.flatnonzero(clusters.labels >= 0)
-    resemblance = similarity_to(v[np.ix_(new, old)], clusters.scale)
-    clusters.labels[new] = assign(resemblance, clusters.labels[old], settings.assign)
-    clusters.similarity[np.ix_(new, old)], clusters.similarity[np.ix_(old, new)] = resemblance, resemblance.T
+    similarities = similarity_to(v[np.ix_(new, old)], clusters.scale)
+    clusters.labels[new] = assign(similarities, clusters.labels[old], settings.assign)
+    clusters.similarity[np.ix_(new, old)], clusters.similarity[np.ix_(old, new)] = similarities, similarities.T
     return clusters
 
 
-def _new(
-    learners: Learners, v: Float64[np.ndarray, "L L"], settings: Settings, rng: np.random.Generator
+def _cluster(
+    learners: Learners,
+    losses: Float64[np.ndarray, "L L"],
+    v: Float64[np.ndarray, "L L"],
+    settings: Settings,
+    rng: np.random.Generator,
 ) -> LearnerClusters:
+    """Cluster all learners but the newcomers, and those that no loss compares with another."""
     old = np.flatnonzero(~learners.newcomer)
     old = old[~incomparable(v[np.ix_(old, old)])]
     if not len(old):
@@ -117,38 +139,65 @@ def _new(
     except ValueError as error:
         raise FusionError(f"the similarity cannot be completed: {error}") from None
     k_min = min(settings.k_min, len(old))
-    clustering = cluster(
-        s,
-        k=min(settings.k, len(old)),
-        method=settings.k_method,
-        k_min=k_min,
-        k_max=max(settings.k_max, k_min) if settings.k_max else 0,
-        rng=rng,
-    )
+    k_max = max(settings.k_max, k_min) if settings.k_max else 0
+    held_out = settings.k_method == "held-out" and settings.k == 0
+    k = k_min if held_out else min(settings.k, len(old))
+    method: Method = "gap" if settings.k_method == "gap" else "eigengap"
+    clustering = cluster(s, k=k, method=method, k_min=k_min, k_max=k_max, rng=rng)
     labels = np.full(len(v), -1, np.int64)
-    labels[old] = clustering.labels
+    labels[old] = _best_partition(learners, losses, s, old, k_min, k_max, rng) if held_out else clustering.labels
     known = np.full(v.shape, np.nan)
     np.fill_diagonal(known, 1.0)
     known[np.ix_(old, old)] = s
     n_completed = 0 if settings.exchange == "landmarks" else int(np.isnan(partial).sum()) // 2
     return LearnerClusters(
-        labels, clustering.k, v, known, scale, clustering.eigenvalues, clustering.gap, clustering.gap_error, n_completed
+        labels,
+        int(labels.max()) + 1,
+        v,
+        known,
+        scale,
+        clustering.eigenvalues,
+        clustering.gap,
+        clustering.gap_error,
+        n_completed,
+        held_out,
     )
 
 
-def _former(
+def _best_partition(
+    learners: Learners,
+    losses: Float64[np.ndarray, "L L"],
+    s: Float64[np.ndarray, "o o"],
+    old: Int64[np.ndarray, "o"],
+    k_min: int,
+    k_max: int,
+    rng: np.random.Generator,
+) -> Int64[np.ndarray, "o"]:
+    """Return the clusters by which the learners to be clustered would predict best."""
+    mixtures = MixtureLosses(
+        losses=losses[np.ix_(old, old)],
+        errors=learners.errors[old],
+        variances=learners.variances[old],
+        n=learners.n[old].astype(np.float64),
+        weights=learners.weights[old],
+    )
+    contrast = complete(similarity(mixtures.contrasts)[0])
+    return choose_partition(mixtures, [*partitions(s, k_min, k_max, rng), *partitions(contrast, k_min, k_max, rng)])
+
+
+def _read_earlier(
     learners: Learners, v: Float64[np.ndarray, "L L"], earlier: Mapping[str, Shaped[np.ndarray, "..."]]
 ) -> LearnerClusters:
-    """Take the clusters of an earlier run, with what it knew of its learners."""
+    """Take the clusters of an earlier run, and the dissimilarities and similarities of their learners."""
     place = {str(name): i for i, name in enumerate(earlier["learners"])}
     old = np.flatnonzero(~learners.newcomer)
-    then = np.array([place[learners.names[i]] for i in old], np.int64)
+    earlier_places = np.array([place[learners.names[i]] for i in old], np.int64)
     labels = np.full(len(v), -1, np.int64)
-    labels[old] = earlier["labels"][then]
+    labels[old] = earlier["labels"][earlier_places]
     known = np.full(v.shape, np.nan)
     np.fill_diagonal(known, 1.0)
-    v, block, before = v.copy(), np.ix_(old, old), np.ix_(then, then)
-    v[block], known[block] = earlier["dissimilarity"][before], earlier["similarity"][before]
+    v, block, earlier_block = v.copy(), np.ix_(old, old), np.ix_(earlier_places, earlier_places)
+    v[block], known[block] = earlier["dissimilarity"][earlier_block], earlier["similarity"][earlier_block]
     return LearnerClusters(
         labels,
         int(labels.max()) + 1,

@@ -1,4 +1,4 @@
-"""The learners as the fusion center knows them: their models, and how well they predict each other's rows."""
+"""Learners at the fusion center: their models, and their errors on each other's rows."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from jaxtyping import Bool, Float64, Int64
@@ -14,8 +14,10 @@ from jaxtyping import Bool, Float64, Int64
 from numerics.sec.pooled_regression import pooled_regression
 from protocols.sec.payloads import Fitted, Losses
 
+_EXACT = 1e-10
+"""Share of the largest error of the learners that counts as no error."""
 _ROUNDING = 1e-6
-"""Relative difference of two errors of one learner, fitted on two processors."""
+"""Largest relative difference between errors of one learner that was fitted on two kinds of processor."""
 
 
 @dataclass(frozen=True)
@@ -25,74 +27,112 @@ class Learners:
     Attributes
     ----------
     profiles : dict[str, Fitted]
-        What each learner sent of itself, by name.
+        Each learner's answer to `Select`, by name.
     newcomer : ndarray
         ``(L,)`` mask of the learners that are assigned to the clusters of the others.
     present : set of str
-        Names of the learners that take part in this run; the others are known from an earlier one.
+        Names of the learners that take part in this run; the others come from an earlier run.
+    weights : ndarray
+        ``(L,)`` weight of each learner's model in eq. (5), greater than 0.
     excluded : dict[str, str]
         Learners that answered and are left out, and why.
+
+    Examples
+    --------
+    >>> empty = np.zeros(0)
+    >>> profile = Fitted("lr", 1.0, 0.1, 20, ("x",), empty.astype(np.uint8), empty, np.zeros((0, 0)))
+    >>> learners = Learners.of({"lab-1": profile, "lab-2": profile, "guest": profile}, ("g*",), {})
+    >>> learners.names, learners.newcomer.tolist()
+    (['guest', 'lab-1', 'lab-2'], [True, False, False])
+
+    Every learner but lab-2 tried the model of lab-2; the others' models were not exchanged:
+
+    >>> answers = {name: Losses(np.array([3.0]), np.array([True])) for name in ("guest", "lab-1")}
+    >>> learners.losses(dict.fromkeys(answers, ("lab-2",)), answers)
+    array([[nan, nan, nan],
+           [nan, nan, nan],
+           [ 3.,  3., nan]])
     """
 
     profiles: dict[str, Fitted]
     newcomer: Bool[np.ndarray, "L"]
     present: set[str]
+    weights: Float64[np.ndarray, "L"]
     excluded: dict[str, str] = field(default_factory=dict)
     _pooled: dict[bytes, Float64[np.ndarray, "q"]] = field(default_factory=dict, init=False, repr=False)
 
     @classmethod
-    def of(cls, answers: Mapping[str, Fitted], newcomers: Sequence[str], former: Mapping[str, Fitted]) -> Learners:
-        """Take the learners with the same inputs.
+    def of(
+        cls,
+        answers: Mapping[str, Fitted],
+        newcomers: Sequence[str],
+        former: Mapping[str, Fitted],
+        weights: Literal["precision", "rows"] = "precision",
+    ) -> Learners:
+        """Take the learners that have the same inputs, and leave out the others.
 
         Parameters
         ----------
         answers : Mapping[str, Fitted]
-            By site.
+            Answers of this run, by site.
         newcomers : Sequence of str
             Names or globs of the sites to assign to the clusters of the others.
         former : Mapping[str, Fitted]
-            Learners of the clustering that this run goes on from: what they sent then holds, and everybody else is a
-            newcomer. Empty: this run makes a clustering of its own.
+            Learners that an earlier run clustered, with their answers of that run; all other sites are newcomers.
+            Empty if this run clusters the learners itself.
+        weights : {"precision", "rows"}
+            Weights of eq. (5): the rows over the error ``e_i``, or the rows.
         """
-        everybody = {**answers, **former}
+        profiles = {**answers, **former}
         common = _common_features(former or answers)
         excluded = {
             site: "left out: " + _difference(profile.features, common)
-            for site, profile in everybody.items()
+            for site, profile in profiles.items()
             if profile.features != common
         }
         for site in sorted(set(answers) & set(former)):
             if not _same_learner(answers[site], former[site]):
                 excluded[site] = (
-                    "left out: a learner of the earlier run had this name and another model; give a newcomer another"
-                    " name, or the same learner the same data, settings and seed"
+                    "left out: a learner of the earlier run has this name and another model; give a newcomer another"
+                    " name; give a learner of the earlier run the same data, settings and seed"
                 )
                 answers = {name: profile for name, profile in answers.items() if name != site}
-        names = sorted((set(everybody) - set(excluded)) | set(former))
+        names = sorted((set(profiles) - set(excluded)) | set(former))
         new = [
             name not in former if former else any(fnmatchcase(name, pattern) for pattern in newcomers) for name in names
         ]
-        return cls({name: everybody[name] for name in names}, np.array(new, bool), set(answers) & set(names), excluded)
+        chosen = {name: profiles[name] for name in names}
+        return cls(chosen, np.array(new, bool), set(answers) & set(names), _weights(chosen.values(), weights), excluded)
 
     @property
     def names(self) -> list[str]:
-        """In order."""
+        """Names of the learners, in order."""
         return list(self.profiles)
 
     @property
     def n(self) -> Int64[np.ndarray, "L"]:
-        """Rows that each learner fitted its model to."""
+        """``(L,)`` numbers of rows that the models were fitted to."""
         return np.array([profile.n for profile in self.profiles.values()], np.int64)
 
     @property
     def errors(self) -> Float64[np.ndarray, "L"]:
-        """``e_i``."""
+        """``(L,)`` errors ``e_i``."""
         return np.array([profile.error for profile in self.profiles.values()])
 
-    def losses(self, senders: Mapping[str, Sequence[str]], answers: Mapping[str, Losses]) -> Float64[np.ndarray, "L L"]:
-        """Return ``e_{i -> j}``: NaN where it is not known, infinite where a prediction was not finite.
+    @property
+    def variances(self) -> Float64[np.ndarray, "L"]:
+        """``(L,)`` variances of the models."""
+        return np.array([profile.variance for profile in self.profiles.values()])
 
-        `senders`: by learner, whose models it was sent.
+    def losses(self, senders: Mapping[str, Sequence[str]], answers: Mapping[str, Losses]) -> Float64[np.ndarray, "L L"]:
+        """Return the losses ``e_{i -> j}``: NaN where unknown, infinite where a prediction was not finite.
+
+        Parameters
+        ----------
+        senders : Mapping[str, Sequence of str]
+            By learner j, the learners whose models it tried.
+        answers : Mapping[str, Losses]
+            By learner j, its losses in the order of `senders`.
         """
         place = {name: i for i, name in enumerate(self.profiles)}
         matrix = np.full((len(place), len(place)), np.nan)
@@ -101,10 +141,15 @@ class Learners:
             matrix[rows, place[name]] = np.where(answer.finite, answer.losses, np.inf)
         return matrix
 
+    def shares(self, members: Bool[np.ndarray, "L"]) -> Float64[np.ndarray, "m"]:
+        """Return the share of each of the `members` in eq. (5); newcomers have none."""
+        weights = np.where(self.newcomer, 0.0, self.weights)[members]
+        return np.asarray(weights / weights.sum() if weights.any() else weights)
+
     def pooled_regression(self, members: Bool[np.ndarray, "L"]) -> Float64[np.ndarray, "q"]:
         """Return the coefficients, intercept first, of the linear regression on the rows of all `members` together.
 
-        Solved once for each set of members: all of them ask for it.
+        Each set of members is solved once, because every member needs the same coefficients.
         """
         key = members.tobytes()
         if key not in self._pooled:
@@ -117,19 +162,33 @@ class Learners:
         return self._pooled[key]
 
 
+def _weights(profiles: Iterable[Fitted], rule: str) -> Float64[np.ndarray, "L"]:
+    """Return the weights of models in eq. (5).
+
+    Errors that are nearly 0 beside the largest one count as equal: an exact model is not infinitely better.
+    """
+    pairs = np.array([(profile.n, profile.error) for profile in profiles], np.float64).reshape(-1, 2)
+    n, errors = pairs.T
+    largest = errors.max(initial=0.0)
+    if rule == "rows" or largest == 0:
+        return np.asarray(n)
+    return np.asarray(n / np.maximum(errors / largest, _EXACT))
+
+
 def _same_learner(one: Fitted, other: Fitted) -> bool:
-    """Return whether two models are of one learner; on another processor it fits the same model but for rounding."""
+    """Return whether two answers are of one learner; fits on two kinds of processor differ by rounding."""
     same = (one.method, one.n, one.features) == (other.method, other.n, other.features)
     return same and bool(np.isclose(one.error, other.error, rtol=_ROUNDING, atol=0))
 
 
 def _common_features(answers: Mapping[str, Fitted]) -> tuple[str, ...]:
-    """Return the inputs that most learners have; of equally many, those of the first in order of name."""
+    """Return the inputs that most learners have; on a tie, those of the learner that is first by name."""
     counts = Counter(answers[site].features for site in sorted(answers))
     return counts.most_common(1)[0][0] if counts else ()
 
 
 def _difference(features: tuple[str, ...], common: tuple[str, ...]) -> str:
+    """Say which inputs a learner lacks, and which it has in addition."""
     lacks, more = sorted(set(common) - set(features)), sorted(set(features) - set(common))
     parts = []
     if lacks:
@@ -143,7 +202,7 @@ def _difference(features: tuple[str, ...], common: tuple[str, ...]) -> str:
 
 
 def arrays_of(learners: Learners) -> dict[str, Any]:
-    """Return what `learners_of` reads, by the names documented in docs/sec.md."""
+    """Return the arrays that `learners_of` reads, by their names in docs/sec.md."""
     profiles = list(learners.profiles.values())
     return {
         "learners": np.array(learners.names, dtype=str),
@@ -151,6 +210,7 @@ def arrays_of(learners: Learners) -> dict[str, Any]:
         "features": np.array(profiles[0].features if profiles else (), dtype=str),
         "errors": learners.errors,
         "n": learners.n,
+        "weights": learners.weights,
         **{f"model_{place}": each.model for place, each in enumerate(profiles)},
         **{f"mean_{place}": each.mean for place, each in enumerate(profiles)},
         **{f"scatter_{place}": each.scatter for place, each in enumerate(profiles)},
@@ -159,11 +219,11 @@ def arrays_of(learners: Learners) -> dict[str, Any]:
 
 def learners_of(arrays: Mapping[str, np.ndarray]) -> Learners:
     """Read all learners of an earlier run, newcomers included, from its ``arrays.npz``."""
-    return Learners(_profiles(arrays, range(len(arrays["learners"]))), arrays["newcomer"], set())
+    return Learners(_profiles(arrays, range(len(arrays["learners"]))), arrays["newcomer"], set(), arrays["weights"])
 
 
 def former_learners(arrays: Mapping[str, np.ndarray]) -> dict[str, Fitted]:
-    """Read the learners that an earlier run clustered from its ``arrays.npz``; not those that it only assigned."""
+    """Read the learners that an earlier run clustered from its ``arrays.npz``, without its newcomers."""
     clustered = np.flatnonzero((arrays["labels"] >= 0) & ~arrays["newcomer"])
     return _profiles(arrays, clustered.tolist())
 
@@ -176,6 +236,7 @@ def _profiles(arrays: Mapping[str, np.ndarray], places: Iterable[int]) -> dict[s
         profiles[str(arrays["learners"][place])] = Fitted(
             method=str(arrays["methods"][place]),
             error=float(arrays["errors"][place]),
+            variance=0.0,  # it serves the clustering, which is done
             n=int(arrays["n"][place]),
             features=features,
             model=arrays[f"model_{place}"],

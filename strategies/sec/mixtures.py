@@ -1,4 +1,4 @@
-"""What each learner predicts by: its own model, its cluster's, or all (Ye, Ding and Ghanadan 2022, eq. 5)."""
+"""Mixtures of models: a learner's own, those of its cluster, those of all (Ye, Ding and Ghanadan 2022, eq. 5)."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from strategies.sec.learners import Learners
 
 @dataclass(frozen=True)
 class Mixture:
-    """The combinations of models that one learner tries (`protocols.sec.payloads.Predict` says how they predict).
+    """Combinations of models that one learner tries (`protocols.sec.payloads.Predict` has the equation).
 
     Attributes
     ----------
     combinations : tuple of str
-        Their names.
+        Names of the combinations.
     weights : ndarray
-        ``(combinations, models)`` of the models it was sent; no columns where models are not mixed.
+        ``(combinations, models)`` weights of the models that the learner got; no columns for pooled regressions.
     own : ndarray
         ``(combinations,)`` weight of the learner's own model.
     coefficients : ndarray
-        ``(combinations, p + 1)``; no columns where nothing is pooled.
+        ``(combinations, p + 1)`` coefficients of pooled regressions, intercept first; no columns for mixed models.
     """
 
     combinations: tuple[str, ...]
@@ -43,10 +43,31 @@ def partners_of(
     usable: Bool[np.ndarray, "L"],
     truth: Mapping[str, int],
 ) -> dict[str, Bool[np.ndarray, "L"]]:
-    """Return the learners that a learner predicts with, by combination; none: with its own model alone.
+    """Return the learners whose models predict for a learner, by combination; an empty mask means its own model alone.
 
-    Newcomers use the others' models and lend none: they were not part of the clustering. Learners that are not
-    `usable`, because their predictions were not finite somewhere, are left out of the combinations of all.
+    Newcomers use the models of others, but lend none: they were not part of the clustering. The combinations of all
+    learners leave out those that are not `usable`: their predictions were not finite somewhere.
+
+    Parameters
+    ----------
+    name : str
+        Name of the learner.
+    learners, labels, usable, truth
+        As in `mix_models`.
+
+    Returns
+    -------
+    dict of str to ndarray
+        ``(L,)`` masks of ``alone``, ``cluster``, ``all``, and ``oracle`` if `truth` has the learner.
+
+    Examples
+    --------
+    >>> from protocols.sec.payloads import Fitted
+    >>> empty = np.zeros(0)
+    >>> profile = Fitted("lr", 1.0, 0.1, 20, ("x",), empty.astype(np.uint8), empty, np.zeros((0, 0)))
+    >>> learners = Learners.of(dict.fromkeys("abc", profile), (), {})
+    >>> partners_of("a", learners, np.array([0, 0, 1]), np.ones(3, bool), {})["cluster"]
+    array([ True,  True, False])
     """
     place = learners.names.index(name)
     clustered = ~learners.newcomer & (labels >= 0)
@@ -61,7 +82,7 @@ def partners_of(
     return partners
 
 
-def mixtures(
+def mix_models(
     name: str,
     learners: Learners,
     labels: Int64[np.ndarray, "L"],
@@ -71,25 +92,39 @@ def mixtures(
     pooled: bool,
     truth: Mapping[str, int],
 ) -> Mixture:
-    """Return the combinations that one learner tries.
+    """Mix the models of each of a learner's combinations (eq. 5), by the weights of the learners.
 
     Parameters
     ----------
     name : str
-        Of the learner.
+        Name of the learner.
     learners : Learners
-        All L of them.
+        All L learners.
     labels : ndarray
         ``(L,)`` clusters, -1 for none.
     senders : Sequence of str
-        Learners whose models it was sent. Of its partners, those among them and the learner itself predict: all of
-        them, unless only landmarks' models were exchanged.
+        Learners whose models it got. If only landmarks' models were exchanged, the learner mixes its own model with
+        those of the landmarks among its partners.
     usable : ndarray
         ``(L,)`` mask of the learners whose model predicts finite numbers.
     pooled : bool
-        Whether partners predict by their pooled linear regression instead of the mean of eq. (5).
+        Use the pooled linear regression of the partners instead of the mean of eq. (5).
     truth : Mapping[str, int]
-        True cluster by learner, where a scenario knows it.
+        True cluster by learner, if a scenario knows it.
+
+    Examples
+    --------
+    Learners a and b form a cluster; a has 10 rows and b has 30, with the same error:
+
+    >>> from protocols.sec.payloads import Fitted
+    >>> def profile(n):
+    ...     empty = np.zeros(0)
+    ...     return Fitted("lr", 1.0, 0.1, n, ("x",), empty.astype(np.uint8), empty, np.zeros((0, 0)))
+    >>> learners = Learners.of({"a": profile(10), "b": profile(30)}, (), {})
+    >>> labels, usable = np.zeros(2, int), np.ones(2, bool)
+    >>> mixture = mix_models("a", learners, labels, ("a", "b"), usable=usable, pooled=False, truth={})
+    >>> mixture.weights[mixture.combinations.index("cluster")]
+    array([0.25, 0.75])
     """
     partners = partners_of(name, learners, labels, usable, truth)
     own, weights, coefficients = [], [], []
@@ -99,60 +134,71 @@ def mixtures(
             q = len(next(iter(learners.profiles.values())).mean)
             coefficients.append(learners.pooled_regression(members) if members.any() else np.zeros(q))
             continue
-        mass = dict(zip(learners.names, np.where(members, learners.n, 0).tolist(), strict=True))
-        of_models = np.array([float(mass[sender]) for sender in senders])
-        of_own = 0.0 if name in senders else float(mass[name])
-        total = of_models.sum() + of_own
-        own.append(of_own / total if total else 1.0)
-        weights.append(of_models / total if total else of_models)
-    nothing = np.zeros((len(partners), 0))
+        mass = dict(zip(learners.names, np.where(members, learners.weights, 0.0).tolist(), strict=True))
+        model_mass = np.array([mass[sender] for sender in senders])
+        own_mass = 0.0 if name in senders else mass[name]
+        total = model_mass.sum() + own_mass
+        own.append(own_mass / total if total else 1.0)
+        weights.append(model_mass / total if total else model_mass)
+    no_columns = np.zeros((len(partners), 0))
     return Mixture(
         tuple(partners),
-        nothing if pooled else np.array(weights),
+        no_columns if pooled else np.array(weights),
         np.array(own),
-        np.array(coefficients) if pooled else nothing,
+        np.array(coefficients) if pooled else no_columns,
     )
 
 
-def by_cluster(
+def predict_by_cluster(
     learners: Learners, labels: Int64[np.ndarray, "L"], x: Float64[np.ndarray, "t p"], *, pooled: bool
 ) -> Float64[np.ndarray, "clusters t"]:
-    """Predict by every cluster: the mean of its models weighted by rows (eq. 5), or its pooled regression.
+    """Predict by every cluster: the weighted mean of its models (eq. 5), or its pooled regression.
 
-    Newcomers lend no model, as in `partners_of`. The fusion center holds all models, also where only landmarks' were
-    exchanged.
+    Newcomers lend no model, as in `partners_of`. The fusion center holds the models of all learners, even if only
+    landmarks' were exchanged.
 
     Parameters
     ----------
     learners : Learners
-        All of them.
+        All L learners.
     labels : ndarray
-        ``(L,)``, -1 for none.
+        ``(L,)`` clusters, -1 for none.
     x : ndarray
-        Rows, with the learners' inputs in their order.
+        ``(t, p)`` rows, with the learners' inputs in their order.
     pooled : bool
-        As in `mixtures`.
+        As in `mix_models`.
 
     Returns
     -------
     ndarray
-        Infinite where a prediction is not finite.
+        ``(clusters, t)``; infinite where a prediction is not finite.
 
     Raises
     ------
     ModelError
-        If a model cannot be read here.
+        If a model cannot be read.
+
+    Examples
+    --------
+    Pooled moments of rows ``(0, 0), (1, 2), (2, 4)`` give ``y = 2 x``:
+
+    >>> from protocols.sec.payloads import Fitted
+    >>> mean, scatter = np.array([1.0, 2.0]), np.array([[2.0, 4.0], [4.0, 8.0]])
+    >>> profile = Fitted("lr", 0.0, 0.0, 3, ("x",), np.zeros(0, np.uint8), mean, scatter)
+    >>> learners = Learners.of({"a": profile}, (), {})
+    >>> predict_by_cluster(learners, np.zeros(1, int), np.array([[5.0]]), pooled=True).round(6)
+    array([[10.]])
     """
     clusters = [~learners.newcomer & (labels == cluster) for cluster in range(int(labels.max()) + 1)]
     if pooled:
         coefficients = np.stack([learners.pooled_regression(members) for members in clusters])
         return np.asarray(coefficients[:, :1] + coefficients[:, 1:] @ x.T)
     predictions = Predictors([decode_model(profile.model) for profile in learners.profiles.values()]).predict(x)
-    rows = np.where(clusters, learners.n, 0)
-    return mix(rows / rows.sum(axis=1, keepdims=True), predictions)
+    weights = np.where(clusters, learners.weights, 0.0)
+    return mix(weights / weights.sum(axis=1, keepdims=True), predictions)
 
 
-def on_test_rows(
+def evaluate_on_test_rows(
     learners: Learners,
     labels: Int64[np.ndarray, "L"],
     x: Float64[np.ndarray, "t p"],
@@ -161,11 +207,14 @@ def on_test_rows(
     usable: Bool[np.ndarray, "L"],
     pooled: bool,
 ) -> dict[str, dict[str, float]]:
-    """Return the mean squared error on the center's own test rows, by learner and combination, of all models."""
+    """Return the mean squared error on the center's own test rows by learner and combination.
+
+    The center holds the models of all learners, so every combination mixes them all.
+    """
     predictions = Predictors([decode_model(profile.model) for profile in learners.profiles.values()]).predict(x)
     errors = {}
     for place, name in enumerate(learners.names):
-        mixture = mixtures(name, learners, labels, learners.names, usable=usable, pooled=pooled, truth={})
+        mixture = mix_models(name, learners, labels, learners.names, usable=usable, pooled=pooled, truth={})
         total = combine(mixture.own, predictions[place], mixture.weights, predictions, mixture.coefficients, x)
         errors[name] = dict(zip(mixture.combinations, mean_squared_errors(total, y).tolist(), strict=True))
     return errors

@@ -1,4 +1,4 @@
-"""The outcome of a run of SEC, and what the report says of it."""
+"""Outcome of a run of SEC, and its metrics, notes and table for the report."""
 
 from __future__ import annotations
 
@@ -9,17 +9,18 @@ from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Int64
+from scipy.special import fdtri
 from sklearn.metrics import adjusted_rand_score
 
+from common.grouping import list_names
 from numerics.sec.cluster_assignment import same_partition
-from strategies.column_names import list_names
 from strategies.sec.learner_clusters import LearnerClusters
 from strategies.sec.learners import Learners
 
-_WORSE = 2.0
-"""Ratio of a learner's error with its cluster to its error alone above which a note says so."""
+_CHANCE = 0.025
+"""Probability that the errors of two equally good predictions have a ratio as large as one that is no chance."""
 _MOST_LISTED = 12
-"""Names in one cell of the table."""
+"""Largest number of names in a note or in one cell of the table."""
 
 
 @dataclass(frozen=True)
@@ -29,36 +30,45 @@ class SECOutcome:
     Attributes
     ----------
     learners : Learners
-        All L of them.
+        All L learners.
     clusters : LearnerClusters
         Their clusters.
     errors : dict[str, dict[str, float]]
-        By learner and combination, mean squared error on the rows it held out; a learner without such rows has none.
+        Mean squared errors on the rows that a learner held out, by learner and combination; empty for a learner that
+        held out none.
+    n_test : dict[str, int]
+        Number of these rows by learner.
     center_errors : dict[str, dict[str, float]]
-        Likewise on the center's own test rows.
+        Mean squared errors on the center's own test rows, by learner and combination.
     truth : ndarray
         ``(L,)`` true clusters, -1 where unknown.
     usable : ndarray
-        ``(L,)`` mask of the learners whose model predicted finite numbers wherever it was tried.
+        ``(L,)`` mask of the learners whose model predicted finite numbers on the rows of every site that tried it.
     """
 
     learners: Learners
     clusters: LearnerClusters
     errors: dict[str, dict[str, float]]
+    n_test: dict[str, int]
     center_errors: dict[str, dict[str, float]]
     truth: Int64[np.ndarray, "L"]
     usable: Bool[np.ndarray, "L"]
 
     @property
     def measure(self) -> dict[str, float]:
-        """For the progress line of the last round."""
+        """Numbers for the progress line of the last round."""
         return {**self.clusters.measure, **mean_errors(self.errors)}
 
 
 def mean_errors(errors: Mapping[str, Mapping[str, float]], prefix: str = "mse_") -> dict[str, float]:
     """Return the mean error over the learners by combination, without learners that have an infinite error.
 
-    All combinations are averaged over the same learners, or they could not be compared.
+    All combinations are averaged over the same learners, so that they can be compared.
+
+    Examples
+    --------
+    >>> mean_errors({"a": {"alone": 4.0, "cluster": 2.0}, "b": {"alone": 2.0, "cluster": 1.0}, "c": {}})
+    {'mse_alone': 3.0, 'mse_cluster': 1.5}
     """
     finite = _finite(errors)
     names = [name for name in (finite[0] if finite else ()) if all(name in each for each in finite)]
@@ -71,7 +81,7 @@ def _finite(errors: Mapping[str, Mapping[str, float]]) -> list[Mapping[str, floa
 
 
 def metrics_of(outcome: SECOutcome) -> dict[str, float]:
-    """Return names and numbers of `report.json` (docs/sec.md)."""
+    """Return the metrics of `report.json` by name (docs/sec.md)."""
     labels = outcome.clusters.labels
     metrics = {
         "n_clusters": float(outcome.clusters.n_clusters),
@@ -82,50 +92,70 @@ def metrics_of(outcome: SECOutcome) -> dict[str, float]:
     }
     if (labels < 0).any():
         metrics["n_unclustered"] = float((labels < 0).sum())
-    judged = ~outcome.learners.newcomer & (outcome.truth >= 0)
-    if judged.any():
-        metrics["clusters_correct"] = float(same_partition(labels[judged], outcome.truth[judged]))
-        metrics["adjusted_rand"] = float(adjusted_rand_score(outcome.truth[judged], labels[judged]))
+    known = ~outcome.learners.newcomer & (outcome.truth >= 0)
+    if known.any():
+        metrics["clusters_correct"] = float(same_partition(labels[known], outcome.truth[known]))
+        metrics["adjusted_rand"] = float(adjusted_rand_score(outcome.truth[known], labels[known]))
     return metrics
 
 
 def notes_on(outcome: SECOutcome) -> list[str]:
-    """Return sentences for the reader: which learners were not compared, stand alone, or predict worse together."""
+    """Return sentences on learners that were not compared, are alone, or predict worse with their cluster."""
     names, labels = np.array(outcome.learners.names), outcome.clusters.labels
     old = ~outcome.learners.newcomer
     notes = []
     if not outcome.usable.all():
         who = list_names([str(name) for name in names[~outcome.usable]], _MOST_LISTED)
-        notes.append(f"{who}: the model's predictions are not finite for everybody; left out of 'all'")
+        notes.append(f"{who}: left out of 'all', because the model's predictions are not finite at every site")
     if (labels < 0).any():
         who = list_names([str(name) for name in names[labels < 0]], _MOST_LISTED)
-        notes.append(f"{who}: too little is known to say whom they belong with")
-    if (old & (labels >= 0)).sum() == 2:
-        notes.append("two learners have one dissimilarity, which says nothing of its size: set sec.k to 1 or 2")
+        notes.append(f"{who}: in no cluster, because too few losses compare them with others")
+    guessed = not outcome.clusters.by_prediction
+    if guessed and (old & (labels >= 0)).sum() == 2:
+        notes.append("two learners have one dissimilarity, and nothing to compare it with: set sec.k to 1 or 2")
     if n_completed := outcome.clusters.n_completed:
         pairs = "a pair was" if n_completed == 1 else f"{n_completed} pairs were"
-        notes.append(f"{pairs} not compared, but completed from the others' similarities")
+        notes.append(f"{pairs} not compared; the similarity was completed from those of the others")
     sizes = np.bincount(labels[old & (labels >= 0)])
     alone = [str(names[old & (labels == label)][0]) for label in np.flatnonzero(sizes == 1)]
-    if alone and len(sizes) < 4 and sizes.sum() > 3:
+    if guessed and alone and len(sizes) < 4 and sizes.sum() > 3:
         notes.append(
-            f"{list_names(alone, _MOST_LISTED)}: alone in a cluster; one learner that is far off can hide other"
-            " clusters: look at its data (units? rows?), or leave it out"
+            f"{list_names(alone, _MOST_LISTED)}: alone in a cluster; one learner that is far from all others can hide"
+            " other clusters: check its data (units? rows?), or leave it out"
         )
-    worse = [
-        name
-        for name, each in outcome.errors.items()
-        if each and np.isfinite(each["cluster"]) and each["cluster"] > _WORSE * each["alone"]
-    ]
-    if worse:
+    if refuted := [name for name, each in outcome.errors.items() if refutes_cluster(each, outcome.n_test[name])]:
         notes.append(
-            f"{list_names(worse, _MOST_LISTED)}: predict worse with their cluster than alone on the rows they held out"
+            f"{list_names(refuted, _MOST_LISTED)}: better alone; on the rows held out there the cluster's error is"
+            " larger than chance explains"
         )
     return notes
 
 
+def refutes_cluster(errors: Mapping[str, float], n_test: int) -> bool:
+    """Return whether a learner's held-out rows refute its cluster: its error there is larger than chance explains.
+
+    The bound is that of two independent mean squares of normal residuals (an F test). Both errors are of the same rows
+    and go together, so that chance alone exceeds it even more rarely.
+
+    Parameters
+    ----------
+    errors : Mapping[str, float]
+        Mean squared errors, ``alone`` and ``cluster`` among them; empty if no rows were held out.
+    n_test : int
+        Number of these rows.
+
+    Examples
+    --------
+    >>> refutes_cluster({"alone": 1.0, "cluster": 1.5}, 20), refutes_cluster({"alone": 1.0, "cluster": 1.5}, 200)
+    (False, True)
+    """
+    if not errors or not np.isfinite(errors["cluster"]):
+        return False
+    return bool(errors["cluster"] > fdtri(n_test, n_test, 1 - _CHANCE) * errors["alone"])
+
+
 def table_of(outcome: SECOutcome) -> list[dict[str, Any]]:
-    """Return a row for every cluster, and one for the learners that belong to none."""
+    """Return a row for every cluster, and one for the learners without a cluster."""
     rows = []
     names = np.array(outcome.learners.names)
     profiles = list(outcome.learners.profiles.values())
@@ -137,10 +167,10 @@ def table_of(outcome: SECOutcome) -> list[dict[str, Any]]:
             "rows": sum(profiles[i].n for i in members),
             "methods": _list_counts(Counter(profiles[i].method for i in members)),
         }
-        inside = {str(name): outcome.errors.get(str(name), {}) for name in names[members]}
-        row |= mean_errors(inside)
-        center = {str(name): outcome.center_errors.get(str(name), {}) for name in names[members]}
-        row |= mean_errors(center, "mse_test_")
+        held_out_errors = {str(name): outcome.errors.get(str(name), {}) for name in names[members]}
+        row |= mean_errors(held_out_errors)
+        center_errors = {str(name): outcome.center_errors.get(str(name), {}) for name in names[members]}
+        row |= mean_errors(center_errors, "mse_test_")
         row["who"] = list_names([str(name) for name in names[members]], _MOST_LISTED)
         rows.append(row)
     return rows

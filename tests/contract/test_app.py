@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+import os
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from protocols.wire.faults import Fault
 from scenarios.registry import Scenario, ScenarioError
 from server import app as server_app
 from server.app import NO_FIGURES, RefusedError, main
-from server.evaluation import summarise
+from server.evaluation import summarize
 from server.progress import status_of
 from server.report.data import ResultsError
 from server.results import load
@@ -90,6 +91,15 @@ def test_too_many_sites_for_the_models_is_told_by_the_sites(tmp_path: Path, log:
     assert len([record for record in log.records if record.levelno >= logging.WARNING]) == 2
 
 
+@pytest.fixture
+def umask() -> Iterator[None]:
+    """A usual umask, for a ServerApp that sets its own."""
+    before = os.umask(0o022)
+    yield
+    os.umask(before)
+
+
+@pytest.mark.usefixtures("umask")
 def test_a_refusal_is_one_logged_line_and_a_failed_run(tmp_path: Path, log: pytest.LogCaptureFixture) -> None:
     settings = config(tmp_path, scenario="bc3e-beer")
     with pytest.raises(RefusedError) as refused:
@@ -100,12 +110,27 @@ def test_a_refusal_is_one_logged_line_and_a_failed_run(tmp_path: Path, log: pyte
     assert refused.value.__suppress_context__
 
 
+@pytest.mark.usefixtures("umask")
 def test_the_last_line_of_a_run_is_the_path_of_its_results(tmp_path: Path, log: pytest.LogCaptureFixture) -> None:
     settings = config(tmp_path, bc3e__max_rounds=1)
     main(make_grid(settings, 2), Context(1, 0, {}, RecordDict(), settings))
     [path] = complete_results(tmp_path / "results")
     assert log.records[-1].getMessage() == f"results: {path}"
     assert path == tmp_path / "results" / "bc3e-wine" / "1"
+
+
+@pytest.mark.usefixtures("umask")
+def test_no_other_user_reads_what_a_serverapp_writes(tmp_path: Path) -> None:
+    """Results, and the checkpoint of a run that another one can go on with."""
+    settings = config(tmp_path, bc3e__max_rounds=2)
+    main(make_grid(settings, 2), Context(1, 0, {}, RecordDict(), settings))
+    grid = make_grid(settings, 2)
+    grid.stop_before = 2
+    with pytest.raises(KeyboardInterrupt):
+        main(grid, Context(2, 0, {}, RecordDict(), settings))
+    written = list((tmp_path / "results").rglob("*"))
+    assert {"report.json", "checkpoint"} <= {path.name for path in written}
+    assert not [path for path in written if path.stat().st_mode & 0o077]
 
 
 def test_a_figure_that_cannot_be_drawn_costs_no_results(
@@ -332,11 +357,11 @@ def test_the_run_cannot_say_which_file_a_party_of_a_deployment_opens(tmp_path: P
 
 
 def test_one_repetition_is_its_own_summary() -> None:
-    assert summarise({"accuracy": np.array([0.5]), "bound": np.array([-3.0])}) == {"accuracy": 0.5, "bound": -3.0}
+    assert summarize({"accuracy": np.array([0.5]), "bound": np.array([-3.0])}) == {"accuracy": 0.5, "bound": -3.0}
 
 
 def test_a_summary_gives_means_and_standard_errors() -> None:
-    metrics = summarise({"accuracy": np.array([0.5, 0.7, 0.9])})
+    metrics = summarize({"accuracy": np.array([0.5, 0.7, 0.9])})
     assert metrics == pytest.approx({"accuracy": 0.7, "accuracy_se": 0.2 / np.sqrt(3)})
 
 

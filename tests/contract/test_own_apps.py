@@ -190,5 +190,5 @@ def test_a_message_that_flowers_mod_cannot_count_is_named_with_what_can(shops: l
         def conversation(self, repetition: int = 0) -> Conversation[int]:
             return len((yield Broadcast(Survey("row", ""))))
 
-    with pytest.raises(FusionError, match=r"take message_size_mod of consilience\.clients in its place"):
+    with pytest.raises(FusionError, match=r"use message_size_mod of consilience\.clients instead"):
         with_mod(flowers_message_size_mod, shops, Asker())

@@ -104,7 +104,7 @@ def test_clusters_predict_as_ten_lines_of_numpy_do(results: Callable[..., Path],
         files = [arrays[f"model_{place}"].tobytes() for place in members]
         models = [skops.io.loads(file, trusted=skops.io.get_untrusted_types(data=file)) for file in files]
         predictions = [model.predict(new[INPUTS].to_numpy()) for model in models]
-        expected = np.average(predictions, axis=0, weights=arrays["n"][members])
+        expected = np.average(predictions, axis=0, weights=arrays["weights"][members])
         np.testing.assert_allclose(told.columns[f"cluster_{cluster}"], expected, rtol=1e-12, atol=1e-12)
 
 
@@ -182,8 +182,8 @@ def test_models_in_units_of_their_learners_are_refused(results: Callable[..., Pa
 # -- coreset ----------------------------------------------------------------------------------------------------------
 
 
-def counts_of(told: Predictions, colours: pd.Series[str]) -> np.ndarray:
-    table = pd.crosstab(told.columns["cluster"], colours.to_numpy())
+def counts_of(told: Predictions, groups: pd.Series[str]) -> np.ndarray:
+    table = pd.crosstab(told.columns["cluster"], groups.to_numpy())
     return table.to_numpy()
 
 
@@ -203,7 +203,7 @@ def test_a_batch_is_dealt_out_fairly_and_at_no_needless_cost(results: Callable[.
         np.testing.assert_allclose(told.columns["distance"], away[np.arange(300), told.columns["cluster"]], rtol=1e-12)
     assert nearest.columns["cluster"].tolist() == away.argmin(axis=1).tolist()
     assert (nearest.columns["distance"] ** 2).sum() < (fair.columns["distance"] ** 2).sum()
-    # Nobody of a colour would gain by changing places with another of it.
+    # Nobody of a group would gain by changing places with another of it.
     for sex in ("f", "m"):
         mine = np.flatnonzero(new["sex"] == sex)
         cost = away[mine] ** 2
@@ -212,19 +212,19 @@ def test_a_batch_is_dealt_out_fairly_and_at_no_needless_cost(results: Callable[.
         assert (own + own.T >= stay[:, np.newaxis] + stay - 1e-9).all()
 
 
-def test_rows_go_with_the_nearest_point_of_their_colour(results: Callable[..., Path], tmp_path: Path) -> None:
+def test_rows_go_with_the_nearest_point_of_their_group(results: Callable[..., Path], tmp_path: Path) -> None:
     folder, new = results("coreset"), ward(50, 0.5, 11)
     arrays = load(folder)[1]
     told = predicted(folder, new, tmp_path / "new.csv", "rule=points").columns["cluster"]
     x = new[arrays["features"].tolist()].to_numpy() / arrays["scale"]
     away = ((x[:, np.newaxis] - arrays["points"] / arrays["scale"]) ** 2).sum(axis=2)
-    away[new["sex"].to_numpy()[:, np.newaxis] != arrays["colours"][arrays["point_colours"]]] = np.inf
+    away[new["sex"].to_numpy()[:, np.newaxis] != arrays["groups"][arrays["point_groups"]]] = np.inf
     assert told.tolist() == arrays["point_clusters"][away.argmin(axis=1)].tolist()
     one = predicted(folder, new[7:8], tmp_path / "one.csv", "rule=points").columns["cluster"]
     assert one.tolist() == [told[7]]
 
 
-def test_without_colours_or_with_one_row_everybody_goes_to_the_nearest(
+def test_without_groups_or_with_one_row_everybody_goes_to_the_nearest(
     results: Callable[..., Path], tmp_path: Path
 ) -> None:
     folder, new = results("coreset"), ward(20, 0.5, 12)
@@ -239,7 +239,7 @@ def test_without_colours_or_with_one_row_everybody_goes_to_the_nearest(
         predicted(folder, new.drop(columns="sex"), tmp_path / "blind.csv", "rule=fair")
 
 
-def test_a_colour_of_now_is_dealt_out_and_has_no_points(results: Callable[..., Path], tmp_path: Path) -> None:
+def test_a_group_of_now_is_dealt_out_and_has_no_points(results: Callable[..., Path], tmp_path: Path) -> None:
     folder, new = results("coreset"), ward(60, 0.5, 13)
     new.loc[40:, "sex"] = "x"
     told = predicted(folder, new, tmp_path / "new.csv")

@@ -11,6 +11,8 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
+import clients.data.columns
+import clients.data.testset
 import consilience as cs
 from consilience import cli
 
@@ -98,6 +100,22 @@ def test_frames_paths_and_folder_give_equal_bits(protocol: str, tmp_path: Path) 
     assert (by_frame.report.command, by_frame.report.shorthand) == ("", "")
     assert "given in Python" in by_frame.report.overview["data"]
     assert "The data were given in Python" in html.unescape(by_frame._repr_html_())
+
+
+def test_what_is_checked_before_the_start_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings, frames, _ = PROTOCOLS["sec"]
+    folder = folder_of(frames, tmp_path / "data")
+    regression(3, 9).to_csv(folder / "_test.csv", index=False)
+    read: list[str] = []
+
+    def watch(module: Any, name: str) -> None:
+        function = getattr(module, name)
+        monkeypatch.setattr(module, name, lambda path, **more: read.append(Path(path).name) or function(path, **more))
+
+    watch(clients.data.columns, "read_head")
+    watch(clients.data.testset, "read_table")
+    assert "mse_cluster" in cs.run(settings, data=folder, target="y", progress=False).metrics
+    assert sorted(read) == ["_test.csv", "north.csv", "south.csv"]
 
 
 @pytest.fixture(scope="module")

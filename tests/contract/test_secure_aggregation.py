@@ -228,7 +228,7 @@ def test_gate_is_trained_by_those_who_consent(tmp_path: Path) -> None:
 def test_two_who_consent_to_train_the_gate_are_named(tmp_path: Path) -> None:
     settings, nodes = gate(tmp_path, 2)
     with pytest.raises(
-        FusionError, match=r"^gp.gate=dnn: s0, s1 alone set allow-gate-training=true .* 3 sites or more train"
+        FusionError, match=r"^gp.gate=dnn: only s0, s1 set allow-gate-training=true .* 3 sites or more must"
     ):
         run(settings, nodes)
 

@@ -31,8 +31,8 @@ from tests.docs.test_pages import NEW, known_keys
 from tests.support.documentation import ROOT, Block, blocks, pages, quoted
 
 OF_OTHERS = {
-    *("cd", "export", "head", "mkdir", "openssl", "pip", "pre-commit", "ssh-keygen"),
-    *("flower-superlink",),
+    *("cd", "echo", "env", "export", "head", "mkdir", "mv", "openssl", "pip", "pre-commit", "ssh-keygen"),
+    *("flower-superlink", "ray"),
 }
 """Commands of others, which are not parsed."""
 _IN_SENTENCES = re.compile(
@@ -77,7 +77,7 @@ def _words(line: str) -> Iterator[str]:
 def _split(words: list[str]) -> Iterator[list[str]]:
     command: list[str] = []
     for word in [*words, ";"]:
-        if set(word) <= set(";&|"):
+        if word and set(word) <= set(";&|"):
             while command and _ENVIRONMENT.fullmatch(command[0]):
                 command = command[1:]
             if command:
@@ -186,7 +186,9 @@ def test_commands_of_flwr_are_valid() -> None:
 
 
 def test_keys_of_node_configurations_exist() -> None:
-    for command in commands_of("flower-supernode"):
+    guards = [command for command in commands_of("consilience") if command.words[1] == "guard"]
+    assert guards
+    for command in [*commands_of("flower-supernode"), *guards]:
         words = list(command.words)
         config = parse_config_args([words[words.index("--node-config") + 1]])
         assert config

@@ -68,9 +68,8 @@ def commands_in_sentences() -> list[str]:
 
 
 def block(start: str) -> Block:
-    """The one block whose text starts so."""
-    [found] = [each for each in blocks() if each.text.startswith(start)]
-    return found
+    """The first block whose text starts so."""
+    return next(each for each in blocks() if each.text.startswith(start))
 
 
 @dataclass(frozen=True)

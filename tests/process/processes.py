@@ -57,7 +57,7 @@ class RunOutcome:
     status : str
         ``finished:completed``, ``finished:failed``, ...; empty if none was started.
     log : str
-        All that `flwr run --stream` printed, without colours.
+        All that `flwr run --stream` printed, without colors.
     results : Path or None
         The results directory that the log names.
     refused : str
@@ -180,38 +180,48 @@ def flwr_run(
 
 @dataclass(frozen=True)
 class Deployment:
-    """A SuperLink with a SuperNode for every party, on loopback.
+    """A SuperLink with a SuperNode for every site, on loopback.
 
     Attributes
     ----------
     env : dict of str
         Environment for `start_deployed_run`.
     supernodes : dict of Popen
-        Each party's SuperNode, by the party's name.
+        Each site's SuperNode, by the site's name.
+    processes : dict of Popen
+        All processes, as `consilience.local_federation.LocalFederation` names them.
     """
 
     env: dict[str, str] = field(repr=False)
     supernodes: dict[str, subprocess.Popen[bytes]]
+    processes: dict[str, subprocess.Popen[bytes]] = field(repr=False)
 
 
 @contextlib.contextmanager
 def deployment(
-    folder: Path, nodes: Mapping[str, Mapping[str, Value]], node_env: Mapping[str, str] | None = None
+    folder: Path,
+    nodes: Mapping[str, Mapping[str, Value]],
+    node_env: Mapping[str, str] | None = None,
+    *,
+    guards: bool = False,
 ) -> Iterator[Deployment]:
-    """A SuperLink, and a SuperNode for every party, with TLS and registered keys; homes and logs are in `folder`.
+    """A SuperLink, and a SuperNode for every site, with TLS and registered keys; homes and logs are in `folder`.
 
     Parameters
     ----------
     folder : Path
         Existing and empty of homes.
     nodes : Mapping
-        Each party's node configuration, by its name.
+        Each site's node configuration, by its name.
     node_env : Mapping of str or None
         Added to the environment of every SuperNode.
+    guards : bool
+        Whether every site has a guard.
     """
-    parties = [LocalSite(name, Path(str(node["data"])), node) for name, node in nodes.items()]
-    with federation(parties, folder / "federation", tls=True, node_env={**THREADS, **(node_env or {})}) as started:
-        yield Deployment(started.env, {name: started.processes[name] for name in nodes})
+    sites = [LocalSite(name, Path(str(node["data"])), node) for name, node in nodes.items()]
+    env = {**THREADS, **(node_env or {})}
+    with federation(sites, folder / "federation", tls=True, guards=guards, node_env=env) as started:
+        yield Deployment(started.env, {name: started.processes[name] for name in nodes}, started.processes)
 
 
 # -- by process id ----------------------------------------------------------------------------------------------------

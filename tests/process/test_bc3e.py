@@ -50,6 +50,7 @@ def test_the_distributions_agree_bit_for_bit_over_two_and_seven_sites(flower: Fl
     assert {path.name for path in rows.iterdir()} >= {"report.json", "arrays.npz", "ledger.jsonl", "report.html"}
 
 
+@pytest.mark.slow
 def test_killed_serverapp_resumes_to_the_same_result(flower: FlowerHome, tmp_path: Path) -> None:
     # Without acceleration the fit takes some thirty rounds: time enough to be killed in their midst.
     config: dict[str, Any] = {"output-dir": str(tmp_path), "bc3e.accelerate": False, "repetitions": 2}
@@ -78,9 +79,9 @@ def test_killed_serverapp_resumes_to_the_same_result(flower: FlowerHome, tmp_pat
 
 
 @pytest.mark.slow
-def test_own_data_of_three_parties(flower: FlowerHome, tmp_path: Path) -> None:
+def test_own_data_of_three_sites(flower: FlowerHome, tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
-    folder = tmp_path / "parties"
+    folder = tmp_path / "files"
     folder.mkdir()
     for name, n in {"north": 40, "south": 25, "west": 33}.items():
         truth = rng.integers(0, 3, n)
@@ -98,6 +99,7 @@ def test_own_data_of_three_parties(flower: FlowerHome, tmp_path: Path) -> None:
     np.testing.assert_allclose(theta.filter(like="theta_").sum(axis=1), 1.0)
 
 
+@pytest.mark.slow
 def test_consilience_run_exits_with_the_runs_status(flower: FlowerHome, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "consilience", "run", "bc3e-wine", "--engine", "flower"]
     command += ["--superlink", flower.env[PORT_VARIABLE], "--output-dir", str(tmp_path)]

@@ -32,7 +32,7 @@ COLUMNS: dict[str, Value] = {"sensitive": "sex", "id": "patient", "features": " 
 LEAST = {"clinic": 5, "hospital": 20, "practice": 5}
 """Rows behind a point, at each site: one site's own configuration insists on more than the fusion center asks."""
 
-SUMS = ("Summary", "Masses", "Counted")
+SUMS = ("Summary", "Masses", "Counted", "Settled")
 """All that a site may answer."""
 
 LEAVES = "practice"
@@ -59,7 +59,7 @@ def test_a_scenario_is_the_same_in_the_simulation_engine_and_in_process(flower: 
     assert (len(report.sites), report.rounds, report.missing) == (3, 2, {})
     assert {path.name for path in found.iterdir()} >= {"report.json", "arrays.npz", "ledger.jsonl", "report.html"}
     assert not (found / "sites").exists(), "a made row is nobody's: its cluster is not kept"
-    # Two colours of 10,000 rows: as many of one as of the other in every cluster.
+    # Two colors of 10,000 rows: as many of one as of the other in every cluster.
     np.testing.assert_array_equal(arrays["counts"][:, 0], arrays["counts"][:, 1])
     assert arrays["counts"].sum() == report.metrics["n_rows"] == 20_000
     assert (report.metrics["max_violation"], report.metrics["balance"]) == (0, 1)
@@ -120,7 +120,7 @@ def test_three_sites_beside_their_own_data(tmp_path: Path) -> None:
     assert (own / LEAVES / "clusters.csv").read_bytes() == before
     clustered = clusters_in(ended, folder)
     assert clustered.report.missing == {LEAVES: ["round 2: its node failed (Flower error code 5)"]}
-    assert any(f"{LEAVES}: sent a coreset and did not confirm" in note for note in clustered.report.notes)
+    assert any(f"{LEAVES}: sent a coreset, but did not confirm" in note for note in clustered.report.notes)
     assert_told(clustered, clustered.rows(*SITES[:2], homes=own))
 
 
@@ -160,7 +160,9 @@ def assert_told(clustered: ClusteringRun, rows: pd.DataFrame) -> None:
     """What the fusion center says of these rows is what comes out of the rows themselves."""
     np.testing.assert_array_equal(clustered.arrays["counts"], clustered.counts(rows))
     cost = ((clustered.in_units(rows) - clustered.centers[rows["cluster"]]) ** 2).sum()
-    np.testing.assert_allclose(clustered.metrics["cost"], cost, rtol=1e-9)
+    if "cost_lower" in clustered.metrics:  # an exact assignment: the sites have told what their rows cost
+        np.testing.assert_allclose(clustered.metrics["cost"], cost, rtol=1e-9)
+    assert cost <= clustered.metrics["cost"] * (1 + 1e-9) <= clustered.metrics["cost_bound"] * (1 + 1e-8)
 
 
 def assert_nothing_of_a_row(found: Path, folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""Parties in networks of their own (Linux network namespaces): a line from the center to each, none between them."""
+"""Sites in networks of their own (Linux network namespaces): a line from the center to each, none between them."""
 
 from __future__ import annotations
 

@@ -29,6 +29,8 @@ from tests.process.processes import APP
 SETUP = ("python3 -m venv", "pip install")
 ELSEWHERE = ("consilience up",)
 """Blocks that are run elsewhere: tests/process/test_up.py."""
+APART = ("with a guard", "with signed apps")
+"""Ends of the labels of blocks that tests/process/test_guard.py and test_signed_apps.py run."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +79,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
         stack.callback(lambda: end_families([page.processes[CENTER]]))
         stack.callback(lambda: end_families([p for name, p in page.processes.items() if name != CENTER]))
         for each in blocks():
-            if each.language == "ini" or each.text.startswith((*SETUP, *ELSEWHERE)):
+            if each.language == "ini" or each.text.startswith((*SETUP, *ELSEWHERE)) or each.label.endswith(APART):
                 continue
             if each.text.startswith("flwr run"):
                 try_to_get_in(page)
@@ -173,6 +175,8 @@ def test_the_run_of_the_page(page: Page) -> None:
     assert [run["status"] for run in runs] == ["finished:completed"]
     [found] = (page.machines[CENTER].folder / "results").glob("*/[0-9]*")
     assert str(found) in page.said("consilience show")
+    shared = [path for path in (found, *found.rglob("*")) if path.stat().st_mode & 0o077]
+    assert not shared, "other users of the fusion center can read them"
     report, arrays = load(found)
     assert (report.sites, report.missing) == (list(SITES), {})
     assert arrays["weights"].min() >= 20, "the sites' policy"
@@ -248,8 +252,8 @@ def test_the_commands_in_its_sentences(page: Page) -> None:
 
 def test_the_units_start_what_the_page_starts() -> None:
     units = {each.label: each.text for each in blocks() if each.language == "ini"}
-    assert [Path(path).name for path in units] == ["superlink.service", "supernode.service"]
-    for path, text in units.items():
+    assert [Path(path).name for path in units] == ["superlink.service", "supernode.service", "guard.service"]
+    for path, text in list(units.items())[:2]:
         joined = text.replace("\\\n", " ")
         [started] = re.findall(r"^ExecStart=(.*)$", joined, re.MULTILINE)
         program, *arguments = shlex.split(started)
@@ -273,7 +277,10 @@ def test_systemd_takes_the_units(tmp_path: Path) -> None:
             program = re.search(r"^ExecStart=(\S+)", each.text, re.MULTILINE)
             assert program is not None
             # It looks whether the program is there.
-            text = each.text.replace(program[1], "/bin/true").replace("User=flower", f"User={os.getuid()}")
+            text = each.text.replace(program[1], "/bin/true")
+            text = re.sub(r"^User=\w+", f"User={os.getuid()}", text, flags=re.MULTILINE).replace(
+                "Groups=flower", "Groups=root"
+            )
             (tmp_path / Path(each.label).name).write_text(text)
     units = sorted(map(str, tmp_path.iterdir()))
     checked = subprocess.run(

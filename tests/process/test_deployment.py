@@ -1,4 +1,4 @@
-"""Between real SuperNodes: the deployment engine, a process for every message, each party beside its own file."""
+"""Between real SuperNodes: the deployment engine, a process for every message, each site beside its own file."""
 
 from __future__ import annotations
 
@@ -19,29 +19,21 @@ from protocols.models import decode_model
 from server.results import load
 from tests.process.processes import APP, BackgroundRun, Deployment, deployment, start_deployed_run
 from tests.process.test_bc3e import assert_equal, results_of
+from tests.support.bc3e_ensembles import write_sites_of_labels
 from tests.support.grid import config
 from tests.support.runs import run
 from tests.support.sec_sites import write_sites
 from tests.support.tampering import silent
 
-PARTIES = {"east": 30, "north": 40, "south": 25}
+SITES = {"east": 30, "north": 40, "south": 25}
 LABS = {"lab-0": 0, "lab-1": 1, "lab-2": 0}
 """The relation that each lab measures."""
 
 
 @pytest.fixture
-def parties(tmp_path: Path) -> dict[str, dict[str, Value]]:
-    """A file and a node configuration a party."""
-    rng = np.random.default_rng(0)
-    nodes: dict[str, dict[str, Value]] = {}
-    for name, n in PARTIES.items():
-        truth = rng.integers(0, 3, n)
-        columns = {"case": [f"{name}-{i}" for i in range(n)], "cluster_x": 2 - truth, "diagnosis": truth}
-        columns |= {f"class_{i}": np.where(rng.random(n) < 0.3, rng.integers(0, 3, n), truth) for i in range(3)}
-        pd.DataFrame(columns).to_csv(tmp_path / f"{name}.csv", index=False)
-        nodes[name] = {"site": name, "data": str(tmp_path / f"{name}.csv"), "id": "case", "truth": "diagnosis"}
-        nodes[name]["site-output-dir"] = str(tmp_path / "out" / name)
-    return nodes
+def sites(tmp_path: Path) -> dict[str, dict[str, Value]]:
+    """A file and a node configuration a site."""
+    return write_sites_of_labels(tmp_path, SITES)
 
 
 @pytest.fixture
@@ -84,38 +76,52 @@ def deployed_run(center: Deployment, folder: Path, settings: Mapping[str, Value]
     return found
 
 
-def test_three_parties_beside_their_own_files(tmp_path: Path, parties: dict[str, dict[str, Value]]) -> None:
-    """The same numbers as in process, bit for bit; each party's class probabilities stay in its own directory.
+def test_three_sites_beside_their_own_files(tmp_path: Path, sites: dict[str, dict[str, Value]]) -> None:
+    """The same numbers as in process, bit for bit; each site's class probabilities stay in its own directory.
 
-    The center sees their sums alone: in process it sees every party's. A scenario runs between them too, as in a
-    simulation, if each is told its place in it. Predicted by that run, their instances get the same classes.
+    The center sees their sums alone: in process it sees every site's.
     """
     settings: dict[str, Value] = {"protocol": "bc3e", "min-sites": 3, "bc3e.max-rounds": 2}
-    scenario: dict[str, Value] = {"scenario": "bc3e-wine", "min-sites": 3, "bc3e.max-rounds": 1}
-    for place, node in enumerate(parties.values()):
-        node |= {"partition-id": place, "num-partitions": len(parties)}
-    with deployment(tmp_path, parties) as center:
-        of_scenario = deployed_run(center, tmp_path / "of-scenario", scenario)
-        masked: dict[str, Value] = {**settings, "secure-aggregation": True}
-        found = deployed_run(center, tmp_path / "results", masked)  # both write to the parties' directories
-        told = deployed_run(center, tmp_path / "told", {"scenario": "predict", "from": str(found), "min-sites": 3})
-    assert_equal(of_scenario, run(config(tmp_path / "simulated", **scenario), len(parties)))
-    nodes = [{**node, "site-output-dir": str(tmp_path / "again" / name)} for name, node in parties.items()]
+    with deployment(tmp_path, sites) as center:
+        found = deployed_run(center, tmp_path / "results", {**settings, "secure-aggregation": True})
+    nodes = [{**node, "site-output-dir": str(tmp_path / "again" / name)} for name, node in sites.items()]
     assert_equal(found, run(config(tmp_path / "in-process", **settings), nodes))
     assert not (found / "sites").exists()
-    came = {line["payload"] for line in map(json.loads, (found / "ledger.jsonl").read_text().splitlines())}
-    assert "secure_aggregation.Hidden" in came
-    assert "bc3e.Statistics" not in came
-    said, agree = compare_all(found, [tmp_path / "out" / name for name in parties])
-    assert agree, said
-    for name in parties:
+    payloads = payloads_of(found)
+    assert "secure_aggregation.Hidden" in payloads
+    assert "bc3e.Statistics" not in payloads
+    lines, agree = compare_all(found, [tmp_path / "out" / name for name in sites])
+    assert agree, lines
+    for name in sites:
         theta = tmp_path / "out" / name / "theta.csv"
         assert theta.read_bytes() == (tmp_path / "again" / name / "theta.csv").read_bytes()
+
+
+@pytest.mark.slow
+def test_scenarios_and_predictions_between_sites(tmp_path: Path, sites: dict[str, dict[str, Value]]) -> None:
+    """A scenario runs between them as in a simulation, if each has its place in it. Predicted by an earlier run, their
+    instances get the same classes."""
+    settings: dict[str, Value] = {"protocol": "bc3e", "min-sites": 3, "bc3e.max-rounds": 2}
+    scenario: dict[str, Value] = {"scenario": "bc3e-wine", "min-sites": 3, "bc3e.max-rounds": 1}
+    for place, node in enumerate(sites.values()):
+        node |= {"partition-id": place, "num-partitions": len(sites)}
+    with deployment(tmp_path, sites) as center:
+        of_scenario = deployed_run(center, tmp_path / "of-scenario", scenario)
+        found = deployed_run(center, tmp_path / "results", settings)
+        predicted = deployed_run(
+            center, tmp_path / "predicted", {"scenario": "predict", "from": str(found), "min-sites": 3}
+        )
+    assert_equal(of_scenario, run(config(tmp_path / "simulated", **scenario), len(sites)))
+    for name in sites:
+        theta = tmp_path / "out" / name / "theta.csv"
         again = pd.read_csv(theta.with_name("predictions.csv"))
         pd.testing.assert_frame_equal(again, pd.read_csv(theta), rtol=0, atol=1e-6)
-    assert {line["payload"] for line in map(json.loads, (told / "ledger.jsonl").read_text().splitlines())} == {
-        *("envelope", "bc3e.Predict", "bc3e.Predicted")
-    }
+    assert payloads_of(predicted) == {"envelope", "bc3e.Predict", "bc3e.Predicted"}
+
+
+def payloads_of(results: Path) -> set[str]:
+    """Titles of all payloads in the center's ledger."""
+    return {line["payload"] for line in map(json.loads, (results / "ledger.jsonl").read_text().splitlines())}
 
 
 @pytest.mark.slow

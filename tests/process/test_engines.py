@@ -20,7 +20,6 @@ from protocols.settings import declared
 from tests.process.processes import APP, FlowerHome, flwr_run, kill_serverapp, start_run
 from tests.support.documentation import blocks
 from tests.support.engines import SHORT_RUNS, assert_same_run
-from tests.support.parameters import few
 from tests.support.runs import make_grid, run_over
 
 CONSILIENCE = [sys.executable, "-m", "consilience"]
@@ -94,7 +93,8 @@ def simulated(flower: FlowerHome, folder: Path, settings: dict[str, Any], sites:
     return outcome.results
 
 
-@pytest.mark.parametrize("name", few(list(SHORT_RUNS), 1))
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SHORT_RUNS)
 def test_both_engines_give_the_same_result(flower: FlowerHome, tmp_path: Path, name: str) -> None:
     sites, settings = SHORT_RUNS[name]
     local = engine.run({**settings, "output-dir": str(tmp_path / "local")}, sites)
@@ -137,6 +137,12 @@ def test_a_run_of_flowers_engine_is_resumed_by_the_local_one(flower: FlowerHome,
 LONG = ("run", "bc3e-wine", "--set", "bc3e.accelerate=false", "--set", "repetitions=3")
 
 
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Results of that run, if nobody disturbs it."""
+    return printed_results(consilience(*LONG, cwd=tmp_path_factory.mktemp("whole")).stdout)
+
+
 @pytest.fixture
 def long_run(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
     """A run in its third round."""
@@ -156,15 +162,27 @@ def long_run(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_an_interrupted_run_says_how_to_resume_and_goes_on_to_the_same_result(
-    long_run: subprocess.Popen[str], tmp_path: Path, number: int, code: int
+    long_run: subprocess.Popen[str], tmp_path: Path, whole: Path, number: int, code: int
 ) -> None:
     long_run.send_signal(number)
     text, _ = long_run.communicate(timeout=60)
     assert long_run.returncode == code
     [how] = re.findall(r"to resume it, type the same with (.*)$", text, re.M)
-    resumed, whole = (consilience(*LONG, *extra, cwd=tmp_path) for extra in (how.split(), ()))
+    resumed = consilience(*LONG, *how.split(), cwd=tmp_path)
     assert "resumed after round" in resumed.stdout
-    assert_same_run(printed_results(resumed.stdout), printed_results(whole.stdout), ledger=False)
+    assert_same_run(printed_results(resumed.stdout), whole, ledger=False)
+
+
+def test_a_killed_run_leaves_no_half_result_and_goes_on_to_the_same(
+    long_run: subprocess.Popen[str], tmp_path: Path, whole: Path
+) -> None:
+    long_run.kill()
+    long_run.wait()
+    [partial] = (tmp_path / "results" / "bc3e-wine").iterdir()
+    assert not (partial / "report.json").exists()
+    resumed = consilience(*LONG, "--set", f"resume-from={partial}", cwd=tmp_path)
+    assert "resumed after round" in resumed.stdout, resumed.stderr
+    assert_same_run(printed_results(resumed.stdout), whole, ledger=False)
 
 
 def test_a_run_that_takes_too_long_is_stopped(tmp_path: Path) -> None:

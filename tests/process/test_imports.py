@@ -17,10 +17,12 @@ from flwr.supercore.task_identity import TaskIdentity
 
 import clients.data.cache as cache_module
 from clients import shards
+from clients.budget import Budget
 from clients.dispatch import handle
 from clients.memory import MemoryStore
 from consilience.local_engine.wire import over_the_wire
 from protocols.bc3e import payloads as bc3e
+from protocols.budget import DEFAULT
 from protocols.coreset import payloads as coreset
 from protocols.gp import payloads as gp
 from protocols.residual import payloads as residual
@@ -60,7 +62,7 @@ print(json.dumps([int(fault), [name for name in sys.argv[2:] if name in sys.modu
 """
 
 
-def party(folder: Path, protocol: str) -> Context:
+def site_context(folder: Path, protocol: str) -> Context:
     """A site beside its own file, as a SuperNode keeps it."""
     FRAME.to_csv(folder / "own.csv", index=False)
     node = {"site": "north", "data": str(folder / "own.csv"), "site-output-dir": str(folder / "out"), **OWN[protocol]}
@@ -98,25 +100,28 @@ def _settled(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_bc3e_says_what_it_holds(tmp_path: Path) -> None:
-    context, ask = party(tmp_path, "bc3e"), bc3e.Survey("row", "salt")
+    context, ask = site_context(tmp_path, "bc3e"), bc3e.Survey("row", "salt")
     answer(context, ask)
     assert imported(tmp_path, context, ask) == set()
 
 
 def test_sec_tries_combinations(tmp_path: Path) -> None:
-    context = party(tmp_path, "sec")
+    context = site_context(tmp_path, "sec")
     shards.shard({**context.run_config, **context.node_config}, 0, 1, 0, simulated=False)
+    Budget(tmp_path / "out", context.node_config, DEFAULT, 1).charge({})  # the file is read once, to be known again
     store = MemoryStore(context.state, None, "1")
-    store.store(1, {**store.load(1), "0/own": np.zeros(round(0.2 * N))})  # as a fit leaves it
+    held_out = round(0.2 * N)
+    kept = {"0/own": np.zeros(held_out), "0/fitted": np.zeros(N - held_out)}  # as a fit leaves them
+    store.store(1, {**store.load(1), **kept})
     none = np.zeros((1, 0))
-    ask = sec.Predict(0, ("alone",), none, np.ones(1), none, ("north",), np.array([N]), "model")
+    ask = sec.Predict(0, ("alone",), none, np.ones(1), none, ("north",), np.array([N]), np.ones(1), "model")
     assert imported(tmp_path, context, ask, 2) == set()
 
 
 def test_residual_enrols_and_takes_its_order(tmp_path: Path) -> None:
-    context = party(tmp_path, "residual")
+    context = site_context(tmp_path, "residual")
     ask = residual.Enrol("salt")
-    answer(party(tmp_path, "residual"), ask)
+    answer(site_context(tmp_path, "residual"), ask)
     assert imported(tmp_path, context, ask) == set()
     answer(context, ask)
     order = residual.Order(np.arange(N), "tree", 5)
@@ -124,18 +129,18 @@ def test_residual_enrols_and_takes_its_order(tmp_path: Path) -> None:
 
 
 def test_coreset_assigns_without_a_compiler_and_without_a_flow(tmp_path: Path) -> None:
-    context = party(tmp_path, "coreset")
+    context = site_context(tmp_path, "coreset")
     how = {"size": 4, "construction": "bico", "projection": 0, "min_weight": 2, "scaled": False}
-    summary = answer(context, coreset.Summarise(**how))
+    summary = answer(context, coreset.Summarize(**how))
     points = np.arange(len(summary.weights))
     centers = np.zeros((1, 2))
     shares = {"point": points, "center": np.zeros_like(points), "mass": summary.weights.astype(np.int64)}
-    ask = coreset.Assign(**how, colours=summary.colours, centers=centers, plain=centers, scale=np.ones(2), **shares)
+    ask = coreset.Assign(**how, groups=summary.groups, centers=centers, scale=np.ones(2), **shares)
     assert imported(tmp_path, context, ask, 2) == {"scipy"}
 
 
 def test_gp_takes_stock_and_says_how_likely_it_is(tmp_path: Path) -> None:
-    context = party(tmp_path, "gp")
+    context = site_context(tmp_path, "gp")
     moments = answer(context, gp.Survey(100, "se", fit=False))
     assert imported(tmp_path, context, gp.Survey(100, "se", fit=True)) == {"scipy"}
     units = moments.means[0], np.sqrt(np.diag(moments.covariances[0])), float(moments.y_means[0]), 1.0

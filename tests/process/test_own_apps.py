@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.process.processes import FlowerHome, flwr_run
 from tests.support.own_apps import write_app, write_shops
 
 
+@pytest.mark.slow
 def test_two_strategies_run_in_somebody_elses_app(flower: FlowerHome, tmp_path: Path) -> None:
     app, shops = tmp_path / "app", tmp_path / "shops"
     app.mkdir()

@@ -35,7 +35,7 @@ RUNS: dict[str, tuple[int, dict[str, object]]] = {
 
 
 def made(folder: Path) -> Path:
-    """Files of four parties of whom one sees another relation, and of test rows."""
+    """Files of four sites of whom one sees another relation, and of test rows."""
     folder.mkdir()
     rng = np.random.default_rng(0)
     for name in ("ada", "ben", "cyd", "dan", "_test"):
@@ -94,7 +94,7 @@ def test_a_page_can_be_read_by_everybody(browser: Browser, pages: dict[str, Path
         seen.page.emulate_media(color_scheme="dark")
         assert seen.background() != WHITE
         assert not seen.violations("color-contrast"), "all else is as in the light"
-        assert not seen.print_cuts(), "printed whole, whatever the screen's colours are"
+        assert not seen.print_cuts(), "printed whole, whatever the screen's colors are"
 
 
 def test_a_run_in_a_notebook_has_its_page_in_a_frame(

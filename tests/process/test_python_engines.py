@@ -42,6 +42,7 @@ def both(data: Any, sites: int | None) -> list[cs.Run]:
     return [local, other]
 
 
+@pytest.mark.slow
 def test_a_function_by_its_name(load: Any) -> None:
     for each in both("wards_of_python:load", 2):
         assert 'data="wards_of_python:load"' in each.report.command

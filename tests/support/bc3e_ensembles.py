@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-import numpy as np
+from collections.abc import Mapping
+from pathlib import Path
 
+import numpy as np
+import pandas as pd
+
+from common.settings import Value
 from numerics.bc3e.ensemble import Ensemble, Labels
 
 
@@ -67,3 +72,17 @@ def draw_beta(rng: np.random.Generator, k: int, k_m: int, zeros: float = 0.0) ->
     beta[np.arange(k), rng.integers(k_m, size=k)] += 0.1
     beta[rng.integers(k, size=k_m), np.arange(k_m)] += 0.1
     return np.asarray(beta / beta.sum(axis=1, keepdims=True))
+
+
+def write_sites_of_labels(folder: Path, sizes: Mapping[str, int]) -> dict[str, dict[str, Value]]:
+    """Write a file of labels for each site, with so many rows; return the node configurations of real sites."""
+    rng = np.random.default_rng(0)
+    nodes: dict[str, dict[str, Value]] = {}
+    for name, n in sizes.items():
+        truth = rng.integers(0, 3, n)
+        columns = {"case": [f"{name}-{i}" for i in range(n)], "cluster_x": 2 - truth, "diagnosis": truth}
+        columns |= {f"class_{i}": np.where(rng.random(n) < 0.3, rng.integers(0, 3, n), truth) for i in range(3)}
+        pd.DataFrame(columns).to_csv(folder / f"{name}.csv", index=False)
+        nodes[name] = {"site": name, "data": str(folder / f"{name}.csv"), "id": "case", "truth": "diagnosis"}
+        nodes[name]["site-output-dir"] = str(folder / "out" / name)
+    return nodes

@@ -77,7 +77,7 @@ class Seen:
         return found
 
     def background(self) -> str:
-        """The colour behind the text, as the browser has it."""
+        """The color behind the text, as the browser has it."""
         found: str = self.page.evaluate("() => getComputedStyle(document.body).backgroundColor")
         return found
 

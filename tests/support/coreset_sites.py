@@ -15,7 +15,7 @@ from flwr.app import ConfigRecord, Context, Message, RecordDict
 
 from clients.dispatch import handler_of
 from clients.site import Site
-from protocols.coreset.payloads import Summarise
+from protocols.coreset.payloads import Summarize
 from protocols.wire.faults import Fault, SiteFault
 from protocols.wire.message import Answer, Ask, Parcel, write_answer
 from protocols.wire.payload import Payload, decode
@@ -34,19 +34,19 @@ Patients = Mapping[str, pd.DataFrame]
 
 
 @lru_cache(maxsize=8)
-def patients(n: int = N, seed: int = 0, colours: int = 2, equal: bool = True) -> pd.DataFrame:
+def patients(n: int = N, seed: int = 0, groups: int = 2, equal: bool = True) -> pd.DataFrame:
     """What nobody holds: all patients, in random order. Not to be changed.
 
-    Columns of very different units; sexes (``F``, ``M``, and more where `colours` are more) that differ in where they
+    Columns of very different units; sexes (``F``, ``M``, and more where `groups` are more) that differ in where they
     are, so that fairness has a price, as many of each where they are to be `equal`; and ``smoker``, ``no`` or ``yes``.
     """
-    rng = np.random.default_rng([seed, n, colours])
-    share = np.ones(colours) if equal else 0.6 ** np.arange(colours)
+    rng = np.random.default_rng([seed, n, groups])
+    share = np.ones(groups) if equal else 0.6 ** np.arange(groups)
     sex = np.searchsorted(np.cumsum(share / share.sum()), (np.arange(n) + 0.5) / n)
     middle = np.array([[30, 20_000, 0.2], [50, 60_000, 0.3], [70, 30_000, 0.8], [40, 40_000, 0.6]])
-    group = rng.choice(4, n, p=[0.3, 0.3, 0.2, 0.2])
-    group = np.where(rng.random(n) < 0.5, sex % 4, group)
-    x = middle[group] + rng.normal(size=(n, 3)) * [5, 5_000, 0.05]
+    part = rng.choice(4, n, p=[0.3, 0.3, 0.2, 0.2])
+    part = np.where(rng.random(n) < 0.5, sex % 4, part)
+    x = middle[part] + rng.normal(size=(n, 3)) * [5, 5_000, 0.05]
     frame = pd.DataFrame(x, columns=["age", "income", "score"])
     frame["sex"] = np.array(["F", "M", "X", "Y"])[sex]
     frame["smoker"] = np.where(rng.random(n) < 0.3, "yes", "no")
@@ -56,8 +56,8 @@ def patients(n: int = N, seed: int = 0, colours: int = 2, equal: bool = True) ->
 
 
 def split_over_sites(frame: pd.DataFrame, how: str = "random", names: Sequence[str] = SITES) -> dict[str, pd.DataFrame]:
-    """The patients by site: in equal parts, or (``colour``) the first site with one sex, the last with another."""
-    if how == "colour":
+    """The patients by site: in equal parts, or (``group``) the first site with one sex, the last with another."""
+    if how == "group":
         frame = frame.sort_values("sex", kind="stable")
     parts = np.array_split(np.arange(len(frame)), len(names))
     return {name: frame.iloc[part] for name, part in zip(names, parts, strict=True)}
@@ -122,7 +122,7 @@ class ClusteringRun:
         return self.report.metrics
 
     def rows(self, *names: str, homes: Path | None = None) -> pd.DataFrame:
-        """Every row of these sites (all) as it is in the site's file, with ``colour`` and with its ``cluster``."""
+        """Every row of these sites (all) as it is in the site's file, with ``group`` and with its ``cluster``."""
         folder, homes = Path(str(self.settings["data"])), homes or self.path / "sites"
         return pd.concat(
             [
@@ -146,14 +146,14 @@ class ClusteringRun:
         """In the same units."""
         return np.asarray((self.arrays["points"] - self.arrays["mean"]) / self.arrays["scale"])
 
-    def colour_numbers(self, frame: pd.DataFrame) -> np.ndarray:
-        """Every row's colour as a place in ``colours``."""
-        return np.asarray(frame["colour"].map({name: h for h, name in enumerate(self.arrays["colours"].tolist())}))
+    def group_numbers(self, frame: pd.DataFrame) -> np.ndarray:
+        """Every row's group as a place in ``groups``."""
+        return np.asarray(frame["group"].map({name: h for h, name in enumerate(self.arrays["groups"].tolist())}))
 
     def counts(self, frame: pd.DataFrame) -> np.ndarray:
-        """``(k, H)`` rows of each colour in each cluster."""
+        """``(k, H)`` rows of each group in each cluster."""
         counts = np.zeros_like(self.arrays["counts"])
-        np.add.at(counts, (frame["cluster"].to_numpy(), self.colour_numbers(frame)), 1)
+        np.add.at(counts, (frame["cluster"].to_numpy(), self.group_numbers(frame)), 1)
         return counts
 
 
@@ -164,11 +164,11 @@ def clusters_of(frame: pd.DataFrame, home: Path, settings: Mapping[str, Any]) ->
     assert kept["entity"].tolist() == entities.tolist()
     sensitive = sorted(settings["sensitive"].split())
     if len(sensitive) == 1:
-        colour = frame[sensitive[0]].astype(str)
+        group = frame[sensitive[0]].astype(str)
     else:
         parts = [name + "=" + frame[name].astype(str) for name in sensitive]
-        colour = parts[0].str.cat(parts[1:], sep=", ")
-    return frame.assign(colour=colour, cluster=kept["cluster"].to_numpy())
+        group = parts[0].str.cat(parts[1:], sep=", ")
+    return frame.assign(group=group, cluster=kept["cluster"].to_numpy())
 
 
 def cluster(settings: Mapping[str, Any], nodes: Nodes = 3, **options: Any) -> ClusteringRun:
@@ -222,7 +222,7 @@ def context_of(tmp_path: Path, name: str = SITES[0], **node: Any) -> Context:
 
 def site_at(context: Context, session: str = "x", lane: str = "0", seed: int = 0) -> Site:
     """The site as its handlers see it."""
-    first = Parcel(lane, Summarise(12, "bico", 0, 5, True))
+    first = Parcel(lane, Summarize(12, "bico", 0, 5, True))
     return Site.open(str(context.node_config["site"]), context, Ask(session, 1, seed, [first])).in_lane(lane)
 
 

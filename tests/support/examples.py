@@ -12,7 +12,7 @@ SLOW = "slow"
 QUICK = "quick"
 """The profile of every other run of the tests."""
 
-SHARE = 3
+SHARE = 6
 """The quick profile tests one example in so many."""
 
 FEWEST = 5

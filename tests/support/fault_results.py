@@ -9,10 +9,12 @@ from typing import Any, TypeVar
 
 import numpy as np
 import pandas as pd
-import pytest
 from flwr.app import RecordDict
 
+from clients.bc3e.consent import FEWEST_IN_CLUSTER
+from clients.residual.agent import FEWEST_EQUAL
 from numerics.bc3e.ensemble import Ensemble
+from numerics.residual.value_groups import ValueGroups
 from protocols.sec import payloads as sec
 from protocols.wire.message import ENVELOPE
 from protocols.wire.payload import Payload
@@ -84,6 +86,8 @@ def _ensemble(world: Federation, name: str) -> Ensemble:
     classifiers, clusterings = (
         {each: models[each] for each in models if each.startswith(kind)} for kind in ("class_", "cluster_")
     )
+    for each, labels in clusterings.items():  # those of rare clusters do not leave a real site
+        clusterings[each] = np.where(np.bincount(labels)[labels] < FEWEST_IN_CLUSTER, -1, labels)
     return Ensemble(len(frame), classifiers, clusterings)
 
 
@@ -105,7 +109,7 @@ def _residual(ended: EndedRun) -> None:
     people = customers(CUSTOMERS)
     order, n_learn = reference_residual.agreed_order(CUSTOMERS, 0.2)
     agents = [
-        _missing(ended, name, reference_residual.tree(people[list(columns)].to_numpy()[order], 8))
+        _missing(ended, name, reference_residual.tree(_grouped(people[list(columns)].to_numpy()[order]), 8))
         for name, columns in COLUMNS.items()
     ]
     world = reference_residual.World(agents, people["y"].to_numpy()[order], n_learn)
@@ -115,6 +119,11 @@ def _residual(ended: EndedRun) -> None:
         np.testing.assert_allclose(ended.arrays[f"curve_{kind}"], curve[:, place], rtol=1e-8)
     chosen = int(ended.report.metrics["iterations"])
     np.testing.assert_allclose(ended.arrays["beta"], course.beta[chosen], rtol=1e-6)
+
+
+def _grouped(x: np.ndarray) -> np.ndarray:
+    """A real site tells no values of fewer rows apart."""
+    return ValueGroups.of(x, FEWEST_EQUAL).apply(x)
 
 
 def _missing(
@@ -138,7 +147,7 @@ def _coreset(ended: EndedRun) -> None:
     rows = found.rows(*there, homes=ended.homes)
     np.testing.assert_array_equal(found.counts(rows), ended.arrays["counts"])
     cost = reference_coreset.cost_of(found.in_units(rows), rows["cluster"].to_numpy(), found.centers)
-    assert ended.report.metrics["cost"] == pytest.approx(cost, rel=1e-9)
+    assert cost <= ended.report.metrics["cost"] * (1 + 1e-9) <= ended.report.metrics["cost_bound"] * (1 + 1e-8)
     lost = set(ended.world.names) - set(there)
     assert all(any(note.startswith(f"{name}: ") for note in ended.report.notes) for name in lost)
 

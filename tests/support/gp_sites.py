@@ -131,17 +131,17 @@ class PredictionRun:
 
     @property
     def predictions(self) -> tuple[np.ndarray, np.ndarray]:
-        """Mean and variance in standardised units."""
+        """Mean and variance in standardized units."""
         mean = (self.arrays["mean"] - self.arrays["output_mean"]) / self.arrays["output_scale"]
         return np.asarray(mean), np.asarray((self.arrays["std"] / self.arrays["output_scale"]) ** 2)
 
     @property
     def queries(self) -> np.ndarray:
-        """In standardised units."""
+        """In standardized units."""
         return np.asarray((self.arrays["queries"] - self.arrays["input_mean"]) / self.arrays["input_scale"])
 
     def experts(self, folder: Path | None = None) -> list[reference.Rows]:
-        """Rows of every site that takes part, in the order of the experts' numbers and in standardised units."""
+        """Rows of every site that takes part, in the order of the experts' numbers and in standardized units."""
         folder = folder or Path(str(self.settings["data"]))
         raw = [rows_of(pd.read_csv(folder / f"{site}.csv")) for site in self.arrays["expert_site"].tolist()]
         return [reference.units(raw).of(rows) for rows in raw]

@@ -1,4 +1,4 @@
-"""Which values of a parametrised test are tried by default."""
+"""Which values of a parametrized test are tried by default."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ It computes in one of two ways:
 - ``bits=None``: in float64 throughout, eq. (5) in the log domain. This is the mathematics, to about 1e-12.
 - ``bits=30``, say: every summand that would cross sites lies on the grid of multiples of ``2**-bits`` (docs/bc3e.md,
   "Bit-for-bit equality"). Equality to the last bit then asks for the same elementary operations before the rounding, so
-  eq. (5) is the product ``exp(psi(gamma_i) - max psi) * beta_i``, normalised, and is not regrouped.
+  eq. (5) is the product ``exp(psi(gamma_i) - max psi) * beta_i``, normalized, and is not regrouped.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def one_hot(labels: Labels, size: int) -> Gamma:
     return np.pad(labels, [(0, 0), (0, size - labels.shape[1])])
 
 
-def labelled(labels: Labels) -> np.ndarray:
+def labeled(labels: Labels) -> np.ndarray:
     return labels >= 0 if labels.ndim == 1 else labels.sum(axis=1) > 0
 
 
@@ -81,7 +81,7 @@ def vote_counts(ensemble: Ensemble, k: int, bits: int | None = None) -> Gamma:
 def cold_gamma(ensemble: Ensemble, alpha: Alpha, bits: int | None = None) -> Gamma:
     """Alpha + C_n + r2_n / k."""
     k = len(alpha)
-    r2 = sum((labelled(labels).astype(float) for labels in ensemble.clusterings.values()), np.zeros(ensemble.n))
+    r2 = sum((labeled(labels).astype(float) for labels in ensemble.clusterings.values()), np.zeros(ensemble.n))
     return np.asarray(alpha + (vote_counts(ensemble, k, bits) + r2[:, None] * on_grid(np.array(1 / k), bits)))
 
 
@@ -111,7 +111,7 @@ def likelihood(beta: Beta, labels: Labels) -> Gamma:
 
 def responsibilities(beta: Beta, labels: Labels, gamma: Gamma, bits: int | None = None) -> Gamma:
     """Eq. (5): phi_nmi proportional to exp(psi(gamma_ni)) beta_{m,i,w}; 0 where there is no label."""
-    there = labelled(labels)[:, None]
+    there = labeled(labels)[:, None]
     if bits is None:
         logs = psi(gamma) + log_likelihood(beta, labels)
         phi = np.exp(logs - logs.max(axis=1, keepdims=True))
@@ -208,7 +208,7 @@ def alpha_objective(alpha: Alpha, mean_log_theta: Alpha) -> float:
 
 
 def maximize_alpha(alpha: Alpha, mean_log_theta: Alpha) -> Alpha:
-    """Eq. (8) by a general optimiser, in log alpha, over the box."""
+    """Eq. (8) by a general optimizer, in log alpha, over the box."""
 
     def loss(x: Alpha) -> float:
         return -alpha_objective(np.exp(x), mean_log_theta)

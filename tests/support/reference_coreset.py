@@ -1,7 +1,7 @@
 """Fair clustering in one place, as plain as possible: what `numerics.coreset.fairness` and whole runs are held against.
 
 Written from Schmidt, Schwiegelshohn and Sohler and from Bera et al. (2019): the whole linear program of a fair
-assignment, the bipartite matching of Algorithm 8, Definition 4's cost for any colour constraint, and all clusterings
+assignment, the bipartite matching of Algorithm 8, Definition 4's cost for any group constraint, and all clusterings
 of a few points. It shares no code with `numerics`.
 """
 
@@ -18,7 +18,7 @@ from scipy.optimize import linear_sum_assignment, linprog
 
 Points = Float64[np.ndarray, "n d"]
 Centers = Float64[np.ndarray, "k d"]
-Colours = Int64[np.ndarray, "n"]
+Groups = Int64[np.ndarray, "n"]
 Counts = Int64[np.ndarray, "k H"]
 
 
@@ -37,13 +37,13 @@ def cost_of(points: Points, labels: Int64[np.ndarray, "n"], centers: Centers) ->
 
 
 def bounds(totals: Int64[np.ndarray, "H"], alpha: float) -> tuple[np.ndarray, np.ndarray]:
-    """Least and largest share of every colour in an alpha-fair cluster."""
+    """Least and largest share of every group in an alpha-fair cluster."""
     share = totals / totals.sum()
     return alpha * share, np.minimum(1, share / alpha)
 
 
 def violation(counts: Counts, totals: Int64[np.ndarray, "H"], alpha: float) -> float:
-    """Rows by which the worst colour of the worst cluster is outside its bounds."""
+    """Rows by which the worst group of the worst cluster is outside its bounds."""
     low, high = bounds(totals, alpha)
     worst = 0.0
     for cluster in counts:
@@ -67,37 +67,37 @@ def balance(counts: Counts, totals: Int64[np.ndarray, "H"]) -> float:
 
 
 def fair_cost(
-    points: Points, weights: Int64[np.ndarray, "n"], colours: Colours, centers: Centers, alpha: float = 1.0
+    points: Points, weights: Int64[np.ndarray, "n"], groups: Groups, centers: Centers, alpha: float = 1.0
 ) -> float:
     """Of the cheapest fair assignment, points may be split: the linear program with a variable for every point and
-    center, and two constraints for every center and colour."""
+    center, and two constraints for every center and group."""
     n, k = len(points), len(centers)
-    totals = np.bincount(colours, weights)
+    totals = np.bincount(groups, weights)
     low, high = bounds(totals, alpha)
     place = np.arange(n * k)
     limits = []
     for h in range(len(totals)):
-        own = (colours[place // k] == h).astype(float)
+        own = (groups[place // k] == h).astype(float)
         limits += [_sums(low[h] - own, place % k), _sums(own - high[h], place % k)]
     everyone = _sums(np.ones(n * k), place // k)
     return _least(squares(points, centers), everyone, weights, scipy.sparse.vstack(limits))
 
 
-def matching_cost(points: Points, colours: Colours, centers: Centers) -> float:
-    """Algorithm 8, two colours of equal number: the cheapest perfect matching of blue and red points, a pair costs what
+def matching_cost(points: Points, groups: Groups, centers: Centers) -> float:
+    """Algorithm 8, two groups of equal number: the cheapest perfect matching of blue and red points, a pair costs what
     its two points pay together at the center that is best for both."""
-    blue, red = (squares(points[colours == h], centers) for h in (0, 1))
+    blue, red = (squares(points[groups == h], centers) for h in (0, 1))
     pair = (blue[:, np.newaxis] + red[np.newaxis]).min(axis=2)
     return float(pair[linear_sum_assignment(pair)].sum())
 
 
-def colour_cost(
-    points: Points, weights: Int64[np.ndarray, "n"], colours: Colours, centers: Centers, constraint: Counts
+def group_cost(
+    points: Points, weights: Int64[np.ndarray, "n"], groups: Groups, centers: Centers, constraint: Counts
 ) -> float:
-    """Definition 4: the cheapest assignment with exactly these masses of every colour at every center."""
+    """Definition 4: the cheapest assignment with exactly these masses of every group at every center."""
     cost = 0.0
     for h, demand in enumerate(constraint.T):
-        own = colours == h
+        own = groups == h
         n, k = int(own.sum()), len(centers)
         place = np.arange(n * k)
         sums = [_sums(np.ones(n * k), rows) for rows in (place // k, place % k)]
@@ -128,12 +128,12 @@ def _least(cost: Float64[np.ndarray, "n k"], equal: Any, to: Int64[np.ndarray, "
 # -- all clusterings --------------------------------------------------------------------------------------------------
 
 
-def best_fair(points: Points, colours: Colours, k: int) -> float:
-    """Cost of the best clustering with as many points of either colour in every cluster, by trying all of them."""
+def best_fair(points: Points, groups: Groups, k: int) -> float:
+    """Cost of the best clustering with as many points of either group in every cluster, by trying all of them."""
     return min(
         sum(float(((points[labels == c] - points[labels == c].mean(axis=0)) ** 2).sum()) for c in np.unique(labels))
         for labels in _all_labels(len(points), k)
-        if all((labels[colours == 0] == c).sum() == (labels[colours == 1] == c).sum() for c in range(k))
+        if all((labels[groups == 0] == c).sum() == (labels[groups == 1] == c).sum() for c in range(k))
     )
 
 

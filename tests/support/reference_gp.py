@@ -2,7 +2,7 @@
 
 Written from specs/gp.md and papers/gp_experts.txt: eq. 1 with its derivatives element by element, eq. 2 and 3, eq. 7
 point after point, the products of experts and committee machines, and the gate's network. It shares no code with
-`numerics`. Everything is in standardised units, which `units` gives.
+`numerics`. Everything is in standardized units, which `units` gives.
 """
 
 from __future__ import annotations

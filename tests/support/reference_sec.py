@@ -55,19 +55,19 @@ def nystrom(s: Matrix) -> Matrix:
     return np.where(np.isnan(s), np.clip(estimate, 0, 1), s)
 
 
-def normalised(s: Matrix) -> Matrix:
+def normalized(s: Matrix) -> Matrix:
     degree = s.sum(axis=1)
     return np.asarray(np.diag(degree**-0.5) @ s @ np.diag(degree**-0.5))
 
 
 def eigengap(s: Matrix, k_min: int = 1, k_max: int = 0) -> int:
-    values = sorted(np.linalg.eigvalsh(normalised(s)), reverse=True)
+    values = sorted(np.linalg.eigvalsh(normalized(s)), reverse=True)
     candidates = range(k_min, (k_max or min(10, len(s) - 1)) + 1)
     return max(candidates, key=lambda k: values[k - 1] - values[k])
 
 
 def embedding(s: Matrix, k: int) -> Float64[np.ndarray, "L k"]:
-    _, vectors = np.linalg.eigh(normalised(s))
+    _, vectors = np.linalg.eigh(normalized(s))
     top = vectors[:, ::-1][:, :k]
     return np.asarray(top / np.linalg.norm(top, axis=1, keepdims=True))
 
@@ -114,7 +114,7 @@ def linear_learners(
 ) -> tuple[Matrix, Float64[np.ndarray, "L"]]:
     """Losses and errors of least squares fits, with data as in section V-A.
 
-    ``y = beta_k^T x + noise`` with variance p / snr, x and beta_k standard normal, x and y standardised per learner.
+    ``y = beta_k^T x + noise`` with variance p / snr, x and beta_k standard normal, x and y standardized per learner.
     """
     rng = np.random.default_rng(seed)
     beta = rng.normal(size=(int(truth.max()) + 1, p))

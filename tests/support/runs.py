@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from flwr.app import Context, Message, RecordDict
 
+import server.evaluation
 import strategies.exchange
 from consilience.local_engine.grid import node_configs
 from protocols.registry import names as protocol_names
@@ -30,11 +31,12 @@ Nodes = int | list[dict[str, Any]]
 
 
 def skip_waiting(patch: pytest.MonkeyPatch) -> Clock:
-    """Runs wait for nothing, not for the disk either, and draw no figures; returns their clock."""
+    """Runs wait for nothing, not for the disk either, and compute and draw no figures; returns their clock."""
     clock = Clock()
     patch.setattr(os, "fsync", lambda file: None)
     patch.setattr(strategies.exchange, "time", clock)
     patch.setattr(server_app, "figures", lambda report, arrays: [])
+    patch.setattr(server.evaluation, "diagnostics", lambda strategy, outcome: {})
     return clock
 
 

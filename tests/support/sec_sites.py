@@ -66,7 +66,7 @@ def deployed_sites(
 
 def select_ask(**changes: Any) -> Select:
     """The first ask of a run, for a linear regression."""
-    settings = {"candidates": "lr", "standardize": "model", "min_leaf": 5, "reference": "fitted", "moments": False}
+    settings = {"candidates": "lr", "standardize": "model", "min_leaf": 5, "reference": "left-out", "moments": False}
     return Select(**{**settings, **changes})
 
 

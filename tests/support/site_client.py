@@ -8,7 +8,7 @@ from typing import Any
 from flwr.app import Context, Message, RecordDict
 from flwr.supercore.task_identity import TaskIdentity
 
-from clients.dispatch import handle
+from clients.messenger import handle
 from consilience.local_engine.wire import over_the_wire
 from protocols.wire.message import Answer, Ask, Parcel, read_answer, write_ask
 from protocols.wire.payload import Payload

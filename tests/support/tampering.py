@@ -34,9 +34,9 @@ def with_content(reply: Message, content: RecordDict) -> Message:
     return changed
 
 
-def with_error(reply: Message, reason: str) -> Message:
+def with_error(reply: Message, reason: str, code: int = 1) -> Message:
     """What Flower delivers instead of the reply when the node fails."""
-    failed = Message(Error(code=1, reason=reason), reply_to=reply)
+    failed = Message(Error(code=code, reason=reason), reply_to=reply)
     failed.__dict__["_metadata"] = reply.metadata
     return failed
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from scenarios.registry import Config, find
 
-SYNTHETIC_ROWS = {"coreset.rows": 150_000, "coreset.dimension": 3, "coreset.colours": 3, "coreset.planted": 7}
+SYNTHETIC_ROWS = {"coreset.rows": 150_000, "coreset.dimension": 3, "coreset.groups": 3, "coreset.planted": 7}
 """More than two streams of rows, and an incomplete last cycle of clusters."""
 
 

@@ -70,7 +70,7 @@ def sound(kind: str = "ridge") -> np.ndarray:
         "tree": DecisionTreeRegressor(max_depth=4, random_state=0),
         "forest": RandomForestRegressor(3, max_depth=3, random_state=0),
         "network": MLPRegressor(hidden_layer_sizes=(2,), solver="lbfgs", max_iter=5, random_state=0),
-        "neighbours": KNeighborsRegressor(3, algorithm="brute"),
+        "neighbors": KNeighborsRegressor(3, algorithm="brute"),
         "scaled": make_pipeline(StandardScaler(), Ridge()),
     }
     with warnings.catch_warnings():
@@ -169,10 +169,10 @@ def forbidden_deep_inside() -> bytes:
 def lying(method: int, packed: Callable[[bytes], bytes]) -> bytes:
     """A member that has a kilobyte if one believes the zip's directory, and becomes 128 MiB."""
     bomb = packed(bytes(128 * MiB))
-    return _relabelled(zipped([*members_of(sound()).items(), ("9.npy", bomb)], zipfile.ZIP_STORED), method, 1000)
+    return _relabeled(zipped([*members_of(sound()).items(), ("9.npy", bomb)], zipfile.ZIP_STORED), method, 1000)
 
 
-def _relabelled(data: bytes, method: int, size: int) -> bytes:
+def _relabeled(data: bytes, method: int, size: int) -> bytes:
     """The zip whose last member says that it is compressed by `method`, and how large it gets."""
     changed = bytearray(data)
     local, entry = data.rindex(b"PK\x03\x04"), data.rindex(b"PK\x01\x02")
@@ -216,15 +216,15 @@ def wide_network() -> bytes:
     return zipped(members)
 
 
-def all_are_neighbours() -> bytes:
-    """Every row of the receiver's would be given a million neighbours."""
+def all_are_neighbors() -> bytes:
+    """Every row of the receiver's would be given a million neighbors."""
     n = 10**6
 
     def say(schema: Json) -> None:
         for name in ("n_neighbors", "n_samples_fit_"):
             find(schema, name).update(number(n))
 
-    members = members_of(np.frombuffer(swapped("neighbours", "_fit_X", np.zeros((n, P)), say), np.uint8))
+    members = members_of(np.frombuffer(swapped("neighbors", "_fit_X", np.zeros((n, P)), say), np.uint8))
     schema = json.loads(members["schema.json"])
     return zipped({**members, find(schema, "_y")["file"]: saved(np.zeros(n))})
 
@@ -278,7 +278,7 @@ ATTACKS: dict[str, tuple[Callable[[], bytes], str]] = {
     "a-truncated-file": (lambda: sound().tobytes()[:-100], "does not end as a zip does"),
     "a-file-without-its-beginning": (lambda: sound().tobytes()[100:], "is not a skops file"),
     "a-bomb-that-lies": (
-        lambda: _relabelled(honest_about_its_size(), zipfile.ZIP_DEFLATED, 1000),
+        lambda: _relabeled(honest_about_its_size(), zipfile.ZIP_DEFLATED, 1000),
         "is not a skops file",
     ),
     "a-bomb-that-does-not": (honest_about_its_size, "is too large: it inflates to"),
@@ -314,7 +314,7 @@ ATTACKS: dict[str, tuple[Callable[[], bytes], str]] = {
     "an-input-out-of-range": (lambda: deep_tree(unknown_input, 50), "asks for an input that is not one of the 3"),
     "a-tree-too-deep": (deep_tree, f"has a node more than {MOST_WIDTH} levels below the root"),
     "a-layer-too-wide": (wide_network, f"has a layer of more than {MOST_WIDTH} units"),
-    "too-many-neighbours": (all_are_neighbours, f"is not a whole number from 1 to {MOST_WIDTH}"),
+    "too-many-neighbors": (all_are_neighbors, f"is not a whole number from 1 to {MOST_WIDTH}"),
     "a-scaler-of-others-rows": (
         lambda: with_schema("scaled", lambda schema: find(schema, "copy").update(number(False))),
         "StandardScaler.copy is not a setting that may cross",
@@ -364,7 +364,7 @@ def test_what_is_just_within_the_limits_is_a_model() -> None:
     """The files above are refused for what is forged of them, not for how they are made."""
     tree = decode_model(np.frombuffer(deep_tree(levels=2000), np.uint8))
     assert tree.predict(rows()[0]).tolist() == [0.0] * 60
-    for kind in ("ridge", "forest", "network", "neighbours", "scaled"):
+    for kind in ("ridge", "forest", "network", "neighbors", "scaled"):
         forged = zipped(members_of(sound(kind)))
         assert np.isfinite(decode_model(np.frombuffer(forged, np.uint8)).predict(rows()[0])).all()
     stored = zipped(members_of(sound()), zipfile.ZIP_STORED)
@@ -443,7 +443,7 @@ N = 20
 
 
 @pytest.fixture
-def labelled(tmp_path: Path) -> Context:
+def labeled(tmp_path: Path) -> Context:
     """A real site with two models' labels of twenty instances, through the honest beginning of a run."""
     path = tmp_path / "labels.csv"
     rng = np.random.default_rng(3)
@@ -466,18 +466,18 @@ PLACES: list[tuple[Payload, str]] = [
 
 
 @pytest.mark.parametrize(("ask", "field"), PLACES, ids=lambda value: value if isinstance(value, str) else "")
-def test_places_that_are_not_there_are_refused(labelled: Context, ask: Any, field: str) -> None:
+def test_places_that_are_not_there_are_refused(labeled: Context, ask: Any, field: str) -> None:
     """NumPy would take the negative ones from the end, and the same place twice."""
-    assert asked(labelled, SWEEP, number=3).fault == 0
+    assert asked(labeled, SWEEP, number=3).fault == 0
     honest = getattr(ask, field)
     for places in ([-1], [N], [2**62], [-(2**63)], [0, 0]):
         crafted = honest.copy()
         crafted[: len(places)] = np.array(places)[: len(honest)]
         if len(honest) == 1 and len(places) == 2:
             crafted = np.array(places)
-        answer = asked(labelled, replace(ask, **{field: crafted}), number=4)
+        answer = asked(labeled, replace(ask, **{field: crafted}), number=4)
         assert answer.fault == Fault.MALFORMED_ASK, places
-    assert asked(labelled, ask, number=5).fault == 0
+    assert asked(labeled, ask, number=5).fault == 0
 
 
 @pytest.mark.parametrize(
@@ -493,9 +493,9 @@ def test_places_that_are_not_there_are_refused(labelled: Context, ask: Any, fiel
     ],
     ids=lambda _: "",
 )
-def test_sizes_that_would_fill_the_site_s_memory_or_time_are_refused(labelled: Context, ask: Payload) -> None:
+def test_sizes_that_would_fill_the_site_s_memory_or_time_are_refused(labeled: Context, ask: Payload) -> None:
     with at_most(MiB):
-        assert asked(labelled, ask, number=3).fault == Fault.MALFORMED_ASK
+        assert asked(labeled, ask, number=3).fault == Fault.MALFORMED_ASK
 
 
 def test_a_single_model_is_not_asked_for_by_leaving_the_survey_out(tmp_path: Path) -> None:

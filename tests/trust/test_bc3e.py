@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from clients.bc3e.consent import FEWEST_PRIVATE
-from protocols.bc3e.payloads import EStep, Setup, Statistics
+from clients.bc3e.consent import FEWEST_PRIVATE, MOST_STEPS
+from protocols.bc3e.payloads import Conclude, EStep, Setup, Statistics, Tally
 from protocols.wire.faults import Fault
 from server.results import load
 from tests.support.grid import config
@@ -117,3 +117,40 @@ def test_sums_over_few_instances_are_not_told(tmp_path: Path, policy: str, fewes
     assert site.fault(1, setup(range(N - fewest))) == 0, "what was refused is not agreed on"
     every = real_site(tmp_path, **{"site-output-dir": str(tmp_path / "every"), "policy": str(tmp_path / "policy.toml")})
     assert every.fault(1, setup(range(N))) == 0, "there is nothing to sum over"
+
+
+# -- cells and steps ---------------------------------------------------------------------------------------------------
+
+
+def test_sums_of_a_rare_cluster_are_withheld_and_it_is_said(tmp_path: Path) -> None:
+    labels = np.random.default_rng(0).integers(0, 3, (N, 3))
+    labels[:, 2] = np.repeat([0, 1, 2], [N - 4, 4, 0])
+    np.savetxt(tmp_path / "own.csv", labels, "%d", ",", header="class_a,class_b,cluster_x", comments="")
+    about = {"site": "a", "data": str(tmp_path / "own.csv"), "site-output-dir": str(tmp_path / "home")}
+    site = RealSite(about, config(tmp_path, protocol="bc3e"))
+    told = site.answer(1, E_STEP).parcels[0].payload
+    assert isinstance(told, Statistics)
+    columns = told.mass[0].sum(axis=0) / 2.0**E_STEP.grid_bits
+    np.testing.assert_allclose(columns, [N - 4, 0, 0], atol=1e-6)
+    tally = site.answer(2, Conclude(True, np.zeros((3, 0)), np.zeros(0, np.int64))).parcels[0].payload
+    assert isinstance(tally, Tally)
+    assert tally.withheld == 1
+
+
+def test_steps_of_a_fit_only_rise_each_with_one_set_of_parameters(site: RealSite) -> None:
+    assert site.fault(1, E_STEP) == site.fault(2, replace(E_STEP, step=1)) == 0
+    assert site.fault(3, replace(E_STEP, step=1)) == 0, "the same again"
+    assert site.fault(4, E_STEP) == Fault.MALFORMED_ASK
+    for session in ("x", "another"):
+        other = replace(E_STEP, step=1, alpha=np.full(3, 0.5))
+        assert site.fault(5, other, session=session) in (Fault.MALFORMED_ASK, Fault.STALE_MEMORY)
+    site.restart()
+    assert site.fault(6, E_STEP) == Fault.MALFORMED_ASK
+    assert site.fault(7, replace(E_STEP, step=3)) == 0
+
+
+@pytest.mark.parametrize(("node", "most"), [({}, MOST_STEPS), ({"max-steps": 7}, 7)])
+def test_steps_of_a_fit_are_bounded(tmp_path: Path, node: dict[str, Any], most: int) -> None:
+    site = real_site(tmp_path, **node)
+    assert site.fault(1, E_STEP, replace(E_STEP, step=most - 1)) == 0
+    assert site.fault(2, replace(E_STEP, step=most)) == Fault.TOO_MANY_ROUNDS

@@ -101,15 +101,15 @@ SPLIT = (("age",), ("dose",), ("rate",))
 RESIDUAL: dict[str, Any] = {"residual__rounds": 3, "residual__min_leaf": 5}
 SEALED = {"align-key-file": f"{CANARY}-secret"}
 TARGET, NAMED = {"target": "owed", "features": "age dose rate"}, {"id": "case"}
-COLOURED = {"sensitive": "sex", "features": "age dose rate", **NAMED}
+GROUPED = {"sensitive": "sex", "features": "age dose rate", **NAMED}
 SEC: dict[str, Any] = {"sec__holdout": 0.0}  # row 7 is learned from
 BC3E: dict[str, Any] = {"bc3e__max_rounds": 2, "bc3e__sweeps": 2}
-LABELLED = {**NAMED, "truth": "diagnosis"}
+LABELED = {**NAMED, "truth": "diagnosis"}
 
 CASES: dict[str, Case] = {
-    "bc3e-row": Case("bc3e", BC3E, LABELLED),
-    "bc3e-column": Case("bc3e", {**BC3E, "bc3e__distribution": "column"}, LABELLED),
-    "bc3e-arbitrary": Case("bc3e", {**BC3E, "bc3e__distribution": "arbitrary"}, LABELLED),
+    "bc3e-row": Case("bc3e", BC3E, LABELED),
+    "bc3e-column": Case("bc3e", {**BC3E, "bc3e__distribution": "column"}, LABELED),
+    "bc3e-arbitrary": Case("bc3e", {**BC3E, "bc3e__distribution": "arbitrary"}, LABELED),
     "sec-lr": Case("sec", {**SEC, "sec__candidates": "lr ridge lasso"}, TARGET),
     "sec-pooled-linear": Case("sec", {**SEC, "sec__candidates": "lr", "sec__combine": "pooled-linear"}, TARGET),
     "sec-learner": Case("sec", {**SEC, "sec__candidates": "lr", "sec__standardize": "learner"}, TARGET),
@@ -131,11 +131,11 @@ CASES: dict[str, Case] = {
         SPLIT,
         "birch",
     ),
-    "coreset": Case("coreset", {"coreset__k": 3, "coreset__size": 12}, COLOURED),
+    "coreset": Case("coreset", {"coreset__k": 3, "coreset__size": 12}, GROUPED),
     "coreset-exact": Case(
         "coreset",
         {"coreset__k": 3, "coreset__size": 12, "coreset__assignment": "exact"},
-        {**COLOURED, "allow-prices": True},
+        {**GROUPED, "allow-prices": True},
     ),
     "gp": Case("gp", {"gp__gate": "knn"}, {**TARGET, **NAMED}),
     "gp-dnn": Case("gp", {"gp__gate": "dnn", "gp__gate_rounds": 2}, {**TARGET, **NAMED, "allow-gate-training": True}),
@@ -268,12 +268,12 @@ def test_nothing_of_a_row_and_no_name_or_path_leaves_a_site(tmp_path: Path, name
 
 
 def test_where_rows_may_leave_by_consent_the_search_finds_them(tmp_path: Path) -> None:
-    """Nearest neighbours are rows; a fair coreset of points of one row each, too."""
+    """Nearest neighbors are rows; a fair coreset of points of one row each, too."""
     knn = Case(
         "sec", {**SEC, "sec__candidates": "knn", "sec__standardize": "none"}, {**TARGET, "allow-row-models": True}
     )
     points = Case(
-        "coreset", {"coreset__k": 3, "coreset__size": 90, "coreset__min_weight": 1}, {**COLOURED, "min-weight": 1}
+        "coreset", {"coreset__k": 3, "coreset__size": 90, "coreset__min_weight": 1}, {**GROUPED, "min-weight": 1}
     )
     for place, case in enumerate((knn, points)):
         (tmp_path / str(place)).mkdir()

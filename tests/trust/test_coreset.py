@@ -15,7 +15,7 @@ from flwr.supercore.inflatable.inflatable_object import get_all_nested_objects
 
 from clients.coreset.handlers import MOST_TABLES, MOST_TABLES_OF_A_RUN
 from clients.site import Site
-from protocols.coreset.payloads import LARGEST, Assign, Counted, Masses, Price, Settle, Summarise, Summary
+from protocols.coreset.payloads import LARGEST, Assign, Counted, Masses, Price, Settle, Settled, Summarize, Summary
 from protocols.wire.faults import Fault
 from protocols.wire.payload import decode_array
 from server.results import load
@@ -40,7 +40,7 @@ from tests.support.runs import make_grid, outcome_of, run_over
 
 EXACT = {"coreset__assignment": "exact"}
 HOSPITAL = 1
-CANARY_COLOUR = "canary-colour-5c1"
+CANARY_GROUP = "canary-group-5c1"
 CANARY = [41.062509765625, 86_420.9753125, 0.7310585786300049]
 """Coordinates of a row that nobody else has."""
 
@@ -73,13 +73,13 @@ def numbers_of(contents: Iterable[RecordDict]) -> np.ndarray:
 
 @pytest.mark.parametrize("changes", [{}, EXACT, {"coreset__construction": "kmeans"}, {"coreset__projection": 2}])
 @pytest.mark.parametrize("least", [5, 2])
-def test_no_row_and_no_rare_colour_crosses_or_is_kept_at_the_center(
+def test_no_row_and_no_rare_group_crosses_or_is_kept_at_the_center(
     tmp_path: Path, changes: dict[str, Any], least: int
 ) -> None:
     """Not one coordinate of any of the rows, in whatever message: every point is the mean of several."""
     frame = patients().copy()
     frame.loc[3, list(FEATURES)] = CANARY
-    frame.loc[4, "sex"] = CANARY_COLOUR
+    frame.loc[4, "sex"] = CANARY_GROUP
     folder = write_world(tmp_path / "files", frame)
     settings, nodes = deployed_sites(tmp_path, folder, coreset__size=200, coreset__min_weight=1, **changes)
     grid = make_grid(settings, [{**node, "min-weight": least} for node in nodes])
@@ -88,7 +88,7 @@ def test_no_row_and_no_rare_colour_crosses_or_is_kept_at_the_center(
     crossed = bytes_of(contents)
     assert b"practice" in crossed
     assert b"income" in crossed
-    for text in (CANARY_COLOUR, *frame["patient"][:20]):
+    for text in (CANARY_GROUP, *frame["patient"][:20]):
         assert text.encode() not in crossed
     for value in CANARY:
         for kind in ("<f8", "<f4", ">f8"):
@@ -97,7 +97,7 @@ def test_no_row_and_no_rare_colour_crosses_or_is_kept_at_the_center(
     rows = frame[list(FEATURES)].to_numpy()
     assert not np.isin(rows, numbers_of(contents)).any()
     kept = b"".join(each.read_bytes() for each in path.rglob("*") if each.is_file())
-    for text in (CANARY_COLOUR, frame["patient"][7], repr(CANARY[0])):
+    for text in (CANARY_GROUP, frame["patient"][7], repr(CANARY[0])):
         assert text.encode() not in kept
     arrays = load(path)[1]
     assert arrays["weights"].min() >= least
@@ -144,13 +144,13 @@ def test_clusters_stay_in_the_site_s_own_directory(tmp_path: Path, folder: Path)
     assert (tmp_path / "home" / "practice" / "clusters.csv").exists()
 
 
-def test_names_of_rows_are_written_as_they_are(tmp_path: Path) -> None:
+def test_names_of_rows_are_written_as_they_are_but_for_formulas(tmp_path: Path) -> None:
     frame = patients().copy()
     odd = ['o\'hara, "jo"', "line\nbreak", "=1+2", "Zoë"]
     frame.loc[:3, "patient"] = odd
     found = cluster(own_data_config(tmp_path, write_world(tmp_path / "files", frame)))
     with (found.path / "sites" / SITES[0] / "clusters.csv").open(encoding="utf-8", newline="") as file:
-        assert [row[0] for row in csv.reader(file)][1:5] == odd
+        assert [row[0] for row in csv.reader(file)][1:5] == [*odd[:2], "'=1+2", "Zoë"]
 
 
 # -- asks that an honest center does not make -------------------------------------------------------------------------
@@ -166,12 +166,12 @@ def follow(summary: Summary, **changes: Any) -> Assign:
     """An honest ask: every point to the first center."""
     n = len(summary.weights)
     place = np.arange(n)
-    honest = Assign(*HOW, summary.colours, CENTERS, CENTERS, UNIT, place, np.zeros(n, np.int64), summary.weights)
+    honest = Assign(*HOW, summary.groups, CENTERS, UNIT, place, np.zeros(n, np.int64), summary.weights)
     return replace(honest, **changes)
 
 
-def priced(colours: tuple[str, ...], **changes: Any) -> Price:
-    honest = Price(*HOW, colours, CENTERS, UNIT, np.zeros((1, len(colours), 2)), COLD * np.ones(1))
+def priced(groups: tuple[str, ...], **changes: Any) -> Price:
+    honest = Price(*HOW, groups, CENTERS, UNIT, np.zeros((1, len(groups), 2)), COLD * np.ones(1))
     return replace(honest, **changes)
 
 
@@ -180,19 +180,19 @@ def priced(colours: tuple[str, ...], **changes: Any) -> Price:
     [{"size": 0}, {"size": -4}, {"size": 10**9}, {"construction": "rows"}, {"projection": -1}, {"min_weight": 0}],
 )
 def test_constructions_that_are_none_are_refused(tmp_path: Path, changes: dict[str, Any]) -> None:
-    assert_refused(site_of(tmp_path), replace(Summarise(*HOW), **changes))
+    assert_refused(site_of(tmp_path), replace(Summarize(*HOW), **changes))
 
 
 def test_a_point_of_fewer_rows_than_the_site_allows_is_never_sent(tmp_path: Path) -> None:
     for size, least in [(500, 1), (40, 1), (12, 3)]:
-        summary = ask(site_of(tmp_path), replace(Summarise(*HOW), size=size, min_weight=least))
+        summary = ask(site_of(tmp_path), replace(Summarize(*HOW), size=size, min_weight=least))
         assert summary.weights.min() >= 5
 
 
 def begun(tmp_path: Path, **node: Any) -> tuple[Site, Summary]:
     """A site that has been asked for its coreset, and this."""
     site = site_of(tmp_path, **node)
-    return site, ask(site, Summarise(*HOW))
+    return site, ask(site, Summarize(*HOW))
 
 
 def test_shares_that_are_not_those_of_the_points_are_refused(tmp_path: Path) -> None:
@@ -211,10 +211,8 @@ def test_shares_that_are_not_those_of_the_points_are_refused(tmp_path: Path) -> 
     changed = [
         {"point": np.r_[-1, np.arange(n - 1)]},
         {"point": np.arange(n) + 1},
-        {"plain": CENTERS[:0]},
-        {"plain": 1e60 * CENTERS},
         {"centers": 1e60 * CENTERS},
-        {"colours": ()},
+        {"groups": ()},
         {"center": np.full(n, 2)},
         {"center": np.full(n, -1)},
         {"centers": CENTERS[:, :2]},
@@ -226,23 +224,23 @@ def test_shares_that_are_not_those_of_the_points_are_refused(tmp_path: Path) -> 
         assert_refused(begun(tmp_path)[0], follow(summary, **changes))
 
 
-def test_colours_that_were_not_told_are_refused(tmp_path: Path) -> None:
+def test_groups_that_were_not_told_are_refused(tmp_path: Path) -> None:
     site, summary = begun(tmp_path, **PRICES)
-    assert_refused(site, follow(summary, colours=("F", "X")), Fault.DATA_CHANGED)
+    assert_refused(site, follow(summary, groups=("F", "X")), Fault.DATA_CHANGED)
     assert_refused(site, priced(("X", "Y")), Fault.DATA_CHANGED)
 
 
-def settle(colours: tuple[str, ...], **changes: Any) -> Settle:
+def settle(groups: tuple[str, ...], **changes: Any) -> Settle:
     """An honest ask: every row of the clinic to the first center."""
-    rows = split_over_sites(patients())["clinic"]["sex"].value_counts()[list(colours)].to_numpy()
+    rows = split_over_sites(patients())["clinic"]["sex"].value_counts()[list(groups)].to_numpy()
     targets = np.stack([rows, np.zeros(len(rows), np.int64)], axis=1)
-    return replace(Settle(*HOW, colours, CENTERS, CENTERS, UNIT, np.zeros((len(rows), 2)), targets), **changes)
+    return replace(Settle(*HOW, groups, CENTERS, CENTERS, UNIT, np.zeros((len(rows), 2)), targets), **changes)
 
 
 def test_prices_and_targets_of_other_shapes_are_refused(tmp_path: Path) -> None:
     site, summary = begun(tmp_path, **PRICES)
-    colours = summary.colours
-    assert ask(site, priced(colours)).masses.sum() == 120
+    groups = summary.groups
+    assert ask(site, priced(groups)).masses.sum() == 120
     changed: list[dict[str, Any]] = [
         {"shifts": np.zeros((1, 3, 2))},
         {"shifts": np.zeros((1, 2, 3))},
@@ -253,13 +251,15 @@ def test_prices_and_targets_of_other_shapes_are_refused(tmp_path: Path) -> None:
         {"shifts": np.zeros((1000, 2, 2)), "temperatures": COLD * np.ones(1000)},
     ]
     for changes in changed:
-        assert_refused(site, priced(colours, **changes))
-    honest = settle(colours)
+        assert_refused(site, priced(groups, **changes))
+    honest = settle(groups)
     np.testing.assert_array_equal(ask(site, honest).counts, honest.targets.T)
     changed = [
         {"targets": honest.targets[:, :1]},
         {"shift": np.zeros((2, 3))},
         {"targets": honest.targets + np.array([[1, -1]])},
+        {"plain": CENTERS[:0]},
+        {"plain": 1e60 * CENTERS},
     ]
     for changes in changed:
         assert_refused(begun(tmp_path, **PRICES)[0], replace(honest, **changes))
@@ -272,7 +272,7 @@ def test_prices_and_targets_of_other_shapes_are_refused(tmp_path: Path) -> None:
 
 def test_a_real_site_answers_no_prices_unless_it_says_so(tmp_path: Path, folder: Path) -> None:
     site, summary = begun(tmp_path)
-    assert_refused(site, priced(summary.colours), Fault.PRICES_NOT_ALLOWED)
+    assert_refused(site, priced(summary.groups), Fault.PRICES_NOT_ALLOWED)
     settings, nodes = deployed_sites(tmp_path, folder, **EXACT)
     del nodes[HOSPITAL]["allow-prices"]
     found = outcome_of(settings, nodes)
@@ -288,56 +288,61 @@ def test_a_real_site_answers_no_prices_unless_it_says_so(tmp_path: Path, folder:
 def test_a_second_way_to_group_the_rows_is_refused(tmp_path: Path, changes: dict[str, Any]) -> None:
     """What two groupings of the same rows differ by can be one row; so it is in every lane and session of a run."""
     context = context_of(tmp_path)
-    other = replace(Summarise(*HOW), **changes)
-    expected = ask(site_at(context), Summarise(*HOW))
+    other = replace(Summarize(*HOW), **changes)
+    expected = ask(site_at(context), Summarize(*HOW))
     for site in (site_at(context), site_at(context, session="another")):
         assert_refused(site, other)
-        again = ask(site, Summarise(*HOW))
+        again = ask(site, Summarize(*HOW))
         np.testing.assert_array_equal(again.points, expected.points)
-    assert_refused(site_at(context, lane="1"), Summarise(*HOW))
-    assert_refused(site_at(context, lane="0.1"), Summarise(*HOW))
-    np.testing.assert_array_equal(ask(site_at(context, seed=5), Summarise(*HOW)).points, expected.points)
+    assert_refused(site_at(context, lane="1"), Summarize(*HOW))
+    assert_refused(site_at(context, lane="0.1"), Summarize(*HOW))
+    np.testing.assert_array_equal(ask(site_at(context, seed=5), Summarize(*HOW)).points, expected.points)
 
 
 def test_sums_around_other_centers_are_refused(tmp_path: Path) -> None:
     context = context_of(tmp_path, **PRICES)
-    summary = ask(site_at(context), Summarise(*HOW))
-    colours, moved = summary.colours, CENTERS.copy()
+    summary = ask(site_at(context), Summarize(*HOW))
+    groups, moved = summary.groups, CENTERS.copy()
     moved[0, 1] += 1
-    ask(site_at(context), priced(colours))
-    ask(site_at(context), priced(colours, shifts=np.ones((2, 2, 2)), temperatures=COLD * np.ones(2)))
+    ask(site_at(context), priced(groups))
+    ask(site_at(context), priced(groups, shifts=np.ones((2, 2, 2)), temperatures=COLD * np.ones(2)))
     for site in (site_at(context), site_at(context, session="another")):
         for changes in ({"centers": moved}, {"scale": 2 * UNIT}, {"centers": CENTERS[::-1].copy()}):
-            assert_refused(site, priced(colours, **changes))
-            assert_refused(site, settle(colours, **changes))
+            assert_refused(site, priced(groups, **changes))
+            assert_refused(site, settle(groups, **changes))
             assert_refused(site, follow(summary, **changes))
 
 
 def test_rows_are_assigned_once(tmp_path: Path) -> None:
-    """Costs around one set of centers, and around one other of the center's choice."""
-    context = context_of(tmp_path)
-    summary = ask(site_at(context), Summarise(*HOW))
+    context = context_of(tmp_path, **PRICES)
+    summary = ask(site_at(context), Summarize(*HOW))
     first = ask(site_at(context), follow(summary))
-    assert ask(site_at(context), follow(summary)).cost == first.cost  # the same again, since its answer was lost
-    for changes in (
-        {"plain": CENTERS + 1},
-        {"plain": CENTERS[:1]},
-        {"center": np.ones(len(summary.weights), np.int64)},
-    ):
-        assert_refused(site_at(context), follow(summary, **changes))
-    assert_refused(site_at(context), settle(summary.colours))
+    again = ask(site_at(context), follow(summary))  # since its answer was lost
+    np.testing.assert_array_equal(again.counts, first.counts)
+    assert_refused(site_at(context), follow(summary, center=np.ones(len(summary.weights), np.int64)))
+    assert_refused(site_at(context), settle(summary.groups))
+
+
+def test_costs_around_centers_are_told_once(tmp_path: Path) -> None:
+    context = context_of(tmp_path, **PRICES)
+    groups = ask(site_at(context), Summarize(*HOW)).groups
+    first = ask(site_at(context), settle(groups))
+    assert ask(site_at(context), settle(groups)).cost == first.cost
+    for plain in (CENTERS + 1, CENTERS[:1]):
+        assert_refused(site_at(context), settle(groups, plain=plain))
+    assert_refused(site_of(tmp_path / "another"), settle(groups), Fault.PRICES_NOT_ALLOWED)
 
 
 def test_a_run_has_so_many_tables_of_prices_and_centers(tmp_path: Path) -> None:
-    colours = begun(tmp_path)[1].colours
+    groups = begun(tmp_path)[1].groups
     context = context_of(tmp_path, **PRICES)
     tables = {"shifts": np.zeros((MOST_TABLES, 2, 2)), "temperatures": COLD * np.ones(MOST_TABLES)}
     for _ in range(MOST_TABLES_OF_A_RUN // MOST_TABLES):
-        ask(site_at(context), priced(colours, **tables))
-    assert_refused(site_at(context), priced(colours, **tables))
+        ask(site_at(context), priced(groups, **tables))
+    assert_refused(site_at(context), priced(groups, **tables))
     many = np.repeat(CENTERS, 13, axis=0)
     shifts = np.zeros((1, 2, len(many)))
-    assert_refused(site_of(tmp_path, **PRICES), priced(colours, centers=many, shifts=shifts))
+    assert_refused(site_of(tmp_path, **PRICES), priced(groups, centers=many, shifts=shifts))
 
 
 # -- answers that no honest site gives --------------------------------------------------------------------------------
@@ -362,7 +367,7 @@ def more_points(summary: Summary) -> dict[str, Any]:
     return {
         "points": np.repeat(summary.points, times, axis=0),
         "weights": np.repeat(summary.weights, times),
-        "colour": np.repeat(summary.colour, times),
+        "group": np.repeat(summary.group, times),
         "n_rows": summary.n_rows * times,
     }
 
@@ -380,9 +385,9 @@ SUMMARIES: dict[str, tuple[str, Callable[[Summary], dict[str, Any]]]] = {
     "rows that are not those of the points": ("n_rows", lambda s: {"n_rows": s.n_rows + 1}),
     "rows withheld that make up for it": ("n_rows", lambda s: {"withheld": -5, "n_rows": s.n_rows - 5}),
     "a negative number of points merged": ("n_rows", lambda s: {"merged": -1}),
-    "a colour that is not named": ("colour", lambda s: {"colour": s.colour + 1}),
-    "a colour before the first": ("colour", lambda s: {"colour": s.colour - 1}),
-    "a name without points": ("colour", lambda s: {"colours": (*s.colours, "X")}),
+    "a group that is not named": ("group", lambda s: {"group": s.group + 1}),
+    "a group before the first": ("group", lambda s: {"group": s.group - 1}),
+    "a name without points": ("group", lambda s: {"groups": (*s.groups, "X")}),
     "a coordinate beyond all measure": ("points", lambda s: with_points(s, 1e200)),
     "another, below zero": ("points", lambda s: with_points(s, -2 * LARGEST)),
     "a negative movement": ("movement", lambda s: {"movement": s.movement * [1, -1, 1]}),
@@ -391,18 +396,18 @@ SUMMARIES: dict[str, tuple[str, Callable[[Summary], dict[str, Any]]]] = {
     "no points": (
         "points",
         lambda s: {
-            "points": s.points[:0], "weights": s.weights[:0], "colour": s.colour[:0],
-            "n_rows": 0, "withheld": 0, "colours": ("F",),
+            "points": s.points[:0], "weights": s.weights[:0], "group": s.group[:0],
+            "n_rows": 0, "withheld": 0, "groups": ("F",),
         },
     ),
     "columns that are not named": ("points", lambda s: {"features": s.features[:2]}),
     "a column named twice": ("features", lambda s: {"features": ("age", "age", "score")}),
-    "no names": ("colours", lambda s: {"colours": ()}),
-    "a name of control characters": ("colours", lambda s: {"colours": ("F", "M\x1b[2J")}),
+    "no names": ("groups", lambda s: {"groups": ()}),
+    "a name of control characters": ("groups", lambda s: {"groups": ("F", "M\x1b[2J")}),
     "a name of two lines": ("features", lambda s: {"features": ("age", "in\ncome", "score")}),
-    "a name that turns the writing round": ("colours", lambda s: {"colours": ("F", "\u202eM")}),
-    "an empty name": ("colours", lambda s: {"colours": ("", "M")}),
-    "a name without end": ("colours", lambda s: {"colours": ("F", "M" * 10_000)}),
+    "a name that turns the writing round": ("groups", lambda s: {"groups": ("F", "\u202eM")}),
+    "an empty name": ("groups", lambda s: {"groups": ("", "M")}),
+    "a name without end": ("groups", lambda s: {"groups": ("F", "M" * 10_000)}),
 }  # fmt: skip
 
 
@@ -441,33 +446,39 @@ def shifted(counts: np.ndarray) -> np.ndarray:
 
 COUNTS: dict[str, tuple[str, Callable[[Counted], dict[str, Any]]]] = {
     "a row elsewhere": ("counts", lambda c: {"counts": shifted(c.counts)}),
-    "a colour less": ("counts", lambda c: {"counts": c.counts[:, :1]}),
+    "a group less": ("counts", lambda c: {"counts": c.counts[:, :1]}),
     "a cluster more": ("counts", lambda c: {"counts": np.pad(c.counts, [(0, 1), (0, 0)])}),
     "negative numbers": ("counts", lambda c: {"counts": -c.counts}),
+}
+COSTS: dict[str, tuple[str, Callable[[Settled], dict[str, Any]]]] = {
     "a negative cost": ("cost", lambda c: {"cost": -1.0}),
     "a cost beyond all measure": ("cost", lambda c: {"cost": 1e150}),
-    "a plain cost below zero": ("cost", lambda c: {"plain_cost": -1e-3}),
+    "a cost of other rows": ("cost", lambda c: {"cost": 100 * c.cost}),
+    "a plain cost of other rows": ("plain_cost", lambda c: {"plain_cost": 100 * c.plain_cost}),
+    "a plain cost below zero": ("plain_cost", lambda c: {"plain_cost": -1e-3}),
 }
 
 
-@pytest.mark.parametrize("changes", [{}, EXACT])
-@pytest.mark.parametrize("what", COUNTS)
+@pytest.mark.parametrize(
+    ("what", "changes"), [*((what, {}) for what in COUNTS), *((what, EXACT) for what in (*COUNTS, *COSTS))]
+)
 def test_counts_that_were_not_told_are_refused(
     tmp_path: Path, folder: Path, what: str, changes: dict[str, Any]
 ) -> None:
     settings = own_data_config(tmp_path, folder, **changes)
     last = cluster(settings).report.rounds
-    field, change = COUNTS[what]
+    field, change = {**COUNTS, **COSTS}[what]
+    payload = "Settled" if changes else "Counted"
     found = cluster(settings, tamper=forgery(HOSPITAL, [last], lambda answer: replace(answer, **change(answer))))
     [line] = found.report.missing["hospital"]
-    assert line.startswith(f"round {last}: refused: payload coreset.Counted, field '{field}': ")
-    assert any(note.startswith("hospital: sent a coreset and did not confirm") for note in found.report.notes)
+    assert line.startswith(f"round {last}: refused: payload coreset.{payload}, field '{field}': ")
+    assert any(note.startswith("hospital: sent a coreset, but did not confirm") for note in found.report.notes)
     rows = found.rows("clinic", "practice")
     np.testing.assert_array_equal(found.counts(rows), found.arrays["counts"])
 
 
 def moved(masses: np.ndarray) -> np.ndarray:
-    """The rows of one colour, as many as before, some below nothing."""
+    """The rows of one group, as many as before, some below nothing."""
     changed = masses.copy()
     changed[..., 0] += 1000
     changed[..., 1] -= 1000
@@ -512,7 +523,7 @@ def test_masses_that_cannot_be_are_asked_for_once_more(tmp_path: Path, folder: P
 
 
 def test_a_name_is_shown_as_text(tmp_path: Path) -> None:
-    """Colours come from sites, and stand in a page that is read elsewhere."""
+    """Groups come from sites, and stand in a page that is read elsewhere."""
     parts = split_over_sites(patients())
     parts["clinic"] = parts["clinic"].assign(sex=parts["clinic"]["sex"].replace("F", "<script>alert(1)</script>"))
     found = cluster(own_data_config(tmp_path, write_files(tmp_path / "files", parts)))

@@ -138,7 +138,7 @@ def test_what_is_disclosed_on_consent_is_seen(tmp_path: Path, folder: Path) -> N
         crossed = seen(((raw - mean) / scale).ravel(), numbers_of(c for _, c in found.crossed)).reshape(raw.shape)
         assert crossed[:, 0].sum() == (outputs or len(raw))
         assert crossed[:, 2].sum() == outputs
-        told = "rows of coast, delta, hills, plain were shown to all sites" if outputs else "sites disclosed the inputs"
+        told = "all sites got rows of coast, delta, hills, plain" if outputs else "sites disclosed the inputs"
         assert any(note.startswith(told) for note in found.report.notes)
 
 
@@ -156,7 +156,7 @@ PROTECTED: dict[str, tuple[dict[str, Any], str, type[Payload]]] = {
     "allow-inputs": (
         {"gp__covariance": "inputs"}, "without the experts of delta, which disclose no inputs (allow-inputs)", Inputs
     ),
-    "allow-rows": ({"gp__aggregation": "grbcm"}, "rows of coast, hills, plain were shown to all sites", Rows),
+    "allow-rows": ({"gp__aggregation": "grbcm"}, "all sites got rows of coast, hills, plain", Rows),
     "allow-gate-training": (
         gate_settings("dnn"), "the gate was trained without the rows of delta (allow-gate-training)", Slope
     ),
@@ -183,8 +183,11 @@ def test_a_real_site_gives_nothing_away_without_consent(tmp_path: Path, folder: 
 @pytest.mark.parametrize(
     ("key", "line"),
     [
-        ("allow-inputs", "gp.covariance=inputs: no site discloses its inputs (allow-inputs in its node configuration)"),
-        ("allow-rows", "gp.aggregation=grbcm needs a communication expert, and no site gives it rows (allow-rows in"),
+        ("allow-inputs", "gp.covariance=inputs needs the inputs of rows, and no site discloses them: set allow-inputs"),
+        (
+            "allow-rows",
+            "gp.aggregation=grbcm needs rows for a communication expert, and no site shares any",
+        ),
     ],
 )
 def test_where_no_site_consents_the_run_ends_in_one_line(tmp_path: Path, folder: Path, key: str, line: str) -> None:
@@ -278,6 +281,23 @@ def test_a_center_cannot_have_a_site_split_into_experts_of_few_rows(tmp_path: Pa
     told = outcome_of(settings, nodes).text
     assert "[few-rows-for-expert]" in told
     assert_refused(site_of(tmp_path), Survey(2, "se", fit=False), Fault.FEW_ROWS_FOR_EXPERT)
+
+
+def test_the_rows_left_out_for_an_outlier_are_min_rows(tmp_path: Path) -> None:
+    """Moments with and without them, of two runs, differ by the sums over so many rows."""
+    parts = {site: frame.copy() for site, frame in split_over_sites(soundings()).items()}
+    frame = parts[SITES[0]]
+    clean = write_files(tmp_path / "clean" / "files", parts).parent
+    frame.loc[frame.index[3], TARGET] = 1e6
+    dirty = write_files(tmp_path / "dirty" / "files", parts).parent
+    survey = Survey(2000, "se", fit=False, robust=True)
+    moments = ask(site_of(dirty), survey)
+    assert (moments.left_out, moments.counts.sum()) == (10, len(frame) - 10)
+    assert moments.y_variances[0] < 1e4
+    assert ask(site_of(clean), survey).left_out == 0
+    site = site_of(dirty)
+    ask(site, survey)
+    assert_refused(site, Survey(2000, "se", fit=False))
 
 
 @pytest.mark.parametrize("key", ["min-rows", "max-queries"])

@@ -8,13 +8,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from flwr.app import Message
 
 from protocols.bc3e.payloads import Shares, Starts, Statistics
-from protocols.gp.payloads import Predictions
+from protocols.gp.payloads import Moments, Predictions
 from server.results import load
-from tests.support.gp_sites import own_data_config, write_world
-from tests.support.grid import config
-from tests.support.runs import run
+from tests.support.gp_sites import TARGET, own_data_config, soundings, split_over_sites, write_files, write_world
+from tests.support.grid import Tamper, config
+from tests.support.runs import outcome_of, run
 from tests.support.tampering import lying, silent
 
 pytestmark = pytest.mark.usefixtures("quick")
@@ -24,15 +25,15 @@ Change = Callable[[Any], Any]
 
 BC3E_LIES: dict[str, tuple[type, str, Change, str]] = {
     "mass times 100": (Statistics, "mass", lambda mass: 100 * mass, "counts more labels than there are instances"),
-    "largest bound": (Statistics, "bound", lambda _: 2**62, "is no bound that labels of"),
-    "smallest bound": (Statistics, "bound", lambda _: -(2**62), "is no bound that labels of"),
-    "classes that are impossible": (Statistics, "log_theta", lambda sums: 1000 * sums, "is smaller than any labels"),
+    "largest bound": (Statistics, "bound", lambda _: 2**62, "is out of the range that labels of"),
+    "smallest bound": (Statistics, "bound", lambda _: -(2**62), "is out of the range that labels of"),
+    "classes that are impossible": (Statistics, "log_theta", lambda sums: 1000 * sums, "is smaller than labels"),
     "more rows than announced": (Statistics, "n", lambda n: 10 * n, "expected"),
 }
 SHARED_LIES: dict[str, tuple[type, str, Change, str]] = {
     "votes times 100 at the start": (Starts, "start", lambda votes: 100 * votes, "counts more than one label"),
     "votes times 100": (Shares, "share", lambda votes: 100 * votes, "counts more than one label"),
-    "largest bound of a sweep": (Shares, "bound", lambda _: 2**62, "is no bound that labels of"),
+    "largest bound of a sweep": (Shares, "bound", lambda _: 2**62, "is out of the range that labels of"),
     "products beyond distances": (Shares, "products", lambda each: each + 2**61, "are larger than products"),
 }
 
@@ -61,7 +62,7 @@ def test_impossible_sums_over_shared_instances(
 
 GP_LIES: dict[str, tuple[str, Change, str]] = {
     "explains more than there is": ("explained", lambda each: each + 1e6, "expected variances of at most the prior's"),
-    "a mean beyond its outputs": ("mean", lambda each: each + 1000, "is larger than any rows"),
+    "a mean beyond its outputs": ("mean", lambda each: each + 1000, "is larger than rows"),
 }
 
 
@@ -74,3 +75,112 @@ def test_impossible_predictions_of_gp(tmp_path: Path, field: str, change: Change
     assert set(report.missing) == {"delta"}
     np.testing.assert_array_equal(arrays["mean"], others["mean"])
     assert report.metrics["smse"] == honest.metrics["smse"]
+
+
+# -- what is possible is named where the others contradict it ---------------------------------------------------------
+
+GP_SHIFTS: dict[str, tuple[type, str, Change, str, str]] = {
+    "mean + 5": (Predictions, "mean", lambda mean: mean + 5, "delta: its predictions contradict", "its predictions"),
+    "y mean = 1e30": (Moments, "y_means", lambda mean: 0 * mean + 1e30, "delta: the outputs lie far", "its outputs"),
+}
+
+
+@pytest.mark.parametrize(("payload", "field", "change", "note", "reason"), GP_SHIFTS.values(), ids=GP_SHIFTS)
+def test_shifted_outputs_of_gp_are_named_and_left_out(
+    tmp_path: Path, payload: type, field: str, change: Change, note: str, reason: str
+) -> None:
+    folder, lie = write_world(tmp_path / "world", how="random"), lying(LIAR, payload, field, change)
+    named, _ = load(run(own_data_config(tmp_path, folder), 4, tamper=lie))
+    assert any(line.startswith(note) for line in named.notes)
+    assert named.missing == {}
+    robust, arrays = load(run(own_data_config(tmp_path, folder, gp__robust=True), 4, tamper=lie))
+    assert list(robust.missing) == ["delta"]
+    assert robust.missing["delta"][0].startswith(reason)
+    unheard = [named.rounds] if payload is Predictions else [1]
+    others, without = load(run(own_data_config(tmp_path, folder), 4, tamper=silent(LIAR, unheard)))
+    np.testing.assert_allclose(arrays["mean"], without["mean"], rtol=1e-3)
+    assert robust.metrics["smse"] == pytest.approx(others.metrics["smse"], rel=0.05)
+
+
+def test_one_wrong_cell_ruins_its_own_site_only(tmp_path: Path) -> None:
+    parts = {site: frame.copy() for site, frame in split_over_sites(soundings(), "random").items()}
+    honest = load(run(own_data_config(tmp_path, write_files(tmp_path / "honest", parts)), 4))[0]
+    assert not any("lie?" in note or "left out" in note for note in honest.notes)
+    delta = parts["delta"]
+    delta.loc[delta.index[7], TARGET] = 1e6
+    folder = write_files(tmp_path / "dirty", parts)
+    named, arrays = load(run(own_data_config(tmp_path, folder), 4))
+    assert any(note.startswith("delta: the outputs lie far") for note in named.notes)
+    place = arrays["expert_site"].tolist().index("delta")
+    others = ~(arrays["selected"] == place).any(axis=1)
+    errors = (arrays["mean"] - arrays["outputs"])[others]
+    assert others.sum() > 3
+    assert np.sqrt(np.mean(errors**2)) < 2 * honest.metrics["rmse"]
+    robust, _ = load(run(own_data_config(tmp_path, folder, gp__robust=True), 4))
+    assert any("left out" in note and "delta: 1" in note for note in robust.notes)
+    assert robust.metrics["smse"] < 1.05 * honest.metrics["smse"]
+
+
+def test_the_influence_on_predictions_of_gp(tmp_path: Path) -> None:
+    lie = lying(LIAR, Predictions, "mean", lambda mean: mean + 5)
+    settings = own_data_config(tmp_path, write_world(tmp_path / "world", how="random"), gp__gate="all")
+    honest, liar = load(run(settings, 4))[0], load(run(settings, 4, tamper=lie))[0]
+    assert set(honest.influence["without"]) == {"coast", "delta", "hills", "plain"}
+    assert honest.influence["with_all"] == honest.metrics["smse"]
+    assert liar.influence["without"]["delta"] == pytest.approx(honest.influence["without"]["delta"])
+    assert min(liar.influence["without"], key=liar.influence["without"].__getitem__) == "delta"
+    raised = [note for note in liar.notes if "without it the squared error" in note]
+    assert [note.split(":")[0] for note in raised] == ["delta"]
+    assert not any("without it the squared error" in note for note in honest.notes)
+
+
+# -- what is possible is named by its influence ------------------------------------------------------------------------
+
+
+def swapped(place: int) -> Tamper:
+    """A site says of every class what it knows of the opposite one; its sums are those of possible labels."""
+    lies = [lying(place, Statistics, field, lambda sums: sums[::-1]) for field in ("mass", "log_theta")]
+
+    def tamper(at: int, number: int, reply: Message) -> Message | None:
+        for lie in lies:
+            reply = lie(at, number, reply)  # type: ignore[assignment]
+        return reply
+
+    return tamper
+
+
+@pytest.mark.parametrize("scenario", ["bc3e-wine", "bc3e-halfmoon"])
+def test_swapped_classes_are_named(tmp_path: Path, scenario: str) -> None:
+    honest = load(run(config(tmp_path, scenario=scenario), 5))[0].influence
+    report = load(run(config(tmp_path, scenario=scenario), 5, tamper=swapped(LIAR)))[0]
+    assert report.influence["most"] == f"site-{LIAR}"
+    others = [change for site, change in report.influence["without"].items() if site != f"site-{LIAR}"]
+    assert report.influence["change"] > 2 * max(others)
+    assert report.influence["change"] > 3 * honest["change"]
+
+
+@pytest.mark.parametrize("scenario", ["bc3e-wine", "bc3e-halfmoon"])
+def test_swapped_classes_are_left_out_where_the_run_is_robust(tmp_path: Path, scenario: str) -> None:
+    settings = config(tmp_path, scenario=scenario, bc3e__robust=True)
+    honest = load(run(settings, 5))[0]
+    report = load(run(settings, 5, tamper=swapped(LIAR)))[0]
+    assert honest.missing == {}
+    assert any("bc3e.robust" in line for line in report.missing[f"site-{LIAR}"]), report.missing
+    assert set(report.missing) == {f"site-{LIAR}"}
+    assert report.metrics["accuracy"] > 0.95 * honest.metrics["accuracy"]
+
+
+@pytest.mark.parametrize("changes", [{"secure_aggregation": True}, {"bc3e__distribution": "column"}])
+def test_who_contradicts_cannot_be_told_without_each_site_s_sums(tmp_path: Path, changes: dict[str, Any]) -> None:
+    settings = config(tmp_path, scenario="bc3e-halfmoon", bc3e__robust=True, **changes)
+    assert "bc3e.robust needs the sums of each site" in outcome_of(settings, 3).refusal
+
+
+def test_the_influence_in_masked_sums_cannot_be_said(tmp_path: Path) -> None:
+    settings = config(tmp_path, scenario="bc3e-wine", secure_aggregation=True, bc3e__max_rounds=2)
+    assert "masked" in load(run(settings, 3))[0].influence["unknown"]
+
+
+def test_shared_instances_are_judged_by_their_labels(tmp_path: Path) -> None:
+    settings = config(tmp_path, scenario="bc3e-halfmoon", bc3e__distribution="column", bc3e__max_rounds=3)
+    assert set(load(run(settings, 3))[0].influence["without"]) == {"site-0", "site-1", "site-2"}

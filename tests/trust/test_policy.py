@@ -26,6 +26,7 @@ from consilience.cli import app
 from consilience.local_engine.wire import over_the_wire
 from protocols.bc3e import payloads as bc3e
 from protocols.bc3e.payloads import Holdings, Survey
+from protocols.budget import DEFAULT, KINDS, Limit
 from protocols.coreset import payloads as coreset
 from protocols.gp import payloads as gp
 from protocols.registry import names as protocol_names
@@ -68,6 +69,7 @@ def test_a_file_s_keys_are_the_policy_s(tmp_path: Path) -> None:
     max-rounds = 50
     secure-aggregation = true
     max-ask-mb = 2.5
+    budget.runs.day = 7
     """
     assert Policy.read(write(tmp_path, text)) == Policy(
         protocols=("bc3e", "gp"),
@@ -77,6 +79,7 @@ def test_a_file_s_keys_are_the_policy_s(tmp_path: Path) -> None:
         max_rounds=50,
         secure_aggregation=True,
         max_ask_mb=2.5,
+        budget={**DEFAULT, "runs": Limit(7, DEFAULT["runs"].all)},
     )
     assert Policy.read(write(tmp_path, "")) == Policy()
 
@@ -92,6 +95,11 @@ def test_a_file_s_keys_are_the_policy_s(tmp_path: Path) -> None:
         ("max-bytes = 1.5", "max-bytes must be a whole number"),
         ("max-ask-mb = inf", "max-ask-mb must be a number greater than 0"),
         ("secure-aggregation = 1", "secure-aggregation must be true or false, not 1"),
+        ("budget = 3", "budget must be a table of lines such as runs = { day = 10, all = 100 }"),
+        ("budget.runs = 3", "budget must be a table of lines such as runs = { day = 10, all = 100 }"),
+        ("budget.rows.day = 3", "budget must have lines such as runs = { day = 10, all = 100 }, of runs, asks"),
+        ("budget.runs.week = 3", "budget must have lines such as runs = { day = 10, all = 100 }"),
+        ("budget.runs.day = -1", "budget must have whole numbers, 0 or greater, for runs"),
         ('protocols = "bc3e"', 'protocols must be a list of texts, such as ["bc3e"]'),
         ('protocols = ["bc4e"]', "protocols must name protocols (bc3e, coreset, gp, residual, sec)"),
         ("payloads = [3]", "payloads must be a list of texts"),
@@ -127,7 +135,7 @@ def test_a_file_that_is_not_there_or_no_text_is_told(tmp_path: Path) -> None:
         (Policy(payloads=("gp.predict",)), gp.Predict, Fault.PAYLOAD_NOT_ALLOWED),
         (Policy(payloads=("*.Fit", "sec.*")), residual.Fit, None),
         (Policy(payloads=("*.Fit", "sec.*")), sec.Select, None),
-        (Policy(payloads=("*.Fit", "sec.*")), coreset.Summarise, Fault.PAYLOAD_NOT_ALLOWED),
+        (Policy(payloads=("*.Fit", "sec.*")), coreset.Summarize, Fault.PAYLOAD_NOT_ALLOWED),
         (Policy(secure_aggregation=True), bc3e.EStep, Fault.UNMASKED),
         (Policy(secure_aggregation=True), bc3e.Survey, None),
         (Policy.unlimited(), gp.Disclose, None),
@@ -428,7 +436,7 @@ def test_the_page_s_policy_can_be_read_and_its_defaults_are_true(tmp_path: Path)
     assert defaults["max-rounds"].strip() == f"{Policy().max_rounds:_}"
     assert defaults["max-ask-mb"].strip() == f"{Policy().max_ask_mb:g}"
     assert defaults["min-rows"].strip().startswith(str(FEWEST_ROWS))
-    assert set(defaults) == {
+    assert set(defaults) - set(KINDS) == {
         "protocols",
         "payloads",
         "min-rows",
@@ -436,8 +444,14 @@ def test_the_page_s_policy_can_be_read_and_its_defaults_are_true(tmp_path: Path)
         "max-rounds",
         "secure-aggregation",
         "max-ask-mb",
+        "budget",
     }
-    assert all(f"[{fault.slug}]" in text for fault in Fault if 46 <= fault <= 52)
+    assert all(
+        f"[{fault.slug}]" in text for fault in (*(each for each in Fault if 46 <= each <= 52), Fault.BUDGET_SPENT)
+    )
+    budget = re.findall(r"^\| `([a-z-]+)` \| ([\d_]+) \| ([\d_]+) \| ([^|]+) \|$", text, re.MULTILINE)
+    assert {kind: (int(day), int(total)) for kind, day, total, _ in budget} == DEFAULT
+    assert {kind: about for kind, _, _, about in budget} == KINDS
 
 
 # -- two asks at once -------------------------------------------------------------------------------------------------

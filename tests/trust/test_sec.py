@@ -17,6 +17,7 @@ from sklearn.linear_model import LinearRegression
 from clients.sec.handlers import evaluate_models, select_model, try_combinations
 from clients.sec.shard import FEWEST_HELD_OUT
 from clients.site import Site
+from consilience.attack.playing import play
 from protocols.models import decode_model, encode_model
 from protocols.sec.payloads import Errors, Exchange, Fitted, Losses, Predict
 from protocols.wire.faults import Fault, SiteFault
@@ -155,6 +156,7 @@ ALONE = Predict(
     coefficients=np.zeros((1, 0)),
     members=("lab-1",),
     rows=np.array([48]),
+    shares=np.ones(1),
     standardize="model",
 )
 
@@ -294,3 +296,25 @@ def test_names_of_inputs_are_quoted_in_the_table_of_coefficients(tmp_path: Path)
     assert table["input"].tolist() == ["(intercept)", *arrays["features"].tolist()]
     assert table["coefficient"].dtype == float
     assert 'a"b, x' in table["input"].tolist()
+
+
+# -- a center that makes models ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["bisection", "strips", "held-out"])
+def test_a_center_that_makes_models_learns_nothing_of_few_rows(tmp_path: Path, name: str) -> None:
+    """Crafted leaves, trees that differ by a strip, and mixtures of crafted models on the rows held out."""
+    folder = write_files(tmp_path / "labs", {"lab-1": draw_rows(1, 80, 1)})
+    [outcome] = play("sec", folder / "lab-1.csv", settings={"target": "y"}, only=name)
+    assert (outcome.rows_out, outcome.groups_out) == (0, 0)
+
+
+def test_another_set_of_models_is_refused_and_the_same_gets_the_same_answer(tmp_path: Path) -> None:
+    site = real_site(tmp_path)
+    select(site)
+    first = exchange(site, {"a": model_of(), "b": model_of(slope=2.0)})
+    again = exchange(site, {"a": model_of(), "b": model_of(slope=2.0)})
+    np.testing.assert_array_equal(first.losses, again.losses)
+    with pytest.raises(SiteFault) as refused:
+        exchange(site, {"a": model_of(), "b": model_of(slope=2.5)})
+    assert refused.value.fault is Fault.MALFORMED_ASK

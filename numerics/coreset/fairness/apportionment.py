@@ -136,7 +136,7 @@ def _cut(
     """Assign groups with two centers: order members by the difference of distances, and cut where a center is full."""
     first = np.searchsorted(shares.point, parent)
     one, other = shares.center[first], shares.center[first + 1]
-    difference = _squared(members, centers[one]) - _squared(members, centers[other])
+    difference = _squares(members, centers[one]) - _squares(members, centers[other])
     order = np.lexsort((difference, parent))
     weight, own = weights[order], parent[order]
     ahead = np.cumsum(weight) - weight
@@ -158,18 +158,19 @@ def _flow(
     count = after - first
     member = np.repeat(np.arange(len(members)), count)
     share = np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count) + first[member]
-    squared = _squared(members[member], centers[shares.center[share]])
+    squared = _squares(members[member], centers[shares.center[share]])
     # A member's smallest cost has no influence, and would cost precision of the whole costs.
     squared -= np.minimum.reduceat(squared, np.cumsum(count) - count)[member]
 
     target, sink = np.unique(share, return_inverse=True)
     supply = np.concatenate([weights, -shares.mass[target]])
     mass = min_cost_flow(member, len(members) + sink, weights[member], squared, supply)
-    assert mass is not None, "every member may go to every center of its group, and their weights agree"
+    # Every member may go to every center of its group, and their weights agree.
+    assert mass is not None  # noqa: S101 - a theorem; no input changes it
     return PointMasses(member, shares.center[share], mass)
 
 
-def _squared(points: Float64[np.ndarray, "n d"], others: Float64[np.ndarray, "n d"]) -> Float64[np.ndarray, "n"]:
+def _squares(points: Float64[np.ndarray, "n d"], others: Float64[np.ndarray, "n d"]) -> Float64[np.ndarray, "n"]:
     """Compute the squared distance of each point from its own other point."""
     difference = points - others
     return np.asarray(np.einsum("nd,nd->n", difference, difference))

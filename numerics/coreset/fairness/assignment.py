@@ -48,7 +48,7 @@ class Assignment:
         Lower bound of the cost of all fair assignments, also fractional ones. An essentially fair, whole assignment may
         cost slightly less.
     prices : ndarray
-        ``(H, k)`` price of a unit of each group at each center, normalised (`Bounds.normalised`): a start for the next
+        ``(H, k)`` price of a unit of each group at each center, normalized (`Bounds.normalized`): a start for the next
         assignment, to similar centers.
     counts : ndarray
         ``(k, H)`` mass of each group at each center.
@@ -154,7 +154,7 @@ def fair_assignment(
         prices = prices_of(squared, weights, groups, bounds)
     if H == 2 and bounds.exact and totals[0] == totals[1]:
         return problem.balanced(prices)
-    best = problem.priced_out(bounds.normalised(prices))
+    best = problem.priced_out(bounds.normalized(prices))
     return problem.rounded(best) if whole else best
 
 
@@ -166,7 +166,7 @@ class _Problem:
     bounds: Bounds
 
     def bound(self, prices: Float64[np.ndarray, "H k"]) -> float:
-        """Compute the value of the dual at normalised prices."""
+        """Compute the value of the dual at normalized prices."""
         return float(self.weights @ (self.squared + prices[self.groups]).min(axis=1))
 
     def assignment(
@@ -213,7 +213,7 @@ class _Problem:
             point, center, moved, raw, cut = solve_on_arcs(
                 self.squared, self.weights, self.groups, self.bounds, arcs, prices, radius
             )
-            charged = self.bounds.normalised(raw)
+            charged = self.bounds.normalized(raw)
             reached = self.bound(charged)
             if reached > bound:
                 bound, prices = reached, charged

@@ -114,11 +114,11 @@ class Bounds:
             return 0.0
         return min(1.0, float(np.minimum(ratio, 1 / ratio).min()))
 
-    def normalised(self, prices: Float64[np.ndarray, "H k"]) -> Float64[np.ndarray, "H k"]:
-        """Normalise prices: subtract from each center's prices those of its dearest fair cluster.
+    def normalized(self, prices: Float64[np.ndarray, "H k"]) -> Float64[np.ndarray, "H k"]:
+        """Normalize prices: subtract from each center's prices those of its dearest fair cluster.
 
         The dearest mixture of groups within the bounds solves a fractional knapsack problem: every group gets its lower
-        bound, and the rest is filled with the dearest groups. With normalised prices, the sum over all points of
+        bound, and the rest is filled with the dearest groups. With normalized prices, the sum over all points of
         ``w min_c (d + price)`` is a lower bound of the cost of every fair assignment.
 
         Parameters
@@ -136,5 +136,5 @@ class Bounds:
         rest = 1 - self.low.sum() - (np.cumsum(room, axis=0) - room)
         mixture = self.low[order] + np.clip(rest, 0.0, room)
         dearest = (mixture * np.take_along_axis(prices, order, axis=0)).sum(axis=0)
-        normalised: Float64[np.ndarray, "H k"] = prices - dearest
-        return normalised
+        normalized: Float64[np.ndarray, "H k"] = prices - dearest
+        return normalized

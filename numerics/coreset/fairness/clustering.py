@@ -120,7 +120,7 @@ def fair_clustering(
     task = _Task(points, weights, groups, bounds)
     fairlet_cost = np.nan if pairs is None else pairs.cost
     if algorithm == "cklv":
-        assert pairs is not None
+        assert pairs is not None  # noqa: S101 - this algorithm has pairs
         together = _together(pairs, task, starts[0])
         return Clustering(starts[0], together, together.cost, 0, fairlet_cost, algorithm)
     runs = [_Run(centers, task.assign(centers), 0) for centers in starts]

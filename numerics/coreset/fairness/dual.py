@@ -1,9 +1,9 @@
 """Fair assignment by prices, for which a federation needs sums over points only.
 
-With normalised prices s (H x k; `Bounds.normalised`), the sum of ``w_p min_c (d_pc + s_{h(p) c})`` over the points is a
+With normalized prices s (H x k; `Bounds.normalized`), the sum of ``w_p min_c (d_pc + s_{h(p) c})`` over the points is a
 lower bound of the cost of every fair assignment. The best prices attain the smallest cost. The minimum is smoothed,
 ``-T_p log sum_c exp(-(d_pc + s_hc) / T_p)``, so that the sums have a gradient (the masses) and a Hessian, and `Pricing`
-maximises by Newton's method. T_p is a share of the point's median squared distance from the centers: a distant cluster,
+maximizes by Newton's method. T_p is a share of the point's median squared distance from the centers: a distant cluster,
 whose points only large prices move, needs another resolution than clusters that are close together.
 """
 
@@ -121,7 +121,7 @@ def price_points(
                 middle = np.partition(squared[part], k // 2, axis=1)[:, k // 2]
                 # The temperature of a point at the location of most centers must be positive, too.
                 T = temperature * np.maximum(middle, max(_NEAREST * float(middle.mean()), _SMALLEST))
-                exact_part, value_part, masses_part, curvature_part = _smoothed(z, w, T)
+                exact_part, value_part, masses_part, curvature_part = _smooth(z, w, T)
                 curvature[group] += curvature_part
             else:
                 nearest = z.argmin(axis=1)
@@ -132,7 +132,7 @@ def price_points(
     return PriceResponse(exact, value, masses, curvature)
 
 
-def _smoothed(
+def _smooth(
     z: Float64[np.ndarray, "n k"], weights: Float64[np.ndarray, "n"], T: Float64[np.ndarray, "n"]
 ) -> tuple[float, float, Float64[np.ndarray, "k"], Float64[np.ndarray, "k k"]]:
     """Compute the sums of points of one group from their distances plus prices, which are overwritten."""
@@ -149,7 +149,7 @@ def _smoothed(
 
 
 def duals_of(prices: _Prices, bounds: Bounds) -> _Duals:
-    """Split normalised prices into multipliers a, b >= 0 of the lower and the upper bounds.
+    """Split normalized prices into multipliers a, b >= 0 of the lower and the upper bounds.
 
     The prices of a center are split at that of the last group in its dearest mixture: dearer groups are at their upper
     bound, cheaper ones at their lower bound.
@@ -208,7 +208,7 @@ class Pricing:
     Attributes
     ----------
     shift : ndarray
-        ``(H, k)`` best prices so far, normalised.
+        ``(H, k)`` best prices so far, normalized.
     bound : float
         Their exact value, a lower bound of the cost of all fair assignments.
     masses : ndarray
@@ -241,7 +241,7 @@ class Pricing:
     ) -> None:
         H = len(bounds.low)
         self._bounds, self._totals, self._gap = bounds, totals, gap
-        self._duals = duals_of(bounds.normalised(np.zeros((H, k)) if start is None else start), bounds)
+        self._duals = duals_of(bounds.normalized(np.zeros((H, k)) if start is None else start), bounds)
         self._radius: _Prices = np.tile(np.broadcast_to(scale, k), (H, 1)).astype(np.float64)
         self._temperature = COLD if start is None else WARM
         self._model: PriceResponse | None = None
@@ -287,7 +287,7 @@ class Pricing:
             self._adopt(answers[best], gain)
 
     def _adopt(self, model: PriceResponse, gain: float) -> None:
-        """Continue from the current prices with this model of their neighbourhood."""
+        """Continue from the current prices with this model of their neighborhood."""
         self._model, self.masses = model, model.masses
         self.shift, self.bound = prices_from(self._duals, self._bounds), model.exact
         unit = float(self._totals.max())
@@ -296,7 +296,7 @@ class Pricing:
 
     def _resize(self, answers: Sequence[PriceResponse]) -> None:
         """Update the trust radii by the effect of each step on the masses, the shortest step first."""
-        assert self._model is not None
+        assert self._model is not None  # noqa: S101 - called after a step
         before = _excess(self._model.masses, self._bounds)
         radius = self._radius.copy()
         for (duals, _), answer, times in reversed(list(zip(self._steps, answers, _RADII, strict=False))):
@@ -320,7 +320,7 @@ def _excess(masses: _Prices, bounds: Bounds) -> _Prices:
 def _newton_step(
     start: _Duals, model: PriceResponse, bounds: Bounds, radius: _Prices, unit: float
 ) -> tuple[_Duals, float]:
-    """Maximise the quadratic model within the radii; return the multipliers and the predicted gain.
+    """Maximize the quadratic model within the radii; return the multipliers and the predicted gain.
 
     `unit` is a large mass, by which the objective is divided.
     """
@@ -371,7 +371,7 @@ def prices_of(
     Returns
     -------
     ndarray
-        ``(H, k)``, normalised.
+        ``(H, k)``, normalized.
 
     Examples
     --------

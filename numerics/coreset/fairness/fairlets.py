@@ -15,9 +15,9 @@ import numpy as np
 from jaxtyping import Bool, Float64, Int64
 
 from numerics.coreset.compiler import njit
-from numerics.coreset.fairness.flow import flow_solver, solved
+from numerics.coreset.fairness.flow import flow_solver, solve
 
-NEIGHBOURS = 8
+NEIGHBORS = 8
 """Arcs of each point in the first network, and most arcs of each point that join in every later one."""
 
 _COST_BITS = 56
@@ -117,12 +117,12 @@ def _transport(
     everything = np.concatenate([blue, red])
     largest = float((np.ptp(everything, axis=0) ** 2).sum())
     scale = float(2.0 ** np.floor(_COST_BITS - np.log2(largest * len(everything)))) if largest > 0 else 1.0
-    while (pairs := _generated(blue, supply, red, demand, scale)) is None:
+    while (pairs := _generate_columns(blue, supply, red, demand, scale)) is None:
         scale *= _COARSER
     return pairs
 
 
-def _generated(
+def _generate_columns(
     blue: Float64[np.ndarray, "b d"],
     supply: Int64[np.ndarray, "b"],
     red: Float64[np.ndarray, "r d"],
@@ -131,7 +131,7 @@ def _generated(
 ) -> _Pairs | None:
     """Compute the flow by column generation; return None if costs at this scale are too large for the solver."""
     blue_label, red_label = np.zeros(len(blue), np.int64), np.zeros(len(red), np.int64)
-    nearest = _priced(blue, red, blue_label, red_label, scale, np.iinfo(np.int64).max, NEIGHBOURS)
+    nearest = _cheapest_arcs(blue, red, blue_label, red_label, scale, np.iinfo(np.int64).max, NEIGHBORS)
     arcs = np.union1d(_staircase(blue, supply, red, demand), nearest)
     while True:
         tails, heads = np.divmod(arcs, len(red))
@@ -141,7 +141,7 @@ def _generated(
             return None
         used = flow > 0
         _relax(tails, heads, costs, used, blue_label, red_label)
-        joining = _priced(blue, red, blue_label, red_label, scale, 0, NEIGHBOURS)
+        joining = _cheapest_arcs(blue, red, blue_label, red_label, scale, 0, NEIGHBORS)
         if not len(joining):
             return tails[used], heads[used], flow[used]
         arcs = np.union1d(arcs, joining)
@@ -155,7 +155,7 @@ def _flow(
     demand: Int64[np.ndarray, "r"],
 ) -> Int64[np.ndarray, "a"] | None:
     """Compute the cheapest flow on these arcs; return None if the costs are too large for the solver."""
-    status, flow = solved(tails, len(supply) + heads, supply[tails], costs, np.concatenate([supply, -demand]))
+    status, flow = solve(tails, len(supply) + heads, supply[tails], costs, np.concatenate([supply, -demand]))
     if status not in (flow_solver().OPTIMAL, flow_solver().BAD_COST_RANGE):
         raise ArithmeticError(f"the flow of {len(tails)} arcs between fairlets' points was not solved: {status}")
     return flow
@@ -232,7 +232,7 @@ def _relax(
 
 
 @njit(cache=True)
-def _priced(
+def _cheapest_arcs(
     blue: Float64[np.ndarray, "b d"],
     red: Float64[np.ndarray, "r d"],
     blue_label: Int64[np.ndarray, "b"],

@@ -93,7 +93,7 @@ def balanced_flow(
     return _transport(squared, weights, sign, np.zeros(squared.shape[1], np.int64), potentials)
 
 
-def capacitated(
+def capacitated_flow(
     squared: Float64[np.ndarray, "n k"],
     weights: Int64[np.ndarray, "n"],
     targets: Int64[np.ndarray, "k"],
@@ -124,7 +124,7 @@ def capacitated(
 
     Examples
     --------
-    >>> flow = capacitated(np.array([[0.0, 3.0], [0.0, 1.0]]), np.ones(2, int), np.array([1, 1]))
+    >>> flow = capacitated_flow(np.array([[0.0, 3.0], [0.0, 1.0]]), np.ones(2, int), np.array([1, 1]))
     >>> flow.center, flow.cost
     (array([0, 1]), 1.0)
     """
@@ -173,13 +173,13 @@ def min_cost_flow(
     _, exponent = np.frexp(float(cost.max(initial=0.0)) * (len(supply) + 1))
     for bits in _COST_BITS:
         whole = np.rint(np.ldexp(cost, bits - 1 - int(exponent))).astype(np.int64)
-        status, flow = solved(tail, head, capacity, whole, supply)
+        status, flow = solve(tail, head, capacity, whole, supply)
         if status in (flow_solver().OPTIMAL, flow_solver().INFEASIBLE):
             return flow
     raise ArithmeticError(f"the flow of {len(supply)} nodes and {len(tail)} arcs was not solved: {status}")
 
 
-def solved(
+def solve(
     tail: Int64[np.ndarray, "a"],
     head: Int64[np.ndarray, "a"],
     capacity: Int64[np.ndarray, "a"],

@@ -3,12 +3,13 @@
 Variables are the contested masses x_pc and the sizes M_c of the clusters. Constraints: the masses of each contested
 point sum to its weight; M_c is the sum of the masses at center c; ``low_h M_c <= y_hc <= high_h M_c`` for the mass y_hc
 of every group at every center. The multipliers of the latter are the prices. Two more variables in each of these rows
-relax it at the costs that are the ends of the price's box (du Merle et al. 1999, stabilised column generation). The
+relax it at the costs that are the ends of the price's box (du Merle et al. 1999, stabilized column generation). The
 program is therefore feasible on any arcs, and prices stay close to good ones until the arcs determine better ones.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -31,6 +32,9 @@ Solved = tuple[
     Bool[np.ndarray, "H k"],
 ]
 
+_Entries = tuple[Int64[np.ndarray, "e"], Int64[np.ndarray, "e"], Float64[np.ndarray, "e"]]
+"""Rows, columns and values of a sparse matrix."""
+
 
 def solve_on_arcs(
     squared: Float64[np.ndarray, "n k"],
@@ -50,7 +54,7 @@ def solve_on_arcs(
     arcs : RestrictedArcs
         Arcs of the program; a point with one arc stays at its center.
     prices : ndarray
-        ``(H, k)`` centers of the boxes, normalised.
+        ``(H, k)`` centers of the boxes, normalized.
     radius : ndarray
         ``(H, k)`` radii of the boxes, positive.
 
@@ -59,7 +63,7 @@ def solve_on_arcs(
     point, center, mass : ndarray
         ``(s,)`` masses of all points, in no particular order.
     prices : ndarray
-        ``(H, k)``, not normalised.
+        ``(H, k)``, not normalized.
     cut : ndarray
         ``(H, k)`` mask of the prices that would leave their boxes. If there is none, the masses are fair.
     """
@@ -73,43 +77,34 @@ def solve_on_arcs(
     unit, typical = float(weights[contested].max()), float(regret.mean()) or 1.0
     fixed_mass = np.bincount(groups[fixed] * k + arcs.nearest[fixed], weights[fixed], H * k) / unit
 
-    arc = np.arange(n_arcs)
-    of_point = _ones(row, arc, (len(contested), n_arcs))
-    of_cell = _ones(groups[point] * k + center, arc, (H * k, n_arcs))
-    size = _ones(np.arange(H * k), np.tile(np.arange(k), H), (H * k, k))
+    cell = groups[point] * k + center
     equal = np.repeat(bounds.low == bounds.high, k)
     lower, upper = np.repeat(bounds.low, k), np.repeat(bounds.high, k)
     a, b = duals_of(prices, bounds).reshape(2, H * k) / typical
     rim = radius.ravel() / typical
 
-    # Three kinds of rows, each with its cells, the sign of y, and the center of its price's box.
+    # Three kinds of rows, each with its cells, the sign of y, and the center of its price's box. Columns are the
+    # masses, the sizes, and the variables that relax the three kinds.
     exact = _ConstraintRows(np.flatnonzero(equal), 1.0, lower, b - a, free=True)
     below = _ConstraintRows(np.flatnonzero(~equal & (upper < 1)), 1.0, upper, b, free=False)
     above = _ConstraintRows(np.flatnonzero(~equal & (lower > 0)), -1.0, lower, a, free=False)
     kinds = (exact, below, above)
-    breaks = [kind.breaks(rim) for kind in kinds]
-    n_breaks = [len(costs) for _, costs in breaks]
-
-    def padded(place: int) -> Any:
-        kind, (matrix, _) = kinds[place], breaks[place]
-        rows = len(kind.cells)
-        parts = [kind.sign * of_cell[kind.cells], -kind.sign * size[kind.cells].multiply(kind.share[kind.cells, None])]
-        parts += [matrix if i == place else scipy.sparse.csr_array((rows, n_breaks[i])) for i in range(len(kinds))]
-        return scipy.sparse.hstack(parts, format="csr")
-
-    others = sum(n_breaks)
-    A_eq = scipy.sparse.vstack(
-        [
-            scipy.sparse.hstack([of_point, scipy.sparse.csr_array((len(contested), k + others))]),
-            scipy.sparse.hstack([-size.T @ of_cell, scipy.sparse.eye_array(k), scipy.sparse.csr_array((k, others))]),
-            padded(0),
-        ],
-        format="csr",
+    relaxed = [kind.relaxed(rim) for kind in kinds]
+    n_relaxed = [len(costs) for _, _, costs in relaxed]
+    starts = n_arcs + k + np.concatenate([[0], np.cumsum(n_relaxed)])
+    blocks = [kind.entries(cell, n_arcs, k, relaxed[place][:2], starts[place]) for place, kind in enumerate(kinds)]
+    of_point = row, np.arange(n_arcs), np.ones(n_arcs)
+    of_center = (
+        np.concatenate([center, np.arange(k)]),
+        np.arange(n_arcs + k),
+        np.concatenate([-np.ones(n_arcs), np.ones(k)]),
     )
+    n_columns = int(starts[-1])
+    A_eq = _stack([of_point, of_center, blocks[0]], [len(contested), k, len(exact.cells)], n_columns)
     b_eq = np.concatenate([weights[contested] / unit, fixed_mass.reshape(H, k).sum(axis=0), -fixed_mass[exact.cells]])
     result = linprog(
-        np.concatenate([regret / typical, np.zeros(k), *(costs for _, costs in breaks)]),
-        A_ub=scipy.sparse.vstack([padded(1), padded(2)], format="csr"),
+        np.concatenate([regret / typical, np.zeros(k), *(costs for _, _, costs in relaxed)]),
+        A_ub=_stack(blocks[1:], [len(below.cells), len(above.cells)], n_columns),
         b_ub=np.concatenate([-fixed_mass[below.cells], fixed_mass[above.cells]]),
         A_eq=A_eq,
         b_eq=b_eq,
@@ -122,12 +117,12 @@ def solve_on_arcs(
     raw, cut = np.zeros(H * k), np.zeros(H * k, np.bool_)
     multipliers = np.split(-result.ineqlin.marginals, [len(below.cells)])
     solution = np.asarray(result.x)
-    broken = np.split(solution[n_arcs + k :] > 10 * _TOLERANCE, np.cumsum(n_breaks)[:-1])
-    for kind, values, (matrix, _), used in zip(
-        kinds, [-result.eqlin.marginals[len(contested) + k :], *multipliers], breaks, broken, strict=True
+    broken = np.split(solution[n_arcs + k :] > 10 * _TOLERANCE, np.cumsum(n_relaxed)[:-1])
+    for kind, values, (rows, _, _), used in zip(
+        kinds, [-result.eqlin.marginals[len(contested) + k :], *multipliers], relaxed, broken, strict=True
     ):
         raw[kind.cells] += kind.sign * values
-        cut[kind.cells] |= abs(matrix) @ used > 0
+        cut[kind.cells[rows[used]]] = True
     mass = solution[:n_arcs] * unit
     used = mass > _TOLERANCE * unit
     return (
@@ -153,8 +148,10 @@ class _ConstraintRows:
     ) -> None:
         self.cells, self.sign, self.share, self.middle, self.free = cells, sign, share, middle[cells], free
 
-    def breaks(self, radius: Float64[np.ndarray, "Hk"]) -> tuple[scipy.sparse.csr_array, Float64[np.ndarray, "v"]]:
-        """Return the columns and costs of the variables that relax the rows.
+    def relaxed(
+        self, radius: Float64[np.ndarray, "Hk"]
+    ) -> tuple[Int64[np.ndarray, "v"], Float64[np.ndarray, "v"], Float64[np.ndarray, "v"]]:
+        """Return row, coefficient and cost of the variables that relax the rows.
 
         A variable with coefficient -1 and cost u bounds the multiplier by u from above; one with +1 and cost -l, by l
         from below.
@@ -162,17 +159,36 @@ class _ConstraintRows:
         r = len(self.cells)
         top, bottom = self.middle + radius[self.cells], self.middle - radius[self.cells]
         bounded = np.arange(r) if self.free else np.flatnonzero(bottom > 0)
-        matrix = scipy.sparse.csr_array(
-            (
-                np.concatenate([-np.ones(r), np.ones(len(bounded))]),
-                (np.concatenate([np.arange(r), bounded]), np.arange(r + len(bounded))),
-            ),
-            shape=(r, r + len(bounded)),
+        return (
+            np.concatenate([np.arange(r), bounded]),
+            np.concatenate([-np.ones(r), np.ones(len(bounded))]),
+            np.concatenate([top, -bottom[bounded]]),
         )
-        return matrix, np.concatenate([top, -bottom[bounded]])
+
+    def entries(
+        self,
+        cell: Int64[np.ndarray, "a"],
+        n_arcs: int,
+        k: int,
+        relaxed: tuple[Int64[np.ndarray, "v"], Float64[np.ndarray, "v"]],
+        start: int,
+    ) -> _Entries:
+        """Return the entries of the rows: of arcs, given by their cells, of sizes, and of variables from `start`."""
+        r = len(self.cells)
+        place = np.full(len(self.share), -1)
+        place[self.cells] = np.arange(r)
+        arcs = np.flatnonzero(place[cell] >= 0)
+        rows, signs = relaxed
+        return (
+            np.concatenate([place[cell[arcs]], np.arange(r), rows]),
+            np.concatenate([arcs, n_arcs + self.cells % k, start + np.arange(len(rows))]),
+            np.concatenate([np.full(len(arcs), self.sign), -self.sign * self.share[self.cells], signs]),
+        )
 
 
-def _ones(
-    row: Int64[np.ndarray, "v"], column: Int64[np.ndarray, "v"], shape: tuple[int, int]
-) -> scipy.sparse.csr_array:
-    return scipy.sparse.csr_array((np.ones(len(row)), (row, column)), shape=shape)
+def _stack(blocks: Sequence[_Entries], n_rows: Sequence[int], n_columns: int) -> Any:
+    """Return the matrix of blocks of rows, one below the other."""
+    firsts = np.cumsum([0, *n_rows])
+    rows = np.concatenate([block[0] + first for block, first in zip(blocks, firsts[:-1], strict=True)])
+    columns, values = (np.concatenate([block[place] for block in blocks]) for place in (1, 2))
+    return scipy.sparse.csr_array((values, (rows, columns)), shape=(int(firsts[-1]), n_columns))

@@ -83,7 +83,8 @@ def whole_targets(
         np.concatenate([1 - fraction, np.zeros(H * k + k)]),
         np.concatenate([totals, np.zeros(H * k + k, np.int64), [-totals.sum()]]),
     )
-    assert flow is not None, "fractional masses within whole bounds exist, hence whole ones"
+    # Fractional masses within whole bounds exist, hence whole ones.
+    assert flow is not None  # noqa: S101 - a theorem; no input changes it
     targets: Int64[np.ndarray, "H k"] = flow[: H * k].reshape(H, k)
     return targets
 
@@ -123,7 +124,7 @@ def share_out(targets: Int64[np.ndarray, "H k"], masses: Float64[np.ndarray, "S 
     rows = np.rint(masses.sum(axis=2)).astype(np.int64)
     if (rows.sum(axis=0) != targets.sum(axis=1)).any():
         raise ValueError("the sites' rows of some group are not as many as the targets ask for")
-    scaled = _scaled(masses, rows, targets)
+    scaled = _scale(masses, rows, targets)
     down = np.floor(near_whole(scaled.ravel()))
     fraction = np.maximum(scaled.ravel() - down, 0.0)
     # For each site, group and center: the mass rounded down, at cost 0; one more unit; and further ones, at cost 2.
@@ -138,7 +139,7 @@ def share_out(targets: Int64[np.ndarray, "H k"], masses: Float64[np.ndarray, "S 
         np.concatenate([np.zeros(S * H * k), 2 * (1 - fraction), np.full(S * H * k, 2.0)]),
         np.concatenate([rows.ravel(), -targets.ravel()]),
     )
-    assert flow is not None, "any site may send any of its rows to any center"
+    assert flow is not None  # noqa: S101 - any site may send any of its rows to any center
     parts: Int64[np.ndarray, "S H k"] = flow.reshape(3, S, H, k).sum(axis=0)
     return parts
 
@@ -181,7 +182,7 @@ def _nearest_fair(
     return fair
 
 
-def _scaled(
+def _scale(
     masses: Float64[np.ndarray, "S H k"], rows: Int64[np.ndarray, "S H"], targets: Int64[np.ndarray, "H k"]
 ) -> Float64[np.ndarray, "S H k"]:
     """Scale the masses so that their sums over centers are the rows, and over sites nearly the targets."""

@@ -1,11 +1,11 @@
 """A gate by the density of an expert's rows around a point, estimated from the expert's moments; it needs no rows.
 
-The rows of expert i are modelled as n_i draws from N(m_i, S_i). Their density around a point x, in a Gaussian window of
+The rows of expert i are modeled as n_i draws from N(m_i, S_i). Their density around a point x, in a Gaussian window of
 `WINDOW` times the kernel's length-scales ell, has the closed form
 
     n_i N(x; m_i, S_i + Lambda),    Lambda = diag((WINDOW ell)^2).
 
-The score is its logarithm: the discriminant of classes n_i N(m_i, S_i), restricted to the neighbourhood that matters to
+The score is its logarithm: the discriminant of classes n_i N(m_i, S_i), restricted to the neighborhood that matters to
 a Gaussian process. Lambda makes the score well defined for an expert with one row, or with fewer rows than inputs, and
 removes inputs that do not matter to the kernel.
 
@@ -43,9 +43,9 @@ def scores(
     Parameters
     ----------
     points : ndarray
-        ``(N, d)``, standardised units.
+        ``(N, d)``, standardized units.
     experts : ExpertMoments
-        Moments of the M experts, standardised units.
+        Moments of the M experts, standardized units.
     lengths : ndarray
         ``(d,)`` the kernel's length-scales, positive; very large or infinite for an input that does not matter.
 

@@ -13,7 +13,7 @@ from sklearn.covariance import graphical_lasso
 from sklearn.exceptions import ConvergenceWarning
 
 PENALTY = 0.1
-"""lambda of the graphical lasso, for predictions in standardised units."""
+"""lambda of the graphical lasso, for predictions in standardized units."""
 _TOLERANCE, _ROUNDS = 1e-8, 200
 """Tolerance of the inner regressions, and most iterations; with scikit-learn's 1e-4, there may be hundreds."""
 
@@ -24,7 +24,7 @@ def scores(predictions: Float64[np.ndarray, "N M"]) -> Float64[np.ndarray, "N M"
     Parameters
     ----------
     predictions : ndarray
-        ``(N, M)`` means of all experts at all points, standardised units.
+        ``(N, M)`` means of all experts at all points, standardized units.
 
     Returns
     -------
@@ -40,7 +40,7 @@ def importance(predictions: Float64[np.ndarray, "N M"]) -> Float64[np.ndarray, "
     Parameters
     ----------
     predictions : ndarray
-        ``(N, M)`` means of all experts at all points, standardised units; N and M are 1 or more.
+        ``(N, M)`` means of all experts at all points, standardized units; N and M are 1 or more.
 
     Returns
     -------
@@ -55,8 +55,8 @@ def importance(predictions: Float64[np.ndarray, "N M"]) -> Float64[np.ndarray, "
     >>> importance(np.array([[1.0, 1.0, 1.0], [-1.0, -1.0, 1.0], [1.0, 1.0, -1.0], [-1.0, -1.0, -1.0]])).argmin()
     np.int64(2)
     """
-    centred = predictions - predictions.mean(axis=0)
-    omega = _sparse_precision(centred.T @ centred / len(centred))
+    centered = predictions - predictions.mean(axis=0)
+    omega = _sparse_precision(centered.T @ centered / len(centered))
     np.fill_diagonal(omega, 0.0)
     return np.asarray(np.abs(omega).sum(axis=1))
 
@@ -72,7 +72,7 @@ def _sparse_precision(S: Float64[np.ndarray, "M M"]) -> Float64[np.ndarray, "M M
             with warnings.catch_warnings():
                 # Further iterations hardly change the order of the experts.
                 warnings.simplefilter("ignore", ConvergenceWarning)
-                # Eq. 8 also penalises the diagonal. scikit-learn does not; adding the penalty to S is equivalent.
+                # Eq. 8 also penalizes the diagonal. scikit-learn does not; adding the penalty to S is equivalent.
                 _, omega = graphical_lasso(S + penalty * identity, penalty, enet_tol=_TOLERANCE, max_iter=_ROUNDS)
             return np.array(omega)
         except FloatingPointError:

@@ -15,9 +15,9 @@ def scores(points: Float64[np.ndarray, "N d"], experts: ExpertMoments) -> Float6
     Parameters
     ----------
     points : ndarray
-        ``(N, d)``, standardised units.
+        ``(N, d)``, standardized units.
     experts : ExpertMoments
-        Moments of the M experts, standardised units; only the means are used.
+        Moments of the M experts, standardized units; only the means are used.
 
     Returns
     -------

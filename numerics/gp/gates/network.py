@@ -2,7 +2,7 @@
 
 A site holds rows of its own experts only, so an average of networks that the sites train alone learns nothing. The
 cross-entropy is a sum over rows, and so is its gradient: a step of Adam at the center with the sum of the sites'
-gradients equals the step of the same optimiser on all rows in one place.
+gradients equals the step of the same optimizer on all rows in one place.
 
 Source: Jalali and Kasneci 2022, Algorithm 3.
 """
@@ -74,7 +74,7 @@ class Network:
         parameters : ndarray
             ``(size,)``.
         x : ndarray
-            ``(N, d)``, standardised units.
+            ``(N, d)``, standardized units.
 
         Returns
         -------
@@ -94,7 +94,7 @@ class Network:
         parameters : ndarray
             ``(size,)``.
         x : ndarray
-            ``(n, d)`` rows, standardised units.
+            ``(n, d)`` rows, standardized units.
         label : ndarray
             ``(n,)`` expert of each row, from 0 to below M.
 
@@ -131,7 +131,7 @@ class Network:
 
 @dataclass(frozen=True, eq=False)
 class Adam:
-    """State of the center's optimiser Adam (Kingma and Ba 2015, Algorithm 1).
+    """State of the center's optimizer Adam (Kingma and Ba 2015, Algorithm 1).
 
     Attributes
     ----------
@@ -172,7 +172,7 @@ class Adam:
         -------
         parameters : ndarray
             ``(P,)`` after the step.
-        optimiser : Adam
+        optimizer : Adam
             State for the next step.
         """
         steps = self.steps + 1
@@ -185,7 +185,7 @@ class Adam:
 def from_moments(network: Network, experts: ExpertMoments, seed: int) -> tuple[_Parameters, Adam]:
     """Train the network at the center, without an ask, on points sampled from the Gaussians of the experts' moments.
 
-    Training at the sites continues with the same optimiser: a new one would begin with steps of full length in every
+    Training at the sites continues with the same optimizer: a new one would begin with steps of full length in every
     parameter and undo the training. Accuracy on the training rows after 0, 5, 10 and 25 asks, k-means parts:
 
     =============== ========================= =========================
@@ -199,7 +199,7 @@ def from_moments(network: Network, experts: ExpertMoments, seed: int) -> tuple[_
     network : Network
         Network to be trained.
     experts : ExpertMoments
-        Moments of its M experts, standardised units.
+        Moments of its M experts, standardized units.
     seed : int
         Seed of the points and of the initial parameters.
 
@@ -207,15 +207,15 @@ def from_moments(network: Network, experts: ExpertMoments, seed: int) -> tuple[_
     -------
     parameters : ndarray
         ``(size,)``.
-    optimiser : Adam
+    optimizer : Adam
         State for the steps that follow.
     """
     x, label = sample_rows(experts, seed)
-    parameters, optimiser = network.start(seed), Adam.start(network.size)
+    parameters, optimizer = network.start(seed), Adam.start(network.size)
     for _ in range(_REHEARSALS):
         _, gradient = network.gradient(parameters, x, label)
-        parameters, optimiser = optimiser.step(parameters, gradient / len(x))
-    return parameters, optimiser
+        parameters, optimizer = optimizer.step(parameters, gradient / len(x))
+    return parameters, optimizer
 
 
 def sample_rows(experts: ExpertMoments, seed: int) -> tuple[Float64[np.ndarray, "n d"], Int64[np.ndarray, "n"]]:
@@ -224,7 +224,7 @@ def sample_rows(experts: ExpertMoments, seed: int) -> tuple[Float64[np.ndarray, 
     Parameters
     ----------
     experts : ExpertMoments
-        Moments of the M experts, standardised units.
+        Moments of the M experts, standardized units.
     seed : int
         Seed of the points.
 

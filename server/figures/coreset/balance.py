@@ -71,7 +71,7 @@ class Shares:
         outside = np.maximum(low * fair - counts, counts - high * fair) > _ROUNDING
         far_first = np.argsort(-np.nan_to_num(np.abs(ratio - 1), nan=-1.0).max(axis=1), kind="stable")
         kept = np.sort(far_first[: _most_clusters(len(frequent))])
-        names = arrays["colours"][frequent]
+        names = arrays["groups"][frequent]
         return cls(names, kept, sizes[kept], of_all, ratio[kept], np.stack([low, high]), outside[kept])
 
 
@@ -99,13 +99,13 @@ def _draw(panels: Sequence[Axes], shares: Shares) -> None:
         if low < high:
             handles["allowed"] = axes.axvspan(low, high, color=BLUE, alpha=0.15, linewidth=0, zorder=0)
         outside, known = shares.outside[:, c], np.isfinite(shares.ratio[:, c])
-        for label, colour, marker, chosen in (
+        for label, color, marker, chosen in (
             ("cluster", BLUE, "o", known & ~outside),
             ("cluster, not as fair as required", VERMILION, "^", known & outside),
         ):
             if chosen.any():
                 x, y = shares.ratio[chosen, c], np.flatnonzero(chosen)
-                handles[label] = axes.scatter(x, y, s=25, c=colour, marker=marker, zorder=3)
+                handles[label] = axes.scatter(x, y, s=25, c=color, marker=marker, zorder=3)
         axes.set_title(f"{plain(shares.groups[c], 16)}:\n{100 * shares.of_all[c]:.3g} % of all rows")
         axes.tick_params(axis="y", labelsize=9)
         axes.locator_params(axis="x", nbins=5 if len(panels) < _ABREAST else 4)
@@ -123,7 +123,7 @@ def _draw(panels: Sequence[Axes], shares: Shares) -> None:
 
 def _caption(report: Report) -> str:
     metrics, where = report.metrics, " in the first repetition" if several(report) else ""
-    groups, clusters = metrics.get("n_colours", 0), metrics.get("n_clusters", 0)
+    groups, clusters = metrics.get("n_groups", 0), metrics.get("n_clusters", 0)
     alpha, most = float(report.config.get("coreset.balance") or 1.0), _most_clusters(int(groups))
     return sentences(
         "Share of each group in each cluster divided by its share of all rows (ratio; 1: the same share)"

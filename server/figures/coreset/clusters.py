@@ -96,7 +96,7 @@ def _draw(axes: Axes, plane: Plane, arrays: Arrays) -> None:
 
 def _draw_points(axes: Axes, points: Float64[np.ndarray, "n 2"], arrays: Arrays) -> dict[str, Any]:
     """Draw points with the area of their rows and, if there are few groups, the marker of their group."""
-    weights, groups, names = arrays["weights"], arrays["point_colours"], arrays["colours"]
+    weights, groups, names = arrays["weights"], arrays["point_groups"], arrays["groups"]
     heavy_first = np.argsort(-weights, kind="stable")[:_MOST_POINTS]
     area = np.clip(_INK * weights / weights.sum(), 1.0, 150.0)
     palette = np.array(PALETTE)[arrays["point_clusters"] % len(PALETTE)]
@@ -115,7 +115,7 @@ def _draw_centers(axes: Axes, centers: Float64[np.ndarray, "k 2"]) -> Any:
     """Draw centers, with their numbers if there are few; return their entry in the legend."""
     few = len(centers) <= _NUMBERED
     for number, center in enumerate(centers if few else ()):
-        edge = PALETTE[number % len(PALETTE)]  # the colour of its points
+        edge = PALETTE[number % len(PALETTE)]  # the color of its points
         ring = {"boxstyle": "circle,pad=0.2", "facecolor": "white", "edgecolor": edge, "linewidth": 2.2}
         axes.annotate(str(number), center, ha="center", va="center", fontsize=8, zorder=6, bbox=ring)
     x, y = centers.T
@@ -126,8 +126,8 @@ def _strips(
     axes: Axes, placed: Sequence[Float64[np.ndarray, "n 1"]], arrays: Arrays
 ) -> list[Float64[np.ndarray, "n 2"]]:
     """Return points, fair and plain centers along one axis, each kind in its own strip, points by group."""
-    names = [plain(name) for name in arrays["colours"]] if len(arrays["colours"]) <= _GROUPS else ["all groups"]
-    strips = (arrays["point_colours"] if len(names) > 1 else 0, -1, -2)
+    names = [plain(name) for name in arrays["groups"]] if len(arrays["groups"]) <= _GROUPS else ["all groups"]
+    strips = (arrays["point_groups"] if len(names) > 1 else 0, -1, -2)
     axes.set_yticks(range(-2, len(names)), ["plain k-means", "fair centers", *names])
     return [
         np.column_stack([each[:, 0], np.broadcast_to(y, len(each))]) for each, y in zip(placed, strips, strict=True)

@@ -72,5 +72,5 @@ METRICS = {
     )
 }
 """A part shows the first of these that its rows have, unless `PARTS` names others."""
-PARTS = {"quality": ("relative", "fairlet_share"), "colours": ("price_of_fairness",)}
+PARTS = {"quality": ("relative", "fairlet_share"), "colors": ("price_of_fairness",)}
 """Metrics of a part, each with its own figure: Figure 4 left and right, and the price of fairness."""

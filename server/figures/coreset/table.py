@@ -24,7 +24,7 @@ _AXES = {"rows": "rows (count)", "k": "clusters k (count)", "min_weight": "fewes
 _BARE = ("algorithm", "sensitive", "split")
 """Columns whose values need no heading."""
 _STYLES = tuple(
-    (colour, marker, line) for line in ("-", "--", ":") for colour, marker in zip(PALETTE, SHAPES, strict=True)
+    (color, marker, line) for line in ("-", "--", ":") for color, marker in zip(PALETTE, SHAPES, strict=True)
 )
 _MOST_IN_WORDS = 12
 """Points or curves that an alternative text names."""
@@ -153,7 +153,7 @@ def _panel(series: _Series) -> list[str]:
 
 def _draw_curves(panels: Sequence[Axes], series: _Series) -> None:
     x = series.x
-    assert x is not None
+    assert x is not None  # noqa: S101 - curves are drawn over x only
     groups = [name for name in series.varied if name not in (x, *_panel(series))]
     styles = {name: _STYLES[number % len(_STYLES)] for number, name in enumerate(series.grouped(groups))}
     handles: dict[str, Any] = {}
@@ -172,10 +172,10 @@ def _draw_curves(panels: Sequence[Axes], series: _Series) -> None:
 
 
 def _curve(axes: Axes, series: _Series, x: str, rows: Sequence[Row], style: tuple[str, str, str]) -> Any:
-    colour, marker, line = style
+    color, marker, line = style
     return axes.errorbar(
         [row[x] for row in rows], [series.value(row) for row in rows], yerr=[series.error(row) for row in rows],
-        color=colour, marker=marker, linestyle=line, markersize=4, linewidth=1.2, capsize=2,
+        color=color, marker=marker, linestyle=line, markersize=4, linewidth=1.2, capsize=2,
     )[0]  # fmt: skip
 
 
@@ -210,11 +210,11 @@ def _draw_dots(axes: Axes, series: _Series) -> None:
     places = {name: place for place, name in enumerate(series.grouped(lines))}
     styles = {name: _STYLES[number % len(_STYLES)] for number, name in enumerate(series.grouped(markers))}
     handles: dict[str, Any] = {}
-    for name, (colour, marker, _) in styles.items():
+    for name, (color, marker, _) in styles.items():
         rows = [row for row in series.rows if _words(row, markers) == name]
         handles[plain(name) or "this run"] = axes.errorbar(
             [series.value(row) for row in rows], [places[_words(row, lines)] for row in rows],
-            xerr=[series.error(row) for row in rows], color=colour, marker=marker, linestyle="none", markersize=6,
+            xerr=[series.error(row) for row in rows], color=color, marker=marker, linestyle="none", markersize=6,
             capsize=3, zorder=3,
         )[0]  # fmt: skip
     handles |= _marks(axes, series, series.rows, lambda row: places[_words(row, lines)], upright=False)
@@ -262,7 +262,7 @@ def _points(series: _Series) -> list[str]:
 def _ends(series: _Series) -> list[str]:
     """Return every point of a single curve, or the ends of several ones."""
     x, parts = series.x, []
-    assert x is not None
+    assert x is not None  # noqa: S101 - curves are drawn over x only
     groups = series.grouped(name for name in series.varied if name != x)
     for name, rows in groups.items():
         curve = sorted(rows, key=lambda row: float(row[x]))

@@ -11,7 +11,7 @@ from server.report.data import Report
 from server.report.formatting import counted
 
 LINES = ("-", "--", ":", "-.")
-"""Lines of experts with the same colour, which also differ in their markers."""
+"""Lines of experts with the same color, which also differ in their markers."""
 
 MOST_POINTS = 2000
 """Query points that are drawn at most; of more, an even sample in their order."""

@@ -40,7 +40,7 @@ def experts(report: Report, arrays: Arrays) -> Figure | None:
         f"Where the rows of the experts{first} lie, in the first two principal components of the inputs (standard"
         f" deviations): {measured(report, n_experts='expert', n_rows='row')}",
         f"Ellipses reach {_DEVIATIONS:g} standard deviations from an expert's mean",
-        f"Dots are {points_text(report)} in the colour of the expert that suits them best"
+        f"Dots are {points_text(report)} in the color of the expert that suits them best"
         if "n_queries" in report.metrics
         else "",
     )
@@ -81,7 +81,7 @@ def _sizes(report: Report) -> list[str]:
 
 @dataclass(frozen=True, eq=False)
 class Plane:
-    """The first two principal components of all experts' rows, in standardised units, from their moments alone.
+    """The first two principal components of all experts' rows, in standardized units, from their moments alone.
 
     Attributes
     ----------
@@ -117,7 +117,7 @@ class Plane:
         return cls(middle, axes, np.maximum(values[:-3:-1], 0) / total if total > 0 else np.zeros(2))
 
     def project(self, points: Float64[np.ndarray, "n d"]) -> Float64[np.ndarray, "n 2"]:
-        """Return the coordinates of points in standardised units."""
+        """Return the coordinates of points in standardized units."""
         placed: Float64[np.ndarray, "n 2"] = (points - self.middle) @ self.axes
         return placed
 
@@ -140,13 +140,13 @@ def _draw_experts(axes: Axes, plane: Plane, arrays: Arrays) -> None:
     few = len(rows) <= _FEW
     pen = {"linewidth": 1.1 if few else 0.7, "alpha": 1.0 if few else 0.6}
     for expert, (center, size, angle) in enumerate(zip(centers, 2 * _DEVIATIONS * deviations, turned, strict=True)):
-        colour, _, line = _style(expert)
-        outline = Ellipse(tuple(center), *size, angle=angle, fill=False, color=colour, linestyle=line, zorder=3, **pen)
+        color, _, line = _style(expert)
+        outline = Ellipse(tuple(center), *size, angle=angle, fill=False, color=color, linestyle=line, zorder=3, **pen)
         axes.add_patch(outline)
     area = np.clip((260 if few else 120) * rows / rows.max(), 70 if few else 30, None)  # room for the number
-    colours = [_style(expert)[0] for expert in range(len(rows))]
+    colors = [_style(expert)[0] for expert in range(len(rows))]
     x, y = centers.T
-    axes.scatter(x, y, s=area, c=colours, edgecolors="white", linewidths=0.8, zorder=4)
+    axes.scatter(x, y, s=area, c=colors, edgecolors="white", linewidths=0.8, zorder=4)
     font: dict[str, Any] = {"fontsize": 7 if few else 5, "color": "white", "fontweight": "bold"}
     for number, center in enumerate(centers if len(rows) <= _NUMBERED else ()):
         axes.annotate(str(number), center, ha="center", va="center", zorder=5, **font)
@@ -159,22 +159,22 @@ def _draw_experts(axes: Axes, plane: Plane, arrays: Arrays) -> None:
 
 
 def _draw_points(axes: Axes, plane: Plane, arrays: Arrays) -> dict[str, Any]:
-    """Draw query points in the colour of their best expert; grey if they have none."""
+    """Draw query points in the color of their best expert; gray if they have none."""
     if not len(arrays.get("queries", ())):
         return {}
     rows = sample(len(arrays["queries"]))
     placed = plane.project((arrays["queries"][rows] - arrays["input_mean"]) / arrays["input_scale"])
     first, area = arrays["selected"][rows, 0], float(np.clip(6000 / len(rows), 5, 14))
     for expert in np.unique(first).tolist():
-        colour, marker, _ = _style(expert) if expert >= 0 else ("#bbbbbb", "x", "")
+        color, marker, _ = _style(expert) if expert >= 0 else ("#bbbbbb", "x", "")
         x, y = placed[first == expert].T
-        axes.scatter(x, y, s=area, c=colour, marker=marker, alpha=0.5, linewidths=0 if expert >= 0 else 0.8, zorder=2)
-    return {"query point, colour of its first expert": axes.scatter([], [], s=14, c=QUIET, alpha=0.5)}
+        axes.scatter(x, y, s=area, c=color, marker=marker, alpha=0.5, linewidths=0 if expert >= 0 else 0.8, zorder=2)
+    return {"query point, color of its first expert": axes.scatter([], [], s=14, c=QUIET, alpha=0.5)}
 
 
 def _style(expert: int) -> tuple[str, str, str]:
-    """Return colour, marker and line of an expert."""
-    alike = expert // len(PALETTE)  # earlier experts with the same colour
+    """Return color, marker and line of an expert."""
+    alike = expert // len(PALETTE)  # earlier experts with the same color
     return PALETTE[expert % len(PALETTE)], SHAPES[alike % len(SHAPES)], LINES[alike % len(LINES)]
 
 
@@ -190,14 +190,14 @@ def _draw_reach(axes: Axes, arrays: Arrays) -> None:
     if len(arrays.get("queries", ())):
         sampled = sample(len(arrays["queries"]))
         x, selected = arrays["queries"][sampled, 0], arrays["selected"][sampled]
-        for label, colour, chosen in (
+        for label, color, chosen in (
             ("query point that chose it first", BLUE, selected[:, :1]),
             ("later", ORANGE, selected[:, 1:]),
         ):
             point, column = np.nonzero(chosen >= 0)
             if len(point):
                 y = places[chosen[point, column]]
-                handles[label] = axes.scatter(x[point], y, s=14, marker="|", c=colour, linewidths=0.8, zorder=3)
+                handles[label] = axes.scatter(x[point], y, s=14, marker="|", c=color, linewidths=0.8, zorder=3)
     lies = f"its rows: mean and {_DEVIATIONS:g} standard deviations"
     handles[lies] = axes.errorbar(
         centroids, places - 0.28, xerr=half, color=INK, marker="o", markersize=3, linewidth=1.2,

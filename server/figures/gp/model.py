@@ -146,8 +146,8 @@ def _draw_lengths(axes: Axes, names: Sequence[str], lengths: dict[str, Float64[n
     order = np.argsort(np.nanmin(np.stack(list(lengths.values())), axis=0), kind="stable")[:_MOST_INPUTS]
     handles: dict[str, Any] = {}
     for place, (kernel, values) in enumerate(lengths.items()):
-        colour, marker = PALETTE[place % len(PALETTE)], SHAPES[place % len(SHAPES)]
-        handles[plain(kernel)] = axes.scatter(values[order], range(len(order)), s=30, c=colour, marker=marker, zorder=3)
+        color, marker = PALETTE[place % len(PALETTE)], SHAPES[place % len(SHAPES)]
+        handles[plain(kernel)] = axes.scatter(values[order], range(len(order)), s=30, c=color, marker=marker, zorder=3)
     scale(axes, "x", [float(value) for values in lengths.values() for value in values[order]])
     if max(values[order].max() for values in lengths.values()) >= _HARDLY:
         label = f"{_HARDLY:g}: hardly matters beyond"

@@ -29,7 +29,7 @@ _GRID = np.arange(1, 100) / 100
 _BY_CHANCE = 0.95
 """Probability of the band of the coverage of calibrated predictions."""
 _FARTHEST = 5.0
-"""Distance from 0 at which all larger standardised residuals are drawn."""
+"""Distance from 0 at which all larger standardized residuals are drawn."""
 _MOST_BINS = 40
 _KEY = 20
 """Area of a dot in a legend."""
@@ -84,11 +84,11 @@ def calibration(report: Report, arrays: Arrays) -> Figure | None:
     """Draw the coverage of prediction intervals, and the residuals; None if the outputs are unknown."""
     if not len(arrays.get("mean", ())) or "outputs" not in arrays:
         return None
-    residuals = standardised(arrays)
+    residuals = standardized(arrays)
     n = report.metrics.get("n_queries", 0)
     outputs = counted(n, "measured output") if n else "the measured outputs"
     caption = sentences(
-        f"Above, the share of {outputs} (%) inside prediction intervals of every level; the grey band holds"
+        f"Above, the share of {outputs} (%) inside prediction intervals of every level; the gray band holds"
         f" {100 * _BY_CHANCE:g} % of the shares of calibrated predictions at each level:"
         f" {measured(report, n_experts='expert')}",
         "Below, residuals in standard deviations of their predictions beside the normal density; those beyond"
@@ -109,7 +109,7 @@ def calibration(report: Report, arrays: Arrays) -> Figure | None:
     return Figure("calibration", image, caption, alt)
 
 
-def standardised(arrays: Arrays) -> Float64[np.ndarray, "N"]:
+def standardized(arrays: Arrays) -> Float64[np.ndarray, "N"]:
     """Return each prediction's residual in its standard deviations, which is N(0, 1) if calibrated."""
     residuals: Float64[np.ndarray, "N"] = (arrays["outputs"] - arrays["mean"]) / arrays["std"]
     return residuals
@@ -173,17 +173,17 @@ def _draw_predictions(axes: Axes, arrays: Arrays, output: str) -> None:
     inside: Bool[np.ndarray, "m"] = np.abs(y - mean) <= half
     faint = float(np.clip(60 / len(rows), 0.12, 0.6))
     handles: dict[str, Any] = {}
-    for label, colour, marker, chosen in (
+    for label, color, marker, chosen in (
         (f"in its {100 * _BAR_LEVEL:g} % interval (bar)", BLUE, "o", inside),
         ("outside", VERMILION, "^", ~inside),
     ):
         if chosen.any():
             axes.vlines(
-                y[chosen], (mean - half)[chosen], (mean + half)[chosen], color=colour, alpha=faint, linewidth=0.8
+                y[chosen], (mean - half)[chosen], (mean + half)[chosen], color=color, alpha=faint, linewidth=0.8
             )
             area = _dot(len(rows))
-            axes.scatter(y[chosen], mean[chosen], s=area, c=colour, marker=marker, linewidths=0)
-            handles[label] = axes.scatter([], [], s=_KEY, c=colour, marker=marker, linewidths=0)
+            axes.scatter(y[chosen], mean[chosen], s=area, c=color, marker=marker, linewidths=0)
+            handles[label] = axes.scatter([], [], s=_KEY, c=color, marker=marker, linewidths=0)
     ends = [min(y.min(), mean.min()), max(y.max(), mean.max())]
     handles["predicted as measured"] = axes.plot(ends, ends, color=INK, linewidth=1.0, zorder=1)[0]
     axes.set_xlabel(f"measured {output} (data's unit)")
@@ -225,7 +225,7 @@ def _draw_coverage(axes: Axes, residuals: Float64[np.ndarray, "N"]) -> None:
     axes.set(xlim=(0, 100), ylim=(0, 112), xlabel="level of the interval (%)")
     axes.set_ylabel("measured outputs in it (%)")
     for level, held in zip(_LEVELS, observed(residuals, marked).tolist(), strict=True):
-        above = level == _LEVELS[-1]  # its neighbour's label is below
+        above = level == _LEVELS[-1]  # its neighbor's label is below
         axes.annotate(
             f"{100 * level:g} %", (100 * level, 100 * held), (-4, 5) if above else (4, -12),
             textcoords="offset points", ha="right" if above else "left", fontsize=9,

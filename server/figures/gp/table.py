@@ -29,7 +29,7 @@ _NAMES = {
     "poe": "PoE", "gpoe": "GPoE", "bcm": "BCM", "rbcm": "RBCM", "grbcm": "GRBCM",
 }  # fmt: skip
 _AXES = {"K": "experts of a point, K (count)", "M": "experts, M (count)"}
-_COLOURS = {
+_COLORS = {
     "all": INK, "knn": BLUE, "dnn": ORANGE, "gaussian": GREEN, "ggm": VERMILION,
     "npae": BLUE, "grbcm": GREEN, "rbcm": ORANGE, "gpoe": VERMILION, "bcm": "#CC79A7", "poe": "#56B4E9",
 }  # fmt: skip
@@ -41,7 +41,7 @@ _LINES = ("-", "--", ":", "-.")
 _APART, _SPREAD = 0.06, 0.4
 """Distance of the points of two curves, and of all, as shares of a step along x: many would coincide."""
 _OTHER = (INK, "o")
-"""Colour and marker of other gates and rules."""
+"""Color and marker of other gates and rules."""
 _CURVE = 3
 """Fewest different numbers that are drawn as a curve, not as dots."""
 _FAR = 10.0
@@ -174,14 +174,14 @@ def table_figures(report: Report) -> list[Figure]:
 
 
 def _styles(part: _Part) -> dict[str, tuple[str, str, str]]:
-    """Return colour and marker of every curve by its gate, or its rule if that differs; lines differ otherwise."""
+    """Return color and marker of every curve by its gate, or its rule if that differs; lines differ otherwise."""
     by_rule = "rule" in part.varied
     alike: dict[tuple[str, str], int] = {}
     styles = {}
     for name, rows in part.curves.items():
         rule, gate = str(rows[0].get("rule")), str(rows[0].get("gate"))
         key = rule if by_rule and (rule != "npae" or "gate" not in part.varied) else gate
-        style = _COLOURS.get(key, _OTHER[0]), _MARKERS.get(key, _OTHER[1])
+        style = _COLORS.get(key, _OTHER[0]), _MARKERS.get(key, _OTHER[1])
         styles[name] = (*style, _LINES[alike.setdefault(style, 0) % len(_LINES)])
         alike[style] += 1
     return styles
@@ -191,15 +191,15 @@ def _styles(part: _Part) -> dict[str, tuple[str, str, str]]:
 
 
 def _draw_curves(panels: Sequence[Axes], part: _Part) -> None:
-    assert part.x is not None
+    assert part.x is not None  # noqa: S101 - curves are drawn over x only
     styles, places, handles = _styles(part), _places(part), dict[str, Any]()
     for axes, metric in zip(panels, part.metrics, strict=True):
         for name, rows in part.curves.items():
-            colour, marker, line = styles[name]
+            color, marker, line = styles[name]
             if rows := _known(rows, metric):
                 handles[plain(name, 40) or "this run"] = axes.errorbar(
                     [places[id(row)] for row in rows], [row[metric] for row in rows],
-                    yerr=[_error(row, metric) for row in rows], color=colour, marker=marker, linestyle=line,
+                    yerr=[_error(row, metric) for row in rows], color=color, marker=marker, linestyle=line,
                     markersize=4.5, linewidth=1.2, capsize=2,
                 )[0]  # fmt: skip
         for number, (name, rows) in enumerate(part.levels.items()):

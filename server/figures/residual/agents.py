@@ -86,7 +86,7 @@ def agents_figures(report: Report, arrays: Arrays) -> list[Figure]:
         caption = sentences(
             f"Power (mean square about its mean, squared unit of the outcome) of each agent's part of the prediction"
             f" over the iterations{where(report)}: {who}",
-            f"The {NAMED} largest at the end have names, the others are grey; agents whose attributes are all"
+            f"The {NAMED} largest at the end have names, the others are gray; agents whose attributes are all"
             " irrelevant are dotted, if the scenario knows them",
         )
         image = png(partial(_draw_power, power=arrays["power"], parts=parts), height=4.2)

@@ -1,4 +1,4 @@
-"""The learners in the space in which k-means clusters them: eigenvectors of the normalised similarity."""
+"""The learners in the space in which k-means clusters them: eigenvectors of the normalized similarity."""
 
 from __future__ import annotations
 
@@ -91,8 +91,8 @@ def embedding(report: Report, arrays: Arrays) -> Figure | None:
     image = png_panels(draw, len(pairs), 4.2 if len(pairs) == 1 else 3.9, same_x=False, same_y=False)
     caption = sentences(
         f"The learners{which(report)} in the space in which they were clustered: rows of the first eigenvectors of the"
-        f" normalised similarity, scaled to unit length (no unit), {measured(report, n_learners='learner')}",
-        "Each cluster has its colour and marker; open markers are newcomers, placed by their similarities to the"
+        f" normalized similarity, scaled to unit length (no unit), {measured(report, n_learners='learner')}",
+        "Each cluster has its color and marker; open markers are newcomers, placed by their similarities to the"
         " others; learners that cannot be placed, since too little is known of them, are not drawn",
     )
     return Figure("embedding", image, caption, sentences(_distances(space), cluster_sizes(arrays)))
@@ -103,14 +103,14 @@ def _draw(panels: Sequence[Axes], embedding: Embedding, pairs: Sequence[tuple[in
     few = len(embedding.clusters) <= _EXPLAINED
     for axes, (i, j) in zip(panels, pairs, strict=True):
         for label in [*embedding.clusters, -1]:
-            colour, marker = cluster_style(label) if label >= 0 else (QUIET, "x")
+            color, marker = cluster_style(label) if label >= 0 else (QUIET, "x")
             for new in (False, True):
                 chosen = (embedding.labels == label) & (embedding.newcomer == new)
                 if not chosen.any():
                     continue
                 x, y = embedding.rows[chosen][:, (i, j)].T
-                face = "none" if new and label >= 0 else colour
-                edge: dict[str, Any] = {} if label < 0 else {"edgecolors": colour if new else "white"}
+                face = "none" if new and label >= 0 else color
+                edge: dict[str, Any] = {} if label < 0 else {"edgecolors": color if new else "white"}
                 size = 70 if new else 45
                 points = axes.scatter(
                     x, y, s=size, c=face, marker=marker, alpha=0.85, linewidths=1.3 if new else 0.5, **edge

@@ -52,7 +52,7 @@ def _draw(axes: Axes, rows: Sequence[tuple[str, Row]], report: Report) -> None:
         for place, row in known:
             handles[style.label] = axes.errorbar(
                 row[f"{prefix}{way}"], place, xerr=row.get(f"{prefix}{way}_se"), linestyle="none", capsize=3,
-                color=style.colour, marker=style.marker, markersize=style.size + 1.5, fillstyle=style.fill,
+                color=style.color, marker=style.marker, markersize=style.size + 1.5, fillstyle=style.fill,
                 zorder=style.above,
             )[0]  # fmt: skip
     axes.set_yticks(range(len(rows)), [name for name, _ in rows])

@@ -44,8 +44,8 @@ def _draw_similarity(axes: Axes, arrays: Arrays) -> None:
 
     labels: Int64[np.ndarray, "L"] = arrays["labels"]
     order = np.argsort(np.where(labels < 0, labels.max() + 1, labels), kind="stable")
-    colours = mpl.colormaps["cividis_r"].with_extremes(bad="white")
-    image = axes.imshow(arrays["similarity"][np.ix_(order, order)], cmap=colours, vmin=0, vmax=1)
+    colors = mpl.colormaps["cividis_r"].with_extremes(bad="white")
+    image = axes.imshow(arrays["similarity"][np.ix_(order, order)], cmap=colors, vmin=0, vmax=1)
     ends = np.flatnonzero(np.diff(labels[order])) + 1
     for end in ends:
         axes.axhline(end - 0.5, color="white", linewidth=1.5)
@@ -87,12 +87,12 @@ def _similarity_alt(report: Report, arrays: Arrays) -> str:
 
 
 def eigenvalues(report: Report, arrays: Arrays) -> Figure | None:
-    """Draw the spectrum of the normalised similarity; None with fewer than two eigenvalues."""
+    """Draw the spectrum of the normalized similarity; None with fewer than two eigenvalues."""
     values: Float64[np.ndarray, "e"] = arrays.get("eigenvalues", np.empty(0))
     if len(values) < 2:
         return None
     caption = sentences(
-        f"Largest eigenvalues (no unit, at most 1) of the normalised similarity{which(report)}, in order:"
+        f"Largest eigenvalues (no unit, at most 1) of the normalized similarity{which(report)}, in order:"
         f" {measured(report, n_learners='learner')}",
         "One for each cluster lies left of the dashed line; the deeper the drop there, the clearer the clusters",
     )

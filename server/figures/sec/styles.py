@@ -21,7 +21,7 @@ class Style:
     """Style of a curve, or of the dots in its place."""
 
     label: str
-    colour: str
+    color: str
     marker: str
     size: float = 3.5
     line: str = "-"
@@ -39,7 +39,7 @@ COMPARED = {
 
 
 def cluster_style(cluster: int) -> tuple[str, str]:
-    """Return colour and marker: 49 clusters differ in at least one of them."""
+    """Return color and marker: 49 clusters differ in at least one of them."""
     return PALETTE[cluster % len(PALETTE)], SHAPES[(cluster + cluster // len(PALETTE)) % len(SHAPES)]
 
 

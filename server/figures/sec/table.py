@@ -95,8 +95,8 @@ def _known(rows: Sequence[Row], metric: str) -> list[Row]:
 def _draw_correct(axes: Axes, curves: _Curves) -> None:
     lines, labels = [], []
     for place, (name, rows) in enumerate(curves.groups.items()):
-        colour, marker = PALETTE[place % len(PALETTE)], SHAPES[place % len(SHAPES)]
-        lines.append(_curve(axes, rows, curves.x, "clusters_correct", Style(name, colour, marker)))
+        color, marker = PALETTE[place % len(PALETTE)], SHAPES[place % len(SHAPES)]
+        lines.append(_curve(axes, rows, curves.x, "clusters_correct", Style(name, color, marker)))
         labels.append(name)
     if any("clusters_correct published" in row for rows in curves.groups.values() for row in rows):
         lines.append(_cross(axes))
@@ -132,19 +132,19 @@ def _curve(axes: Axes, rows: Sequence[Row], x: str, metric: str, style: Style) -
     known = _known(rows, metric)
     line: Line2D = axes.errorbar(
         [row[x] for row in known], [row[metric] for row in known], yerr=[row.get(f"{metric}_se", 0.0) for row in known],
-        color=style.colour, marker=style.marker, markersize=style.size, linestyle=style.line, fillstyle=style.fill,
+        color=style.color, marker=style.marker, markersize=style.size, linestyle=style.line, fillstyle=style.fill,
         linewidth=1.2, capsize=2, zorder=style.above,
     )[0]  # fmt: skip
     published = _known(rows, f"{metric} published")
     axes.plot(
-        [row[x] for row in published], [row[f"{metric} published"] for row in published], color=style.colour,
+        [row[x] for row in published], [row[f"{metric} published"] for row in published], color=style.color,
         marker="x", markersize=6, linestyle="none",
     )  # fmt: skip
     return line
 
 
 def _cross(axes: Axes) -> Line2D:
-    """Return the entry of published figures in a legend; in the figure each has the colour of its curve."""
+    """Return the entry of published figures in a legend; in the figure each has the color of its curve."""
     return axes.plot([], [], color=INK, marker="x", markersize=6, linestyle="none")[0]
 
 

@@ -111,20 +111,19 @@ def some_of(n_sites: int, places: list[int]) -> list[dict[str, Any]]:
 # -- one result, however the data lie ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("distribution", "sites"), [("row", 1), ("row", 7), ("column", 4), ("arbitrary", 5)])
-def test_every_split_gives_the_same_bits(tmp_path: Path, distribution: str, sites: int) -> None:
-    expected, wanted = load(run(config(tmp_path, bc3e__max_rounds=4, bc3e__sweeps=2), 2))
-    report, arrays = load(
-        run(config(tmp_path, bc3e__max_rounds=4, bc3e__sweeps=2, bc3e__distribution=distribution), sites)
-    )
-    assert report.metrics == expected.metrics
-    assert report.table == expected.table
-    assert {"alpha", "bounds"} <= set(arrays)
-    if distribution == "row":
-        assert arrays.keys() == wanted.keys()
-    for name, array in arrays.items():
-        if name in ("alpha", "bounds") or distribution == "row":
-            np.testing.assert_array_equal(array, wanted[name], err_msg=name)
+def test_every_split_gives_the_same_bits(tmp_path: Path) -> None:
+    settings = config(tmp_path, bc3e__max_rounds=4, bc3e__sweeps=2)
+    expected, wanted = load(run(settings, 2))
+    for distribution, sites in [("row", 1), ("row", 7), ("column", 4), ("arbitrary", 5)]:
+        report, arrays = load(run({**settings, "bc3e.distribution": distribution}, sites))
+        assert report.metrics == expected.metrics, distribution
+        assert report.table == expected.table, distribution
+        assert {"alpha", "bounds"} <= set(arrays)
+        if distribution == "row":
+            assert arrays.keys() == wanted.keys()
+        for name, array in arrays.items():
+            if name in ("alpha", "bounds") or distribution == "row":
+                np.testing.assert_array_equal(array, wanted[name], err_msg=f"{distribution}, {name}")
 
 
 def test_it_converges_within_the_rounds_of_the_report(tmp_path: Path) -> None:
@@ -210,17 +209,17 @@ def test_row_drop_goes_on_with_the_rest(tmp_path: Path) -> None:
     np.testing.assert_allclose(bounds[-1], rest[-1], rtol=1e-3)
 
 
-@pytest.mark.parametrize("missing", ["keep", "drop"])
 @pytest.mark.parametrize("accelerate", [True, False])
-def test_row_site_that_comes_back_takes_part_again(tmp_path: Path, missing: str, accelerate: bool) -> None:
-    settings = config(tmp_path, bc3e__missing=missing, bc3e__accelerate=accelerate)
-    whole, expected = load(run(settings, 3))
-    path = run(settings, 3, tamper=silent(1, [4, 5]))
-    report, arrays = load(path)
-    assert [line[:8] for line in report.missing["site-1"]] == ["round 4:", "round 5:"]
-    np.testing.assert_allclose(arrays["bounds"][-1], expected["bounds"][-1], rtol=1e-4)
-    assert report.metrics["accuracy"] == whole.metrics["accuracy"]
-    assert (path / "sites" / "site-1" / "theta.csv").exists()
+def test_row_site_that_comes_back_takes_part_again(tmp_path: Path, accelerate: bool) -> None:
+    settings = config(tmp_path, bc3e__accelerate=accelerate)
+    whole, expected = load(run(settings, 3))  # nobody is missing
+    for missing in ("keep", "drop"):
+        path = run({**settings, "bc3e.missing": missing}, 3, tamper=silent(1, [4, 5]))
+        report, arrays = load(path)
+        assert [line[:8] for line in report.missing["site-1"]] == ["round 4:", "round 5:"]
+        np.testing.assert_allclose(arrays["bounds"][-1], expected["bounds"][-1], rtol=1e-4, err_msg=missing)
+        assert report.metrics["accuracy"] == whole.metrics["accuracy"], missing
+        assert (path / "sites" / "site-1" / "theta.csv").exists()
 
 
 def test_column_lost_site_takes_its_models_along(tmp_path: Path) -> None:

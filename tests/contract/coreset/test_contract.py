@@ -23,7 +23,7 @@ class Contract(StrategyContract):
     settings: dict[str, Any] = {}  # noqa: RUF012  (a setting of the class)
 
     def run_config(self, tmp_path: Path) -> dict[str, Any]:
-        folder = write_world(tmp_path / "files", patients(60, colours=3, equal=False))
+        folder = write_world(tmp_path / "files", patients(60, groups=3, equal=False))
         return own_data_config(tmp_path, folder, coreset__size=6, coreset__k=2, coreset__restarts=1, **self.settings)
 
     def nodes(self) -> Nodes:

@@ -1,4 +1,4 @@
-"""Fair clustering at its edges: few rows, one colour, odd columns, sites in trouble, settings that cannot be met."""
+"""Fair clustering at its edges: few rows, one group, odd columns, sites in trouble, settings that cannot be met."""
 
 from __future__ import annotations
 
@@ -44,11 +44,15 @@ def folder(tmp_path: Path) -> Path:
 
 
 def assert_true(found: ClusteringRun, *names: str) -> None:
-    """Counts and cost are those of the rows of these sites (all)."""
+    """Counts are those of the rows of these sites (all), and their cost: at most that of rows that go with points."""
     rows = found.rows(*names)
     np.testing.assert_array_equal(found.counts(rows), found.arrays["counts"])
     cost = reference.cost_of(found.in_units(rows), rows["cluster"].to_numpy(), found.centers)
-    assert found.metrics["cost"] == pytest.approx(cost, rel=1e-9, abs=1e-9)
+    if found.settings["coreset.assignment"] == "exact":
+        assert found.metrics["cost"] == pytest.approx(cost, rel=1e-9, abs=1e-9)
+    else:
+        assert cost <= found.metrics["cost"] * (1 + 1e-9) + 1e-9
+        assert found.metrics["cost"] <= found.metrics.get("cost_bound", np.inf) * (1 + 1e-9)
 
 
 # -- numbers of clusters ----------------------------------------------------------------------------------------------
@@ -84,7 +88,7 @@ def test_more_clusters_than_points_is_one_line(tmp_path: Path, k: int) -> None:
     told = outcome_of(
         own_data_config(tmp_path, folder, coreset__k=k, coreset__min_weight=1, coreset__size=50), 3
     ).refusal
-    assert told.startswith(f"coreset.k={k} clusters cannot be made of 12 different points: set a smaller coreset.k")
+    assert told.startswith(f"12 different points cannot form coreset.k={k} clusters: set a smaller coreset.k")
 
 
 def test_fewer_rows_than_a_coreset_has_points(tmp_path: Path) -> None:
@@ -100,46 +104,46 @@ def test_fewer_rows_than_a_coreset_has_points(tmp_path: Path) -> None:
     assert_true(merged)
 
 
-# -- colours ----------------------------------------------------------------------------------------------------------
+# -- groups ----------------------------------------------------------------------------------------------------------
 
 
-def test_a_site_of_one_colour_is_the_normal_case(tmp_path: Path) -> None:
-    folder = write_world(tmp_path / "files", how="colour")
+def test_a_site_of_one_group_is_the_normal_case(tmp_path: Path) -> None:
+    folder = write_world(tmp_path / "files", how="group")
     found = cluster(own_data_config(tmp_path, folder))
-    assert set(found.rows(SITES[0])["colour"]) == {"F"}
-    assert set(found.rows(SITES[2])["colour"]) == {"M"}
+    assert set(found.rows(SITES[0])["group"]) == {"F"}
+    assert set(found.rows(SITES[2])["group"]) == {"M"}
     assert not found.report.missing
     assert not found.report.notes
 
 
 @pytest.mark.parametrize("changes", [{}, EXACT, {"coreset__balance": 0.5}])
-def test_one_colour_in_all_is_plain_k_means(tmp_path: Path, changes: dict[str, Any]) -> None:
-    folder = write_world(tmp_path / "files", patients(colours=1))
+def test_one_group_in_all_is_plain_k_means(tmp_path: Path, changes: dict[str, Any]) -> None:
+    folder = write_world(tmp_path / "files", patients(groups=1))
     found = cluster(own_data_config(tmp_path, folder, **changes))
     assert found.metrics["price_of_fairness"] == pytest.approx(0, abs=0.05)
     assert found.metrics["max_violation"] == 0
-    assert any("one group: this is plain k-means" in note for note in found.report.notes)
+    assert any("one group, so this is plain k-means" in note for note in found.report.notes)
     assert_true(found)
 
 
-def test_a_colour_with_one_row(tmp_path: Path) -> None:
+def test_a_group_with_one_row(tmp_path: Path) -> None:
     """Its share cannot be had in every cluster: essentially fair is then a row or none."""
     frame = patients().copy()
     frame.loc[7, "sex"] = "X"
     folder = write_world(tmp_path / "files", frame)
     found = cluster(own_data_config(tmp_path, folder, coreset__min_weight=1))
-    assert found.arrays["colours"].tolist() == ["F", "M", "X"]
+    assert found.arrays["groups"].tolist() == ["F", "M", "X"]
     assert found.arrays["counts"][:, 2].sum() == 1
     assert found.metrics["max_violation"] < 2
     assert_true(found)
     withheld = cluster(own_data_config(tmp_path / "rare", folder))
-    assert withheld.arrays["colours"].tolist() == ["F", "M"]
+    assert withheld.arrays["groups"].tolist() == ["F", "M"]
     assert withheld.metrics["n_withheld"] == 1
     assert withheld.arrays["counts"].sum() == len(frame) - 1
 
 
 @pytest.mark.parametrize("changes", [{}, EXACT])
-def test_rows_of_a_rare_colour_go_to_the_nearest_center_and_are_not_counted(
+def test_rows_of_a_rare_group_go_to_the_nearest_center_and_are_not_counted(
     tmp_path: Path, changes: dict[str, Any]
 ) -> None:
     frame = patients().copy()
@@ -150,13 +154,13 @@ def test_rows_of_a_rare_colour_go_to_the_nearest_center_and_are_not_counted(
     assert found.metrics["n_rows"] == len(frame)
     assert found.metrics["n_withheld"] == len(rare)
     rows = found.rows()
-    hidden = rows["colour"] == "X"
+    hidden = rows["group"] == "X"
     assert hidden.sum() == len(rare)
     nearest = reference.squares(found.in_units(rows[hidden]), found.centers).argmin(axis=1)
     assert rows.loc[hidden, "cluster"].tolist() == nearest.tolist()
     np.testing.assert_array_equal(found.counts(rows[~hidden]), found.arrays["counts"])
     [note] = found.report.notes
-    assert note.startswith("4 of 360 rows, at clinic, belong to a group that is too rare there to be sent")
+    assert note.startswith("4 of 360 rows, at clinic, belong to groups that are too rare to be sent")
 
 
 def test_a_gap_that_better_prices_would_close_is_noted(tmp_path: Path) -> None:
@@ -165,25 +169,25 @@ def test_a_gap_that_better_prices_would_close_is_noted(tmp_path: Path) -> None:
     short = cluster(own_data_config(tmp_path / "short", folder, **EXACT, coreset__price_rounds=1))
     assert short.metrics["gap"] > 2e-3
     [note] = short.report.notes
-    assert "more coreset.price-rounds, or a smaller coreset.gap, may find a better one" in note
+    assert "more coreset.price-rounds, or a smaller coreset.gap, may give a better one" in note
     assert cluster(own_data_config(tmp_path / "long", folder, **EXACT)).report.notes == []
 
 
-def test_a_site_whose_colours_are_all_rare_takes_no_part(tmp_path: Path) -> None:
+def test_a_site_whose_groups_are_all_rare_takes_no_part(tmp_path: Path) -> None:
     parts = split_over_sites(patients())
     parts["practice"] = parts["practice"][:8].assign(sex=list("FFFFMMMM"))
     found = cluster(own_data_config(tmp_path, write_files(tmp_path / "files", parts)))
     [line] = found.report.missing["practice"]
     assert line.startswith("round 1: ")
-    assert line.endswith("[rare-colours]")
+    assert line.endswith("[rare-groups]")
     assert_true(found, "clinic", "hospital")
 
 
 @pytest.mark.parametrize("algorithm", ["cklv", "reassigned-cklv"])
 @pytest.mark.parametrize(
-    ("world", "changes"), [({"equal": False}, {}), ({"colours": 3}, {}), ({}, {"coreset__balance": 0.8})]
+    ("world", "changes"), [({"equal": False}, {}), ({"groups": 3}, {}), ({}, {"coreset__balance": 0.8})]
 )
-def test_pairs_of_colours_that_do_not_match_are_one_line(
+def test_pairs_of_groups_that_do_not_match_are_one_line(
     tmp_path: Path, algorithm: str, world: dict[str, Any], changes: dict[str, Any]
 ) -> None:
     folder = write_world(tmp_path / "files", patients(**world))
@@ -192,10 +196,10 @@ def test_pairs_of_colours_that_do_not_match_are_one_line(
     assert "balance" in told
 
 
-def test_several_sensitive_columns_are_one_colour_each_in_the_order_of_their_names(tmp_path: Path) -> None:
+def test_several_sensitive_columns_are_one_group_each_in_the_order_of_their_names(tmp_path: Path) -> None:
     folder = write_world(tmp_path / "files")
     found = cluster(own_data_config(tmp_path, folder, sensitive="smoker sex"))
-    assert found.arrays["colours"].tolist() == [
+    assert found.arrays["groups"].tolist() == [
         "sex=F, smoker=no",
         "sex=F, smoker=yes",
         "sex=M, smoker=no",
@@ -270,7 +274,7 @@ def test_rows_that_are_all_equal_make_one_cluster_at_most(tmp_path: Path) -> Non
     assert found.metrics["cost"] == 0
     assert found.arrays["counts"].tolist() == [[180, 180]]
     told = outcome_of(own_data_config(tmp_path, folder), 3).refusal
-    assert "clusters cannot be made of 1 different points" in told
+    assert "1 different points cannot form coreset.k=" in told
 
 
 def test_duplicate_rows_are_assigned_one_by_one(tmp_path: Path) -> None:
@@ -331,7 +335,7 @@ def test_a_site_that_does_not_confirm_is_named(tmp_path: Path, folder: Path) -> 
     found = cluster(own_data_config(tmp_path / "lost", folder), tamper=silent(HOSPITAL, [2]))
     np.testing.assert_array_equal(found.arrays["centers"], whole.arrays["centers"])
     assert found.report.missing == {"hospital": ["round 2: no answer within 5 s"]}
-    assert any(note.startswith("hospital: sent a coreset and did not confirm") for note in found.report.notes)
+    assert any(note.startswith("hospital: sent a coreset, but did not confirm") for note in found.report.notes)
     assert_true(found, "clinic", "practice")
 
 
@@ -345,7 +349,7 @@ def test_a_site_that_is_lost_while_rows_are_priced(tmp_path: Path, folder: Path,
     totals = found.counts(rows).sum(axis=0)
     assert reference.violation(found.arrays["counts"], totals, 1.0) < 2
     best = reference.fair_cost(
-        found.in_units(rows), np.ones(len(rows), np.int64), found.colour_numbers(rows), found.centers
+        found.in_units(rows), np.ones(len(rows), np.int64), found.group_numbers(rows), found.centers
     )
     assert found.metrics["cost_lower"] <= best * (1 + 1e-6)
     assert found.metrics["cost"] == pytest.approx(best, rel=0.02)
@@ -420,16 +424,16 @@ def one_less(frame: pd.DataFrame) -> pd.DataFrame:
     return frame[:-1]
 
 
-def another_colour(frame: pd.DataFrame) -> pd.DataFrame:
+def another_group(frame: pd.DataFrame) -> pd.DataFrame:
     return frame.assign(sex=["X", *frame["sex"][1:]])
 
 
-def fewer_of_a_colour(frame: pd.DataFrame) -> pd.DataFrame:
+def fewer_of_a_group(frame: pd.DataFrame) -> pd.DataFrame:
     return frame.assign(sex=["M"] * 30 + frame["sex"].tolist()[30:])
 
 
 @pytest.mark.parametrize("changes", [{}, EXACT])
-@pytest.mark.parametrize("change", [one_more, one_less, another_colour, fewer_of_a_colour])
+@pytest.mark.parametrize("change", [one_more, one_less, another_group, fewer_of_a_group])
 def test_data_that_changes_between_the_asks_is_noticed(
     tmp_path: Path, folder: Path, changes: dict[str, Any], change: Callable[[pd.DataFrame], pd.DataFrame]
 ) -> None:

@@ -62,7 +62,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def assert_close(found: PredictionRun, expected: tuple[np.ndarray, np.ndarray], error: float = 1e-8) -> None:
-    """Mean and variance, in standardised units."""
+    """Mean and variance, in standardized units."""
     for told, true in zip(found.predictions, expected, strict=True):
         np.testing.assert_allclose(told, true, rtol=0, atol=error)
 
@@ -169,7 +169,7 @@ def test_a_search_that_is_cut_short_is_told(tmp_path: Path, folder: Path) -> Non
     assert found.metrics["fit_rounds"] == 1
     assert all(len(ask.thetas) == 1 for ask in found.said(Evaluate))
     [note] = found.report.notes
-    assert note.startswith("the search for the hyperparameters was still gaining after 1 asks")
+    assert note.startswith("the search for the hyperparameters still made progress after 1 asks")
 
 
 @pytest.mark.parametrize("kernel", ["matern52", "se + linear"])
@@ -380,7 +380,7 @@ def test_models_that_cannot_predict_are_one_line(tmp_path: Path, folder: Path) -
     told = outcome_of(
         again_with(own_data_config(tmp_path, folder, gp__gate="dnn"), before.path, points), len(SITES)
     ).refusal
-    assert told.startswith("gp.gate=dnn: the run that from names has trained no network")
+    assert told.startswith("gp.gate=dnn: the earlier run (from) trained no network")
     with pytest.raises(PredictionError):
         predict(again_with(own_data_config(tmp_path, folder), tmp_path / "nothing", points))
     # Of other data: the points have other inputs than the experts.
@@ -399,7 +399,9 @@ def test_without_points_a_model_is_learned_for_later(tmp_path: Path, folder: Pat
     assert not (found.path / "predictions.csv").exists()
     assert "smse" not in found.metrics
     np.testing.assert_array_equal(found.theta, whole.theta)
-    assert found.report.notes == ["there were no query points: a later run predicts with from, and the points as data"]
+    assert found.report.notes == [
+        "this run had no query points: to predict, start a run with from=RUN and a file of points"
+    ]
     later = predict(again_with(own_data_config(tmp_path / "later", folder), found.path, tmp_path / "later.csv"))
     np.testing.assert_array_equal(later.arrays["mean"], whole.arrays["mean"])
 
@@ -431,11 +433,11 @@ def test_points_without_names_are_numbered(tmp_path: Path, folder: Path) -> None
     assert [line["query"] for line in lines] == [str(number) for number in range(1, len(points()) + 1)]
 
 
-def test_odd_names_are_written_as_they_are(tmp_path: Path) -> None:
+def test_odd_names_are_written_as_they_are_but_for_formulas(tmp_path: Path) -> None:
     odd = ['o\'hara, "jo"', "line\nbreak", "=1+2", "Zoë"]
     queries = points(4).assign(well=odd)
     lines = table_of(predict(own_data_config(tmp_path, write_world(tmp_path / "files", queries=queries))))
-    assert [line["query"] for line in lines] == odd
+    assert [line["query"] for line in lines] == [*odd[:2], "'=1+2", odd[3]]
 
 
 def test_the_center_s_own_file_takes_the_place_of_the_folder_s(tmp_path: Path, folder: Path) -> None:
@@ -468,12 +470,17 @@ def test_errors_are_those_of_the_file(tmp_path: Path, folder: Path) -> None:
     "changes", [{}, {**EXACT, "gp__gate": "dnn", "gp__gate_rounds": 3}, {"gp__aggregation": "grbcm"}]
 )
 def test_real_sites_say_what_simulated_ones_do(tmp_path: Path, folder: Path, changes: dict[str, Any]) -> None:
+    """All that is learned is equal to the bit; real sites round their predictions to a fraction of the deviation."""
     real = predict(*deployed_sites(tmp_path / "real", folder, **changes))
     simulated = predict(own_data_config(tmp_path / "simulated", folder, **changes))
-    assert real.metrics == simulated.metrics
     assert not real.report.missing
-    for name, array in simulated.arrays.items():
-        np.testing.assert_array_equal(real.arrays[name], array, err_msg=name)
+    deviation = simulated.arrays["std"]
+    assert (np.abs(real.arrays["mean"] - simulated.arrays["mean"]) < 0.2 * deviation).all()
+    np.testing.assert_allclose(real.arrays["std"], deviation, rtol=0.1)
+    predicted = {"mean", "std", "tried_smse", "tried_msll"}
+    for name in simulated.arrays.keys() - predicted:
+        np.testing.assert_array_equal(real.arrays[name], simulated.arrays[name], err_msg=name)
+    assert real.metrics["smse"] == pytest.approx(simulated.metrics["smse"], rel=0.05)
 
 
 # -- what is refused before a site is asked ---------------------------------------------------------------------------
@@ -482,7 +489,7 @@ def test_real_sites_say_what_simulated_ones_do(tmp_path: Path, folder: Path, cha
 @pytest.mark.parametrize(
     ("changes", "line"),
     [
-        ({"repetitions": 3}, "a site's own rows are learned from once; leave repetitions out"),
+        ({"repetitions": 3}, "repeated runs on the sites' own rows are all the same; leave repetitions out"),
         ({"gp__kernel": "banana"}, "gp.kernel: "),
         ({"gp__kernel": "se + "}, "gp.kernel: "),
         ({"gp__kernel": "__import__('os')"}, "gp.kernel: "),
@@ -519,7 +526,7 @@ def test_a_saved_model_is_learned_no_further(tmp_path: Path, folder: Path, chang
     key = list(changes)[-1].replace("__", ".").replace("_", "-")
     with pytest.raises(FusionError) as told:
         predict(again_with(own_data_config(tmp_path, folder, **changes), before.path, folder / "_test.csv"))
-    assert str(told.value) == f"{key} is for a run that learns, not for a prediction: leave it out"
+    assert str(told.value) == f"{key} is for a run that learns, not for a run that predicts (from): leave it out"
 
 
 def test_all_payloads_are_found_by_their_titles() -> None:

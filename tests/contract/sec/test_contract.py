@@ -73,9 +73,10 @@ class TestPooled(Contract):
 @pytest.mark.parametrize("candidates", ["lr", "rf lr", "ridge lasso"])
 @pytest.mark.parametrize("standardize", ["model", "learner", "none"])
 def test_two_planted_groups_are_found(tmp_path: Path, folder: Path, candidates: str, standardize: str) -> None:
-    path, _ = run_with_grid(
-        own_data_config(tmp_path, folder, sec__candidates=candidates, sec__standardize=standardize), len(GROUPS)
-    )
+    # Standardized each by its own means, the relations of one group differ a little, and held-out errors tell.
+    rule = "eigengap" if standardize == "learner" else "held-out"
+    settings = {"sec__candidates": candidates, "sec__standardize": standardize, "sec__k_method": rule}
+    path, _ = run_with_grid(own_data_config(tmp_path, folder, **settings), len(GROUPS))
     report, arrays = load(path)
     assert arrays["labels"].tolist() == GROUPS
     assert arrays["learners"].tolist() == [f"lab-{place}" for place in range(len(GROUPS))]
@@ -87,11 +88,12 @@ def test_two_planted_groups_are_found(tmp_path: Path, folder: Path, candidates: 
 
 def test_every_site_learns_whom_it_belongs_with(tmp_path: Path, folder: Path) -> None:
     path, _ = run_with_grid(own_data_config(tmp_path, folder), len(GROUPS))
+    n, errors = (load(path)[1][name][[1, 3]] for name in ("n", "errors"))
     told = pd.read_csv(path / "sites" / "lab-3" / "collaborators.csv")
     assert told["learner"].tolist() == ["lab-1", "lab-3"]
     assert told["cluster"].tolist() == [1, 1]
     assert told["rows"].tolist() == [33, 34]  # of 41 and 43, a fifth held out
-    assert told["weight"].tolist() == [33 / 67, 34 / 67]
+    np.testing.assert_allclose(told["weight"], (n / errors) / (n / errors).sum(), rtol=1e-12)
 
 
 def test_a_pooled_regression_is_the_one_of_all_rows(tmp_path: Path, folder: Path) -> None:
@@ -112,34 +114,52 @@ def test_a_pooled_regression_is_the_one_of_all_rows(tmp_path: Path, folder: Path
     assert by_cluster[1] == pytest.approx(error([1, 3]), rel=1e-9)
 
 
-def test_the_mean_of_eq_5_is_weighted_by_rows(tmp_path: Path) -> None:
-    """Two learners of one relation, of very unequal size."""
+def fit_linear(rows: pd.DataFrame) -> LinearRegression:
+    return LinearRegression().fit(rows[list("abc")].to_numpy(), rows["y"])
+
+
+def leave_one_out(rows: pd.DataFrame) -> float:
+    """The mean squared error of every row by the model of the others."""
+    residuals = []
+    for place in range(len(rows)):
+        model, row = fit_linear(rows.drop(index=rows.index[place])), rows.iloc[[place]]
+        residuals.append(float((model.predict(row[list("abc")].to_numpy()) - row["y"]).iloc[0]))
+    return float(np.mean(np.square(residuals)))
+
+
+@pytest.mark.parametrize("rule", ["precision", "rows"])
+def test_the_mean_of_eq_5_is_weighted(tmp_path: Path, rule: str) -> None:
+    """Two learners of one relation, of very unequal size and noise."""
     folder = tmp_path / "labs"
     folder.mkdir()
-    rows = [draw_rows(0, n, n) for n in (10, 200)]
+    rows = [draw_rows(0, n, n, noise) for n, noise in ((10, 0.1), (200, 0.9))]
     for place, each in enumerate(rows):
         each.to_csv(folder / f"lab-{place}.csv", index=False)
     test = draw_rows(0, 60, 7)
     test.to_csv(folder / "_test.csv", index=False)
-    settings = own_data_config(tmp_path, folder, sec__holdout=0.0, sec__k=1)
+    settings = own_data_config(tmp_path, folder, sec__holdout=0.0, sec__k=1, sec__weights=rule)
     report, _ = load(run_with_grid(settings, 2)[0])
-    models = [LinearRegression().fit(each[list("abc")].to_numpy(), each["y"]) for each in rows]
-    predictions = [model.predict(test[list("abc")].to_numpy()) for model in models]
-    mixed = (10 * predictions[0] + 200 * predictions[1]) / 210
+    predictions = [fit_linear(each).predict(test[list("abc")].to_numpy()) for each in rows]
+    weights = [len(each) / (leave_one_out(each) if rule == "precision" else 1) for each in rows]
+    mixed = np.average(predictions, axis=0, weights=weights)
     assert report.metrics["mse_test_cluster"] == pytest.approx(float(np.mean((mixed - test["y"]) ** 2)), rel=1e-9)
 
 
-def test_dissimilarity_is_that_of_the_learners_rows(tmp_path: Path, folder: Path) -> None:
+@pytest.mark.parametrize("reference", ["left-out", "fitted"])
+def test_dissimilarity_is_that_of_the_learners_rows(tmp_path: Path, folder: Path, reference: str) -> None:
     """Eq. (3), from models fitted here on the same rows."""
-    _, arrays = load(run_with_grid(own_data_config(tmp_path, folder, sec__holdout=0.0), len(GROUPS))[0])
+    settings = {"sec__holdout": 0.0, "sec__reference": reference, "sec__k": 2}
+    _, arrays = load(run_with_grid(own_data_config(tmp_path, folder, **settings), len(GROUPS))[0])
     rows = [pd.read_csv(folder / f"lab-{place}.csv") for place in range(len(GROUPS))]
-    models = [LinearRegression().fit(each[list("abc")].to_numpy(), each["y"]) for each in rows]
+    models = [fit_linear(each) for each in rows]
     losses = np.array(
         [[np.mean((model.predict(each[list("abc")].to_numpy()) - each["y"]) ** 2) for each in rows] for model in models]
     )
-    excess = np.abs(losses - np.diag(losses))
+    errors = np.diag(losses) if reference == "fitted" else np.array([leave_one_out(each) for each in rows])
+    excess = np.abs(losses - errors)
+    np.fill_diagonal(excess, 0.0)
     np.testing.assert_allclose(arrays["dissimilarity"], excess + excess.T, rtol=1e-7, atol=1e-12)
-    np.testing.assert_allclose(arrays["errors"], np.diag(losses), rtol=1e-9)
+    np.testing.assert_allclose(arrays["errors"], errors, rtol=1e-9)
 
 
 def test_landmarks_find_the_same_groups_with_fewer_models(tmp_path: Path) -> None:

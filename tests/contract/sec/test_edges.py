@@ -63,14 +63,23 @@ def test_a_single_learner_is_a_cluster(tmp_path: Path, changes: dict[str, Any]) 
     assert report.metrics["mse_cluster"] == pytest.approx(report.metrics["mse_alone"], rel=1e-9)
 
 
-def test_of_two_learners_the_reader_is_told_that_nothing_can_be_said(tmp_path: Path) -> None:
-    report, arrays = learn(tmp_path, {"lab-0": draw_rows(0, 40, 0), "lab-1": draw_rows(1, 40, 1)})
+def test_the_eigengap_of_two_learners_says_nothing(tmp_path: Path) -> None:
+    two = {"lab-0": draw_rows(0, 40, 0), "lab-1": draw_rows(1, 40, 1)}
+    report, arrays = learn(tmp_path, two, sec__k_method="eigengap")
     assert arrays["similarity"][0, 1] == pytest.approx(np.exp(-1))
-    said = "two learners have one dissimilarity, which says nothing of its size: set sec.k to 1 or 2"
-    worse = "lab-0, lab-1: predict worse with their cluster than alone on the rows they held out"
+    said = "two learners have one dissimilarity, and nothing to compare it with: set sec.k to 1 or 2"
+    worse = "lab-0, lab-1: better alone; on the rows held out there the cluster's error is larger than chance explains"
     assert report.notes == [said, worse]
     assert said in render_table(report)
     assert worse in render_table(report)
+
+
+@pytest.mark.parametrize(("groups", "labels"), [((0, 1), [0, 1]), ((0, 0), [0, 0])])
+def test_two_learners_are_judged_by_what_predicts(tmp_path: Path, groups: tuple[int, int], labels: list[int]) -> None:
+    frames = {f"lab-{place}": draw_rows(group, 40, place) for place, group in enumerate(groups)}
+    report, arrays = learn(tmp_path, frames)
+    assert arrays["labels"].tolist() == labels
+    assert report.notes == []
 
 
 def test_two_rows_are_learned_from_and_none_is_held_out(tmp_path: Path) -> None:
@@ -101,9 +110,10 @@ def test_learners_of_very_unequal_size_are_told_apart_by_their_relation(tmp_path
 @pytest.mark.parametrize("combine", ["average", "pooled-linear"])
 def test_learners_with_the_same_rows_are_one(tmp_path: Path, candidates: str, combine: str) -> None:
     same = draw_rows(0, 40, 0)
-    report, arrays = learn(
-        tmp_path, {f"lab-{place}": same for place in range(4)}, sec__candidates=candidates, sec__combine=combine
-    )
+    frames = {f"lab-{place}": same for place in range(4)}
+    settings = {"sec__candidates": candidates, "sec__combine": combine}
+    assert learn(tmp_path, frames, **settings)[1]["labels"].tolist() == [0, 0, 0, 0]
+    report, arrays = learn(tmp_path, frames, sec__reference="fitted", sec__k_method="eigengap", **settings)
     assert arrays["labels"].tolist() == [0, 0, 0, 0]
     assert not arrays["dissimilarity"].any()
     assert (arrays["similarity"] == 1).all()
@@ -136,7 +146,10 @@ def test_constants_that_differ_are_different_relations(tmp_path: Path) -> None:
 @pytest.mark.parametrize("candidates", ["lr", "rf lr"])
 def test_a_learner_that_is_there_twice_is_with_itself(tmp_path: Path, candidates: str) -> None:
     frames = draw_frames()
-    _, arrays = learn(tmp_path, {**frames, "lab-5": frames["lab-1"]}, sec__candidates=candidates)
+    frames["lab-5"] = frames["lab-1"]
+    assert learn(tmp_path, frames, sec__candidates=candidates)[1]["labels"].tolist() == [*GROUPS, 1]
+    papers = {"sec__reference": "fitted", "sec__k_method": "eigengap"}
+    _, arrays = learn(tmp_path, frames, sec__candidates=candidates, **papers)
     assert arrays["labels"].tolist() == [*GROUPS, 1]
     assert arrays["dissimilarity"][1, 5] == 0
     assert arrays["similarity"][1, 5] == 1
@@ -229,7 +242,7 @@ def test_a_model_without_finite_errors_stands_alone_and_costs_nobody_a_number(tm
     others = np.ix_([0, 1, 2, 4], [0, 1, 2, 4])
     np.testing.assert_allclose(arrays["similarity"][others], expected["similarity"], rtol=1e-12)
     assert not arrays["similarity"][3, [0, 1, 2, 4]].any()
-    assert "lab-3: the model's predictions are not finite for everybody; left out of 'all'" in report.notes
+    assert "lab-3: left out of 'all', because the model's predictions are not finite at every site" in report.notes
     assert all(np.isfinite(value) for value in report.metrics.values())
     if combine == "average":  # else its own cluster's regression is of its rows, and it is measured as the others are
         assert report.metrics["n_measured"] == 4
@@ -284,8 +297,8 @@ def test_a_number_of_rows_that_cannot_be_is_refused(tmp_path: Path, n: int) -> N
 @pytest.mark.parametrize(
     ("quiet", "said"),
     [
-        ([0, 3], "a pair was not compared, but completed from the others' similarities"),
-        ([1, 2, 3, 4], "6 pairs were not compared, but completed from the others' similarities"),
+        ([0, 3], "a pair was not compared; the similarity was completed from those of the others"),
+        ([1, 2, 3, 4], "6 pairs were not compared; the similarity was completed from those of the others"),
     ],
 )
 def test_pairs_that_nobody_compared_are_counted(tmp_path: Path, quiet: list[int], said: str) -> None:
@@ -310,20 +323,27 @@ def test_who_told_nothing_about_others_and_others_about_it_belongs_nowhere(tmp_p
     )
     assert arrays["labels"][quiet] == -1
     assert report.metrics["n_unclustered"] == 1
-    assert f"lab-{quiet:02}: too little is known to say whom they belong with" in report.notes
+    assert f"lab-{quiet:02}: in no cluster, because too few losses compare them with others" in report.notes
     assert not any("not compared" in note for note in report.notes)
     rest = [place for place in range(len(groups)) if place != quiet]
     assert arrays["labels"][rest].tolist() == [groups[place] ^ groups[rest[0]] for place in rest]
 
 
-def test_one_learner_in_other_units_is_pointed_at(tmp_path: Path) -> None:
-    """It can hide the groups of all others: docs/sec.md, when not to use it."""
+def test_one_learner_in_other_units_is_set_aside(tmp_path: Path) -> None:
     frames = draw_frames()
     frames["lab-4"]["y"] *= 1000
-    report, arrays = learn(tmp_path, frames)
+    _, arrays = learn(tmp_path, frames)
+    assert arrays["labels"].tolist() == [0, 1, 0, 1, 2]
+
+
+def test_one_learner_in_other_units_hides_groups_from_the_eigengap(tmp_path: Path) -> None:
+    frames = draw_frames()
+    frames["lab-4"]["y"] *= 1000
+    report, arrays = learn(tmp_path, frames, sec__k_method="eigengap")
     assert arrays["labels"].tolist() == [0, 0, 0, 0, 1]
     assert any(
-        note.startswith("lab-4: alone in a cluster; one learner that is far off can hide") for note in report.notes
+        note.startswith("lab-4: alone in a cluster; one learner that is far from all others can hide")
+        for note in report.notes
     )
 
 

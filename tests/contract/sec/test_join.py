@@ -82,7 +82,7 @@ def test_a_name_of_a_former_learner_with_other_data_is_left_out(tmp_path: Path, 
     path = join(tmp_path, earlier, late)
     report, arrays = load(path)
     [told] = report.missing["lab-0"]
-    assert told.startswith("left out: a learner of the earlier run had this name and another model; give ")
+    assert told.startswith("left out: a learner of the earlier run has this name and another model; give ")
     assert labels_of(arrays) == {f"lab-{place}": group for place, group in enumerate(GROUPS)} | {"new": 1}
     assert newcomers_of(arrays) == ["new"]
     assert not (path / "sites" / "lab-0" / "collaborators.csv").exists()
@@ -120,7 +120,7 @@ def test_an_earlier_run_of_other_settings_cannot_be_joined(tmp_path: Path, folde
 
 def test_a_default_and_its_name_are_the_same_setting(tmp_path: Path, folder: Path, earlier: Path) -> None:
     settings = own_data_config(
-        tmp_path, folder, sec__join=str(earlier), sec__standardize="model", sec__reference="fitted"
+        tmp_path, folder, sec__join=str(earlier), sec__standardize="model", sec__reference="left-out"
     )
     learners = report_of("sec").earlier_arrays(settings)["learners"]
     assert learners.tolist() == [f"lab-{place}" for place in range(len(GROUPS))]

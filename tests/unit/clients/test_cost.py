@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -57,7 +58,7 @@ def taking(clock: Clock) -> Callable[[Callable[[int], float]], Callable[[int], N
 
 
 def estimated(*works: Work, n: int) -> float:
-    laws = [clients.cost._measured(work, n, 1.0) for work in works]
+    laws = [clients.cost._measure(work, n, 1.0) for work in works]
     return sum(law.seconds_of(n) for law in laws)
 
 
@@ -81,7 +82,7 @@ def test_few_rows_are_measured_as_they_are(taking: Any) -> None:
 
 def test_no_measurement_begins_that_would_take_too_long(taking: Any, clock: Clock) -> None:
     work = Work(taking(lambda m: 1e-9 * m**3), (1.0, 3.0))
-    clients.cost._measured(work, 10**6, 1.0)
+    clients.cost._measure(work, 10**6, 1.0)
     assert clock.now < 1.2
 
 
@@ -99,7 +100,7 @@ def test_what_a_round_does_not_wait_for_has_a_remedy_that_holds(taking: Any) -> 
 
     text = "\n".join(lines(10**6))
     assert "about 28 h for its longest answer, to slow.Ask; a round waits 600 s" in text
-    assert "THIS IS MORE THAN A ROUND WAITS. Of 54000 rows it would be" in text
+    assert "THIS IS MORE THAN A ROUND WAITS. With 54000 rows it would be half of that" in text
     assert "may be off by more than a factor of 3" in text
     assert "NEARLY WHAT A ROUND WAITS" in "\n".join(lines(70_000))
     assert "A ROUND WAITS" not in "\n".join(lines(54_000))
@@ -126,7 +127,7 @@ def test_every_protocol_estimates_its_heaviest_answer(tmp_path: Path, protocol: 
     lines = registry.room(protocol, "check").check_lines(
         {**declared(), "data": str(tmp_path / "site.csv"), "protocol": protocol, **own}
     )
-    (place,) = [place for place, line in enumerate(lines) if line.startswith("What it would cost this site")]
+    (place,) = [place for place, line in enumerate(lines) if line.startswith("What a run would cost this site")]
     assert lines[place + 1].startswith("  time: ")
     assert f"to {protocol}." in lines[place + 1]
     assert lines[place + 2].startswith("  memory: about ")
@@ -146,7 +147,7 @@ def test_a_forest_that_grows_too_large_to_leave_is_named_with_a_number_of_rows(
     )
     (place,) = [place for place, line in enumerate(lines) if "WOULD BE TOO LARGE" in line]
     assert lines[place].startswith("  THE MODEL OF rf")
-    rows = int(lines[place + 1].split()[3])
+    [rows] = map(int, re.findall(r"of (\d+) rows", lines[place + 1]))
     x, y = frame[["a", "b"]].to_numpy()[:rows], frame["y"].to_numpy()[:rows]
     (forest,) = parse_candidates("rf")
     model = encode_model(fit(forest, x, y, standardize="model", min_leaf=Settings.min_leaf, seed=0))

@@ -25,7 +25,7 @@ from clients.shards import logged_fault
 from clients.site import Site
 from consilience.local_engine.wire import over_the_wire
 from protocols.bc3e.payloads import Conclude, EStep, Holdings, Statistics, Survey, Tally
-from protocols.coreset.payloads import Summarise
+from protocols.coreset.payloads import Summarize
 from protocols.wire.faults import Fault, SiteFault, describe
 from protocols.wire.message import Answer, Ask, Parcel, read_answer, write_ask
 from protocols.wire.payload import Payload, PayloadError
@@ -136,7 +136,7 @@ def test_a_missing_library_is_a_fault_at_the_first_ask_and_named_in_the_site_s_o
     node: Node, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "ortools", None)  # needed for the last ask of the run, and not for this one
-    answer = node.asked(example(Summarise))
+    answer = node.asked(example(Summarize))
     assert answer == Answer("a", 1, Fault.MISSING_LIBRARY, ())
     assert b"ortools" not in node.sent_bytes
     assert "fair clustering needs ortools: pip install 'consilience[coreset]'" in node.errors

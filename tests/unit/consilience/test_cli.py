@@ -326,7 +326,7 @@ def test_check_refuses_a_bad_file_in_one_line(tmp_path, content, words):
         ("residual", "id,a,b", "sealed-only=true", "the site that holds the outcome; they are sent sealed"),
         ("sec", "y,a,b", "candidates=lasso", "lasso: its coefficients"),
         ("sec", "y,a,b", "min-leaf=9", "(9 rows or more in a leaf)"),
-        ("bc3e", "id,class_a,b", "allow-single-model=true", "because allow-single-model is set"),
+        ("bc3e", "id,class_a,b", "allow-single-model=true", "  allow-single-model is set"),
     ],
 )
 def test_check_takes_what_a_node_says_of_itself(tmp_path, protocol, header, own, says):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from consilience.run_watch import SiteErrors, watched
+from consilience.run_watch import SiteErrors, watch
 
 
 def test_errors_that_differ_by_the_site_only_are_one_line() -> None:
@@ -14,7 +14,7 @@ def test_errors_that_differ_by_the_site_only_are_one_line() -> None:
     errors.read("ERROR : \x1b[91mnorth.csv: there is no column 'z'\x1b[0m")
     errors.read("WARNING : round 1: site-1: no answer")
     assert errors.lines() == [
-        "5 sites (site-0, site-1, site-2 and 2 more): round 1: it has no rows [too-few-rows]",
+        "site-0, site-1, site-2 and 2 more: round 1: it has no rows [too-few-rows]",
         "north.csv: there is no column 'z'",
     ]
 
@@ -29,7 +29,7 @@ def test_how_to_go_on_is_said_of_results_that_stay() -> None:
 
 @pytest.mark.parametrize("progress", [None, False])
 def test_where_nobody_looks_only_errors_are_printed(capsys: pytest.CaptureFixture[str], progress: bool | None) -> None:
-    with watched(progress) as show:
+    with watch(progress) as show:
         show("INFO : round  1  mse=0.5")
         show("ERROR : site north: round 1: it has no rows")
     printed = capsys.readouterr()
@@ -37,14 +37,14 @@ def test_where_nobody_looks_only_errors_are_printed(capsys: pytest.CaptureFixtur
 
 
 def test_the_log_is_there_for_who_asks(capsys: pytest.CaptureFixture[str]) -> None:
-    with watched("log") as show:
+    with watch("log") as show:
         show("INFO : round  1  mse=0.5")
     assert "round  1  mse=0.5" in capsys.readouterr().err
 
 
 def test_errors_are_printed_although_the_run_fails(capsys: pytest.CaptureFixture[str]) -> None:
     def fail() -> None:
-        with watched(False) as show:
+        with watch(False) as show:
             show("ERROR : site north: round 1: it has no rows")
             raise ValueError("stopped")
 

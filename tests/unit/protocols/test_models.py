@@ -59,15 +59,15 @@ MODELS: dict[str, Callable[[], Any]] = {
     "forest": lambda: RandomForestRegressor(12, n_jobs=1, random_state=0),
     "gradient-boosting": lambda: GradientBoostingRegressor(n_estimators=15, subsample=0.7, random_state=0),
     "histogram-boosting": lambda: HistGradientBoostingRegressor(max_iter=15, random_state=0),
-    "neighbours": lambda: KNeighborsRegressor(algorithm="brute"),
-    "neighbours-by-distance": lambda: KNeighborsRegressor(3, algorithm="brute", weights="distance", p=1),
+    "neighbors": lambda: KNeighborsRegressor(algorithm="brute"),
+    "neighbors-by-distance": lambda: KNeighborsRegressor(3, algorithm="brute", weights="distance", p=1),
     "support-vectors": lambda: SVR(C=5.0),
     "support-vectors-none": lambda: SVR(epsilon=1e9),
     "support-vectors-poly": lambda: SVR(kernel="poly", degree=2),
     "network": lambda: MLPRegressor(hidden_layer_sizes=(8, 5), max_iter=30, random_state=0, early_stopping=True),
     "constant": DummyRegressor,
     "pipeline": lambda: make_pipeline(StandardScaler(), Lasso(0.01)),
-    "pipeline-centred-only": lambda: make_pipeline(StandardScaler(with_std=False), Ridge()),
+    "pipeline-centered-only": lambda: make_pipeline(StandardScaler(with_std=False), Ridge()),
     "scaled": lambda: TransformedTargetRegressor(make_pipeline(StandardScaler(), SVR()), transformer=StandardScaler()),
     "scaled-forest": lambda: TransformedTargetRegressor(
         RandomForestRegressor(3, random_state=0), transformer=StandardScaler()
@@ -642,10 +642,10 @@ def test_forged_support_vectors_are_refused(
 @pytest.mark.parametrize(
     ("name", "attribute", "value", "words"),
     [
-        ("neighbours", "n_neighbors", 121, "n_neighbors is not a whole number from 1 to 120"),
-        ("neighbours", "n_samples_fit_", 119, r"_fit_X has shape \(120, 4\)"),
-        ("neighbours", "_fit_method", "kd_tree", "_fit_method is not 'brute'"),
-        ("neighbours", "effective_metric_", "haversine", "effective_metric_ is not 'euclidean'"),
+        ("neighbors", "n_neighbors", 121, "n_neighbors is not a whole number from 1 to 120"),
+        ("neighbors", "n_samples_fit_", 119, r"_fit_X has shape \(120, 4\)"),
+        ("neighbors", "_fit_method", "kd_tree", "_fit_method is not 'brute'"),
+        ("neighbors", "effective_metric_", "haversine", "effective_metric_ is not 'euclidean'"),
         ("support-vectors", "kernel", "precomputed", "kernel is not 'linear'"),
         ("support-vectors", "degree", -3, "degree is not a whole number from 0"),
         ("support-vectors", "_sparse", True, "_sparse is not False"),
@@ -692,7 +692,7 @@ def test_a_model_that_cannot_predict_is_refused_in_words_of_ours() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["linear", "tree", "histogram-boosting", "neighbours", "support-vectors", "network", "scaled"]
+    "name", ["linear", "tree", "histogram-boosting", "neighbors", "support-vectors", "network", "scaled"]
 )
 def test_damaged_files_are_models_or_refused(name: str) -> None:
     """Bits flipped in the file as it crosses (its check sums find that), and inside members whose sums are right."""

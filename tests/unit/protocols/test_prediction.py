@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from common.settings import Config
-from protocols.prediction import PredictionError, prediction_of, read_report, resolved
+from protocols.prediction import PredictionError, prediction_of, read_report, resolve
 from protocols.settings import checked, declared
 
 OWN = {"data": "/then", "target": "y", "id": "case"}
@@ -25,11 +25,11 @@ def learned(folder: Path, protocol: str, **changes: Any) -> Path:
 
 def predicting(results: Path, **changes: Any) -> Config:
     named = {key.replace("__", ".").replace("_", "-"): value for key, value in changes.items()}
-    return resolved({**declared(), "scenario": "predict", "from": str(results), **named})
+    return resolve({**declared(), "scenario": "predict", "from": str(results), **named})
 
 
 def test_a_run_that_learns_is_as_it_is() -> None:
-    assert resolved(declared()) == declared()
+    assert resolve(declared()) == declared()
 
 
 def test_a_prediction_has_the_settings_of_its_run(tmp_path: Path) -> None:
@@ -86,7 +86,7 @@ def test_a_scenario_of_gp_draws_its_rows_and_points_again(tmp_path: Path) -> Non
         ("gp", {}, 'a prediction of gp needs data="FILE", the points to predict at'),
         ("gp", {"data": "/a", "gp__queries": "/b"}, "data and gp.queries both name the file of the points to predict"),
         ("coreset", {}, "from: what coreset has learned is at the fusion center, and no site need answer; type:"),
-        ("fedavg", {}, "from: results of fedavg are nothing to predict by"),
+        ("fedavg", {}, "from: results of fedavg cannot predict"),
     ],
 )
 def test_what_no_prediction_can_have(tmp_path: Path, protocol: str, changes: dict[str, Any], message: str) -> None:

@@ -88,7 +88,7 @@ def test_the_declared_defaults_pass() -> None:
         ("bc3e.classes", 1, "bc3e.classes must be 0, or 2 or greater, got 1"),
         ("bc3e.tolerance", 0.0, "bc3e.tolerance must be greater than 0, got 0.0"),
         ("bc3e.alpha", 0.0, "bc3e.alpha must be from 0.001 to 10000, got 0.0"),
-        ("bc3e.labelled", 1.0, "bc3e.labelled must be from 0 to below 1, got 1.0"),
+        ("bc3e.labeled", 1.0, "bc3e.labeled must be from 0 to below 1, got 1.0"),
         ("coreset.k", -1, "coreset.k must be 0 (not set), or from 1 to 10000, got -1"),
         ("coreset.balance", 1.5, "coreset.balance must be 0 (not set), or greater than 0, at most 1, got 1.5"),
         ("gp.experts", "1.5", "gp.experts must be empty (not set), or a whole number, or a share greater than 0 and"),

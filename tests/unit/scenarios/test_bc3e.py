@@ -1,4 +1,4 @@
-"""Scenarios of BC3E: the labelled set, splits that lose nothing, baselines, and clear messages."""
+"""Scenarios of BC3E: the labeled set, splits that lose nothing, baselines, and clear messages."""
 
 from __future__ import annotations
 
@@ -87,20 +87,20 @@ def test_pooled_is_a_target_set_with_hard_labels(name: str, clusterings: str) ->
     assert len(set(ensemble.entity)) == ensemble.n
 
 
-@pytest.mark.parametrize(("name", "n", "n_labelled"), [("bc3e-wine", 178, 18), ("bc3e-halfmoon", 400, 8)])
-def test_entities_are_the_rows_that_are_not_labelled(name: str, n: int, n_labelled: int) -> None:
+@pytest.mark.parametrize(("name", "n", "n_labeled"), [("bc3e-wine", 178, 18), ("bc3e-halfmoon", 400, 8)])
+def test_entities_are_the_rows_that_are_not_labeled(name: str, n: int, n_labeled: int) -> None:
     for seed in range(5):
         ensemble = bc3e.pooled(name, {}, seed)
-        assert ensemble.n == n - n_labelled
+        assert ensemble.n == n - n_labeled
         assert ensemble.entity is not None
         assert ensemble.truth is not None
         classes = datasets.load("wine", None).outcome if name == "bc3e-wine" else np.repeat([0, 1], n // 2)
         np.testing.assert_array_equal(ensemble.truth, classes[ensemble.entity])
-        labelled = np.delete(classes, ensemble.entity)
-        assert np.bincount(labelled, minlength=CLASSES[name]).min() >= 2
+        labeled = np.delete(classes, ensemble.entity)
+        assert np.bincount(labeled, minlength=CLASSES[name]).min() >= 2
 
 
-def test_clusterings_and_distributions_are_compared_on_one_labelled_set() -> None:
+def test_clusterings_and_distributions_are_compared_on_one_labeled_set() -> None:
     worlds = [bc3e.pooled("bc3e-wine", config(clusterings=clusterings), 3) for clusterings in bc3e.CLUSTERINGS]
     for world in worlds[1:]:
         np.testing.assert_array_equal(world.entity, worlds[0].entity)
@@ -118,12 +118,12 @@ def test_pooled_is_cached_and_cannot_be_changed() -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"labelled": 1.0}, "bc3e.labelled must lie between 0 and 1"),
-        ({"labelled": -0.1}, "bc3e.labelled must lie between 0 and 1"),
-        ({"labelled": float("nan")}, "bc3e.labelled must lie between 0 and 1"),
-        ({"labelled": "half"}, "bc3e.labelled must lie between 0 and 1"),
-        ({"labelled": 0.01}, "labels 2 of 178 instances; two of each of the 3 classes take at least 6"),
-        ({"labelled": 0.99}, "leaves 2 instances, too few for the 18 clusters of bc3e.clusterings='k-3k-6k'"),
+        ({"labeled": 1.0}, "bc3e.labeled must lie between 0 and 1"),
+        ({"labeled": -0.1}, "bc3e.labeled must lie between 0 and 1"),
+        ({"labeled": float("nan")}, "bc3e.labeled must lie between 0 and 1"),
+        ({"labeled": "half"}, "bc3e.labeled must lie between 0 and 1"),
+        ({"labeled": 0.01}, "labels 2 of 178 instances; two of each of the 3 classes take at least 6"),
+        ({"labeled": 0.99}, "leaves 2 instances, too few for the 18 clusters of bc3e.clusterings='k-3k-6k'"),
         ({"clusterings": "k-5k"}, "bc3e.clusterings must be one of k, k-3k-6k, k-2k-4k-6k, not 'k-5k'"),
         ({"distribution": "diagonal"}, "bc3e.distribution must be one of row, column, arbitrary, not 'diagonal'"),
     ],
@@ -140,11 +140,11 @@ def test_an_unknown_world_is_refused() -> None:
         bc3e.pooled("bc3e-beer", {}, 0)
 
 
-def test_a_class_too_rare_for_the_labelled_set_ends_in_a_message(tmp_path: Path) -> None:
+def test_a_class_too_rare_for_the_labeled_set_ends_in_a_message(tmp_path: Path) -> None:
     file = tmp_path / "heart.csv"
     file.write_text("age,class\n" + "".join(f"{i},1\n" for i in range(99)) + "99,2\n")
     with pytest.raises(ScenarioError, match=r"no draw of 20 of 100 instances had two of each class"):
-        bc3e.pooled("bc3e-heart", {"data": str(file), "bc3e.labelled": 0.2}, 0)
+        bc3e.pooled("bc3e-heart", {"data": str(file), "bc3e.labeled": 0.2}, 0)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -285,16 +285,16 @@ def test_split_arbitrary_reassembles(whole: Ensemble, n_sites: int, seed: int) -
     assert len(parts) == n_sites
     assert_reassembles(parts, whole)
     labels = [*whole.classifiers.values(), *whole.clusterings.values()]
-    labelled = np.any([present(column) for column in labels], axis=0) if labels else np.zeros(whole.n, dtype=bool)
+    labeled = np.any([present(column) for column in labels], axis=0) if labels else np.zeros(whole.n, dtype=bool)
     entity = np.arange(whole.n) if whole.entity is None else whole.entity
     # An instance without any label is kept once; the others only where a label of theirs is.
     kept = Counter(e for part in parts for e in part.entity)
-    assert all(kept[e] == 1 for e in entity[~labelled])
+    assert all(kept[e] == 1 for e in entity[~labeled])
     for part in parts:
         held = [*part.classifiers.values(), *part.clusterings.values()]
         assert all(present(column).any() for column in held)
         some = np.any([present(column) for column in held], axis=0) if held else np.zeros(part.n, dtype=bool)
-        assert set(part.entity[~some]) <= set(entity[~labelled])
+        assert set(part.entity[~some]) <= set(entity[~labeled])
 
 
 def test_split_arbitrary_mixes_private_by_model_and_scattered_instances() -> None:

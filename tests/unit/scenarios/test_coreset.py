@@ -60,7 +60,7 @@ def test_published_are_the_two_results_that_the_paper_states(folder: Path) -> No
     published = {}
     for name in REAL:
         cells = registry.find(name).cells(config_of(name, folder))
-        assert {cell.labels["part"] for cell in cells} == {"error", "weight", "split", "quality", "colours"}
+        assert {cell.labels["part"] for cell in cells} == {"error", "weight", "split", "quality", "groups"}
         for cell in cells:
             for metric, value in cell.published.items():
                 published[name, cell.labels["part"], metric, cell.labels["algorithm"]] = value
@@ -90,7 +90,7 @@ def test_every_split_over_any_number_of_sites_holds_every_row_once(name: str, sp
             np.testing.assert_array_equal(one, other)
         sizes = [len(entities(shard)) for shard in shards]
         assert min(sizes) >= 1
-        if split != "colour":
+        if split != "group":
             assert max(sizes) - min(sizes) <= 1
 
 
@@ -197,7 +197,7 @@ def test_several_columns_make_a_group_together(folder: Path) -> None:
     [
         ({"sensitive": "sexes"}, "sensitive='sexes': coreset-adult has the columns of categories workclass, education"),
         ({"sensitive": "age"}, "sensitive='age': coreset-adult has the columns of categories"),
-        ({"coreset__split": "rows"}, "coreset.split must be one of random, column, colour, not 'rows'"),
+        ({"coreset__split": "rows"}, "coreset.split must be one of random, column, group, not 'rows'"),
         ({"coreset__balanced": "true"}, "coreset.balanced must be yes, no or empty, not 'true'"),
         ({"coreset__rows": -1}, "coreset.rows must be a finite number, 0 or greater, not -1"),
         ({"coreset__rows": 1}, "rows, equally many of each of its 2 groups: coreset.rows cannot be 1"),
@@ -235,10 +235,8 @@ def test_fewer_synthetic_rows_are_the_first_of_more() -> None:
 
 
 def test_planted_clusters_have_equal_numbers_of_every_group_and_the_stated_positions() -> None:
-    planted = synthetic.planted_of({"coreset.rows": 60_000, "coreset.colours": 3, "coreset.planted": 5}, 2)
-    (shard,) = shards_of(
-        "coreset-synthetic", {"coreset.rows": 60_000, "coreset.colours": 3, "coreset.planted": 5}, 2, 1
-    )
+    planted = synthetic.planted_of({"coreset.rows": 60_000, "coreset.groups": 3, "coreset.planted": 5}, 2)
+    (shard,) = shards_of("coreset-synthetic", {"coreset.rows": 60_000, "coreset.groups": 3, "coreset.planted": 5}, 2, 1)
     part, rows = read(shard), entities(shard)
     cluster = planted.cluster(rows)
     assert np.unique(cluster * 3 + part.group, return_counts=True)[1].tolist() == [4000] * 15
@@ -252,7 +250,7 @@ def test_planted_clusters_have_equal_numbers_of_every_group_and_the_stated_posit
 
 
 def test_rows_that_leave_groups_unequal_are_left_out() -> None:
-    (shard,) = shards_of("coreset-synthetic", {"coreset.rows": 1001, "coreset.colours": 3}, n_sites=1)
+    (shard,) = shards_of("coreset-synthetic", {"coreset.rows": 1001, "coreset.groups": 3}, n_sites=1)
     assert np.bincount(read(shard).group).tolist() == [333] * 3
 
 
@@ -266,7 +264,7 @@ def test_synthetic_sites_by_column_have_clusters_of_their_own_and_by_group_one_g
     first = planted.centers()[:, 0]
     for one, other in pairwise(held):
         assert max(first[list(one)]) <= min(first[list(other)])
-    by_group = shards_of("coreset-synthetic", {**SYNTHETIC_ROWS, "coreset.split": "colour"}, n_sites=5)
+    by_group = shards_of("coreset-synthetic", {**SYNTHETIC_ROWS, "coreset.split": "group"}, n_sites=5)
     assert all(len(np.unique(read(shard).group)) == 1 for shard in by_group)
 
 
@@ -285,9 +283,9 @@ def test_synthetic_rows_are_never_all_in_memory(split: str) -> None:
     ("chosen", "message"),
     [
         ({"coreset.rows": 10_000_001}, "coreset.rows must be a finite number, from 2 to 1e+07, not 10000001"),
-        ({"coreset.rows": 3, "coreset.colours": 4}, "coreset.rows must be a finite number, from 4 to 1e+07, not 3"),
+        ({"coreset.rows": 3, "coreset.groups": 4}, "coreset.rows must be a finite number, from 4 to 1e+07, not 3"),
         ({"coreset.dimension": 1}, "coreset.dimension must be a finite number, from 2 to 1000, not 1"),
-        ({"coreset.colours": 101}, "coreset.colours must be a finite number, from 1 to 100, not 101"),
+        ({"coreset.groups": 101}, "coreset.groups must be a finite number, from 1 to 100, not 101"),
         ({"coreset.planted": -1}, "coreset.planted must be a finite number, from 1 to 10000, not -1"),
     ],
 )

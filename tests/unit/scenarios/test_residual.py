@@ -221,7 +221,7 @@ def test_baselines_are_computed_once_for_all_cells(concrete_file: Path) -> None:
 # -- concrete ---------------------------------------------------------------------------------------------------------
 
 
-def test_concrete_is_split_anew_by_seed_and_standardised_by_the_training_rows(concrete_file: Path) -> None:
+def test_concrete_is_split_anew_by_seed_and_standardized_by_the_training_rows(concrete_file: Path) -> None:
     scenario, config = registry.find("residual-concrete"), {"data": str(concrete_file)}
     table = pd.read_csv(concrete_file)
     for seed in (0, 1):

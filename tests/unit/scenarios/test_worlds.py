@@ -1,11 +1,7 @@
-"""All scenarios on small data: the same in every process, and tables that a run configuration can take."""
+"""All scenarios on small data: worlds by their seed, and tables that a run configuration can take."""
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -33,29 +29,6 @@ def config(name: str, folder: Path) -> dict[str, Any]:
 def test_another_seed_is_another_world(name: str, folder: Path) -> None:
     own = config(name, folder)
     assert world(name, own, 5) != world(name, own, 6)
-
-
-def test_worlds_are_the_same_in_another_process_without_heavy_libraries(folder: Path) -> None:
-    """Neither the hash seed nor the number of threads has an influence; nobody waits for a compiler."""
-    configs = {name: (name, config(name, folder)) for name in NAMES}
-    for changes in ({"bc3e.distribution": "column"}, {"bc3e.distribution": "arbitrary"}, {"coreset.split": "colour"}):
-        protocol = next(iter(changes)).partition(".")[0]
-        for name in NAMES:
-            if name.startswith(f"{protocol}-"):
-                configs[f"{name} {changes}"] = name, {**config(name, folder), **changes}
-    code = f"""
-import json, sys
-from tests.support.worlds import world
-from tests.support.data_files import few_songs
-import pytest
-with pytest.MonkeyPatch.context() as patch:
-    few_songs(patch)
-    found = {{key: world(name, config, 5) for key, (name, config) in {configs!r}.items()}}
-print(json.dumps([found, sorted({{"torch", "numba", "ortools", "matplotlib", "flwr"}} & sys.modules.keys())]))
-"""
-    environment = {**os.environ, "OMP_NUM_THREADS": "2", "PYTHONHASHSEED": "7"}
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, env=environment, capture_output=True, check=True)
-    assert json.loads(done.stdout) == [{key: world(name, own, 5) for key, (name, own) in configs.items()}, []]
 
 
 @pytest.mark.parametrize("name", TABLES)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from server.report.data import ResultsError
-from server.run_names import find_run, finished_runs, newest_finished, short_names, take_number
+from server.run_names import find_newest, find_run, finished_runs, short_names, take_number
 
 
 def finished(name: str, run_id: str, *, at: int = 0, output: Path = Path("results")) -> Path:
@@ -33,6 +33,12 @@ def test_runs_are_numbered_as_they_finish() -> None:
     assert [find_run(name) for name in ("wine-1", "wine-2", "wine")] == [first, second, second]
     assert find_run("results/wine-1") == find_run(Path("results/wine/912")) == first
     assert finished_runs(Path("results/wine")) == [first, second]
+
+
+def test_a_clock_that_is_set_back_does_not_make_an_older_run_the_newest() -> None:
+    finished("wine", "912", at=7200)
+    second = finished("wine", "17", at=3600)
+    assert find_run("wine") == finished_runs(Path("results/wine"))[-1] == second
 
 
 def test_a_number_keeps_its_run_when_others_are_deleted() -> None:
@@ -81,6 +87,6 @@ def test_the_newest_run_is_that_which_finished_last() -> None:
     finished("wine", "5", at=3)
     last = finished("heart", "4", at=7)
     finished("moon", "9", at=5)
-    assert newest_finished(Path("results")) == last
+    assert find_newest(Path("results")) == last
     with pytest.raises(ResultsError, match="there is no finished run in nowhere: name one, or another --output-dir"):
-        newest_finished(Path("nowhere"))
+        find_newest(Path("nowhere"))

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from flwr.app import ArrayRecord, ConfigRecord, Context, Message, RecordDict
+from flwr.common.constant import ErrorCode
 
 import strategies.exchange
 import strategies.run
@@ -246,7 +247,7 @@ def test_a_site_that_joins_after_the_start_is_not_taken_in(
     result = Asker(by_name=by_name).start(at, timeout=5)
     assert result.outcomes == [[["amy", "max"]] * 3]
     assert result.sites == ["amy", "max"]
-    assert ("zoe connected after the run had begun: not taken in" in log.text) is not by_name
+    assert ("zoe connected after the run had begun: it takes no part" in log.text) is not by_name
 
 
 @pytest.mark.parametrize("by_name", [False, True])
@@ -360,12 +361,24 @@ def test_sites_with_equal_histories_are_sent_one_encoding(tmp_path: Path, encode
 # -- sites that fail --------------------------------------------------------------------------------------------------
 
 
-def test_errors_of_nodes_are_told_by_their_code(tmp_path: Path, log: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize(
+    ("code", "told"),
+    [
+        (ErrorCode.LOAD_CLIENT_APP_EXCEPTION, "its node failed (Flower error code 1)"),
+        (
+            ErrorCode.INVALID_FAB,
+            "its SuperNode refuses the app of this run: nobody that it trusts has signed it (--trusted-entities)",
+        ),
+    ],
+)
+def test_errors_of_nodes_are_told_by_their_code(
+    tmp_path: Path, log: pytest.LogCaptureFixture, code: int, told: str
+) -> None:
     def tamper(place: int, number: int, reply: Message) -> Message:
-        return with_error(reply, "secret 42") if (place, number) == (1, 2) else reply
+        return with_error(reply, "secret 42", code) if (place, number) == (1, 2) else reply
 
     result = Asker().start(grid(tmp_path, "amy", "max", tamper=tamper), timeout=5)
-    assert result.missing == {"max": ["round 2: its node failed (Flower error code 1)"]}
+    assert result.missing == {"max": [f"round 2: {told}"]}
     assert result.outcomes == [[["amy", "max"], ["amy"], ["amy", "max"]]]
     assert "secret" not in log.text
 

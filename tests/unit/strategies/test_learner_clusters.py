@@ -16,7 +16,7 @@ NEW = ("anna", "dora", "gina")
 
 
 def learners_of(names: list[str], newcomers: tuple[str, ...]) -> Learners:
-    profile = Fitted("lr", 1.0, 20, ("x",), np.zeros(3, np.uint8), np.zeros(0), np.zeros((0, 0)))
+    profile = Fitted("lr", 1.0, 0.1, 20, ("x",), np.zeros(3, np.uint8), np.zeros(0), np.zeros((0, 0)))
     return Learners.of(dict.fromkeys(names, profile), newcomers, {})
 
 

@@ -11,7 +11,7 @@ from sklearn.linear_model import LinearRegression
 from protocols.models import encode_model
 from protocols.sec.payloads import Fitted
 from strategies.sec.learners import Learners
-from strategies.sec.mixtures import by_cluster, partners_of
+from strategies.sec.mixtures import partners_of, predict_by_cluster
 
 SLOPES = {"anna": 1.0, "bert": 2.0, "carl": 4.0, "dora": 8.0, "emil": 16.0}
 ROWS = {"anna": 10, "bert": 30, "carl": 20, "dora": 50, "emil": 90}
@@ -26,9 +26,9 @@ def learners() -> Learners:
     for name, slope in SLOPES.items():
         x = np.arange(float(ROWS[name]))[:, np.newaxis]
         columns = np.column_stack([x, slope * x])
-        centred = columns - columns.mean(axis=0)
+        centered = columns - columns.mean(axis=0)
         model = encode_model(LinearRegression().fit(x, slope * x[:, 0]))
-        profiles[name] = Fitted("lr", 0.0, len(x), ("x",), model, columns.mean(axis=0), centred.T @ centred)
+        profiles[name] = Fitted("lr", 1.0, 0.1, len(x), ("x",), model, columns.mean(axis=0), centered.T @ centered)
     return Learners.of(profiles, ("dora",), {})
 
 
@@ -54,7 +54,7 @@ def test_who_predicts_no_finite_number_is_left_to_its_own_cluster(learners: Lear
 
 
 def test_a_cluster_predicts_by_the_mean_of_its_models_weighted_by_rows(learners: Learners) -> None:
-    predicted = by_cluster(learners, LABELS, X, pooled=False)
+    predicted = predict_by_cluster(learners, LABELS, X, pooled=False)
     slopes = [(10 * 1 + 30 * 2) / 40, 4]
     np.testing.assert_allclose(predicted, np.outer(slopes, X[:, 0]), atol=1e-9)
 
@@ -63,5 +63,5 @@ def test_a_pooled_cluster_predicts_by_the_regression_on_all_its_rows(learners: L
     x = np.concatenate([np.arange(10.0), np.arange(30.0)])
     y = np.concatenate([np.arange(10.0), 2 * np.arange(30.0)])
     slope, intercept = np.polyfit(x, y, 1)
-    predicted = by_cluster(replace(learners), LABELS, X, pooled=True)
+    predicted = predict_by_cluster(replace(learners), LABELS, X, pooled=True)
     np.testing.assert_allclose(predicted, [intercept + slope * X[:, 0], 4 * X[:, 0]], atol=1e-9)

@@ -125,8 +125,8 @@ def test_the_order_of_the_columns_in_a_file_does_not_matter(ward: Callable[..., 
     [
         (
             {"sensitive": ""},
-            "configuration: sensitive is not set; fair clustering needs the column whose values are to have their "
-            "share in every cluster, one or several of 'key', 'y', 'weight', 'age', 'sex', 'race', 'note'",
+            "configuration: sensitive is not set; fair clustering needs the column of the groups that get their "
+            "share of every cluster: one or several of 'key', 'y', 'weight', 'age', 'sex', 'race', 'note'",
             "bad-configuration",
         ),
         ({"sensitive": "sexe"}, "FILE: there is no column 'sexe'; did you mean 'sex'?", "missing-column"),
@@ -280,7 +280,8 @@ def test_where_blocks_end_changes_nothing(
         ),
         (
             "4,8,,9",
-            ", line 5, column 'sex': is empty; every row needs a group: write a label of its own, such as unknown",
+            ", line 5, column 'sex': is empty; every row needs a group: write a name for missing "
+            "values, such as unknown",
             "missing-value",
         ),
         ("4,8,Male,", ", line 5, column 'key': is empty; every row needs a name", "missing-value"),
@@ -314,8 +315,8 @@ def test_a_sensitive_column_of_too_many_values(
     assert len(read(aged(MOST_VALUES)).group_names) == MOST_VALUES
     config = aged(MOST_VALUES + 1)
     assert refusal(lambda: read(config)) == (
-        f"{config['data']}, column 'age': has more than 50 different values; a sensitive column is one of categories: "
-        "group them, or name another column",
+        f"{config['data']}, column 'age': has more than 50 different values; a sensitive column needs few categories: "
+        "merge them, or name another column",
         "bad-configuration",
     )
 
@@ -329,8 +330,8 @@ def test_truth_values_are_coordinates_where_the_whole_column_holds_them(
     assert block.x.tolist() == [[1], [0], [1]]
     mixed = ward("flag,sex\n1,f\n0,f\nTrue,m\n", **config)
     assert refusal(lambda: read(mixed)) == (
-        f"{mixed['data']}, line 4, column 'flag': here are True or False where the column begins with numbers; write "
-        "it in one way",
+        f"{mixed['data']}, line 4, column 'flag': the column begins with numbers and here has True or False; write it "
+        "in one way",
         "bad-shape",
     )
 
@@ -386,16 +387,16 @@ def test_check_says_what_is_used_and_what_leaves(
     config = census(features="age income")
     text = told(config)
     assert text.startswith(f"{config['data']}: 100 rows\n")
-    assert "  features: age, income\n    each counts in standard deviations over all sites\n" in text
+    assert "  features: age, income\n    each measured in its standard deviation over all sites\n" in text
     assert (
         "  groups: 3, by sex\n    Female: 60 rows, 60.0%\n    Male: 37 rows, 37.0%\n    Other: 3 rows, 3.0%\n" in text
     )
     assert "  rows: named by key, in this site's own list of clusters\n" in text
     assert "  columns not used: same, note\n" in text
-    assert "how many rows (100); the names of the 2 features and of the 2 groups that have 5 rows or more\n" in text
-    assert "at most 19 points, up to 2000 for each of these groups: the mean of 5 or more rows of one group" in text
-    assert "one sum of squares over all of them for every feature (2 numbers)" in text
-    assert "Of 3 rows of groups with fewer than 5 rows nothing leaves but their number" in text
+    assert "the number of rows (100); the names of the 2 features, and of the 2 groups with 5 rows or more\n" in text
+    assert "at most 19 points, up to 2000 for each of these groups. A point is the mean of 5 or more rows" in text
+    assert "for every feature, the sum over all rows of the squared distance to their points (2 numbers)" in text
+    assert "3 rows belong to groups with fewer than 5 rows: only their number leaves" in text
     assert "rounds of prices" not in text
     assert "Worth a look" not in text
     never = text.split("What never leaves this site\n")[1]
@@ -410,12 +411,12 @@ ONE_ROW = {"min-weight": 1, "coreset.min-weight": 1}
     [
         ({"min-weight": 10}, "at most 9 points, up to 2000"),
         ({"coreset.min-weight": 10}, "the mean of 10 or more rows"),
-        (ONE_ROW, "at most 100 points, up to 2000 for each of these groups: the mean of 1 or more"),
+        (ONE_ROW, "at most 100 points, up to 2000 for each of these groups. A point is the mean of 1 or more"),
         (ONE_ROW, "and their group\n    A point of 1 row IS THAT ROW: set min-weight"),
-        ({"min-weight": 2, "coreset.min-weight": 3}, "of the 3 groups that have 3 rows or more"),
+        ({"min-weight": 2, "coreset.min-weight": 3}, "of the 3 groups with 3 rows or more"),
         ({"coreset.size": 4}, "at most 8 points, up to 4 for"),
         ({"coreset.k": 3}, "up to 600 for"),
-        ({"coreset.scale": "none"}, "each counts in the column's own unit (coreset.scale=none)"),
+        ({"coreset.scale": "none"}, "each measured in its own unit (coreset.scale=none)"),
         ({"coreset.assignment": "exact"}, "in every round of prices"),
         ({"id": ""}, "rows: by their number, in this site's own list"),
         ({"min-weight": 61}, "no group has 61 rows: this site can send nothing, and takes no part"),
@@ -429,18 +430,15 @@ def test_check_of_other_settings(
 
 def test_check_warns_of_columns_that_do_not_count(census: Callable[..., dict[str, object]]) -> None:
     text = told(census())
-    assert "Worth a look\n  same: every row has the same value, so it adds nothing here" in text
-    assert "outweighs" not in text
+    assert "Worth a look\n  same: every row has the same value, so it adds nothing at this site" in text
+    assert "hardly counts" not in text
     text = told(census(**{"coreset.scale": "none", "features": "age income"}))
-    assert "outweighs" not in text  # 2000 against 29
+    assert "hardly counts" not in text  # 2000 against 29
     config = census(**{"coreset.scale": "none", "features": "age income"})
     path = Path(str(config["data"]))
     frame = pd.read_csv(path)
     frame.assign(income=frame.income * 10).to_csv(path, index=False)
-    assert (
-        "coreset.scale=none: income (standard deviation 2.01e+04) outweighs age (28.9), so that this hardly counts"
-        in told(config)
-    )
+    assert "coreset.scale=none: age (standard deviation 28.9) hardly counts beside income (2.01e+04)" in told(config)
 
 
 def test_a_column_far_from_zero_is_not_taken_for_a_constant(ward: Callable[..., dict[str, object]]) -> None:
@@ -453,7 +451,7 @@ def test_a_column_far_from_zero_is_not_taken_for_a_constant(ward: Callable[..., 
 def test_check_of_a_site_of_one_group_is_no_complaint(ward: Callable[..., dict[str, object]]) -> None:
     text = told(ward("a,sex\n" + "".join(f"{i},f\n" for i in range(9)), id="", target=""))
     assert "groups: 1, by sex\n    f: 9 rows, 100.0%" in text
-    assert "one group only: that is in order; fairness counts over all sites" in text
+    assert "this site has one group only; fairness is about the rows of all sites, so this is no fault" in text
 
 
 def test_check_of_many_groups_lists_the_most_frequent(ward: Callable[..., dict[str, object]]) -> None:

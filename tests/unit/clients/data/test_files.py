@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 
 from clients.bc3e.check import describe
 from clients.bc3e.shard import ensemble_from_table, open_shard
-from clients.data import DataError, Table, load, match_columns, numeric, read_table, site_files, site_name
+from clients.data import DataError, Table, bombs, load, match_columns, numeric, read_table, site_files, site_name
+from clients.data.blocks import open_blocks
 from clients.data.regression import regression_rows
 from clients.data.testset import center_columns
 from numerics.bc3e.ensemble import Ensemble
@@ -218,6 +219,24 @@ def test_bad_npz(tmp_path: Path) -> None:
     with path.open("wb") as stream:
         np.save(stream, np.arange(3))
     assert "single array" in refusal(lambda: read_table(path))[0]
+
+
+def test_a_parquet_files_unused_columns_are_not_read(tmp_path: Path) -> None:
+    labels = {"class_a": [0, 1, None, 1], "cluster_x": [2, 0, 0, 1], "soft:0": [0.5, 1.0, None, 0.25]}
+    labels["soft:1"] = [None if each is None else 1 - each for each in labels["soft:0"]]
+    columns = {"id": list("abcd"), **labels, "scan": [[1, 2]] * 4}
+    pq.write_table(pa.table(columns), tmp_path / "site.parquet")
+    config = {"data": str(tmp_path / "site.parquet"), "id": "id", "classes": "class_* soft:*"}
+    ensemble = open_shard(config)
+    assert list(ensemble.classifiers) == ["class_a", "soft"]
+    np.testing.assert_array_equal(ensemble.classifiers["class_a"], [0, 1, -1, 1])
+    with pytest.raises(DataError, match="'scan'"):
+        read_table(config["data"])
+    with pytest.raises(DataError, match=r"no column 'key'.*'scan'"):
+        open_shard({**config, "id": "key"})
+    pq.write_table(pa.table(columns | {"class_a": [0, 1, -3, 1]}), tmp_path / "site.parquet")
+    with pytest.raises(DataError, match="row 3, column 'class_a': -3 is not a label"):
+        open_shard(config)
 
 
 def test_bad_parquet(tmp_path: Path) -> None:
@@ -465,7 +484,7 @@ def test_entities_of_different_files_compare(tmp_path: Path, csv: Callable[[str]
         assert entity.tolist() == ["7", "12"]
 
 
-def test_probabilities_are_normalised_exactly(csv: Callable[[str], Table]) -> None:
+def test_probabilities_are_normalized_exactly(csv: Callable[[str], Table]) -> None:
     labels = ensemble_from_table(csv("class_a:0,class_a:1,class_a:2\n0.3333333,0.3333333,0.3333333\n1,0,0\n"), {})
     np.testing.assert_allclose(labels.classifiers["class_a"].sum(axis=1), 1.0, rtol=0, atol=1e-15)
 
@@ -488,10 +507,10 @@ def test_probabilities_are_normalised_exactly(csv: Callable[[str], Table]) -> No
         ("class_a:0,class_a:1\n1,0\n1.5,-0.5\n", {}, "label-out-of-range", ["line 3", "'class_a:1'", "negative"]),
         ("class_a:0,class_a:1\n1,0\n1,\n", {}, "missing-value", ["line 3", "'class_a:1'", "is empty"]),
         ("class_a:0,class_a:1\n1,0\nx,1\n", {}, "not-numeric", ["line 3", "'class_a:0'", "'x'"]),
-        ("class_a:0,class_a:2\n1,0\n0,1\n", {}, "missing-column", ["'class_a:2'", "no column 'class_a:1'"]),
-        ("class_a,class_a:0\n1,1\n0,1\n", {}, "bad-shape", ["'class_a' holds hard", "'class_a:0'"]),
+        ("class_a:0,class_a:2\n1,0\n0,1\n", {}, "missing-column", ["'class_a:2'", "'class_a:1' does not"]),
+        ("class_a,class_a:0\n1,1\n0,1\n", {}, "bad-shape", ["'class_a' has hard", "'class_a:0'"]),
         ("age,kind\n1,2\n3,4\n", {}, "missing-column", ["class_*", "cluster_*", "'age', 'kind'"]),
-        ("age,kind\n1,2\n3,4\n", {"classes": "", "clusters": "k_*"}, "missing-column", ["none asked for", "k_*"]),
+        ("age,kind\n1,2\n3,4\n", {"classes": "", "clusters": "k_*"}, "missing-column", ["classes=''", "k_*"]),
         ("a,b\n1,0\n0,1\n", {"classes": "a", "clusters": "*"}, "bad-configuration", ["'a'", "classes", "clusters"]),
         ("a,b\n1,0\n0,1\n", {"classes": 3}, "bad-configuration", ["classes must be text"]),
     ],
@@ -510,7 +529,7 @@ def test_number_of_classes_fixed_by_the_run(csv: Callable[[str], Table]) -> None
     assert ensemble_from_table(csv(text), {}, n_classes=3).clusterings["cluster_a"].tolist() == [7, 9]
     assert ensemble_from_table(csv(text), {}, n_classes=0).n == 2
     message, code = refusal(lambda: ensemble_from_table(csv(text), {"classes": "class_a"}, n_classes=2))
-    assert "line 3, column 'class_a': 2 is not a label; labels are whole numbers from 0 to 1" in message
+    assert "line 3, column 'class_a': 2 is not a label; write whole numbers from 0 to 1" in message
     assert code == "label-out-of-range"
     message, _ = refusal(lambda: ensemble_from_table(csv(text), {"classes": "class_s:*"}, n_classes=2))
     assert "3 classes; the run has 2" in message
@@ -557,11 +576,12 @@ def test_describe_names_every_column_and_counts_what_leaves(csv: Callable[[str],
     assert "entity key" in text
     assert "columns not used: class_y, age" in text
     assert "cluster_x: a table of 2 x 4 expected counts" in text
-    assert "exact histogram of its labels (the rarest stands for 1 of your rows)" in text
+    assert "the numbers of its labels (1 of your rows have the rarest)" in text
+    assert "the joint counts of all labels" in text
     assert "cluster_s: a table of 2 x 2 expected counts" in text
     assert f"together {2 * 4 + 2 * 2 + 2 + 1 + 1} numbers a round" in text
     assert "bc3e, vote, class_a, class_b" in text
-    assert "unless\n    the sites share a secret: align-key-file" in text
+    assert "a secret that only the sites share prevents that: align-key-file" in text
     never = text.splitlines()[-1]
     assert all(word in never for word in ("rows", "cluster labels", "probabilities", "true classes", "names"))
 
@@ -750,3 +770,69 @@ def test_bad_test_rows(tmp_path: Path, text: str, code: str, part: str) -> None:
     message, given_code = refusal(lambda: center_columns({"data": str(tmp_path), "target": "y"}))
     assert message.startswith(f"{path}{part}")
     assert given_code == code
+
+
+@pytest.fixture
+def small_bombs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have a megabyte count as large, so that a test need not inflate a hundred."""
+    monkeypatch.setattr(bombs, "_ANY_SIZE", 10**6)
+
+
+def test_an_archive_that_is_a_bomb_is_refused_before_it_is_read(tmp_path: Path) -> None:
+    """Sizes stand in the archive's directory; zeros of 320 MB are a third of a megabyte."""
+    np.savez_compressed(tmp_path / "a.npz", x=np.zeros(2 * 10**7), y=np.zeros(2 * 10**7))
+    message, code = refusal(lambda: read_table(tmp_path / "a.npz"))
+    assert code == "unreadable"
+    assert "would become 320,000,256 in memory" in message
+
+
+def test_a_compressed_text_that_is_a_bomb_is_refused_before_it_is_read(
+    tmp_path: Path, small_bombs: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = "a,b\n" + "0,0\n" * 500_000
+    (tmp_path / "a.csv.gz").write_bytes(gzip.compress(text.encode()))
+    monkeypatch.setattr(gzip.GzipFile, "read1", None)  # it is never read
+    message, code = refusal(lambda: read_table(tmp_path / "a.csv.gz"))
+    assert code == "unreadable"
+    assert f"would become {len(text):,} in memory" in message
+
+
+@pytest.mark.parametrize("read", [read_table, lambda path: list(open_blocks({"data": str(path)}).tables(["a"]))])
+def test_a_compressed_text_that_hides_its_size_is_refused_where_it_grows_too_large(
+    tmp_path: Path, small_bombs: None, read: Callable[[Path], object]
+) -> None:
+    """Two compressed parts one after the other are one text, and the size at the end is that of the last one."""
+    whole = gzip.compress(b"a,b\n" + b"0,0\n" * 500_000) + gzip.compress(b"1,1\n")
+    (tmp_path / "a.csv.gz").write_bytes(whole)
+    message, code = refusal(lambda: read(tmp_path / "a.csv.gz"))
+    assert code == "unreadable"
+    assert f"{len(whole):,} bytes would become 1,0" in message
+
+
+def test_a_parquet_file_that_is_a_bomb_is_refused_before_it_is_read(
+    tmp_path: Path, small_bombs: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run of equal numbers is stored as one, and so the file's own uncompressed size says nothing of it."""
+    pq.write_table(pa.table({"a": np.zeros(10**6), "b": np.zeros(10**6, np.int32)}), tmp_path / "a.parquet")
+    monkeypatch.setattr(pq.ParquetFile, "read", None)  # it is never read
+    message, code = refusal(lambda: read_table(tmp_path / "a.parquet"))
+    assert code == "unreadable"
+    assert "would become 12,000,000 in memory" in message
+
+
+@pytest.mark.parametrize("name", ["a.csv.gz", "a.parquet", "a.npz"])
+def test_a_file_of_numbers_is_no_bomb(tmp_path: Path, small_bombs: None, name: str) -> None:
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"sex": rng.integers(0, 2, 60_000), "age": rng.integers(0, 100, 60_000)})
+    if name.endswith("npz"):
+        np.savez_compressed(tmp_path / name, **{column: frame[column].to_numpy() for column in frame})
+    elif name.endswith("parquet"):
+        frame.to_parquet(tmp_path / name)
+    else:
+        frame.to_csv(tmp_path / name, index=False)
+    assert read_table(tmp_path / name).n == 60_000
+
+
+def test_a_gzip_file_shorter_than_a_size_is_damaged(tmp_path: Path) -> None:
+    (tmp_path / "a.csv.gz").write_bytes(b"\x1f\x8b")
+    assert refusal(lambda: read_table(tmp_path / "a.csv.gz"))[1] == "unreadable"

@@ -57,7 +57,7 @@ def test_data_are_forgotten_with_their_owner() -> None:
     assert simulated_sites(reference).number == 1
     del kept
     gc.collect()
-    with pytest.raises(DataError, match="given in Python and are here no longer"):
+    with pytest.raises(DataError, match="given in Python and are gone"):
         simulated_sites(reference)
 
 

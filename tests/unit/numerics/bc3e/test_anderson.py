@@ -185,7 +185,7 @@ def test_no_residual_gives_a_plain_step(size: int) -> None:
     np.testing.assert_array_equal(Weights(gram=np.zeros((size, size))).solve(), PLAIN)
 
 
-def test_weights_minimise_the_combined_residual() -> None:
+def test_weights_minimize_the_combined_residual() -> None:
     rng = np.random.default_rng(1)
     # Residuals that shrink: the newest has a positive weight.
     residuals = rng.normal(size=(3, 8)) * np.array([[1.0], [0.3], [0.1]])
@@ -263,7 +263,7 @@ def test_a_failed_combination_leaves_the_reach() -> None:
 @examples(100)
 @given(SEEDS, st.integers(1, 5), st.integers(1, 6), st.floats(0, 100))
 def test_combined_rows_stay_probabilities(seed: int, k: int, k_m: int, reach: float) -> None:
-    """However far the extrapolation went, no entry falls below a tenth of the plain one, up to the normalisation."""
+    """However far the extrapolation went, no entry falls below a tenth of the plain one, up to the normalization."""
     rng = np.random.default_rng(seed)
     older, plain = rng.dirichlet(np.ones(k_m), size=(2, k))
     rows = project_rows((1 + reach) * plain - reach * older, plain)

@@ -153,7 +153,7 @@ def test_e_step_on_the_grid_is_that_of_the_reference_bit_for_bit(seed: int, max_
 @examples(80)
 @given(WORLDS, st.sampled_from([1, 2, 500]))
 def test_bound_is_the_whole_of_eq_3(world: World, max_sweeps: int) -> None:
-    """The form in which terms have cancelled equals the sum of all terms, converged or not."""
+    """The form in which terms have canceled equals the sum of all terms, converged or not."""
     _, sums = run(world, replace(FINE, max_sweeps=max_sweeps))
     start = reference.cold_gamma(world.ensemble, world.alpha)
     expected, phi = reference.e_step(
@@ -246,7 +246,7 @@ def test_m_steps_raise_the_whole_bound(world: World) -> None:
 # -- independence -----------------------------------------------------------------------------------------------------
 
 
-def test_functions_of_one_number_do_not_see_their_neighbours() -> None:
+def test_functions_of_one_number_do_not_see_their_neighbors() -> None:
     """What all equality to the bit rests on: exp and psi give the same bits at any offset, length and stride."""
     rng = np.random.default_rng(0)
     arguments = np.concatenate([rng.gamma(0.5, size=400), 10 ** rng.uniform(-3, 4, 400)])
@@ -470,8 +470,8 @@ def test_a_missing_label_drops_out(world: World) -> None:
     """An instance without a model's label gets what it would get if the model did not exist."""
     gamma, _ = run(world)
     present = {
-        **{("classifiers", name): reference.labelled(w) for name, w in world.ensemble.classifiers.items()},
-        **{("clusterings", name): reference.labelled(w) for name, w in world.ensemble.clusterings.items()},
+        **{("classifiers", name): reference.labeled(w) for name, w in world.ensemble.classifiers.items()},
+        **{("clusterings", name): reference.labeled(w) for name, w in world.ensemble.clusterings.items()},
     }
     for (kind, name), there in present.items():
         gone = np.flatnonzero(~there)
@@ -489,7 +489,7 @@ def test_missing_labels_add_no_mass(soft: float) -> None:
     _, sums = run(world)
     for name, labels in world.ensemble.clusterings.items():
         total = from_grid(sums.mass[name], BITS).sum()
-        assert total == pytest.approx(reference.labelled(labels).sum(), abs=1e-6)
+        assert total == pytest.approx(reference.labeled(labels).sum(), abs=1e-6)
         if labels.ndim == 1:
             columns = from_grid(sums.mass[name], BITS).sum(axis=0)
             histogram = np.bincount(labels[labels >= 0], minlength=world.beta[name].shape[1])

@@ -1,4 +1,4 @@
-"""The M-step of BC3E: eq. (7) in closed form, eq. (8) against a general optimiser."""
+"""The M-step of BC3E: eq. (7) in closed form, eq. (8) against a general optimizer."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_one_cluster_has_probability_one() -> None:
 
 @examples(50)
 @given(SEEDS, st.sampled_from([0.0, 0.2]))
-def test_beta_maximises_its_part_of_the_bound(seed: int, smoothing: float) -> None:
+def test_beta_maximizes_its_part_of_the_bound(seed: int, smoothing: float) -> None:
     """sum (T + eta) log beta is no larger at any other table of probabilities."""
     rng = np.random.default_rng(seed)
     mass = np.rint(rng.gamma(1.0, size=(3, 4)) * 2.0**30).astype(np.int64)
@@ -104,7 +104,7 @@ def test_initial_beta_is_drawn_by_name() -> None:
 
 @examples(40)
 @given(SEEDS, CLASSES)
-def test_alpha_is_that_of_a_general_optimiser(seed: int, k: int) -> None:
+def test_alpha_is_that_of_a_general_optimizer(seed: int, k: int) -> None:
     """Its objective is no lower, and the point is the same."""
     _, mean = sampled_mean(seed, k)
     alpha = maximize_alpha(np.ones(k), mean)
@@ -125,7 +125,7 @@ def test_alpha_is_stationary(seed: int, k: int) -> None:
 @examples(60)
 @given(SEEDS, st.integers(2, 50))
 def test_alpha_is_found_again_from_its_own_moments(seed: int, k: int) -> None:
-    """With the exact expectation of log theta the maximiser is the alpha it came from."""
+    """With the exact expectation of log theta the maximizer is the alpha it came from."""
     rng = np.random.default_rng(seed)
     alpha = np.exp(rng.uniform(np.log(0.01), np.log(300), size=k))
     found = maximize_alpha(np.ones(k), psi(alpha) - psi(alpha.sum()))

@@ -14,7 +14,7 @@ from scipy.optimize import linear_sum_assignment
 from numerics.coreset.fairness.assignment import Assignment, fair_assignment
 from numerics.coreset.fairness.bounds import Bounds
 from numerics.coreset.fairness.dual import PriceResponse, Pricing, duals_of, price_points, prices_from, prices_of
-from numerics.coreset.fairness.flow import balanced_flow, capacitated
+from numerics.coreset.fairness.flow import balanced_flow, capacitated_flow
 from numerics.coreset.fairness.rounding import share_out, whole_targets
 from tests.support import reference_coreset as reference
 from tests.support.examples import examples
@@ -25,35 +25,35 @@ Case = tuple[Float64[np.ndarray, "n d"], Ints, Ints, Float64[np.ndarray, "k d"]]
 
 
 def case(seed: int, n: int, k: int, H: int, *, heaviest: int = 5, balanced: bool = False) -> Case:
-    """Points, weights, colours and centers; colours lie in different places."""
+    """Points, weights, groups and centers; groups lie in different places."""
     rng = np.random.default_rng(seed)
-    colours = np.arange(n) % H if balanced else np.concatenate([np.arange(H), rng.integers(0, H, n - H)])
+    groups = np.arange(n) % H if balanced else np.concatenate([np.arange(H), rng.integers(0, H, n - H)])
     weights = rng.integers(1, heaviest + 1, n)
     if balanced:
         weights = np.repeat(weights[: n // H], H)
-    points = rng.normal(size=(n, 3)) + 0.8 * colours[:, None]
-    return points, weights.astype(np.int64), colours.astype(np.int64), 1.5 * rng.normal(size=(k, 3)) + 0.8
+    points = rng.normal(size=(n, 3)) + 0.8 * groups[:, None]
+    return points, weights.astype(np.int64), groups.astype(np.int64), 1.5 * rng.normal(size=(k, 3)) + 0.8
 
 
-def shares(weights: Ints, colours: Ints) -> Float64[np.ndarray, "H"]:
-    return np.asarray(np.bincount(colours, weights) / weights.sum())
+def shares(weights: Ints, groups: Ints) -> Float64[np.ndarray, "H"]:
+    return np.asarray(np.bincount(groups, weights) / weights.sum())
 
 
 def assigned(points: Case, alpha: float, **options: object) -> tuple[Assignment, Bounds, Squared]:
-    x, weights, colours, centers = points
+    x, weights, groups, centers = points
     squared = reference.squares(x, centers)
-    bounds = Bounds.of(shares(weights, colours), alpha)
-    return fair_assignment(squared, weights, colours, bounds, **options), bounds, squared  # type: ignore[arg-type]
+    bounds = Bounds.of(shares(weights, groups), alpha)
+    return fair_assignment(squared, weights, groups, bounds, **options), bounds, squared  # type: ignore[arg-type]
 
 
 def assert_gives_everything_away(found: Assignment, points: Case) -> None:
-    _, weights, colours, centers = points
-    H, k = int(colours.max()) + 1, len(centers)
+    _, weights, groups, centers = points
+    H, k = int(groups.max()) + 1, len(centers)
     assert (found.mass > 0).all()
     assert (np.diff(found.point * k + found.center) > 0).all()
     np.testing.assert_allclose(np.bincount(found.point, found.mass, len(weights)), weights, rtol=1e-6)
     counts = np.zeros((k, H))
-    np.add.at(counts, (found.center, colours[found.point]), found.mass)
+    np.add.at(counts, (found.center, groups[found.point]), found.mass)
     np.testing.assert_allclose(found.counts, counts, rtol=1e-9, atol=1e-9)
 
 
@@ -106,12 +106,12 @@ def test_whole_masses_are_the_fractional_ones_rounded_and_no_dearer(
 def test_whole_masses_against_all_labelings(seed: int) -> None:
     points = case(seed, 8, 3, 2, heaviest=1, balanced=True)
     found, _, squared = assigned(points, 1.0)
-    colours = points[2]
+    groups = points[2]
     costs = [
         squared[np.arange(8), list(labels)].sum()
         for labels in product(range(3), repeat=8)
         if all(
-            (np.array(labels)[colours == 0] == c).sum() == (np.array(labels)[colours == 1] == c).sum() for c in range(3)
+            (np.array(labels)[groups == 0] == c).sum() == (np.array(labels)[groups == 1] == c).sum() for c in range(3)
         )
     ]
     assert found.cost == pytest.approx(min(costs), rel=1e-12)
@@ -127,14 +127,14 @@ def test_the_flow_through_centers_is_the_matching_of_algorithm_8(seed: int) -> N
 
 
 @pytest.mark.parametrize(("seed", "k"), [(0, 1), (1, 4), (2, 12)])
-def test_two_colours_of_equal_weight_are_balanced_in_every_cluster(seed: int, k: int) -> None:
+def test_two_groups_of_equal_weight_are_balanced_in_every_cluster(seed: int, k: int) -> None:
     points = case(seed, 400, k, 2, balanced=True)
     found, bounds, _ = assigned(points, 1.0)
     np.testing.assert_array_equal(found.counts[:, 0], found.counts[:, 1])
     assert bounds.violation(found.counts) == 0
     assert found.bound == pytest.approx(found.cost, rel=1e-9)
-    x, weights, colours, centers = points
-    assert found.cost == pytest.approx(reference.fair_cost(x, weights, colours, centers), rel=1e-8)
+    x, weights, groups, centers = points
+    assert found.cost == pytest.approx(reference.fair_cost(x, weights, groups, centers), rel=1e-8)
 
 
 @pytest.mark.parametrize(("H", "alpha", "balanced"), [(2, 1.0, True), (3, 1.0, False), (3, 0.7, False)])
@@ -157,7 +157,7 @@ def test_the_same_points_give_the_same_assignment() -> None:
 # -- edges ------------------------------------------------------------------------------------------------------------
 
 
-def test_one_colour_goes_to_the_nearest_center() -> None:
+def test_one_group_goes_to_the_nearest_center() -> None:
     points = case(0, 50, 4, 1)
     found, _, squared = assigned(points, 1.0)
     np.testing.assert_array_equal(found.center, squared.argmin(axis=1))
@@ -172,52 +172,52 @@ def test_bounds_that_nothing_breaks_cost_nothing() -> None:
 
 
 def test_as_many_centers_as_points() -> None:
-    x, weights, colours, _ = case(2, 12, 1, 2, heaviest=1, balanced=True)
-    found, _, _ = assigned((x, weights, colours, x), 1.0)
+    x, weights, groups, _ = case(2, 12, 1, 2, heaviest=1, balanced=True)
+    found, _, _ = assigned((x, weights, groups, x), 1.0)
     np.testing.assert_array_equal(found.counts[:, 0], found.counts[:, 1])
-    assert found.cost == pytest.approx(reference.fair_cost(x, weights, colours, x), rel=1e-9)
+    assert found.cost == pytest.approx(reference.fair_cost(x, weights, groups, x), rel=1e-9)
 
 
 def test_points_all_in_one_place() -> None:
-    x, weights, colours, _ = case(2, 40, 1, 3)
+    x, weights, groups, _ = case(2, 40, 1, 3)
     same = np.zeros_like(x)
-    found, _, _ = assigned((same, weights, colours, np.vstack([same[:3], same[:1] + 1])), 1.0)
+    found, _, _ = assigned((same, weights, groups, np.vstack([same[:3], same[:1] + 1])), 1.0)
     assert found.cost == found.bound == 0
 
 
 def test_duplicated_points_cost_what_their_weight_says() -> None:
-    x, weights, colours, centers = case(7, 30, 4, 3, heaviest=4)
-    once, _, _ = assigned((x, weights, colours, centers), 0.9, whole=False)
+    x, weights, groups, centers = case(7, 30, 4, 3, heaviest=4)
+    once, _, _ = assigned((x, weights, groups, centers), 0.9, whole=False)
     again = np.repeat(np.arange(30), weights)
-    many, _, _ = assigned((x[again], np.ones(len(again), np.int64), colours[again], centers), 0.9, whole=False)
+    many, _, _ = assigned((x[again], np.ones(len(again), np.int64), groups[again], centers), 0.9, whole=False)
     assert many.cost == pytest.approx(once.cost, rel=1e-8)
 
 
-def test_a_colour_of_one_row_cannot_be_in_every_cluster_and_is_in_one_as_a_whole() -> None:
+def test_a_group_of_one_row_cannot_be_in_every_cluster_and_is_in_one_as_a_whole() -> None:
     x, _, _, centers = case(4, 41, 5, 1)
-    colours = np.zeros(41, np.int64)
-    colours[17] = 1
-    found, bounds, _ = assigned((x, np.ones(41, np.int64), colours, centers), 1.0)
+    groups = np.zeros(41, np.int64)
+    groups[17] = 1
+    found, bounds, _ = assigned((x, np.ones(41, np.int64), groups, centers), 1.0)
     assert sorted(found.counts[:, 1].tolist()) == [0, 0, 0, 0, 1]
     assert 0 < bounds.violation(found.counts) < 1
 
 
 def test_points_without_weight_go_nowhere() -> None:
-    x, weights, colours, centers = case(9, 60, 4, 3)
+    x, weights, groups, centers = case(9, 60, 4, 3)
     weights[::7] = 0
-    found, _, _ = assigned((x, weights, colours, centers), 0.8)
+    found, _, _ = assigned((x, weights, groups, centers), 0.8)
     assert not np.isin(found.point, np.arange(0, 60, 7)).any()
 
 
-def test_a_far_cluster_of_few_rows_gets_its_share_of_every_colour() -> None:
+def test_a_far_cluster_of_few_rows_gets_its_share_of_every_group() -> None:
     """Prices there have to be larger than anywhere else by orders of magnitude."""
     rng = np.random.default_rng(0)
     x = rng.normal(size=(3000, 2))
     x[:60] += 80
-    colours = rng.choice(4, 3000, p=[0.8, 0.15, 0.03, 0.02])
-    colours[:60] = 0
+    groups = rng.choice(4, 3000, p=[0.8, 0.15, 0.03, 0.02])
+    groups[:60] = 0
     centers = np.vstack([x[:60].mean(axis=0), rng.normal(size=(5, 2))])
-    points = (x, np.ones(3000, np.int64), colours, centers)
+    points = (x, np.ones(3000, np.int64), groups, centers)
     found, bounds, _ = assigned(points, 0.8, whole=False)
     assert found.bound == pytest.approx(found.cost, rel=1e-8)
     assert bounds.violation(found.counts) < 1e-6
@@ -225,16 +225,16 @@ def test_a_far_cluster_of_few_rows_gets_its_share_of_every_colour() -> None:
 
 
 def test_bounds_that_the_points_themselves_break_are_refused() -> None:
-    x, weights, colours, centers = case(0, 30, 3, 2)
+    x, weights, groups, centers = case(0, 30, 3, 2)
     squared = reference.squares(x, centers)
     with pytest.raises(ValueError, match="no assignment is fair: the points' own shares"):
-        fair_assignment(squared, weights, colours, Bounds(np.array([0.9, 0.0]), np.array([1.0, 0.1])))
+        fair_assignment(squared, weights, groups, Bounds(np.array([0.9, 0.0]), np.array([1.0, 0.1])))
 
 
 def test_means_keep_the_center_of_an_empty_cluster() -> None:
-    x, weights, colours, centers = case(0, 30, 3, 1)
+    x, weights, groups, centers = case(0, 30, 3, 1)
     centers[2] += 1000
-    found, _, squared = assigned((x, weights, colours, centers), 1.0)
+    found, _, squared = assigned((x, weights, groups, centers), 1.0)
     means = found.means(x, centers)
     np.testing.assert_array_equal(means[2], centers[2])
     mine = squared.argmin(axis=1) == 0
@@ -284,14 +284,14 @@ def test_bounds_that_no_cluster_keeps(low: list[float], high: list[float], messa
 
 
 @given(seed=st.integers(0, 10_000), H=st.integers(1, 4), alpha=st.sampled_from([1.0, 0.8, 0.3]))
-def test_normalised_prices_are_those_that_multipliers_make(seed: int, H: int, alpha: float) -> None:
+def test_normalized_prices_are_those_that_multipliers_make(seed: int, H: int, alpha: float) -> None:
     rng = np.random.default_rng(seed)
     bounds = Bounds.of(rng.dirichlet(np.ones(H)), alpha)
-    prices = bounds.normalised(rng.normal(size=(H, 5)))
+    prices = bounds.normalized(rng.normal(size=(H, 5)))
     duals = duals_of(prices, bounds)
     assert (duals >= 0).all()
     np.testing.assert_allclose(prices_from(duals, bounds), prices, atol=1e-12)
-    np.testing.assert_allclose(bounds.normalised(prices), prices, atol=1e-12)
+    np.testing.assert_allclose(bounds.normalized(prices), prices, atol=1e-12)
     if alpha == 1:
         np.testing.assert_allclose((bounds.low @ prices), 0, atol=1e-12)
 
@@ -310,15 +310,15 @@ def test_any_multipliers_bound_the_cost_from_below(seed: int, alpha: float) -> N
 
 
 def test_gradient_and_curvature_of_the_smoothed_dual() -> None:
-    x, weights, colours, centers = case(11, 50, 4, 2)
+    x, weights, groups, centers = case(11, 50, 4, 2)
     squared = reference.squares(x, centers)
     shift = np.random.default_rng(0).normal(size=(2, 4))
-    here, step = price_points(squared, weights, colours, shift, 0.3), 1e-5
+    here, step = price_points(squared, weights, groups, shift, 0.3), 1e-5
     for h, c in product(range(2), range(4)):
         ahead, behind = shift.copy(), shift.copy()
         ahead[h, c] += step
         behind[h, c] -= step
-        up, down = (price_points(squared, weights, colours, s, 0.3) for s in (ahead, behind))
+        up, down = (price_points(squared, weights, groups, s, 0.3) for s in (ahead, behind))
         assert (up.value - down.value) / (2 * step) == pytest.approx(here.masses[h, c], rel=1e-6, abs=1e-6)
         bent = (up.masses - down.masses) / (2 * step)
         np.testing.assert_allclose(bent[h], -here.curvature[h, c], rtol=1e-5, atol=1e-6)
@@ -327,14 +327,14 @@ def test_gradient_and_curvature_of_the_smoothed_dual() -> None:
 
 @pytest.mark.parametrize("temperature", [0.0, 0.05])
 def test_sites_sums_add_up_to_those_of_all_points(temperature: float) -> None:
-    x, weights, colours, centers = case(12, 90, 4, 3)
+    x, weights, groups, centers = case(12, 90, 4, 3)
     squared = reference.squares(x, centers)
     shift = np.random.default_rng(1).normal(size=(3, 4))
-    parts = [price_points(squared[i::3], weights[i::3], colours[i::3], shift, temperature) for i in range(3)]
-    together, whole = parts[0] + parts[1] + parts[2], price_points(squared, weights, colours, shift, temperature)
+    parts = [price_points(squared[i::3], weights[i::3], groups[i::3], shift, temperature) for i in range(3)]
+    together, whole = parts[0] + parts[1] + parts[2], price_points(squared, weights, groups, shift, temperature)
     for field in ("exact", "value", "masses", "curvature"):
         np.testing.assert_allclose(getattr(together, field), getattr(whole, field), rtol=1e-9, atol=1e-9)
-    np.testing.assert_allclose(whole.masses.sum(axis=1), np.bincount(colours, weights))
+    np.testing.assert_allclose(whole.masses.sum(axis=1), np.bincount(groups, weights))
 
 
 @pytest.mark.parametrize(("H", "alpha"), [(2, 1.0), (3, 1.0), (3, 0.8)])
@@ -342,10 +342,10 @@ def test_a_federation_finds_the_prices_in_few_rounds(H: int, alpha: float) -> No
     """No points but in `price_points`: start from the prices of a sample, as those of a coreset are."""
     points = case(13, 6000, 6, H)
     best, bounds, squared = assigned(points, alpha, whole=False)
-    x, weights, colours, centers = points
-    sample = (x[::10], weights[::10], colours[::10], centers)
+    x, weights, groups, centers = points
+    sample = (x[::10], weights[::10], groups[::10], centers)
     start = assigned(sample, alpha, whole=False)[0].prices
-    totals = np.bincount(colours, weights).astype(np.int64)
+    totals = np.bincount(groups, weights).astype(np.int64)
     sites = [np.arange(6000) % 3 == site for site in range(3)]
     search = Pricing(bounds, totals, 6, best.cost / weights.sum(), start, gap=1e-5)
     while not search.done and search.rounds < 20:
@@ -354,7 +354,7 @@ def test_a_federation_finds_the_prices_in_few_rounds(H: int, alpha: float) -> No
         assert len(shifts) == len(temperatures) <= 4
         answers = []
         for shift, temperature in zip(shifts, temperatures, strict=True):
-            each = [price_points(squared[s], weights[s], colours[s], shift, float(temperature)) for s in sites]
+            each = [price_points(squared[s], weights[s], groups[s], shift, float(temperature)) for s in sites]
             answers.append(sum(each[1:], start=each[0]))
         before = search.bound
         search.update(answers)
@@ -367,10 +367,10 @@ def test_a_federation_finds_the_prices_in_few_rounds(H: int, alpha: float) -> No
 
 
 def test_prices_of_one_center_and_of_points_at_their_centers_are_found() -> None:
-    x, weights, colours, centers = case(14, 20, 1, 2)
-    bounds = Bounds.of(shares(weights, colours), 1.0)
+    x, weights, groups, centers = case(14, 20, 1, 2)
+    bounds = Bounds.of(shares(weights, groups), 1.0)
     for squared in (reference.squares(x, centers), np.zeros((20, 3))):
-        assert np.isfinite(prices_of(squared, weights, colours, bounds)).all()
+        assert np.isfinite(prices_of(squared, weights, groups, bounds)).all()
 
 
 def test_nothing_priced_is_nothing() -> None:
@@ -388,20 +388,20 @@ def test_given_masses_are_met_at_least_cost(seed: int, n: int, k: int) -> None:
     rng = np.random.default_rng(seed)
     squared, weights = rng.exponential(size=(n, k)), np.ones(n, np.int64)
     targets = np.bincount(rng.integers(0, k, n), minlength=k)
-    found = capacitated(squared, weights, targets)
+    found = capacitated_flow(squared, weights, targets)
     np.testing.assert_array_equal(np.bincount(found.center, found.mass, k), targets)
     place = np.repeat(np.arange(k), targets)
     rows, columns = linear_sum_assignment(squared[:, place])
     assert found.cost == pytest.approx(squared[rows, place[columns]].sum(), rel=1e-12)
     assert found.bound == pytest.approx(found.cost, rel=1e-9)
-    other = capacitated(squared, weights, targets, potentials=rng.normal(size=k))
+    other = capacitated_flow(squared, weights, targets, potentials=rng.normal(size=k))
     assert other.cost == pytest.approx(found.cost, rel=1e-12)
 
 
 def test_numbers_that_do_not_add_up_are_refused() -> None:
     squared, ones = np.ones((3, 2)), np.ones(3, np.int64)
     with pytest.raises(ValueError, match="must sum to the points' weight, 3, not 4"):
-        capacitated(squared, ones, np.array([2, 2]))
+        capacitated_flow(squared, ones, np.array([2, 2]))
     with pytest.raises(ValueError, match="same total weight"):
         balanced_flow(squared, ones, np.array([0, 0, 1]))
 
@@ -422,7 +422,7 @@ def test_whole_targets_are_close_and_essentially_fair(seed: int, k: int, H: int,
     assert (np.abs(whole_targets(fair, bounds, totals) - fair) < 1).all()
 
 
-def test_whole_targets_of_two_equal_colours_are_balanced() -> None:
+def test_whole_targets_of_two_equal_groups_are_balanced() -> None:
     rng = np.random.default_rng(0)
     totals = np.array([1001, 1001])
     masses = 1001 * rng.dirichlet(np.ones(7), 2)

@@ -30,23 +30,23 @@ PAPERS = ("cklv", "reassigned-cklv", "fair-lloyd", "fair-kmeans++")
 World = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
-def balanced(seed: int, n: int, d: int = 3, heaviest: int = 1, groups: int = 4, unequal: bool = False) -> World:
-    """Points of two colours of equal weight in some groups whose colours differ, in random order."""
+def balanced(seed: int, n: int, d: int = 3, heaviest: int = 1, parts: int = 4, unequal: bool = False) -> World:
+    """Points of two groups of equal weight in some parts of space whose groups differ, in random order."""
     rng = np.random.default_rng(seed)
     n_red = n - n // 2 if not unequal else max(1, n // 3)
-    colours = np.repeat([0, 1], [n - n_red, n_red])
-    middle = rng.normal(scale=4.0, size=(groups, d))
-    points = middle[rng.integers(groups, size=n)] + rng.normal(size=(n, d)) + 0.7 * colours[:, None]
+    groups = np.repeat([0, 1], [n - n_red, n_red])
+    middle = rng.normal(scale=4.0, size=(parts, d))
+    points = middle[rng.integers(parts, size=n)] + rng.normal(size=(n, d)) + 0.7 * groups[:, None]
     weights = rng.integers(1, heaviest + 1, n)
-    short = np.bincount(colours, weights).max() - np.bincount(colours, weights)
-    for colour in (0, 1):
-        weights[np.flatnonzero(colours == colour)[0]] += short[colour]
+    short = np.bincount(groups, weights).max() - np.bincount(groups, weights)
+    for group in (0, 1):
+        weights[np.flatnonzero(groups == group)[0]] += short[group]
     order = rng.permutation(n)
-    return points[order], weights[order], colours[order]
+    return points[order], weights[order], groups[order]
 
 
-def shares_of(weights: np.ndarray, colours: np.ndarray) -> np.ndarray:
-    return np.asarray(np.bincount(colours, weights) / weights.sum())
+def shares_of(weights: np.ndarray, groups: np.ndarray) -> np.ndarray:
+    return np.asarray(np.bincount(groups, weights) / weights.sum())
 
 
 def transport_cost(cost: np.ndarray, supply: np.ndarray, demand: np.ndarray) -> float:
@@ -69,15 +69,15 @@ def scattered(world: World, clustering: Clustering) -> float:
 
 
 def assert_fair(world: World, clustering: Clustering, bounds: Bounds, essentially: float = 0.0) -> None:
-    """All weight is assigned, once, in whole numbers, and as many of each colour to each center as is fair."""
-    points, weights, colours = world
+    """All weight is assigned, once, in whole numbers, and as many of each group to each center as is fair."""
+    points, weights, groups = world
     a, k = clustering.assignment, len(clustering.centers)
     assert a.mass.dtype == np.int64
     assert (a.mass > 0).all()
     assert (np.bincount(a.point, a.mass, len(points)) == weights).all()
     assert len(np.unique(a.point * k + a.center)) == len(a.point)
     counts = np.zeros((k, len(bounds.low)), np.int64)
-    np.add.at(counts, (a.center, colours[a.point]), a.mass)
+    np.add.at(counts, (a.center, groups[a.point]), a.mass)
     assert (counts == a.counts).all()
     assert bounds.violation(counts) <= essentially
     assert clustering.cost == pytest.approx(scattered(world, clustering), rel=1e-9, abs=1e-9)
@@ -87,47 +87,47 @@ class TestFairlets:
     @examples(30)
     @given(SEEDS, st.integers(2, 60), st.integers(1, 4))
     def test_unit_weights_are_the_cheapest_matching(self, seed: int, half: int, d: int) -> None:
-        points, weights, colours = balanced(seed, 2 * half, d)
-        found = fairlets(points, weights, colours)
-        cost = cdist(points[colours == 0], points[colours == 1], "sqeuclidean") / 2
+        points, weights, groups = balanced(seed, 2 * half, d)
+        found = fairlets(points, weights, groups)
+        cost = cdist(points[groups == 0], points[groups == 1], "sqeuclidean") / 2
         assert found.cost == pytest.approx(cost[linear_sum_assignment(cost)].sum(), rel=1e-9)
         assert len(found.mass) == half
 
     @examples(30)
     @given(SEEDS, st.integers(2, 24), st.integers(2, 30), st.booleans())
     def test_weights_are_the_cheapest_transport(self, seed: int, n: int, heaviest: int, unequal: bool) -> None:
-        points, weights, colours = balanced(seed, n, 2, heaviest, unequal=unequal)
-        found = fairlets(points, weights, colours)
-        cost = cdist(points[colours == 0], points[colours == 1], "sqeuclidean") / 2
-        assert found.cost == pytest.approx(transport_cost(cost, weights[colours == 0], weights[colours == 1]), rel=1e-9)
+        points, weights, groups = balanced(seed, n, 2, heaviest, unequal=unequal)
+        found = fairlets(points, weights, groups)
+        cost = cdist(points[groups == 0], points[groups == 1], "sqeuclidean") / 2
+        assert found.cost == pytest.approx(transport_cost(cost, weights[groups == 0], weights[groups == 1]), rel=1e-9)
 
     def test_every_pairing_of_five_costs_no_less(self) -> None:
-        points, weights, colours = balanced(3, 10)
-        blue, red = points[colours == 0], points[colours == 1]
+        points, weights, groups = balanced(3, 10)
+        blue, red = points[groups == 0], points[groups == 1]
         every = [((blue - red[list(order)]) ** 2).sum() / 2 for order in permutations(range(5))]
-        assert fairlets(points, weights, colours).cost == pytest.approx(min(every), rel=1e-12)
+        assert fairlets(points, weights, groups).cost == pytest.approx(min(every), rel=1e-12)
 
     @examples(20)
     @given(SEEDS, st.integers(2, 80))
     def test_cover_all_weight_and_cost_what_they_say(self, seed: int, n: int) -> None:
-        points, weights, colours = balanced(seed, n, heaviest=9)
-        found = fairlets(points, weights, colours)
+        points, weights, groups = balanced(seed, n, heaviest=9)
+        found = fairlets(points, weights, groups)
         covered = np.bincount(found.blue, found.mass, n) + np.bincount(found.red, found.mass, n)
         assert (covered == weights).all()
-        assert (colours[found.blue] == 0).all()
-        assert (colours[found.red] == 1).all()
+        assert (groups[found.blue] == 0).all()
+        assert (groups[found.red] == 1).all()
         ends = np.stack([points[found.blue], points[found.red]])
         assert np.allclose(found.representatives, ends.mean(axis=0))
         spread = ((ends - found.representatives) ** 2).sum(axis=(0, 2))
         assert found.cost == pytest.approx(found.mass @ spread, rel=1e-9, abs=1e-12)
 
     def test_weights_are_as_good_as_copies(self) -> None:
-        points, weights, colours = balanced(8, 30, heaviest=4)
+        points, weights, groups = balanced(8, 30, heaviest=4)
         copies = np.repeat(np.arange(30), weights)
-        single = fairlets(points[copies], np.ones(len(copies), np.int64), colours[copies])
-        assert fairlets(points, weights, colours).cost == pytest.approx(single.cost, rel=1e-9)
+        single = fairlets(points[copies], np.ones(len(copies), np.int64), groups[copies])
+        assert fairlets(points, weights, groups).cost == pytest.approx(single.cost, rel=1e-9)
 
-    def test_the_same_points_in_both_colours_cost_nothing(self) -> None:
+    def test_the_same_points_in_both_groups_cost_nothing(self) -> None:
         x = np.random.default_rng(0).normal(size=(40, 2)) + 1e6
         found = fairlets(np.r_[x, x], np.full(80, 3), np.repeat([0, 1], 40))
         assert found.cost == 0.0
@@ -138,10 +138,10 @@ class TestFairlets:
         assert found.cost == 0.0
         assert found.mass.sum() == 6
 
-    def test_a_thousand_of_each_colour_against_the_dense_matching(self) -> None:
-        points, weights, colours = balanced(1, 2000, 6)
-        cost = cdist(points[colours == 0], points[colours == 1], "sqeuclidean") / 2
-        assert fairlets(points, weights, colours).cost == pytest.approx(
+    def test_a_thousand_of_each_group_against_the_dense_matching(self) -> None:
+        points, weights, groups = balanced(1, 2000, 6)
+        cost = cdist(points[groups == 0], points[groups == 1], "sqeuclidean") / 2
+        assert fairlets(points, weights, groups).cost == pytest.approx(
             cost[linear_sum_assignment(cost)].sum(), rel=1e-9
         )
 
@@ -164,7 +164,7 @@ class TestFairlets:
         with pytest.raises(ValueError, match="two groups of equal weight; group 0 has 3, group 1 has 2"):
             fairlets(np.zeros((3, 1)), np.array([1, 2, 2]), np.array([0, 0, 1]))
 
-    def test_a_third_colour_is_refused(self) -> None:
+    def test_a_third_group_is_refused(self) -> None:
         with pytest.raises(ValueError, match="1 points have another group"):
             fairlets(np.zeros((3, 1)), np.ones(3, np.int64), np.array([0, 1, 2]))
 
@@ -191,7 +191,7 @@ class TestSeeding:
         assert len(np.unique(centers, axis=0)) == 2
 
     def test_trials_lower_the_cost(self) -> None:
-        points, weights, _ = balanced(5, 400, groups=12)
+        points, weights, _ = balanced(5, 400, parts=12)
         costs = {
             trials: np.mean(
                 [
@@ -232,9 +232,9 @@ class TestSeeding:
         assert found.ravel().tolist() == [1.0, 7.0, 9.0]
 
 
-def cheapest_fair(points: np.ndarray, colours: np.ndarray, k: int) -> float:
+def cheapest_fair(points: np.ndarray, groups: np.ndarray, k: int) -> float:
     """The optimum over all partitions of unit points into at most k exactly balanced clusters."""
-    sign = np.where(colours == 0, 1, -1)
+    sign = np.where(groups == 0, 1, -1)
     best = np.inf
     for rest in product(range(k), repeat=len(points) - 1):
         label = np.r_[0, rest]
@@ -248,10 +248,10 @@ def cheapest_fair(points: np.ndarray, colours: np.ndarray, k: int) -> float:
 class TestFairClustering:
     @pytest.mark.parametrize(("n", "k"), [(6, 2), (8, 2), (10, 2), (12, 2), (8, 3), (10, 3)])
     def test_close_to_the_optimum_of_few_points(self, n: int, k: int) -> None:
-        points, weights, colours = balanced(n + k, n, 2)
-        best = cheapest_fair(points, colours, k)
+        points, weights, groups = balanced(n + k, n, 2)
+        best = cheapest_fair(points, groups, k)
         found = fair_clustering(
-            points, weights, colours, HALVES, k, restarts=20, rng=np.random.default_rng(0), algorithm="fair-kmeans++"
+            points, weights, groups, HALVES, k, restarts=20, rng=np.random.default_rng(0), algorithm="fair-kmeans++"
         )
         assert best * (1 - 1e-9) <= found.cost <= best * 1.05 + 1e-9
         assert found.fairlet_cost <= best * (1 + 1e-9)
@@ -285,17 +285,17 @@ class TestFairClustering:
 
     @examples(8)
     @given(SEEDS, st.integers(1, 4), st.sampled_from([0.3, 0.8, 1.0]), st.integers(1, 6))
-    def test_any_colours_and_bounds(self, seed: int, H: int, alpha: float, k: int) -> None:
+    def test_any_groups_and_bounds(self, seed: int, H: int, alpha: float, k: int) -> None:
         rng = np.random.default_rng(seed)
         points, weights = rng.normal(size=(50, 2)) * [3, 1], rng.integers(1, 9, 50)
-        colours = np.r_[np.arange(H), rng.integers(0, H, 50 - H)]
-        bounds = Bounds.of(shares_of(weights, colours), alpha)
+        groups = np.r_[np.arange(H), rng.integers(0, H, 50 - H)]
+        bounds = Bounds.of(shares_of(weights, groups), alpha)
         plain = plain_clustering(points, weights, k, rng=np.random.default_rng(seed))[1]
         for algorithm in ("fair-kmeans++", "fair-lloyd"):
-            found = fair_clustering(points, weights, colours, bounds, k, algorithm=algorithm, restarts=2, rng=rng)
-            # A cluster's and a colour's masses are each rounded by less than one row.
-            assert_fair((points, weights, colours), found, bounds, essentially=2.0)
-            start = fair_assignment(squared_distances(points, found.centers), weights, colours, bounds)
+            found = fair_clustering(points, weights, groups, bounds, k, algorithm=algorithm, restarts=2, rng=rng)
+            # A cluster's and a group's masses are each rounded by less than one row.
+            assert_fair((points, weights, groups), found, bounds, essentially=2.0)
+            start = fair_assignment(squared_distances(points, found.centers), weights, groups, bounds)
             assert found.cost == pytest.approx(start.cost, rel=1e-9)
             assert found.cost >= 0.9 * plain
 
@@ -310,7 +310,7 @@ class TestFairClustering:
         assert (np.diff(costs) <= 1e-9 * costs[0]).all()
         assert costs[-1] < costs[0]
 
-    def test_one_colour_is_plain_k_means(self) -> None:
+    def test_one_group_is_plain_k_means(self) -> None:
         points, weights, _ = balanced(6, 200, heaviest=5)
         none = np.zeros(200, np.int64)
         fair = fair_clustering(points, weights, none, Bounds.of(np.ones(1), 1.0), 5, rng=np.random.default_rng(2))
@@ -351,7 +351,7 @@ class TestFairClustering:
 
     @pytest.mark.slow
     def test_restarts_help(self) -> None:
-        world = balanced(12, 200, groups=8)
+        world = balanced(12, 200, parts=8)
         one, many = (
             [fair_clustering(*world, HALVES, 8, restarts=r, rng=np.random.default_rng(s)).cost for s in range(6)]
             for r in (1, 5)
@@ -374,16 +374,16 @@ class TestFairClustering:
     @examples(10)
     @given(SEEDS, st.integers(1, 8))
     def test_fairness_is_never_for_nothing(self, seed: int, k: int) -> None:
-        points, weights, colours = balanced(seed, 60, heaviest=7)
-        fair = fair_clustering(points, weights, colours, HALVES, k, rng=np.random.default_rng(seed))
+        points, weights, groups = balanced(seed, 60, heaviest=7)
+        fair = fair_clustering(points, weights, groups, HALVES, k, rng=np.random.default_rng(seed))
         rng = np.random.default_rng(seed)
         _, cost = plain_clustering(points, weights, k, restarts=1, start=fair.centers, rng=rng)
         assert cost <= fair.cost * (1 + 1e-9)
 
     def test_no_start(self) -> None:
-        points, weights, colours = balanced(1, 30)
+        points, weights, groups = balanced(1, 30)
         with pytest.raises(ValueError, match="restarts must be 1 or more, not 0"):
-            fair_clustering(points, weights, colours, HALVES, 3, restarts=0, rng=np.random.default_rng(0))
+            fair_clustering(points, weights, groups, HALVES, 3, restarts=0, rng=np.random.default_rng(0))
 
     def test_too_many_pairs_are_seeded_from_the_points(self, monkeypatch: pytest.MonkeyPatch) -> None:
         world = balanced(1, 60)
@@ -396,11 +396,11 @@ class TestFairClustering:
         assert fair_clustering(*world, HALVES, 4, algorithm="cklv", rng=np.random.default_rng(0)).fairlet_cost > 0
 
     @pytest.mark.parametrize("algorithm", ["cklv", "reassigned-cklv"])
-    def test_fairlets_are_for_two_balanced_colours(self, algorithm: str) -> None:
-        points, weights, colours = balanced(1, 30)
+    def test_fairlets_are_for_two_balanced_groups(self, algorithm: str) -> None:
+        points, weights, groups = balanced(1, 30)
         message = f"{algorithm} needs two groups of equal weight and a balance of 1"
         for other, bounds in (
-            (colours, Bounds.of(np.array([0.5, 0.5]), 0.8)),
+            (groups, Bounds.of(np.array([0.5, 0.5]), 0.8)),
             (np.arange(30) % 3, Bounds.of(np.full(3, 1 / 3), 1.0)),
             (np.r_[np.zeros(10, np.int64), np.ones(20, np.int64)], Bounds.of(np.array([1 / 3, 2 / 3]), 1.0)),
         ):
@@ -409,16 +409,16 @@ class TestFairClustering:
 
     @pytest.mark.parametrize("k", [0, 31])
     def test_k_out_of_range(self, k: int) -> None:
-        points, weights, colours = balanced(1, 30)
+        points, weights, groups = balanced(1, 30)
         with pytest.raises(ValueError, match=f"{k} clusters of 30 points: there must be from 1 to 30"):
-            fair_clustering(points, weights, colours, HALVES, k, rng=np.random.default_rng(0))
+            fair_clustering(points, weights, groups, HALVES, k, rng=np.random.default_rng(0))
         with pytest.raises(ValueError, match="from 1 to 30"):
             plain_clustering(points, weights, k, rng=np.random.default_rng(0))
 
     def test_an_unknown_algorithm(self) -> None:
-        points, weights, colours = balanced(1, 30)
+        points, weights, groups = balanced(1, 30)
         with pytest.raises(ValueError, match="unknown algorithm 'lloyd'; there are fair-kmeans"):
-            fair_clustering(points, weights, colours, HALVES, 3, algorithm="lloyd", rng=np.random.default_rng(0))  # type: ignore[arg-type]
+            fair_clustering(points, weights, groups, HALVES, 3, algorithm="lloyd", rng=np.random.default_rng(0))  # type: ignore[arg-type]
 
 
 def shared_out(
@@ -469,7 +469,7 @@ class TestDistribute:
         assert found == pytest.approx(best, rel=1e-7, abs=1e-9)
 
     @pytest.mark.parametrize("k", [2, 3])
-    def test_every_labelling_of_six_rows(self, k: int) -> None:
+    def test_every_labeling_of_six_rows(self, k: int) -> None:
         rng = np.random.default_rng(k)
         members, centers = rng.normal(size=(6, 2)), rng.normal(size=(k, 2))
         wanted = np.array([[4, 2], [3, 2, 1]][k - 2])

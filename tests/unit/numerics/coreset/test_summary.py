@@ -1,4 +1,4 @@
-"""The coreset of fair k-means: exact sums, measured movement, colours apart, and a size that holds for any rows."""
+"""The coreset of fair k-means: exact sums, measured movement, groups apart, and a size that holds for any rows."""
 
 import gzip
 import os
@@ -14,9 +14,9 @@ from sklearn.cluster import KMeans
 
 from numerics.coreset.features import Features
 from numerics.coreset.grouped_rows import GroupedRows, RowBlock
-from numerics.coreset.nearest_neighbours import nearest
+from numerics.coreset.nearest_neighbors import nearest
 from numerics.coreset.reduction import merge_light, reduce, union
-from numerics.coreset.summary import CONSTRUCTIONS, ShardCoreset, summarise
+from numerics.coreset.summary import CONSTRUCTIONS, ShardCoreset, summarize
 from numerics.coreset.weighted_points import WeightedPoints, moments
 from tests.support.examples import examples
 
@@ -28,40 +28,40 @@ def generator(seed=0):
     return np.random.default_rng(seed)
 
 
-def cloud(n=3000, d=4, n_colours=3, seed=0):
-    """Rows of a mixture far from the origin, in columns of very different units, and their colours."""
+def cloud(n=3000, d=4, n_groups=3, seed=0):
+    """Rows of a mixture far from the origin, in columns of very different units, and their groups."""
     rng = generator(seed)
     centers = rng.normal(size=(6, d)) * 4
     x = (centers[rng.integers(6, size=n)] + rng.normal(size=(n, d))) * 10.0 ** np.arange(d) + 1000
-    return x, rng.integers(n_colours, size=n)
+    return x, rng.integers(n_groups, size=n)
 
 
-def points_of(x, colour, cuts=()):
+def points_of(x, group, cuts=()):
     """Points that are read in blocks cut at some rows."""
-    names = tuple(f"colour {h}" for h in range(int(colour.max()) + 1))
+    names = tuple(f"group {h}" for h in range(int(group.max()) + 1))
 
     def blocks():
         for part in np.split(np.arange(len(x)), cuts):
-            seen = names[: int(colour[: part.max(initial=-1) + 1].max(initial=0)) + 1]
-            yield RowBlock(x[part], colour[part], seen)
+            seen = names[: int(group[: part.max(initial=-1) + 1].max(initial=0)) + 1]
+            yield RowBlock(x[part], group[part], seen)
 
     return GroupedRows(tuple(f"x_{j}" for j in range(x.shape[1])), blocks)
 
 
-def summary(x, colour, size, cuts=(), seed=0, **how) -> ShardCoreset:
-    return summarise(points_of(x, colour, cuts), size, rng=generator(seed), **how)
+def summary(x, group, size, cuts=(), seed=0, **how) -> ShardCoreset:
+    return summarize(points_of(x, group, cuts), size, rng=generator(seed), **how)
 
 
-def assert_exact(x, colour, coreset: WeightedPoints, group):
+def assert_exact(x, group, coreset: WeightedPoints, place):
     """The coreset is what its definition says of the rows that its points stand for."""
     assert coreset.weights.dtype == np.int64
-    assert np.array_equal(np.bincount(group, minlength=len(coreset.points)), coreset.weights)
+    assert np.array_equal(np.bincount(place, minlength=len(coreset.points)), coreset.weights)
     assert coreset.weights.min() >= 1
-    assert np.array_equal(coreset.groups[group], colour)
-    for h in range(int(colour.max()) + 1):
+    assert np.array_equal(coreset.groups[place], group)
+    for h in range(int(group.max()) + 1):
         own = coreset.groups == h
-        np.testing.assert_allclose(coreset.weights[own] @ coreset.points[own], x[colour == h].sum(axis=0), rtol=1e-11)
-    np.testing.assert_allclose(coreset.movement, ((x - coreset.points[group]) ** 2).sum(axis=0), rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(coreset.weights[own] @ coreset.points[own], x[group == h].sum(axis=0), rtol=1e-11)
+    np.testing.assert_allclose(coreset.movement, ((x - coreset.points[place]) ** 2).sum(axis=0), rtol=1e-9, atol=1e-12)
     assert (coreset.movement >= 0).all()
     mean, variance = moments(coreset)
     np.testing.assert_allclose(mean, x.mean(axis=0), rtol=1e-11)
@@ -71,14 +71,14 @@ def assert_exact(x, colour, coreset: WeightedPoints, group):
 @pytest.mark.parametrize("construction", CONSTRUCTIONS)
 @pytest.mark.parametrize("projection", [0, 2])
 def test_sums_are_exact_however_locations_are_found(construction, projection):
-    x, colour = cloud()
-    found = summary(x, colour, 100, (700, 1500), construction=construction, projection=projection)
+    x, group = cloud()
+    found = summary(x, group, 100, (700, 1500), construction=construction, projection=projection)
     assert found.n_rows == len(x)
     assert len(found.coreset.points) <= 300
-    assert_exact(x, colour, found.coreset, found.point)
+    assert_exact(x, group, found.coreset, found.point)
     np.testing.assert_allclose(found.movement_by_group.sum(axis=0), found.coreset.movement)
     for h in range(3):
-        own = colour == h
+        own = group == h
         moved = ((x[own] - found.coreset.points[found.point[own]]) ** 2).sum(axis=0)
         np.testing.assert_allclose(found.movement_by_group[h], moved, rtol=1e-9)
 
@@ -91,14 +91,14 @@ def test_any_blocks_and_any_order_give_a_valid_coreset(data):
     values = st.integers(0, data.draw(st.sampled_from([0, 2, 50])))
     rows = data.draw(st.lists(st.tuples(values, values, st.integers(0, 3)), min_size=n, max_size=n))
     table = np.array(rows, dtype=np.float64)
-    x, colour = table[:, :2], table[:, 2].astype(np.int64)
+    x, group = table[:, :2], table[:, 2].astype(np.int64)
     cuts = sorted(data.draw(st.lists(st.integers(0, n), max_size=4)))
     size = data.draw(st.integers(1, 60))
-    found = summary(x, colour, size, cuts, seed=data.draw(st.integers(0, 5)))
+    found = summary(x, group, size, cuts, seed=data.draw(st.integers(0, 5)))
     n_distinct = len(np.unique(x, axis=0))
     n_locations = len(found.coreset.points)
     assert n_locations <= size * 4
-    assert_exact(x, colour, found.coreset, found.point)
+    assert_exact(x, group, found.coreset, found.point)
     if n_distinct <= size:
         assert not found.coreset.movement.any()
         assert n_locations == len(np.unique(table, axis=0))
@@ -106,8 +106,8 @@ def test_any_blocks_and_any_order_give_a_valid_coreset(data):
 
 def test_the_cost_of_rows_that_follow_their_points_is_that_of_the_coreset_and_the_movement():
     """Sum over rows of |x - c(point)|^2 = coreset cost + movement, for any centers: the bound of spec and report."""
-    x, colour = cloud()
-    found = summary(x, colour, 50)
+    x, group = cloud()
+    found = summary(x, group, 50)
     points, weights = found.coreset.points, found.coreset.weights
     for seed in range(5):
         centers = x[generator(seed).integers(len(x), size=7)]
@@ -120,39 +120,39 @@ def test_the_cost_of_rows_that_follow_their_points_is_that_of_the_coreset_and_th
 
 
 def test_a_union_of_coresets_is_a_coreset_of_the_union():
-    """Lemma 6, with shards of one colour each, and again after the center compressed it."""
-    x, colour = cloud()
-    parts = [summary(x[colour == h], np.full((colour == h).sum(), h), 60, seed=h) for h in range(3)]
-    rows = np.concatenate([x[colour == h] for h in range(3)])
-    colours = np.sort(colour)
+    """Lemma 6, with shards of one group each, and again after the center compressed it."""
+    x, group = cloud()
+    parts = [summary(x[group == h], np.full((group == h).sum(), h), 60, seed=h) for h in range(3)]
+    rows = np.concatenate([x[group == h] for h in range(3)])
+    groups = np.sort(group)
     together = union([part.coreset for part in parts])
     starts = np.cumsum([0] + [len(part.coreset.points) for part in parts[:-1]])
-    group = np.concatenate([part.point + start for part, start in zip(parts, starts, strict=True)])
-    assert_exact(rows, colours, together, group)
+    place = np.concatenate([part.point + start for part, start in zip(parts, starts, strict=True)])
+    assert_exact(rows, groups, together, place)
     smaller, index = reduce(together, 40, generator(), moments(together)[1] ** 0.5)
     assert len(smaller.points) <= 120
-    assert_exact(rows, colours, smaller, index[group])
+    assert_exact(rows, groups, smaller, index[place])
     same, index = reduce(together, 1000, generator(), np.ones(4))
     assert same is together
     assert np.array_equal(index, np.arange(len(together.points)))
 
 
-def test_colours_at_one_location_stay_apart():
-    """Figure 1: two sites that each hold one place; whether their union is balanced there, only colours tell.
+def test_groups_at_one_location_stay_apart():
+    """Figure 1: two sites that each hold one place; whether their union is balanced there, only groups tell.
 
-    With centers at 0 and 10 and as many rows of either colour in all, an exactly fair assignment carries as many rows
-    over as one colour has more than the other at 0.
+    With centers at 0 and 10 and as many rows of either group in all, an exactly fair assignment carries as many rows
+    over as one group has more than the other at 0.
     """
     x = np.repeat([[0.0], [10.0]], 50, axis=0)
 
-    def fair_cost(points, weights, colours):
+    def fair_cost(points, weights, groups):
         at_zero = points[:, 0] < 5
-        return 100.0 * abs(weights[at_zero & (colours == 0)].sum() - weights[at_zero & (colours == 1)].sum())
+        return 100.0 * abs(weights[at_zero & (groups == 0)].sum() - weights[at_zero & (groups == 1)].sum())
 
-    for colour, cost in ((np.tile([0, 1], 50), 0.0), (np.repeat([0, 1], 50), 5000.0)):
-        coreset = union([summary(x[:50], colour[:50], 2).coreset, summary(x[50:], colour[50:], 2, seed=1).coreset])
+    for group, cost in ((np.tile([0, 1], 50), 0.0), (np.repeat([0, 1], 50), 5000.0)):
+        coreset = union([summary(x[:50], group[:50], 2).coreset, summary(x[50:], group[50:], 2, seed=1).coreset])
         assert fair_cost(coreset.points, coreset.weights, coreset.groups) == cost
-        # Without colours all that is left is the ratio of all rows: both worlds look the same.
+        # Without groups all that is left is the ratio of all rows: both worlds look the same.
         blind = union([summary(part, np.zeros(50, np.int64), 2).coreset for part in np.split(x, 2)])
         halves = np.repeat(blind.weights / 2, 2)
         assert fair_cost(np.repeat(blind.points, 2, axis=0), halves, np.tile([0, 1], len(blind.points))) == 0.0
@@ -201,7 +201,7 @@ def test_a_handful_of_features_is_enough(size):
     assert 1 <= features.in_use <= size
 
 
-def test_light_points_join_the_nearest_of_their_colour():
+def test_light_points_join_the_nearest_of_their_group():
     x = np.array([[0.0], [0.1], [5.0], [5.2], [5.3], [100.0], [7.0]])
     coreset = WeightedPoints(x, np.array([9, 1, 2, 2, 1, 8, 4]), np.array([0, 0, 0, 0, 0, 0, 1]), np.array([3.0]))
     merged = merge_light(coreset, 5, np.ones(1))
@@ -215,50 +215,50 @@ def test_light_points_join_the_nearest_of_their_colour():
 
 @pytest.mark.parametrize("min_weight", [1, 5, 300, 5000])
 def test_merging_is_exact_and_leaves_nothing_of_what_is_withheld(min_weight):
-    x, colour = cloud(n_colours=2)
-    colour[[3, 500, 501]] = 2
-    found = summary(x, colour, 200)
+    x, group = cloud(n_groups=2)
+    group[[3, 500, 501]] = 2
+    found = summary(x, group, 200)
     merged = merge_light(found.coreset, min_weight, x.std(axis=0), found.movement_by_group)
-    group = merged.point[found.point]
-    kept = group >= 0
-    mass = np.bincount(colour)
-    assert np.array_equal(kept, mass[colour] >= min_weight)
+    place = merged.point[found.point]
+    kept = place >= 0
+    mass = np.bincount(group)
+    assert np.array_equal(kept, mass[group] >= min_weight)
     assert merged.n_withheld == (~kept).sum()
     if kept.any():
         assert merged.coreset.weights.min() >= min_weight
-        assert_exact(x[kept], colour[kept], merged.coreset, group[kept])
+        assert_exact(x[kept], group[kept], merged.coreset, place[kept])
     else:
         assert len(merged.coreset.points) == 0
         assert not merged.coreset.movement.any()
 
 
 def test_edges():
-    x, colour = cloud(n=500)
+    x, group = cloud(n=500)
     x[:, 1] = 1e6
-    one_colour = summary(x, np.zeros(500, np.int64), 40)
-    assert_exact(x, np.zeros(500, np.int64), one_colour.coreset, one_colour.point)
-    assert one_colour.coreset.movement[1] == 0
-    assert len(one_colour.coreset.points) <= 40
-    everybody = summary(x, colour, 500)
+    one_group = summary(x, np.zeros(500, np.int64), 40)
+    assert_exact(x, np.zeros(500, np.int64), one_group.coreset, one_group.point)
+    assert one_group.coreset.movement[1] == 0
+    assert len(one_group.coreset.points) <= 40
+    everybody = summary(x, group, 500)
     assert not everybody.coreset.movement.any()
     assert set(map(tuple, everybody.coreset.points)) == set(map(tuple, x))
-    single = summary(x[:1], colour[:1] * 0, 10)
+    single = summary(x[:1], group[:1] * 0, 10)
     assert (single.coreset.weights.tolist(), single.point.tolist()) == ([1], [0])
 
 
-def test_what_cannot_be_summarised_is_said():
-    x, colour = cloud(n=20)
+def test_what_cannot_be_summarized_is_said():
+    x, group = cloud(n=20)
     with pytest.raises(ValueError, match="'birch' is none of bico, kmeans"):
-        summary(x, colour, 5, construction="birch")
+        summary(x, group, 5, construction="birch")
     with pytest.raises(ValueError, match="at least 1"):
-        summary(x, colour, 0)
+        summary(x, group, 0)
     with pytest.raises(ValueError, match="no rows"):
-        summarise(GroupedRows(("a",), lambda: iter(())), 5, rng=generator())
+        summarize(GroupedRows(("a",), lambda: iter(())), 5, rng=generator())
 
 
 def test_the_same_seed_gives_the_same_coreset():
-    x, colour = cloud()
-    one, same, other = (summary(x, colour, 100, seed=seed) for seed in (1, 1, 2))
+    x, group = cloud()
+    one, same, other = (summary(x, group, 100, seed=seed) for seed in (1, 1, 2))
     assert np.array_equal(one.point, same.point)
     assert np.array_equal(one.coreset.points, same.coreset.points)
     assert not np.array_equal(one.point, other.point)
@@ -275,12 +275,12 @@ def test_memory_does_not_grow_with_the_rows():
             lambda n=n_blocks: (RowBlock(block + i, np.arange(5000) % 2, ("x", "y")) for i in range(n)),
         )
         tracemalloc.start()
-        found = summarise(stream, 400, rng=generator())
+        found = summarize(stream, 400, rng=generator())
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
         assert found.point.dtype == np.uint16
         assert found.n_rows == len(found.point) == 5000 * n_blocks
-    # A row's group is there twice while its parts are joined; a block adds where its 800 points went.
+    # A row's place is there twice while its parts are joined; a block adds where its 800 points went.
     assert peaks[1] - peaks[0] < 35 * (2 * 5000 * 2 + 800 * 2) * 1.1
 
 
@@ -302,8 +302,8 @@ def test_adult_the_error_of_the_coreset():
     columns = ["age", "fnlwgt", "education_num", "capital_gain", "capital_loss", "hours_per_week"]
     x = table[columns].to_numpy(np.float64)
     x = (x - x.mean(axis=0)) / x.std(axis=0)
-    colour = (table["sex"] == "Male").to_numpy(np.int64)
-    found = summary(x, colour, 200 * 4)
+    group = (table["sex"] == "Male").to_numpy(np.int64)
+    found = summary(x, group, 200 * 4)
     points, weights = found.coreset.points, found.coreset.weights
     error = []
     for seed in range(3):

@@ -393,7 +393,7 @@ def test_products_of_experts_and_committee_machines(rule):
         np.testing.assert_allclose([fused.mean[q], fused.variance[q]], expected)
 
 
-def test_the_generalised_committee_machine():
+def test_the_generalized_committee_machine():
     common = (generator(1).normal(size=8), np.full(8, 0.05))
     said = predictions(common=common)
     fused = aggregate("grbcm", said, PRIOR, NOISE)
@@ -416,7 +416,7 @@ def test_an_expert_less_sure_than_the_communication_expert_adds_nothing():
     np.testing.assert_allclose([all_three.mean, all_three.variance], [two.mean, two.variance])
 
 
-def test_the_generalised_machine_of_rows_that_are_all_common_is_their_process():
+def test_the_generalized_machine_of_rows_that_are_all_common_is_their_process():
     (x, y), points = rows()[0], queries(8)
     mean, explained = Expert(SE, THETA, x, y).predict(points)
     prior = SE.diagonal(THETA[:-1], points)

@@ -1,4 +1,4 @@
-"""Moments as of all rows in one place, parts that lie together, and gates that find the experts of a neighbourhood."""
+"""Moments as of all rows in one place, parts that lie together, and gates that find the experts of a neighborhood."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def rows(seed: int, counts: tuple[int, ...], d: int = 3) -> Rows:
     return x, rng.normal(size=len(part)), part.astype(np.int64)
 
 
-def standardised(x: Float64[np.ndarray, "n d"], part: Int64[np.ndarray, "n"]) -> ExpertMoments:
+def standardized(x: Float64[np.ndarray, "n d"], part: Int64[np.ndarray, "n"]) -> ExpertMoments:
     moments = moments_of(x, x[:, 0], part)
     return in_units(moments, units_of(moments))
 
@@ -88,7 +88,7 @@ def test_sites_together_are_one() -> None:
 
 
 @pytest.mark.parametrize("constant", [0.1, 1 / 3, 1e9 / 7, -1e-200])
-def test_what_does_not_vary_is_only_centred(constant: float) -> None:
+def test_what_does_not_vary_is_only_centered(constant: float) -> None:
     x, y, part = rows(3, (10, 3, 1, 6))
     x[:, 1], y[:] = constant, constant
     units = units_of(moments_of(x, y, part))
@@ -106,7 +106,7 @@ def test_the_smallest_difference_beside_a_large_offset_counts() -> None:
     assert 0 < units.scale[0] < 1e-6
 
 
-def test_moments_in_units_are_those_of_standardised_rows() -> None:
+def test_moments_in_units_are_those_of_standardized_rows() -> None:
     x, y, part = rows(4, (20, 4, 1))
     moments = moments_of(x, y, part)
     units = units_of(moments)
@@ -175,7 +175,7 @@ def test_equal_scores_go_by_number() -> None:
 
 def test_experts_of_equal_moments_go_by_number() -> None:
     x, _, _ = rows(6, (20,))
-    experts = standardised(np.tile(x, (3, 1)), np.repeat(np.arange(3), 20))
+    experts = standardized(np.tile(x, (3, 1)), np.repeat(np.arange(3), 20))
     points = np.random.default_rng(0).normal(size=(50, 3))
     for scores in (nearest.scores(points, experts), discriminant.scores(points, experts, np.ones(3))):
         assert (ranking(scores) == [0, 1, 2]).all()
@@ -184,7 +184,7 @@ def test_experts_of_equal_moments_go_by_number() -> None:
 def test_the_order_of_experts_and_points_is_irrelevant() -> None:
     x, _, part = rows(7, (30, 12, 3, 1))
     experts, order, points = (
-        standardised(x, part),
+        standardized(x, part),
         np.array([2, 0, 3, 1]),
         np.random.default_rng(0).normal(size=(40, 3)),
     )
@@ -203,7 +203,7 @@ def test_the_order_of_experts_and_points_is_irrelevant() -> None:
 
 def test_one_expert_is_chosen_everywhere() -> None:
     x, _, part = rows(8, (5,))
-    experts, points = standardised(x, part), np.random.default_rng(0).normal(size=(7, 3))
+    experts, points = standardized(x, part), np.random.default_rng(0).normal(size=(7, 3))
     network = Network(3, 1)
     for scores in (
         nearest.scores(points, experts),
@@ -220,14 +220,14 @@ def test_one_expert_is_chosen_everywhere() -> None:
 
 def test_nearest_is_minus_the_squared_distance() -> None:
     x, _, part = rows(9, (4, 6))
-    experts, points = standardised(x, part), np.random.default_rng(0).normal(size=(5, 3))
+    experts, points = standardized(x, part), np.random.default_rng(0).normal(size=(5, 3))
     expected = -((points[:, None] - experts.means) ** 2).sum(axis=2)
     np.testing.assert_allclose(nearest.scores(points, experts), expected, rtol=1e-12)
 
 
 def test_the_discriminant_is_the_expected_number_of_rows_about_a_point() -> None:
     x, _, part = rows(10, (40, 9, 2, 1))
-    experts, points = standardised(x, part), np.random.default_rng(0).normal(size=(30, 3))
+    experts, points = standardized(x, part), np.random.default_rng(0).normal(size=(30, 3))
     lengths = np.array([0.7, 1.5, 0.4])
     window = np.diag((discriminant.WINDOW * lengths) ** 2)
     expected = np.column_stack(
@@ -242,7 +242,7 @@ def test_the_discriminant_is_the_expected_number_of_rows_about_a_point() -> None
 
 def test_inputs_that_do_not_matter_do_not_choose() -> None:
     x, _, part = rows(11, (20, 20, 20))
-    experts, points = standardised(x, part), np.random.default_rng(0).normal(size=(30, 3))
+    experts, points = standardized(x, part), np.random.default_rng(0).normal(size=(30, 3))
     lengths = np.array([0.6, 1.1, np.inf])
     elsewhere = points + np.array([0.0, 0.0, 5.0])
     scores = discriminant.scores(points, experts, lengths)
@@ -299,28 +299,28 @@ def test_gradients_of_sites_add_up_to_that_of_all_rows() -> None:
 
 def test_adam_takes_the_steps_of_its_paper() -> None:
     rng = np.random.default_rng(16)
-    parameters, optimiser = rng.normal(size=3), Adam.start(3)
+    parameters, optimizer = rng.normal(size=3), Adam.start(3)
     expected, m, v = parameters.tolist(), [0.0] * 3, [0.0] * 3
     for t in range(1, 6):
         gradient = rng.normal(size=3)
-        parameters, optimiser = optimiser.step(parameters, gradient)
+        parameters, optimizer = optimizer.step(parameters, gradient)
         for i, g in enumerate(gradient.tolist()):
             m[i], v[i] = 0.9 * m[i] + 0.1 * g, 0.999 * v[i] + 0.001 * g * g
             expected[i] -= 0.05 * (m[i] / (1 - 0.9**t)) / ((v[i] / (1 - 0.999**t)) ** 0.5 + 1e-8)
     np.testing.assert_allclose(parameters, expected, rtol=1e-12)
-    assert optimiser.steps == 5
+    assert optimizer.steps == 5
 
 
 def test_a_network_from_moments_knows_separate_experts_without_an_ask() -> None:
     x, _, part = rows(17, (60, 40, 1, 30))
     x += 30 * np.eye(4)[part][:, :3]
-    experts = standardised(x, part)
+    experts = standardized(x, part)
     z = units_of(moments_of(x, x[:, 0], part)).inputs(x)
     network = Network(3, 4)
-    parameters, optimiser = from_moments(network, experts, 3)
+    parameters, optimizer = from_moments(network, experts, 3)
     np.testing.assert_array_equal(network.log_probabilities(parameters, z).argmax(axis=1), part)
     np.testing.assert_array_equal(parameters, from_moments(network, experts, 3)[0])
-    assert optimiser.mean.shape == (network.size,)
+    assert optimizer.mean.shape == (network.size,)
 
 
 @pytest.mark.skipif(not CONCRETE.is_file(), reason="the shared concrete.csv.gz is absent")
@@ -332,14 +332,14 @@ def test_asks_that_the_network_needs_on_concrete() -> None:
     units = units_of(moments)
     x, network = units.inputs(x), Network(8, 10)
     accuracy = []
-    for (parameters, optimiser), asks in (
+    for (parameters, optimizer), asks in (
         ((network.start(0), Adam.start(network.size)), (10, 100)),
         (from_moments(network, in_units(moments, units), 0), (0, 5)),
     ):
         for ask in range(max(asks) + 1):
             if ask in asks:
                 accuracy.append((network.log_probabilities(parameters, x).argmax(axis=1) == label).mean())
-            parameters, optimiser = optimiser.step(parameters, network.gradient(parameters, x, label)[1] / len(x))
+            parameters, optimizer = optimizer.step(parameters, network.gradient(parameters, x, label)[1] / len(x))
     assert accuracy[0] == pytest.approx(0.98, abs=0.02)
     assert accuracy[1] >= 0.995
     assert accuracy[2] >= 0.9

@@ -78,7 +78,7 @@ def best_of(sites: Mapping[str, Site], rows: int, starts: np.ndarray, bounds: np
 
 
 @pytest.mark.parametrize("candidates", [1, 3, 8])
-def test_quadratic_likelihood_is_maximised_by_one_step(candidates: int) -> None:
+def test_quadratic_likelihood_is_maximized_by_one_step(candidates: int) -> None:
     rng = np.random.default_rng(0)
     hessians, bests = [positive(rng, 4) for _ in range(3)], rng.uniform(-0.4, 0.4, (3, 4))
     sites = {f"s{i}": quadratic(b, h) for i, (b, h) in enumerate(zip(bests, hessians, strict=True))}
@@ -138,7 +138,7 @@ def test_a_parameter_that_runs_to_its_bound_does_not_slow_the_others() -> None:
 
 
 @pytest.mark.parametrize(("d", "candidates"), [(1, 1), (1, 8), (6, 4), (6, 8)])
-def test_likelihood_is_maximised_without_knowledge(d: int, candidates: int) -> None:
+def test_likelihood_is_maximized_without_knowledge(d: int, candidates: int) -> None:
     rng = np.random.default_rng(d)
     parts = [rough(rng, 40, d) for _ in range(4)]
     sites, rows = {f"s{i}": expert(*part) for i, part in enumerate(parts)}, {f"s{i}": 40 for i in range(4)}

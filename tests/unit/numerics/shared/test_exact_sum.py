@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from numerics.shared.exact_sum import LARGEST_TERM, MOST_TERMS, WORDS, added, exact_sum, from_words, negated, to_words
+from numerics.shared.exact_sum import LARGEST_TERM, MOST_TERMS, WORDS, add, exact_sum, from_words, negate, to_words
 
 numbers = st.one_of(
     st.floats(-LARGEST_TERM, LARGEST_TERM),
@@ -48,8 +48,8 @@ def test_floats_are_the_nearest_to_the_integer(integer: int) -> None:
 @given(integers, integers)
 def test_integers_add_modulo(one: int, other: int) -> None:
     expected = (one + other + 2**255) % 2**256 - 2**255
-    assert as_integer(added(as_words(one), as_words(other))) == expected
-    assert as_integer(added(as_words(one), negated(as_words(one)))) == 0
+    assert as_integer(add(as_words(one), as_words(other))) == expected
+    assert as_integer(add(as_words(one), negate(as_words(one)))) == 0
 
 
 @given(st.lists(numbers, min_size=1, max_size=8), st.randoms(use_true_random=False))

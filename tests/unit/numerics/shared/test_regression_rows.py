@@ -1,4 +1,4 @@
-"""A learner's rows standardised, and mixtures of predictions."""
+"""A learner's rows standardized, and mixtures of predictions."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ def draw(seed: int, n: int = 12, p: int = 3, t: int = 5) -> RegressionRows:
 
 
 @given(st.integers(0, 1000))
-def test_standardised_rows_have_mean_0_and_deviation_1(seed: int) -> None:
-    rows = draw(seed).standardised()
+def test_standardized_rows_have_mean_0_and_deviation_1(seed: int) -> None:
+    rows = draw(seed).standardized()
     np.testing.assert_allclose(rows.x.mean(axis=0), 0, atol=1e-10)
     np.testing.assert_allclose(rows.x.std(axis=0), 1, rtol=1e-10)
     assert rows.y.mean() == pytest.approx(0, abs=1e-10)
@@ -30,17 +30,17 @@ def test_standardised_rows_have_mean_0_and_deviation_1(seed: int) -> None:
 def test_test_rows_are_moved_and_scaled_as_the_others_are(seed: int) -> None:
     """As if they had been among them: what was the same row stays the same row."""
     rows = draw(seed)
-    both = RegressionRows(rows.x, rows.y, rows.x, rows.y, rows.features).standardised()
+    both = RegressionRows(rows.x, rows.y, rows.x, rows.y, rows.features).standardized()
     np.testing.assert_array_equal(both.x_test, both.x)
     np.testing.assert_array_equal(both.y_test, both.y)
-    np.testing.assert_allclose(rows.standardised().x_test * rows.x.std(axis=0) + rows.x.mean(axis=0), rows.x_test)
+    np.testing.assert_allclose(rows.standardized().x_test * rows.x.std(axis=0) + rows.x.mean(axis=0), rows.x_test)
 
 
-def test_what_does_not_vary_is_only_centred() -> None:
+def test_what_does_not_vary_is_only_centered() -> None:
     rows = RegressionRows(
         np.array([[2.0, 1.0], [2.0, 3.0]]), np.array([5.0, 5.0]), np.array([[7.0, 2.0]]), np.ones(1), ("a", "b")
     )
-    found = rows.standardised()
+    found = rows.standardized()
     np.testing.assert_array_equal(found.x, [[0, -1], [0, 1]])
     np.testing.assert_array_equal(found.x_test, [[5, 0]])
     np.testing.assert_array_equal(found.y, [0, 0])
@@ -51,22 +51,22 @@ def test_what_does_not_vary_is_only_centred() -> None:
 def test_what_does_not_vary_stays_small_whatever_its_value(value: float) -> None:
     """Rounding makes the deviation of equal numbers a little more than 0, which must not be blown up to 1."""
     rows = RegressionRows(np.full((7, 1), value), np.full(7, value), np.full((1, 1), value), np.full(1, value), ("a",))
-    found = rows.standardised()
+    found = rows.standardized()
     for array in (found.x, found.y, found.x_test, found.y_test):
         assert np.abs(array).max() <= 1e-9 * value
 
 
-def test_standardising_leaves_the_original_and_the_names_alone() -> None:
+def test_standardizing_leaves_the_original_and_the_names_alone() -> None:
     rows = draw(0)
     before = rows.x.copy()
-    found = rows.standardised()
+    found = rows.standardized()
     np.testing.assert_array_equal(rows.x, before)
     assert found.features == rows.features
     assert found.n == rows.n == 12
 
 
 def test_no_test_rows_stay_none() -> None:
-    rows = draw(0, t=0).standardised()
+    rows = draw(0, t=0).standardized()
     assert rows.x_test.shape == (0, 3)
     assert rows.y_test.shape == (0,)
 

@@ -120,7 +120,7 @@ def test_missing_and_extra_parcels_are_refused() -> None:
     error = refused(lambda: read_answer(answered("0"), asked("0", "1")))
     assert error.problem == "expected 2, got 1"
     error = refused(lambda: read_answer(answered("0", "1"), asked("0")))
-    assert "nothing was asked" in error.problem
+    assert "nothing that was asked" in error.problem
     error = refused(lambda: read_answer(answered(), asked("0")))
     assert error.problem == "expected 1, got 0"
 

@@ -33,15 +33,15 @@ def make(**changes: Any) -> Report:
 def clustered(k: int = 3, H: int = 2, d: int = 3, n: int = 60, **changes: Any) -> dict[str, np.ndarray]:
     """Arrays of one run, whose clusters are exactly fair."""
     rng = np.random.default_rng(0)
-    clusters, colours = np.arange(n) % k, np.arange(n) // k % H
+    clusters, groups = np.arange(n) % k, np.arange(n) // k % H
     centers = rng.normal(size=(k, d)) * 5
     totals = 100 * k * np.arange(H, 0, -1)
     arrays = {
         "points": centers[clusters] + rng.normal(size=(n, d)),
         "weights": rng.integers(5, 50, n),
-        "point_colours": colours,
+        "point_groups": groups,
         "point_clusters": clusters,
-        "colours": np.array([f"sex={h}" for h in range(H)]),
+        "groups": np.array([f"sex={h}" for h in range(H)]),
         "features": np.array([f"x{j}" for j in range(d)]),
         "mean": np.zeros(d),
         "scale": np.full(d, 2.0),
@@ -73,10 +73,10 @@ def quality(ks: tuple[int, ...] = (2, 5, 10, 20, 40, 60), **more: Any) -> list[d
     ]
 
 
-def colours(**more: Any) -> list[dict[str, Any]]:
+def groups(**more: Any) -> list[dict[str, Any]]:
     prices = {"sex": 0.132, "race": 0.067, "race sex": 0.161}
     return [
-        row("colours", rows="all", sensitive=name, balance=balance, price_of_fairness=price * balance, **more)
+        row("groups", rows="all", sensitive=name, balance=balance, price_of_fairness=price * balance, **more)
         for name, price in prices.items()
         for balance in (1.0, 0.8)
     ]
@@ -90,7 +90,7 @@ def table(rows: list[dict[str, Any]]) -> tuple[Report, dict[str, np.ndarray]]:
 # -- a run ------------------------------------------------------------------------------------------------------------
 
 
-def test_a_run_shows_its_points_and_the_colours_of_its_clusters() -> None:
+def test_a_run_shows_its_points_and_the_groups_of_its_clusters() -> None:
     assert_drawn(make(), clustered(), RUN, twice=True)
 
 
@@ -109,17 +109,19 @@ def test_a_run_shows_its_points_and_the_colours_of_its_clusters() -> None:
     ],
     ids=["k=1", "d=1", "d=1 H=20", "one point", "equal points", "unscaled", "many", "k=200", "d > n"],
 )
+@pytest.mark.slow
 def test_every_shape_can_be_drawn(arrays: dict[str, np.ndarray], changed: list[str]) -> None:
     assert figure_names(make(), arrays) == RUN
     assert all(pixels(make(), name, arrays) for name in changed)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arrays", [clustered(n=1, k=1), clustered(k=20, H=12, n=500)], ids=["one point", "many"])
 def test_few_and_many_clusters_are_laid_out(arrays: dict[str, np.ndarray]) -> None:
     assert_drawn(make(), arrays, RUN)
 
 
-def test_one_colour_has_no_shares_to_compare() -> None:
+def test_one_group_has_no_shares_to_compare() -> None:
     assert list(draw(make(), clustered(H=1))) == ["clusters"]
 
 
@@ -137,7 +139,7 @@ def test_a_table_of_one_row_shows_its_run() -> None:
 
 def test_a_name_is_drawn_as_it_is() -> None:
     names = np.array(["$x^{$", "_" + "x" * 64])
-    assert_drawn(make(), clustered(colours=names), RUN)
+    assert_drawn(make(), clustered(groups=names), RUN)
 
 
 def test_the_plane_is_that_of_the_rows_behind_the_points() -> None:
@@ -152,10 +154,11 @@ def test_the_plane_is_that_of_the_rows_behind_the_points() -> None:
     assert plane.project(rows * scale).mean(axis=0) == pytest.approx(np.zeros(2), abs=1e-9)
 
 
-def test_what_is_drawn_depends_on_the_weights_colours_and_clusters() -> None:
+@pytest.mark.slow
+def test_what_is_drawn_depends_on_the_weights_groups_and_clusters() -> None:
     changed = {
         "weights": np.arange(60) + 5,
-        "point_colours": np.zeros(60, int),
+        "point_groups": np.zeros(60, int),
         "point_clusters": np.zeros(60, int),
         "centers_unfair": np.zeros((3, 3)),
         "scale": np.array([1.0, 2.0, 30.0]),
@@ -164,7 +167,7 @@ def test_what_is_drawn_depends_on_the_weights_colours_and_clusters() -> None:
     assert len({pixels(make(), "clusters", arrays) for arrays in changed_arrays}) == 6
 
 
-# -- shares of colours ------------------------------------------------------------------------------------------------
+# -- shares of groups ------------------------------------------------------------------------------------------------
 
 
 def test_shares_are_relative_to_all_rows() -> None:
@@ -190,7 +193,7 @@ def test_rounding_to_whole_rows_is_fair() -> None:
     assert shares.allowed == pytest.approx(np.ones((2, 2)))
 
 
-def test_the_most_frequent_colours_are_shown() -> None:
+def test_the_most_frequent_groups_are_shown() -> None:
     totals = np.arange(1, 13)
     shares = Shares.of(clustered(H=12, counts=np.tile(totals, (3, 1)), totals=3 * totals))
     assert shares.groups.tolist() == [f"sex={h}" for h in range(11, 3, -1)]
@@ -208,6 +211,7 @@ def test_of_many_clusters_those_farthest_from_all_rows_are_shown() -> None:
     assert shares.clusters.tolist() == sorted(shares.clusters.tolist())
 
 
+@pytest.mark.slow
 def test_an_unfair_cluster_and_the_allowed_band_are_seen() -> None:
     unfair = np.array([[300, 0], [200, 100], [100, 200]])
     images = {
@@ -218,7 +222,8 @@ def test_an_unfair_cluster_and_the_allowed_band_are_seen() -> None:
     assert len(images) == 4
 
 
-def test_a_row_of_panels_for_every_three_colours() -> None:
+@pytest.mark.slow
+def test_a_row_of_panels_for_every_three_groups() -> None:
     three, eight = (pixels(make(), "balance", clustered(H=H, n=200)) for H in (3, 12))
     assert height(eight) == pytest.approx(3 * height(three), abs=3)
 
@@ -227,13 +232,14 @@ def test_a_row_of_panels_for_every_three_colours() -> None:
 
 
 def test_every_part_of_a_table_has_its_figures() -> None:
-    splits = [row("split", split=name, error=0.01) for name in ("random", "column", "colour")]
-    rows = errors() + splits + quality() + colours()
-    assert_drawn(*table(rows), ["error", "split", "quality", "fairlet_share", "colours"])
-    for part, names in {"error": ["error"], "quality": ["quality", "fairlet_share"], "colours": ["colours"]}.items():
+    splits = [row("split", split=name, error=0.01) for name in ("random", "column", "group")]
+    rows = errors() + splits + quality() + groups()
+    assert_drawn(*table(rows), ["error", "split", "quality", "fairlet_share", "groups"])
+    for part, names in {"error": ["error"], "quality": ["quality", "fairlet_share"], "groups": ["groups"]}.items():
         assert list(draw(*table([each for each in rows if each["part"] == part]))) == names
 
 
+@pytest.mark.slow
 def test_errors_over_rows_with_the_papers_largest() -> None:
     base = draw(*table(errors()))
     assert list(base) == ["error"]
@@ -263,6 +269,7 @@ def test_quality_over_k_by_algorithm() -> None:
     assert alt_text(table(rows)[0], "fairlet_share").endswith("balance 1): 0.02 (k 2), 0.1 (k 10), 0.6 (k 60).")
 
 
+@pytest.mark.slow
 def test_scaled_and_unscaled_columns_have_a_panel_each() -> None:
     rows = [{**each, "scale": scale} for scale in ("variance", "none") for each in quality()]
     rows = [{"part": each.pop("part"), "scale": each.pop("scale"), **each} for each in rows]
@@ -272,21 +279,22 @@ def test_scaled_and_unscaled_columns_have_a_panel_each() -> None:
     assert "scale none, cklv: 1 (k 2) to 1 (k 60)" in alt_text(table(rows)[0], "quality")
 
 
-def test_the_price_of_fairness_over_colours_and_balance() -> None:
-    assert_drawn(*table(colours()), ["colours"])
-    assert draw(*table(colours(price_of_fairness_se=0.01))) != draw(*table(colours()))
-    assert alt_text(table(colours(price_of_fairness_se=0.01))[0], "colours") == (
+def test_the_price_of_fairness_over_groups_and_balance() -> None:
+    assert_drawn(*table(groups()), ["groups"])
+    assert draw(*table(groups(price_of_fairness_se=0.01))) != draw(*table(groups()))
+    assert alt_text(table(groups(price_of_fairness_se=0.01))[0], "groups") == (
         "How much dearer the fair clusters are than those of plain k-means (rows all, fair-kmeans++, k 4): sex, balance"
         " 1: 13.2 %; sex, balance 0.8: 10.6 %; race, balance 1: 6.7 %; race, balance 0.8: 5.36 %; race sex, balance 1:"
         " 16.1 %; race sex, balance 0.8: 12.9 %."
     )
-    assert caption(table(colours(price_of_fairness_se=0.01))[0], "colours").endswith("Bars are standard errors.")
+    assert caption(table(groups(price_of_fairness_se=0.01))[0], "groups").endswith("Bars are standard errors.")
 
 
+@pytest.mark.slow
 def test_published_figures_are_crosses() -> None:
-    rows = colours(**{"price_of_fairness published": 0.1})
-    assert draw(*table(rows)) != draw(*table(colours()))
-    assert caption(table(rows)[0], "colours").endswith("Crosses are the paper's figures.")
+    rows = groups(**{"price_of_fairness published": 0.1})
+    assert draw(*table(rows)) != draw(*table(groups()))
+    assert caption(table(rows)[0], "groups").endswith("Crosses are the paper's figures.")
 
 
 def test_cells_without_a_number_are_left_out() -> None:
@@ -312,7 +320,7 @@ def test_a_table_without_parts_is_named_by_what_it_compares() -> None:
 
 
 def test_a_part_of_one_row_is_a_dot() -> None:
-    assert list(draw(*table([errors()[0], colours()[0]]))) == ["error", "colours"]
+    assert list(draw(*table([errors()[0], groups()[0]]))) == ["error", "groups"]
 
 
 def test_many_curves_can_be_drawn_and_are_told_in_part() -> None:
@@ -340,10 +348,10 @@ def test_the_price_over_k_is_drawn_beside_the_runs_own() -> None:
 def outcome(k: int, H: int = 2, n: int = 40) -> CoresetOutcome:
     """Of a site whose groups lie apart: fairness has a price."""
     rng = np.random.default_rng(0)
-    colour = np.arange(n) % H
-    x = rng.normal(size=(n, 2)) + 3.0 * colour[:, np.newaxis]
+    group = np.arange(n) % H
+    x = rng.normal(size=(n, 2)) + 3.0 * group[:, np.newaxis]
     names = tuple(map(str, range(H)))
-    sent = Summary(("x", "y"), names, x, np.full(n, 5), colour, np.ones(2), 5 * n, 0, 0)
+    sent = Summary(("x", "y"), names, x, np.full(n, 5), group, np.ones(2), 5 * n, 0, 0)
     pool = PooledCoreset.of({"a": sent}, scaled=False)
     points = pool.union
     clustering = fair_clustering(points.points, points.weights, points.groups, pool.bounds(1.0), k, restarts=1, rng=rng)
@@ -384,7 +392,7 @@ def test_the_text_of_the_points_gives_sizes_and_the_price_of_fairness() -> None:
 def test_the_text_of_the_shares_gives_the_farthest() -> None:
     shares: list[dict[str, Any]] = [{"cluster": 0, "rows": 40, "share F": 0.55, "share M": 0.45}]
     shares += [{"cluster": 1, "rows": 0}, {"cluster": "all", "rows": 40, "share F": 0.5, "share M": 0.5}]
-    report = make(table=shares, metrics={"max_violation": 0.4, "n_colours": 12.0}, config={"coreset.balance": 0.8})
+    report = make(table=shares, metrics={"max_violation": 0.4, "n_groups": 12.0}, config={"coreset.balance": 0.8})
     assert alt_text(report, "balance", clustered()) == (
         "Farthest from 1 is F in cluster 0, 55 % against 50 % of all rows; the ratios are from 1 to 1; all are as fair"
         " as required; the largest violation of a bound is 0.4 rows."

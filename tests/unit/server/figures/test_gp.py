@@ -11,7 +11,7 @@ import pytest
 from server.figures.gp.columns import MOST_POINTS, sample
 from server.figures.gp.experts import Plane
 from server.figures.gp.model import lengths_of
-from server.figures.gp.predictions import observed, standardised
+from server.figures.gp.predictions import observed, standardized
 from server.report.data import Report
 from tests.support.figure_checks import alt_text, assert_drawn, caption, draw, figure_names, pixels
 
@@ -109,6 +109,7 @@ def test_a_run_shows_its_predictions_and_what_it_has_learned() -> None:
     assert_drawn(make(), predicted(), RUN, twice=True)
 
 
+@pytest.mark.slow
 def test_of_one_input_the_curve_and_the_reach_of_every_expert_are_shown() -> None:
     assert_drawn(make(), predicted(d=1), ["curve", "calibration", "reach", "fit"])
 
@@ -148,11 +149,13 @@ def test_without_query_points_what_was_learned_is_shown() -> None:
     ],
     ids=["one point", "one expert, names", "many experts", "d=40", "no expert left, far off", "equal rows"],
 )
+@pytest.mark.slow
 def test_every_shape_can_be_drawn(arrays: dict[str, np.ndarray], changed: list[str]) -> None:
     assert figure_names(make(), arrays) == RUN
     assert all(pixels(make(), name, arrays) for name in changed)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arrays", "changed"),
     [
@@ -166,6 +169,7 @@ def test_every_shape_of_one_input_can_be_drawn(arrays: dict[str, np.ndarray], ch
     assert all(pixels(make(), name, arrays) for name in changed)
 
 
+@pytest.mark.slow
 def test_of_many_points_a_sample_is_drawn_and_said_to_be() -> None:
     assert sample(3).tolist() == [0, 1, 2]
     drawn = sample(50_000)
@@ -180,6 +184,7 @@ def test_of_many_points_a_sample_is_drawn_and_said_to_be() -> None:
     assert "drawn" not in caption(report, "calibration", arrays)
 
 
+@pytest.mark.slow
 def test_what_is_drawn_of_the_experts_depends_on_their_rows_and_on_who_was_chosen_first() -> None:
     base = only(predicted(), *PLACES)
     changes = {
@@ -222,12 +227,13 @@ def test_an_ellipse_is_the_spread_of_the_rows_in_the_plane() -> None:
 
 def test_coverage_is_the_share_of_the_outputs_in_their_intervals() -> None:
     arrays = predicted(N=4, mean=np.zeros(4), std=np.full(4, 2.0), outputs=np.array([0.1, -2.0, 3.0, 40.0]))
-    residuals = standardised(arrays)
+    residuals = standardized(arrays)
     assert residuals == pytest.approx([0.05, -1.0, 1.5, 20.0])
     levels = np.array([math.erf(z / math.sqrt(2)) for z in (0.04, 0.06, 1.01, 1.49, 1.51)])
     assert observed(residuals, levels) == pytest.approx([0, 0.25, 0.5, 0.5, 0.75])
 
 
+@pytest.mark.slow
 def test_a_calibrated_run_looks_otherwise_than_one_too_sure_of_itself() -> None:
     base = only(predicted(), "mean", "std", "queries", "outputs")
     report = make(convergence=[])
@@ -383,6 +389,7 @@ def test_shares_of_experts_are_told_as_they_are() -> None:
     assert "K 0.5: 0.07 / -1.3; K 0.7" in alt_text(table(rows[:2])[0], "table2")
 
 
+@pytest.mark.slow
 def test_an_msll_far_above_the_others_leaves_them_to_be_seen() -> None:
     rows = over_m()
     rows[3]["msll"], rows[4]["smse"] = 250.0, 40.0

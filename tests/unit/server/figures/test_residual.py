@@ -88,6 +88,7 @@ def test_rows_that_there_are_none_of_have_no_curve() -> None:
     assert images[0] == images[1]
 
 
+@pytest.mark.slow
 def test_the_chosen_iterate_is_marked() -> None:
     def drawn(chosen: float, **arrays: Any) -> bytes:
         return pixels(make(metrics={"iterations": chosen}), "curves", learned(**arrays))
@@ -130,6 +131,7 @@ def test_a_name_is_drawn_as_it_is() -> None:
     assert_drawn(*table(rows), ["errors"])
 
 
+@pytest.mark.slow
 def test_relevant_agents_are_told_from_the_others_where_the_scenario_knows_them() -> None:
     base, known = learned(), learned(relevant=np.array([True, False, True, False, False]))
     report = make(metrics={"iterations": 19.0})
@@ -140,6 +142,7 @@ def test_relevant_agents_are_told_from_the_others_where_the_scenario_knows_them(
     assert alt_text(report, "power", known).endswith("Agents with irrelevant attributes alone have 73.3 % together.")
 
 
+@pytest.mark.slow
 def test_coefficients_are_drawn_where_they_differ() -> None:
     alike, weighted = learned(), learned(beta=np.array([0.5, -0.2, 0.0, 1.0, 2.0]))
     assert pixels(make(), "coefficients", alike) != pixels(make(), "coefficients", weighted)
@@ -166,6 +169,7 @@ def test_a_table_of_algorithms_is_bars() -> None:
     assert len({height(image) for image in images}) <= 2  # of legends
 
 
+@pytest.mark.slow
 def test_the_last_iterates_error_is_drawn_where_that_is_published() -> None:
     last = [{**row, "test_mse": 9.0, "test_mse_last": row["test_mse"]} for row in powers()]
     assert draw(*table(last))["errors"] != draw(*table(powers()))["errors"]
@@ -174,6 +178,7 @@ def test_the_last_iterates_error_is_drawn_where_that_is_published() -> None:
     assert alt_text(table(last)[0], "errors").startswith("Mean squared error on test rows: parallel, p = 1: 0.242,")
 
 
+@pytest.mark.slow
 def test_published_figures_are_crosses_on_the_bars() -> None:
     rows = algorithms()
     rows[0]["test_mse published"] = 0.6
@@ -244,6 +249,7 @@ def cells(n_cells: int, lengths: tuple[int, ...] = (20, 15), floor: float = 0.05
     return found
 
 
+@pytest.mark.slow
 def test_rows_with_curves_have_a_panel_each() -> None:
     def drawn(report: Report, arrays: dict[str, np.ndarray]) -> bytes:
         return pixels(report, "curves", arrays)
@@ -255,6 +261,7 @@ def test_rows_with_curves_have_a_panel_each() -> None:
     assert drawn(*both) != five
 
 
+@pytest.mark.slow
 def test_a_mean_curve_ends_with_the_shortest_repetition() -> None:
     cut = cells(5)
     cut[:, 0, 15:] = 99.0

@@ -65,6 +65,7 @@ def test_a_table_without_numbers_to_run_over_has_no_curves() -> None:
     assert draw(*table(found)) == {}
 
 
+@pytest.mark.slow
 def test_curves_differ_where_the_content_differs() -> None:
     drawn = [draw(*table(rows((5,), **more))) for more in ({}, {"mse_alone_se": 0.1}, {"mse_alone published": 2.0})]
     assert len({each["errors"] for each in drawn}) == 3
@@ -114,6 +115,7 @@ def test_many_clusters_are_cut_short() -> None:
 # -- the embedding ----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_learners_of_a_cluster_lie_together_and_newcomers_with_them() -> None:
     labels = [0, 0, 1, 1, 2, 2, 0, 2, -1]
     arrays = clustering(labels, newcomer=np.array([False] * 6 + [True] * 3))

@@ -82,7 +82,7 @@ def test_a_lead_is_clear_where_it_is_clear_of_both_standard_errors(leave, errors
     [
         ({"protocol": "sec"}, "The runs have different protocols (bc3e and sec)", False),
         ({"scenario": "bc3e-heart"}, "The runs have different scenarios (bc3e-wine and bc3e-heart)", False),
-        ({"config": {"bc3e.labelled": 0.5}}, "The data of the runs differ (bc3e.labelled)", False),
+        ({"config": {"bc3e.labeled": 0.5}}, "The data of the runs differ (bc3e.labeled)", False),
         ({"config": {"data": "/other"}}, "The data of the runs differ (data)", False),
         ({"seed": 4}, "The seeds differ (3 and 4): part of every difference is chance.", True),
         ({"sites": ["a"]}, "Different sites took part (2 and 1 sites).", True),

@@ -61,7 +61,7 @@ from tests.support.sample_report import make
         (
             "gp",
             {"smse": 0.25, "smse_full": 0.2, "n_queries": 10.0, "coverage_95": 0.9},
-            "predict 10 points with a standardised mean squared error of 0.25 (lower is better), where 0 is exact and"
+            "predict 10 points with a standardized mean squared error of 0.25 (lower is better), where 0 is exact and"
             " 1 no better than the mean output: 25.0 % more than by one Gaussian process of all rows (0.2; the price of"
             " rows in separate places). Their 95 % intervals hold 90.0 % of the outputs.",
         ),
@@ -100,7 +100,7 @@ TABLE = [
 def test_the_answer_of_a_table_says_where_its_number_is_smallest_and_largest_and_how_it_fares():
     report = make(protocol="gp", metrics={"smse": 0.35, "smse_full": 0.28, "n_cells": 3.0}, published={}, table=TABLE)
     assert answer(report) == (
-        "Together, 2 sites worked through 3 settings. Standardised mean squared error (lower is better): lowest with"
+        "Together, 2 sites worked through 3 settings. Standardized mean squared error (lower is better): lowest with"
         " rule npae (0.25), highest with rule poe (0.50 ± 0.10). It is lower than by one Gaussian process of all rows"
         " in 1 of 3 and the same in 1. The paper has figures for 2 of them: this run's are 12 % higher in the median"
         " (from the same to 25 % higher)."

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import html
+import re
+from dataclasses import replace
+
 import pytest
 
 from server.report.data import Report
+from server.report.html import report_html
+from server.report.summary import render_table
 from server.report.verdict import CANNOT_BE_SAID, DO_NOT_JOIN, JOIN, verdict
 
 
@@ -29,7 +35,9 @@ def report(
     [
         ({"mse_cluster": 1.0, "mse_alone": 2.0, "mse_all": 3.0}, JOIN),
         ({"mse_cluster": 2.0, "mse_alone": 1.0, "mse_all": 3.0}, DO_NOT_JOIN),
+        ({"mse_cluster": 1.0, "mse_alone": 2.0, "mse_all": 1.0}, JOIN),  # one cluster of all
         ({"mse_cluster": 1.0, "mse_alone": 1.0}, CANNOT_BE_SAID),
+        ({"mse_cluster": 1.0, "mse_alone": 1.0, "mse_all": 1.0}, CANNOT_BE_SAID),
         ({"mse_cluster": 1.03, "mse_alone": 1.0}, CANNOT_BE_SAID),
         ({"mse_cluster": 1.0, "mse_alone": 1.03}, CANNOT_BE_SAID),
         ({"n_clusters": 2.0}, CANNOT_BE_SAID),
@@ -53,6 +61,41 @@ def test_an_alternative_that_nobody_has_does_not_count() -> None:
     assert verdict(report("bc3e", accuracy=0.98, accuracy_majority=0.96)).decision == JOIN, "half of the errors"
     for pooled in (0.1, 0.9):
         assert verdict(report("gp", smse=0.5, smse_full=pooled)).decision == CANNOT_BE_SAID
+
+
+@pytest.mark.parametrize(
+    ("protocol", "metrics", "reason"),
+    [
+        ("sec", {"n_clusters": 2.0}, "There were no outcomes to test the result on."),
+        ("bc3e", {"bound": -3.0}, "There were no outcomes to test the result on."),
+        ("residual", {"train_mse": 0.1}, "There were no outcomes to test the result on."),
+        ("gp", {"smse": 0.1}, "How well a site does alone was not measured."),
+        (
+            "coreset",
+            {"cost": 2.0, "cost_unfair": 1.0},
+            "alone was not measured, only what comes out without",
+        ),
+        ("unheard-of", {"m": 1.0}, "The run compares with nothing."),
+    ],
+)
+def test_why_nothing_can_be_said(protocol: str, metrics: dict[str, float], reason: str) -> None:
+    found = verdict(report(protocol, **metrics))
+    assert found.decision == CANNOT_BE_SAID
+    assert reason in found.reason
+
+
+def test_a_table_has_no_verdict_but_its_rows_have() -> None:
+    rows = [{"p": 5, "mse_cluster": 1.0}, {"p": 10, "mse_cluster": 2.0}]
+    found = verdict(replace(report("sec", n_cells=2.0, mse_cluster=1.5, mse_alone=9.0), table=rows))
+    assert str(found) == "Cannot be said. The run went through 2 settings: each row of its table is a comparison."
+
+
+@pytest.mark.parametrize("alone", [2.0, 0.5, 1.0])
+def test_it_stands_first_on_the_page_and_in_the_terminal(alone: float) -> None:
+    made = report("sec", mse_cluster=1.0, mse_alone=alone)
+    found, page = verdict(made), html.unescape(re.sub(r"<[^>]+>", "", report_html(made, {})))
+    assert page.index(f"Should a site join? {found}") < page.index("Overview\n", page.index("Skip to the report"))
+    assert f"\n\nShould a site join? {found}\n\n" in render_table(made)
 
 
 def test_no_better_than_the_mean_is_nothing_to_join_for() -> None:

@@ -1,7 +1,7 @@
-"""Nearest neighbours by looking at all of them, many at once.
+"""Nearest neighbors by comparison with all points, many at a time.
 
-Points lie in chunks of `LANES`, coordinate by coordinate, so that the compiler compares a whole chunk with a row at a
-time. For some thousand points in ten dimensions or more an index saves little, and this takes about 1 ns a point.
+Points lie in chunks of `LANES`, coordinate by coordinate, so that compiled code compares a row with a whole chunk at a
+time. This takes about 1 ns a point. For some thousand points in ten dimensions or more, an index would save little.
 """
 
 from __future__ import annotations
@@ -14,25 +14,34 @@ from jaxtyping import Float64, Int64
 from numerics.coreset.compiler import njit
 
 LANES = 64
-"""Points in a chunk: measured, 8 to 32 take twice as long."""
+"""Number of points in a chunk; in measurements, 8 to 32 took twice as long."""
 _STRETCH = 16
-"""Coordinates between two looks at whether a chunk can still hold the nearest."""
+"""Number of coordinates after which the search checks whether a chunk can still contain the nearest point."""
 
 Chunks = np.ndarray[Any, np.dtype[np.float64]]
-"""``(chunks, d, LANES)``; lanes that hold no point are infinitely far away."""
+"""``(chunks, d, LANES)`` coordinates of points; those of an empty lane are infinite."""
 
 
 def empty_chunks(n: int, dimension: int) -> Chunks:
-    """Room for n points, and no point in it."""
+    """Allocate chunks for `n` points, all lanes empty.
+
+    Examples
+    --------
+    >>> empty_chunks(100, 3).shape
+    (2, 3, 64)
+    """
     return np.full((-(-n // LANES), dimension, LANES), np.inf)
 
 
-# Inlined, because a call costs more than a chunk.
+# Inlined, because a call costs more time than a chunk.
 @njit(cache=True, inline="always")
 def nearest_in(
     chunks: Chunks, n: int, x: Float64[np.ndarray, "d"], excluded: int, squared: Float64[np.ndarray, "lanes"]
 ) -> int:
-    """Place of the nearest to x among the first n points, the first of several; `squared` is room to work in."""
+    """Return the place of the point nearest to `x` among the first `n` points; of equally near ones, the first.
+
+    `squared` is working memory for ``LANES`` numbers.
+    """
     best, nearest = np.inf, 0
     for c in range((n + LANES - 1) // LANES):
         smallest = 0.0
@@ -69,21 +78,26 @@ def nearest(
     points: Float64[np.ndarray, "m d"],
     excluded: Int64[np.ndarray, "n"] | None = None,
 ) -> Int64[np.ndarray, "n"]:
-    """The nearest of some points for every row; of several, the first.
+    """Find the nearest point of every row; of equally near ones, the first.
 
     Parameters
     ----------
     x : ndarray
-        ``(n, d)`` finite.
+        ``(n, d)`` finite rows.
     points : ndarray
-        ``(m, d)`` finite; at least one that is not excluded.
+        ``(m, d)`` finite points; every row needs one that is not excluded.
     excluded : ndarray, optional
-        ``(n,)`` for every row a place among the points that it may not have, such as its own.
+        ``(n,)`` place of a point that a row may not have, such as its own.
 
     Returns
     -------
     ndarray
-        ``(n,)`` places among the points.
+        ``(n,)`` places of the nearest points.
+
+    Examples
+    --------
+    >>> nearest(np.array([[0.0], [4.0]]), np.array([[1.0], [3.0]]))
+    array([0, 1])
     """
     m, d = points.shape
     chunks = empty_chunks(m, d)

@@ -1,0 +1,116 @@
+"""Rules by which errors of other sites' models on a site's rows leave the site (numerics/sec/disclosure.py)."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float64, Int64
+
+from clients.digest import digest_of
+from clients.site import Site
+from numerics.sec.disclosure import four_digits, guarded_errors, ranks_and_noise, supported_predictions
+from numerics.sec.mixture import mean_squared_errors
+from numerics.shared.regression_rows import RegressionRows
+from protocols.sec.payloads import Exchange, Predict, Select
+from protocols.wire.faults import Fault, SiteFault
+
+FEWEST_IN_A_CELL = 5
+"""Fewest rows whose error leaves the site; a policy's `min-rows` may raise it."""
+MOST_REPETITIONS = 10
+"""Repetitions of a run on a real site's own data: in each of them other models ask about the same rows."""
+
+
+@dataclass(frozen=True)
+class Disclosure:
+    """The rules by which errors leave a site. From a site that trusts the center they leave as they are.
+
+    The random part depends on the site's rows and on the ask, and on nothing else: the same ask gets the same answer in
+    every run, and only who has the rows can compute it.
+
+    Attributes
+    ----------
+    floor : int
+        No error of fewer rows leaves the site; 0: all errors leave it, unchanged.
+    key : bytes
+        Digest of the rows.
+    """
+
+    floor: int
+    key: bytes
+
+    @classmethod
+    def of(cls, site: Site, rows: RegressionRows) -> Disclosure:
+        """Return the rules of a site with these rows."""
+        if site.policy.trusts_center:
+            return cls(0, b"")
+        digest = hashlib.sha256()
+        for array in (rows.x, rows.y, rows.x_test, rows.y_test):
+            digest.update(np.ascontiguousarray(array, np.float64).tobytes())
+        return cls(site.policy.at_least(FEWEST_IN_A_CELL), digest.digest())
+
+    def errors(
+        self,
+        predictions: Float64[np.ndarray, "models n"],
+        own: Float64[np.ndarray, "n"],
+        y: Float64[np.ndarray, "n"],
+        questions: Sequence[object],
+        *,
+        supported: bool = False,
+    ) -> Float64[np.ndarray, "models"]:
+        """Return the mean squared errors of some models as they leave the site; infinite where one is not finite.
+
+        Parameters
+        ----------
+        predictions, own, y : ndarray
+            As in `numerics.sec.disclosure.guarded_errors`.
+        questions : Sequence
+            What the center has sent for each model.
+        supported : bool
+            Whether the predictions come from `supported`, so that no row needs to be bounded again.
+        """
+        if not self.floor:
+            return mean_squared_errors(predictions, y)
+        ranks, noise = self._draws(questions, len(y))
+        return four_digits(guarded_errors(predictions, own, y, np.ones_like(ranks) if supported else ranks, noise))
+
+    def supported(
+        self,
+        predictions: Float64[np.ndarray, "models n"],
+        own: Float64[np.ndarray, "n"],
+        questions: Sequence[object],
+    ) -> Float64[np.ndarray, "models n"]:
+        """Return the predictions that later answers are computed from."""
+        if not self.floor:
+            return predictions
+        return supported_predictions(predictions, own, self._draws(questions, len(own))[0])
+
+    def _draws(
+        self, questions: Sequence[object], n_rows: int
+    ) -> tuple[Int64[np.ndarray, "models"], Float64[np.ndarray, "models"]]:
+        seeds = [hashlib.sha256(self.key + repr(digest_of(each)).encode()).digest() for each in questions]
+        generators = [np.random.default_rng(int.from_bytes(seed, "big")) for seed in seeds]
+        drawn = [ranks_and_noise(each, n_rows, self.floor, len(questions)) for each in generators]
+        return np.array([rank for rank, _ in drawn], np.int64), np.array([noise for _, noise in drawn])
+
+
+def commit_to(site: Site, ask: Select | Exchange | Predict) -> None:
+    """Hold the center to one ask of each kind in a run and repetition, and to one seed in a run.
+
+    Another set of models, another method, or another split of the rows would be further questions about the same rows.
+
+    Raises
+    ------
+    SiteFault
+        If this ask differs from an earlier one, or is in a repetition beyond `MOST_REPETITIONS`.
+    """
+    if not site.policy.trusts_center and (not site.lane.isdecimal() or int(site.lane) >= MOST_REPETITIONS):
+        raise SiteFault(Fault.MALFORMED_ASK, f"a site's own rows are asked about in {MOST_REPETITIONS} repetitions")
+    what = type(ask).__name__
+    same = site.commitments.keeps("rows", site.seed, ask.standardize) and site.commitments.keeps(
+        f"{what} {site.lane}", ask
+    )
+    if not same:
+        raise SiteFault(Fault.MALFORMED_ASK, f"another {what} than earlier in this run")

@@ -1,0 +1,128 @@
+"""Predictions of a learner's own rows by models that were not fitted to them, and the variance of its model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float64
+from sklearn.base import BaseEstimator
+from sklearn.ensemble import RandomForestRegressor
+from sklearn.linear_model import LinearRegression
+
+from numerics.sec.mixture import mean_squared_errors
+
+Fit = Callable[[Float64[np.ndarray, "n p"], Float64[np.ndarray, "n"]], BaseEstimator]
+
+FOLDS = 5
+"""Parts of the rows, of which each is left out once."""
+_LEVERAGE = 1 - 1e-6
+"""A row of this leverage decides its own prediction; nothing is known of it when it is left out."""
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """What a model would be on rows that it does not know.
+
+    Attributes
+    ----------
+    predictions : ndarray
+        ``(n,)`` of the learner's own rows, each by a model that was fitted without it.
+    error : float
+        Mean squared error of these predictions.
+    variance : float
+        Mean squared distance of the model from the one that is expected of so many rows.
+    """
+
+    predictions: Float64[np.ndarray, "n"]
+    error: float
+    variance: float
+
+
+def leave_out(
+    model: BaseEstimator,
+    fit: Fit,
+    x: Float64[np.ndarray, "n p"],
+    y: Float64[np.ndarray, "n"],
+    *,
+    linear: bool,
+    rng: np.random.Generator,
+) -> LeftOut:
+    """Predict every row by a model that was fitted without it.
+
+    A linear regression leaves out one row at a time, which its hat matrix does without another fit. A forest's trees
+    predict the rows that they did not draw. Of any other method five models are fitted, each without a fifth of the
+    rows. The variance of a linear regression is ``s^2 (p + 1) / n``; that of others is a quarter of the mean squared
+    distance between the models of two halves of the rows, as if it fell with the number of rows.
+
+    Parameters
+    ----------
+    model : estimator
+        Fitted to all rows.
+    fit : callable
+        Fits the same method to other rows.
+    x, y : ndarray
+        ``(n, p)`` and ``(n,)``, at least two rows.
+    linear : bool
+        Whether the method is linear regression by least squares.
+    rng : Generator
+        Draws the parts.
+
+    Examples
+    --------
+    >>> x, y = np.array([[0.0], [1.0], [2.0]]), np.array([0.0, 1.0, 5.0])
+    >>> def fit(x, y):
+    ...     return LinearRegression().fit(x, y)
+    >>> leave_out(fit(x, y), fit, x, y, linear=True, rng=np.random.default_rng(0)).predictions.round(6)
+    array([-3. ,  2.5,  2. ])
+    """
+    predictions = _by_leverage(model, x, y) if linear else _out_of_bag(model, x)
+    if predictions is None:
+        predictions = _by_parts(fit, x, y, rng)
+    error = float(mean_squared_errors(predictions[np.newaxis], y)[0])
+    n, q = len(y), x.shape[1] + 1
+    if linear and n > q:
+        variance = float(np.mean((y - model.predict(x)) ** 2)) * q / (n - q)
+    else:
+        first, second = np.array_split(rng.permutation(n), 2)
+        apart = fit(x[first], y[first]).predict(x) - fit(x[second], y[second]).predict(x)
+        variance = float(np.mean(np.square(apart))) / 4
+    return LeftOut(predictions, error, variance)
+
+
+def _by_leverage(
+    model: LinearRegression, x: Float64[np.ndarray, "n p"], y: Float64[np.ndarray, "n"]
+) -> Float64[np.ndarray, "n"] | None:
+    """Return leave-one-out predictions of a linear regression; None if it depends on a single row."""
+    centered = x - x.mean(axis=0)
+    vectors, sizes, _ = np.linalg.svd(centered, full_matrices=False)
+    kept = sizes > sizes.max(initial=0.0) * max(x.shape) * np.finfo(np.float64).eps
+    leverage = 1 / len(y) + np.square(vectors[:, kept]).sum(axis=1)
+    if (leverage > _LEVERAGE).any():
+        return None
+    fitted = np.asarray(model.predict(x))
+    return np.asarray(y - (y - fitted) / (1 - leverage))
+
+
+def _out_of_bag(model: BaseEstimator, x: Float64[np.ndarray, "n p"]) -> Float64[np.ndarray, "n"] | None:
+    """Return the mean prediction of the trees that did not draw a row; None if all drew it, or it is no such forest."""
+    if type(model) is not RandomForestRegressor or not model.bootstrap:
+        return None
+    sums, counts = np.zeros(len(x)), np.zeros(len(x))
+    for tree, drawn in zip(model.estimators_, model.estimators_samples_, strict=True):
+        rows = np.setdiff1d(np.arange(len(x)), drawn)
+        if len(rows):
+            sums[rows] += tree.predict(x[rows])
+            counts[rows] += 1
+    return None if (counts == 0).any() else np.asarray(sums / counts)
+
+
+def _by_parts(
+    fit: Fit, x: Float64[np.ndarray, "n p"], y: Float64[np.ndarray, "n"], rng: np.random.Generator
+) -> Float64[np.ndarray, "n"]:
+    predictions = np.empty(len(y))
+    for part in np.array_split(rng.permutation(len(y)), min(FOLDS, len(y))):
+        rest = np.setdiff1d(np.arange(len(y)), part)
+        predictions[part] = fit(x[rest], y[rest]).predict(x[part])
+    return predictions

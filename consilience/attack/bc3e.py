@@ -1,0 +1,181 @@
+"""Attacks on BC3E in the row distribution: sums over instances, round after round, are the joint counts of all labels.
+
+What an instance adds to a round's sums follows from its labels: its votes by class and its cluster in each clustering.
+So the sums of some rounds are linear equations in the numbers of instances of each combination of labels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from itertools import combinations_with_replacement, product
+
+import numpy as np
+from jaxtyping import Float64, Int64
+
+from consilience.attack.interface import Attack, Claims
+from consilience.attack.site import AttackedSite
+from numerics.bc3e.e_step import EStepSettings, add_alpha, cold_start, e_step
+from numerics.bc3e.ensemble import Ensemble, present
+from numerics.bc3e.grid import from_grid
+from numerics.bc3e.m_step import initial_beta, maximize_alpha, maximize_beta
+from numerics.bc3e.responsibilities import likelihood_table
+from protocols.bc3e.payloads import EStep, Holdings, Statistics, Survey
+
+_BITS, _TOLERANCE, _SWEEPS = 30, 1e-8, 500
+_ASKS = 10
+_MOST_COMBINATIONS = 4000
+_CLOSE = 0.1
+"""Distance from a whole number up to which a solved count is claimed."""
+
+
+def true_rows(shard: Ensemble) -> Float64[np.ndarray, "n q"]:
+    """Return the votes of every instance by class, and its cluster in each clustering, -1 where it has none."""
+    k = max(
+        (int(labels.max(initial=0)) + 1 if labels.ndim == 1 else labels.shape[1] for labels in _all(shard)), default=1
+    )
+    votes = np.zeros((shard.n, k))
+    for labels in shard.classifiers.values():
+        hard = labels if labels.ndim == 1 else np.where(present(labels), labels.argmax(axis=1), -1)
+        votes[np.flatnonzero(hard >= 0), hard[hard >= 0]] += 1
+    clusters = [
+        labels if labels.ndim == 1 else np.where(present(labels), labels.argmax(axis=1), -1)
+        for labels in shard.clusterings.values()
+    ]
+    return np.column_stack([votes, *clusters]).astype(np.float64)
+
+
+def _all(shard: Ensemble) -> list[np.ndarray]:
+    return list(shard.classifiers.values())
+
+
+@dataclass
+class _Center:
+    """A fusion center in its run with the site, and what an instance of each combination of labels adds to its sums."""
+
+    site: AttackedSite
+    holdings: Holdings
+    votes: Int64[np.ndarray, "p r"]
+    clusters: Int64[np.ndarray, "p m"]
+    gammas: list[Float64[np.ndarray, "k 1"]] = field(default_factory=list)
+    rows: list[Float64[np.ndarray, "e p"]] = field(default_factory=list)
+    right: list[Float64[np.ndarray, "e"]] = field(default_factory=list)
+
+    @classmethod
+    def begin(cls, site: AttackedSite) -> _Center | None:
+        """Start a run and survey the site; None if it takes no part, or has too many combinations of labels."""
+        holdings = site.ask(Survey("row", "x")) if site.start_run() else None
+        if not isinstance(holdings, Holdings) or not len(holdings.n_clusters):
+            return None
+        classes = range(-1, holdings.n_classes)
+        votes = list(combinations_with_replacement(classes, len(holdings.classifiers)))
+        clusters = list(product(*(range(-1, width) for width in holdings.n_clusters.tolist())))
+        if len(votes) * len(clusters) > _MOST_COMBINATIONS:
+            return None
+        pairs = list(product(votes, clusters))
+        return cls(site, holdings, np.array([v for v, _ in pairs], np.int64), np.array([c for _, c in pairs], np.int64))
+
+    @property
+    def k(self) -> int:
+        return self.holdings.n_classes
+
+    def ask(
+        self, step: int, alpha: Float64[np.ndarray, "k"], betas: list[Float64[np.ndarray, "k _"]]
+    ) -> Statistics | None:
+        """Ask for the sums of a round, and write down the equations."""
+        names = self.holdings.clusterings
+        answer = self.site.ask(
+            EStep(step, True, 0, np.zeros(0), alpha, names, tuple(betas), _BITS, _TOLERANCE, _SWEEPS, 0.0)
+        )
+        if not isinstance(answer, Statistics):
+            return None
+        tables = {name: likelihood_table(beta) for name, beta in zip(names, betas, strict=True)}
+        columns = [self._added(place, alpha, tables) for place in range(len(self.votes))]
+        self.rows.append(np.stack(columns, axis=1))
+        self.right.append(_flat(list(answer.mass), answer.log_theta, answer.n))
+        return answer
+
+    def _added(
+        self, place: int, alpha: Float64[np.ndarray, "k"], tables: Mapping[str, Float64[np.ndarray, "k _"]]
+    ) -> Float64[np.ndarray, "e"]:
+        """Return what one instance of a combination of labels adds to the sums."""
+        voters = {str(model): self.votes[place, [model]] for model in range(self.votes.shape[1])}
+        labels = dict(zip(self.holdings.clusterings, self.clusters[place][:, None], strict=True))
+        if place == len(self.gammas):
+            start = cold_start(voters, labels, 1, self.k, _BITS)
+            self.gammas.append(add_alpha(alpha, start, _BITS))
+        settings = EStepSettings(_BITS, _TOLERANCE, _SWEEPS)
+        self.gammas[place], part = e_step(alpha, tables, voters, labels, self.gammas[place], settings)
+        return _flat([part.mass[name] for name in self.holdings.clusterings], part.log_theta, 1)
+
+    def claims(self) -> Claims:
+        """Solve the equations for the numbers of instances, and claim those that are close to whole numbers."""
+        from scipy.optimize import nnls
+
+        note = f"combinations of labels: {len(self.votes)}, equations: {sum(len(each) for each in self.right)}"
+        if not self.rows:
+            return Claims.none(self.k + self.clusters.shape[1], note)
+        counts = nnls(np.concatenate(self.rows), np.concatenate(self.right), maxiter=100 * len(self.votes))[0]
+        whole = np.rint(counts)
+        known = (np.abs(counts - whole) < _CLOSE) & (whole > 0)
+        by_class = np.stack([(self.votes == i).sum(axis=1) for i in range(self.k)], axis=1)
+        cells = np.column_stack([by_class, self.clusters]).astype(np.float64)[known]
+        return Claims(cells - 1e-3, cells + 1e-3, whole[known].astype(np.int64), [note])
+
+
+def _flat(mass: list[Int64[np.ndarray, "k _"]], log_theta: Int64[np.ndarray, "k"], n: int) -> Float64[np.ndarray, "e"]:
+    return np.concatenate([*(from_grid(each, _BITS).ravel() for each in mass), from_grid(log_theta, _BITS), [float(n)]])
+
+
+_NextStep = Callable[[_Center, Statistics | None], tuple[Float64[np.ndarray, "k"], list[Float64[np.ndarray, "k _"]]]]
+
+
+def _play(site: AttackedSite, parameters: _NextStep) -> Claims:
+    center = _Center.begin(site)
+    if center is None:
+        return Claims.none(site.ranges.shape[1], "the site takes no part, or has too many combinations of labels")
+    answer = None
+    for step in range(_ASKS):
+        answer = center.ask(step, *parameters(center, answer))
+        if answer is None:
+            break
+    return center.claims()
+
+
+# -- attacks ----------------------------------------------------------------------------------------------------------
+
+
+def plain_em(site: AttackedSite) -> Claims:
+    """The sums of ten steps of honest EM are equations for the joint counts of all labels."""
+    alpha = np.ones(1)
+
+    def next_step(
+        center: _Center, answer: Statistics | None
+    ) -> tuple[Float64[np.ndarray, "k"], list[Float64[np.ndarray, "k _"]]]:
+        nonlocal alpha
+        widths = dict(zip(center.holdings.clusterings, center.holdings.n_clusters.tolist(), strict=True))
+        if answer is None:
+            alpha = np.ones(center.k)
+            return alpha, [initial_beta(name, center.k, width, 0) for name, width in widths.items()]
+        alpha = maximize_alpha(alpha, from_grid(answer.log_theta, _BITS) / max(answer.n, 1))
+        return alpha, [maximize_beta(mass, _BITS) for mass in answer.mass]
+
+    return _play(site, next_step)
+
+
+def crafted_parameters(site: AttackedSite) -> Claims:
+    """Ten steps with parameters of the center's choice, whose equations differ more than those of EM."""
+    rng = np.random.default_rng(0)
+
+    def next_step(
+        center: _Center, answer: Statistics | None
+    ) -> tuple[Float64[np.ndarray, "k"], list[Float64[np.ndarray, "k _"]]]:
+        widths = center.holdings.n_clusters.tolist()
+        alpha = np.exp(rng.uniform(-2, 2, center.k))
+        return alpha, [rng.dirichlet(np.full(width, 0.3), size=center.k) for width in widths]
+
+    return _play(site, next_step)
+
+
+ATTACKS: Mapping[str, Attack] = {"plain em": plain_em, "crafted parameters": crafted_parameters}
+"""By name (`consilience.attack.interface`)."""

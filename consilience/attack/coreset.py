@@ -1,0 +1,142 @@
+"""Attacks on fair clustering from coresets: crafted assignments, and summaries that differ by a row.
+
+A site's points are exact means, and their movement an exact sum. So the center knows what all rows cost at one center.
+If one row goes to another, the cost of all tells where it lies. `Assign` told costs once; only `Settle` does now.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+
+import numpy as np
+from jaxtyping import Float64
+
+from consilience.attack.interface import Attack, Claims
+from consilience.attack.site import AttackedSite
+from numerics.coreset.grouped_rows import GroupedRows
+from protocols.coreset.payloads import Construction, Settle, Settled, Summarize, Summary
+
+_WHOLE = Construction(size=100_000, construction="bico", projection=0, min_weight=1, scaled=True)
+_FAR = 20.0
+"""Distance of a center that a row is sent to, in ranges of the columns."""
+_TILT = 1e-2
+"""Angle between the directions in which a row is read; it is the last of its group in all of them."""
+_FEWEST, _MOST = 8, 120
+"""Fewest and most locations of the points that are compared."""
+_SAME = 1e-12
+"""Share of a column's range up to which two points are the same."""
+_EXACT = 1e-6
+"""Share of a column's range by which a number that was read may be off."""
+
+
+def true_rows(rows: GroupedRows) -> Float64[np.ndarray, "n d"]:
+    """Return the rows, as `consilience.attack.interface` says."""
+    return np.concatenate([block.x for block in rows.blocks()])
+
+
+def _spans(site: AttackedSite) -> Float64[np.ndarray, "d"]:
+    span = np.ptp(site.ranges, axis=0)
+    return np.where(span > 0, span, 1.0)
+
+
+def _claims(rows: Sequence[Float64[np.ndarray, "d"]], span: Float64[np.ndarray, "d"], *notes: str) -> Claims:
+    """Claim that each of these is one of the rows."""
+    return Claims.points(np.array(rows), _EXACT * span, notes) if len(rows) else Claims.none(len(span), *notes)
+
+
+# -- one row apart ----------------------------------------------------------------------------------------------------
+
+
+def one_row_apart(site: AttackedSite) -> Claims:
+    """One row of a group goes to a center far away, the others stay: the cost is a number of this row."""
+    low, span, d = site.ranges[0], _spans(site), site.ranges.shape[1]
+    rng = np.random.default_rng(0)
+    found: list[Float64[np.ndarray, "d"]] = []
+    coordinates = 0
+    while True:
+        directions = rng.normal(size=d) + _TILT * np.eye(d)
+        read: list[float] = []
+        for direction in directions:
+            value = _read(site, direction / np.linalg.norm(direction), len(found), low, span)
+            if value is None:
+                break
+            read.append(value * float(np.linalg.norm(direction)))
+            coordinates += 1
+        if len(read) < d:
+            break
+        found.append(low + span * np.linalg.solve(directions, np.array(read)))
+    notes = [f"numbers of single rows read: {coordinates}"]
+    return _claims(found, span, *notes)
+
+
+def _read(
+    site: AttackedSite,
+    direction: Float64[np.ndarray, "d"],
+    number: int,
+    low: Float64[np.ndarray, "d"],
+    span: Float64[np.ndarray, "d"],
+) -> float | None:
+    """Return the largest coordinate of a group's rows in a direction, in ranges; None if no run is left or it fails."""
+    summary = site.ask(Summarize(**asdict(_WHOLE))) if site.start_run() else None
+    if not isinstance(summary, Summary):
+        return None
+    targets = np.stack([np.bincount(summary.group, summary.weights), np.zeros(len(summary.groups))], axis=1).astype(int)
+    targets[number % len(targets)] += [-1, 1]
+    centers = low + span * np.stack([np.zeros_like(low), _FAR * direction])
+    answer = site.ask(Settle(**asdict(_WHOLE), groups=summary.groups, centers=centers, scale=span, plain=centers[:1],
+                             shift=np.zeros(targets.shape), targets=targets))  # fmt: skip
+    if not isinstance(answer, Settled):
+        return None
+    points = (summary.points - low) / span
+    whole = float(summary.weights @ (points**2).sum(axis=1) + (summary.movement / span**2).sum())
+    return (whole + _FAR**2 - answer.cost) / (2 * _FAR)
+
+
+# -- two summaries ----------------------------------------------------------------------------------------------------
+
+
+def two_summaries(site: AttackedSite) -> Claims:
+    """Points of one run and another that differ by one row: the difference of their sums is this row."""
+    span, d = _spans(site), site.ranges.shape[1]
+    sums: dict[tuple[object, ...], Float64[np.ndarray, "d"]] = {}
+    n_runs = 0
+    for size in np.unique(np.linspace(_FEWEST, _MOST, max(2, site.most_runs)).astype(int)).tolist():
+        summary = site.ask(Summarize(**asdict(replace(_WHOLE, size=size)))) if site.start_run() else None
+        if not isinstance(summary, Summary):
+            continue
+        n_runs += 1
+        for point, weight, group in zip(summary.points, summary.weights.tolist(), summary.group, strict=True):
+            key = summary.groups[group], weight, *np.round(point / span / _SAME).tolist()
+            sums[key] = point * weight
+    rows = _repeated(_differences(sums, site.ranges, span), span)
+    return _claims(list(rows), span, f"different points in {n_runs} summaries: {len(sums)}")
+
+
+def _differences(
+    sums: Mapping[tuple[object, ...], Float64[np.ndarray, "d"]],
+    ranges: Float64[np.ndarray, "2 d"],
+    span: Float64[np.ndarray, "d"],
+) -> Float64[np.ndarray, "c d"]:
+    """Return the differences of all sums of a group that may differ by a single row."""
+    by_rows: dict[tuple[object, object], list[Float64[np.ndarray, "d"]]] = {}
+    for (group, weight, *_), total in sums.items():
+        by_rows.setdefault((group, weight), []).append(total)
+    found = [np.zeros((0, len(span)))]
+    for (group, weight), larger in by_rows.items():
+        smaller = by_rows.get((group, int(str(weight)) - 1), [])
+        if smaller:
+            found.append((np.array(larger)[:, None] - np.array(smaller)[None]).reshape(-1, len(span)))
+    rows = np.concatenate(found)
+    low, high = ranges[0] - _EXACT * span, ranges[1] + _EXACT * span
+    return np.asarray(rows[((rows >= low) & (rows <= high)).all(axis=1)])
+
+
+def _repeated(rows: Float64[np.ndarray, "c d"], span: Float64[np.ndarray, "d"]) -> Float64[np.ndarray, "r d"]:
+    """Return the rows that come up more than once: two wrong differences hardly agree."""
+    _, index, counts = np.unique(np.round(rows / span / _EXACT), axis=0, return_index=True, return_counts=True)
+    return np.asarray(rows[index[counts > 1]])
+
+
+ATTACKS: Mapping[str, Attack] = {"one row apart": one_row_apart, "two summaries": two_summaries}
+"""By name (`consilience.attack.interface`)."""

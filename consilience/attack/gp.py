@@ -1,0 +1,167 @@
+"""Attacks by predictions with crafted lengths, so that the answer at a point is about the nearest rows alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from jaxtyping import Bool, Float64
+
+from consilience.attack.interface import Attack, Claims
+from consilience.attack.site import AttackedSite
+from numerics.gp.landmarks import offsets
+from numerics.gp.measurements import Measurements
+from numerics.gp.moments import Units
+from protocols.gp.payloads import Moments, Predict, Predictions, Survey
+
+_MAX_ROWS, _LANDMARKS = 20_000, 32
+_STARTS, _STEPS = 4000, 4
+"""Number of starting points, and of steps from each toward a row."""
+_IRRELEVANT = 50.0
+"""From this length on an input does not matter."""
+_TOLERANCE = 0.0045
+"""Half the width of a claim, as a share of a column's range."""
+
+
+def true_rows(shard: Measurements) -> Float64[np.ndarray, "n q"]:
+    """Return inputs and output of every row (`consilience.attack.interface`)."""
+    return np.column_stack([shard.x, shard.y])
+
+
+class _Center:
+    """A fusion center that predicts with hyperparameters of its choice, from the moments that the site has sent."""
+
+    def __init__(self, site: AttackedSite) -> None:
+        self.site, self.n_points = site, 0
+        self.moments: Moments | None = site.ask(Survey(_MAX_ROWS, "se", fit=True)) if site.start_run() else None
+
+    def set_model(self, lengths: Float64[np.ndarray, "d"], scale: float, sigma: float) -> None:
+        """Choose the model of the run."""
+        assert self.moments is not None  # noqa: S101 - every caller has checked them
+        moments, d = self.moments, len(lengths)
+        self.units = Units(
+            moments.means[0],
+            np.sqrt(np.maximum(np.diagonal(moments.covariances[0]), 1e-12)),
+            float(moments.y_means[0]),
+            float(np.sqrt(max(moments.y_variances[0], 1e-12))),
+        )
+        self.lengths, self.prior, self.noise = lengths, scale**2, sigma**2
+        self.theta = np.log([*lengths, scale, sigma])
+        self.offsets = offsets(_LANDMARKS, lengths, 0, np.ones(d))
+        relevant = self.offsets / lengths
+        to_point = self.prior * np.exp(-0.5 * np.sum(relevant**2, axis=1))
+        between = self.prior * np.exp(
+            -0.5 * np.sum((relevant[:, np.newaxis] - relevant[np.newaxis]) ** 2, axis=2)
+        ) - np.outer(to_point, to_point / self.prior)
+        self.factor = np.linalg.cholesky(between + 1e-9 * self.prior * np.eye(_LANDMARKS))
+        self.to_point = to_point
+
+    def predict(self, points: Float64[np.ndarray, "q d"]) -> Predictions | None:
+        """Ask for predictions of the site's first expert."""
+        assert self.moments is not None  # noqa: S101 - every caller has checked them
+        d = points.shape[1]
+        self.n_points += len(points)
+        none = [np.zeros((0, d))] * (len(self.moments.counts) - 1)
+        answer: Any = self.site.ask(
+            Predict(
+                max_rows=_MAX_ROWS,
+                counts=self.moments.counts,
+                mean=self.units.mean,
+                scale=self.units.scale,
+                y_mean=self.units.y_mean,
+                y_scale=self.units.y_scale,
+                kernel="se",
+                theta=self.theta,
+                points=(points, *none),
+                landmarks=_LANDMARKS,
+                seed=0,
+                varies=np.ones(d, bool),
+                shared_rows=0,
+                shared_x=np.zeros((0, d)),
+                shared_y=np.zeros(0),
+            )
+        )
+        return answer if isinstance(answer, Predictions) else None
+
+    def steps(self, answer: Predictions, known: Bool[np.ndarray, "q"]) -> Float64[np.ndarray, "k d"]:
+        """Return where the nearest row lies from each point of `known`, if one row alone explains the answer.
+
+        The covariances of the prediction with the function at the landmarks o are then in proportion to the kernel at
+        that row: their logarithms are linear in o.
+        """
+        explained, active = answer.explained[0][known], self.lengths < _IRRELEVANT
+        share = explained / self.prior
+        features = answer.features[0][known].astype(np.float64) * np.sqrt(explained * (1 - share))[:, np.newaxis]
+        ratio = (features @ self.factor.T + self.to_point * share[:, np.newaxis]) / explained[:, np.newaxis]
+        relevant = (self.offsets / self.lengths)[:, active]
+        logs = np.log(np.where(ratio > 1e-3, ratio, 1.0)) + 0.5 * np.sum(relevant**2, axis=1)
+        weights = np.where(ratio > 1e-3, np.minimum(ratio, 1.0) ** 2, 0.0)
+        columns = np.column_stack([np.ones(_LANDMARKS), relevant])
+        matrix = np.einsum("za,qz,zb->qab", columns, weights, columns) + 1e-9 * np.eye(columns.shape[1])
+        solution = np.linalg.solve(matrix, np.einsum("za,qz->qa", columns, weights * logs)[:, :, np.newaxis])
+        steps = np.zeros((len(explained), len(self.lengths)))
+        steps[:, active] = np.clip(solution[:, 1:, 0], -3.0, 3.0) * self.lengths[active]
+        return steps
+
+
+def _read(center: _Center) -> Claims:
+    """Go from random points to the nearest rows, and claim those where most paths end."""
+    moments, ranges = center.moments, center.site.ranges
+    assert moments is not None  # noqa: S101 - every caller has checked it
+    d = len(center.lengths)
+    unit = center.units.scale
+    covariance = moments.covariances[0] / np.outer(unit, unit)
+    points = np.random.default_rng(1).multivariate_normal(np.zeros(d), covariance, _STARTS, check_valid="ignore")
+    outputs = np.zeros(len(points))
+    for step in range(_STEPS):
+        answer = center.predict(points)
+        if answer is None:
+            return Claims.none(d + 1, f"points asked: {center.n_points}")
+        known = answer.explained[0] > 0
+        if not known.any():
+            return Claims.none(d + 1, f"points asked: {center.n_points}")
+        # At a row alone, the mean is its output, shrunk by the noise.
+        outputs = answer.mean[0][known] * (center.prior + center.noise) / center.prior
+        points = points[known] + (center.steps(answer, known) if step < _STEPS - 1 else 0.0)
+    rows = np.column_stack([points * unit + center.units.mean, outputs * center.units.y_scale + center.units.y_mean])
+    claims = Claims.points(_select_agreed(rows, ranges, int(moments.counts[0])), _TOLERANCE * np.ptp(ranges, axis=0))
+    return replace(claims, notes=[f"points asked: {center.n_points}"])
+
+
+def _select_agreed(
+    rows: Float64[np.ndarray, "guesses q"], ranges: Float64[np.ndarray, "2 q"], most: int
+) -> Float64[np.ndarray, "claims q"]:
+    """Return at most `most` guesses: those with the most other guesses nearby."""
+    if not len(rows):
+        return rows
+    cell = np.round(rows / np.maximum(2 * _TOLERANCE * np.ptp(ranges, axis=0), 1e-300)).astype(np.int64)
+    _, first, counts = np.unique(cell, axis=0, return_index=True, return_counts=True)
+    return rows[first[np.argsort(-counts, kind="stable")[:most]]]
+
+
+# -- attacks ----------------------------------------------------------------------------------------------------------
+
+
+def isolation(site: AttackedSite) -> Claims:
+    """Lengths of a tenth and hardly any noise: every row is alone, and landmarks around a point show where it lies."""
+    center = _Center(site)
+    if center.moments is None:
+        return Claims.none(site.ranges.shape[1], "the site takes no part")
+    center.set_model(np.full(len(center.moments.features), 0.1), 1.0, 1e-3)
+    return _read(center)
+
+
+def plausible(site: AttackedSite) -> Claims:
+    """A third of the site's own best lengths and noise: hyperparameters that look like honest ones."""
+    center = _Center(site)
+    if center.moments is None:
+        return Claims.none(site.ranges.shape[1], "the site takes no part")
+    *lengths, scale, sigma = np.exp(center.moments.theta)
+    center.set_model(np.clip(np.array(lengths) * 0.3, 2e-3, 9e3), float(scale), max(float(sigma) / 3, 1e-3))
+    return _read(center)
+
+
+ATTACKS: Mapping[str, Attack] = {"isolation": isolation, "plausible": plausible}
+"""By name (`consilience.attack.interface`)."""

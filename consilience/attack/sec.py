@@ -1,0 +1,305 @@
+"""Attacks through crafted models: a mean squared error counts the rows in a box that a tree's leaf separates."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+import numpy as np
+from jaxtyping import Float64, UInt8
+
+from consilience.attack.interface import Attack, Claims
+from consilience.attack.site import AttackedSite
+from numerics.shared.regression_rows import RegressionRows
+from protocols.models import encode_model
+from protocols.sec.payloads import Errors, Exchange, Fitted, Losses, Predict, Select
+
+_LEAF = -1
+_LARGEST = 2.0**40
+"""Value of a leaf: its square is far larger than any outcome's."""
+_BITS = 44
+"""Bits of a mean squared error that can be read; the others are rounding."""
+_MOST_ASKS = 400
+_MODELS, _STRIPS = 400, 40
+"""Models of one ask, and strips of a column's range."""
+_FINEST = 2.0**-9
+"""A box of this width, as a share of the column's range, is not cut further."""
+
+
+def true_rows(shard: RegressionRows) -> Float64[np.ndarray, "n q"]:
+    """Return inputs and outcome of every row (`consilience.attack.interface`)."""
+    return np.column_stack([shard.x, shard.y])
+
+
+# -- crafted models ---------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Boxes:
+    """A growing decision tree, whose leaves are boxes in the space of the inputs.
+
+    Examples
+    --------
+    >>> boxes = Boxes(np.zeros(1), np.ones(1))
+    >>> boxes.cut(0), boxes.high[1], boxes.low[2]
+    ((1, 2), array([0.5]), array([0.5]))
+    """
+
+    first_low: Float64[np.ndarray, "p"]
+    first_high: Float64[np.ndarray, "p"]
+    feature: list[int] = field(default_factory=lambda: [0])
+    threshold: list[float] = field(default_factory=lambda: [0.0])
+    left: list[int] = field(default_factory=lambda: [_LEAF])
+
+    def __post_init__(self) -> None:
+        self.low, self.high = [self.first_low], [self.first_high]
+        self.width = self.first_high - self.first_low
+
+    def cut(self, box: int, column: int | None = None, at: float | None = None) -> tuple[int, int]:
+        """Cut a box in two, at the middle of its longest side or at `at` in `column`; return the numbers of both."""
+        low, high = self.low[box], self.high[box]
+        side = int(np.argmax((high - low) / self.width)) if column is None else column
+        threshold = float((low[side] + high[side]) / 2) if at is None else at
+        self.feature[box], self.threshold[box], self.left[box] = side, threshold, len(self.left)
+        for _ in range(2):
+            self.feature.append(0)
+            self.threshold.append(0.0)
+            self.left.append(_LEAF)
+        upper, lower = high.copy(), low.copy()
+        upper[side] = lower[side] = threshold
+        self.low += [low, lower]
+        self.high += [upper, high]
+        return len(self.left) - 2, len(self.left) - 1
+
+    def relative_width(self, box: int) -> float:
+        """Return the longest side of a box, as a share of the first one's."""
+        return float(((self.high[box] - self.low[box]) / self.width).max())
+
+    def model(self, values: Mapping[int, float]) -> UInt8[np.ndarray, "bytes"]:
+        """Return the tree as a site would send it, with these values by box, and 0 in all other boxes."""
+        from sklearn.tree import DecisionTreeRegressor
+        from sklearn.tree._tree import NODE_DTYPE, Tree
+
+        n, p = len(self.left), len(self.width)
+        left = np.array(self.left)
+        nodes = np.zeros(n, NODE_DTYPE)
+        nodes["left_child"], nodes["right_child"] = left, np.where(left == _LEAF, _LEAF, left + 1)
+        nodes["feature"], nodes["threshold"] = self.feature, self.threshold
+        depth = np.zeros(n, np.int64)
+        for parent in np.flatnonzero(left != _LEAF):  # children come after their parents
+            depth[left[parent] : left[parent] + 2] = depth[parent] + 1
+        leaves = np.zeros((n, 1, 1))
+        for box, value in values.items():
+            leaves[box] = value
+        tree = Tree(p, np.ones(1, np.int64), 1)
+        tree.__setstate__({"max_depth": int(depth.max()), "node_count": n, "nodes": nodes, "values": leaves})
+        model = DecisionTreeRegressor()
+        model.tree_, model.n_outputs_, model.n_features_in_ = tree, 1, p
+        return encode_model(model)
+
+
+# -- asks -------------------------------------------------------------------------------------------------------------
+
+
+class _Center:
+    """A lying center in its run with the site: it asks for the site's model, then sends models of its own making."""
+
+    def __init__(self, site: AttackedSite) -> None:
+        self.site = site
+        low, high = site.ranges[:, :-1]
+        margin = np.where(high > low, 0.01 * (high - low), 1.0)
+        self.boxes = Boxes(low - margin, high + margin)
+        self.n_models, self.holdout = 0, 0.0
+        self.fitted: Fitted | None = None
+
+    def start(self, holdout: float = 0.0) -> bool:
+        """Start a run in which the site holds this share of its rows out."""
+        self.holdout = holdout
+        select = Select("lr", "model", 5, "fitted", moments=False)
+        if not self.site.start_run({"sec.holdout": holdout}):
+            return False
+        self.fitted = self.site.ask(select)
+        return self.fitted is not None
+
+    @property
+    def n(self) -> int:
+        """Rows that the site learned from."""
+        return self.fitted.n if self.fitted else 0
+
+    def sums(self, models: Sequence[UInt8[np.ndarray, "_"]], *, keep: bool = False) -> Float64[np.ndarray, "models"]:
+        """Return the sum of squared errors of each model; NaN if the site sends none."""
+        self.n_models += len(models)
+        names = tuple(f"m{self.n_models}-{place}" for place in range(len(models)))
+        ask = Exchange(names, tuple(models), "model", keep=keep)
+        answer = self.site.ask(ask)
+        if answer is None and self.start(self.holdout):  # another run may get an answer
+            answer = self.site.ask(ask)
+        if not isinstance(answer, Losses):
+            return np.full(len(models), np.nan)
+        return np.asarray(np.where(answer.finite, answer.losses, np.nan) * self.n)
+
+    @property
+    def note(self) -> str:
+        return f"models sent: {self.n_models}"
+
+
+def _values(n: int) -> list[float]:
+    """Return values of leaves such that one sum of squares holds the counts of all of them, of n rows in all."""
+    bits = n.bit_length()
+    return [_LARGEST * 2.0 ** (bits * place / 2) for place in range(max(1, _BITS // bits))]
+
+
+def _digits(total: float, n: int, places: int) -> list[int]:
+    """Return the counts that a sum of squares of such leaves holds; zeros if the sum cannot be read."""
+    if not np.isfinite(total) or total < 0:
+        return [0] * places
+    bits, rest = n.bit_length(), round(total / _LARGEST**2)
+    return [min((rest >> (bits * place)) & ((1 << bits) - 1), n) for place in range(places)]
+
+
+# -- attacks ----------------------------------------------------------------------------------------------------------
+
+
+def bisection(site: AttackedSite) -> Claims:
+    """Leaves of 2^40 and more let one error hold many counts; boxes with rows are cut again and again."""
+    center = _Center(site)
+    if not center.start():
+        return Claims.none(site.ranges.shape[1], "the site takes no part")
+    boxes, n, values = center.boxes, center.n, _values(center.n)
+    counts, active = {0: n}, [0]
+    while active and site.n_asks < _MOST_ASKS:
+        halves = [boxes.cut(box) for box in active]
+        groups = [halves[place : place + len(values)] for place in range(0, len(halves), len(values))]
+        sums = center.sums(
+            [boxes.model({left: value for (left, _), value in zip(group, values, strict=False)}) for group in groups]
+        )
+        if np.isnan(sums).all():
+            break
+        read = [digit for group, total in zip(groups, sums, strict=True) for digit in _digits(total, n, len(group))]
+        for box, (left, right), count in zip(active, halves, read, strict=True):
+            total = counts.pop(box)
+            counts[left] = min(count, total)
+            counts[right] = total - counts[left]
+        active = [box for box, count in counts.items() if count and boxes.relative_width(box) > _FINEST]
+    return _claims(center, counts)
+
+
+def _claims(center: _Center, counts: Mapping[int, int]) -> Claims:
+    """Return a claim for every box with rows, with the outcome where there is one row."""
+    boxes, filled = center.boxes, [box for box, count in counts.items() if count]
+    single = [box for box in filled if counts[box] == 1]
+    least, greatest = center.site.ranges[:, -1]
+    value = 1000.0 * max(greatest - least, abs(least), abs(greatest))
+    base, *sums = center.sums([boxes.model({}), *(boxes.model({box: value}) for box in single)])
+    outcomes = dict(zip(single, (value**2 - (np.array(sums) - base)) / (2 * value), strict=True))
+    tolerance = 0.004 * (greatest - least)
+    known = np.array([outcomes.get(box, np.nan) for box in filled])
+    low, high = np.array([boxes.low[box] for box in filled]), np.array([boxes.high[box] for box in filled])
+    return Claims(
+        np.column_stack([low, np.where(np.isfinite(known), known - tolerance, -np.inf)]),
+        np.column_stack([high, np.where(np.isfinite(known), known + tolerance, np.inf)]),
+        np.array([counts[box] for box in filled]),
+        [center.note],
+    )
+
+
+def strips(site: AttackedSite) -> Claims:
+    """Pairs of trees that differ by a strip, all in one ask; answers for the same boundary are averaged."""
+    center = _Center(site)
+    if not center.start():
+        return Claims.none(site.ranges.shape[1], "the site takes no part")
+    return _strips(center, _boundaries(site)[1:-1], _MODELS // _STRIPS)
+
+
+def strip_a_run(site: AttackedSite) -> Claims:
+    """All models of a run ask for the rows of one strip, those of the next run for the rows of another."""
+    center = _Center(site)
+    boundaries = _boundaries(site)
+    claims = []
+    for low, high in pairwise(boundaries[1:-1].tolist()):
+        if not center.start():
+            break
+        claims.append(_strips(center, np.array([low, high]), _MODELS // 2))
+    if not claims:
+        return Claims.none(site.ranges.shape[1], "the site takes no part")
+    low, high, counts = ([getattr(each, name) for each in claims] for name in ("low", "high", "counts"))
+    return Claims(np.concatenate(low), np.concatenate(high), np.concatenate(counts), [center.note])
+
+
+def _boundaries(site: AttackedSite) -> Float64[np.ndarray, "b"]:
+    """Return the boundaries of strips of the first column."""
+    least, greatest = site.ranges[:, 0].tolist()
+    return np.linspace(least, greatest, _STRIPS + 1)
+
+
+def _strips(center: _Center, boundaries: Float64[np.ndarray, "b"], repeats: int) -> Claims:
+    """Count the rows between neighboring boundaries of the first column, from the counts beyond each boundary."""
+    models = []
+    for boundary in boundaries:
+        boxes = Boxes(center.boxes.first_low, center.boxes.first_high)
+        _, beyond = boxes.cut(0, 0, float(boundary))
+        models += [boxes.model({beyond: _LARGEST * (1 + place / 1000)}) for place in range(repeats)]
+    values = np.tile(_LARGEST * (1 + np.arange(repeats) / 1000), len(boundaries))
+    means = (center.sums(models) / values**2).reshape(len(boundaries), repeats).mean(axis=1)
+    counts = np.nan_to_num(means[:-1] - means[1:]).round().astype(np.int64)
+    bounds = np.full((2, len(counts), center.site.ranges.shape[1]), np.inf)
+    bounds[0] = -np.inf
+    # A tree sends a row that lies on the boundary to the left, and a box holds its lower bound.
+    bounds[:, :, 0] = np.nextafter(boundaries[:-1], np.inf), np.nextafter(boundaries[1:], np.inf)
+    return Claims(bounds[0], bounds[1], counts, [center.note])
+
+
+def held_out(site: AttackedSite) -> Claims:
+    """Leaves count rows as in bisection, also among the held-out rows, on which each model is evaluated alone."""
+    center = _Center(site)
+    if not center.start(holdout=0.2):
+        return Claims.none(site.ranges.shape[1], "the site takes no part")
+    boxes, values = center.boxes, _values(center.n)
+    active = [0]
+    while len(active) < 3 * len(values):
+        active = [half for box in active for half in boxes.cut(box)]
+    groups = [active[place * len(values) : (place + 1) * len(values)] for place in range(3)]
+    models = [boxes.model(dict(zip(group, values, strict=True))) for group in groups]
+    learned = center.sums(models, keep=True)
+    answer = site.ask(_each_alone(len(models)))
+    if not isinstance(answer, Errors):
+        return Claims.none(site.ranges.shape[1], center.note)
+    tried = np.where(answer.finite, answer.errors, np.nan) * answer.n_test
+    counts = [
+        one + other
+        for group, first, second in zip(groups, learned, tried, strict=True)
+        for one, other in zip(_digits(first, center.n, len(group)), _digits(second, center.n, len(group)), strict=True)
+    ]
+    asked = [box for group in groups for box in group]
+    anything = np.full(len(asked), np.inf)
+    return Claims(
+        np.column_stack([np.array([boxes.low[box] for box in asked]), -anything]),
+        np.column_stack([np.array([boxes.high[box] for box in asked]), anything]),
+        np.array(counts),
+        [center.note],
+    )
+
+
+def _each_alone(n_models: int) -> Predict:
+    """Return the ask for the error of each model by itself on the held-out rows."""
+    return Predict(
+        cluster=0,
+        combinations=("alone", "cluster", "all")[:n_models],
+        weights=np.eye(n_models),
+        own=np.zeros(n_models),
+        coefficients=np.zeros((n_models, 0)),
+        members=("m0",),
+        rows=np.array([1]),
+        shares=np.ones(1),
+        standardize="model",
+    )
+
+
+ATTACKS: Mapping[str, Attack] = {
+    "bisection": bisection,
+    "strips": strips,
+    "strip-a-run": strip_a_run,
+    "held-out": held_out,
+}
+"""By name (`consilience.attack.interface`)."""

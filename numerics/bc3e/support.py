@@ -1,0 +1,103 @@
+"""Labels that few instances have: what a site withholds, so that no sum is about a few of its instances."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+
+import numpy as np
+from jaxtyping import Int64, Shaped
+
+from numerics.bc3e.ensemble import Ensemble, Labels, n_values
+
+
+def without_rare_clusters(ensemble: Ensemble, names: Collection[str], fewest: int) -> tuple[Ensemble, int]:
+    """Withhold the labels of clusters that few instances are in; these instances count as unlabeled there.
+
+    Parameters
+    ----------
+    ensemble : Ensemble
+        Labels of the instances.
+    names : collection of str
+        Clusterings to look at.
+    fewest : int
+        Fewest instances of a cluster. Of probabilities, instances count that have any for it; what is left of them is
+        scaled to 1.
+
+    Returns
+    -------
+    ensemble, withheld
+        The same labels without these, the ensemble itself if there are none; and the number of clusters withheld.
+
+    Examples
+    --------
+    >>> ensemble = Ensemble(4, {}, {"kmeans": np.array([0, 0, 0, 1])})
+    >>> kept, withheld = without_rare_clusters(ensemble, ["kmeans"], fewest=2)
+    >>> kept.clusterings["kmeans"].tolist(), withheld
+    ([0, 0, 0, -1], 1)
+    """
+    clusterings, withheld = dict(ensemble.clusterings), 0
+    for name in clusterings.keys() & set(names):
+        labels = clusterings[name]
+        rare = _support(labels)
+        rare = (rare > 0) & (rare < fewest)
+        if rare.any():
+            clusterings[name], withheld = _without(labels, rare), withheld + int(rare.sum())
+    return (replace(ensemble, clusterings=clusterings), withheld) if withheld else (ensemble, 0)
+
+
+def _support(labels: Labels) -> Int64[np.ndarray, "k_m"]:
+    if labels.ndim == 2:
+        return np.asarray((labels > 0).sum(axis=0))
+    return np.bincount(labels[labels >= 0], minlength=n_values(labels))
+
+
+def _without(labels: Labels, rare: Shaped[np.ndarray, "k_m"]) -> Labels:
+    if labels.ndim == 1:
+        return np.where((labels >= 0) & rare[labels], -1, labels)
+    kept = np.where(rare, 0.0, labels)
+    total = kept.sum(axis=1, keepdims=True)
+    return np.asarray(np.divide(kept, total, out=np.zeros_like(kept), where=total > 0))
+
+
+def without_rare_combinations(ensemble: Ensemble, fewest: int) -> Ensemble:
+    """Withhold labels until every combination of votes and clusters that is left has enough instances.
+
+    Instances of a rare combination lose the label of the clustering with most clusters first, then that of the next
+    one, and at last their class labels. Probabilities are neither counted nor withheld.
+
+    Parameters
+    ----------
+    ensemble : Ensemble
+        Labels of the instances.
+    fewest : int
+        Fewest instances of a combination; those without any label may be fewer.
+
+    Examples
+    --------
+    >>> ensemble = Ensemble(4, {"svm": np.array([0, 0, 0, 0])}, {"kmeans": np.array([0, 0, 1, 2])})
+    >>> without_rare_combinations(ensemble, 2).clusterings["kmeans"].tolist()
+    [0, 0, -1, -1]
+    """
+    clusters = {name: labels.copy() for name, labels in ensemble.clusterings.items() if labels.ndim == 1}
+    classes = {name: labels.copy() for name, labels in ensemble.classifiers.items() if labels.ndim == 1}
+    k = max((n_values(labels) for labels in classes.values()), default=0)
+    votes = np.zeros((ensemble.n, k), np.int64)
+    for labels in classes.values():
+        votes[np.flatnonzero(labels >= 0), labels[labels >= 0]] += 1
+    finest_first = sorted(clusters.values(), key=n_values, reverse=True)
+    for withheld in [*([labels] for labels in finest_first), list(classes.values())]:
+        rare = _instances_alike(np.column_stack([votes, *clusters.values()])) < fewest
+        for labels in withheld:
+            labels[rare] = -1
+    return replace(
+        ensemble, classifiers={**ensemble.classifiers, **classes}, clusterings={**ensemble.clusterings, **clusters}
+    )
+
+
+def _instances_alike(labels: Int64[np.ndarray, "n q"]) -> Int64[np.ndarray, "n"]:
+    """Count the instances of each instance's combination."""
+    if not labels.size:
+        return np.full(len(labels), len(labels))
+    _, place, counts = np.unique(labels, axis=0, return_inverse=True, return_counts=True)
+    return np.asarray(counts[place.ravel()])

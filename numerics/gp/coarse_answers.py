@@ -1,0 +1,102 @@
+"""Answers of an expert that do not show single rows: how many rows an answer rests on, and rounding.
+
+With short lengths the prediction at a point is that of its nearest row alone: the explained variance says how far that
+row is, the mean its output, the direction where it lies. An honest prediction mostly rests on many rows, and its last
+digits say nothing of the function. So an answer is rounded to what its own deviation makes worth knowing; and where it
+rests on few rows, to less, without a direction.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Bool, Float64
+
+FEWEST_ROWS = 5.0
+"""Effective number of rows below which an answer rests on few rows."""
+_VARIANCE, _FEW_VARIANCE = 0.02, 0.2
+"""Relative steps of the variance of an observation; of an answer that rests on few rows."""
+_MEAN, _FEW_MEAN = 0.05, 0.25
+"""Steps of the mean, in deviations of an observation."""
+_DIRECTION = 1 / 32
+"""Step of each coordinate of a direction, whose length is at most 1."""
+
+
+class CoarseAnswer(NamedTuple):
+    """An expert's rounded answer about q points.
+
+    Attributes
+    ----------
+    mean, explained : ndarray
+        ``(q,)`` (`numerics.gp.expert.WeightedPrediction`); both 0 where hardly anything is explained.
+    directions : ndarray
+        ``(q, D)`` (`numerics.gp.sketch.Sketch`); 0 where the answer rests on few rows.
+    """
+
+    mean: Float64[np.ndarray, "q"]
+    explained: Float64[np.ndarray, "q"]
+    directions: Float64[np.ndarray, "q D"]
+
+
+def effective_rows(weights: Float64[np.ndarray, "n q"]) -> Float64[np.ndarray, "q"]:
+    """Compute how many rows each of q predictions rests on: ``(sum |a|)^2 / sum a^2`` of its rows' weights a.
+
+    Examples
+    --------
+    >>> effective_rows(np.array([[1.0, 0.5, 0.0], [0.0, -0.5, 0.0]]))
+    array([1., 2., 0.])
+    """
+    squares = np.einsum("nq,nq->q", weights, weights)
+    sums: Float64[np.ndarray, "q"] = np.abs(weights).sum(axis=0) ** 2
+    return sums / np.where(squares > 0, squares, 1.0)
+
+
+def coarse(
+    mean: Float64[np.ndarray, "q"],
+    explained: Float64[np.ndarray, "q"],
+    directions: Float64[np.ndarray, "q D"],
+    few: Bool[np.ndarray, "q"],
+    prior: Float64[np.ndarray, "q"],
+    noise: float,
+) -> CoarseAnswer:
+    """Round an expert's answers.
+
+    The variance of an observation is rounded to 2 %, the mean to a twentieth of the deviation, a direction to 1/32.
+    Where `few`, these are 20 %, a quarter, and no direction.
+
+    Parameters
+    ----------
+    mean, explained : ndarray
+        ``(q,)`` predictions and explained variances.
+    directions : ndarray
+        ``(q, D)``.
+    few : ndarray
+        ``(q,)`` whether the answer rests on few rows.
+    prior : ndarray
+        ``(q,)`` prior variances k** at the points.
+    noise : float
+        Variance sigma^2 of the noise.
+
+    Examples
+    --------
+    Far from all rows there is nothing to tell; a direction would still show where the nearest row lies:
+
+    >>> nothing = coarse(np.array([1e-9]), np.array([1e-9]), np.ones((1, 1)), np.array([False]), np.ones(1), 0.01)
+    >>> nothing.mean, nothing.explained, nothing.directions
+    (array([0.]), array([0.]), array([[0.]]))
+    """
+    # Noise far above the prior must not make the steps longer than what there is to explain.
+    floor = np.minimum(noise, prior)
+    step = np.where(few, _FEW_VARIANCE, _VARIANCE)
+    whole = prior + floor
+    share = np.maximum(whole - explained, np.finfo(np.float64).tiny) / whole
+    variance = whole * np.exp(np.round(np.log(share) / step) * step)
+    rounded = np.clip(whole - variance, 0.0, prior)
+    known = rounded > 0
+    unit = np.where(few, _FEW_MEAN, _MEAN) * np.sqrt(variance)
+    return CoarseAnswer(
+        np.where(known, np.round(mean / unit) * unit, 0.0),
+        rounded,
+        np.where((known & ~few)[:, np.newaxis], np.round(directions / _DIRECTION) * _DIRECTION, 0.0),
+    )

@@ -1,0 +1,64 @@
+"""Agents that raise the error on validation rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+
+import numpy as np
+from jaxtyping import Float64
+
+NOTABLE = 0.05
+"""Share of an error from which an increase counts."""
+
+_STANDARD_ERRORS = 2.0
+"""Standard errors of the mean difference from which an increase is no chance."""
+
+
+def raises_error(with_it: Float64[np.ndarray, "m"], without: Float64[np.ndarray, "m"]) -> bool:
+    """Return whether something raises the mean squared error, by more than `NOTABLE` and more than chance.
+
+    Parameters
+    ----------
+    with_it, without : ndarray
+        ``(m,)`` residuals of the same validation rows.
+
+    Examples
+    --------
+    >>> residual = np.array([1.0, -1.0, 0.5, -0.5])
+    >>> raises_error(3 * residual, residual), raises_error(1.01 * residual, residual)
+    (True, False)
+    """
+    if len(without) < 2:
+        return False
+    differences = with_it**2 - without**2
+    mean, scatter = float(differences.mean()), float(differences.std(ddof=1)) / np.sqrt(len(differences))
+    return bool(mean > max(NOTABLE * float(without @ without) / len(without), _STANDARD_ERRORS * scatter))
+
+
+def harmful_agents(
+    residual_without: Callable[[Collection[int]], Float64[np.ndarray, "m"]], present: Collection[int]
+) -> frozenset[int]:
+    """Return the agents that raise the error, one after another the one without which it is smallest; never all.
+
+    Parameters
+    ----------
+    residual_without : Callable
+        Residual of the validation rows, the agents without these combined anew.
+    present : collection of int
+        The agents.
+
+    Examples
+    --------
+    >>> parts = np.array([[1.0, -1.0, 1.0, -1.0], [-9.0, 9.0, 9.1, 9.0]])
+    >>> harmful_agents(lambda out: parts[0] - sum(parts[j] for j in {0, 1} - set(out)), {0, 1})
+    frozenset({1})
+    """
+    left_out: frozenset[int] = frozenset()
+    while len(rest := sorted(set(present) - left_out)) > 1:
+        residual = residual_without(left_out)
+        candidates = {j: residual_without(left_out | {j}) for j in rest}
+        best = min(candidates, key=lambda j: float(candidates[j] @ candidates[j]))
+        if not raises_error(residual, candidates[best]):
+            break
+        left_out |= {best}
+    return left_out

@@ -1,0 +1,102 @@
+"""Influence of each site: the result without it, as data and in words."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from server.report.data import Report, json_value
+from server.report.formatting import number, percent
+from server.report.glossary import meaning
+from server.report.protocol import Meaning
+from strategies.influence import Influence
+
+_NOTABLE = 0.05
+"""Share by which a result must improve without a site before the report says so."""
+
+
+def as_data(influence: Influence | None) -> dict[str, Any]:
+    """Return an influence as `Report.influence` has it; empty for None.
+
+    Examples
+    --------
+    >>> as_data(Influence("test_mse", 0.5, {"bank": 0.75}))["most"]
+    'bank'
+    >>> as_data(Influence.cannot_be_said("the answers were masked"))
+    {'unknown': 'the answers were masked'}
+    """
+    if influence is None:
+        return {}
+    if not influence.without:
+        return {"unknown": influence.unknown or "only one site took part"}
+    data: dict[str, Any] = {
+        "measure": influence.measure,
+        "with_all": influence.with_all,
+        "without": dict(sorted(influence.without.items())),
+        "most": influence.most,
+        "change": influence.changes[influence.most],
+    }
+    return dict(json_value(data))
+
+
+def sentence(report: Report) -> str:
+    """Return a sentence on the site that influences the result most; empty if the report does not know."""
+    first = "In the first row of the table, " if "n_cells" in report.metrics else ""
+    first = first or ("In the first repetition, " if int(report.config.get("repetitions", 1)) > 1 else "")
+    known = report.influence
+    if "most" not in known:
+        return f"The influence of each site cannot be said: {known['unknown']}." if known.get("unknown") else ""
+    site, whole, what = known["most"], known["with_all"], meaning(report.protocol, known["measure"])
+    words = what.words if what else known["measure"]
+    if whole is None:
+        return f"{first}{site} influences the result most: {words}: {_text(known['without'][site], share=True)}."
+    share = bool(what and what.share)
+    value = _text(known["without"][site], share=share)
+    text = f"{first}{site} influences the result most: without it, the {words} is {value} instead of"
+    text += f" {_text(whole, share=share)}."
+    return f"{text} The result is better without it: look at its data." if _improves(known, what) else text
+
+
+def table_of(report: Report) -> tuple[list[str], list[list[str]]]:
+    """Return headings and a row for every site, the largest change first; no rows where nothing is known."""
+    known = report.influence
+    if "most" not in known:
+        return [], []
+    whole, what = known["with_all"], meaning(report.protocol, known["measure"])
+    if whole is None:
+        every = sorted(known["without"].items(), key=lambda each: -_size(each[1]))
+        return ["site", "change without it"], [[site, _text(value, share=True)] for site, value in every]
+    share = bool(what and what.share)
+    every = sorted(known["without"].items(), key=lambda each: -_size(each[1], whole))
+    content = [
+        [site, _text(whole, share=share), _text(value, share=share), _change(value, whole)] for site, value in every
+    ]
+    return ["site", "with all sites", "without it", "change"], content
+
+
+def _size(value: float | None, whole: float = 0.0) -> float:
+    return math.inf if value is None else abs(value - whole)
+
+
+def _change(value: float | None, whole: float) -> str:
+    """Return by which share a measure changes, or by how much where it is 0."""
+    if value is None:
+        return ""
+    sign = "+" if value > whole else "−" if value < whole else ""
+    return f"{sign}{percent(abs(value / whole - 1)) if whole else number(abs(value))}"
+
+
+def _improves(known: Mapping[str, Any], what: Meaning | None) -> bool:
+    """Return whether the result is better without the site that influences it most, by a notable share."""
+    value, whole = known["without"][known["most"]], known["with_all"]
+    if value is None or what is None or not what.better:
+        return False
+    gain = whole - value if what.better == "lower" else value - whole
+    return bool(gain > _NOTABLE * abs(whole))
+
+
+def _text(value: float | None, *, share: bool) -> str:
+    if value is None:
+        return "not a number"
+    return percent(value) if share else number(float(f"{value:.4g}"))

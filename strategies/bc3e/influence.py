@@ -1,0 +1,42 @@
+"""Influence of each site on the results of the others, from the sums that the fusion center holds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+from jaxtyping import Int64
+
+from numerics.bc3e.influence import label_change, membership_change
+from strategies.bc3e.shared import SharedInstances
+from strategies.influence import Influence
+
+MEMBERSHIPS = "share of the other sites' cluster members whose class is another one without it"
+LABELS = "share of the instances it shares whose class is another one without it"
+
+
+def influence_of_sums(mass: Mapping[str, Mapping[str, Int64[np.ndarray, "k _"]]]) -> Influence:
+    """Return the influence by the sums of common clusterings, at the parameters of the run.
+
+    Parameters
+    ----------
+    mass : Mapping
+        Sums ``T_m``, by site and clustering.
+    """
+    if len(mass) < 2:
+        return Influence.cannot_be_said("the fusion center does not hold the sums of two single sites")
+    total: dict[str, Int64[np.ndarray, "k _"]] = {}
+    for tables in mass.values():
+        for name, table in tables.items():
+            total[name] = total.get(name, 0) + table
+    if not total:
+        return Influence.cannot_be_said("without a clustering, no site changes the result of another")
+    empty = {name: np.zeros_like(table) for name, table in total.items()}
+    totals = list(total.values())
+    changes = {site: membership_change(totals, list((empty | dict(tables)).values())) for site, tables in mass.items()}
+    return Influence(MEMBERSHIPS, None, changes)
+
+
+def influence_on_shared(shared: SharedInstances) -> Influence:
+    """Return the influence by the shares of instances that several sites hold."""
+    return Influence(LABELS, None, {site: label_change(*each) for site, each in shared.with_and_without().items()})

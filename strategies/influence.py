@@ -1,0 +1,54 @@
+"""Influence of each site on a result. Flower-free, so that a page can be read without Flower."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Influence:
+    """The result without each site, computed from what the center holds; or why it cannot be computed.
+
+    Attributes
+    ----------
+    measure : str
+        What is measured: the name of a metric, or words.
+    with_all : float or None
+        The measure with all sites; None where it is a distance between the results with a site and without it.
+    without : Mapping[str, float]
+        By site, the measure without it.
+    unknown : str
+        Why the influence cannot be said, as one sentence; empty where it can.
+
+    Examples
+    --------
+    >>> Influence("test_mse", 0.5, {"bank": 0.75, "shop": 0.45}).most
+    'bank'
+    >>> Influence("share of labels that change", None, {"bank": 0.01, "shop": 0.2}).changes
+    {'bank': 0.01, 'shop': 0.2}
+    >>> Influence.cannot_be_said("the sites' answers were masked").most
+    ''
+    """
+
+    measure: str
+    with_all: float | None
+    without: Mapping[str, float]
+    unknown: str = ""
+
+    @classmethod
+    def cannot_be_said(cls, reason: str) -> Influence:
+        """Return that the influence is unknown, and why."""
+        return cls("", None, {}, reason)
+
+    @property
+    def changes(self) -> dict[str, float]:
+        """By site, the measure without it minus the measure with all sites."""
+        return {site: value - (self.with_all or 0.0) for site, value in self.without.items()}
+
+    @property
+    def most(self) -> str:
+        """The site whose absence changes the measure most, the first of equal ones; empty if none is known."""
+        sizes = {site: abs(change) if math.isfinite(change) else math.inf for site, change in self.changes.items()}
+        return max(sorted(sizes), key=sizes.__getitem__, default="")

@@ -1,0 +1,53 @@
+"""The joint counts of all labels that a fusion center reads from sums, and what a site withholds of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from clients.policy import Policy
+from consilience.attack import bc3e
+from consilience.attack.playing import Outcome, play
+
+N, RARE = 100, 3
+
+
+@pytest.fixture
+def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(bc3e, "_ASKS", 6)
+    rng = np.random.default_rng(0)
+    truth = rng.integers(0, 2, N)
+    models = [np.where(rng.random(N) < 0.75, truth, rng.integers(0, 2, N)) for _ in range(4)]
+    models[2][:RARE] = 2  # the cluster 2 of x
+    header = "class_a,class_b,cluster_x,cluster_y"
+    np.savetxt(tmp_path / "own.csv", np.column_stack(models), "%d", ",", header=header, comments="")
+    return tmp_path / "own.csv"
+
+
+def played(data: Path, **settings: Any) -> list[Outcome]:
+    return list(play("bc3e", data, settings={key.replace("_", "-"): value for key, value in settings.items()}))
+
+
+def test_no_rare_combination_comes_out_where_the_site_withholds_them(data: Path) -> None:
+    for outcome in played(data, min_combination=5):
+        assert outcome.rows_out == outcome.groups_out == outcome.n_true == 0, outcome.lines
+
+
+def test_without_protection_all_rare_combinations_come_out(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And by default those outside of rare clusters do, which docs/bc3e.md says."""
+    by_default = played(data)
+    monkeypatch.setattr(Policy, "private_floor", lambda self, n_rows: 1)
+    for outcome, protected in zip(played(data), by_default, strict=True):
+        rows = bc3e.true_rows(_shard(data))
+        counts = np.unique(rows, axis=0, return_counts=True)[1]
+        assert outcome.n_true == (counts < 5).sum(), outcome.lines
+        assert 0 < protected.n_true < outcome.n_true
+
+
+def _shard(data: Path) -> Any:
+    from clients.bc3e.shard import open_shard
+
+    return open_shard({"data": str(data)})

@@ -1,0 +1,69 @@
+"""What a hostile fusion center reads of a real site in fair clustering, by `consilience attack coreset`."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from flwr.app import Context, RecordDict
+
+from consilience.attack.playing import Outcome, play
+from protocols.coreset.payloads import Counted, Summarize
+from tests.support.coreset_sites import ask, context_of, patients, site_at
+
+SETTINGS = {"sensitive": "sex", "features": "age income score"}
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    patients(100).to_csv(tmp_path / "clinic.csv", index=False)
+    return tmp_path / "clinic.csv"
+
+
+def played(data: Path, runs: int, only: str, **node: Any) -> Outcome:
+    [outcome] = play("coreset", data, settings={**SETTINGS, **node}, most_runs=runs, only=only)
+    return outcome
+
+
+def test_no_number_of_a_row_comes_out_of_an_assignment(data: Path) -> None:
+    outcome = played(data, 3, "one row apart")
+    assert outcome.rows_out == outcome.groups_out == 0
+    assert outcome.faults == {"prices-not-allowed": 1}
+
+
+def test_with_consent_to_prices_one_number_of_a_row_comes_out_in_every_run(data: Path) -> None:
+    """The same attack finds what is there: documented with the consent (docs/coreset.md)."""
+    outcome = played(data, 3, "one row apart", **{"allow-prices": True})
+    assert outcome.rows_out == 1
+    assert outcome.notes == ["numbers of single rows read: 3"]
+
+
+def test_points_of_many_runs_tell_no_row(data: Path) -> None:
+    outcome = played(data, 12, "two summaries")
+    assert outcome.rows_out == outcome.groups_out == 0
+    assert outcome.n_runs == 12
+    assert not outcome.faults
+
+
+def test_points_of_all_runs_differ_by_whole_blocks(tmp_path: Path) -> None:
+    """Whatever is asked in however many runs: no two points differ by fewer rows than the site allows."""
+    context = context_of(tmp_path)
+    asks = [Summarize(size, "bico", 0, 1, True) for size in (1, 4, 12, 13, 60, 10_000)]
+    asks += [Summarize(12, "kmeans", 0, 1, True), Summarize(12, "bico", 2, 1, True), Summarize(12, "bico", 0, 5, False)]
+    asks += [Summarize(60, "bico", 0, 6, True), Summarize(60, "kmeans", 2, 17, False)]
+    points = []
+    for number, each in enumerate(asks):
+        site = site_at(Context(100 + number, 5, context.node_config, RecordDict(), context.run_config))
+        summary = ask(site, each)
+        points.append(np.unique(site.memory["point"], axis=0, return_inverse=True)[1].ravel())
+        assert summary.weights.min() >= max(5, each.min_weight)
+        assert sorted(np.bincount(points[-1])) == sorted(summary.weights)
+    blocks = np.unique(np.stack(points), axis=1, return_counts=True)[1]
+    assert blocks.min() >= 5
+
+
+def test_an_assignment_tells_what_the_center_has_said() -> None:
+    assert [field.name for field in fields(Counted)] == ["counts"]

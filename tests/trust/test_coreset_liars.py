@@ -1,0 +1,82 @@
+"""One site of five lies in fair clustering: it is named with its influence, and left out where the run is robust."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from protocols.coreset.payloads import Settled, Summary
+from server.results import load
+from strategies.coreset.pooled_coreset import PooledCoreset
+from strategies.coreset.robust import far_sites
+from tests.support.grid import config
+from tests.support.runs import run
+from tests.support.tampering import lying, silent
+
+pytestmark = pytest.mark.usefixtures("quick")
+
+N_SITES, LIAR = 5, 1
+FAR = lying(LIAR, Summary, "points", lambda points: points + 1000.0)
+
+
+def settings_of(tmp_path: Path, **changes: Any) -> dict[str, Any]:
+    return config(tmp_path, scenario="coreset-synthetic", coreset__rows=2000, coreset__k=4, coreset__size=50, **changes)
+
+
+def test_points_far_away_are_named_by_their_influence(tmp_path: Path) -> None:
+    honest = load(run(settings_of(tmp_path / "honest"), N_SITES))[0]
+    report = load(run(settings_of(tmp_path / "lie"), N_SITES, tamper=FAR))[0]
+    assert report.influence["most"] == f"site-{LIAR}"
+    others = [change for site, change in report.influence["without"].items() if site != f"site-{LIAR}"]
+    assert report.influence["change"] > max(0.05, 2 * max(others))
+    assert honest.influence["change"] < 0.02
+
+
+def test_a_robust_run_leaves_them_out(tmp_path: Path) -> None:
+    settings = settings_of(tmp_path, coreset__robust=True)
+    report, arrays = load(run(settings, N_SITES, tamper=FAR))
+    others, expected = load(run(settings, N_SITES, tamper=silent(LIAR, [1])))
+    assert "coreset.robust" in " ".join(report.missing[f"site-{LIAR}"])
+    np.testing.assert_array_equal(arrays["centers"], expected["centers"])
+    assert report.metrics == others.metrics
+
+
+def test_a_robust_run_of_honest_sites_leaves_nobody_out(tmp_path: Path) -> None:
+    """Sites that differ: each has rows of one group, or of a part of the clusters."""
+    for split in ("random", "column", "group"):
+        honest, robust = (
+            load(run(settings_of(tmp_path / f"{split} {on}", coreset__split=split, coreset__robust=on), N_SITES))[0]
+            for on in (False, True)
+        )
+        assert not robust.missing
+        assert robust.metrics == honest.metrics
+
+
+def summary_of(x: np.ndarray) -> Summary:
+    n = len(x)
+    weights, zeros = np.full(n, 5), np.zeros(n, np.int64)
+    return Summary(("a", "b"), ("F",), x, weights, zeros, np.ones(2), 5 * n, 0, 0)
+
+
+def test_two_sites_cannot_tell_which_of_them_is_far() -> None:
+    x = np.random.default_rng(0).normal(size=(20, 2))
+    pool = PooledCoreset.of({"a": summary_of(x), "b": summary_of(x + 1e6)}, scaled=True)
+    assert not far_sites(pool)
+
+
+@pytest.mark.parametrize("shift", [30.0, 1e3, 1e30])
+def test_two_of_five_sites_far_away(shift: float) -> None:
+    rng = np.random.default_rng(1)
+    draws = {f"site-{place}": rng.normal(size=(20, 2)) for place in range(5)}
+    lies = {site: summary_of(x + shift * (site in ("site-1", "site-3"))) for site, x in draws.items()}
+    assert set(far_sites(PooledCoreset.of(lies, scaled=True))) == {"site-1", "site-3"}
+
+
+def test_a_cost_that_no_rows_have_is_refused(tmp_path: Path) -> None:
+    """After an exact assignment a site tells what its rows cost: within what its own points and movement allow."""
+    settings = settings_of(tmp_path, coreset__assignment="exact", coreset__price_rounds=2)
+    report = load(run(settings, N_SITES, tamper=lying(LIAR, Settled, "cost", lambda cost: 100 * cost)))[0]
+    assert any("is not a cost of rows with these points" in line for line in report.missing[f"site-{LIAR}"])

@@ -1,0 +1,46 @@
+"""What crafted targets give away of an agent's columns: groups of values, and no single row."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from clients.residual.agent import FEWEST_EQUAL
+from consilience.attack.playing import play
+from numerics.residual.value_groups import ValueGroups
+
+N = 120
+
+
+def columns() -> np.ndarray:
+    rng = np.random.default_rng(1)
+    return np.column_stack([rng.normal(size=N), rng.lognormal(size=N), rng.integers(0, 60, N)])
+
+
+def test_no_single_row_comes_out_of_one_step_of_least_angles(tmp_path: Path) -> None:
+    np.savetxt(tmp_path / "own.csv", columns(), "%.17g", ",", header="a,b,c", comments="")
+    [outcome] = play("residual", tmp_path / "own.csv", only="single columns")
+    assert "columns read, but for their units: 3 of 3" in outcome.notes, "the attack works, on groups"
+    assert outcome.rows_out == outcome.groups_out == 0
+
+
+@pytest.mark.parametrize("least", [2, 10, 25])
+def test_every_value_is_that_of_enough_rows(least: int) -> None:
+    x = columns()
+    shown = ValueGroups.of(x, least).apply(x)
+    for column, values in zip(shown.T, x.T, strict=True):
+        assert np.unique(column, return_counts=True)[1].min() >= least
+        assert np.isclose(column.mean(), values.mean())
+        assert (np.diff(column[np.argsort(values, kind="stable")]) >= 0).all(), "the order stays"
+    assert FEWEST_EQUAL == 10
+
+
+def test_edges_of_groups() -> None:
+    few = np.array([[1.0], [2.0], [3.0]])
+    assert (ValueGroups.of(few, 10).apply(few) == 2.0).all()
+    ties = np.repeat([[0.0], [1.0], [5.0]], [1, 30, 2], axis=0)
+    assert np.unique(ValueGroups.of(ties, 10).apply(ties), return_counts=True)[1].min() >= 10
+    whole = np.repeat([[0.1], [0.7]], 20, axis=0)
+    assert (ValueGroups.of(whole, 10).apply(whole) == whole).all(), "equal values stay as they are"

@@ -1,0 +1,82 @@
+"""One agent of several lies: what cannot be is refused, and an agent that raises the error is left out by name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from clients.residual.agent import Agent
+from protocols.residual.payloads import Fitted, Tried
+from server.results import load
+from tests.support.residual_sites import customers, own_data_config, same_learning, write_world
+from tests.support.runs import outcome_of, run
+from tests.support.tampering import lying, silent
+
+pytestmark = pytest.mark.usefixtures("quick")
+
+LIAR, NAME = 1, "shop"
+
+
+def settings_of(tmp_path: Path, algorithm: str, **changes: Any) -> dict[str, Any]:
+    folder = write_world(tmp_path / "files", people=customers(600))
+    changes = {"residual__powers": "1", "residual__rounds": 4, "residual__min_leaf": 20, **changes}
+    return own_data_config(tmp_path, folder, residual__algorithm=algorithm, **changes)
+
+
+@pytest.mark.parametrize("algorithm", ["parallel", "sip", "meta-linear"])
+@pytest.mark.parametrize("field", ["fitted", "held"])
+def test_predictions_that_cannot_be_are_those_of_a_silent_site(tmp_path: Path, algorithm: str, field: str) -> None:
+    settings = settings_of(tmp_path, algorithm)
+    report, arrays = load(run(settings, 3, tamper=lying(LIAR, Fitted, field, lambda each: 1000 * each)))
+    honest = load(run(settings, 3, tamper=silent(LIAR, range(2, report.rounds))))
+    assert any("beyond 10 ranges of the outcome" in line for line in report.missing[NAME]), report.missing
+    assert set(report.missing) == {NAME}
+    same_learning((report, arrays), honest)
+
+
+def test_an_error_that_cannot_be_wins_nothing(tmp_path: Path) -> None:
+    settings = settings_of(tmp_path, "greedy")
+    report, arrays = load(run(settings, 3, tamper=lying(LIAR, Tried, "error", lambda each: each / 1000)))
+    assert any("another error" in line or "expected shape" in line for line in report.missing[NAME]), report.missing
+    assert float(arrays["beta"][arrays["agents"].tolist().index(NAME)]) == 0.0
+
+
+@pytest.mark.parametrize("algorithm", ["parallel", "sip", "meta-linear"])
+def test_a_sign_flipped_is_named_and_with_robust_left_out(tmp_path: Path, algorithm: str) -> None:
+    settings = settings_of(tmp_path, algorithm, residual__robust=True)
+    lie = lying(LIAR, Fitted, "held", lambda each: -each)
+    report = load(run(settings, 3, tamper=lie))[0]
+    others = load(run(settings, 3, tamper=silent(LIAR, range(2, 10**3))))[0]
+    assert any("residual.robust" in line for line in report.missing[NAME]), report.missing
+    assert report.metrics["test_mse"] <= 1.05 * others.metrics["test_mse"]
+    plain = load(run({**settings, "residual.robust": False}, 3, tamper=lie))[0]
+    assert plain.metrics["test_mse"] > 1.05 * report.metrics["test_mse"]
+    assert any(note.startswith(f"{NAME}: without it the error would be") for note in plain.notes), plain.notes
+
+
+def test_the_holder_of_the_outcome_leaves_out_by_name_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    honest = Agent.fit
+
+    def flipped(agent: Agent, targets: np.ndarray) -> np.ndarray:
+        predicted = honest(agent, targets)
+        if agent.site.name == NAME:
+            predicted[len(targets) :] *= -1
+        return predicted
+
+    monkeypatch.setattr(Agent, "fit", flipped)
+    missing = []
+    for holder in ("", "bank"):
+        folder = write_world(tmp_path / f"of-{holder}", people=customers(600), holder=holder, shuffle=None)
+        changes = {"residual__algorithm": "parallel", "residual__powers": "1", "residual__rounds": 3}
+        settings = own_data_config(tmp_path, folder, residual__robust=True, **changes)
+        missing.append(load(run(settings, 3))[0].missing)
+    assert set(missing[0]) == {NAME}
+    assert missing[0] == missing[1]
+
+
+def test_in_a_ring_nobody_can_tell(tmp_path: Path) -> None:
+    settings = settings_of(tmp_path, "sip", residual__topology="ring", residual__robust=True)
+    assert "in a ring nobody does" in outcome_of(settings, 3).refusal

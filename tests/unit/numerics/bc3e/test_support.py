@@ -1,0 +1,64 @@
+"""No sum is about few instances: labels of rare clusters, and of rare combinations, are withheld."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from numerics.bc3e.ensemble import Ensemble
+from numerics.bc3e.support import without_rare_clusters, without_rare_combinations
+
+
+def labels(seed: int, n: int = 200) -> Ensemble:
+    rng = np.random.default_rng(seed)
+    classifiers = {name: rng.integers(-1, 3, n) for name in ("a", "b")}
+    return Ensemble(n, classifiers, {"x": rng.geometric(0.4, n) - 1, "y": rng.integers(-1, 2, n)})
+
+
+def combinations(ensemble: Ensemble) -> Counter[tuple[object, ...]]:
+    """Votes by class in any order of the classifiers, and clusters."""
+    votes = np.sort(np.column_stack(list(ensemble.classifiers.values())), axis=1)
+    return Counter(map(tuple, np.column_stack([votes, *ensemble.clusterings.values()]).tolist()))
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("fewest", [2, 5, 40])
+def test_what_is_left_is_common(seed: int, fewest: int) -> None:
+    before = labels(seed)
+    kept, withheld = without_rare_clusters(before, ["x"], fewest)
+    rare = np.bincount(before.clusterings["x"]) < fewest
+    rare &= np.bincount(before.clusterings["x"]) > 0
+    assert withheld == rare.sum() > 0
+    assert (kept.clusterings["x"] == np.where(rare[before.clusterings["x"]], -1, before.clusterings["x"])).all()
+    assert kept.clusterings["y"] is before.clusterings["y"]
+    left = combinations(without_rare_combinations(before, fewest))
+    assert all(count >= fewest or set(each) == {-1} for each, count in left.items())
+
+
+def test_nothing_rare_changes_nothing() -> None:
+    ensemble = Ensemble(40, {"a": np.repeat([0, 1], 20)}, {"x": np.tile([0, 2], 20)})
+    assert without_rare_clusters(ensemble, ["x"], 20) == (ensemble, 0)
+    assert without_rare_clusters(ensemble, ["x"], 20)[0] is ensemble
+    for name, kept in without_rare_combinations(ensemble, 10).clusterings.items():
+        np.testing.assert_array_equal(kept, ensemble.clusterings[name])
+
+
+def test_probabilities_of_a_rare_cluster_go_to_the_others() -> None:
+    soft = np.array([[0.5, 0.25, 0.25], [1.0, 0.0, 0.0], [0.5, 0.5, 0.0], [0.0, 0.0, 1.0]])
+    ensemble = Ensemble(4, {}, {"x": soft})
+    kept, withheld = without_rare_clusters(ensemble, ["x"], 3)
+    assert withheld == 2
+    np.testing.assert_allclose(kept.clusterings["x"], [[1, 0, 0], [1, 0, 0], [1, 0, 0], [0, 0, 0]])
+    np.testing.assert_array_equal(without_rare_combinations(ensemble, 3).clusterings["x"], soft)
+
+
+def test_edges() -> None:
+    empty = Ensemble(0, {"a": np.zeros(0, np.int64)}, {"x": np.zeros(0, np.int64)})
+    assert without_rare_clusters(empty, ["x"], 5)[1] == 0
+    assert without_rare_combinations(empty, 5).n == 0
+    no_models = Ensemble(3, {}, {})
+    assert without_rare_combinations(no_models, 5).classifiers == {}
+    unlabeled = Ensemble(3, {"a": np.array([-1, -1, 0])}, {"x": np.array([-1, -1, -1])})
+    assert without_rare_combinations(unlabeled, 2).classifiers["a"].tolist() == [-1, -1, -1]
