@@ -44,8 +44,19 @@ def ranks_and_noise(generator: np.random.Generator, n_rows: int, floor: int, n_a
     (9, -0.33)
     """
     rank = int(generator.integers(floor, 2 * floor))
-    noise = float(generator.standard_normal() * floor * np.sqrt(n_answers) / _PRECISION)
+    noise = float(generator.standard_normal()) * noise_of(floor, n_answers)
     return min(rank, max(floor, n_rows // 4), n_rows), noise
+
+
+def noise_of(floor: int, n_answers: int) -> float:
+    """Return the standard deviation of the noise, in rows.
+
+    Examples
+    --------
+    >>> noise_of(5, 16)
+    2.5
+    """
+    return float(floor * np.sqrt(n_answers) / _PRECISION)
 
 
 def guarded_errors(
@@ -93,6 +104,44 @@ def guarded_errors(
         of_differences = (differences.mean(axis=1) + noise * caps / len(y)) / share_kept((ranks - 1) / len(y))
         errors = own_errors.mean() + of_differences
     return np.where(np.isfinite(caps) & ~np.isnan(errors), np.maximum(errors, 0.0), np.inf)
+
+
+def guarded_deviations(
+    predictions: Float64[np.ndarray, "models n"],
+    other: Float64[np.ndarray, "n"],
+    y: Float64[np.ndarray, "n"],
+    noise: Float64[np.ndarray, "models"],
+) -> Float64[np.ndarray, "models"]:
+    """Compute standard errors of the difference between mean squared errors and that of `other` predictions.
+
+    They come from the squared differences, row by row, whose mean gets the noise that a mean squared error would get.
+
+    Parameters
+    ----------
+    predictions : ndarray
+        ``(models, n)``, of `supported_predictions` or mixtures of them.
+    other, y : ndarray
+        ``(n,)`` predictions to compare with, and outcomes.
+    noise : ndarray
+        ``(models,)`` in rows; 0 for exact numbers.
+
+    Returns
+    -------
+    ndarray
+        ``(models,)``, 0 or greater; infinite where a prediction is not finite.
+
+    Examples
+    --------
+    >>> y = np.zeros(4)
+    >>> guarded_deviations(np.array([[1.0, -1.0, 1.0, 3.0]]), y + 1, y, np.zeros(1))
+    array([2.])
+    """
+    with np.errstate(all="ignore"):
+        squares = np.square(np.square(predictions - y) - np.square(other - y))
+        finite = np.isfinite(squares).all(axis=1)
+        squares = np.where(finite[:, np.newaxis], squares, 0.0)
+        means = squares.mean(axis=1) + noise * squares.max(axis=1) / len(y)
+        return np.where(finite, np.sqrt(np.maximum(means, 0.0) / len(y)), np.inf)
 
 
 def share_kept(shares: Float64[np.ndarray, "models"]) -> Float64[np.ndarray, "models"]:
