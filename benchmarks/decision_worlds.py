@@ -1,4 +1,4 @@
-"""Drawn worlds of learners for benchmarks/decisions.py: who sees the same relation, with how many rows and what noise."""
+"""Drawn worlds of learners for benchmarks/decisions.py: who sees one relation, with how many rows and what noise."""
 
 from __future__ import annotations
 
@@ -110,7 +110,8 @@ def _labs(rng: np.random.Generator) -> World:
 def _sizes(n: int | tuple[int, int], learners: int, rng: np.random.Generator) -> list[int]:
     if isinstance(n, int):
         return [n] * learners
-    return np.exp(rng.uniform(*np.log(n), learners)).astype(int).tolist()
+    low, high = np.log(n)
+    return [int(size) for size in np.exp(rng.uniform(low, high, learners))]
 
 
 def _unequal_noise(ratio: float, rng: np.random.Generator) -> World:

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from jaxtyping import Float64, UInt8
+from jaxtyping import Bool, Float64, UInt8
 
 from clients.dispatch import answers
 from clients.logged_fault import LoggedFault
@@ -163,7 +163,7 @@ def evaluate_models(ask: Exchange, site: Site) -> Losses:
             of_all = np.hstack([predictions, predictors.predict(rows.x_test)]) if len(rows.y_test) else predictions
             others[usable] = disclosure.supported(of_all, _own(site, rows), sent)
             site.memory["others"] = others[:, rows.n :]
-            site.memory["senders"] = np.array(ask.learners, dtype=str)
+            site.memory["senders"] = np.frombuffer("\n".join(ask.learners).encode(), np.uint8)
             site.memory["personal"] = _personal_weights(ask, site, rows, others[:, : rows.n])
     save_models(site, {ask.learners[i]: ask.models[i] for i in usable if ask.learners[i] != site.name})
     finite = losses <= LARGEST_ERROR
@@ -254,10 +254,11 @@ def try_combinations(ask: Predict, site: Site) -> Errors:
             other = combined[ask.combinations.index("cluster") if "cluster" in ask.combinations else 0]
             deviations = disclosure.deviations(combined, other, y, questions, answers=2)
         finite = (errors <= LARGEST_ERROR) & (deviations <= LARGEST_ERROR)
-    save_result(ask, site, rows.features)
+    answer = Errors(n_test, np.where(finite, errors, 0.0), finite, np.where(finite, deviations, 0.0))
+    save_result(ask, site, rows.features, answer)
     for name in list(site.memory):
         del site.memory[name]  # the conversation ends here, and a table has hundreds of lanes
-    return Errors(n_test, np.where(finite, errors, 0.0), finite, np.where(finite, deviations, 0.0))
+    return answer
 
 
 def _check_combinations(ask: Predict) -> None:
@@ -267,18 +268,23 @@ def _check_combinations(ask: Predict) -> None:
     # Pooled coefficients are all 0 if the outcome is 0 everywhere, so their weights decide which kind it is.
     mean = np.isclose(total, 1.0) & ~ask.coefficients.any(axis=1)
     pooled = (total == 0) & (ask.coefficients.shape[1] > 0)
-    personal = (total == 0) & ~ask.coefficients.any(axis=1) & (np.array(ask.combinations, dtype=str) == "personal")
+    nothing = (total == 0) & ~ask.coefficients.any(axis=1)
     sound = (
         set(ask.combinations) <= _COMBINATIONS
         and len(set(ask.combinations)) == len(ask.combinations)
         and (ask.weights >= 0).all()
         and (ask.own >= 0).all()
-        and (mean | pooled | personal).all()
+        and np.where(_personal(ask), nothing, mean | pooled).all()
         and (ask.rows >= 0).all()
         and (ask.shares >= 0).all()
     )
     if not sound:
         raise SiteFault(Fault.MALFORMED_ASK, "the combinations are not means of models or pooled regressions")
+
+
+def _personal(ask: Predict) -> Bool[np.ndarray, "combinations"]:
+    """Return which combination has weights that the learner finds itself."""
+    return np.array([name == "personal" for name in ask.combinations], bool)
 
 
 def _questions(ask: Predict) -> list[object]:
@@ -302,7 +308,7 @@ def _combine(
         combined[ask.combinations.index("personal")] = combine(
             np.array([0.0]), own, shares, np.vstack([others, own])[: shares.shape[1]], np.zeros((1, 0)), rows.x_test
         )[0]
-    pooled = ask.weights.sum(axis=1) + ask.own == 0
+    pooled = (ask.weights.sum(axis=1) + ask.own == 0) & ~_personal(ask)
     if pooled.any() and disclosure.floor:
         coefficients, x = ask.coefficients[pooled], np.vstack([rows.x, rows.x_test])
         predictions = coefficients[:, :1] + coefficients[:, 1:] @ x.T

@@ -178,8 +178,6 @@ class Predict(Payload, answer=Errors):
         (5). A newcomer has 0 of both, and lends no model.
     standardize : str
         As in `Select`.
-    personal : bool
-        Whether the learner is to predict by its personal weights instead of its cluster's from now on.
     """
 
     cluster: int
@@ -191,7 +189,6 @@ class Predict(Payload, answer=Errors):
     rows: Int64[np.ndarray, "members"]
     shares: Float64[np.ndarray, "members"]
     standardize: str
-    personal: bool
 
     def spends(self) -> dict[str, int]:
         """Return what it takes of a site's budget."""

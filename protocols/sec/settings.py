@@ -45,10 +45,9 @@ class Settings(ProtocolSettings, prefix="sec"):
     landmarks: int = setting(
         0, "number of landmarks", at_least(0), words="twice the root of the number of learners, 20 at least"
     )
-    combine: Literal["average", "pooled-linear", "personal"] = setting(
+    combine: Literal["average", "pooled-linear"] = setting(
         "average",
-        "prediction of a learner: weighted mean of its cluster's models (average), the cluster's pooled linear"
-        " regression, or models of all learners by weights that it finds itself (personal)",
+        "prediction of a cluster: weighted mean of its models (average), or its pooled linear regression",
         unset="",
     )
     weights: Literal["precision", "rows"] = setting(
