@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 from collections.abc import Iterator
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
     from xdist.scheduler import LoadScopeScheduling
 
 register_profiles()
+
+# Thousands of collected tests live until the end. Python would look through them for garbage all the time.
+gc.set_threshold(20_000, 20, 20)
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # So it is where the tests were started in the background; those that press Ctrl-C would wait for ever.
@@ -79,6 +83,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if item.nodeid.startswith("tests/paper/"):
             item.add_marker(pytest.mark.slow)
     items.sort(key=lambda item: _turn(item.nodeid))
+
+
+def pytest_collection_finish() -> None:
+    """Leave out of the search for garbage what was imported and collected."""
+    gc.collect()
+    gc.freeze()
 
 
 def _turn(nodeid: str) -> int:
