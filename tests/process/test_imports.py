@@ -120,8 +120,8 @@ def test_sec_tries_combinations(tmp_path: Path) -> None:
 
 def test_sec_sends_a_model_without_pytorch(tmp_path: Path) -> None:
     """PyTorch is installed here, and skops would import it."""
-    context, ask = site_context(tmp_path, "sec"), sec.Select("lr", "model", 1, "left-out", False)
-    packages = imported(tmp_path, context, ask)
+    how = {"standardize": "model", "min_leaf": 1, "selection": "half-half", "reference": "left-out", "moments": False}
+    packages = imported(tmp_path, site_context(tmp_path, "sec"), sec.Select("lr", **how))
     assert "skops" in packages
     assert "torch" not in packages
 
