@@ -22,7 +22,7 @@ from server.results import load
 
 RUNS = 40
 """Runs of a protocol."""
-_ACCUSES = re.compile(r"look at (its|these) data|check its data|left out for outputs")
+_ACCUSES = re.compile(r"look at (its|these) data|check its data")
 """A note of the report with these words says that something is wrong with a site's data."""
 
 
@@ -74,11 +74,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--first", type=int, default=0, help="number of the first world")
     options = parser.parse_args(arguments)
     logging.getLogger("flwr").setLevel(logging.CRITICAL)
-    lines = table_head(["protocol", "runs", "sites", "runs with a false refusal or naming"])
+    print("\n".join(table_head(["protocol", "runs", "sites", "runs with a false refusal or naming"])), flush=True)
     for protocol in options.only:
         n_sites, n_false = count(protocol, range(options.first, options.first + options.runs))
-        lines.append(table_row([protocol, str(options.runs), str(n_sites), str(n_false)]))
-    print("\n".join(lines))
+        print(table_row([protocol, str(options.runs), str(n_sites), str(n_false)]), flush=True)
 
 
 if __name__ == "__main__":

@@ -136,6 +136,9 @@ def arrays_of(outcome: ResidualOutcome) -> dict[str, Shaped[np.ndarray, "..."]]:
         "power": result.power,
         **curves_of(outcome),
     }
+    if outcome.plan.limits:  # a part is the sum of an agent's steps
+        n_steps = max(result.iteration, 1) if result.algorithm in ("sip", "greedy") else 1
+        arrays["part_limits"] = n_steps * np.array(outcome.plan.limits)
     if outcome.truth:
         arrays["relevant"] = _relevant(outcome)
     if isinstance(result.model, BaseEstimator):
