@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Mapping, Sequence
 from functools import partial
 
@@ -12,6 +13,7 @@ from clients.cost import Work, cost_lines
 from clients.data import Table, load, setting
 from clients.data.table import DataError, own_number
 from clients.regressors import ROW_MODELS, Candidate, CandidateError, fit, parse_candidates
+from clients.sec.left_out import FOLDS
 from clients.sec.shard import n_held_out, rows_of
 from numerics.shared.regression_rows import RegressionRows
 from protocols.models import encode_model
@@ -87,7 +89,7 @@ def describe(rows: RegressionRows, table: Table, config: Mapping[str, object]) -
         "",
         "What would leave this site",
         f"  once: the names of the inputs, the number of rows learned from ({learned}), and the fitted model of the",
-        "  method that predicts one half of them best when it is fitted to the other, with its mean squared error:",
+        "  method that predicts best rows of these that it was not fitted to, with its mean squared error:",
         *_candidate_lines(candidates, config),
         *_moment_lines(config, learned, len(rows.features)),
         "  once: the mean squared error on your rows of every model that your site gets. A dishonest center could send",
@@ -112,9 +114,9 @@ def _candidates(config: Mapping[str, object]) -> tuple[Candidate, ...]:
 
 
 def _fits(rows: RegressionRows, candidates: Sequence[Candidate], config: Mapping[str, object]) -> list[Work]:
-    """Return the work on each candidate: one fit to half of the rows; for a heavy method also the fit to all rows.
+    """Return the work on each candidate: the fits of cross-validation; for a heavy method also those of the chosen one.
 
-    The method that is chosen is fitted to all rows. That takes long only if it is a heavy one.
+    The method that is chosen is fitted to all rows and to both halves of them. That takes long only for a heavy one.
     """
     settings = Settings.of(config)
     min_leaf = max(settings.min_leaf, own_number(config, "min-leaf", Consents.min_leaf))
@@ -126,9 +128,11 @@ def _fits(rows: RegressionRows, candidates: Sequence[Candidate], config: Mapping
             fit(candidate, x, y, standardize=settings.standardize, min_leaf=min_leaf, seed=0).predict(x)
 
     def work(candidate: Candidate) -> Work:
-        halves = 3.0 if candidate.method in _HEAVY else 1.0
+        folds = FOLDS if settings.selection == "k-fold" else 1
+        rest = max(folds - 1, 1) / max(folds, 2)  # share of the rows that each of these fits takes
+        fits = folds + (2 / rest if candidate.method in _HEAVY else 0.0)
         growth = _GROWTH.get(candidate.method, (1.0, 1.2))
-        return Work(partial(fit_first, candidate), growth, lambda n: (-(-n // 2), halves), first=500)
+        return Work(partial(fit_first, candidate), growth, lambda n: (math.ceil(rest * n), fits), first=500)
 
     return [work(each) for each in candidates]
 

@@ -58,7 +58,7 @@ def _rows(site: Site, standardize: str) -> RegressionRows:
 
 @answers(Select)
 def select_model(ask: Select, site: Site) -> Fitted:
-    """Step 1: choose the candidate that predicts one half of the rows best from the other; fit it to all rows."""
+    """Step 1: choose the candidate that predicts rows best that it was not fitted to; fit it to all rows."""
     from numerics.sec.predictors import Predictors
 
     commit_to(site, ask)
@@ -98,7 +98,7 @@ def _select_sendable(
     min_leaf = max(ask.min_leaf, site.consents.number("min-leaf", Consents.min_leaf))
     settings: dict[str, Any] = {"standardize": ask.standardize, "min_leaf": min_leaf, "rng_seed": seed}
     try:
-        chosen = select(candidates, rows.x, rows.y, **settings)
+        chosen = select(candidates, rows.x, rows.y, selection=ask.selection, **settings)
         left_out = leave_out_chosen(chosen, rows.x, rows.y, **settings) if ask.reference == "left-out" else None
         return chosen, encode_model(chosen.model), left_out
     except (SelectionError, ModelError) as error:

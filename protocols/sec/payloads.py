@@ -60,12 +60,14 @@ class Fitted(Payload):
 
 @dataclass(frozen=True)
 class Select(Payload, answer=Fitted):
-    """To sites, once: asks for a method chosen by half-half cross validation, and its fitted model.
+    """To sites, once: asks for a method chosen by cross-validation, and its fitted model.
 
     Attributes
     ----------
     candidates : str
         Methods by short name, for a learner that has no list of its own.
+    selection : str
+        ``k-fold`` or ``half-half``. Either tells the center which method is best, and nothing else.
     standardize : str
         ``learner``, ``model`` or ``none`` (numerics/shared/regression_rows.py, clients/regressors.py).
     min_leaf : int
@@ -77,6 +79,7 @@ class Select(Payload, answer=Fitted):
     """
 
     candidates: str
+    selection: str
     standardize: str
     min_leaf: int
     reference: str

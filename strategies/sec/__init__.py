@@ -63,7 +63,12 @@ class SEC(FusionStrategy):
         """Select, exchange, cluster; then predict within the clusters."""
         settings = self.settings
         select = Select(
-            settings.candidates, settings.standardize, settings.min_leaf, settings.reference, settings.pooled
+            candidates=settings.candidates,
+            selection=settings.selection,
+            standardize=settings.standardize,
+            min_leaf=settings.min_leaf,
+            reference=settings.reference,
+            moments=settings.pooled,
         )
         answers: dict[str, Fitted] = yield Broadcast(select, check=self._check_fitted)
         earlier = self.reference.earlier
