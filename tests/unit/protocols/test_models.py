@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import skops.io
 from sklearn.compose import TransformedTargetRegressor
 from sklearn.dummy import DummyRegressor
 from sklearn.ensemble import GradientBoostingRegressor, HistGradientBoostingRegressor, RandomForestRegressor
@@ -29,6 +28,7 @@ from sklearn.svm import SVR, NuSVR
 from sklearn.tree import DecisionTreeRegressor
 
 import protocols.models as wire
+from common.skops_import import skops_io
 from protocols.models import ModelError, archive, check_model, decode_model, decode_models, encode_model, n_features
 from protocols.models.archive import unpack
 
@@ -203,7 +203,7 @@ def _forbid_loading(monkeypatch: pytest.MonkeyPatch) -> None:
     def loads(*_: Any, **__: Any) -> None:
         raise AssertionError("something was constructed")
 
-    monkeypatch.setattr(skops.io, "loads", loads)
+    monkeypatch.setattr(skops_io(), "loads", loads)
 
 
 def _read(data: np.ndarray) -> dict[str, bytes]:
