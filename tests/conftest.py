@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 from collections.abc import Iterator
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
     from xdist.scheduler import LoadScopeScheduling
 
 register_profiles()
+
+# Thousands of collected tests live until the end. Python would look through them for garbage all the time.
+gc.set_threshold(20_000, 20, 20)
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # So it is where the tests were started in the background; those that press Ctrl-C would wait for ever.
@@ -45,10 +49,12 @@ def umask() -> Iterator[None]:
     os.umask(before)
 
 
-@pytest.fixture(autouse=True)
-def quick_check(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(autouse=True, scope="session")
+def quick_check() -> Iterator[None]:
     """`consilience check` takes a second to measure what a run would cost a site; here it measures the fewest rows."""
-    monkeypatch.setattr(clients.cost, "_SECONDS", 0.0)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(clients.cost, "_SECONDS", 0.0)
+        yield
 
 
 @pytest.fixture
@@ -79,6 +85,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if item.nodeid.startswith("tests/paper/"):
             item.add_marker(pytest.mark.slow)
     items.sort(key=lambda item: _turn(item.nodeid))
+
+
+def pytest_collection_finish() -> None:
+    """Leave out of the search for garbage what was imported and collected."""
+    gc.collect()
+    gc.freeze()
 
 
 def _turn(nodeid: str) -> int:

@@ -112,7 +112,7 @@ def predict_at_center(
     model = decode_model(earlier["model"]) if "model" in earlier else None
     combination = AgentCombination(agents, np.asarray(earlier["beta"], float), float(earlier["mean"]), model)
     ask = Predict(str(earlier["session"]), salt, align)
-    answers: dict[str, Predicted] = yield Broadcast(ask, check=check_predicted)
+    answers: dict[str, Predicted] = yield Broadcast(ask, check=check_predicted(earlier.get("part_limits", ())))
     parts = {name: answer for name, answer in answers.items() if name in agents}
     if not parts:
         raise FusionError(f"no agent of that run answered; they are {', '.join(agents)}")

@@ -136,6 +136,13 @@ def notes_on(outcome: SECOutcome) -> list[str]:
             f"{list_names(alone, _MOST_LISTED)}: alone in a cluster; one learner that is far from all others can hide"
             " other clusters: check its data (units? rows?), or leave it out"
         )
+    sampled = [
+        f"{name} ({each.n} of {each.sampled_from} rows)"
+        for name, each in outcome.learners.profiles.items()
+        if each.sampled_from
+    ]
+    if sampled:
+        notes.append(f"{list_names(sampled, _MOST_LISTED)}: learned from a sample, which is the same in all runs")
     return [*notes, *_refutations(outcome)]
 
 

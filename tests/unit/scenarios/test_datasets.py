@@ -187,6 +187,7 @@ def test_too_few_songs_of_openml_are_refused(monkeypatch: pytest.MonkeyPatch) ->
 def test_scikit_learn_accepts_the_call(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """scikit-learn itself runs, so a call that it refuses cannot pass for a missing network."""
     monkeypatch.setattr("socket.getaddrinfo", unreachable)
+    monkeypatch.setattr("time.sleep", lambda seconds: None)  # it tries again three times, a second later
     for variable in ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"):
         monkeypatch.delenv(variable, raising=False)
     monkeypatch.setenv("SCIKIT_LEARN_DATA", str(tmp_path / "cache"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -73,22 +74,34 @@ def test_a_second_scenario_of_a_name_is_refused() -> None:
         registry.register(registry.find("bc3e-wine"))
 
 
-@pytest.mark.parametrize(
-    "name", ["bc3e-wine", "gp-synthetic", "coreset-synthetic", "residual-theorem2", "sec-simulation1"]
-)
+ONE_OF_EACH_PROTOCOL = ("bc3e-wine", "gp-synthetic", "coreset-synthetic", "residual-theorem2", "sec-simulation1")
+
+
+@pytest.mark.parametrize("name", ONE_OF_EACH_PROTOCOL)
 def test_finding_one_loads_no_other_protocol_and_no_heavy_library(name: str) -> None:
     """A simulated site finds its scenario for every message."""
+    others = {*names()} - {name.partition("-")[0]}
+    modules = loaded(ONE_OF_EACH_PROTOCOL)[name]
+    assert f"scenarios.{name.partition('-')[0]}" in modules
+    assert not {module.split(".")[1] for module in modules if module.startswith(("scenarios.", "numerics."))} & others
+    assert not {"sklearn", "pandas", "torch", "numba", "ortools", "matplotlib", "flwr"} & modules
+
+
+@cache
+def loaded(scenarios: tuple[str, ...]) -> dict[str, set[str]]:
+    """Modules that a fresh process has loaded when it has found one scenario; each one in a copy of one process."""
     code = f"""
-import sys
+import os, sys
 from scenarios.registry import find
-find({name!r})
-others = {{*{names()!r}}} - {{{name.partition("-")[0]!r}}}
-heavy = {{"sklearn", "pandas", "torch", "numba", "ortools", "matplotlib", "flwr"}}
-loaded = {{module.split(".")[1] for module in sys.modules if module.startswith(("scenarios.", "numerics."))}}
-print(sorted(loaded & others), sorted(heavy & sys.modules.keys()))
+for name in {scenarios!r}:
+    if (child := os.fork()) == 0:
+        find(name)
+        print(name, *sys.modules, flush=True)
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
 """
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
-    assert done.stdout.split("\n")[0] == "[] []"
+    return {line.split()[0]: set(line.split()[1:]) for line in done.stdout.splitlines()}
 
 
 @pytest.mark.parametrize("name", SITES)
