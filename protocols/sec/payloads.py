@@ -46,6 +46,8 @@ class Fitted(Payload):
     mean, scatter : ndarray
         Of the columns ``[X y]``: their means ``(p + 1,)`` and their products summed about these means,
         ``(p + 1, p + 1)``; empty unless asked for.
+    sampled_from : int
+        Rows of the site, if they are so many that a sample of them is used, and `n` counts rows of the sample; else 0.
     """
 
     method: str
@@ -56,6 +58,7 @@ class Fitted(Payload):
     model: UInt8[np.ndarray, "bytes"]
     mean: Float64[np.ndarray, "q"]
     scatter: Float64[np.ndarray, "q q"]
+    sampled_from: int = 0
 
 
 @dataclass(frozen=True)
