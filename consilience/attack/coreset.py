@@ -166,9 +166,7 @@ def histogram_by_prices(site: AttackedSite) -> Claims:
         edges, rows = _cumulative(site, summary, column)
         counts = np.diff(rows)
         n_cells += len(counts)
-        boxes += [
-            (column, *each) for each in zip(edges, edges[1:], counts.tolist(), strict=False) if each[2]
-        ]
+        boxes += [(column, *each) for each in zip(edges, edges[1:], counts.tolist(), strict=False) if each[2]]
         column += 1
     single = sum(each[3] == 1 for each in boxes)
     notes = [f"cells of histograms: {n_cells}, with rows: {len(boxes)}, with one row: {single}"]
