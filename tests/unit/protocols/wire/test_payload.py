@@ -307,6 +307,8 @@ def array_poisons(array: Array, spec: FieldSpec) -> Iterator[tuple[str, Array, l
         yield f"dtype-{foreign}", changed(array, dtype=foreign), [repr(foreign)]
     longer = (*shape, 1)
     yield "dimension", changed(array, shape=longer), [f"expected {len(shape)} dimensions", f"got shape {longer}"]
+    if len(shape) > 1:
+        yield "one-dimension", changed(array, shape=(math.prod(shape),)), [f"expected {len(shape)} dimensions"]
     yield "flat", changed(array, shape=()), [f"takes {size // math.prod(shape)} bytes, got {size}"]
     yield "short", changed(array, data=array.data[:-1]), [f"takes {size} bytes, got {size - 1}"]
     yield "long", changed(array, data=array.data + b"\0"), [f"takes {size} bytes, got {size + 1}"]
