@@ -50,10 +50,15 @@ class Disclosure:
     key: bytes
 
     @classmethod
+    def of_trusted_center(cls) -> Disclosure:
+        """Return the rules by which errors are exact."""
+        return cls(0, b"")
+
+    @classmethod
     def of(cls, site: Site, rows: RegressionRows) -> Disclosure:
         """Return the rules of a site with these rows."""
         if site.policy.trusts_center:
-            return cls(0, b"")
+            return cls.of_trusted_center()
         digest = hashlib.sha256()
         for array in (rows.x, rows.y, rows.x_test, rows.y_test):
             digest.update(np.ascontiguousarray(array, np.float64).tobytes())
@@ -104,12 +109,14 @@ class Disclosure:
         _, noise = self._draws([("deviation", each) for each in questions], len(y), answers)
         return four_digits(guarded_deviations(predictions, other, y, noise))
 
-    def noise(self, n_rows: int, n_models: int) -> float:
+    def noise(self, n_rows: int, n_answers: int, *, supported: bool = False) -> float:
         """Return `protocols.sec.payloads.Losses.noise`: it takes the rank in the middle of those that may be drawn."""
         if not self.floor:
             return 0.0
+        if supported:
+            return noise_of(self.floor, n_answers) / n_rows
         rank = min(1.5 * self.floor, max(self.floor, n_rows // 4), n_rows)
-        return noise_of(self.floor, n_models) / n_rows / float(share_kept(np.array([(rank - 1) / n_rows]))[0])
+        return noise_of(self.floor, n_answers) / n_rows / float(share_kept(np.array([(rank - 1) / n_rows]))[0])
 
     def supported(
         self,

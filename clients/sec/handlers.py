@@ -244,22 +244,38 @@ def try_combinations(ask: Predict, site: Site) -> Errors:
     commit_to(site, ask)
     rows = _rows(site, ask.standardize)
     n_test = len(rows.y_test) if len(rows.y_test) >= site.policy.at_least(FEWEST_HELD_OUT) else 0
-    errors, deviations = np.zeros(len(ask.combinations)), np.zeros(len(ask.combinations))
-    finite = np.ones(len(ask.combinations), bool)
+    answer = exact = _no_errors(len(ask.combinations))
     if n_test:
         disclosure = Disclosure.of(site, rows)
         with single_threaded():
             combined = _combine(ask, site, rows, disclosure)
-            questions, y = _questions(ask), rows.y_test
-            errors = disclosure.errors(combined, site.memory["own"], y, questions, supported=True, answers=2)
-            other = combined[ask.combinations.index("cluster") if "cluster" in ask.combinations else 0]
-            deviations = disclosure.deviations(combined, other, y, questions, answers=2)
-        finite = (errors <= LARGEST_ERROR) & (deviations <= LARGEST_ERROR)
-    answer = Errors(n_test, np.where(finite, errors, 0.0), finite, np.where(finite, deviations, 0.0))
-    save_result(ask, site, rows.features, answer)
+            exact = _errors(ask, site, rows, combined, Disclosure.of_trusted_center())
+            answer = _errors(ask, site, rows, combined, disclosure) if disclosure.floor else exact
+    save_result(ask, site, rows.features, exact)
     for name in list(site.memory):
         del site.memory[name]  # the conversation ends here, and a table has hundreds of lanes
     return answer
+
+
+def _no_errors(n: int) -> Errors:
+    return Errors(0, np.zeros(n), np.ones(n, bool), np.zeros(n), 0.0)
+
+
+def _errors(
+    ask: Predict,
+    site: Site,
+    rows: RegressionRows,
+    combined: Float64[np.ndarray, "combinations t"],
+    disclosure: Disclosure,
+) -> Errors:
+    """Compute the errors of the combinations, and their standard errors, by rules of disclosure."""
+    questions, y = _questions(ask), rows.y_test
+    errors = disclosure.errors(combined, site.memory["own"], y, questions, supported=True, answers=2)
+    other = combined[ask.combinations.index("cluster") if "cluster" in ask.combinations else 0]
+    deviations = disclosure.deviations(combined, other, y, questions, answers=2)
+    finite = (errors <= LARGEST_ERROR) & (deviations <= LARGEST_ERROR)
+    noise = disclosure.noise(len(y), 2 * len(questions), supported=True)
+    return Errors(len(y), np.where(finite, errors, 0.0), finite, np.where(finite, deviations, 0.0), noise)
 
 
 def _check_combinations(ask: Predict) -> None:

@@ -58,8 +58,8 @@ def save_result(ask: Predict, site: Site, features: Sequence[str], errors: Error
 
     ``collaborators.csv`` has the members of the cluster, with the weight of each in eq. (5); ``pooled.csv`` the
     coefficients of the cluster's pooled regression, if there is one; ``personal.csv`` the learners of the personal
-    mixture with their weights; ``answers.csv`` the errors of all on the rows that the learner held out, and which is
-    recommended. The saved models of all other learners are removed.
+    mixture with their weights; ``answers.csv`` the errors of all on the rows that the learner held out, without the
+    noise of what leaves, and which is recommended. The saved models of all other learners are removed.
     """
     if "." in site.lane:  # a cell of a table: its site takes part in many lanes at once
         return
@@ -93,7 +93,7 @@ def _save_personal_weights(ask: Predict, site: Site) -> list[str]:
 
 
 def _save_answers(ask: Predict, site: Site, errors: Errors) -> None:
-    """Write the errors of all combinations but the true one, as they left the site, and which is recommended."""
+    """Write the errors of all combinations but the true one, and which is recommended."""
     if not errors.n_test or "cluster" not in ask.combinations:
         return
     places = [place for place, name in enumerate(ask.combinations) if name != "oracle"]

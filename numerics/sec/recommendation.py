@@ -11,7 +11,13 @@ _CHANCE = 0.025
 """Probability that a difference of this size arises by chance, in one direction."""
 
 
-def recommended(errors: Mapping[str, float], deviations: Mapping[str, float], n_test: int) -> str:
+_HALF = 0.5
+"""Relative error of a squared standard error from which on it says little."""
+_LARGEST_SQUARE = 8.0
+"""The largest squared difference of a row over their mean, of some ten to a hundred rows."""
+
+
+def recommended(errors: Mapping[str, float], deviations: Mapping[str, float], n_test: int, noise: float = 0.0) -> str:
     """Return ``cluster``, or ``alone`` or ``personal`` if one is better by more than chance explains.
 
     The clusters were chosen by all rows that the learners fitted to, which are more than those held out. So the
@@ -25,6 +31,9 @@ def recommended(errors: Mapping[str, float], deviations: Mapping[str, float], n_
         Standard errors of the differences to the cluster's error.
     n_test : int
         Rows held out, at least 1.
+    noise : float
+        Standard deviation of what was added to each error, in what a row can count for; 0 if nothing was. Where it is
+        so large that the standard errors say little, only the error alone, to which nothing is added, can refute.
 
     Examples
     --------
@@ -41,13 +50,19 @@ def recommended(errors: Mapping[str, float], deviations: Mapping[str, float], n_
     rivals = {name: errors[name] for name in ("alone", "personal") if np.isfinite(errors.get(name, np.inf))}
     if not np.isfinite(cluster):
         return min(rivals, key=rivals.__getitem__, default="cluster")
-    better = [name for name, error in rivals.items() if _is_worse(cluster, error, deviations[name], n_test)]
+    known = noise * _LARGEST_SQUARE < _HALF
+    spread = float(np.sqrt(1 + 2 * _LARGEST_SQUARE * n_test * noise**2))
+    better = [
+        name
+        for name, error in rivals.items()
+        if _is_worse(cluster, error, deviations[name] * spread, n_test, paired=known) and (known or name == "alone")
+    ]
     if better:
         return min(better, key=rivals.__getitem__)
     return "alone" if errors.get("alone") == cluster and not deviations["alone"] else "cluster"
 
 
-def _is_worse(error: float, other: float, deviation: float, n: int) -> bool:
+def _is_worse(error: float, other: float, deviation: float, n: int, *, paired: bool) -> bool:
     """Return whether an error is larger than another by more than chance explains.
 
     Either the difference is, by a t test, or the ratio, by an F test. The latter needs no differences row by row, which
@@ -55,5 +70,5 @@ def _is_worse(error: float, other: float, deviation: float, n: int) -> bool:
     """
     if n < 2:
         return False
-    different = error - other > float(stdtrit(n - 1, 1 - _CHANCE)) * deviation > 0
+    different = paired and error - other > float(stdtrit(n - 1, 1 - _CHANCE)) * deviation > 0
     return bool(different or error > float(fdtri(n, n, 1 - _CHANCE)) * other)

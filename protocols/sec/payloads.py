@@ -151,12 +151,15 @@ class Errors(Payload):
     deviations : ndarray
         Standard error of the difference to the error of the combination ``cluster``, from the differences row by row;
         0 where `finite` is False.
+    noise : float
+        As in `Losses`, of each error.
     """
 
     n_test: int
     errors: Float64[np.ndarray, "combinations"]
     finite: Bool[np.ndarray, "combinations"]
     deviations: Float64[np.ndarray, "combinations"]
+    noise: float
 
 
 @dataclass(frozen=True)

@@ -108,6 +108,7 @@ class SEC(FusionStrategy):
                 name: _by_combination(asks[name], answer, answer.deviations) for name, answer in errors.items()
             },
             n_test={name: answer.n_test for name, answer in errors.items()},
+            noise={name: answer.noise for name, answer in errors.items()},
             center_errors=self._errors_at_center(learners, clusters.labels, usable),
             truth=np.array([truth.get(name, -1) for name in learners.names], np.int64),
             usable=usable,
@@ -277,6 +278,8 @@ def _check_errors(asks: Mapping[str, Predict]) -> Check:
             raise PayloadError(answer.title(), "errors", f"expected {expected} numbers, got {len(answer.errors)}")
         if answer.n_test < 0 or ((answer.errors < 0) | (answer.errors > LARGEST_ERROR)).any():
             raise PayloadError(answer.title(), "errors", f"expected mean squared errors from 0 to {LARGEST_ERROR:g}")
+        if not 0 <= answer.noise <= _MOST_NOISE:
+            raise PayloadError(answer.title(), "noise", f"expected a share from 0 to {_MOST_NOISE:g}")
         if len(answer.deviations) != expected or ((answer.deviations < 0) | (answer.deviations > LARGEST_ERROR)).any():
             raise PayloadError(answer.title(), "deviations", f"expected {expected} numbers from 0 to {LARGEST_ERROR:g}")
 

@@ -37,6 +37,8 @@ class SECOutcome:
         held out none.
     n_test : dict[str, int]
         Number of these rows by learner.
+    noise : dict[str, float]
+        Standard deviation of what a learner added to each of its errors, in what a row can count for.
     deviations : dict[str, dict[str, float]]
         Standard errors of the differences of these errors to that of the cluster.
     center_errors : dict[str, dict[str, float]]
@@ -52,6 +54,7 @@ class SECOutcome:
     errors: dict[str, dict[str, float]]
     deviations: dict[str, dict[str, float]]
     n_test: dict[str, int]
+    noise: dict[str, float]
     center_errors: dict[str, dict[str, float]]
     truth: Int64[np.ndarray, "L"]
     usable: Bool[np.ndarray, "L"]
@@ -60,7 +63,7 @@ class SECOutcome:
     def recommendations(self) -> dict[str, str]:
         """Return what each learner's own held-out rows say it should predict with; only for learners that held some."""
         return {
-            name: recommended(each, self.deviations[name], self.n_test[name])
+            name: recommended(each, self.deviations[name], self.n_test[name], self.noise[name])
             for name, each in self.errors.items()
             if each
         }
