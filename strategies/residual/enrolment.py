@@ -296,10 +296,13 @@ def check_enrolled(ask: Enrol, site: str, answer: Enrolled) -> None:
         refuse("public_key", f"expected {32 if ask.seal else 0} bytes, got {len(answer.public_key)}")
 
 
-def check_predicted(site: str, answer: Predicted) -> None:
-    """Refuse predictions whose fields do not fit together; raises as `check_enrolled`."""
+def check_predicted(widths: Mapping[str, int], site: str, answer: Predicted) -> None:
+    """Refuse predictions that do not fit together, or to the agent's number of columns; raises as `check_enrolled`."""
     if not 0 < len(answer.part) <= MOST_ROWS:
         raise PayloadError(answer.title(), "part", f"expected 1 to {MOST_ROWS} numbers, got {len(answer.part)}")
+    width = widths.get(site, answer.part.shape[1])  # a site that is no agent of that run is not used
+    if answer.part.shape[1] != width:
+        raise PayloadError(answer.title(), "part", f"expected {width} columns, got {answer.part.shape[1]}")
     _check_keys(answer, len(answer.part))
 
 
