@@ -29,7 +29,7 @@ from tests.support.residual_sites import (
 from tests.support.runs import outcome_of
 from tests.support.tampering import silent
 
-ALGORITHMS = ("parallel", "greedy", "sip", "average", "meta-linear", "meta-boosting")
+ALGORITHMS = ("boosted", "parallel", "greedy", "sip", "average", "meta-linear", "meta-boosting")
 BANK, SHOP, TELECOM = range(3)
 
 
