@@ -224,7 +224,7 @@ def test_a_kept_model_predicts_as_it_did(tmp_path: Path) -> None:
     assert (back.features, back.categories) == (model.features, model.categories)
     assert [weight for weight, _ in back.parts] == [0.5, -0.25, 1.0]
     assert np.array_equal(back.predict(x), model.predict(x))
-    assert np.array_equal(SavedModel((), {}, ()).predict(x), np.zeros(len(x)))
+    assert np.array_equal(SavedModel((), {}, ()).predict(x), np.zeros((len(x), 1)))
 
 
 def test_in_a_simulation_the_model_lies_in_the_earlier_results(tmp_path: Path) -> None:
