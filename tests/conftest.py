@@ -49,10 +49,12 @@ def umask() -> Iterator[None]:
     os.umask(before)
 
 
-@pytest.fixture(autouse=True)
-def quick_check(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(autouse=True, scope="session")
+def quick_check() -> Iterator[None]:
     """`consilience check` takes a second to measure what a run would cost a site; here it measures the fewest rows."""
-    monkeypatch.setattr(clients.cost, "_SECONDS", 0.0)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(clients.cost, "_SECONDS", 0.0)
+        yield
 
 
 @pytest.fixture

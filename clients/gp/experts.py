@@ -54,12 +54,14 @@ def rows_of(site: Site, *, robust: bool) -> Measurements:
     """Return the site's rows; `robust`: without those whose output is an outlier.
 
     A center that asks for both, in two runs, learns the difference: a real site leaves out ``min-rows`` rows, if any.
+    A site that would then have too few rows for an expert keeps all.
     """
     rows: Measurements = site.shard
     if not robust:
         return rows
     least = site.consents.number("min-rows", Consents.min_rows)
-    return rows.without_outliers(least, np.random.default_rng(digest_of((rows.x, rows.y))))
+    fewer = rows.without_outliers(least, np.random.default_rng(digest_of((rows.x, rows.y))))
+    return fewer if fewer.n >= least else rows
 
 
 def parts_of(rows: Measurements, site: Site, max_rows: int) -> Int64[np.ndarray, "n"]:

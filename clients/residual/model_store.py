@@ -12,6 +12,7 @@ from jaxtyping import Float64
 
 from clients.model_store import ModelFileError, load_model, save_model
 from clients.site import Site
+from common.skops_import import skops_io
 from numerics.residual.value_groups import ValueGroups
 
 if TYPE_CHECKING:
@@ -81,10 +82,8 @@ def dump(model: Any) -> bytes:
     ModelFileError
         If skops cannot write it.
     """
-    import skops.io  # here and below: it takes half a second, and most asks need no file
-
     try:
-        return bytes(skops.io.dumps(model))
+        return bytes(skops_io().dumps(model))
     except (TypeError, KeyError, AttributeError) as error:
         raise ModelFileError(f"a {type(model).__name__} cannot be written as a skops file: {error}") from error
 
@@ -97,13 +96,12 @@ def restore(data: bytes) -> Any:
     ModelFileError
         If this is no skops file of this scikit-learn, or holds a type that is not of scikit-learn, NumPy or SciPy.
     """
-    import skops.io
-
+    skops = skops_io()
     try:
-        types = skops.io.get_untrusted_types(data=data)
+        types = skops.get_untrusted_types(data=data)
         foreign = [each for each in types if not each.startswith(_TRUSTED)]
         if not foreign:
-            return skops.io.loads(data, trusted=types)
+            return skops.loads(data, trusted=types)
     except Exception as error:  # whatever reading a damaged file raises
         raise ModelFileError(f"is no skops file that can be read here: {type(error).__name__}") from error
     raise ModelFileError(f"holds {foreign[0]}, which is not of scikit-learn, NumPy or SciPy")

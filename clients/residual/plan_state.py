@@ -12,8 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from numerics.residual.influence import Moments
-from numerics.residual.rules import LearningResult, Rules, Split
+from numerics.residual.rules import LearningResult, Rules, Split, Without
 from protocols.residual.boosted import Boosted
 from protocols.residual.parallel import Parallel
 from protocols.residual.payloads import Conclude
@@ -23,7 +22,7 @@ from protocols.residual.single_round import SingleRound
 
 _CLASSES: Mapping[str, type[Any]] = {
     each.__name__: each
-    for each in (Plan, Boosted, Parallel, Greedy, Sip, SingleRound, Rules, Split, LearningResult, Moments, Conclude)
+    for each in (Plan, Boosted, Parallel, Greedy, Sip, SingleRound, Rules, Split, LearningResult, Without, Conclude)
 }
 _ABOUT = "about"
 _MODEL = "model:"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Mapping, Sequence
 from functools import partial
 
@@ -12,10 +13,9 @@ from clients.cost import Work, cost_lines
 from clients.data import Table, load, setting
 from clients.data.table import DataError, own_number
 from clients.regressors import ROW_MODELS, Candidate, CandidateError, fit, parse_candidates
-from clients.sec.shard import n_held_out, rows_of
+from clients.sec.left_out import FOLDS
+from clients.sec.shard import MOST_ROWS, n_held_out, rows_of, sample_rows
 from numerics.shared.regression_rows import RegressionRows
-from protocols.models import encode_model
-from protocols.models.archive import MOST_BYTES, inflated_bytes
 from protocols.sec.settings import Consents, Settings
 
 _CONTENT = {
@@ -38,10 +38,6 @@ _TREES = {"rf", "gb", "hgb", "tree"}
 """Methods whose models have leaves."""
 _GROWTH = {"knn": (1.0, 1.5), "svr": (1.5, 3.0)}
 """Range of the power of the number of rows with which a method's time grows; about 1 for other methods."""
-_GROWING = {"rf", "tree", "knn", "svr"}
-"""Methods whose models grow with the number of rows."""
-_MANY, _SAMPLE = 50_000, 2000
-"""Number of rows above which a growing model may be too large, and number of rows to measure its growth on."""
 _HEAVY = {"rf", "gb", "hgb", "nn", "svr"}
 """Methods that take much longer to fit than others."""
 
@@ -55,12 +51,12 @@ def check_lines(config: Mapping[str, object]) -> list[str]:
         As `clients.sec.shard.open_shard`; or if the list of candidate methods cannot be read.
     """
     table = load(config)
-    rows = rows_of(table, config)
-    lines = describe(rows, table, config)
+    all_rows = rows_of(table, config)
+    lines = describe(all_rows, table, config)
+    rows = sample_rows(all_rows)
     learned = rows.n - n_held_out(rows.n, config)
     candidates = [each for each in _candidates(config) if _allowed(config) or each.method not in ROW_MODELS]
-    lines += ["", *cost_lines({"sec.Select": _fits(rows, candidates, config)}, learned, config)]
-    return [*lines, *_size_lines(rows, candidates, config, learned)]
+    return [*lines, "", *cost_lines({"sec.Select": _fits(rows, candidates, config)}, learned, config)]
 
 
 def describe(rows: RegressionRows, table: Table, config: Mapping[str, object]) -> list[str]:
@@ -74,8 +70,9 @@ def describe(rows: RegressionRows, table: Table, config: Mapping[str, object]) -
         )
     target = setting(config, "target")
     unused = [name for name in table.columns if name not in {*rows.features, target}]
-    held_out = n_held_out(rows.n, config)
-    learned = rows.n - held_out
+    used = min(rows.n, MOST_ROWS)
+    held_out = n_held_out(used, config)
+    learned = used - held_out
     return [
         f"{table.source}: {rows.n} rows",
         "",
@@ -83,11 +80,13 @@ def describe(rows: RegressionRows, table: Table, config: Mapping[str, object]) -
         f"  outcome {target}",
         f"  inputs, in this order at every site: {', '.join(rows.features)}",
         f"  columns not used: {', '.join(unused) or 'none'}",
+        *([f"  a sample of {used} rows, the same in all runs"] if used < rows.n else []),
         f"  {learned} rows to learn from, {held_out} held out to compare predictions on (sec.holdout)",
         "",
         "What would leave this site",
+        *([f"  once: the number of rows ({rows.n})"] if used < rows.n else []),
         f"  once: the names of the inputs, the number of rows learned from ({learned}), and the fitted model of the",
-        "  method that predicts one half of them best when it is fitted to the other, with its mean squared error:",
+        "  method that predicts best rows of these that it was not fitted to, with its mean squared error:",
         *_candidate_lines(candidates, config),
         *_moment_lines(config, learned, len(rows.features)),
         "  once: the mean squared error on your rows of every model that your site gets. A dishonest center could send",
@@ -112,9 +111,9 @@ def _candidates(config: Mapping[str, object]) -> tuple[Candidate, ...]:
 
 
 def _fits(rows: RegressionRows, candidates: Sequence[Candidate], config: Mapping[str, object]) -> list[Work]:
-    """Return the work on each candidate: one fit to half of the rows; for a heavy method also the fit to all rows.
+    """Return the work on each candidate: the fits of cross-validation; for a heavy method also those of the chosen one.
 
-    The method that is chosen is fitted to all rows. That takes long only if it is a heavy one.
+    The method that is chosen is fitted to all rows and to both halves of them. That takes long only for a heavy one.
     """
     settings = Settings.of(config)
     min_leaf = max(settings.min_leaf, own_number(config, "min-leaf", Consents.min_leaf))
@@ -126,35 +125,13 @@ def _fits(rows: RegressionRows, candidates: Sequence[Candidate], config: Mapping
             fit(candidate, x, y, standardize=settings.standardize, min_leaf=min_leaf, seed=0).predict(x)
 
     def work(candidate: Candidate) -> Work:
-        halves = 3.0 if candidate.method in _HEAVY else 1.0
+        folds = FOLDS if settings.selection == "k-fold" else 1
+        rest = max(folds - 1, 1) / max(folds, 2)  # share of the rows that each of these fits takes
+        fits = folds + (2 / rest if candidate.method in _HEAVY else 0.0)
         growth = _GROWTH.get(candidate.method, (1.0, 1.2))
-        return Work(partial(fit_first, candidate), growth, lambda n: (-(-n // 2), halves), first=500)
+        return Work(partial(fit_first, candidate), growth, lambda n: (math.ceil(rest * n), fits), first=500)
 
     return [work(each) for each in candidates]
-
-
-def _size_lines(
-    rows: RegressionRows, candidates: Sequence[Candidate], config: Mapping[str, object], learned: int
-) -> list[str]:
-    """Return lines on methods whose model of so many rows would be too large to send.
-
-    A model's size grows about as the number of rows, so a sample of them tells it.
-    """
-    growing = [each for each in candidates if each.method in _GROWING] if learned > _MANY else []
-    settings, order = Settings.of(config), np.random.default_rng(0).permutation(rows.n)[:_SAMPLE]
-    min_leaf = max(settings.min_leaf, own_number(config, "min-leaf", Consents.min_leaf))
-    lines = []
-    for each in growing:
-        x, y = rows.x[order], rows.y[order]
-        model = fit(each, x, y, standardize=settings.standardize, min_leaf=min_leaf, seed=0)
-        size = inflated_bytes(encode_model(model).tobytes()) * learned / _SAMPLE
-        if size > MOST_BYTES:
-            most, limit = int(learned * MOST_BYTES / size), f"{MOST_BYTES / 1e6:.0f} MB may leave"
-            lines += [
-                f"  THE MODEL OF {each.text} WOULD BE TOO LARGE: about {size / 1e6:.0f} MB; {limit}. Give the site a",
-                f"    file of {most} rows, drawn at random, or set a larger min-leaf",
-            ]
-    return lines
 
 
 def _allowed(config: Mapping[str, object]) -> bool:

@@ -18,7 +18,7 @@ from clients.logged_fault import LoggedFault
 from clients.regressors import ROW_MODELS, Candidate, CandidateError, parse_candidates
 from clients.sec.disclosure import Disclosure, commit_to
 from clients.sec.model_store import remove_results, save_models, save_result
-from clients.sec.shard import FEWEST_HELD_OUT, n_held_out
+from clients.sec.shard import FEWEST_HELD_OUT, MOST_ROWS, n_held_out, sample_rows
 from clients.site import Site
 from numerics.sec.mixture import combine
 from numerics.shared.regression_rows import RegressionRows
@@ -43,7 +43,7 @@ def _rows(site: Site, standardize: str) -> RegressionRows:
 
     The rows of a scenario have test rows of their own.
     """
-    rows: RegressionRows = site.shard
+    rows = sample_rows(site.shard)
     n_test = n_held_out(rows.n, site.config) if site.config.get("protocol") else 0
     if n_test:
         # Drawn from the number of rows, not from their content: runs with other inputs hold out the same rows.
@@ -58,7 +58,7 @@ def _rows(site: Site, standardize: str) -> RegressionRows:
 
 @answers(Select)
 def select_model(ask: Select, site: Site) -> Fitted:
-    """Step 1: choose the candidate that predicts one half of the rows best from the other; fit it to all rows."""
+    """Step 1: choose the candidate that predicts rows best that it was not fitted to; fit it to all rows."""
     from numerics.sec.predictors import Predictors
 
     commit_to(site, ask)
@@ -83,6 +83,7 @@ def select_model(ask: Select, site: Site) -> Fitted:
         model=model,
         mean=mean,
         scatter=scatter,
+        sampled_from=site.shard.n if site.shard.n > MOST_ROWS else 0,
     )
 
 
@@ -98,7 +99,7 @@ def _select_sendable(
     min_leaf = max(ask.min_leaf, site.consents.number("min-leaf", Consents.min_leaf))
     settings: dict[str, Any] = {"standardize": ask.standardize, "min_leaf": min_leaf, "rng_seed": seed}
     try:
-        chosen = select(candidates, rows.x, rows.y, **settings)
+        chosen = select(candidates, rows.x, rows.y, selection=ask.selection, **settings)
         left_out = leave_out_chosen(chosen, rows.x, rows.y, **settings) if ask.reference == "left-out" else None
         return chosen, encode_model(chosen.model), left_out
     except (SelectionError, ModelError) as error:

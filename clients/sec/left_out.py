@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Float64
+from jaxtyping import Float64, Int64
 from sklearn.base import BaseEstimator
 from sklearn.ensemble import RandomForestRegressor
 from sklearn.linear_model import LinearRegression
 
 from numerics.sec.mixture import mean_squared_errors
+from numerics.sec.predictors import Predictors
 
 Fit = Callable[[Float64[np.ndarray, "n p"], Float64[np.ndarray, "n"]], BaseEstimator]
+Split = tuple[Int64[np.ndarray, "a"], Int64[np.ndarray, "b"]]
+"""Rows to fit to, and rows to predict."""
 
 FOLDS = 5
 """Parts of the rows, of which each is left out once."""
@@ -38,6 +41,28 @@ class LeftOut:
     predictions: Float64[np.ndarray, "n"]
     error: float
     variance: float
+
+
+def draw_folds(n: int, rng: np.random.Generator) -> list[Split]:
+    """Draw five parts of `n` rows, fewer of fewer rows; each is predicted by a model that is fitted to all others.
+
+    Examples
+    --------
+    >>> [len(part) for _, part in draw_folds(12, np.random.default_rng(0))]
+    [3, 3, 2, 2, 2]
+    """
+    rows = np.arange(n)
+    return [(np.setdiff1d(rows, part), part) for part in np.array_split(rng.permutation(n), min(FOLDS, n))]
+
+
+def predict_splits(
+    fit: Fit, x: Float64[np.ndarray, "n p"], y: Float64[np.ndarray, "n"], splits: Sequence[Split]
+) -> Float64[np.ndarray, "n"]:
+    """Predict the second rows of every split by a model fitted to the first; NaN for rows in no second part."""
+    predictions = np.full(len(y), np.nan)
+    for fitted, left_out in splits:
+        predictions[left_out] = Predictors([fit(x[fitted], y[fitted])]).predict(x[left_out])[0]
+    return predictions
 
 
 def leave_out(
@@ -79,7 +104,7 @@ def leave_out(
     """
     predictions = _by_leverage(model, x, y) if linear else _out_of_bag(model, x)
     if predictions is None:
-        predictions = _by_parts(fit, x, y, rng)
+        predictions = predict_splits(fit, x, y, draw_folds(len(y), rng))
     error = float(mean_squared_errors(predictions[np.newaxis], y)[0])
     n, q = len(y), x.shape[1] + 1
     if linear and n > q:
@@ -116,13 +141,3 @@ def _out_of_bag(model: BaseEstimator, x: Float64[np.ndarray, "n p"]) -> Float64[
             sums[rows] += tree.predict(x[rows])
             counts[rows] += 1
     return None if (counts == 0).any() else np.asarray(sums / counts)
-
-
-def _by_parts(
-    fit: Fit, x: Float64[np.ndarray, "n p"], y: Float64[np.ndarray, "n"], rng: np.random.Generator
-) -> Float64[np.ndarray, "n"]:
-    predictions = np.empty(len(y))
-    for part in np.array_split(rng.permutation(len(y)), min(FOLDS, len(y))):
-        rest = np.setdiff1d(np.arange(len(y)), part)
-        predictions[part] = fit(x[rest], y[rest]).predict(x[part])
-    return predictions

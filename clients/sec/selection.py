@@ -1,4 +1,4 @@
-"""Selection, step 1 of sec: choose the candidate with the smallest half-half error, and fit it to all rows (eq. 2)."""
+"""Selection, step 1 of sec: choose the candidate of the least cross-validated error, fit it to all rows (eq. 2)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from jaxtyping import Float64, Int64
 from sklearn.base import BaseEstimator
 
 from clients.regressors import Candidate, fit
-from clients.sec.left_out import LeftOut, leave_out
+from clients.sec.left_out import Fit, LeftOut, Split, draw_folds, leave_out, predict_splits
 from numerics.sec.cache import Cache
 from numerics.sec.mixture import mean_squared_errors
 from numerics.sec.predictors import Predictors
@@ -36,7 +36,7 @@ class Selection:
     fitted_error : float
         Mean squared error on the rows that the model was fitted to (``e_i`` of eq. 3).
     cv_error : float
-        Mean squared error on one half of the rows after a fit to the other (eq. 2).
+        Mean squared error on rows that a fit to others predicts: one half of them (eq. 2), or each part once.
     candidate : Candidate
         The candidate as it was read.
     """
@@ -57,7 +57,7 @@ class _Fitted:
     reason: str = ""
 
 
-_half_errors: Cache[str, _Fitted] = Cache(4096)
+_cv_errors: Cache[str, _Fitted] = Cache(4096)
 _refits: Cache[str, _Fitted] = Cache(64)
 _left_out: Cache[str, LeftOut] = Cache(64)
 """Recent fits. A table of nested candidate lists repeats the same fits (Ye, Ding and Ghanadan 2022, Table II). Models
@@ -66,7 +66,7 @@ are large, and a learner chooses few methods, so fewer models than errors are ke
 
 def forget_fits() -> None:
     """Empty the process's memory of recent fits."""
-    _half_errors.clear()
+    _cv_errors.clear()
     _refits.clear()
     _left_out.clear()
 
@@ -84,20 +84,36 @@ def split_halves(n: int, rng_seed: int) -> tuple[Int64[np.ndarray, "a"], Int64[n
     return order[: n // 2], order[n // 2 :]
 
 
+def draw_splits(n: int, selection: str, rng_seed: int) -> list[Split]:
+    """Draw the rows to fit to and the rows to measure the error on: once (``half-half``), or five times (``k-fold``).
+
+    Examples
+    --------
+    >>> [len(measured) for _, measured in draw_splits(9, "half-half", rng_seed=0)]
+    [5]
+    >>> [len(measured) for _, measured in draw_splits(9, "k-fold", rng_seed=0)]
+    [2, 2, 2, 2, 1]
+    """
+    if selection == "half-half":
+        return [split_halves(n, rng_seed)]
+    return draw_folds(n, np.random.default_rng([rng_seed, 1]))
+
+
 def select(
     candidates: Sequence[Candidate],
     x: Float64[np.ndarray, "n p"],
     y: Float64[np.ndarray, "n"],
     *,
+    selection: str = "k-fold",
     standardize: str,
     min_leaf: int,
     rng_seed: int,
 ) -> Selection:
-    """Choose among candidates by half-half cross-validation and refit the best on all rows.
+    """Choose among candidates by cross-validation and refit the best on all rows.
 
-    The halves depend on `rng_seed` only. A random fit depends on `rng_seed` and its candidate, never on the other
-    candidates. The same arguments give the same selection, bit for bit, in every process.
-    Source: Ye, Ding and Ghanadan (2022), eq. 2.
+    The parts of the rows depend on `rng_seed` only. A random fit depends on `rng_seed` and its candidate, never on the
+    other candidates. The same arguments give the same selection, bit for bit, in every process.
+    Source: Ye, Ding and Ghanadan (2022), eq. 2, for two halves; Stone (1974) for more parts.
 
     Parameters
     ----------
@@ -106,6 +122,9 @@ def select(
         is not finite.
     x, y : ndarray
         ``(n, p)`` and ``(n,)`` finite rows, at least two.
+    selection : str
+        ``k-fold``: each of five parts of the rows is predicted by a fit to the others (of fewer rows, each row is a
+        part). ``half-half``: one half by a fit to the other.
     standardize : str
         As in `clients.regressors.build`.
     min_leaf : int
@@ -127,22 +146,22 @@ def select(
     'lr'
     """
     if len(y) < 2:
-        raise SelectionError(f"half-half selection needs at least two rows; there is {len(y)}")
+        raise SelectionError(f"{selection} selection needs at least two rows; there is {len(y)}")
     rows = _digest(x, y, (standardize, min_leaf, rng_seed))
-    first, second = split_halves(len(y), rng_seed)
-    compute = partial(_try_fit, standardize=standardize, min_leaf=min_leaf)
-    tried = []
+    splits = draw_splits(len(y), selection, rng_seed)
+    tried, fits = [], {}
     for candidate in candidates:
-        seed = _seed(rng_seed, candidate)
-        fit_half = partial(compute, candidate, x[first], y[first], x[second], y[second], keep=False, seed=seed)
-        tried.append((candidate, _half_errors.get(f"{rows} {candidate.key}", fit_half)))
-    reasons = {candidate.text: half.reason for candidate, half in tried if half.reason}
+        fits[candidate.key] = partial(
+            fit, candidate, standardize=standardize, min_leaf=min_leaf, seed=_seed(rng_seed, candidate)
+        )
+        validate = partial(_cross_validate, fits[candidate.key], x, y, splits)
+        tried.append((candidate, _cv_errors.get(f"{rows} {selection} {candidate.key}", validate)))
+    reasons = {candidate.text: validated.reason for candidate, validated in tried if validated.reason}
     # The sort is stable: of two candidates with equal errors, the earlier one comes first.
-    for candidate, half in sorted((each for each in tried if not each[1].reason), key=lambda each: each[1].error):
-        fit_whole = partial(compute, candidate, x, y, x, y, keep=True, seed=_seed(rng_seed, candidate))
-        refit = _refits.get(f"{rows} {candidate.key}", fit_whole)
+    for candidate, validated in sorted((each for each in tried if not each[1].reason), key=lambda each: each[1].error):
+        refit = _refits.get(f"{rows} {candidate.key}", partial(_refit, fits[candidate.key], x, y))
         if refit.model is not None:
-            return Selection(candidate.text, refit.model, refit.error, half.error, candidate)
+            return Selection(candidate.text, refit.model, refit.error, validated.error, candidate)
         reasons[candidate.text] = refit.reason
     why = "; ".join(f"{text}: {reason}" for text, reason in reasons.items())
     raise SelectionError(f"no candidate can be fitted to the {len(y)} rows ({why}); name another candidate")
@@ -184,25 +203,34 @@ def _seed(rng_seed: int, candidate: Candidate) -> int:
     return int.from_bytes(hashlib.sha256(f"{rng_seed} {candidate.key}".encode()).digest()[:4], "big")
 
 
-def _try_fit(
-    candidate: Candidate,
-    x: Float64[np.ndarray, "n p"],
-    y: Float64[np.ndarray, "n"],
-    x_test: Float64[np.ndarray, "t p"],
-    y_test: Float64[np.ndarray, "t"],
-    *,
-    keep: bool,
-    standardize: str,
-    min_leaf: int,
-    seed: int,
+def _cross_validate(
+    fit: Fit, x: Float64[np.ndarray, "n p"], y: Float64[np.ndarray, "n"], splits: Sequence[Split]
 ) -> _Fitted:
-    """Fit to some rows, and measure the error on others."""
+    """Measure the error of a method on the second rows of all splits."""
+    measured = np.concatenate([rows for _, rows in splits])
     try:
-        model = fit(candidate, x, y, standardize=standardize, min_leaf=min_leaf, seed=seed)
+        predictions = predict_splits(fit, x, y, splits)[measured]
     except Exception as error:  # a method may fail on these rows in any way; the other candidates are still tried
-        # The kind of error only: scikit-learn's message may quote a value, and this reason may leave the site.
-        return _Fitted(None, np.inf, f"{type(error).__name__} when fitted to {len(y)} rows")
-    loss = float(mean_squared_errors(Predictors([model]).predict(x_test), y_test)[0])
-    if not np.isfinite(loss):
-        return _Fitted(None, np.inf, "its error is not finite")
-    return _Fitted(model if keep else None, loss)
+        return _failed(error, len(splits[0][0]))
+    return _measured(None, predictions, y[measured])
+
+
+def _refit(fit: Fit, x: Float64[np.ndarray, "n p"], y: Float64[np.ndarray, "n"]) -> _Fitted:
+    """Fit a method to all rows, and measure the error on them."""
+    try:
+        model = fit(x, y)
+    except Exception as error:  # as above
+        return _failed(error, len(y))
+    return _measured(model, Predictors([model]).predict(x)[0], y)
+
+
+def _failed(error: Exception, n_rows: int) -> _Fitted:
+    # The kind of error only: scikit-learn's message may quote a value, and this reason may leave the site.
+    return _Fitted(None, np.inf, f"{type(error).__name__} when fitted to {n_rows} rows")
+
+
+def _measured(
+    model: BaseEstimator | None, predictions: Float64[np.ndarray, "t"], y: Float64[np.ndarray, "t"]
+) -> _Fitted:
+    error = float(mean_squared_errors(predictions[np.newaxis], y)[0])
+    return _Fitted(model, error) if np.isfinite(error) else _Fitted(None, np.inf, "its error is not finite")

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
 
 from clients.data import DataError, Table, cell_name, load
 from clients.data.columns import Tables, check_alike
@@ -11,6 +14,33 @@ from numerics.shared.regression_rows import RegressionRows
 
 FEWEST_HELD_OUT = 5
 """Fewest held-out rows whose error may leave the site: the error on one row would be that row's error."""
+
+MOST_ROWS = 20_000
+"""Most rows that a learner uses. On so many, each method of `clients.regressors` takes a minute or so to be chosen and
+fitted; and no run learns about other rows."""
+
+
+def sample_rows(rows: RegressionRows) -> RegressionRows:
+    """Return the rows that a learner uses: all of them, or a sample of `MOST_ROWS`, the same in all runs.
+
+    Errors on different samples of one file would differ by single rows, and their mean would have less of the noise by
+    which errors leave the site (numerics/sec/disclosure.py). So neither a run nor its seed draws the sample. Each row
+    gets a number by its place, whatever the number of rows, and those with the least numbers are used: rows that are
+    added at the end of the file only replace some.
+
+    Examples
+    --------
+    >>> def rows(n):
+    ...     return RegressionRows(np.zeros((n, 1)), np.arange(float(n)), np.zeros((0, 1)), np.zeros(0), ("x",))
+    >>> first, later = sample_rows(rows(40_000)).y, sample_rows(rows(41_000)).y
+    >>> len(first), len(np.intersect1d(first, later)) > 19_000
+    (20000, True)
+    """
+    if rows.n <= MOST_ROWS:
+        return rows
+    numbers = np.random.default_rng(0).random(rows.n)
+    used = np.sort(np.argpartition(numbers, MOST_ROWS)[:MOST_ROWS])
+    return replace(rows, x=rows.x[used], y=rows.y[used])
 
 
 def open_shard(config: Mapping[str, object]) -> RegressionRows:

@@ -116,7 +116,7 @@ class _Center:
     def start(self, holdout: float = 0.0) -> bool:
         """Start a run in which the site holds this share of its rows out."""
         self.holdout = holdout
-        select = Select("lr", "model", 5, "fitted", moments=False)
+        select = Select("lr", "half-half", "model", 5, "fitted", moments=False)
         if not self.site.start_run({"sec.holdout": holdout}):
             return False
         self.fitted = self.site.ask(select)

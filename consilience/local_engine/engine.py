@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 
@@ -28,7 +28,7 @@ def new_run_id() -> int:
 
 def run(
     settings: Mapping[str, Value],
-    n_sites: int,
+    nodes: int | Sequence[Mapping[str, Value]],
     *,
     run_id: int | None = None,
     workers: int | None = None,
@@ -40,8 +40,8 @@ def run(
     ----------
     settings : Mapping
         Run configuration that differs from the defaults.
-    n_sites : int
-        Number of simulated sites.
+    nodes : int or sequence of Mapping
+        Number of simulated sites; or of real sites, each one's node configuration.
     run_id : int or None
         Number of the run; None: a new one.
     workers : int or None
@@ -61,7 +61,7 @@ def run(
         raise ConfigError(
             f"{config['data']}: workers cannot import a function of the program itself; put it in a module"
         )
-    contexts = contexts_of(node_configs(n_sites), config, run_id)
+    contexts = contexts_of(node_configs(nodes) if isinstance(nodes, int) else nodes, config, run_id)
     grid = WorkerGrid(contexts, run_id, workers) if workers else LocalGrid(contexts, run_id)
     with _identity(run_id), closing(grid):
         try:

@@ -1,4 +1,4 @@
-"""Errors of a combination without each agent, from products of the predictions."""
+"""Errors of a combination without each agent."""
 
 from __future__ import annotations
 
@@ -9,82 +9,93 @@ import numpy as np
 from jaxtyping import Float64
 
 from numerics.residual.linear import solve
-from numerics.residual.rules import Split
+from numerics.residual.rules import Split, Without
+
+_STANDARD_ERRORS = 3.0
+"""Standard errors of a mean difference that chance explains."""
 
 
 @dataclass(frozen=True, eq=False)
 class Moments:
-    """Products of predictions and outcomes by kind of row: training, validation, test.
-
-    By them agents can be combined anew, without the predictions themselves.
+    """Products of predictions and outcomes of the training rows, by which agents are combined anew.
 
     Attributes
     ----------
     gram : ndarray
-        ``(3, D, D)``, ``F F'`` of each kind of row.
+        ``(D, D)``, ``F F'``.
     right : ndarray
-        ``(3, D)``, ``F y``.
-    power : ndarray
-        ``(3,)``, ``|y|^2``.
-    count : ndarray
-        ``(3,)`` numbers of rows.
+        ``(D,)``, ``F y``.
     """
 
-    gram: Float64[np.ndarray, "3 D D"]
-    right: Float64[np.ndarray, "3 D"]
-    power: Float64[np.ndarray, "3"]
-    count: Float64[np.ndarray, "3"]
+    gram: Float64[np.ndarray, "D D"]
+    right: Float64[np.ndarray, "D"]
 
     @classmethod
     def of(cls, F: Float64[np.ndarray, "D n"], y: Float64[np.ndarray, "n"], split: Split) -> Moments:
         """Compute the products of predictions of all rows; outcomes minus the mean."""
-        parts = [(F[:, rows], y[rows]) for rows in split.slices]
-        return cls(
-            np.stack([each @ each.T for each, _ in parts]),
-            np.stack([each @ outcomes for each, outcomes in parts]),
-            np.array([outcomes @ outcomes for _, outcomes in parts]),
-            np.array([float(len(outcomes)) for _, outcomes in parts]),
-        )
-
-    def after(self, j: int, F: Float64[np.ndarray, "D n"], y: Float64[np.ndarray, "n"], split: Split) -> Moments:
-        """Return the products after agent j alone has changed its predictions."""
-        gram, right = self.gram.copy(), self.right.copy()
-        for kind, rows in enumerate(split.slices):
-            gram[kind, j] = gram[kind, :, j] = F[:, rows] @ F[j, rows]
-            right[kind, j] = F[j, rows] @ y[rows]
-        return Moments(gram, right, self.power, self.count)
-
-    def errors(self, beta: Float64[np.ndarray, "D"]) -> Float64[np.ndarray, "3"]:
-        """Return the mean squared errors of a combination by kind of row; NaN for a kind without rows."""
-        power = self.power - 2 * (self.right @ beta) + (self.gram @ beta) @ beta
-        errors: Float64[np.ndarray, "3"] = np.divide(
-            np.maximum(power, 0.0), self.count, out=np.full(3, np.nan), where=self.count > 0
-        )
-        return errors
-
-    def errors_without(self, ridge: float) -> Float64[np.ndarray, "D 3"]:
-        """Return the errors without each agent, the others combined anew by least squares.
-
-        Parameters
-        ----------
-        ridge : float
-            As of `numerics.residual.linear.combine`.
-
-        Examples
-        --------
-        >>> F, y = np.array([[1.0, -1.0, 0.0], [0.0, 0.0, 1.0]]), np.array([1.0, -1.0, 3.0])
-        >>> Moments.of(F, y, Split(3, 0, 0)).errors_without(ridge=0)[:, 0].round(6)
-        array([0.666667, 3.      ])
-        """
-        D = self.right.shape[1]
-        return np.array([self.errors(self.combined_without([j], ridge)) for j in range(D)]).reshape(D, 3)
+        fitted = F[:, : split.n_fit]
+        return cls(fitted @ fitted.T, fitted @ y[: split.n_fit])
 
     def combined_without(self, left_out: Collection[int], ridge: float) -> Float64[np.ndarray, "D"]:
-        """Combine all agents but these on the training rows (eq. 35); the others' coefficients are 0."""
-        beta: Float64[np.ndarray, "D"] = np.zeros(self.right.shape[1])
+        """Combine all agents but these on the training rows (eq. 35); the others' coefficients are 0.
+
+        `ridge` is that of `numerics.residual.linear.combine`.
+        """
+        beta: Float64[np.ndarray, "D"] = np.zeros(len(self.right))
         rest = np.setdiff1d(np.arange(len(beta)), np.array(sorted(left_out), np.int64))
         if len(rest):
-            gram = self.gram[0][np.ix_(rest, rest)]
+            gram = self.gram[np.ix_(rest, rest)]
             gram[np.diag_indices_from(gram)] += ridge * np.diag(gram).mean()
-            beta[rest] = solve(gram, self.right[0, rest])
+            beta[rest] = solve(gram, self.right[rest])
         return beta
+
+
+def without_each(F: Float64[np.ndarray, "D n"], y: Float64[np.ndarray, "n"], split: Split, ridge: float) -> Without:
+    """Return the errors without each agent, the others combined anew by least squares.
+
+    Parameters
+    ----------
+    F : ndarray
+        ``(D, n)`` predictions of all rows.
+    y : ndarray
+        ``(n,)`` outcomes minus the mean.
+    split : Split
+        Use of these rows.
+    ridge : float
+        As of `numerics.residual.linear.combine`.
+
+    Examples
+    --------
+    >>> F, y = np.array([[1.0, -1.0, 0.0], [0.0, 0.0, 1.0]]), np.array([1.0, -1.0, 3.0])
+    >>> without_each(F, y, Split(3, 0, 0), ridge=0).errors[:, 0].round(6)
+    array([0.666667, 3.      ])
+    """
+    moments = Moments.of(F, y, split)
+    betas = np.array([moments.combined_without([j], ridge) for j in range(len(F))]).reshape(len(F), len(F))
+    return compare(y - moments.combined_without([], ridge) @ F, y - betas @ F, split)
+
+
+def compare(with_all: Float64[np.ndarray, "n"], without: Float64[np.ndarray, "D n"], split: Split) -> Without:
+    """Return the errors without each agent, and by how much each agent raises them beyond chance.
+
+    Parameters
+    ----------
+    with_all, without : ndarray
+        ``(n,)`` residuals with all agents, and ``(D, n)`` without each.
+    split : Split
+        Use of the rows.
+
+    Examples
+    --------
+    >>> residual = np.array([1.0, -1.0, 0.5, -0.5])
+    >>> each = compare(9 * residual, np.stack([residual, 9 * residual]), Split(4, 0, 0))
+    >>> each.errors[:, 0], each.harm[:, 0]
+    (array([ 0.625, 50.625]), array([6.7, 0. ]))
+    """
+    errors = np.array([split.errors(each) for each in without]).reshape(len(without), 3)
+    harm = np.full((len(without), 3), -np.inf)
+    for kind, rows in enumerate(split.slices):
+        gains = with_all[rows] ** 2 - without[:, rows] ** 2
+        if (n := gains.shape[1]) > 1:
+            harm[:, kind] = gains.mean(axis=1) - _STANDARD_ERRORS * gains.std(axis=1, ddof=1) / np.sqrt(n)
+    return Without(errors, harm)

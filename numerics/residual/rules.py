@@ -230,6 +230,23 @@ class Split:
         return np.array([part @ part / len(part) if len(part) else np.nan for part in parts])
 
 
+@dataclass(frozen=True, eq=False)
+class Without:
+    """What each agent contributes, by kind of row: training, validation, test.
+
+    Attributes
+    ----------
+    errors : ndarray
+        ``(D, 3)`` mean squared errors without each agent, the others combined anew; NaN for a kind without rows.
+    harm : ndarray
+        ``(D, 3)`` by how much an agent raises the mean squared error beyond what chance explains: the mean difference
+        over the rows less three of its standard errors. -inf for a kind with fewer than two rows.
+    """
+
+    errors: Float64[np.ndarray, "D 3"]
+    harm: Float64[np.ndarray, "D 3"]
+
+
 @dataclass(frozen=True)
 class LearningResult:
     """Combination of agents that an algorithm has chosen, and its course.
@@ -261,8 +278,8 @@ class LearningResult:
         ``(D,)`` agents that gave any prediction.
     model : estimator or None
         Model of meta-boosting, or of the finish of boosting.
-    without : ndarray or None
-        ``(D, 3)`` mean squared errors without each agent by kind of row, the others combined anew; None: unknown.
+    without : Without or None
+        Errors without each agent; None: unknown.
     left_out : tuple of str
         Agents that raised the error on validation rows, and were left out from then on.
     weights : ndarray or None
@@ -283,7 +300,7 @@ class LearningResult:
     split: Split
     seen: Bool[np.ndarray, "D"]
     model: object = None
-    without: Float64[np.ndarray, "D 3"] | None = None
+    without: Without | None = None
     left_out: tuple[str, ...] = ()
     weights: Float64[np.ndarray, "k"] | None = None
     widths: tuple[int, ...] = ()

@@ -7,9 +7,9 @@ from jaxtyping import Bool, Float64
 
 from numerics.residual.agent_combination import AgentCombination
 from numerics.residual.boosting import l2_boosting
-from numerics.residual.influence import Moments
+from numerics.residual.influence import compare, without_each
 from numerics.residual.linear import combine
-from numerics.residual.rules import Rules, Split
+from numerics.residual.rules import Rules, Split, Without
 
 
 def combine_once(
@@ -51,14 +51,14 @@ def combine_once(
     return AgentCombination(names, beta, 0.0, model)
 
 
-def errors_without(
+def without_each_once(
     combination: AgentCombination,
     F: Float64[np.ndarray, "D n"],
     y: Float64[np.ndarray, "n"],
     split: Split,
     rules: Rules,
-) -> Float64[np.ndarray, "D 3"]:
-    """Return the errors without each agent by kind of row.
+) -> Without:
+    """Return the errors without each agent.
 
     The others are averaged or combined anew; the model of meta-boosting predicts without the agent, as it does when an
     agent is absent.
@@ -80,16 +80,17 @@ def errors_without(
     --------
     >>> F, rules = np.array([[1.0, -1.0], [3.0, -3.0]]), Rules(algorithm="average")
     >>> combination = combine_once(("a", "b"), F, F[0], np.array([True, True]), rules)
-    >>> errors_without(combination, F, F[0], Split(2, 0, 0), rules)[:, 0]
+    >>> without_each_once(combination, F, F[0], Split(2, 0, 0), rules).errors[:, 0]
     array([4., 0.])
     """
+    if rules.algorithm == "meta-linear":
+        return without_each(F, y, split, rules.ridge)
     if combination.model is not None:
         parts = dict(zip(combination.names, F, strict=True))
         rest = [{name: part for name, part in parts.items() if name != left_out} for left_out in parts]
-        return np.array([split.errors(y - combination.predict(each, F.shape[1])) for each in rest])
-    moments = Moments.of(F, y, split)
-    if rules.algorithm == "meta-linear":
-        return moments.errors_without(rules.ridge)
-    present = (combination.beta != 0) & ~np.eye(len(F), dtype=bool)
-    weights = present / np.maximum(present.sum(axis=1, keepdims=True), 1)
-    return np.array([moments.errors(beta) for beta in weights])
+        predictions = np.array([combination.predict(each, F.shape[1]) for each in (parts, *rest)])
+    else:
+        present = (combination.beta != 0) & np.vstack([np.ones(len(F), bool), ~np.eye(len(F), dtype=bool)])
+        predictions = present / np.maximum(present.sum(axis=1, keepdims=True), 1) @ F
+    residuals = y - predictions
+    return compare(residuals[0], residuals[1:], split)

@@ -19,6 +19,7 @@ import numpy as np
 from jaxtyping import UInt8
 from sklearn.base import BaseEstimator
 
+from common.skops_import import skops_io
 from protocols.models import regressors, trees  # noqa: F401  they fill `KINDS`
 from protocols.models.archive import Archive, ModelError, pack, quote, unpack
 from protocols.models.contract import KINDS, TRAINING_ONLY, check_regressor, is_setting, parameters
@@ -55,11 +56,9 @@ def encode_model(model: BaseEstimator) -> UInt8[np.ndarray, "bytes"]:
     >>> round(float(decode_model(encode_model(model)).predict([[2.0]])[0]), 6)
     5.0
     """
-    import skops.io  # here and below: it takes half a second, and not every site exchanges models
-
     slim = _slim(model)
     try:
-        data = pack(skops.io.dumps(slim))
+        data = pack(skops_io().dumps(slim))
     except (TypeError, KeyError):
         raise ModelError("holds something that skops cannot write", _type_name(model)) from None
     check_regressor(parse(unpack(data), KINDS))
@@ -130,15 +129,13 @@ def n_features(model: BaseEstimator) -> int:
 
 
 def _build(archive: Archive) -> BaseEstimator:
-    import skops.io
-
     inputs = check_regressor(parse(archive, KINDS))
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         # A model of another release of scikit-learn may still predict well; the first prediction shows it.
         warnings.simplefilter("ignore")
         # Errors from here on are worded by others, and may quote a foreign file.
         try:
-            model = skops.io.loads(archive.stored(), trusted=sorted(KINDS))
+            model = skops_io().loads(archive.stored(), trusted=sorted(KINDS))
             if hasattr(model, "regressor_"):
                 model.regressor, model.transformer = model.regressor_, model.transformer_  # what it would fit again
             first = np.asarray(model.predict(np.zeros((1, inputs))))

@@ -166,12 +166,6 @@ def unpack(data: bytes) -> Archive:
     return Archive(schema, arrays, members)
 
 
-def inflated_bytes(data: bytes) -> int:
-    """Return the bytes to which an encoded model of this process inflates, of which `MOST_BYTES` may cross."""
-    with zipfile.ZipFile(io.BytesIO(data)) as file:
-        return sum(info.file_size for info in file.infolist())
-
-
 def _check_end(data: bytes) -> None:
     """Check the zip's last record: zipfile would first make an object of every directory entry."""
     if len(data) > MOST_BYTES:

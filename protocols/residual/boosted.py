@@ -9,7 +9,8 @@ from jaxtyping import Float64
 
 from numerics.residual.agent_combination import AgentCombination
 from numerics.residual.boosted import Finish, finish, gated_weights
-from numerics.residual.rules import LearningResult, Rules, Split, selection_error
+from numerics.residual.influence import compare
+from numerics.residual.rules import LearningResult, Rules, Split, Without, selection_error
 from protocols.residual.payloads import Conclude, Fit, Fitted
 from protocols.residual.sequential import MOST_MISSES
 from protocols.wire.payload import Payload
@@ -114,17 +115,19 @@ class Boosted:
             split=self.split,
             seen=seen,
             model=finished.combination.model,
-            without=self._errors_without(finished, steps),
+            without=self._without_each(finished, steps),
             weights=weights,
             widths=widths,
         )
 
-    def _errors_without(self, finished: Finish, steps: Float64[np.ndarray, "k n"]) -> Float64[np.ndarray, "D 3"]:
+    def _without_each(self, finished: Finish, steps: Float64[np.ndarray, "k n"]) -> Without:
         """Return the errors without each agent: its steps count as 0, as in a prediction in which it is absent."""
         ends = np.cumsum(finished.combination.widths)[:-1]
         parts = {name: part.T for name, part in zip(self.names, np.split(steps, ends), strict=True)}
         rest = [{name: part for name, part in parts.items() if name != left_out} for left_out in self.names]
-        return np.array([self.split.errors(self.y - finished.combination.predict(each, self.split.n)) for each in rest])
+        predictions = np.array([finished.combination.predict(each, self.split.n) for each in (parts, *rest)])
+        residuals = self.y - predictions
+        return compare(residuals[0], residuals[1:], self.split)
 
     def conclusions(self, result: LearningResult) -> dict[str, Payload]:
         """Return each agent's last ask: which of its steps to store, each to be predicted by itself."""

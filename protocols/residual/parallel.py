@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from jaxtyping import Bool, Float64, Int64
 
-from numerics.residual.influence import Moments
+from numerics.residual.influence import Moments, without_each
 from numerics.residual.linear import combine
 from numerics.residual.parallel import Iterate, evaluate, improved_target, quiet_iterations, residual_shares
 from numerics.residual.robust import harmful_agents
@@ -49,7 +49,7 @@ class Parallel:
         self.best = np.zeros(n_courses, np.int64)
         self.first = 0  # iterates before it do not count
         self.best_beta = np.zeros((n_courses, D))
-        self.moments: list[Moments | None] = [None] * n_courses  # of the best iterate
+        self.best_F = np.zeros((n_courses, D, split.n))
         # By course, the training residual and each agent's share of it.
         self.steps: list[tuple[Float64[np.ndarray, "n"], Float64[np.ndarray, "D"]]] = [
             (np.zeros(split.n_fit), np.zeros(D))
@@ -169,7 +169,7 @@ class Parallel:
     def _remember(self, c: int, iteration: int, beta: Float64[np.ndarray, "D"]) -> None:
         """Store this iterate, of the present predictions, as the best."""
         self.best[c], self.best_beta[c], self.best_targets[c] = iteration, beta, list(self.answer_targets[c])
-        self.moments[c] = Moments.of(self.F[c], self.y, self.split)
+        self.best_F[c] = self.F[c]
 
     def _ends(self, c: int) -> bool:
         errors = self.curve[c, : self.iteration + 1]
@@ -190,7 +190,6 @@ class Parallel:
         if last and self.best[c] != length - 1:
             combination = combine(self.F[c][:, : self.split.n_fit], self.y[: self.split.n_fit], self.rules.ridge)
             self._remember(c, length - 1, combination.beta)
-        moments = self.moments[c]
         return LearningResult(
             names=self.names,
             algorithm="parallel",
@@ -203,7 +202,7 @@ class Parallel:
             step_power=np.zeros(0),
             split=self.split,
             seen=self.seen,
-            without=None if moments is None else moments.errors_without(self.rules.ridge),
+            without=without_each(self.best_F[c], self.y, self.split, self.rules.ridge),
             left_out=tuple(np.array(self.names)[self.left_out].tolist()),
         )
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 from jaxtyping import Float64
 
-from numerics.residual.influence import Moments
+from numerics.residual.influence import without_each
 from numerics.residual.limits import largest_error
 from numerics.residual.robust import raises_error
 from numerics.residual.rules import LearningResult, Rules, Split, selection_error
@@ -106,8 +106,7 @@ class _CenterCourse(Course):
         self.residual = y - mean
         self.y = self.residual
         self.sums, self.left_out = np.zeros((len(names), split.n)), np.zeros(len(names), bool)
-        self.moments = Moments.of(self.sums, self.y, split)
-        self.best_moments = self.moments
+        self.best_sums = self.sums.copy()
         super().__init__(names, split, rules, mean, split.errors(self.residual))
 
     def step(self, j: int, answer: Fitted | Tried) -> None:
@@ -122,17 +121,16 @@ class _CenterCourse(Course):
             return
         self.residual, self.sums[j, :n_fit] = projection.residual, projection.own_sum
         self.sums[j, n_fit:] += step[n_fit:]
-        self.moments = self.moments.after(j, self.sums, self.y, self.split)
         self.record(j, self.split.errors(self.residual), projection.step_power, projection.sum_power)
         if self.choice()[1] == self.iteration:
-            self.best_moments = self.moments
+            self.best_sums = self.sums.copy()
 
     def result(self, *, last: bool = False) -> LearningResult:
         """Return the best iterate, or the last."""
-        moments = self.moments if last else self.best_moments
+        sums = self.sums if last else self.best_sums
         return replace(
             super().result(last=last),
-            without=moments.errors_without(self.rules.ridge),
+            without=without_each(sums, self.y, self.split, self.rules.ridge),
             left_out=tuple(np.array(self.names)[self.left_out].tolist()),
         )
 

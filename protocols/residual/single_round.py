@@ -10,7 +10,7 @@ from jaxtyping import Float64
 from numerics.residual.agent_combination import AgentCombination
 from numerics.residual.robust import harmful_agents
 from numerics.residual.rules import LearningResult, Rules, Split
-from numerics.residual.single_round import combine_once, errors_without
+from numerics.residual.single_round import combine_once, without_each_once
 from protocols.residual.payloads import Conclude, Fit, Fitted
 from protocols.wire.payload import Payload
 
@@ -70,7 +70,7 @@ class SingleRound:
             split=self.split,
             seen=self.seen,
             model=combination.model,
-            without=errors_without(combination, self.F, self.y, self.split, self.rules),
+            without=without_each_once(combination, self.F, self.y, self.split, self.rules),
             left_out=self.left_out,
         )
 

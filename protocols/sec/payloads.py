@@ -46,6 +46,8 @@ class Fitted(Payload):
     mean, scatter : ndarray
         Of the columns ``[X y]``: their means ``(p + 1,)`` and their products summed about these means,
         ``(p + 1, p + 1)``; empty unless asked for.
+    sampled_from : int
+        Rows of the site, if they are so many that a sample of them is used, and `n` counts rows of the sample; else 0.
     """
 
     method: str
@@ -56,16 +58,19 @@ class Fitted(Payload):
     model: UInt8[np.ndarray, "bytes"]
     mean: Float64[np.ndarray, "q"]
     scatter: Float64[np.ndarray, "q q"]
+    sampled_from: int = 0
 
 
 @dataclass(frozen=True)
 class Select(Payload, answer=Fitted):
-    """To sites, once: asks for a method chosen by half-half cross validation, and its fitted model.
+    """To sites, once: asks for a method chosen by cross-validation, and its fitted model.
 
     Attributes
     ----------
     candidates : str
         Methods by short name, for a learner that has no list of its own.
+    selection : str
+        ``k-fold`` or ``half-half``. Either tells the center which method is best, and nothing else.
     standardize : str
         ``learner``, ``model`` or ``none`` (numerics/shared/regression_rows.py, clients/regressors.py).
     min_leaf : int
@@ -77,6 +82,7 @@ class Select(Payload, answer=Fitted):
     """
 
     candidates: str
+    selection: str
     standardize: str
     min_leaf: int
     reference: str

@@ -16,6 +16,12 @@ class Settings(ProtocolSettings, prefix="sec"):
     """How models are chosen, compared, clustered and combined, and which learners a scenario has."""
 
     candidates: str = setting("rf lr", "methods that a learner chooses among, e.g. 'lr rf(max_depth=3)'", unset="")
+    selection: Literal["k-fold", "half-half"] = setting(
+        "k-fold",
+        "how a learner chooses its method: by five-fold cross-validation (k-fold), or by its error on one half of its"
+        " rows after a fit to the other (half-half)",
+        unset="",
+    )
     standardize: Literal["learner", "model", "none"] = setting(
         "model",
         "standardize rows inside the model (model), by each learner itself (learner), or not (none)",
@@ -25,7 +31,7 @@ class Settings(ProtocolSettings, prefix="sec"):
     reference: Literal["left-out", "fitted", "cv"] = setting(
         "left-out",
         "error of a learner's own model: on rows left out of its fit (left-out), on the rows of its fit (fitted), or by"
-        " half-half cross validation (cv)",
+        " cross-validation as in sec.selection (cv)",
         unset="",
     )
     scale: Literal["mean", "median"] = setting(

@@ -50,12 +50,15 @@ def sentence(report: Report) -> str:
     site, whole, what = known["most"], known["with_all"], meaning(report.protocol, known["measure"])
     words = what.words if what else known["measure"]
     if whole is None:
-        return f"{first}{site} influences the result most: {words}: {_text(known['without'][site], share=True)}."
+        return f"{first}{site} influences the result most ({words}: {_text(known['without'][site], share=True)})."
     share = bool(what and what.share)
     value = _text(known["without"][site], share=share)
     text = f"{first}{site} influences the result most: without it, the {words} is {value} instead of"
     text += f" {_text(whole, share=share)}."
-    return f"{text} The result is better without it: look at its data." if _improves(known, what) else text
+    better = _best_left_out(known, what)
+    if better == site:
+        return f"{text} The result is better without it."
+    return f"{text} It is better without {better}: {_text(known['without'][better], share=share)}." if better else text
 
 
 def table_of(report: Report) -> tuple[list[str], list[list[str]]]:
@@ -87,13 +90,17 @@ def _change(value: float | None, whole: float) -> str:
     return f"{sign}{percent(abs(value / whole - 1)) if whole else number(abs(value))}"
 
 
-def _improves(known: Mapping[str, Any], what: Meaning | None) -> bool:
-    """Return whether the result is better without the site that influences it most, by a notable share."""
-    value, whole = known["without"][known["most"]], known["with_all"]
-    if value is None or what is None or not what.better:
-        return False
-    gain = whole - value if what.better == "lower" else value - whole
-    return bool(gain > _NOTABLE * abs(whole))
+def _best_left_out(known: Mapping[str, Any], what: Meaning | None) -> str:
+    """Return the site without which the result improves most, if by a notable share; empty if there is none.
+
+    A site that the result needs may change it more than one that spoils it: both are named.
+    """
+    if what is None or not what.better:
+        return ""
+    whole, sign = known["with_all"], -1 if what.better == "lower" else 1
+    gains = {site: sign * (value - whole) for site, value in known["without"].items() if value is not None}
+    best = max(sorted(gains), key=gains.__getitem__, default="")
+    return best if best and gains[best] > _NOTABLE * abs(whole) else ""
 
 
 def _text(value: float | None, *, share: bool) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float64
 
+from numerics.residual.limits import RANGES, prediction_limits
 from numerics.residual.rules import LearningResult, Rules, Split
 from protocols.residual.payloads import (
     Concluded,
@@ -74,11 +75,14 @@ class PlanResult:
         Result of the course that chose p and the number of iterations, if there was one and the center knows it.
     unkept : tuple of str
         Agents that have a part in the result and did not confirm that they stored their model.
+    limits : tuple of float
+        Least and greatest prediction of an answer that can be; empty if the center does not hold the outcome.
     """
 
     result: LearningResult
     trial: LearningResult | None
     unkept: tuple[str, ...]
+    limits: tuple[float, ...] = ()
 
 
 # -- by the fusion center ---------------------------------------------------------------------------------------------
@@ -107,7 +111,7 @@ def centered(plan: Plan, precision: str) -> Conversation[PlanResult]:
         attendance.note(asks, answers)
         plan.take(answers)
     assert plan.result is not None  # noqa: S101 - a plan without further asks has a result
-    return PlanResult(plan.result, plan.trial, plan.unkept)
+    return PlanResult(plan.result, plan.trial, plan.unkept, prediction_limits(plan.y - plan.result.mean))
 
 
 def _check_against(plan: Plan, asks: Mapping[str, Payload]) -> Check:
@@ -208,6 +212,43 @@ def _check_passed(site: str, answer: Passed) -> None:
     _refuse_negative(answer, "train", "validation", "test", "step", "total")
 
 
+_ROUNDING = 1e-6
+"""Relative error of mean squares that cross the wire, and of their roots."""
+
+
+def _check_step(answer: Passed, train: float, reach: float, own: float, sender: str) -> None:
+    """Refuse mean squares of a turn in a ring that no step can leave (the triangle inequality).
+
+    Parameters
+    ----------
+    answer : Passed
+        The answer of this turn.
+    train : float
+        Mean square of the training rows before the step.
+    reach : float
+        Largest absolute value of a step; infinite if unknown.
+    own : float
+        Sum of the root mean squares of this agent's earlier steps.
+    sender : str
+        The site that passed on the residual; empty: the fusion center did.
+
+    Raises
+    ------
+    PayloadError
+        If the step is larger than an answer may be, its sum larger than the steps, or the error another one.
+    """
+    step = np.sqrt(answer.step)
+    if step > (1 + _ROUNDING) * reach:
+        raise PayloadError(answer.title(), "step", f"goes beyond {RANGES:g} ranges of the outcome")
+    if np.sqrt(answer.total) > (1 + _ROUNDING) * (own + step):
+        raise PayloadError(answer.title(), "total", "is more than the agent's steps add up to")
+    slack = _ROUNDING * np.sqrt(max(answer.train, train))
+    if abs(np.sqrt(answer.train) - np.sqrt(train)) > (1 + _ROUNDING) * step + slack:
+        problem = "is not what its step leaves of the residual"
+        whose = f", or the residual of {sender} is not the one it told of" if sender else ""
+        raise PayloadError(answer.title(), "train", problem + whose)
+
+
 def _result(fused: Fused, agents: tuple[str, ...], split: Split, rules: Rules) -> LearningResult:
     return LearningResult(
         names=agents,
@@ -256,7 +297,8 @@ def ring(
     unkept: tuple[str, ...] = ()
     if rules.keep:
         unkept = yield from _keep(holder, course.conclusions(result), result, split.n_fit, rules)
-    return PlanResult(result, trial, unkept)
+    limits = () if y is None else prediction_limits(y - result.mean)
+    return PlanResult(result, trial, unkept, limits)
 
 
 def _keep(
@@ -293,6 +335,8 @@ class _Ring:
         self.accepted: dict[str, int] = {}
         # The site that had the residual last, and what it sealed for which other one; nothing at the beginning.
         self.last, self.body, self.receiver = holder, np.zeros(0, np.uint8), ""
+        self.reach = np.inf if y is None else float(np.abs(prediction_limits(y - self.mean)).max())
+        self.own: dict[str, float] = dict.fromkeys(agents, 0.0)  # sums of the root mean squares of each agent's steps
 
     def turns(self) -> Conversation[Course]:
         """Let the agents take turns until the course ends."""
@@ -310,6 +354,7 @@ class _Ring:
             else:
                 misses = 0
                 self.accepted[name] = course.iteration
+                self.own[name] += float(np.sqrt(answer.step))
                 course.record(turn, _errors(answer, self.split), answer.step, answer.total)
             turn = (turn + 1) % len(self.agents)
         return course
@@ -326,6 +371,9 @@ class _Ring:
             )
         answer: Passed = reply[self.holder]
         self.body, self.receiver = answer.body, self.agents[0]
+        # No outcome is farther from the mean than the root of the sum of squares.
+        largest = float(np.sqrt(self.split.n_fit * answer.train + self.split.n_validation * answer.validation))
+        self.reach = float(np.abs(prediction_limits(np.array([-largest, largest]))).max())
         return _errors(answer, self.split)
 
     def _turn(self, turn: int, course: Course) -> Conversation[Passed | None]:
@@ -339,7 +387,12 @@ class _Ring:
         receiver = self._next(turn)
         ask = self._ask(sender, body, receiver, steps=self.rules.steps, number=course.iteration, agent=name)
         newest = course.curve[course.iteration]
-        reply = yield Tell({name: ask}, check=_check_passed, measure=_measure(newest))
+
+        def check(site: str, answer: Passed) -> None:
+            _check_passed(site, answer)
+            _check_step(answer, float(newest[0]), self.reach, self.own[site], sender)
+
+        reply = yield Tell({name: ask}, check=check, measure=_measure(newest))
         if name not in reply:
             self.misses[name] += 1
             self.receiver = ""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -117,7 +116,8 @@ def predict_at_center(
     )
     expected = {name: combination.width(name) for name in agents}
     ask = Predict(str(earlier["session"]), salt, align)
-    answers: dict[str, Predicted] = yield Broadcast(ask, check=partial(check_predicted, expected))
+    check = check_predicted(earlier.get("part_limits", ()), expected)
+    answers: dict[str, Predicted] = yield Broadcast(ask, check=check)
     parts = {name: answer for name, answer in answers.items() if name in agents}
     if not parts:
         raise FusionError(f"no agent of that run answered; they are {', '.join(agents)}")

@@ -138,6 +138,9 @@ def arrays_of(outcome: ResidualOutcome) -> dict[str, Shaped[np.ndarray, "..."]]:
     }
     if result.weights is not None:
         arrays |= {"weights": result.weights, "widths": np.array(result.widths)}
+    if outcome.plan.limits:  # a part is the sum of an agent's steps
+        n_steps = max(result.iteration, 1) if result.algorithm in ("sip", "greedy") else 1
+        arrays["part_limits"] = n_steps * np.array(outcome.plan.limits)
     if outcome.truth:
         arrays["relevant"] = _relevant(outcome)
     if isinstance(result.model, BaseEstimator):
@@ -179,9 +182,14 @@ def influence_in(outcome: ResidualOutcome) -> Influence:
     result = outcome.result
     if result.without is None:
         return Influence.cannot_be_said("the predictions crossed sealed, and the fusion center holds none")
-    kind = 2 if result.split.n_test else 0
-    without = dict(zip(result.names, result.without[:, kind].tolist(), strict=True))
+    kind = _kind_of(result)
+    without = dict(zip(result.names, result.without.errors[:, kind].tolist(), strict=True))
     return Influence(f"{_KINDS[kind]}_mse", float(result.curve[result.iteration, kind]), without)
+
+
+def _kind_of(result: LearningResult) -> int:
+    """Return the kind of row on which agents are judged: test rows, or where there are none training rows."""
+    return 2 if result.split.n_test else 0
 
 
 def excluded_in(outcome: ResidualOutcome) -> dict[str, str]:
@@ -218,12 +226,17 @@ def notes_on(outcome: ResidualOutcome) -> list[str]:
 
 
 def _improvement_notes(outcome: ResidualOutcome) -> list[str]:
-    """Name the agents without which the error is notably lower."""
-    influence = influence_in(outcome)
+    """Name the agents without which the error is notably lower, by more than chance explains."""
+    result, influence = outcome.result, influence_in(outcome)
     error = influence.with_all
-    if error is None:
+    if error is None or result.without is None:
         return []
-    better = [site for site, without in influence.without.items() if without < (1 - NOTABLE) * error]
+    harm = result.without.harm[:, _kind_of(result)]
+    better = [
+        site
+        for site, raised in zip(result.names, harm.tolist(), strict=True)
+        if raised > NOTABLE * error and influence.without[site] < (1 - NOTABLE) * error
+    ]
     return [
         f"{site}: without it the error would be {influence.without[site]:.4g} instead of {error:.4g}; look at its data"
         + ("" if outcome.rules.robust else " (residual.robust)")

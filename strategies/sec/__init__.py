@@ -63,7 +63,12 @@ class SEC(FusionStrategy):
         """Select, exchange, cluster; then predict within the clusters."""
         settings = self.settings
         select = Select(
-            settings.candidates, settings.standardize, settings.min_leaf, settings.reference, settings.pooled
+            candidates=settings.candidates,
+            selection=settings.selection,
+            standardize=settings.standardize,
+            min_leaf=settings.min_leaf,
+            reference=settings.reference,
+            moments=settings.pooled,
         )
         answers: dict[str, Fitted] = yield Broadcast(select, check=self._check_fitted)
         earlier = self.reference.earlier
@@ -144,6 +149,8 @@ class SEC(FusionStrategy):
 
         if not 2 <= answer.n <= MOST_ROWS:
             refuse("n", f"expected a number of rows from 2 to {MOST_ROWS}")
+        if answer.sampled_from and not answer.n < answer.sampled_from <= MOST_ROWS:
+            refuse("sampled_from", f"expected 0, or more rows than the {answer.n} of the sample, {MOST_ROWS} at most")
         if not 0 <= answer.error <= LARGEST_ERROR:
             refuse("error", f"expected a mean squared error from 0 to {LARGEST_ERROR:g}")
         if not 0 <= answer.variance <= LARGEST_ERROR:

@@ -232,7 +232,6 @@ def _profiles(arrays: Mapping[str, np.ndarray], places: Iterable[int]) -> dict[s
     features = tuple(map(str, arrays["features"]))
     profiles: dict[str, Fitted] = {}
     for place in places:
-        moments = {key: arrays[f"{key}_{place}"] for key in ("mean", "scatter")}
         profiles[str(arrays["learners"][place])] = Fitted(
             method=str(arrays["methods"][place]),
             error=float(arrays["errors"][place]),
@@ -240,6 +239,7 @@ def _profiles(arrays: Mapping[str, np.ndarray], places: Iterable[int]) -> dict[s
             n=int(arrays["n"][place]),
             features=features,
             model=arrays[f"model_{place}"],
-            **moments,
+            mean=arrays[f"mean_{place}"],
+            scatter=arrays[f"scatter_{place}"],
         )
     return profiles

@@ -128,6 +128,13 @@ def notes_on(outcome: SECOutcome) -> list[str]:
             f"{list_names(refuted, _MOST_LISTED)}: better alone; on the rows held out there the cluster's error is"
             " larger than chance explains"
         )
+    sampled = [
+        f"{name} ({each.n} of {each.sampled_from} rows)"
+        for name, each in outcome.learners.profiles.items()
+        if each.sampled_from
+    ]
+    if sampled:
+        notes.append(f"{list_names(sampled, _MOST_LISTED)}: learned from a sample, which is the same in all runs")
     return notes
 
 

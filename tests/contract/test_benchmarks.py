@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from benchmarks.driver import config_of, drive, sites_of, strategy_of
+from benchmarks.labels import share_right
 from benchmarks.side import Method, NotHereError, Side, bc3e, gp, gp_peers, residual, sec
 from benchmarks.side.measurement import check_installed, side_of
 from benchmarks.side.protocol import run_protocol
@@ -152,3 +153,8 @@ def test_peers_learn_a_curve(name: str, monkeypatch: pytest.MonkeyPatch) -> None
     assert smse(np.sin(3 * points[:, 0]), mean) < 0.1
     # Of an observation: no less than its noise.
     assert variance.min() > 0.05**2 / 4
+
+
+def test_with_many_rows_all_labels_are_right() -> None:
+    given, _, default = share_right("lines", 400, 2)
+    assert given == default == 1

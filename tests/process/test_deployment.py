@@ -81,7 +81,7 @@ def test_three_sites_beside_their_own_files(tmp_path: Path, sites: dict[str, dic
 
     The center sees their sums alone: in process it sees every site's.
     """
-    settings: dict[str, Value] = {"protocol": "bc3e", "min-sites": 3, "bc3e.max-rounds": 2}
+    settings: dict[str, Value] = {"protocol": "bc3e", "min-sites": 3, "bc3e.max-rounds": 1}
     with deployment(tmp_path, sites) as center:
         found = deployed_run(center, tmp_path / "results", {**settings, "secure-aggregation": True})
     nodes = [{**node, "site-output-dir": str(tmp_path / "again" / name)} for name, node in sites.items()]

@@ -20,6 +20,7 @@ from protocols.settings import declared
 from tests.process.processes import APP, FlowerHome, flwr_run, kill_serverapp, start_run
 from tests.support.documentation import blocks
 from tests.support.engines import SHORT_RUNS, assert_same_run
+from tests.support.parameters import few
 from tests.support.runs import make_grid, run_over
 
 CONSILIENCE = [sys.executable, "-m", "consilience"]
@@ -37,18 +38,20 @@ def printed_results(text: str) -> Path:
     return Path(line)
 
 
-@pytest.fixture(scope="module")
-def local(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Results of the first command of the README, as `make run` types it."""
+def makes_run(folder: Path, *more: str) -> Path:
+    """Results of the first command of the README, as `make run` types it, and of what is added to it."""
     [recipe] = re.findall(r"^run:.*\n\t(.*)$", (APP / "Makefile").read_text(encoding="utf-8"), re.M)
     program, *arguments = recipe.replace("$(BIN)/", "").split()
     assert program == "consilience"
-    done = consilience(*arguments, cwd=tmp_path_factory.mktemp("local"))
+    done = consilience(*arguments, *more, cwd=folder)
     assert done.returncode == 0, done.stdout + done.stderr
     return printed_results(done.stdout)
 
 
-def test_what_the_readme_types_first_gives_one_result(local: Path, flower: FlowerHome, tmp_path: Path) -> None:
+@pytest.mark.parametrize("rounds", few([3, None]), ids=["three rounds", "as it is typed"])
+def test_what_the_readme_types_first_gives_one_result(flower: FlowerHome, tmp_path: Path, rounds: int | None) -> None:
+    """Flower's engine takes a minute or more for all rounds."""
+    in_process = makes_run(tmp_path, *(["--set", f"bc3e.max-rounds={rounds}"] if rounds else []))
     page = [block for block in blocks("README.md") if block.language in ("python", "sh")]
     assert page[0].text.startswith("make run")
     env = {**os.environ, **flower.env}
@@ -57,13 +60,16 @@ def test_what_the_readme_types_first_gives_one_result(local: Path, flower: Flowe
         folder = tmp_path / language
         folder.mkdir()
         if language == "sh":
-            output = f"--run-config 'output-dir=\"{folder}\"'"
+            most = f" bc3e.max-rounds={rounds}" if rounds else ""
+            output = f"--run-config 'output-dir=\"{folder}\"{most}'"
             command = ["bash", "-ec", text.replace("flwr run .", f"flwr run {APP} {output}")]
         else:
+            if rounds:
+                text = text.replace('cs.run("bc3e-wine")', f'cs.run("bc3e-wine", cs.BC3E(max_rounds={rounds}))')
             command = [sys.executable, "-c", text + f"\nprint('results:', run.save({str(folder)!r}))"]
         done = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, timeout=300, check=False)
         assert done.returncode == 0, done.stdout + done.stderr
-        assert_same_run(printed_results(done.stdout), local)
+        assert_same_run(printed_results(done.stdout), in_process)
 
 
 def test_a_run_that_is_refused_ends_with_one_line_and_exit_code_one(tmp_path: Path) -> None:
@@ -134,7 +140,7 @@ def test_a_run_of_flowers_engine_is_resumed_by_the_local_one(flower: FlowerHome,
 
 # -- the command ------------------------------------------------------------------------------------------------------
 
-LONG = ("run", "bc3e-wine", "--set", "bc3e.accelerate=false", "--set", "repetitions=3")
+LONG = ("run", "bc3e-wine", "--set", "bc3e.accelerate=false", "--set", "repetitions=2")
 
 
 @pytest.fixture(scope="module")

@@ -118,6 +118,14 @@ def test_sec_tries_combinations(tmp_path: Path) -> None:
     assert imported(tmp_path, context, ask, 2) == set()
 
 
+def test_sec_sends_a_model_without_pytorch(tmp_path: Path) -> None:
+    """PyTorch is installed here, and skops would import it."""
+    how = {"standardize": "model", "min_leaf": 1, "selection": "half-half", "reference": "left-out", "moments": False}
+    packages = imported(tmp_path, site_context(tmp_path, "sec"), sec.Select("lr", **how))
+    assert "skops" in packages
+    assert "torch" not in packages
+
+
 def test_residual_enrols_and_takes_its_order(tmp_path: Path) -> None:
     context = site_context(tmp_path, "residual")
     ask = residual.Enrol("salt")

@@ -8,6 +8,7 @@ starts. It shares no code with `numerics`. It also draws the paper's linear lear
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from jaxtyping import Float64, Int64
@@ -88,6 +89,33 @@ def lloyd(points: Float64[np.ndarray, "n d"], k: int, seed: int = 0, starts: int
         if spread < best:
             best, labels = spread, nearest
     return labels, best
+
+
+def set_partitions(n: int) -> Iterator[list[int]]:
+    """All ways to cluster n learners, numbered in the order of each cluster's first one: Bell's number of them."""
+    waiting = [[0]]
+    while waiting:
+        labels = waiting.pop()
+        if len(labels) == n:
+            yield labels
+        else:
+            waiting += [[*labels, label] for label in range(max(labels) + 2)]
+
+
+def within(s: Matrix, labels: Sequence[int]) -> float:
+    """The first term of eq. (4): squared distances within clusters, of the rows of as many eigenvectors as clusters."""
+    rows = embedding(s, max(labels) + 1)
+    total = 0.0
+    for cluster in set(labels):
+        members = rows[np.array(labels) == cluster]
+        total += sum(float(((a - b) ** 2).sum()) for a in members for b in members) / (2 * len(members))
+    return total
+
+
+def penalized(s: Matrix, penalty: float, k_min: int = 2) -> Labels:
+    """The partition that minimizes eq. (4), of all; of equal ones, one of fewest clusters."""
+    partitions = [labels for labels in set_partitions(len(s)) if max(labels) + 1 >= k_min]
+    return np.array(min(partitions, key=lambda each: (within(s, each) + penalty * (max(each) + 1), max(each))))
 
 
 def gap_curve(s: Matrix, k_max: int, references: int = 50) -> tuple[list[float], list[float]]:

@@ -66,7 +66,8 @@ def deployed_sites(
 
 def select_ask(**changes: Any) -> Select:
     """The first ask of a run, for a linear regression."""
-    settings = {"candidates": "lr", "standardize": "model", "min_leaf": 5, "reference": "left-out", "moments": False}
+    settings = {"candidates": "lr", "selection": "k-fold", "standardize": "model", "min_leaf": 5}
+    settings |= {"reference": "left-out", "moments": False}
     return Select(**{**settings, **changes})
 
 

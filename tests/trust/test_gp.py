@@ -300,6 +300,14 @@ def test_the_rows_left_out_for_an_outlier_are_min_rows(tmp_path: Path) -> None:
     assert_refused(site, Survey(2000, "se", fit=False))
 
 
+def test_a_small_site_with_an_outlier_takes_part_with_all_rows(tmp_path: Path) -> None:
+    frame = soundings().iloc[:15].copy()
+    frame.loc[frame.index[3], TARGET] = 1e6
+    site = site_of(write_files(tmp_path / "files", {SITES[0]: frame}).parent)
+    moments = ask(site, Survey(2000, "se", fit=False, robust=True))
+    assert (moments.left_out, moments.counts.tolist()) == (0, [15])
+
+
 @pytest.mark.parametrize("key", ["min-rows", "max-queries"])
 @pytest.mark.parametrize("bad", [0, 2.5, "many"])
 def test_a_limit_that_is_none_costs_its_site(tmp_path: Path, folder: Path, key: str, bad: Any) -> None:

@@ -40,7 +40,7 @@ SHARED_LIES: dict[str, tuple[type, str, Change, str]] = {
 
 @pytest.mark.parametrize(("payload", "field", "change", "reason"), BC3E_LIES.values(), ids=BC3E_LIES)
 def test_impossible_sums_of_bc3e(tmp_path: Path, payload: type, field: str, change: Change, reason: str) -> None:
-    settings = config(tmp_path, scenario="bc3e-wine", bc3e__missing="drop")
+    settings = config(tmp_path, scenario="bc3e-wine", bc3e__missing="drop", bc3e__max_rounds=5)
     report, arrays = load(run(settings, 5, tamper=lying(LIAR, payload, field, change)))
     honest, others = load(run(settings, 5, tamper=silent(LIAR, range(2, 10**3))))
     assert any(reason in line for line in report.missing["site-1"]), report.missing
@@ -53,7 +53,7 @@ def test_impossible_sums_of_bc3e(tmp_path: Path, payload: type, field: str, chan
 def test_impossible_sums_over_shared_instances(
     tmp_path: Path, payload: type, field: str, change: Change, reason: str
 ) -> None:
-    settings = config(tmp_path, scenario="bc3e-halfmoon", bc3e__distribution="column")
+    settings = config(tmp_path, scenario="bc3e-halfmoon", bc3e__distribution="column", bc3e__max_rounds=2)
     nodes = 3
     report, _ = load(run(settings, nodes, tamper=lying(LIAR, payload, field, change)))
     assert any(reason in line for line in report.missing["site-1"]), report.missing

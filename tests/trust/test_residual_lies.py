@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from clients.residual.agent import Agent
-from protocols.residual.payloads import Fitted, Tried
+from protocols.residual.payloads import Fitted, Passed, Predicted, Tried
 from server.results import load
+from tests.support.grid import prediction_config
 from tests.support.residual_sites import customers, own_data_config, same_learning, write_world
 from tests.support.runs import outcome_of, run
 from tests.support.tampering import lying, silent
@@ -80,3 +81,35 @@ def test_the_holder_of_the_outcome_leaves_out_by_name_too(tmp_path: Path, monkey
 def test_in_a_ring_nobody_can_tell(tmp_path: Path) -> None:
     settings = settings_of(tmp_path, "sip", residual__topology="ring", residual__robust=True)
     assert "in a ring nobody does" in outcome_of(settings, 3).refusal
+
+
+RING_LIES: dict[str, tuple[str, float, str]] = {
+    "a step beyond the outcome": ("step", 1e9, "beyond 10 ranges of the outcome"),
+    "a sum beyond its steps": ("total", 1e9, "more than the agent's steps add up to"),
+    "an error that no step leaves": ("train", 1e9, "is not what its step leaves of the residual"),
+}
+
+
+@pytest.mark.parametrize("holder", ["", "bank"])
+@pytest.mark.parametrize(("field", "factor", "reason"), RING_LIES.values(), ids=RING_LIES)
+def test_sums_that_cannot_be_are_refused_in_a_ring(
+    tmp_path: Path, holder: str, field: str, factor: float, reason: str
+) -> None:
+    folder = write_world(tmp_path / "files", people=customers(200), holder=holder)
+    changes: dict[str, Any] = {"residual__topology": "ring", "align_key_file": str(tmp_path / "secret")}
+    (tmp_path / "secret").write_text("a secret of the sites alone")
+    settings = own_data_config(tmp_path, folder, residual__rounds=4, **changes)
+    honest = load(run(settings, 3))[0]
+    assert not honest.missing
+    report = load(run(settings, 3, tamper=lying(LIAR, Passed, field, lambda each: factor * each)))[0]
+    assert any(reason in line for line in report.missing[NAME]), report.missing
+
+
+def test_a_prediction_that_cannot_be_is_no_part(tmp_path: Path) -> None:
+    settings = settings_of(tmp_path, "parallel")
+    again = prediction_config(settings, run(settings, 3))
+    report = load(run(again, 3, tamper=lying(LIAR, Predicted, "part", lambda part: 1e6 * part)))[0]
+    honest = load(run(again, 3, tamper=silent(LIAR, [1])))[0]
+    assert any("goes beyond 10 ranges" in line for line in report.missing[NAME]), report.missing
+    assert report.metrics == honest.metrics
+    assert not load(run(again, 3))[0].missing

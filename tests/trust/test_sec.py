@@ -14,6 +14,7 @@ import pytest
 from flwr.app import Context, RecordDict
 from sklearn.linear_model import LinearRegression
 
+from clients.sec import handlers, shard
 from clients.sec.handlers import evaluate_models, select_model, try_combinations
 from clients.sec.shard import FEWEST_HELD_OUT
 from clients.site import Site
@@ -22,7 +23,9 @@ from protocols.models import decode_model, encode_model
 from protocols.sec.payloads import Errors, Exchange, Fitted, Losses, Predict
 from protocols.wire.faults import Fault, SiteFault
 from protocols.wire.message import Ask, Parcel
+from protocols.wire.payload import PayloadError
 from server.results import load
+from strategies.sec import SEC
 from tests.support.runs import outcome_of, run
 from tests.support.sec_sites import deployed_sites, draw_rows, own_data_config, select_ask, write_files, write_sites
 
@@ -103,6 +106,40 @@ def test_no_setting_of_the_center_makes_leaves_of_single_outcomes_or_work_withou
 ) -> None:
     settings, nodes = deployed_sites(tmp_path, folder, LABS, sec__candidates=candidates)
     assert "[bad-candidates]" in outcome_of(settings, nodes).text
+
+
+# -- very many rows ---------------------------------------------------------------------------------------------------
+
+
+def test_no_run_whatever_its_seed_learns_about_rows_beside_the_sample(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Other samples would average the noise of the errors away, and give single rows by difference."""
+    for module in (shard, handlers):
+        monkeypatch.setattr(module, "MOST_ROWS", 30)
+    frame = draw_rows(1, 120, 1)
+    site = real_site(tmp_path, frame)
+    used = []
+    for seed in range(5):
+        rows = handlers._rows(replace(site, seed=seed), "none")
+        assert (len(rows.y), len(rows.y_test)) == (24, 6)
+        used.append(sorted([*rows.y, *rows.y_test]))
+    assert all(each == used[0] for each in used)
+    fitted = select(site)
+    assert (fitted.n, fitted.sampled_from) == (24, 120)
+
+
+def test_few_rows_are_not_counted_but_for_those_learned_from(tmp_path: Path) -> None:
+    assert select(real_site(tmp_path)).sampled_from == 0
+
+
+@pytest.mark.parametrize("said", [-5, 1, 48, 10**12])
+def test_a_sample_of_fewer_rows_than_it_has_is_refused(tmp_path: Path, said: int) -> None:
+    fitted = select(real_site(tmp_path))
+    assert fitted.n == 48
+    with pytest.raises(PayloadError, match="sampled_from"):
+        SEC()._check_fitted("lab-1", replace(fitted, sampled_from=said))
+    SEC()._check_fitted("lab-1", replace(fitted, sampled_from=60))
 
 
 # -- moments ----------------------------------------------------------------------------------------------------------

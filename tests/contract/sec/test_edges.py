@@ -12,6 +12,7 @@ import pytest
 from flwr.app import Message
 from sklearn.linear_model import LinearRegression
 
+from clients.sec import handlers, shard
 from common.settings import ConfigError
 from protocols.models import encode_model
 from protocols.sec.payloads import MOST_ROWS
@@ -101,6 +102,18 @@ def test_learners_of_very_unequal_size_are_told_apart_by_their_relation(tmp_path
     assert arrays["labels"].tolist() == GROUPS
     assert arrays["n"].tolist() == [48, 480, 72, 48, 320]
     assert [row["rows"] for row in report.table] == [48 + 72 + 320, 480 + 48]
+
+
+def test_a_site_of_very_many_rows_learns_from_a_sample_and_the_report_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (shard, handlers):
+        monkeypatch.setattr(module, "MOST_ROWS", 100)
+    frames = {"lab-0": draw_rows(0, 100, 0), "lab-1": draw_rows(1, 60, 1), "lab-2": draw_rows(0, 1000, 2)}
+    report, arrays = learn(tmp_path, frames)
+    assert arrays["n"].tolist() == [80, 48, 80]
+    assert arrays["labels"].tolist() == [0, 1, 0]
+    assert "lab-2 (80 of 1000 rows): learned from a sample, which is the same in all runs" in report.notes
 
 
 # -- nothing to tell apart --------------------------------------------------------------------------------------------

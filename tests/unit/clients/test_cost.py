@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,13 +11,8 @@ import pandas as pd
 import pytest
 
 import clients.cost
-import clients.sec.check
 from clients.cost import Work, cost_lines
-from clients.regressors import fit, parse_candidates
 from protocols import registry
-from protocols.models import encode_model
-from protocols.models.archive import inflated_bytes
-from protocols.sec.settings import Settings
 from protocols.settings import declared
 
 CONFIG = {"round-timeout": 600.0}
@@ -131,24 +125,3 @@ def test_every_protocol_estimates_its_heaviest_answer(tmp_path: Path, protocol: 
     assert lines[place + 1].startswith("  time: ")
     assert f"to {protocol}." in lines[place + 1]
     assert lines[place + 2].startswith("  memory: about ")
-
-
-def test_a_forest_that_grows_too_large_to_leave_is_named_with_a_number_of_rows(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(clients.sec.check, "_MANY", 1000)
-    monkeypatch.setattr(clients.sec.check, "_SAMPLE", 500)
-    monkeypatch.setattr(clients.sec.check, "MOST_BYTES", 2_000_000)
-    rng = np.random.default_rng(0)
-    frame = pd.DataFrame(rng.normal(size=(4000, 2)), columns=["a", "b"]).assign(y=rng.normal(size=4000))
-    frame.to_csv(tmp_path / "site.csv", index=False)
-    lines = clients.sec.check.check_lines(
-        {**declared(), "data": str(tmp_path / "site.csv"), "protocol": "sec", "target": "y", "sec.candidates": "lr,rf"}
-    )
-    (place,) = [place for place, line in enumerate(lines) if "WOULD BE TOO LARGE" in line]
-    assert lines[place].startswith("  THE MODEL OF rf")
-    [rows] = map(int, re.findall(r"of (\d+) rows", lines[place + 1]))
-    x, y = frame[["a", "b"]].to_numpy()[:rows], frame["y"].to_numpy()[:rows]
-    (forest,) = parse_candidates("rf")
-    model = encode_model(fit(forest, x, y, standardize="model", min_leaf=Settings.min_leaf, seed=0))
-    assert inflated_bytes(model.tobytes()) == pytest.approx(2_000_000, rel=0.3)

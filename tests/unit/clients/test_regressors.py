@@ -16,7 +16,7 @@ from sklearn.pipeline import Pipeline
 
 from clients.regressors import METHODS, ROW_MODELS, Candidate, CandidateError, build, fit, parse_candidates
 from clients.sec import selection
-from clients.sec.selection import Selection, SelectionError, forget_fits, select, split_halves
+from clients.sec.selection import Selection, SelectionError, draw_splits, forget_fits, select, split_halves
 from numerics.sec.cache import Cache
 from protocols.models import decode_model, encode_model
 
@@ -46,8 +46,9 @@ def one(text: str) -> Candidate:
     return candidate
 
 
-def chosen(text: str, x: np.ndarray, y: np.ndarray, *, standardize: str = "model", seed: int = 0) -> Selection:
-    return select(parse_candidates(text), x, y, standardize=standardize, min_leaf=2, rng_seed=seed)
+def chosen(text: str, x: np.ndarray, y: np.ndarray, *, seed: int = 0, **settings: str) -> Selection:
+    settings = {"selection": "half-half", "standardize": "model", **settings}
+    return select(parse_candidates(text), x, y, min_leaf=2, rng_seed=seed, **settings)
 
 
 def things(root: Any) -> Iterator[tuple[str, Any]]:
@@ -224,12 +225,39 @@ def test_errors_are_those_of_the_paper() -> None:
     assert found.fitted_error == pytest.approx(np.mean((LinearRegression().fit(x, y).predict(x) - y) ** 2), rel=1e-9)
 
 
-def test_the_smallest_error_wins_wherever_it_stands() -> None:
+@pytest.mark.parametrize("n", [4, 7, 23])
+def test_each_row_is_predicted_once_without_itself(n: int) -> None:
+    x, y = rows(n, p=2)
+    squares = []
+    for rest, part in draw_splits(n, "k-fold", 3):
+        assert sorted([*rest, *part]) == list(range(n))
+        design = np.column_stack([np.ones(n), x])
+        line = np.linalg.lstsq(design[rest], y[rest])[0]
+        squares += list((y[part] - design[part] @ line) ** 2)
+    assert len(squares) == n
+    assert chosen("lr", x, y, seed=3, selection="k-fold").cv_error == pytest.approx(np.mean(squares), rel=1e-9)
+
+
+def test_five_folds_find_the_line_where_half_of_the_rows_hardly_determine_it() -> None:
+    """Of 50 rows of 20 inputs, 25 leave four degrees of freedom, and 40 leave 19."""
+    right = {"half-half": 0, "k-fold": 0}
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+        x = rng.normal(size=(50, 20))
+        y = x @ rng.normal(size=20) + np.sqrt(5) * rng.normal(size=50)
+        for each in right:
+            right[each] += chosen("rf lr", x, y, selection=each).method == "lr"
+    assert right["k-fold"] >= 7
+    assert right["half-half"] < right["k-fold"]
+
+
+@pytest.mark.parametrize("selection", ["k-fold", "half-half"])
+def test_the_smallest_error_wins_wherever_it_stands(selection: str) -> None:
     x, y = rows()
     y = x @ [1.0, 2.0, 3.0, 4.0]
     for text in ("lr rf knn", "rf lr knn", "knn rf lr"):
-        assert chosen(text, x, y).method == "lr"
-    assert chosen("rf(n_estimators=5) knn(n_neighbors=30)", x, y).method == "rf(n_estimators=5)"
+        assert chosen(text, x, y, selection=selection).method == "lr"
+    assert chosen("rf(n_estimators=5) knn(n_neighbors=30)", x, y, selection=selection).method == "rf(n_estimators=5)"
 
 
 @pytest.mark.parametrize(
@@ -279,11 +307,12 @@ def test_a_constant_outcome_is_predicted(method: str, standardize: str) -> None:
     assert found.fitted_error == found.cv_error == 0
 
 
+@pytest.mark.parametrize("selection", ["k-fold", "half-half"])
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("n", [2, 3, 4, 7])
-def test_few_rows(n: int, method: str) -> None:
+def test_few_rows(n: int, method: str, selection: str) -> None:
     x, y = rows(n)
-    found = chosen(f"{method} lr" if method == "lars" else method, x, y)
+    found = chosen(f"{method} lr" if method == "lars" else method, x, y, selection=selection)
     assert np.isfinite(found.fitted_error)
     assert np.isfinite(found.cv_error)
     assert np.isfinite(found.model.predict(x)).all()

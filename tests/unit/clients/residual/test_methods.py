@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import skops.io
 from flwr.app import ConfigRecord, Context, RecordDict
 from sklearn.base import BaseEstimator
 from sklearn.ensemble import ExtraTreesRegressor
@@ -21,6 +20,7 @@ from clients.regressors import METHODS
 from clients.residual.methods import MethodError, fit_method, parse_method, predict
 from clients.residual.model_store import SavedModel, dump, load_agent, restore, save_agent
 from clients.site import Site
+from common.skops_import import skops_io
 from protocols.wire.faults import Fault, SiteFault
 from protocols.wire.message import Ask
 
@@ -189,7 +189,7 @@ class Foreign:
 
 def test_only_types_of_the_three_packages_are_restored(tmp_path: Path) -> None:
     with pytest.raises(ModelFileError, match=rf"holds {re.escape(__name__)}\.Foreign, which is not of scikit-learn"):
-        restore(skops.io.dumps({"models": [Foreign()]}))
+        restore(skops_io().dumps({"models": [Foreign()]}))
     for data in (b"", b"no file", dump(LinearRegression())[:-30]):
         with pytest.raises(ModelFileError, match="is no skops file that can be read here"):
             restore(data)

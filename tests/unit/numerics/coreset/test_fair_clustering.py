@@ -234,15 +234,12 @@ class TestSeeding:
 
 def cheapest_fair(points: np.ndarray, groups: np.ndarray, k: int) -> float:
     """The optimum over all partitions of unit points into at most k exactly balanced clusters."""
-    sign = np.where(groups == 0, 1, -1)
-    best = np.inf
-    for rest in product(range(k), repeat=len(points) - 1):
-        label = np.r_[0, rest]
-        if np.bincount(label, sign, k).any():
-            continue
-        cost = sum(((points[label == c] - points[label == c].mean(axis=0)) ** 2).sum() for c in set(label.tolist()))
-        best = min(best, float(cost))
-    return best
+    labels = np.array([(0, *rest) for rest in product(range(k), repeat=len(points) - 1)])
+    members = (labels[:, None, :] == np.arange(k)[:, None]).astype(float)  # by partition, cluster and point
+    fair = ~(members @ np.where(groups == 0, 1, -1)).any(axis=1)
+    sizes, sums = members[fair].sum(axis=2), members[fair] @ points
+    costs = (points**2).sum() - ((sums**2).sum(axis=2) / np.maximum(sizes, 1)).sum(axis=1)
+    return float(costs.min())
 
 
 class TestFairClustering:

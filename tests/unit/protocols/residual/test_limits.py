@@ -94,9 +94,10 @@ def test_an_agent_that_raises_the_error_is_left_out(algorithm: str, name: str) -
 
 @pytest.mark.parametrize("algorithm", ["parallel", "greedy", "sip", "meta-linear", "meta-boosting"])
 def test_among_honest_agents_none_is_left_out(algorithm: str) -> None:
-    on, off = learned(robust(algorithm)), learned(robust(algorithm, on=False))
+    on = learned(robust(algorithm))
     assert on.left_out == ()
     if algorithm in ("parallel", "greedy", "sip"):  # the others have no validation rows without it
+        off = learned(robust(algorithm, on=False))
         np.testing.assert_array_equal(on.curve, off.curve)
         np.testing.assert_array_equal(on.beta, off.beta)
 

@@ -37,6 +37,23 @@ from tests.support.examples import examples
 from tests.support.payloads import CANARY_NUMBER, CANARY_TEXT, CLASSES, example, payloads, same, through_bytes
 
 Records = tuple[ConfigRecord, ArrayRecord]
+PROTOCOLS = sorted({cls.title().partition(".")[0] for cls in CLASSES})
+
+
+def for_every_class(test: Callable[[type[Payload]], None]) -> Callable[[str], None]:
+    """One test a protocol that tests each of its payload classes; a failure names the class."""
+
+    def all_classes(protocol: str) -> None:
+        for cls in CLASSES:
+            if cls.title().partition(".")[0] == protocol:
+                try:
+                    test(cls)
+                except (Exception, pytest.fail.Exception) as error:
+                    error.add_note(f"payload class {cls.title()}")
+                    raise
+
+    all_classes.__name__ = test.__name__
+    return pytest.mark.parametrize("protocol", PROTOCOLS)(all_classes)
 
 
 def by_title(cls: Any) -> str:
@@ -80,7 +97,7 @@ def test_a_payload_arrives_as_it_was_sent(cls: type[Payload], data: st.DataObjec
     assert same(decode(cls, *arrive(encode(sent))), sent)
 
 
-@pytest.mark.parametrize("cls", CLASSES, ids=by_title)
+@for_every_class
 def test_empty_arrays_and_tuples_arrive(cls: type[Payload]) -> None:
     def empty(spec: FieldSpec) -> Any:
         return {
@@ -290,6 +307,8 @@ def array_poisons(array: Array, spec: FieldSpec) -> Iterator[tuple[str, Array, l
         yield f"dtype-{foreign}", changed(array, dtype=foreign), [repr(foreign)]
     longer = (*shape, 1)
     yield "dimension", changed(array, shape=longer), [f"expected {len(shape)} dimensions", f"got shape {longer}"]
+    if len(shape) > 1:
+        yield "one-dimension", changed(array, shape=(math.prod(shape),)), [f"expected {len(shape)} dimensions"]
     yield "flat", changed(array, shape=()), [f"takes {size // math.prod(shape)} bytes, got {size}"]
     yield "short", changed(array, data=array.data[:-1]), [f"takes {size} bytes, got {size - 1}"]
     yield "long", changed(array, data=array.data + b"\0"), [f"takes {size} bytes, got {size + 1}"]
@@ -321,7 +340,7 @@ SCALAR_POISONS: dict[str, list[tuple[Any, str]]] = {
 }
 
 
-@pytest.mark.parametrize("cls", CLASSES, ids=by_title)
+@for_every_class
 def test_a_missing_field_is_refused(cls: type[Payload]) -> None:
     for name in specs(cls):
         scalars, arrays = encode(example(cls))
@@ -333,7 +352,7 @@ def test_a_missing_field_is_refused(cls: type[Payload]) -> None:
         assert error.problem == "is missing" or "count of up to 1 arrays that came, got 2" in error.problem
 
 
-@pytest.mark.parametrize("cls", CLASSES, ids=by_title)
+@for_every_class
 def test_a_field_of_another_name_is_refused(cls: type[Payload]) -> None:
     for name in specs(cls):
         scalars, arrays = encode(example(cls))
@@ -342,7 +361,7 @@ def test_a_field_of_another_name_is_refused(cls: type[Payload]) -> None:
         assert refusal(cls, (scalars, arrays)).field in (name, keys_of(name, specs(cls)[name]))
 
 
-@pytest.mark.parametrize("cls", CLASSES, ids=by_title)
+@for_every_class
 def test_an_extra_field_is_refused(cls: type[Payload]) -> None:
     for change in (extra_scalar, extra_array, extra_long_name):
         scalars, arrays = encode(example(cls))
@@ -365,7 +384,7 @@ def extra_long_name(scalars: ConfigRecord, arrays: ArrayRecord) -> None:
     arrays["extra" * 1000] = encode_array(np.zeros(0))
 
 
-@pytest.mark.parametrize("cls", CLASSES, ids=by_title)
+@for_every_class
 def test_an_array_in_place_of_a_scalar_and_the_reverse_are_refused(cls: type[Payload]) -> None:
     for name in specs(cls):
         scalars, arrays = encode(example(cls))
@@ -379,7 +398,7 @@ def test_an_array_in_place_of_a_scalar_and_the_reverse_are_refused(cls: type[Pay
         assert refusal(cls, arrive((scalars, arrays))).field in (name, key)
 
 
-@pytest.mark.parametrize("cls", CLASSES, ids=by_title)
+@for_every_class
 def test_a_poisoned_array_is_refused(cls: type[Payload]) -> None:
     scalars, arrays = encode(example(cls))
     for name in fields_of(cls, "array", "arrays"):
@@ -397,7 +416,7 @@ def test_a_poisoned_array_is_refused(cls: type[Payload]) -> None:
     assert same(decode(cls, scalars, arrays), example(cls))
 
 
-@pytest.mark.parametrize("cls", CLASSES, ids=by_title)
+@for_every_class
 def test_a_poisoned_scalar_is_refused(cls: type[Payload]) -> None:
     scalars, arrays = encode(example(cls))
     for name in fields_of(cls, *SCALAR_POISONS):
@@ -424,7 +443,7 @@ def shared_dimensions(cls: type[Payload]) -> list[tuple[str, int]]:
     ]
 
 
-@pytest.mark.parametrize("cls", CLASSES, ids=by_title)
+@for_every_class
 def test_dimensions_of_one_name_have_one_size(cls: type[Payload]) -> None:
     for name, axis in shared_dimensions(cls):
         spec = specs(cls)[name]
@@ -437,7 +456,7 @@ def test_dimensions_of_one_name_have_one_size(cls: type[Payload]) -> None:
         assert {str(size), str(size + 1)} <= set(problem.replace(",", "").split())
 
 
-@pytest.mark.parametrize("cls", CLASSES, ids=by_title)
+@for_every_class
 def test_too_many_and_too_few_arrays_of_a_tuple_are_refused(cls: type[Payload]) -> None:
     for name in fields_of(cls, "arrays"):
         scalars, arrays = encode(example(cls))
