@@ -1,4 +1,4 @@
-"""Attacks on fair clustering from coresets: crafted assignments, and summaries that differ by a row.
+"""Attacks on fair clustering from coresets: crafted assignments and prices, and summaries that differ by a row.
 
 A site's points are exact means, and their movement an exact sum. So the center knows what all rows cost at one center.
 If one row goes to another, the cost of all tells where it lies. `Assign` told costs once; only `Settle` does now.
@@ -8,14 +8,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
+from typing import Any
 
 import numpy as np
-from jaxtyping import Float64
+from jaxtyping import Float64, Int64
 
 from consilience.attack.interface import Attack, Claims
 from consilience.attack.site import AttackedSite
 from numerics.coreset.grouped_rows import GroupedRows
-from protocols.coreset.payloads import Construction, Settle, Settled, Summarize, Summary
+from protocols.coreset.payloads import (
+    LEAST_TEMPERATURE,
+    MOST_PRICED,
+    Construction,
+    Masses,
+    Price,
+    Settle,
+    Settled,
+    Summarize,
+    Summary,
+)
 
 _WHOLE = Construction(size=100_000, construction="bico", projection=0, min_weight=1, scaled=True)
 _FAR = 20.0
@@ -28,6 +39,8 @@ _SAME = 1e-12
 """Share of a column's range up to which two points are the same."""
 _EXACT = 1e-6
 """Share of a column's range by which a number that was read may be off."""
+_TABLES = 50
+"""Tables of prices that are asked for in a run."""
 
 
 def true_rows(rows: GroupedRows) -> Float64[np.ndarray, "n d"]:
@@ -138,5 +151,60 @@ def _repeated(rows: Float64[np.ndarray, "c d"], span: Float64[np.ndarray, "d"]) 
     return np.asarray(rows[index[counts > 1]])
 
 
-ATTACKS: Mapping[str, Attack] = {"one row apart": one_row_apart, "two summaries": two_summaries}
+# -- prices -----------------------------------------------------------------------------------------------------------
+
+
+def histogram_by_prices(site: AttackedSite) -> Claims:
+    """Centers on a line, and prices that move the borders between them: numbers of rows between any two borders."""
+    low, span = site.ranges[0], _spans(site)
+    boxes: list[tuple[int, float, float, int]] = []
+    n_cells = column = 0
+    while column < len(span) and site.start_run():
+        summary = site.ask(Summarize(**asdict(_WHOLE)))
+        if not isinstance(summary, Summary):
+            break
+        edges, rows = _cumulative(site, summary, column)
+        counts = np.diff(rows)
+        n_cells += len(counts)
+        boxes += [(column, *each) for each in zip(edges, edges[1:], counts.tolist(), strict=False) if each[2]]
+        column += 1
+    single = sum(each[3] == 1 for each in boxes)
+    notes = [f"cells of histograms: {n_cells}, with rows: {len(boxes)}, with one row: {single}"]
+    lows, highs = np.full((len(boxes), len(span)), -np.inf), np.full((len(boxes), len(span)), np.inf)
+    for place, (j, start, stop, _) in enumerate(boxes):
+        lows[place, j], highs[place, j] = low[j] + span[j] * np.array([start, stop])
+    return Claims(lows, highs, np.array([each[3] for each in boxes], np.int64), notes)
+
+
+def _cumulative(site: AttackedSite, summary: Summary, column: int) -> tuple[list[float], Int64[np.ndarray, "e"]]:
+    """Return borders in a column, in its range, and the numbers of rows below each; none if the site refuses.
+
+    Of centers c on a line, those at x are ordered by ``a_c - 2 x c`` with prices ``a_c - c^2``. So prices put the
+    borders anywhere.
+    """
+    low, span = site.ranges[0], _spans(site)
+    k = min(MOST_PRICED, int(summary.n_rows) // max(int(summary.weights.min()), 1))
+    c = np.arange(k) / k
+    borders = (np.arange(_TABLES * (k - 1)) + 0.5) / (_TABLES * (k - 1))
+    centers = low + span * c[:, np.newaxis] * np.eye(len(span))[column]
+    below: dict[float, int] = {}
+    for place in range(_TABLES):
+        own = borders[place::_TABLES]
+        heights = np.concatenate([[0.0], np.cumsum(2 * own * np.diff(c))])
+        shifts = np.broadcast_to(heights - c**2, (1, len(summary.groups), k))
+        tables: dict[str, Any] = {"shifts": np.ascontiguousarray(shifts), "temperatures": np.array([LEAST_TEMPERATURE])}
+        answer = site.ask(Price(**asdict(_WHOLE), groups=summary.groups, centers=centers, scale=span, **tables))
+        if not isinstance(answer, Masses):
+            break
+        rows = np.cumsum(answer.masses[0].sum(axis=0))[:-1]
+        below |= dict(zip(own.tolist(), np.rint(rows).astype(int).tolist(), strict=True))
+    edges = sorted(below)
+    return edges, np.array([below[edge] for edge in edges], np.int64)
+
+
+ATTACKS: Mapping[str, Attack] = {
+    "one row apart": one_row_apart,
+    "two summaries": two_summaries,
+    "histogram by prices": histogram_by_prices,
+}
 """By name (`consilience.attack.interface`)."""

@@ -33,6 +33,7 @@ def run(
     run_id: int | None = None,
     workers: int | None = None,
     plan: RunPlan | None = None,
+    grid_class: type[LocalGrid] = LocalGrid,
 ) -> Path:
     """Run to the end in this process, and return the absolute path of the results directory.
 
@@ -49,6 +50,8 @@ def run(
         round's time-out has no effect on them.
     plan : RunPlan or None
         What `server.preflight.preflight` has made of these settings; None: it is made here.
+    grid_class : type
+        The grid where there are no workers.
 
     Raises
     ------
@@ -62,7 +65,7 @@ def run(
             f"{config['data']}: workers cannot import a function of the program itself; put it in a module"
         )
     contexts = contexts_of(node_configs(nodes) if isinstance(nodes, int) else nodes, config, run_id)
-    grid = WorkerGrid(contexts, run_id, workers) if workers else LocalGrid(contexts, run_id)
+    grid = WorkerGrid(contexts, run_id, workers) if workers else grid_class(contexts, run_id)
     with _identity(run_id), closing(grid):
         try:
             return server_app.run(grid, Context(run_id, _SERVER_NODE, {}, RecordDict(), dict(config)), plan=plan)

@@ -41,6 +41,16 @@ def test_with_consent_to_prices_one_number_of_a_row_comes_out_in_every_run(data:
     assert outcome.notes == ["numbers of single rows read: 3"]
 
 
+def test_prices_tell_nothing_without_consent_and_a_histogram_of_single_rows_with_it(data: Path) -> None:
+    """The consent is to show rows to a center that lies (docs/coreset.md)."""
+    refused = played(data, 1, "histogram by prices")
+    assert refused.groups_out == 0
+    assert refused.faults["prices-not-allowed"] == 1
+    allowed = played(data, 1, "histogram by prices", **{"allow-prices": True})
+    assert allowed.groups_out > 50
+    assert allowed.rows_out == 0
+
+
 def test_points_of_many_runs_tell_no_row(data: Path) -> None:
     outcome = played(data, 12, "two summaries")
     assert outcome.rows_out == outcome.groups_out == 0
