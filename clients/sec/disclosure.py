@@ -11,7 +11,15 @@ from jaxtyping import Float64, Int64
 
 from clients.digest import digest_of
 from clients.site import Site
-from numerics.sec.disclosure import four_digits, guarded_errors, ranks_and_noise, supported_predictions
+from numerics.sec.disclosure import (
+    four_digits,
+    guarded_deviations,
+    guarded_errors,
+    noise_of,
+    ranks_and_noise,
+    share_kept,
+    supported_predictions,
+)
 from numerics.sec.mixture import mean_squared_errors
 from numerics.shared.regression_rows import RegressionRows
 from protocols.sec.payloads import Exchange, Predict, Select
@@ -59,6 +67,7 @@ class Disclosure:
         questions: Sequence[object],
         *,
         supported: bool = False,
+        answers: int = 1,
     ) -> Float64[np.ndarray, "models"]:
         """Return the mean squared errors of some models as they leave the site; infinite where one is not finite.
 
@@ -70,11 +79,37 @@ class Disclosure:
             What the center has sent for each model.
         supported : bool
             Whether the predictions come from `supported`, so that no row needs to be bounded again.
+        answers : int
+            Numbers that the center gets for each model, this one included.
         """
         if not self.floor:
             return mean_squared_errors(predictions, y)
-        ranks, noise = self._draws(questions, len(y))
+        ranks, noise = self._draws(questions, len(y), answers)
         return four_digits(guarded_errors(predictions, own, y, np.ones_like(ranks) if supported else ranks, noise))
+
+    def deviations(
+        self,
+        predictions: Float64[np.ndarray, "models n"],
+        other: Float64[np.ndarray, "n"],
+        y: Float64[np.ndarray, "n"],
+        questions: Sequence[object],
+        answers: int,
+    ) -> Float64[np.ndarray, "models"]:
+        """Return standard errors of differences as they leave the site (`numerics.sec.disclosure.guarded_deviations`).
+
+        The predictions come from `supported`; `questions` and `answers` are as in `errors`.
+        """
+        if not self.floor:
+            return guarded_deviations(predictions, other, y, np.zeros(len(predictions)))
+        _, noise = self._draws([("deviation", each) for each in questions], len(y), answers)
+        return four_digits(guarded_deviations(predictions, other, y, noise))
+
+    def noise(self, n_rows: int, n_models: int) -> float:
+        """Return `protocols.sec.payloads.Losses.noise`: it takes the rank in the middle of those that may be drawn."""
+        if not self.floor:
+            return 0.0
+        rank = min(1.5 * self.floor, max(self.floor, n_rows // 4), n_rows)
+        return noise_of(self.floor, n_models) / n_rows / float(share_kept(np.array([(rank - 1) / n_rows]))[0])
 
     def supported(
         self,
@@ -88,11 +123,12 @@ class Disclosure:
         return supported_predictions(predictions, own, self._draws(questions, len(own))[0])
 
     def _draws(
-        self, questions: Sequence[object], n_rows: int
+        self, questions: Sequence[object], n_rows: int, answers: int = 1
     ) -> tuple[Int64[np.ndarray, "models"], Float64[np.ndarray, "models"]]:
         seeds = [hashlib.sha256(self.key + repr(digest_of(each)).encode()).digest() for each in questions]
         generators = [np.random.default_rng(int.from_bytes(seed, "big")) for seed in seeds]
-        drawn = [ranks_and_noise(each, n_rows, self.floor, len(questions)) for each in generators]
+        n_answers = answers * len(questions)
+        drawn = [ranks_and_noise(each, n_rows, self.floor, n_answers) for each in generators]
         return np.array([rank for rank, _ in drawn], np.int64), np.array([noise for _, noise in drawn])
 
 

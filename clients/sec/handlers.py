@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from jaxtyping import Float64, UInt8
+from jaxtyping import Bool, Float64, UInt8
 
 from clients.dispatch import answers
 from clients.logged_fault import LoggedFault
@@ -21,6 +21,7 @@ from clients.sec.model_store import remove_results, save_models, save_result
 from clients.sec.shard import FEWEST_HELD_OUT, MOST_ROWS, n_held_out, sample_rows
 from clients.site import Site
 from numerics.sec.mixture import combine
+from numerics.sec.personal_weights import personal_weights
 from numerics.shared.regression_rows import RegressionRows
 from numerics.shared.threads import single_threaded
 from protocols.sec.payloads import LARGEST_ERROR, Errors, Exchange, Fitted, Losses, Predict, Select
@@ -35,7 +36,7 @@ if TYPE_CHECKING:  # importing scikit-learn takes a second, and not every ask ne
 
 logger = logging.getLogger("flwr")
 
-_COMBINATIONS = {"alone", "cluster", "all", "oracle"}
+_COMBINATIONS = {"alone", "cluster", "all", "oracle", "personal"}
 
 
 def _rows(site: Site, standardize: str) -> RegressionRows:
@@ -72,6 +73,8 @@ def select_model(ask: Select, site: Site) -> Fitted:
             site.memory["own"] = Predictors([chosen.model]).predict(rows.x_test)[0]
         if not site.policy.trusts_center:
             site.memory["fitted"] = Predictors([chosen.model]).predict(rows.x)[0]
+    if left_out is not None:
+        site.memory["left_out"] = left_out.predictions
     save_models(site, {site.name: model})
     mean, scatter = _moments(rows) if ask.moments else (np.zeros(0), np.zeros((0, 0)))
     return Fitted(
@@ -156,14 +159,32 @@ def evaluate_models(ask: Exchange, site: Site) -> Losses:
     with single_threaded():  # sums run in the same order at every site
         predictions = predictors.predict(rows.x)
         losses[usable] = disclosure.errors(predictions, _fitted(site, rows), rows.y, sent)
-        if ask.keep and len(rows.y_test):
-            others = np.full((len(ask.models), len(rows.y_test)), np.nan)
-            of_all = np.hstack([predictions, predictors.predict(rows.x_test)])
-            others[usable] = disclosure.supported(of_all, _own(site, rows), sent)[:, rows.n :]
-            site.memory["others"] = others
+        if ask.keep:
+            others = np.full((len(ask.models), rows.n + len(rows.y_test)), np.nan)
+            of_all = np.hstack([predictions, predictors.predict(rows.x_test)]) if len(rows.y_test) else predictions
+            others[usable] = disclosure.supported(of_all, _own(site, rows), sent)
+            site.memory["others"] = others[:, rows.n :]
+            site.memory["senders"] = np.frombuffer("\n".join(ask.learners).encode(), np.uint8)
+            site.memory["personal"] = _personal_weights(ask, site, rows, others[:, : rows.n])
     save_models(site, {ask.learners[i]: ask.models[i] for i in usable if ask.learners[i] != site.name})
     finite = losses <= LARGEST_ERROR
-    return Losses(np.where(finite, losses, 0.0), finite)
+    return Losses(np.where(finite, losses, 0.0), finite, disclosure.noise(rows.n, len(sent)))
+
+
+def _personal_weights(
+    ask: Exchange, site: Site, rows: RegressionRows, others: Float64[np.ndarray, "models n"]
+) -> Float64[np.ndarray, "models_and_own"]:
+    """Return this learner's own weight of every model of the ask, and of its own model if it is not among them.
+
+    The own model counts by what it predicts of rows that were left out of its fit. Where that is not known
+    (`sec.reference`), it gets no weight beside others, so the learner stays with it alone.
+    """
+    own = ask.learners.index(site.name) if site.name in ask.learners else len(others)
+    predictions = np.vstack([others, np.full(rows.n, np.nan)])
+    if "left_out" not in site.memory:
+        return np.asarray(np.arange(len(predictions)) == own, np.float64)
+    predictions[own] = site.memory["left_out"]
+    return personal_weights(predictions, rows.y)
 
 
 def _fitted(site: Site, rows: RegressionRows) -> Float64[np.ndarray, "n"]:
@@ -177,6 +198,8 @@ def _fitted(site: Site, rows: RegressionRows) -> Float64[np.ndarray, "n"]:
 
 def _own(site: Site, rows: RegressionRows) -> Float64[np.ndarray, "n"]:
     """Return the own model's predictions of all rows, the held-out ones last."""
+    if not len(rows.y_test):
+        return _fitted(site, rows)
     if "own" not in site.memory:
         raise SiteFault(Fault.STALE_MEMORY, "the own predictions are not in the memory")
     return np.concatenate([_fitted(site, rows), site.memory["own"]])
@@ -221,17 +244,22 @@ def try_combinations(ask: Predict, site: Site) -> Errors:
     commit_to(site, ask)
     rows = _rows(site, ask.standardize)
     n_test = len(rows.y_test) if len(rows.y_test) >= site.policy.at_least(FEWEST_HELD_OUT) else 0
-    errors, finite = np.zeros(len(ask.combinations)), np.ones(len(ask.combinations), bool)
+    errors, deviations = np.zeros(len(ask.combinations)), np.zeros(len(ask.combinations))
+    finite = np.ones(len(ask.combinations), bool)
     if n_test:
         disclosure = Disclosure.of(site, rows)
         with single_threaded():
             combined = _combine(ask, site, rows, disclosure)
-            errors = disclosure.errors(combined, site.memory["own"], rows.y_test, _questions(ask), supported=True)
-        finite = errors <= LARGEST_ERROR
-    save_result(ask, site, rows.features)
+            questions, y = _questions(ask), rows.y_test
+            errors = disclosure.errors(combined, site.memory["own"], y, questions, supported=True, answers=2)
+            other = combined[ask.combinations.index("cluster") if "cluster" in ask.combinations else 0]
+            deviations = disclosure.deviations(combined, other, y, questions, answers=2)
+        finite = (errors <= LARGEST_ERROR) & (deviations <= LARGEST_ERROR)
+    answer = Errors(n_test, np.where(finite, errors, 0.0), finite, np.where(finite, deviations, 0.0))
+    save_result(ask, site, rows.features, answer)
     for name in list(site.memory):
         del site.memory[name]  # the conversation ends here, and a table has hundreds of lanes
-    return Errors(n_test, np.where(finite, errors, 0.0), finite)
+    return answer
 
 
 def _check_combinations(ask: Predict) -> None:
@@ -241,17 +269,23 @@ def _check_combinations(ask: Predict) -> None:
     # Pooled coefficients are all 0 if the outcome is 0 everywhere, so their weights decide which kind it is.
     mean = np.isclose(total, 1.0) & ~ask.coefficients.any(axis=1)
     pooled = (total == 0) & (ask.coefficients.shape[1] > 0)
+    nothing = (total == 0) & ~ask.coefficients.any(axis=1)
     sound = (
         set(ask.combinations) <= _COMBINATIONS
         and len(set(ask.combinations)) == len(ask.combinations)
         and (ask.weights >= 0).all()
         and (ask.own >= 0).all()
-        and (mean | pooled).all()
+        and np.where(_personal(ask), nothing, mean | pooled).all()
         and (ask.rows >= 0).all()
         and (ask.shares >= 0).all()
     )
     if not sound:
         raise SiteFault(Fault.MALFORMED_ASK, "the combinations are not means of models or pooled regressions")
+
+
+def _personal(ask: Predict) -> Bool[np.ndarray, "combinations"]:
+    """Return which combination has weights that the learner finds itself."""
+    return np.array([name == "personal" for name in ask.combinations], bool)
 
 
 def _questions(ask: Predict) -> list[object]:
@@ -268,7 +302,14 @@ def _combine(
     if ask.weights.shape[1] not in (0, len(others)):
         raise SiteFault(Fault.STALE_MEMORY, "the others' predictions are not in the memory")
     combined = combine(ask.own, own, ask.weights, others, ask.coefficients, rows.x_test)
-    pooled = ask.weights.sum(axis=1) + ask.own == 0
+    if "personal" in ask.combinations:
+        if "personal" not in site.memory:
+            raise SiteFault(Fault.STALE_MEMORY, "the personal weights are not in the memory")
+        shares = site.memory["personal"][np.newaxis]
+        combined[ask.combinations.index("personal")] = combine(
+            np.array([0.0]), own, shares, np.vstack([others, own])[: shares.shape[1]], np.zeros((1, 0)), rows.x_test
+        )[0]
+    pooled = (ask.weights.sum(axis=1) + ask.own == 0) & ~_personal(ask)
     if pooled.any() and disclosure.floor:
         coefficients, x = ask.coefficients[pooled], np.vstack([rows.x, rows.x_test])
         predictions = coefficients[:, :1] + coefficients[:, 1:] @ x.T

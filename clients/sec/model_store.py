@@ -14,7 +14,8 @@ from clients.model_store import FOLDER, model_file, save_model
 from clients.site import Site
 from common.csv_text import Column, csv_text
 from common.files import encode_text
-from protocols.sec.payloads import Predict
+from numerics.sec.recommendation import recommended
+from protocols.sec.payloads import Errors, Predict
 from protocols.wire.faults import Fault, SiteFault
 
 logger = logging.getLogger("flwr")
@@ -27,7 +28,7 @@ def remove_results(site: Site) -> None:
     """Remove the files of an earlier run."""
     _remove_other_models(site, ())
     if site.directory is not None:
-        for name in ("collaborators.csv", "pooled.csv"):
+        for name in ("collaborators.csv", "pooled.csv", "personal.csv", "answers.csv"):
             (site.directory / site.of_repetition(name)).unlink(missing_ok=True)
 
 
@@ -52,11 +53,13 @@ def save_models(site: Site, models: Mapping[str, UInt8[np.ndarray, "_"]]) -> Non
         save_model(site, learner, "skops", partial(Path.write_bytes, data=models[learner].tobytes()))
 
 
-def save_result(ask: Predict, site: Site, features: Sequence[str]) -> None:
-    """Write the members of the cluster to ``collaborators.csv``, with the weight of each in eq. (5).
+def save_result(ask: Predict, site: Site, features: Sequence[str], errors: Errors) -> None:
+    """Write what the learner can predict with, and how well.
 
-    Write the coefficients of the cluster's pooled regression to ``pooled.csv``, if there is one. Remove the saved
-    models of learners outside the cluster.
+    ``collaborators.csv`` has the members of the cluster, with the weight of each in eq. (5); ``pooled.csv`` the
+    coefficients of the cluster's pooled regression, if there is one; ``personal.csv`` the learners of the personal
+    mixture with their weights; ``answers.csv`` the errors of all on the rows that the learner held out, and which is
+    recommended. The saved models of all other learners are removed.
     """
     if "." in site.lane:  # a cell of a table: its site takes part in many lanes at once
         return
@@ -69,7 +72,48 @@ def save_result(ask: Predict, site: Site, features: Sequence[str]) -> None:
     if ask.coefficients.shape[1] and "cluster" in ask.combinations:
         values = ask.coefficients[ask.combinations.index("cluster")]
         _write_table(site, "pooled.csv", {"input": ("(intercept)", *features), "coefficient": values})
-    _remove_other_models(site, (*ask.members, site.name))
+    personal = _save_personal_weights(ask, site)
+    _save_answers(ask, site, errors)
+    _remove_other_models(site, (*ask.members, *personal, site.name))
+
+
+def _save_personal_weights(ask: Predict, site: Site) -> list[str]:
+    """Write the learners that the personal mixture takes models of, and return their names."""
+    if "personal" not in ask.combinations:
+        return []
+    weights, senders = site.memory["personal"], site.memory["senders"].tobytes().decode().split("\n")
+    names = [*senders, site.name][: len(weights)]
+    chosen = [(name, weight) for name, weight in zip(names, weights.tolist(), strict=True) if weight > 0]
+    _write_table(
+        site,
+        "personal.csv",
+        {"learner": [name for name, _ in chosen], "weight": np.array([weight for _, weight in chosen])},
+    )
+    return [name for name, _ in chosen]
+
+
+def _save_answers(ask: Predict, site: Site, errors: Errors) -> None:
+    """Write the errors of all combinations but the true one, as they left the site, and which is recommended."""
+    if not errors.n_test or "cluster" not in ask.combinations:
+        return
+    places = [place for place, name in enumerate(ask.combinations) if name != "oracle"]
+    names = [ask.combinations[place] for place in places]
+    values = np.where(errors.finite, errors.errors, np.inf)[places]
+    best = recommended(
+        dict(zip(names, values.tolist(), strict=True)),
+        dict(zip(names, errors.deviations[places].tolist(), strict=True)),
+        errors.n_test,
+    )
+    _write_table(
+        site,
+        "answers.csv",
+        {
+            "prediction": names,
+            "mean_squared_error": values,
+            "standard_error_of_difference_to_cluster": errors.deviations[places],
+            "recommended": ["yes" if name == best else "" for name in names],
+        },
+    )
 
 
 def _remove_other_models(site: Site, learners: Iterable[str]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 import numpy as np
@@ -281,11 +281,34 @@ def held_out(site: AttackedSite) -> Claims:
     )
 
 
+def spread(site: AttackedSite) -> Claims:
+    """Leaves count held-out rows by the standard error of a difference: its square is a mean of fourth powers."""
+    center = _Center(site)
+    if not center.start(holdout=0.2):
+        return Claims.none(site.ranges.shape[1], "the site takes no part")
+    boxes = center.boxes
+    halves = boxes.cut(0)
+    center.sums([boxes.model({half: _LARGEST}) for half in halves], keep=True)
+    answer = site.ask(
+        replace(_each_alone(3), weights=np.vstack([np.zeros(2), np.eye(2)]), own=np.array([1.0, 0.0, 0.0]))
+    )
+    if not isinstance(answer, Errors):
+        return Claims.none(site.ranges.shape[1], center.note)
+    counts = np.square(answer.deviations[1:] / _LARGEST**2) * answer.n_test**2
+    anything = np.full(2, np.inf)
+    return Claims(
+        np.column_stack([np.array([boxes.low[half] for half in halves]), -anything]),
+        np.column_stack([np.array([boxes.high[half] for half in halves]), anything]),
+        counts.round().astype(np.int64),
+        [center.note],
+    )
+
+
 def _each_alone(n_models: int) -> Predict:
     """Return the ask for the error of each model by itself on the held-out rows."""
     return Predict(
         cluster=0,
-        combinations=("alone", "cluster", "all")[:n_models],
+        combinations=("cluster", "alone", "all")[:n_models],
         weights=np.eye(n_models),
         own=np.zeros(n_models),
         coefficients=np.zeros((n_models, 0)),
@@ -301,5 +324,6 @@ ATTACKS: Mapping[str, Attack] = {
     "strips": strips,
     "strip-a-run": strip_a_run,
     "held-out": held_out,
+    "spread": spread,
 }
 """By name (`consilience.attack.interface`)."""

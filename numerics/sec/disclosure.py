@@ -6,6 +6,8 @@ errors of a foreign model f and the site's own model g, row by row. Two things a
 
 - **Support.** No row's `d` counts for more than the one of rank r among the rows, r being at least the floor. A leaf
   that fewer rows reach is as if it were not there, whatever its value.
+  What that takes from the mean of `d` is given back on average (`share_kept`): without it, foreign models would look
+  better than they are, the more so the fewer the rows.
 - **Noise**, of which a model always gets the same: a random number times what a row can count for. All answers of an
   ask together, spent on one question, tell a number of rows no better than half the floor, by two standard errors.
 
@@ -14,13 +16,19 @@ The own model's error stays as it is, and of models that predict alike little ch
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 from jaxtyping import Float64, Int64
+from scipy.special import ndtri
 
 _PRECISION = 8.0
 """The floor over the standard error of a count that takes all answers of an ask. The rows of a strip between two
 boundaries are the difference of two counts by half of the answers each: its standard error is a quarter of the floor.
 With 4, seven sites of 32 rows in two groups became one cluster, worse than staying alone; with 8, they are found."""
+
+_QUANTILES = 400
+"""Of the normal distribution, by which `share_kept` is computed: its third digit does not depend on it."""
 
 
 def ranks_and_noise(generator: np.random.Generator, n_rows: int, floor: int, n_answers: int) -> tuple[int, float]:
@@ -36,8 +44,19 @@ def ranks_and_noise(generator: np.random.Generator, n_rows: int, floor: int, n_a
     (9, -0.33)
     """
     rank = int(generator.integers(floor, 2 * floor))
-    noise = float(generator.standard_normal() * floor * np.sqrt(n_answers) / _PRECISION)
+    noise = float(generator.standard_normal()) * noise_of(floor, n_answers)
     return min(rank, max(floor, n_rows // 4), n_rows), noise
+
+
+def noise_of(floor: int, n_answers: int) -> float:
+    """Return the standard deviation of the noise, in rows.
+
+    Examples
+    --------
+    >>> noise_of(5, 16)
+    2.5
+    """
+    return float(floor * np.sqrt(n_answers) / _PRECISION)
 
 
 def guarded_errors(
@@ -82,8 +101,73 @@ def guarded_errors(
         differences[np.isnan(differences)] = np.inf
         caps = _of_rank(np.abs(differences), ranks)
         np.clip(differences, -caps[:, np.newaxis], caps[:, np.newaxis], out=differences)
-        errors = own_errors.mean() + differences.mean(axis=1) + noise * caps / len(y)
+        of_differences = (differences.mean(axis=1) + noise * caps / len(y)) / share_kept((ranks - 1) / len(y))
+        errors = own_errors.mean() + of_differences
     return np.where(np.isfinite(caps) & ~np.isnan(errors), np.maximum(errors, 0.0), np.inf)
+
+
+def guarded_deviations(
+    predictions: Float64[np.ndarray, "models n"],
+    other: Float64[np.ndarray, "n"],
+    y: Float64[np.ndarray, "n"],
+    noise: Float64[np.ndarray, "models"],
+) -> Float64[np.ndarray, "models"]:
+    """Compute standard errors of the difference between mean squared errors and that of `other` predictions.
+
+    They come from the squared differences, row by row, whose mean gets the noise that a mean squared error would get.
+
+    Parameters
+    ----------
+    predictions : ndarray
+        ``(models, n)``, of `supported_predictions` or mixtures of them.
+    other, y : ndarray
+        ``(n,)`` predictions to compare with, and outcomes.
+    noise : ndarray
+        ``(models,)`` in rows; 0 for exact numbers.
+
+    Returns
+    -------
+    ndarray
+        ``(models,)``, 0 or greater; infinite where a prediction is not finite.
+
+    Examples
+    --------
+    >>> y = np.zeros(4)
+    >>> guarded_deviations(np.array([[1.0, -1.0, 1.0, 3.0]]), y + 1, y, np.zeros(1))
+    array([2.])
+    """
+    with np.errstate(all="ignore"):
+        squares = np.square(np.square(predictions - y) - np.square(other - y))
+        finite = np.isfinite(squares).all(axis=1)
+        squares = np.where(finite[:, np.newaxis], squares, 0.0)
+        means = squares.mean(axis=1) + noise * squares.max(axis=1) / len(y)
+        return np.where(finite, np.sqrt(np.maximum(means, 0.0) / len(y)), np.inf)
+
+
+def share_kept(shares: Float64[np.ndarray, "models"]) -> Float64[np.ndarray, "models"]:
+    """Return what is left of the mean of `d` if this share of the rows counts for no more than another row.
+
+    It depends on the share and on nothing that the rows hold, so that it tells nothing. It is exact where the foreign
+    model's distance from the own one and the own one's residual are normal, independent, and of one variance. If one
+    of the two is much larger, what is left is a fifth more or a tenth less for a rank of a quarter of the rows.
+
+    Examples
+    --------
+    >>> share_kept(np.array([0.01, 0.1, 0.25])).round(2)
+    array([0.97, 0.75, 0.49])
+    """
+    return np.asarray(np.interp(shares, *_kept_of_products()))
+
+
+@cache
+def _kept_of_products() -> tuple[Float64[np.ndarray, "q"], Float64[np.ndarray, "q"]]:
+    """Return shares of rows, ascending, and what is left for each."""
+    normal = ndtri((np.arange(_QUANTILES) + 0.5) / _QUANTILES)
+    distance, residual = (normal / normal.std())[:, np.newaxis], normal / normal.std()
+    d = (np.square(distance) - 2 * distance * residual).ravel()
+    d = d[np.argsort(-np.abs(d), kind="stable")]
+    clipped = np.cumsum(np.sign(d)) * np.abs(d) + d.sum() - np.cumsum(d)
+    return np.arange(1, len(d) + 1) / len(d), clipped / d.sum()
 
 
 def supported_predictions(

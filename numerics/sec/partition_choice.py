@@ -19,6 +19,8 @@ _SMALLEST_RATIO = 0.05
 """Estimates of small errors can be negative; a mixture is never expected to be better than this."""
 _LARGEST_CONTRAST = 30.0
 """Standard errors beyond which two learners are as different as can be."""
+_LARGEST_ROW = 1.3
+"""What a row can count for in a loss, in standard deviations of what the rows count for: about the quantile at .85."""
 _TOO_MANY = 2.0
 """Standard errors by which fewer clusters may be worse than the best."""
 _HARMED = 3.0
@@ -47,6 +49,9 @@ class MixtureLosses:
         ``(L,)`` rows that each error is a mean over.
     weights : ndarray
         ``(L,)`` weight of each model in a mixture, not negative.
+    noise : ndarray
+        ``(L,)`` standard deviation of the random numbers that a learner j added to its losses, each in what a row of it
+        can count for; 0 for a learner that added none.
 
     Examples
     --------
@@ -54,7 +59,8 @@ class MixtureLosses:
 
     >>> losses = np.array([[0.8, 1.2, 9.0], [1.2, 0.8, 9.0], [9.0, 9.0, 0.8]])
     >>> ones = np.ones(3)
-    >>> mixtures = MixtureLosses(losses, errors=1.2 * ones, variances=0.2 * ones, n=30 * ones, weights=ones)
+    >>> mixtures = MixtureLosses(losses, errors=1.2 * ones, variances=0.2 * ones, n=30 * ones, weights=ones,
+    ...     noise=0 * ones)
     >>> mixtures.ratios(np.array([0, 0, 1]))[0].round(3)
     array([0.917, 0.917, 1.   ])
     >>> mixtures.contrasts.round(1)
@@ -70,6 +76,7 @@ class MixtureLosses:
     variances: Float64[np.ndarray, "L"]
     n: Float64[np.ndarray, "L"]
     weights: Float64[np.ndarray, "L"]
+    noise: Float64[np.ndarray, "L"]
 
     @cached_property
     def own_errors(self) -> Float64[np.ndarray, "L"]:
@@ -103,7 +110,7 @@ class MixtureLosses:
         It is 30 at most for each direction. If one direction is unknown, it is twice the other; if both are, NaN.
         """
         apart = self.variances[:, np.newaxis] + self.variances
-        deviations = np.sqrt(4 * self.own_errors * apart / self.n)
+        deviations = np.sqrt(4 * self.own_errors * apart * (1 / self.n + np.square(_LARGEST_ROW * self.noise)))
         sizes = np.abs(self.biases)
         certain = np.where(sizes > _ROUNDING * self.own_errors, _LARGEST_CONTRAST, 0.0)
         certain[np.isnan(sizes)] = np.nan
@@ -139,8 +146,15 @@ class MixtureLosses:
         excess = bias + variance - variances
         # Squared distance of the mixture from the own model: a row's two errors differ by it times the residual.
         apart = np.maximum(bias, 0.0) + variance + (1 - 2 * own) * variances
-        deviation = np.sqrt(4 * errors * np.maximum(apart, 0.0) / self.n[members])
+        # Two members are as far apart, and the numbers added to their losses differ, so that they average out.
+        each = np.maximum(distances, 0.0) + variances[:, np.newaxis] + variances
+        added = np.square(_LARGEST_ROW * self.noise[members]) * (np.square(shares) * _without_own(each)).sum(axis=0)
+        deviation = np.sqrt(4 * errors * (np.maximum(apart, 0.0) / self.n[members] + added))
         return np.maximum(1 + excess / errors, _SMALLEST_RATIO), deviation / errors
+
+
+def _without_own(each: Float64[np.ndarray, "m m"]) -> Float64[np.ndarray, "m m"]:
+    return np.where(np.eye(len(each), dtype=bool), 0.0, each)
 
 
 def set_aside(mixtures: MixtureLosses, labels: Int64[np.ndarray, "L"]) -> Int64[np.ndarray, "L"]:
@@ -150,7 +164,7 @@ def set_aside(mixtures: MixtureLosses, labels: Int64[np.ndarray, "L"]) -> Int64[
     --------
     >>> losses = np.full((4, 4), 1.2) + 50 * (np.arange(4) == 3) + 50 * (np.arange(4) == 3)[:, np.newaxis]
     >>> ones = np.ones(4)
-    >>> set_aside(MixtureLosses(losses, 1.2 * ones, 0.2 * ones, 30 * ones, ones), np.zeros(4, int))
+    >>> set_aside(MixtureLosses(losses, 1.2 * ones, 0.2 * ones, 30 * ones, ones, 0 * ones), np.zeros(4, int))
     array([0, 0, 0, 1])
     """
     labels = labels.copy()

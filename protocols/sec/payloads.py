@@ -100,10 +100,14 @@ class Losses(Payload):
         is False.
     finite : ndarray
         Whether the model's prediction is finite for every row, and the error at most `LARGEST_ERROR`.
+    noise : float
+        Standard deviation of the random number in each loss, in what a row can count for; 0 if there is none. It
+        follows from the numbers of rows and models, and tells nothing of the rows.
     """
 
     losses: Float64[np.ndarray, "models"]
     finite: Bool[np.ndarray, "models"]
+    noise: float
 
 
 @dataclass(frozen=True)
@@ -144,11 +148,15 @@ class Errors(Payload):
         Of every combination of the ask; 0 where `finite` is False.
     finite : ndarray
         Whether the combination's prediction is finite for every row.
+    deviations : ndarray
+        Standard error of the difference to the error of the combination ``cluster``, from the differences row by row;
+        0 where `finite` is False.
     """
 
     n_test: int
     errors: Float64[np.ndarray, "combinations"]
     finite: Bool[np.ndarray, "combinations"]
+    deviations: Float64[np.ndarray, "combinations"]
 
 
 @dataclass(frozen=True)
@@ -156,14 +164,15 @@ class Predict(Payload, answer=Errors):
     """To sites, once: the learner's cluster, and the combinations of models to predict its held-out rows by.
 
     A combination predicts ``sum_i weights_i f_i(x) + own f(x) + [1 x] coefficients`` (Ye, Ding and Ghanadan 2022, eq.
-    5).
+    5). The combination ``personal`` has no numbers here: the learner mixes the models that it was sent by weights of
+    its own, which never leave it.
 
     Attributes
     ----------
     cluster : int
         Its cluster, counted from 0; -1 if it belongs to none.
     combinations : tuple of str
-        ``alone``, ``cluster``, ``all``, and where the scenario has true clusters ``oracle``.
+        ``alone``, ``cluster``, ``all``, where the scenario has true clusters ``oracle``, and ``personal``.
     weights : ndarray
         Weights of the models of `Exchange`; no columns if they were not kept.
     own : ndarray
@@ -189,4 +198,4 @@ class Predict(Payload, answer=Errors):
 
     def spends(self) -> dict[str, int]:
         """Return what it takes of a site's budget."""
-        return {MODELS: len(self.combinations)}
+        return {MODELS: 2 * len(self.combinations)}  # an error of each, and its standard error

@@ -28,6 +28,8 @@ __all__ = ["SEC", "SECOutcome", "Settings"]
 
 logger = logging.getLogger("flwr")
 
+_MOST_NOISE = 1e3
+"""Largest standard deviation of the noise in a loss: a site of five rows and a million models has one of 500."""
 _MOST_METHOD = 200
 """Longest description of a method in characters: log and report show it."""
 
@@ -85,20 +87,26 @@ class SEC(FusionStrategy):
             measure={"learners": float(len(learners.names)), "models": float(max(map(len, exchanges)))},
         )
         losses = learners.losses(senders, answers_of_exchange)
-        clusters = cluster_learners(learners, losses, settings, earlier, rng)
+        noise = {name: answer.noise for name, answer in answers_of_exchange.items()}
+        clusters = cluster_learners(learners, losses, settings, earlier, rng, noise)
 
         truth = self.reference.truth(repetition) if self.reference.truth else {}
         usable = ~np.isinf(losses).any(axis=1)
         labels, pooled = clusters.labels, settings.pooled
         asks = {}
         for name in answers_of_exchange:
-            mixture = mix_models(name, learners, labels, senders[name], usable=usable, pooled=pooled, truth=truth)
+            mixture = mix_models(
+                name, learners, labels, senders[name], usable=usable, pooled=pooled, truth=truth, personal=not pooled
+            )
             asks[name] = _ask(name, learners, clusters, mixture, settings)
         errors: dict[str, Errors] = yield Tell(asks, check=_check_errors(asks), measure=clusters.measure)
         return SECOutcome(
             learners=learners,
             clusters=clusters,
-            errors={name: _by_combination(asks[name], answer) for name, answer in errors.items()},
+            errors={name: _by_combination(asks[name], answer, answer.errors) for name, answer in errors.items()},
+            deviations={
+                name: _by_combination(asks[name], answer, answer.deviations) for name, answer in errors.items()
+            },
             n_test={name: answer.n_test for name, answer in errors.items()},
             center_errors=self._errors_at_center(learners, clusters.labels, usable),
             truth=np.array([truth.get(name, -1) for name in learners.names], np.int64),
@@ -227,11 +235,11 @@ def _ask(name: str, learners: Learners, clusters: LearnerClusters, mixture: Mixt
     )
 
 
-def _by_combination(ask: Predict, answer: Errors) -> dict[str, float]:
-    """Return a learner's errors by combination: infinite where a prediction was not finite, empty without test rows."""
+def _by_combination(ask: Predict, answer: Errors, numbers: Float64[np.ndarray, "combinations"]) -> dict[str, float]:
+    """Return a learner's numbers by combination: infinite where a prediction was not finite; none without test rows."""
     if not answer.n_test:
         return {}
-    values: Float64[np.ndarray, "combinations"] = np.where(answer.finite, answer.errors, np.inf)
+    values: Float64[np.ndarray, "combinations"] = np.where(answer.finite, numbers, np.inf)
     return dict(zip(ask.combinations, values.tolist(), strict=True))
 
 
@@ -256,6 +264,8 @@ def _check_losses(senders: Mapping[str, tuple[str, ...]]) -> Check:
             raise PayloadError(answer.title(), "losses", f"expected {expected} numbers, got {len(answer.losses)}")
         if ((answer.losses < 0) | (answer.losses > LARGEST_ERROR)).any():
             raise PayloadError(answer.title(), "losses", f"expected mean squared errors from 0 to {LARGEST_ERROR:g}")
+        if not 0 <= answer.noise <= _MOST_NOISE:
+            raise PayloadError(answer.title(), "noise", f"expected a share from 0 to {_MOST_NOISE:g}")
 
     return check
 
@@ -267,5 +277,7 @@ def _check_errors(asks: Mapping[str, Predict]) -> Check:
             raise PayloadError(answer.title(), "errors", f"expected {expected} numbers, got {len(answer.errors)}")
         if answer.n_test < 0 or ((answer.errors < 0) | (answer.errors > LARGEST_ERROR)).any():
             raise PayloadError(answer.title(), "errors", f"expected mean squared errors from 0 to {LARGEST_ERROR:g}")
+        if len(answer.deviations) != expected or ((answer.deviations < 0) | (answer.deviations > LARGEST_ERROR)).any():
+            raise PayloadError(answer.title(), "deviations", f"expected {expected} numbers from 0 to {LARGEST_ERROR:g}")
 
     return check

@@ -77,6 +77,7 @@ def cluster_learners(
     settings: Settings,
     earlier: Mapping[str, Shaped[np.ndarray, "..."]],
     rng: np.random.Generator,
+    noise: Mapping[str, float] | None = None,
 ) -> LearnerClusters:
     """Cluster the learners, or take the clusters of an earlier run; then assign the newcomers to them.
 
@@ -92,6 +93,9 @@ def cluster_learners(
         Arrays of the run whose clusters newcomers join; empty if there is no such run.
     rng : Generator
         Draws the starts of k-means and the references of the gap statistic.
+    noise : Mapping[str, float]
+        By learner, the standard deviation of what it added to its losses (`protocols.sec.payloads.Losses`); 0 for those
+        that are not named.
 
     Raises
     ------
@@ -112,7 +116,10 @@ def cluster_learners(
     array([0, 0, 1, 1])
     """
     v = dissimilarity(losses, learners.errors)
-    clusters = _read_earlier(learners, v, earlier) if earlier else _cluster(learners, losses, v, settings, rng)
+    if earlier:
+        clusters = _read_earlier(learners, v, earlier)
+    else:
+        clusters = _cluster(learners, losses, v, settings, rng, noise or {})
     new = np.flatnonzero(learners.newcomer)
     old = np.flatnonzero(clusters.labels >= 0)
     similarities = similarity_to(v[np.ix_(new, old)], clusters.scale)
@@ -127,6 +134,7 @@ def _cluster(
     v: Float64[np.ndarray, "L L"],
     settings: Settings,
     rng: np.random.Generator,
+    noise: Mapping[str, float],
 ) -> LearnerClusters:
     """Cluster all learners but the newcomers, and those that no loss compares with another."""
     old = np.flatnonzero(~learners.newcomer)
@@ -145,7 +153,12 @@ def _cluster(
     method: Method = "gap" if settings.k_method == "gap" else "eigengap"
     clustering = cluster(s, k=k, method=method, k_min=k_min, k_max=k_max, rng=rng)
     labels = np.full(len(v), -1, np.int64)
-    labels[old] = _best_partition(learners, losses, s, old, k_min, k_max, rng) if held_out else clustering.labels
+    labels[old] = clustering.labels
+    if held_out:
+        mixtures = _mixture_losses(learners, losses, old, noise)
+        contrast = complete(similarity(mixtures.contrasts)[0])
+        candidates = [*partitions(s, k_min, k_max, rng), *partitions(contrast, k_min, k_max, rng)]
+        labels[old] = choose_partition(mixtures, candidates)
     known = np.full(v.shape, np.nan)
     np.fill_diagonal(known, 1.0)
     known[np.ix_(old, old)] = s
@@ -164,25 +177,18 @@ def _cluster(
     )
 
 
-def _best_partition(
-    learners: Learners,
-    losses: Float64[np.ndarray, "L L"],
-    s: Float64[np.ndarray, "o o"],
-    old: Int64[np.ndarray, "o"],
-    k_min: int,
-    k_max: int,
-    rng: np.random.Generator,
-) -> Int64[np.ndarray, "o"]:
-    """Return the clusters by which the learners to be clustered would predict best."""
-    mixtures = MixtureLosses(
+def _mixture_losses(
+    learners: Learners, losses: Float64[np.ndarray, "L L"], old: Int64[np.ndarray, "o"], noise: Mapping[str, float]
+) -> MixtureLosses:
+    """Return what is known of the learners to be clustered."""
+    return MixtureLosses(
         losses=losses[np.ix_(old, old)],
         errors=learners.errors[old],
         variances=learners.variances[old],
         n=learners.n[old].astype(np.float64),
         weights=learners.weights[old],
+        noise=np.array([noise.get(learners.names[i], 0.0) for i in old]),
     )
-    contrast = complete(similarity(mixtures.contrasts)[0])
-    return choose_partition(mixtures, [*partitions(s, k_min, k_max, rng), *partitions(contrast, k_min, k_max, rng)])
 
 
 def _read_earlier(

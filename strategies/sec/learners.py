@@ -47,7 +47,7 @@ class Learners:
 
     Every learner but lab-2 tried the model of lab-2; the others' models were not exchanged:
 
-    >>> answers = {name: Losses(np.array([3.0]), np.array([True])) for name in ("guest", "lab-1")}
+    >>> answers = {name: Losses(np.array([3.0]), np.array([True]), 0.0) for name in ("guest", "lab-1")}
     >>> learners.losses(dict.fromkeys(answers, ("lab-2",)), answers)
     array([[nan, nan, nan],
            [nan, nan, nan],

@@ -91,6 +91,7 @@ def mix_models(
     usable: Bool[np.ndarray, "L"],
     pooled: bool,
     truth: Mapping[str, int],
+    personal: bool = False,
 ) -> Mixture:
     """Mix the models of each of a learner's combinations (eq. 5), by the weights of the learners.
 
@@ -111,6 +112,8 @@ def mix_models(
         Use the pooled linear regression of the partners instead of the mean of eq. (5).
     truth : Mapping[str, int]
         True cluster by learner, if a scenario knows it.
+    personal : bool
+        Whether the learner is asked for its personal mixture too, whose weights it finds itself.
 
     Examples
     --------
@@ -140,9 +143,14 @@ def mix_models(
         total = model_mass.sum() + own_mass
         own.append(own_mass / total if total else 1.0)
         weights.append(model_mass / total if total else model_mass)
-    no_columns = np.zeros((len(partners), 0))
+    names = tuple(partners)
+    if personal:
+        names += ("personal",)
+        own.append(0.0)
+        weights.append(np.zeros(len(senders)))
+    no_columns = np.zeros((len(names), 0))
     return Mixture(
-        tuple(partners),
+        names,
         no_columns if pooled else np.array(weights),
         np.array(own),
         np.array(coefficients) if pooled else no_columns,

@@ -5,20 +5,19 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Int64
-from scipy.special import fdtri
 from sklearn.metrics import adjusted_rand_score
 
 from common.grouping import list_names
 from numerics.sec.cluster_assignment import same_partition
+from numerics.sec.recommendation import recommended
 from strategies.sec.learner_clusters import LearnerClusters
 from strategies.sec.learners import Learners
 
-_CHANCE = 0.025
-"""Probability that the errors of two equally good predictions have a ratio as large as one that is no chance."""
 _MOST_LISTED = 12
 """Largest number of names in a note or in one cell of the table."""
 
@@ -38,6 +37,8 @@ class SECOutcome:
         held out none.
     n_test : dict[str, int]
         Number of these rows by learner.
+    deviations : dict[str, dict[str, float]]
+        Standard errors of the differences of these errors to that of the cluster.
     center_errors : dict[str, dict[str, float]]
         Mean squared errors on the center's own test rows, by learner and combination.
     truth : ndarray
@@ -49,10 +50,20 @@ class SECOutcome:
     learners: Learners
     clusters: LearnerClusters
     errors: dict[str, dict[str, float]]
+    deviations: dict[str, dict[str, float]]
     n_test: dict[str, int]
     center_errors: dict[str, dict[str, float]]
     truth: Int64[np.ndarray, "L"]
     usable: Bool[np.ndarray, "L"]
+
+    @cached_property
+    def recommendations(self) -> dict[str, str]:
+        """Return what each learner's own held-out rows say it should predict with; only for learners that held some."""
+        return {
+            name: recommended(each, self.deviations[name], self.n_test[name])
+            for name, each in self.errors.items()
+            if each
+        }
 
     @property
     def measure(self) -> dict[str, float]:
@@ -90,6 +101,8 @@ def metrics_of(outcome: SECOutcome) -> dict[str, float]:
         **mean_errors(outcome.errors),
         **mean_errors(outcome.center_errors, "mse_test_"),
     }
+    chosen = {name: {"recommended": outcome.errors[name][way]} for name, way in outcome.recommendations.items()}
+    metrics |= mean_errors(chosen)
     if (labels < 0).any():
         metrics["n_unclustered"] = float((labels < 0).sum())
     known = ~outcome.learners.newcomer & (outcome.truth >= 0)
@@ -123,11 +136,6 @@ def notes_on(outcome: SECOutcome) -> list[str]:
             f"{list_names(alone, _MOST_LISTED)}: alone in a cluster; one learner that is far from all others can hide"
             " other clusters: check its data (units? rows?), or leave it out"
         )
-    if refuted := [name for name, each in outcome.errors.items() if refutes_cluster(each, outcome.n_test[name])]:
-        notes.append(
-            f"{list_names(refuted, _MOST_LISTED)}: better alone; on the rows held out there the cluster's error is"
-            " larger than chance explains"
-        )
     sampled = [
         f"{name} ({each.n} of {each.sampled_from} rows)"
         for name, each in outcome.learners.profiles.items()
@@ -135,30 +143,26 @@ def notes_on(outcome: SECOutcome) -> list[str]:
     ]
     if sampled:
         notes.append(f"{list_names(sampled, _MOST_LISTED)}: learned from a sample, which is the same in all runs")
+    return [*notes, *_refutations(outcome)]
+
+
+def _refutations(outcome: SECOutcome) -> list[str]:
+    """Return a sentence on the learners that predict better without their cluster."""
+    notes = []
+    sizes = Counter(outcome.clusters.labels.tolist())
+    labels = dict(zip(outcome.learners.names, outcome.clusters.labels.tolist(), strict=True))
+    for way, better in (("alone", "better alone"), ("personal", "better with personal weights (personal.csv)")):
+        who = [
+            name
+            for name, best in outcome.recommendations.items()
+            if best == way and (way == "personal" or sizes[labels[name]] > 1)
+        ]
+        if who:
+            notes.append(
+                f"{list_names(who, _MOST_LISTED)}: {better}; on the rows held out there the cluster's error is larger"
+                " by more than chance explains"
+            )
     return notes
-
-
-def refutes_cluster(errors: Mapping[str, float], n_test: int) -> bool:
-    """Return whether a learner's held-out rows refute its cluster: its error there is larger than chance explains.
-
-    The bound is that of two independent mean squares of normal residuals (an F test). Both errors are of the same rows
-    and go together, so that chance alone exceeds it even more rarely.
-
-    Parameters
-    ----------
-    errors : Mapping[str, float]
-        Mean squared errors, ``alone`` and ``cluster`` among them; empty if no rows were held out.
-    n_test : int
-        Number of these rows.
-
-    Examples
-    --------
-    >>> refutes_cluster({"alone": 1.0, "cluster": 1.5}, 20), refutes_cluster({"alone": 1.0, "cluster": 1.5}, 200)
-    (False, True)
-    """
-    if not errors or not np.isfinite(errors["cluster"]):
-        return False
-    return bool(errors["cluster"] > fdtri(n_test, n_test, 1 - _CHANCE) * errors["alone"])
 
 
 def table_of(outcome: SECOutcome) -> list[dict[str, Any]]:
@@ -178,6 +182,11 @@ def table_of(outcome: SECOutcome) -> list[dict[str, Any]]:
         row |= mean_errors(held_out_errors)
         center_errors = {str(name): outcome.center_errors.get(str(name), {}) for name in names[members]}
         row |= mean_errors(center_errors, "mse_test_")
+        best = Counter(
+            outcome.recommendations[str(name)] for name in names[members] if str(name) in outcome.recommendations
+        )
+        if best:
+            row["recommended"] = _list_counts(best)
         row["who"] = list_names([str(name) for name in names[members]], _MOST_LISTED)
         rows.append(row)
     return rows

@@ -214,6 +214,7 @@ CRAFTED: Mapping[str, Predict] = {
     "a regression beside a model": pooled(1.0, 0.0, 0.0, 0.0, own_model=1.0),
     "a regression beside half a model": pooled(1.0, 0.0, 0.0, 0.0, own_model=0.5),
     "negative rows": replace(ALONE, rows=np.array([-1])),
+    "weights of the center for the personal mixture": replace(ALONE, combinations=("personal",)),
     "a path for a name": replace(ALONE, members=("../lab-2",)),
     "a formula for a name": replace(ALONE, members=('=cmd|x!A1\n0,evil,1,1',)),
 }  # fmt: skip
@@ -284,6 +285,12 @@ def test_a_file_that_no_run_wrote_stays_as_it_is(tmp_path: Path, name: str) -> N
         assert mine.read_bytes() == b"years of work"
 
 
+def mixed(home: Path, ending: str) -> list[str]:
+    """Learners whose models a site's two mixtures take, and its own."""
+    tables = (pd.read_csv(home / f"{table}{ending}.csv") for table in ("collaborators", "personal"))
+    return sorted({home.name}.union(*(table["learner"] for table in tables)))
+
+
 def test_repetitions_keep_their_models_apart_and_the_next_run_begins_anew(tmp_path: Path) -> None:
     folder = write_sites(tmp_path / "labs", [0, 1, 0, 1])
     names = [f"lab-{place}" for place in range(4)]
@@ -291,15 +298,15 @@ def test_repetitions_keep_their_models_apart_and_the_next_run_begins_anew(tmp_pa
     run(settings, nodes)
     home = tmp_path / "home" / "lab-2"
     for ending in ("", "-1"):
-        assert stems(home / f"models{ending}") == ["lab-0", "lab-2"]
         assert pd.read_csv(home / f"collaborators{ending}.csv")["learner"].tolist() == ["lab-0", "lab-2"]
+        assert stems(home / f"models{ending}") == mixed(home, ending)
     kept = [(home / f"models{ending}" / "lab-2.skops").read_bytes() for ending in ("", "-1")]
     assert kept[0] != kept[1]  # they hold other rows out
     # Its companion has gone.
     settings, nodes = deployed_sites(tmp_path, folder, names[1:], repetitions=2)
     run(settings, nodes)
     for ending in ("", "-1"):
-        assert stems(home / f"models{ending}") == pd.read_csv(home / f"collaborators{ending}.csv")["learner"].tolist()
+        assert stems(home / f"models{ending}") == mixed(home, ending)
         assert "lab-0" not in stems(home / f"models{ending}")
 
 
@@ -308,7 +315,7 @@ def test_a_run_that_broke_off_leaves_nothing_of_the_one_before(tmp_path: Path) -
     select(site, moments=True)
     predict(site, replace(pooled(1.0, 2.0, 3.0, 4.0), combinations=("cluster",)))
     home = tmp_path / "home" / "lab-1"
-    assert sorted(path.name for path in home.glob("*.csv")) == ["collaborators.csv", "pooled.csv"]
+    assert sorted(path.name for path in home.glob("*.csv")) == ["answers.csv", "collaborators.csv", "pooled.csv"]
     select(real_site(tmp_path))
     assert not list(home.glob("*.csv"))
     assert stems(home / "models") == ["lab-1"]
@@ -338,7 +345,7 @@ def test_names_of_inputs_are_quoted_in_the_table_of_coefficients(tmp_path: Path)
 # -- a center that makes models ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["bisection", "strips", "held-out"])
+@pytest.mark.parametrize("name", ["bisection", "strips", "held-out", "spread"])
 def test_a_center_that_makes_models_learns_nothing_of_few_rows(tmp_path: Path, name: str) -> None:
     """Crafted leaves, trees that differ by a strip, and mixtures of crafted models on the rows held out."""
     folder = write_files(tmp_path / "labs", {"lab-1": draw_rows(1, 80, 1)})

@@ -29,7 +29,12 @@ def linear_learners(groups: list[int], n: int, seed: int, scale: dict[int, float
         variances.append(np.mean(residuals**2) * 6 / (n - 6))
     losses = np.array([[np.mean((y - x @ fit) ** 2) for x, y in rows] for fit in fits])
     return MixtureLosses(
-        losses, np.array(errors), np.array(variances), np.full(len(groups), float(n)), n / np.array(errors)
+        losses,
+        np.array(errors),
+        np.array(variances),
+        np.full(len(groups), float(n)),
+        n / np.array(errors),
+        np.zeros(len(groups)),
     )
 
 
@@ -93,6 +98,6 @@ def test_permuted_learners_have_permuted_clusters() -> None:
     mixtures, order = linear_learners([0, 1, 2, 0, 1, 2, 2], 40, 3), np.array([4, 2, 0, 6, 5, 1, 3])
     permuted = MixtureLosses(
         mixtures.losses[np.ix_(order, order)],
-        *(each[order] for each in (mixtures.errors, mixtures.variances, mixtures.n, mixtures.weights)),
+        *(each[order] for each in (mixtures.errors, mixtures.variances, mixtures.n, mixtures.weights, mixtures.noise)),
     )
     assert same_partition(choose(permuted), choose(mixtures)[order])

@@ -1,0 +1,214 @@
+"""Whether sec decides rightly: default, personal weights, alone, all, the truth, IFCA and FedAvg over drawn worlds.
+
+    python -m benchmarks.decisions [--draws 20] [--worlds "one group*"]
+
+Learners fit, try and mix by the functions of the sites and of the center; no messages are sent. Losses are as a real
+site sends them, with bounded rows and noise. Errors are on new rows without noise, to which the noise's variance is
+added, over the variance of the learner's outcome: the mean over the learners and draws.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from functools import cached_property, partial
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float64, Int64
+from sklearn.metrics import adjusted_rand_score
+
+from benchmarks.decision_worlds import WORLDS, World
+from benchmarks.side.sec_peers import FittedModels, Quadratics, Shard, best_of, fedavg, ifca, predict
+from clients.regressors import parse_candidates
+from clients.sec.disclosure import FEWEST_IN_A_CELL
+from clients.sec.selection import leave_out_chosen, select
+from numerics.sec.disclosure import four_digits, guarded_errors, noise_of, ranks_and_noise, share_kept
+from numerics.sec.personal_weights import personal_weights
+from numerics.sec.predictors import prepared
+from numerics.sec.similarity import choose_landmarks
+from protocols.sec.payloads import Fitted
+from protocols.sec.settings import Settings
+from strategies.sec.learner_clusters import cluster_learners
+from strategies.sec.learners import Learners
+
+_COLUMNS = ("default", "alone", "all", "truth", "personal", "FedAvg", "IFCA")
+
+
+@dataclass(frozen=True, eq=False)
+class Trial:
+    """Learners of a world after the exchange of models.
+
+    Attributes
+    ----------
+    world : World
+        The world.
+    learners : Learners
+        What they sent.
+    losses : ndarray
+        ``(L, L)`` as they sent them.
+    noise : dict
+        As they sent it.
+    left_out : list of ndarray
+        By learner, what it predicts of its own rows when they are left out.
+    known, new : list of ndarray
+        By learner, ``(L, n)`` predictions of its rows by every model, and ``(L, t)`` of new rows.
+    """
+
+    world: World
+    learners: Learners
+    losses: Float64[np.ndarray, "L L"]
+    noise: Mapping[str, float]
+    left_out: list[Float64[np.ndarray, "_"]]
+    known: list[Float64[np.ndarray, "L _"]]
+    new: list[Float64[np.ndarray, "L _"]]
+
+    @cached_property
+    def variances(self) -> Float64[np.ndarray, "L"]:
+        """Variance of every learner's outcome; where it is constant, that of the middle learner."""
+        rows = zip(self.world.rows, self.world.noise, strict=True)
+        variances = np.array([own.y_test.var() + noise for own, noise in rows])
+        return np.where(variances > 0, variances, np.median(variances))
+
+    def error(self, shares: Float64[np.ndarray, "L L"]) -> float:
+        """Return the mean error of mixtures; row j of `shares` has learner j's weights."""
+        return self._mean([mixed @ predictions for mixed, predictions in zip(shares, self.new, strict=True)])
+
+    def error_of(self, models: FittedModels) -> float:
+        """Return the mean error of linear models."""
+        rows = zip(models.coefficients, self.world.rows, strict=True)
+        return self._mean([predict(coefficients, own.x_test) for coefficients, own in rows])
+
+    def _mean(self, predictions: list[Float64[np.ndarray, "_"]]) -> float:
+        rows = zip(predictions, self.world.rows, self.world.noise, strict=True)
+        errors = np.array([np.mean((mixed - own.y_test) ** 2) + noise for mixed, own, noise in rows])
+        return float(np.mean(errors / self.variances))
+
+    def by_labels(self, labels: Int64[np.ndarray, "L"]) -> Float64[np.ndarray, "L L"]:
+        """Return the shares of eq. (5) in clusters."""
+        shares = np.where(labels[:, np.newaxis] == labels, self.learners.weights, 0.0)
+        return np.asarray(shares / shares.sum(axis=1, keepdims=True))
+
+    def personal(self) -> Float64[np.ndarray, "L L"]:
+        """Return every learner's own weights."""
+        shares = np.zeros(self.losses.shape)
+        for place, (known, left_out, own) in enumerate(zip(self.known, self.left_out, self.world.rows, strict=True)):
+            predictions = known.copy()
+            predictions[place] = left_out
+            tried = ~np.isnan(self.losses[:, place])
+            tried[place] = True
+            shares[place, tried] = personal_weights(predictions[tried], own.y)
+        return shares
+
+
+def play(world: World, seed: int) -> Trial:
+    """Let the learners of a world fit and try their models."""
+    settings = Settings()
+    how: dict[str, Any] = {"standardize": settings.standardize, "min_leaf": settings.min_leaf, "rng_seed": seed}
+    candidates = parse_candidates(world.candidates)
+    chosen = [select(candidates, own.x, own.y, **how) for own in world.rows]
+    left_out = [leave_out_chosen(one, own.x, own.y, **how) for one, own in zip(chosen, world.rows, strict=True)]
+    predictors = prepared([one.model for one in chosen])
+    both = [predictors.predict(np.vstack([own.x, own.x_test])) for own in world.rows]
+    known = [each[:, : own.n] for each, own in zip(both, world.rows, strict=True)]
+    empty = np.zeros(0)
+    names = [f"{place:03}" for place in range(len(world.rows))]
+    profiles = {
+        name: Fitted(one.method, left.error, left.variance, own.n, own.features, empty.astype(np.uint8), empty,
+                     np.zeros((0, 0)))
+        for name, one, left, own in zip(names, chosen, left_out, world.rows, strict=True)
+    }  # fmt: skip
+    rng = np.random.default_rng([seed, 2])
+    senders = np.arange(len(names))
+    if world.landmarks:
+        senders = choose_landmarks(len(names), settings.landmarks, rng)
+    losses, noise = np.full((len(names),) * 2, np.nan), {}
+    for place, (name, predictions, own) in enumerate(zip(names, known, world.rows, strict=True)):
+        losses[senders, place], noise[name] = _losses(predictions[senders], predictions[place], own.y, rng)
+    new = [each[:, own.n :] for each, own in zip(both, world.rows, strict=True)]
+    return Trial(
+        world, Learners.of(profiles, (), {}, settings.weights), losses, noise, [each.predictions for each in left_out],
+        known, new,
+    )  # fmt: skip
+
+
+def _losses(
+    predictions: Float64[np.ndarray, "m n"],
+    own: Float64[np.ndarray, "n"],
+    y: Float64[np.ndarray, "n"],
+    rng: np.random.Generator,
+) -> tuple[Float64[np.ndarray, "m"], float]:
+    """Return losses as a real site sends them, and the size of their noise."""
+    floor, m, n = FEWEST_IN_A_CELL, len(predictions), len(y)
+    drawn = [ranks_and_noise(rng, n, floor, m) for _ in predictions]
+    ranks, noise = np.array([rank for rank, _ in drawn]), np.array([noise for _, noise in drawn])
+    middle = (min(1.5 * floor, max(floor, n // 4), n) - 1) / n
+    size = noise_of(floor, m) / n / float(share_kept(np.array([middle]))[0])
+    return four_digits(guarded_errors(predictions, own, y, ranks, noise)), size
+
+
+@dataclass(frozen=True)
+class Scores:
+    """Of one draw: whether the clusters are the true ones, their agreement, and errors by way."""
+
+    exact: bool
+    rand: float
+    errors: Mapping[str, float]
+
+
+def score(world: World, seed: int) -> Scores:
+    """Play a world once."""
+    trial, truth = play(world, seed), np.asarray(world.truth)
+    found = cluster_learners(
+        trial.learners, trial.losses, Settings(exchange="landmarks" if world.landmarks else "all"), {},
+        np.random.default_rng([seed, 3]), trial.noise,
+    ).labels  # fmt: skip
+    n = len(truth)
+    errors = {
+        "default": trial.error(trial.by_labels(found)),
+        "alone": trial.error(np.eye(n)),
+        "all": trial.error(trial.by_labels(np.zeros(n, np.int64))),
+        "truth": trial.error(trial.by_labels(truth)),
+        "personal": trial.error(trial.personal()),
+    }
+    if n <= 100:
+        shards = [Shard(own.x, own.y) for own in world.rows]
+        problem = Quadratics.of(shards)
+        errors["FedAvg"] = trial.error_of(best_of(partial(fedavg, problem, shards)))
+        errors["IFCA"] = trial.error_of(
+            best_of(lambda steps: ifca(problem, shards, len(set(truth)), steps, np.random.default_rng([seed, 4])))
+        )
+    rand = float(adjusted_rand_score(truth, found))
+    return Scores(rand == 1.0, rand, errors)
+
+
+def row(name: str, draws: int) -> str:
+    """Return a world's line of the table."""
+    number = list(WORLDS).index(name)
+    scores = [score(WORLDS[name](np.random.default_rng([seed, number])), seed) for seed in range(draws)]
+    means = {way: float(np.mean([each.errors[way] for each in scores])) for way in _COLUMNS if way in scores[0].errors}
+    against = means["default"] / min(means["alone"], means["truth"])
+    cells = [f"{means[way]:.4f}" if way in means else "" for way in _COLUMNS]
+    exact, rand = (float(np.mean([getattr(each, which) for each in scores])) for which in ("exact", "rand"))
+    return f"| {name} | {100 * exact:.0f} | {rand:.2f} | {' | '.join(cells)} | {against:.2f} |"
+
+
+def main() -> None:
+    """Print the table in Markdown."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--draws", type=int, default=20)
+    parser.add_argument("--worlds", default="*", help="name or glob of the worlds")
+    asked = parser.parse_args()
+    print(f"| world | exact, % | Rand | {' | '.join(_COLUMNS)} | default by the better of alone and truth |")
+    print("|---|" + "---|" * (len(_COLUMNS) + 3))
+    for name in WORLDS:
+        if fnmatchcase(name, asked.worlds):
+            print(row(name, asked.draws))
+            sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,59 @@
+"""Which prediction a learner should use, by its own held-out rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+from scipy.special import fdtri, stdtrit
+
+_CHANCE = 0.025
+"""Probability that a difference of this size arises by chance, in one direction."""
+
+
+def recommended(errors: Mapping[str, float], deviations: Mapping[str, float], n_test: int) -> str:
+    """Return ``cluster``, or ``alone`` or ``personal`` if one is better by more than chance explains.
+
+    The clusters were chosen by all rows that the learners fitted to, which are more than those held out. So the
+    held-out rows can refute a cluster, and need not confirm it.
+
+    Parameters
+    ----------
+    errors : Mapping[str, float]
+        Mean squared errors by name, ``cluster`` among them, infinite where a prediction was not finite.
+    deviations : Mapping[str, float]
+        Standard errors of the differences to the cluster's error.
+    n_test : int
+        Rows held out, at least 1.
+
+    Examples
+    --------
+    >>> errors, deviations = {"alone": 1.0, "cluster": 1.5, "personal": 1.6}, {"alone": 0.1, "personal": 0.2}
+    >>> recommended(errors, deviations, 40), recommended(errors, deviations, 2)
+    ('alone', 'cluster')
+
+    A learner that is a cluster of its own is alone:
+
+    >>> recommended({"alone": 1.0, "cluster": 1.0}, {"alone": 0.0}, 40)
+    'alone'
+    """
+    cluster = errors["cluster"]
+    rivals = {name: errors[name] for name in ("alone", "personal") if np.isfinite(errors.get(name, np.inf))}
+    if not np.isfinite(cluster):
+        return min(rivals, key=rivals.__getitem__, default="cluster")
+    better = [name for name, error in rivals.items() if _is_worse(cluster, error, deviations[name], n_test)]
+    if better:
+        return min(better, key=rivals.__getitem__)
+    return "alone" if errors.get("alone") == cluster and not deviations["alone"] else "cluster"
+
+
+def _is_worse(error: float, other: float, deviation: float, n: int) -> bool:
+    """Return whether an error is larger than another by more than chance explains.
+
+    Either the difference is, by a t test, or the ratio, by an F test. The latter needs no differences row by row, which
+    are very unequal where one of the two predictions is far off.
+    """
+    if n < 2:
+        return False
+    different = error - other > float(stdtrit(n - 1, 1 - _CHANCE)) * deviation > 0
+    return bool(different or error > float(fdtri(n, n, 1 - _CHANCE)) * other)
