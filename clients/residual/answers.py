@@ -54,7 +54,12 @@ def keep_model(ask: Conclude, agent: Agent) -> Concluded:
         site,
         site.session,
         SavedModel(
-            columns.features, columns.categories, parts or agent.steps_of(ask.numbers), agent.holder, agent.groups
+            columns.features,
+            columns.categories,
+            parts or agent.steps_of(ask.numbers),
+            agent.holder,
+            agent.groups,
+            ask.separate,
         ),
     )
     return Concluded(site.directory is not None)

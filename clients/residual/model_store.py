@@ -38,6 +38,8 @@ class SavedModel:
         The site that may read the predictions, sealed for it; empty: the fusion center may.
     groups : ValueGroups or None
         Groups of values that the model does not tell apart; None in a simulation.
+    separate : bool
+        Whether a prediction has a column for every part, not their sum.
     """
 
     features: tuple[str, ...]
@@ -45,9 +47,10 @@ class SavedModel:
     parts: tuple[tuple[float, BaseEstimator], ...]
     reader: str = ""
     groups: ValueGroups | None = None
+    separate: bool = False
 
-    def predict(self, x: Float64[np.ndarray, "n p"]) -> Float64[np.ndarray, "n"]:
-        """Return the sum over the parts of coefficient times prediction.
+    def predict(self, x: Float64[np.ndarray, "n p"]) -> Float64[np.ndarray, "n c"]:
+        """Return the sum over the parts of coefficient times prediction, or these one by one.
 
         Parameters
         ----------
@@ -61,10 +64,10 @@ class SavedModel:
         """
         from clients.residual.methods import predict
 
-        total = np.zeros(len(x))
         x = self.groups.apply(x) if self.groups else x
-        for coefficient, model in self.parts:
-            total += coefficient * predict(model, x)
+        total = np.zeros((len(x), len(self.parts) if self.separate else 1))
+        for place, (coefficient, model) in enumerate(self.parts):
+            total[:, place if self.separate else 0] += coefficient * predict(model, x)
         return total
 
 
@@ -117,6 +120,7 @@ def save_agent(site: Site, run: str, model: SavedModel) -> None:
         "reader": model.reader,
         "edges": list(model.groups.edges) if model.groups else [],
         "means": list(model.groups.means) if model.groups else [],
+        "separate": model.separate,
     }
     save_file(site, run, content)
 
@@ -137,6 +141,7 @@ def _read_agent(path: Path) -> SavedModel:
             parts=tuple((float(coefficient), model) for coefficient, model in parts),
             reader=str(content["reader"]),
             groups=groups,
+            separate=bool(content.get("separate", False)),  # a file of an earlier version has none
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise ModelFileError("holds no model of an agent") from error

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from numerics.residual.rules import LearningResult, Rules, Split, Without
+from protocols.residual.boosted import Boosted
 from protocols.residual.parallel import Parallel
 from protocols.residual.payloads import Conclude
 from protocols.residual.plan import Plan
@@ -21,7 +22,7 @@ from protocols.residual.single_round import SingleRound
 
 _CLASSES: Mapping[str, type[Any]] = {
     each.__name__: each
-    for each in (Plan, Parallel, Greedy, Sip, SingleRound, Rules, Split, LearningResult, Without, Conclude)
+    for each in (Plan, Boosted, Parallel, Greedy, Sip, SingleRound, Rules, Split, LearningResult, Without, Conclude)
 }
 _ABOUT = "about"
 _MODEL = "model:"

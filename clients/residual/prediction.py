@@ -47,7 +47,7 @@ def keyed_names(
     return keyed_hashes(columns.entity, secret, salt), secret_check(secret, salt), columns.entity_kind
 
 
-def predictions(site: Site, run: str, *, reader: str) -> tuple[Columns, Float64[np.ndarray, "n"]]:
+def predictions(site: Site, run: str, *, reader: str) -> tuple[Columns, Float64[np.ndarray, "n c"]]:
     """Return the site's present rows and their predictions by its stored model of a run.
 
     Parameters

@@ -346,6 +346,7 @@ def keep_ensemble(ask: KeepEnsemble, site: Site) -> Concluded:
 
 def _write_ensemble(site: Site, combination: AgentCombination) -> None:
     about = {**vars(combination), "names": list(combination.names), "beta": combination.beta.tolist()}
+    about["widths"] = list(combination.widths)
     save_file(site, f"{site.session}-ensemble", about)
 
 
@@ -363,12 +364,19 @@ def present(ask: Present, site: Site) -> SealedAnswer:
 def sum_up(ask: Sum, site: Site) -> Summed:
     """Write the predictions of the common rows to this site's own ``predictions.csv``."""
     about = load_file(site, f"{ask.run}-ensemble")
-    combination = AgentCombination(tuple(about["names"]), np.array(about["beta"], float), about["mean"], about["model"])
+    combination = AgentCombination(
+        tuple(about["names"]),
+        np.array(about["beta"], float),
+        about["mean"],
+        about["model"],
+        tuple(about.get("widths", ())),  # a file of an earlier version has none
+    )
     rows, seals = agreed_rows(site), Seals.of(site)
     parts = {}
     for name, body in zip(ask.agents, ask.bodies, strict=True):
         part = seals.open(body, name, Part)
-        if not isinstance(part, Part) or part.part.shape != rows.shape or name not in combination.names:
+        known = name in combination.names
+        if not isinstance(part, Part) or not known or part.part.shape != (len(rows), combination.width(name)):
             raise SiteFault(Fault.MALFORMED_ASK, f"the part of {name} does not fit")
         parts[name] = part.part
     if site.name in combination.names and combination.uses(site.name):
@@ -378,10 +386,10 @@ def sum_up(ask: Sum, site: Site) -> Summed:
     return Summed(len(rows), combination.missing(parts))
 
 
-def _select_rows(values: Float64[np.ndarray, "n"], rows: Int64[np.ndarray, "m"]) -> Float64[np.ndarray, "m"]:
+def _select_rows(values: Float64[np.ndarray, "n c"], rows: Int64[np.ndarray, "m"]) -> Float64[np.ndarray, "m c"]:
     if rows.max(initial=-1) >= len(values):
         raise SiteFault(Fault.DATA_CHANGED, f"there are {len(values)} rows now")
-    selected: Float64[np.ndarray, "m"] = values[rows]
+    selected: Float64[np.ndarray, "m c"] = values[rows]
     return selected
 
 

@@ -12,18 +12,22 @@ from jaxtyping import Float64
 
 @dataclass(frozen=True)
 class AgentCombination:
-    """``mean + sum_j beta_j f_j(x_j)``; for meta-boosting ``mean + model(f_1(x_1), ..., f_D(x_D))``.
+    """``mean + sum_j beta_j f_j(x_j)``, plus ``model(f_1(x_1), ..., f_D(x_D))`` if there is a model.
+
+    An agent may have several predictions of a row, as its steps in boosting. Each has a coefficient of its own.
 
     Attributes
     ----------
     names : tuple of str
         The D agents.
     beta : ndarray
-        ``(D,)`` coefficients; not used if there is a model.
+        ``(k,)`` coefficients of the agents' predictions, agent by agent; zeros for meta-boosting.
     mean : float
         The intercept.
     model : estimator or None
-        Model of meta-boosting.
+        Model of meta-boosting, or of the finish of boosting.
+    widths : tuple of int
+        Number of predictions of each agent; empty: one each.
 
     Examples
     --------
@@ -35,28 +39,43 @@ class AgentCombination:
     """
 
     names: tuple[str, ...]
-    beta: Float64[np.ndarray, "D"]
+    beta: Float64[np.ndarray, "k"]
     mean: float
     model: Any = None
+    widths: tuple[int, ...] = ()
+
+    def width(self, name: str) -> int:
+        """Return the number of an agent's predictions of a row."""
+        return self.widths[self.names.index(name)] if self.widths else 1
+
+    def _places(self, name: str) -> slice:
+        j = self.names.index(name)
+        start = sum(self.widths[:j]) if self.widths else j
+        return slice(start, start + self.width(name))
 
     def uses(self, name: str) -> bool:
         """Return whether the prediction depends on an agent."""
-        return self.model is not None or bool(self.beta[self.names.index(name)] != 0)
+        if self.model is not None:
+            return self.width(name) > 0
+        return bool((self.beta[self._places(name)] != 0).any())
 
-    def predict(self, parts: Mapping[str, Float64[np.ndarray, "n"]], n: int) -> Float64[np.ndarray, "n"]:
+    def predict(self, parts: Mapping[str, Float64[np.ndarray, "..."]], n: int) -> Float64[np.ndarray, "n"]:
         """Predict n rows.
 
         Parameters
         ----------
         parts : Mapping[str, ndarray]
-            ``(n,)`` predictions of each agent. An absent agent counts as 0.
+            ``(n,)`` or ``(n, width)`` predictions of each agent. An absent agent counts as 0.
         n : int
             Number of rows.
         """
-        F = np.zeros((len(self.names), n))
+        F = np.zeros((len(self.beta), n))
         for name, part in parts.items():
-            F[self.names.index(name)] = part
-        return np.asarray(self.mean + (self.beta @ F if self.model is None else self.model.predict(F.T)))
+            F[self._places(name)] = part.T
+        if self.model is None:
+            return np.asarray(self.mean + self.beta @ F)
+        boosted = self.model.predict(F.T) if len(F) else np.zeros(n)
+        return np.asarray(self.mean + (self.beta @ F + boosted if self.beta.any() else boosted))
 
     def missing(self, present: Collection[str]) -> tuple[str, ...]:
         """Return the agents that the prediction depends on and that are not among those present."""

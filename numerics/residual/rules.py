@@ -11,7 +11,7 @@ from jaxtyping import Bool, Float64
 
 from numerics.residual.agent_combination import AgentCombination
 
-ALGORITHMS = ("parallel", "greedy", "sip", "average", "meta-linear", "meta-boosting")
+ALGORITHMS = ("boosted", "parallel", "greedy", "sip", "average", "meta-linear", "meta-boosting")
 
 MOST_ROUNDS, MOST_POWERS = 100_000, 12
 """Most iterations (times the steps of one) and most candidates of p in a run."""
@@ -63,7 +63,7 @@ class Rules:
     patience : int
         Iterations without a smaller error after which learning stops.
     shrinkage : float
-        nu of sip and greedy, above 0.
+        nu of boosted, sip and greedy, above 0.
     steps : int
         Steps of an agent in one ask of sip and greedy.
     ridge : float
@@ -145,7 +145,13 @@ class Rules:
     def chooses(self) -> bool:
         """Whether validation rows decide about p, the number of iterations, or who takes part."""
         several = self.algorithm == "parallel" and len(self.powers) > 1
-        return self.robust or several or (self.stop == "held-out" and self.algorithm in ("parallel", "greedy", "sip"))
+        held_out = self.stop == "held-out" and self.algorithm in ("parallel", "greedy", "sip")
+        return self.robust or several or held_out or self.algorithm == "boosted"
+
+    @property
+    def refits(self) -> bool:
+        """Whether agents learn again after the choice; boosting needs validation rows from beginning to end."""
+        return self.refit and self.algorithm != "boosted"
 
     def split(self, n: int, n_learn: int) -> Split:
         """Split n rows, the first `n_learn` of them to learn from; validation rows only if they decide anything."""
@@ -154,7 +160,7 @@ class Rules:
 
     def for_choice(self, split: Split) -> Rules:
         """Return the rules of the first course; a course that only chooses p and its end stores no models."""
-        return replace(self, keep=self.keep and not (split.n_validation and self.refit))
+        return replace(self, keep=self.keep and not (split.n_validation and self.refits))
 
     def for_refit(self, p: float, iterations: int) -> Rules:
         """Return the rules of the course on all rows, with the chosen p and number of iterations."""
@@ -254,7 +260,8 @@ class LearningResult:
     mean : float
         Intercept: the mean outcome of the training rows, or 0.
     beta : ndarray
-        ``(D,)`` coefficients of the agents' predictions; zeros for meta-boosting, which has none.
+        ``(D,)`` coefficients of the agents' predictions; zeros for meta-boosting, which has none; of boosting, 1 for an
+        agent with a step.
     iteration : int
         Number of the chosen iterate; 0 is the one before any residual was fitted.
     p : float
@@ -270,11 +277,15 @@ class LearningResult:
     seen : ndarray
         ``(D,)`` agents that gave any prediction.
     model : estimator or None
-        Model of meta-boosting.
+        Model of meta-boosting, or of the finish of boosting.
     without : Without or None
         Errors without each agent; None: unknown.
     left_out : tuple of str
         Agents that raised the error on validation rows, and were left out from then on.
+    weights : ndarray or None
+        ``(k,)`` coefficients of the steps of boosting, agent by agent; None for other algorithms.
+    widths : tuple of int
+        Each agent's number of these steps; empty for other algorithms.
     """
 
     names: tuple[str, ...]
@@ -291,11 +302,14 @@ class LearningResult:
     model: object = None
     without: Without | None = None
     left_out: tuple[str, ...] = ()
+    weights: Float64[np.ndarray, "k"] | None = None
+    widths: tuple[int, ...] = ()
 
     @property
     def combination(self) -> AgentCombination:
         """Combination that predicts other rows."""
-        return AgentCombination(self.names, self.beta, self.mean, self.model)
+        beta = self.beta if self.weights is None else self.weights
+        return AgentCombination(self.names, beta, self.mean, self.model, self.widths)
 
 
 def selection_error(errors: Float64[np.ndarray, "... 3"], split: Split) -> Float64[np.ndarray, "..."]:

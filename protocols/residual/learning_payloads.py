@@ -220,10 +220,13 @@ class Conclude(Payload, answer=Concluded):
         Target that the model is fitted to once more; empty: the model is a sum of steps.
     numbers : ndarray
         Numbers of these steps; none, and no target: the agent has no part in the prediction.
+    separate : bool
+        Whether later predictions have a column for every step, not their sum.
     """
 
     target: Float64[np.ndarray, "n"] | Float32[np.ndarray, "n"]
     numbers: Int64[np.ndarray, "steps"]
+    separate: bool = False
 
 
 # -- predicting -------------------------------------------------------------------------------------------------------
@@ -238,13 +241,15 @@ class Predicted(Payload):
     keys, check, kind
         As in `Enrolled`.
     part : ndarray
-        ``f_j(x)``, a number for each row; the center has the coefficients and computes ``sum_j beta_j f_j(x)``.
+        ``f_j(x)``, a number for each row; of boosting a number for each row and step. The center has the coefficients
+        and computes ``sum_j beta_j f_j(x)``. At worst the steps tell of a new row what they told of the training rows:
+        by each tree, in which leaf it is.
     """
 
     keys: UInt64[np.ndarray, "rows 2"]
     check: UInt8[np.ndarray, "_"]
     kind: str
-    part: Float64[np.ndarray, "n"]
+    part: Float64[np.ndarray, "n c"]
 
 
 @dataclass(frozen=True)

@@ -10,14 +10,15 @@ from jaxtyping import Float64
 from numerics.residual.limits import RANGES, prediction_limits
 from numerics.residual.rules import LearningResult, Rules, Split
 from numerics.shared.threads import single_threaded
+from protocols.residual.boosted import Boosted
 from protocols.residual.parallel import Parallel
 from protocols.residual.payloads import Concluded, Fit, Fitted, Show, Tried, Try
 from protocols.residual.sequential import Greedy, Sip
 from protocols.residual.single_round import SingleRound
 from protocols.wire.payload import Payload, PayloadError
 
-Algorithm = Parallel | Greedy | Sip | SingleRound
-_ALGORITHMS: Mapping[str, type[Algorithm]] = {"parallel": Parallel, "greedy": Greedy, "sip": Sip}
+Algorithm = Boosted | Parallel | Greedy | Sip | SingleRound
+_ALGORITHMS: Mapping[str, type[Algorithm]] = {"boosted": Boosted, "parallel": Parallel, "greedy": Greedy, "sip": Sip}
 
 
 class Plan:
@@ -85,14 +86,14 @@ class Plan:
         self.choosing = False
         p, iterations = self.algorithm.choice()
         self.trial = self.algorithm.result()
-        if not self.rules.refit:
+        if not self.rules.refits:
             return
         self.split = self.split.without_validation
         self.algorithm = _algorithm(self.names, self.y, self.split, self.rules.for_refit(p, iterations))
 
     def _conclude(self) -> None:
         # The validation rows have chosen the iterate; the training error may not choose another one.
-        chosen = self.trial is not None and self.rules.refit
+        chosen = self.trial is not None and self.rules.refits
         self.result = self.algorithm.result(last=chosen)
         self.conclusions = self.algorithm.conclusions(self.result) if self.rules.keep else {}
 

@@ -168,9 +168,9 @@ class Present(Payload, answer=SealedAnswer):
 
 @dataclass(frozen=True)
 class Part(Payload):
-    """Inside the answer to `Present`: ``f_j(x)`` of every row of the order."""
+    """Inside the answer to `Present`: ``f_j(x)`` of every row of the order; of boosting a column for every step."""
 
-    part: Float64[np.ndarray, "n"]
+    part: Float64[np.ndarray, "n c"]
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,7 @@ def _are_powers(text: str) -> bool:
 class Settings(ProtocolSettings, prefix="residual"):
     """How the agents learn together, how rows are matched and numbers sent, and which data a scenario has."""
 
-    algorithm: Literal["parallel", "greedy", "sip", "average", "meta-linear", "meta-boosting"] = setting(
+    algorithm: Literal["boosted", "parallel", "greedy", "sip", "average", "meta-linear", "meta-boosting"] = setting(
         "parallel", "how the agents learn together", unset=""
     )
     agent: str = setting("tree", "an agent's method, e.g. 'tree' or 'hgb(max_depth=3)'", unset="")
@@ -57,8 +57,15 @@ class Settings(ProtocolSettings, prefix="residual"):
         "stop after all rounds, or when the training error (train) or that of held-out rows no longer falls",
         unset="",
     )
-    patience: int = setting(10, "iterations without a smaller error before it stops", between(1, 10**9), unset=0)
-    shrinkage: float = setting(1.0, "sip and greedy: nu", between(0.000001, 1), unset=0)
+    patience: int = setting(
+        0, "iterations without a smaller error before it stops", between(0, 10**9), words="10; of boosted 6"
+    )
+    shrinkage: float = setting(
+        0.0,
+        "boosted, sip and greedy: nu",
+        Allowed("0 (not set), or from 0.000001 to 1", lambda value: value == 0 or 1e-6 <= value <= 1),
+        words="1; of boosted 0.2",
+    )
     steps: int = setting(1, "sip and greedy: residual steps of an agent in one ask", between(1, 1000))
     ridge: float = setting(1e-6, "lambda of eq. (35), relative to the mean power of a prediction", between(0, 10**9))
     intercept: bool = setting(
@@ -96,8 +103,10 @@ class Settings(ProtocolSettings, prefix="residual"):
         ValueError
             If the settings together are out of range.
         """
-        from numerics.residual.rules import Rules  # not for those who only look for keys
+        from numerics.residual import boosted  # not for those who only look for keys
+        from numerics.residual.rules import Rules
 
+        boosts = self.algorithm == "boosted"
         powers = self.powers if self.power == "auto" else self.power
         rules = Rules(
             algorithm=self.algorithm,
@@ -105,8 +114,8 @@ class Settings(ProtocolSettings, prefix="residual"):
             search=self.step != "full",
             rounds=self.rounds,
             stop=self.stop,
-            patience=self.patience,
-            shrinkage=self.shrinkage,
+            patience=self.patience or (boosted.PATIENCE if boosts else 10),
+            shrinkage=self.shrinkage or (boosted.SHRINKAGE if boosts else 1.0),
             steps=self.steps,
             ridge=self.ridge,
             intercept=self.intercept,

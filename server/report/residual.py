@@ -46,7 +46,18 @@ def earlier_arrays(config: Config) -> Arrays:
     if "beta" not in arrays or not report.config.get("protocol"):
         raise ResultsError(f"from: no agent has kept a model of {path}; learn from the sites' own data")
     check_saved(path, "residual", arrays)
+    _check_widths(path, arrays)
     return {**arrays, "session": np.array(report.session)}
+
+
+def _check_widths(path: str, arrays: Arrays) -> None:
+    """Refuse coefficients of steps that are not those of the agents."""
+    if "widths" not in arrays and "weights" not in arrays:
+        return
+    widths, weights = arrays.get("widths", np.zeros(0)), arrays.get("weights", np.zeros(0))
+    same = widths.dtype == np.int64 and widths.shape == arrays["agents"].shape and bool((widths >= 0).all())
+    if not (same and weights.dtype == np.float64 and weights.shape == (int(widths.sum()),)):
+        raise ResultsError(f"{path}: weights in arrays.npz do not go with widths and agents; use a run's own results")
 
 
 def center_files(config: Config, *, scenario: bool) -> dict[str, Any]:

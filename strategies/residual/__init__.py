@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import Float64, Int64, Shaped
 
 from common.entity_keys import SecretError, keyed_hashes, read_secret, secret_check
+from numerics.residual import boosted
 from numerics.residual.columns_and_outcomes import Outcomes
 from numerics.residual.rules import FEWEST_ROWS, LARGEST_OUTCOME, MOST_ROUNDS, Rules, Split
 from protocols.residual.payloads import Enrol, Enrolled
@@ -31,6 +32,7 @@ Outcome = ResidualOutcome | OutcomePredictions
 
 __all__ = ["OutcomePredictions", "Residual", "ResidualOutcome", "Settings"]
 
+_TREE = "tree"
 _LEAF, _MANY, _ROWS_A_LEAF = 40, 100, 25
 """Default of the smallest leaf: 40 for 1000 to 4000 rows, a hundredth of more rows (with leaves of 40, trees fit the
 noise of 45,000 rows: docs/measurements.md), a twenty-fifth of fewer rows, 5 at least."""
@@ -86,13 +88,13 @@ class Residual(FusionStrategy):
         enrolment = Enrolment.of(answers, keys)
         order, n_learn = self._order(enrolment, outcomes, repetition, sealed=sealed)
         rules = replace(self.rules, min_leaf=self._min_leaf(n_learn))
-        orders = enrolment.orders(order, sealed=sealed, agent=self.settings.agent, min_leaf=rules.min_leaf)
+        orders = enrolment.orders(order, sealed=sealed, agent=self.agent, min_leaf=rules.min_leaf)
         y = None if outcomes is None else outcomes.y[enrolment.alignment.rows[CENTER][order]]
         if y is not None and np.abs(y).max(initial=0.0) > LARGEST_OUTCOME:
             raise FusionError(f"the outcomes go beyond {LARGEST_OUTCOME:g}: give them in another unit")
         result = yield from self._learn(enrolment, orders, y, len(order), n_learn, rules)
         truth = self.reference.truth(repetition) if self.reference.truth else {}
-        return ResidualOutcome(enrolment, rules, result, truth, self.settings.agent)
+        return ResidualOutcome(enrolment, rules, result, truth, self.agent)
 
     def _learn(
         self,
@@ -145,7 +147,15 @@ class Residual(FusionStrategy):
             _check_kinds(split)
         return np.concatenate([rng.permutation(learning), test]), len(learning)
 
+    @property
+    def agent(self) -> str:
+        """The run's method; in boosting small trees, unless another method is set."""
+        small = self.rules.algorithm == "boosted" and self.settings.agent == _TREE
+        return boosted.AGENT if small else self.settings.agent
+
     def _min_leaf(self, n_learn: int) -> int:
+        if self.rules.algorithm == "boosted":
+            return self.settings.min_leaf or min(boosted.MIN_LEAF, max(5, n_learn // _ROWS_A_LEAF))
         return self.settings.min_leaf or max(min(_LEAF, max(5, n_learn // _ROWS_A_LEAF)), n_learn // _MANY)
 
     # -- report -------------------------------------------------------------------------------------------------------
@@ -206,6 +216,11 @@ def from_config(config: Mapping[str, Any], **common: Any) -> Residual:
     if settings.topology == "ring" and settings.algorithm != "sip":
         raise FusionError(
             f"residual.topology=ring is for sip, not for {settings.algorithm}: set residual.algorithm=sip"
+        )
+    if settings.algorithm == "boosted" and settings.robust:
+        raise FusionError(
+            "residual.robust is not for boosted, where no step counts that raises the error on validation rows:"
+            " leave it out"
         )
     if settings.topology == "ring" and settings.robust:
         raise FusionError("residual.robust needs somebody who sees all predictions, and in a ring nobody does")

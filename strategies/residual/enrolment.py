@@ -298,27 +298,31 @@ def check_enrolled(ask: Enrol, site: str, answer: Enrolled) -> None:
         refuse("public_key", f"expected {32 if ask.seal else 0} bytes, got {len(answer.public_key)}")
 
 
-def check_predicted(limits: Sequence[float] | Float64[np.ndarray, "2"]) -> Check:
+def check_predicted(limits: Sequence[float] | Float64[np.ndarray, "2"], widths: Mapping[str, int]) -> Check:
     """Return a check that refuses predictions beyond these limits, and fields that do not fit together.
 
     Parameters
     ----------
     limits : sequence of float
         Least and greatest prediction of an agent; empty: unknown.
+    widths : Mapping[str, int]
+        Each agent's number of predictions of a row.
     """
 
     def check(site: str, answer: Predicted) -> None:
-        _check_part(answer)
-        if len(limits) and (answer.part.min() < limits[0] or answer.part.max() > limits[1]):
+        _check_part(answer, widths.get(site, answer.part.shape[1]))  # a site that is no agent of that run is not used
+        if len(limits) and (answer.part.min(initial=0.0) < limits[0] or answer.part.max(initial=0.0) > limits[1]):
             problem = f"goes beyond {RANGES:g} ranges of the outcome that the run learned from, in each of its steps"
             raise PayloadError(answer.title(), "part", problem)
 
     return check
 
 
-def _check_part(answer: Predicted) -> None:
+def _check_part(answer: Predicted, width: int) -> None:
     if not 0 < len(answer.part) <= MOST_ROWS:
         raise PayloadError(answer.title(), "part", f"expected 1 to {MOST_ROWS} numbers, got {len(answer.part)}")
+    if answer.part.shape[1] != width:
+        raise PayloadError(answer.title(), "part", f"expected {width} columns, got {answer.part.shape[1]}")
     _check_keys(answer, len(answer.part))
 
 

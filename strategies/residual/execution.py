@@ -147,7 +147,7 @@ def relayed(
     """
     attendance = _Attendance()
     split = rules.split(n, n_learn)
-    if rules.refit:
+    if rules.refits:
         split = split.without_validation
     ask: Payload = Lead(agents, n_learn, rules.to_json(), precision)
     # At most two asks for each agent that wins in greedy and is silent then, in the choice and in the refit.
@@ -192,8 +192,9 @@ def _check_fused(agents: tuple[str, ...], rules: Rules) -> Check:
             refuse("beta", f"expected {len(agents)} coefficients")
         if answer.parts.shape != (len(answer.curve), len(agents)) or not 0 <= answer.iteration < len(answer.curve):
             refuse("curve", "does not hold the iteration that was chosen, or is not as long as parts")
-        if len(answer.curve) > rules.rounds + 1:
-            refuse("curve", f"has more than {rules.rounds} iterations")
+        most = rules.rounds + (rules.algorithm == "boosted")  # the finish follows the iterations
+        if len(answer.curve) > most + 1:
+            refuse("curve", f"has more than {most} iterations")
         if answer.power not in (rules.powers if rules.algorithm == "parallel" else (0.0,)):
             refuse("power", "is not a power of the run")
 

@@ -110,9 +110,14 @@ def predict_at_center(
     """
     agents = tuple(str(name) for name in earlier["agents"])
     model = decode_model(earlier["model"]) if "model" in earlier else None
-    combination = AgentCombination(agents, np.asarray(earlier["beta"], float), float(earlier["mean"]), model)
+    weights, widths = (earlier["weights"], earlier["widths"]) if "widths" in earlier else (earlier["beta"], ())
+    combination = AgentCombination(
+        agents, np.asarray(weights, float), float(earlier["mean"]), model, tuple(int(width) for width in widths)
+    )
+    expected = {name: combination.width(name) for name in agents}
     ask = Predict(str(earlier["session"]), salt, align)
-    answers: dict[str, Predicted] = yield Broadcast(ask, check=check_predicted(earlier.get("part_limits", ())))
+    check = check_predicted(earlier.get("part_limits", ()), expected)
+    answers: dict[str, Predicted] = yield Broadcast(ask, check=check)
     parts = {name: answer for name, answer in answers.items() if name in agents}
     if not parts:
         raise FusionError(f"no agent of that run answered; they are {', '.join(agents)}")

@@ -136,6 +136,8 @@ def arrays_of(outcome: ResidualOutcome) -> dict[str, Shaped[np.ndarray, "..."]]:
         "power": result.power,
         **curves_of(outcome),
     }
+    if result.weights is not None:
+        arrays |= {"weights": result.weights, "widths": np.array(result.widths)}
     if outcome.plan.limits:  # a part is the sum of an agent's steps
         n_steps = max(result.iteration, 1) if result.algorithm in ("sip", "greedy") else 1
         arrays["part_limits"] = n_steps * np.array(outcome.plan.limits)
@@ -217,7 +219,8 @@ def notes_on(outcome: ResidualOutcome) -> list[str]:
             f"there are {result.split.n_fit} training rows, and a leaf of a tree has {rules.min_leaf} at least:"
             " no tree can split (residual.min-leaf)"
         )
-    if result.iteration == len(result.curve) - 1 == rules.rounds and rules.stop != "rounds":
+    finished = result.model is not None and result.algorithm == "boosted"
+    if result.iteration - finished == len(result.curve) - 1 - finished == rules.rounds and rules.stop != "rounds":
         notes.append(f"the error was still falling after {rules.rounds} iterations (residual.rounds)")
     return notes
 

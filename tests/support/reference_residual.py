@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from sklearn.ensemble import GradientBoostingRegressor
+from sklearn.ensemble import GradientBoostingRegressor, HistGradientBoostingRegressor
 from sklearn.linear_model import LinearRegression
 from sklearn.tree import DecisionTreeRegressor
 
@@ -21,9 +21,11 @@ Agent = Callable[[np.ndarray], np.ndarray]
 ALPHA = 0.25
 
 
-def tree(x: Rows, min_leaf: int) -> Agent:
+def tree(x: Rows, min_leaf: int, max_leaf_nodes: int | None = None) -> Agent:
     def fit(target: np.ndarray) -> np.ndarray:
-        model = DecisionTreeRegressor(min_samples_leaf=min_leaf, random_state=0).fit(x[: len(target)], target)
+        model = DecisionTreeRegressor(min_samples_leaf=min_leaf, max_leaf_nodes=max_leaf_nodes, random_state=0).fit(
+            x[: len(target)], target
+        )
         return np.asarray(model.predict(x))
 
     return fit
@@ -135,6 +137,41 @@ def sequential(
         if patience and stops([errors[kind] for errors in course.curve], waits):
             break
     return course
+
+
+# -- boosting with a gate ---------------------------------------------------------------------------------------------
+
+
+def boosted(world: World, *, rounds: int, nu: float = 0.2, patience: int = 6) -> tuple[Course, np.ndarray]:
+    """Gated parallel boosting: the course of the sums, and the errors after the finish."""
+    n, m = world.n_fit, world.n_fit + world.n_validation
+    left = world.y - world.mean
+    course, taken = Course([world.errors(left)], [], []), []
+    for _ in range(rounds):
+        steps = {j: agent(left[:n]) for j, agent in enumerate(world.agents)}
+        gains = {j: (left**2 - (left - nu * step) ** 2)[n:m] for j, step in steps.items()}
+        good = {j: steps[j] for j, gain in gains.items() if np.mean(gain) > np.std(gain, ddof=1) / np.sqrt(m - n)}
+        if not good:
+            break
+        fits = np.array(list(good.values()))
+        left = left - nu * coefficients(fits[:, :n], left[:n], 1e-3) @ fits
+        taken.append((good, left))
+        course.curve.append(world.errors(left))
+        if stops([errors[1] for errors in course.curve], patience):
+            break
+    best = course.best(1)
+    if not best:
+        return course, course.curve[0]
+    # An agent's steps stand side by side, in the order of the iterations.
+    columns = [good[j] for j in range(len(world.agents)) for good, _ in taken[:best] if j in good]
+    left = taken[best - 1][1]
+    finish = HistGradientBoostingRegressor(early_stopping=False, random_state=0)
+    x = np.array(columns).T
+    judged = world.errors(left - finish.fit(x[:n], left[:n]).predict(x))
+    if judged[1] >= course.curve[best][1]:
+        return course, course.curve[best]
+    errors = world.errors(left - finish.fit(x[:m], left[:m]).predict(x))
+    return course, np.array([errors[0], judged[1], errors[2]])
 
 
 # -- Algorithms 3 and 4 -----------------------------------------------------------------------------------------------

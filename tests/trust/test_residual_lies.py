@@ -27,7 +27,7 @@ def settings_of(tmp_path: Path, algorithm: str, **changes: Any) -> dict[str, Any
     return own_data_config(tmp_path, folder, residual__algorithm=algorithm, **changes)
 
 
-@pytest.mark.parametrize("algorithm", ["parallel", "sip", "meta-linear"])
+@pytest.mark.parametrize("algorithm", ["boosted", "parallel", "sip", "meta-linear"])
 @pytest.mark.parametrize("field", ["fitted", "held"])
 def test_predictions_that_cannot_be_are_those_of_a_silent_site(tmp_path: Path, algorithm: str, field: str) -> None:
     settings = settings_of(tmp_path, algorithm)

@@ -90,6 +90,7 @@ def crossed_bytes(grid: Any) -> bytes:
         {"residual__algorithm": "greedy"},
         {"residual__algorithm": "sip"},
         {"residual__algorithm": "meta-boosting"},
+        {"residual__algorithm": "boosted"},
         {"residual__topology": "ring"},
     ],
 )

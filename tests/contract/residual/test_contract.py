@@ -52,6 +52,10 @@ class TestParallel(Contract):
     }  # fmt: skip
 
 
+class TestBoosted(Contract):
+    settings = {"residual__algorithm": "boosted", "residual__stop": "held-out"}  # noqa: RUF012
+
+
 @pytest.mark.slow
 class TestGreedy(Contract):
     settings = {"residual__algorithm": "greedy", "residual__steps": 2, "residual__shrinkage": 0.5}  # noqa: RUF012
@@ -75,6 +79,12 @@ class Sealed(Contract):
 class TestHolder(Sealed):
     holder = "bank"
     settings = {"residual__algorithm": "parallel", "residual__power": "2"}  # noqa: RUF012
+
+
+@pytest.mark.slow
+class TestHolderBoosted(Sealed):
+    holder = "bank"
+    settings = {"residual__algorithm": "boosted"}  # noqa: RUF012
 
 
 @pytest.mark.slow

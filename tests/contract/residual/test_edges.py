@@ -29,7 +29,7 @@ from tests.support.residual_sites import (
 from tests.support.runs import outcome_of
 from tests.support.tampering import silent
 
-ALGORITHMS = ("parallel", "greedy", "sip", "average", "meta-linear", "meta-boosting")
+ALGORITHMS = ("boosted", "parallel", "greedy", "sip", "average", "meta-linear", "meta-boosting")
 BANK, SHOP, TELECOM = range(3)
 
 
@@ -315,7 +315,8 @@ def test_predictions_later_are_those_of_the_training_run(tmp_path: Path, algorit
     people = customers()
     order, n_learn = agreed_order(N, 0.2)
     left = (people["y"] - people["customer"].map(said)).to_numpy()[order]
-    assert report.metrics["train_mse"] == pytest.approx(np.mean(left[:n_learn] ** 2), rel=1e-9)
+    n_fit = n_learn - (round(0.25 * n_learn) if algorithm == "boosted" else 0)  # the others learn again from all
+    assert report.metrics["train_mse"] == pytest.approx(np.mean(left[:n_fit] ** 2), rel=1e-9)
     assert report.metrics["test_mse"] == pytest.approx(np.mean(left[n_learn:] ** 2), rel=1e-9)
 
 

@@ -86,7 +86,7 @@ def test_an_agent_without_a_step_predicts_nothing_and_is_not_missed(
     assert not any("gave no part" in note for note in again.notes)
 
 
-@pytest.mark.parametrize("algorithm", ["parallel", "greedy", "sip", "meta-linear", "meta-boosting"])
+@pytest.mark.parametrize("algorithm", ["boosted", "parallel", "greedy", "sip", "meta-linear", "meta-boosting"])
 @pytest.mark.parametrize("holder", ["", "bank"])
 def test_an_outcome_that_never_varies_is_predicted(tmp_path: Path, algorithm: str, holder: str) -> None:
     folder = write_world(tmp_path / "files", people=customers().assign(y=4.0), holder=holder)

@@ -42,14 +42,22 @@ def folder(tmp_path: Path) -> Path:
     return write_world(tmp_path / "files")
 
 
-def world_of(columns: Sequence[str], *, validation: float = 0.0, agent: str = "tree", intercept: bool = True) -> Any:
+def world_of(
+    columns: Sequence[str],
+    *,
+    validation: float = 0.0,
+    agent: str = "tree",
+    intercept: bool = True,
+    leaves: int | None = None,
+) -> Any:
     """The world of `customers` in one place: an agent a column, rows in the order of a run with the seed 0."""
     people = customers()
     order, n_learn = reference.agreed_order(N, HOLDOUT)
     x, y = people[list(columns)].to_numpy()[order], people["y"].to_numpy()[order]
     n_validation = round(validation * n_learn)
     agents = [
-        reference.tree(x[:, [j]], LEAF) if agent == "tree" else reference.line(x[:, [j]]) for j in range(len(columns))
+        reference.tree(x[:, [j]], LEAF, leaves) if agent == "tree" else reference.line(x[:, [j]])
+        for j in range(len(columns))
     ]
     return reference.World(agents, y, n_learn - n_validation, n_validation, intercept)
 
@@ -138,6 +146,23 @@ def test_algorithms_without_collaboration(tmp_path: Path, columns: str, algorith
     assert_curves(arrays, course)
     np.testing.assert_allclose(arrays["beta"], course.beta[0], rtol=1e-9)
     assert report.metrics["iterations"] == 0
+
+
+@pytest.mark.parametrize("columns", few(["abcd", "cda", "abcdef"], 2))
+def test_boosting_is_that_in_one_place(tmp_path: Path, columns: str) -> None:
+    settings = own_data_config(
+        tmp_path, one_each(tmp_path, columns), residual__algorithm="boosted", residual__stop="held-out",
+        residual__rounds=30,
+    )  # fmt: skip
+    report, arrays, _ = learn(settings, len(columns))
+    course, finished = reference.boosted(world_of(columns, validation=0.25, leaves=8), rounds=30)
+    best = course.best(1)
+    assert best > 2
+    for kind, place in (("train", 0), ("validation", 1), ("test", 2)):
+        curve = [errors[place] for errors in course.curve[: best + 1]]
+        np.testing.assert_allclose(arrays[f"curve_{kind}"][: best + 1], curve, rtol=1e-9)
+        assert arrays[f"curve_{kind}"][-1] == pytest.approx(finished[place], rel=1e-6)
+    assert report.metrics["test_mse"] == pytest.approx(finished[2], rel=1e-6)
 
 
 # -- what is chosen ---------------------------------------------------------------------------------------------------
@@ -234,13 +259,24 @@ def test_the_order_of_rows_and_columns_in_the_sites_files_does_not_matter(
     same_learning(runs[0], runs[2])
 
 
+_AT_THE_HOLDER = ("mean", "model", "weights", "widths", "part_limits", "curve_validation", "validation_mse")
+"""What the center does not have where a site holds the outcome."""
+
+
 def test_where_the_outcome_lies_does_not_matter(tmp_path: Path) -> None:
     """At the center or at a site: with the same order of its rows the same, bit for bit."""
-    for name, algorithm in (("s", "sip"), ("g", "greedy"), ("p", "parallel"), ("l", "meta-linear"), ("a", "average")):
+    for name, algorithm in (
+        ("s", "sip"),
+        ("b", "boosted"),
+        ("g", "greedy"),
+        ("p", "parallel"),
+        ("l", "meta-linear"),
+        ("a", "average"),
+    ):
         chosen = {"residual__algorithm": algorithm, "residual__power": "2"}
         center = learn(own_data_config(tmp_path, write_world(tmp_path / name / "center"), **chosen))
         holder = learn(own_data_config(tmp_path, write_world(tmp_path / name / "bank", holder="bank"), **chosen))
-        same_learning(center[:2], holder[:2], but=["holder", "mean", "curve_validation", "validation_mse"])
+        same_learning(center[:2], holder[:2], but=[*_AT_THE_HOLDER, "holder"])
         assert str(holder[1]["holder"]) == "bank"
         assert holder[0].metrics["n_lost"] == 0
 
@@ -256,7 +292,7 @@ def test_the_ring_s_result_is_the_center_s(tmp_path: Path, holder: str, stop: st
     center = learn(own_data_config(tmp_path, write_world(tmp_path / "center"), **chosen))
     there = write_world(tmp_path / "there", holder=holder)
     ring = learn(own_data_config(tmp_path, there, residual__topology="ring", **chosen))
-    same_learning(center[:2], ring[:2], but=["holder", "mean"])
+    same_learning(center[:2], ring[:2], but=["holder", "mean", "part_limits"])
     assert center[0].metrics["iterations"] > 2
 
 
@@ -300,7 +336,11 @@ def test_a_deployment_learns_what_a_simulation_does(
     tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("clients.residual.agent.FEWEST_EQUAL", 1)  # a simulated site does not group its values
-    for changes in ({}, {"residual__algorithm": "parallel", "residual__power": "2"}):
+    for changes in (
+        {},
+        {"residual__algorithm": "parallel", "residual__power": "2"},
+        {"residual__algorithm": "boosted"},
+    ):
         simulated = learn(own_data_config(tmp_path, folder, **changes))
         settings, nodes = deployed_sites(tmp_path, folder, **changes)
         same_learning(simulated[:2], learn(settings, nodes)[:2])

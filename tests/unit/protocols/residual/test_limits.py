@@ -102,12 +102,21 @@ def test_among_honest_agents_none_is_left_out(algorithm: str) -> None:
         np.testing.assert_array_equal(on.beta, off.beta)
 
 
+@pytest.mark.parametrize("name", LIES)
+def test_the_gate_of_boosting_takes_no_step_that_raises_the_error(name: str) -> None:
+    rules = Rules(algorithm="boosted", rounds=30, shrinkage=0.2, patience=6)
+    lied, honest = learned(rules, LIES[name]), learned(rules)
+    others = learned(rules, names=tuple(each for each in NAMES if each != LIAR))
+    assert honest.widths[NAMES.index(LIAR)] > 10 * lied.widths[NAMES.index(LIAR)]
+    assert lied.curve[lied.iteration, 2] <= others.curve[others.iteration, 2]
+
+
 def test_the_last_agent_is_never_left_out() -> None:
     result = learned(robust("meta-linear"), LIES["sign of held flipped"], names=(LIAR,))
     assert result.left_out == ()
 
 
-@pytest.mark.parametrize("algorithm", ["parallel", "sip", "meta-linear"])
+@pytest.mark.parametrize("algorithm", ["boosted", "parallel", "sip", "meta-linear"])
 @pytest.mark.parametrize("field", ["fitted", "held"])
 @pytest.mark.parametrize("factor", [50.0, -1000.0])
 def test_predictions_beyond_ten_ranges_are_refused(algorithm: str, field: str, factor: float) -> None:

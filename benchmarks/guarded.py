@@ -1,0 +1,98 @@
+"""What the guards of real sites cost honest users: ``python -m benchmarks.guarded``.
+
+The same drawn worlds are run by simulated sites, which trust the center, and by real sites with the default policy.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import statistics
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import numpy as np
+import pandas as pd
+
+from benchmarks.lying import WORLDS, World
+from benchmarks.tables import table_head, table_row
+from consilience.local_engine import engine
+from server.results import load
+
+_OF_NODES = ("target", "id", "sensitive", "truth")
+"""Keys that name columns: a real site's own."""
+
+
+def _two_relations(rng: np.random.Generator, n: int) -> World:
+    """Return six learners of n rows each, of two opposite relations."""
+    w = rng.normal(size=3)
+
+    def draw(rows: int, sign: int) -> pd.DataFrame:
+        x = rng.normal(size=(rows, 3))
+        return pd.DataFrame(x, columns=["x0", "x1", "x2"]).assign(y=sign * (x @ w) + rng.normal(size=rows))
+
+    frames = {f"site-{j}": draw(n, 1 - 2 * (j % 2)) for j in range(6)}
+    settings = {"protocol": "sec", "target": "y", "sec.candidates": "lr"}
+    return World(settings, frames, {}, lambda report, _: report.metrics["mse_cluster"])
+
+
+CASES: Mapping[str, Callable[[np.random.Generator], World]] = {
+    "bc3e: errors": WORLDS["bc3e"],
+    "coreset: cost of a row": WORLDS["coreset"],
+    "gp: SMSE": WORLDS["gp"],
+    "residual: test error": WORLDS["residual"],
+    "sec: error on test rows, one relation, 50 rows a site": WORLDS["sec"],
+    **{f"sec: error, two relations, {n} rows a site": partial(_two_relations, n=n) for n in (30, 100, 300)},
+}
+
+
+def run_world(world: World, *, real: bool) -> float:
+    """Return the measure of a world run by simulated or by real sites."""
+    with tempfile.TemporaryDirectory() as folder:
+        data = Path(folder) / "data"
+        data.mkdir()
+        for name, frame in {**world.frames, **world.center}.items():
+            frame.to_csv(data / f"{name}.csv", index=False)
+        settings: dict[str, Any] = {**world.settings, "output-dir": str(Path(folder) / "results")}
+        if not real:
+            return _measure(world, {**settings, "data": str(data)}, len(world.frames))
+        keys = {"_labels": "labels", "_test": "gp.queries" if settings["protocol"] == "gp" else "test"}
+        settings |= {keys[name]: str(data / f"{name}.csv") for name in world.center}
+        columns = {key: settings[key] for key in _OF_NODES if key in settings}
+        if "_labels" in world.center:
+            columns.pop("target")
+        nodes = [
+            {"site": name, "data": str(data / f"{name}.csv"), "site-output-dir": str(Path(folder) / name), **columns}
+            for name in world.frames
+        ]
+        return _measure(world, settings, nodes)
+
+
+def _measure(world: World, settings: Mapping[str, Any], nodes: int | Sequence[Mapping[str, Any]]) -> float:
+    with mock.patch("server.app.figures", return_value=()):  # they take most of a run's time
+        report, arrays = load(engine.run(settings, nodes))
+    return world.measure(report, arrays)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Measure, and print a table."""
+    parser: Any = argparse.ArgumentParser(prog="python -m benchmarks.guarded", description=__doc__.partition(":")[0])
+    parser.add_argument("--draws", type=int, default=5)
+    options = parser.parse_args(arguments)
+    logging.getLogger("flwr").setLevel(logging.CRITICAL)
+    print("\n".join(table_head(["", "trusted", "default policy", "ratio: median", "smallest, largest"])), flush=True)
+    for name, draw in CASES.items():
+        worlds = [draw(np.random.default_rng([23, number])) for number in range(options.draws)]
+        trusted, guarded = ([run_world(world, real=real) for world in worlds] for real in (False, True))
+        ratios = [after / before for after, before in zip(guarded, trusted, strict=True)]
+        cells = [statistics.median(trusted), statistics.median(guarded), statistics.median(ratios)]
+        ends = f"{min(ratios):.3f}, {max(ratios):.3f}"
+        print(table_row([name, *(f"{each:.4g}" for each in cells), ends]), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,137 @@
+"""Plan of gated parallel boosting: all agents fit the residual in each round, and steps that help are added up."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+from jaxtyping import Float64
+
+from numerics.residual.agent_combination import AgentCombination
+from numerics.residual.boosted import Finish, finish, gated_weights
+from numerics.residual.influence import compare
+from numerics.residual.rules import LearningResult, Rules, Split, Without, selection_error
+from protocols.residual.payloads import Conclude, Fit, Fitted
+from protocols.residual.sequential import MOST_MISSES
+from protocols.wire.payload import Payload
+
+
+class Boosted:
+    """Gated parallel boosting (`numerics.residual.boosted`).
+
+    The validation rows decide which steps count, when it ends, and about the finish. An agent that is silent takes
+    no step in that round. Parameters as of `protocols.residual.parallel.Parallel`.
+    """
+
+    def __init__(self, names: tuple[str, ...], y: Float64[np.ndarray, "n"], split: Split, rules: Rules) -> None:
+        self.names, self.split, self.rules = names, split, rules
+        self.mean = rules.mean_of(y[: split.n_fit])
+        self.y = y - self.mean
+        self.residual = self.y
+        self.iteration = self.misses = 0
+        self.sums = np.zeros((len(names), split.n))
+        self.curve = np.full((rules.rounds + 1, 3), np.nan)
+        self.curve[0] = split.errors(self.y)
+        self.power = np.zeros((rules.rounds + 1, len(names)))
+        # By iteration: coefficients, and the agents' steps for all rows.
+        self.weights: list[Float64[np.ndarray, "D"]] = []
+        self.steps: list[Float64[np.ndarray, "D n"]] = []
+        self.ended = rules.rounds == 0
+        self.learned: LearningResult | None = None
+
+    # -- asks and answers ---------------------------------------------------------------------------------------------
+
+    def asks(self) -> dict[str, Payload]:
+        """Return the residual for every agent."""
+        if self.ended:
+            return {}
+        target = np.ascontiguousarray(self.residual[: self.split.n_fit, None])
+        ask = Fit(target, add=1.0, number=self.iteration, keep=self.rules.keep)
+        return dict.fromkeys(self.names, ask)
+
+    def answer_shape(self, name: str) -> tuple[int, int, int]:
+        """Return the shape of an answer: training rows, later rows, columns."""
+        return self.split.n_fit, self.split.n_held, 1
+
+    def take(self, answers: Mapping[str, Payload]) -> None:
+        """Add up the steps that help; it ends when none does."""
+        steps = np.zeros((len(self.names), self.split.n))
+        for name, answer in answers.items():
+            assert isinstance(answer, Fitted)  # noqa: S101 - an ask's class names its answer's
+            steps[self.names.index(name)] = np.concatenate([answer.fitted[:, 0], answer.held[:, 0]])
+        rules = self.rules
+        weights = gated_weights(steps, self.residual, self.split, shrinkage=rules.shrinkage, ridge=rules.ridge)
+        if not weights.any():  # where somebody was silent, all are asked once more
+            self.misses += 1
+            self.ended = len(answers) == len(self.names) or self.misses >= MOST_MISSES
+            return
+        self.misses = 0
+        self.weights.append(weights)
+        self.steps.append(steps)
+        self.iteration += 1
+        self.sums += weights[:, None] * steps
+        self.residual = self.y - self.sums.sum(axis=0)
+        self.curve[self.iteration] = self.split.errors(self.residual)
+        self.power[self.iteration] = self.sums[:, : self.split.n_fit].var(axis=1)
+        self.ended = not rules.continues(self.curve[: self.iteration + 1], self.split, rules.patience)
+
+    # -- result -------------------------------------------------------------------------------------------------------
+
+    def choice(self) -> tuple[float, int]:
+        """Return no p, and the number of iterations whose sum has the smallest error on the validation rows."""
+        return 0.0, int(np.argmin(selection_error(self.curve[: self.iteration + 1], self.split)))
+
+    def result(self, *, last: bool = False) -> LearningResult:
+        """Return the finished combination of the best iterations; the finish is an iteration more if it helps."""
+        if self.learned is None:
+            self.learned = self._finish()
+        return self.learned
+
+    def _counted(self) -> list[list[int]]:
+        """Return each agent's iterations in which it took a step, up to the best one."""
+        best = self.choice()[1]
+        return [[t for t in range(best) if self.weights[t][j]] for j in range(len(self.names))]
+
+    def _finish(self) -> LearningResult:
+        counted, best = self._counted(), self.choice()[1]
+        steps = np.array([self.steps[t][j] for j, own in enumerate(counted) for t in own]).reshape(-1, self.split.n)
+        weights = np.array([self.weights[t][j] for j, own in enumerate(counted) for t in own])
+        widths = tuple(map(len, counted))
+        finished = finish(AgentCombination(self.names, weights, 0.0, None, widths), steps, self.y, self.split)
+        curve, power = self.curve[: best + 1], self.power[: best + 1]
+        if finished.combination.model is not None:
+            curve, power = np.vstack([curve, finished.errors]), np.vstack([power, power[-1:]])
+        seen = np.array(widths) > 0
+        return LearningResult(
+            names=self.names,
+            algorithm="boosted",
+            mean=self.mean,
+            beta=seen.astype(np.float64),
+            iteration=len(curve) - 1,
+            p=0.0,
+            curve=curve,
+            power=power,
+            step_power=np.zeros(0),
+            split=self.split,
+            seen=seen,
+            model=finished.combination.model,
+            without=self._without_each(finished, steps),
+            weights=weights,
+            widths=widths,
+        )
+
+    def _without_each(self, finished: Finish, steps: Float64[np.ndarray, "k n"]) -> Without:
+        """Return the errors without each agent: its steps count as 0, as in a prediction in which it is absent."""
+        ends = np.cumsum(finished.combination.widths)[:-1]
+        parts = {name: part.T for name, part in zip(self.names, np.split(steps, ends), strict=True)}
+        rest = [{name: part for name, part in parts.items() if name != left_out} for left_out in self.names]
+        predictions = np.array([finished.combination.predict(each, self.split.n) for each in (parts, *rest)])
+        residuals = self.y - predictions
+        return compare(residuals[0], residuals[1:], self.split)
+
+    def conclusions(self, result: LearningResult) -> dict[str, Payload]:
+        """Return each agent's last ask: which of its steps to store, each to be predicted by itself."""
+        return {
+            name: Conclude(np.zeros(0), np.array(own, np.int64), separate=True)
+            for name, own in zip(self.names, self._counted(), strict=True)
+        }

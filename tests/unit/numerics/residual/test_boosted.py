@@ -1,0 +1,60 @@
+"""Boosting with a gate: which steps count, and what the finish adds."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from numerics.residual.agent_combination import AgentCombination
+from numerics.residual.boosted import finish, gated_weights
+from numerics.residual.rules import Split
+
+SPLIT = Split(200, 100, 100)
+
+
+def signs(n_columns: int) -> np.ndarray:
+    return np.random.default_rng(3).choice([-1.0, 1.0], size=(n_columns, SPLIT.n))
+
+
+def test_a_step_counts_only_if_its_share_helps_on_validation_rows() -> None:
+    a, b = signs(2)
+    liar = np.concatenate([a[: SPLIT.n_fit], -a[SPLIT.n_fit :]])  # right on the training rows only
+    weights = gated_weights(np.stack([a, b, liar]), a + b, SPLIT, shrinkage=0.25, ridge=0.0)
+    assert weights[2] == 0
+    np.testing.assert_allclose(weights[:2], 0.25, rtol=0.01)
+
+
+@pytest.mark.parametrize("copies", [1, 2, 3])
+def test_equal_steps_have_equal_shares(copies: int) -> None:
+    [a] = signs(1)
+    weights = gated_weights(np.stack([a] * copies), a, SPLIT, shrinkage=1.0, ridge=0.0)
+    np.testing.assert_allclose(weights, 1 / copies, rtol=1e-2)
+    assert np.ptp(weights) < 1e-9
+
+
+def test_no_step_counts_where_all_are_silent() -> None:
+    assert not gated_weights(np.zeros((2, SPLIT.n)), signs(1)[0], SPLIT, shrinkage=0.2, ridge=0.0).any()
+
+
+def test_the_finish_learns_interaction_of_different_agents() -> None:
+    a, b = signs(2)
+    sum_of_steps = AgentCombination(("x", "y"), np.ones(2), 0.0, None, (1, 1))
+    finished = finish(sum_of_steps, np.stack([a, b]), a + b + a * b, SPLIT)
+    assert finished.errors[2] < 0.01
+    predicted = finished.combination.predict({"x": a[:, None], "y": b[:, None]}, SPLIT.n)
+    np.testing.assert_allclose(np.mean((a + b + a * b - predicted)[300:] ** 2), finished.errors[2])
+
+
+def test_a_finish_that_does_not_help_is_left_out() -> None:
+    a, b = signs(2)
+    sum_of_steps = AgentCombination(("x", "y"), np.ones(2), 0.0, None, (1, 1))
+    finished = finish(sum_of_steps, np.stack([a, b]), a + b, SPLIT)
+    assert finished.combination.model is None
+    np.testing.assert_array_equal(finished.errors, 0.0)
+
+
+def test_agents_without_a_step_have_no_part() -> None:
+    combination = AgentCombination(("x", "y", "z"), np.array([1.0, 2.0]), 5.0, None, (2, 0, 0))
+    assert [combination.uses(name) for name in combination.names] == [True, False, False]
+    np.testing.assert_array_equal(combination.predict({"x": np.array([[1.0, 1.0]]), "y": np.zeros((1, 0))}, 1), [8.0])
+    assert combination.missing([]) == ("x",)
