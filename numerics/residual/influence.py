@@ -87,10 +87,10 @@ def compare(with_all: Float64[np.ndarray, "n"], without: Float64[np.ndarray, "D 
 
     Examples
     --------
-    >>> residual = np.array([1.0, -1.0, 0.5, -0.5])
+    >>> residual = np.array([1.0, -1.0, 1.0, -1.0])
     >>> each = compare(9 * residual, np.stack([residual, 9 * residual]), Split(4, 0, 0))
     >>> each.errors[:, 0], each.harm[:, 0]
-    (array([ 0.625, 50.625]), array([6.7, 0. ]))
+    (array([ 1., 81.]), array([80.,  0.]))
     """
     errors = np.array([split.errors(each) for each in without]).reshape(len(without), 3)
     harm = np.full((len(without), 3), -np.inf)
