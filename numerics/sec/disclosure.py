@@ -17,10 +17,10 @@ The own model's error stays as it is, and of models that predict alike little ch
 from __future__ import annotations
 
 from functools import cache
+from statistics import NormalDist
 
 import numpy as np
 from jaxtyping import Float64, Int64
-from scipy.special import ndtri
 
 _PRECISION = 8.0
 """The floor over the standard error of a count that takes all answers of an ask. The rows of a strip between two
@@ -162,7 +162,8 @@ def share_kept(shares: Float64[np.ndarray, "models"]) -> Float64[np.ndarray, "mo
 @cache
 def _kept_of_products() -> tuple[Float64[np.ndarray, "q"], Float64[np.ndarray, "q"]]:
     """Return shares of rows, ascending, and what is left for each."""
-    normal = ndtri((np.arange(_QUANTILES) + 0.5) / _QUANTILES)
+    quantile = NormalDist().inv_cdf  # SciPy's would take longer to import than all else that an ask does
+    normal = np.array([quantile((place + 0.5) / _QUANTILES) for place in range(_QUANTILES)])
     distance, residual = (normal / normal.std())[:, np.newaxis], normal / normal.std()
     d = (np.square(distance) - 2 * distance * residual).ravel()
     d = d[np.argsort(-np.abs(d), kind="stable")]

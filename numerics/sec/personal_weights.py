@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 from jaxtyping import Float64
-from scipy.optimize import nnls
 
 _FAR = 1e4
 """A model whose error is so many times that of the best one gets no weight."""
@@ -39,6 +38,8 @@ def personal_weights(
     >>> personal_weights(np.stack([x, x**2, -x]), 0.25 * x + 0.75 * x**2).round(6)
     array([0.25, 0.75, 0.  ])
     """
+    from scipy.optimize import nnls  # importing it takes a while, and later asks of a run need only the weights
+
     weights = np.zeros(len(predictions))
     usable = np.flatnonzero(np.isfinite(predictions).all(axis=1))
     with np.errstate(over="ignore"):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import numpy as np
-from scipy.special import fdtri, stdtrit
 
 _CHANCE = 0.025
 """Probability that a difference of this size arises by chance, in one direction."""
@@ -68,6 +67,8 @@ def _is_worse(error: float, other: float, deviation: float, n: int, *, paired: b
     Either the difference is, by a t test, or the ratio, by an F test. The latter needs no differences row by row, which
     are very unequal where one of the two predictions is far off.
     """
+    from scipy.special import fdtri, stdtrit  # importing it takes a while
+
     if n < 2:
         return False
     different = paired and error - other > float(stdtrit(n - 1, 1 - _CHANCE)) * deviation > 0

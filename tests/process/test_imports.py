@@ -113,9 +113,9 @@ def test_sec_tries_combinations(tmp_path: Path) -> None:
     held_out = round(0.2 * N)
     kept = {"0/own": np.zeros(held_out), "0/fitted": np.zeros(N - held_out)}  # as a fit leaves them
     store.store(1, {**store.load(1), **kept})
-    none = np.zeros((1, 0))
-    ask = sec.Predict(0, ("alone",), none, np.ones(1), none, ("north",), np.array([N]), np.ones(1), "model")
-    assert imported(tmp_path, context, ask, 2) == set()
+    none, both = np.zeros((2, 0)), ("alone", "cluster")
+    ask = sec.Predict(0, both, none, np.ones(2), none, ("north",), np.array([N]), np.ones(1), "model")
+    assert imported(tmp_path, context, ask, 2) == {"scipy"}  # for the t and the F distribution
 
 
 def test_sec_sends_a_model_without_pytorch(tmp_path: Path) -> None:
