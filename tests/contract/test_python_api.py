@@ -139,7 +139,7 @@ def test_what_each_site_keeps_at_home(finished: cs.Run) -> None:
     north = finished.sites["north"]
     assert "collaborators.csv" in north
     assert north["collaborators.csv"]["learner"].isin(["north", "south"]).all()
-    with pytest.raises(KeyError, match=r"there is: collaborators\.csv"):
+    with pytest.raises(KeyError, match=r"there is: answers\.csv, collaborators\.csv"):
         north["theta.csv"]
     assert sorted(finished.sites) == ["north", "south"]
 
