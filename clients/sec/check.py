@@ -162,7 +162,7 @@ def _error_lines(held_out: int) -> list[str]:
         return ["  no error on rows held out: there are none, or so few that it would reveal single rows"]
     return [
         "  once: the number of rows held out, and the mean squared errors on them: of your model alone, of your",
-        "    cluster's models, of all models, and of your own mixture of them (its weights stay here); and the standard",
+        "    cluster's models, of all models, and of your own mixture of them (its weights stay here); and standard",
         "    errors of their differences",
     ]
 
