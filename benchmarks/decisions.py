@@ -26,7 +26,7 @@ from benchmarks.side.sec_peers import FittedModels, Quadratics, Shard, best_of, 
 from clients.regressors import parse_candidates
 from clients.sec.disclosure import FEWEST_IN_A_CELL
 from clients.sec.selection import leave_out_chosen, select
-from numerics.sec.disclosure import four_digits, guarded_errors, noise_of, ranks_and_noise, share_kept
+from numerics.sec.disclosure import four_digits, guarded_errors, loss_noise, ranks_and_noise
 from numerics.sec.personal_weights import personal_weights
 from numerics.sec.predictors import prepared
 from numerics.sec.similarity import choose_landmarks
@@ -145,9 +145,7 @@ def _losses(
     floor, m, n = FEWEST_IN_A_CELL, len(predictions), len(y)
     drawn = [ranks_and_noise(rng, n, floor, m) for _ in predictions]
     ranks, noise = np.array([rank for rank, _ in drawn]), np.array([noise for _, noise in drawn])
-    middle = (min(1.5 * floor, max(floor, n // 4), n) - 1) / n
-    size = noise_of(floor, m) / n / float(share_kept(np.array([middle]))[0])
-    return four_digits(guarded_errors(predictions, own, y, ranks, noise)), size
+    return four_digits(guarded_errors(predictions, own, y, ranks, noise)), loss_noise(n, floor, m)
 
 
 @dataclass(frozen=True)

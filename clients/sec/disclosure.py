@@ -15,9 +15,9 @@ from numerics.sec.disclosure import (
     four_digits,
     guarded_deviations,
     guarded_errors,
+    loss_noise,
     noise_of,
     ranks_and_noise,
-    share_kept,
     supported_predictions,
 )
 from numerics.sec.mixture import mean_squared_errors
@@ -110,13 +110,12 @@ class Disclosure:
         return four_digits(guarded_deviations(predictions, other, y, noise))
 
     def noise(self, n_rows: int, n_answers: int, *, supported: bool = False) -> float:
-        """Return `protocols.sec.payloads.Losses.noise`: it takes the rank in the middle of those that may be drawn."""
+        """Return `protocols.sec.payloads.Losses.noise`."""
         if not self.floor:
             return 0.0
         if supported:
             return noise_of(self.floor, n_answers) / n_rows
-        rank = min(1.5 * self.floor, max(self.floor, n_rows // 4), n_rows)
-        return noise_of(self.floor, n_answers) / n_rows / float(share_kept(np.array([(rank - 1) / n_rows]))[0])
+        return loss_noise(n_rows, self.floor, n_answers)
 
     def supported(
         self,

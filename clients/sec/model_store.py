@@ -14,7 +14,7 @@ from clients.model_store import FOLDER, model_file, save_model
 from clients.site import Site
 from common.csv_text import Column, csv_text
 from common.files import encode_text
-from numerics.sec.recommendation import recommended
+from numerics.sec.recommendation import recommend
 from protocols.sec.payloads import Errors, Predict
 from protocols.wire.faults import Fault, SiteFault
 
@@ -99,7 +99,7 @@ def _save_answers(ask: Predict, site: Site, errors: Errors) -> None:
     places = [place for place, name in enumerate(ask.combinations) if name != "oracle"]
     names = [ask.combinations[place] for place in places]
     values = np.where(errors.finite, errors.errors, np.inf)[places]
-    best = recommended(
+    best = recommend(
         dict(zip(names, values.tolist(), strict=True)),
         dict(zip(names, errors.deviations[places].tolist(), strict=True)),
         errors.n_test,

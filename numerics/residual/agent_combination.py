@@ -77,6 +77,20 @@ class AgentCombination:
         boosted = self.model.predict(F.T) if len(F) else np.zeros(n)
         return np.asarray(self.mean + (self.beta @ F + boosted if self.beta.any() else boosted))
 
+    def predict_without_each(
+        self, parts: Mapping[str, Float64[np.ndarray, "..."]], n: int
+    ) -> Float64[np.ndarray, "predictions n"]:
+        """Predict n rows with all parts, and then without each; parameters as of `predict`.
+
+        Examples
+        --------
+        >>> both = {"a": np.array([1.0]), "b": np.array([2.0])}
+        >>> AgentCombination(("a", "b"), np.ones(2), 0.0).predict_without_each(both, 1)[:, 0]
+        array([3., 2., 1.])
+        """
+        rest = [{name: part for name, part in parts.items() if name != left_out} for left_out in parts]
+        return np.array([self.predict(each, n) for each in (parts, *rest)])
+
     def missing(self, present: Collection[str]) -> tuple[str, ...]:
         """Return the agents that the prediction depends on and that are not among those present."""
         return tuple(name for name in self.names if self.uses(name) and name not in present)

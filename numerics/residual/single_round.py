@@ -87,8 +87,7 @@ def without_each_once(
         return without_each(F, y, split, rules.ridge)
     if combination.model is not None:
         parts = dict(zip(combination.names, F, strict=True))
-        rest = [{name: part for name, part in parts.items() if name != left_out} for left_out in parts]
-        predictions = np.array([combination.predict(each, F.shape[1]) for each in (parts, *rest)])
+        predictions = combination.predict_without_each(parts, F.shape[1])
     else:
         present = (combination.beta != 0) & np.vstack([np.ones(len(F), bool), ~np.eye(len(F), dtype=bool)])
         predictions = present / np.maximum(present.sum(axis=1, keepdims=True), 1) @ F

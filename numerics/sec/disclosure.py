@@ -59,6 +59,20 @@ def noise_of(floor: int, n_answers: int) -> float:
     return float(floor * np.sqrt(n_answers) / _PRECISION)
 
 
+def loss_noise(n_rows: int, floor: int, n_answers: int) -> float:
+    """Return the standard deviation of the noise in a mean squared error, in what a row can count for.
+
+    It takes the middle one of the ranks that may be drawn. So it follows from numbers that tell nothing of the rows.
+
+    Examples
+    --------
+    >>> round(loss_noise(100, 5, 16), 3)
+    0.03
+    """
+    rank = min(1.5 * floor, max(floor, n_rows // 4), n_rows)
+    return noise_of(floor, n_answers) / n_rows / float(share_kept(np.array([(rank - 1) / n_rows]))[0])
+
+
 def guarded_errors(
     predictions: Float64[np.ndarray, "models n"],
     own: Float64[np.ndarray, "n"],
@@ -156,11 +170,11 @@ def share_kept(shares: Float64[np.ndarray, "models"]) -> Float64[np.ndarray, "mo
     >>> share_kept(np.array([0.01, 0.1, 0.25])).round(2)
     array([0.97, 0.75, 0.49])
     """
-    return np.asarray(np.interp(shares, *_kept_of_products()))
+    return np.asarray(np.interp(shares, *_clipping_table()))
 
 
 @cache
-def _kept_of_products() -> tuple[Float64[np.ndarray, "q"], Float64[np.ndarray, "q"]]:
+def _clipping_table() -> tuple[Float64[np.ndarray, "q"], Float64[np.ndarray, "q"]]:
     """Return shares of rows, ascending, and what is left for each."""
     quantile = NormalDist().inv_cdf  # SciPy's would take longer to import than all else that an ask does
     normal = np.array([quantile((place + 0.5) / _QUANTILES) for place in range(_QUANTILES)])

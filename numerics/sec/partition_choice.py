@@ -148,13 +148,10 @@ class MixtureLosses:
         apart = np.maximum(bias, 0.0) + variance + (1 - 2 * own) * variances
         # Two members are as far apart, and the numbers added to their losses differ, so that they average out.
         each = np.maximum(distances, 0.0) + variances[:, np.newaxis] + variances
-        added = np.square(_LARGEST_ROW * self.noise[members]) * (np.square(shares) * _without_own(each)).sum(axis=0)
+        np.fill_diagonal(each, 0.0)
+        added = np.square(_LARGEST_ROW * self.noise[members]) * (np.square(shares) * each).sum(axis=0)
         deviation = np.sqrt(4 * errors * (np.maximum(apart, 0.0) / self.n[members] + added))
         return np.maximum(1 + excess / errors, _SMALLEST_RATIO), deviation / errors
-
-
-def _without_own(each: Float64[np.ndarray, "m m"]) -> Float64[np.ndarray, "m m"]:
-    return np.where(np.eye(len(each), dtype=bool), 0.0, each)
 
 
 def set_aside(mixtures: MixtureLosses, labels: Int64[np.ndarray, "L"]) -> Int64[np.ndarray, "L"]:

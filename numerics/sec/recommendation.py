@@ -8,15 +8,13 @@ import numpy as np
 
 _CHANCE = 0.025
 """Probability that a difference of this size arises by chance, in one direction."""
-
-
 _HALF = 0.5
 """Relative error of a squared standard error from which on it says little."""
 _LARGEST_SQUARE = 8.0
 """The largest squared difference of a row over their mean, of some ten to a hundred rows."""
 
 
-def recommended(errors: Mapping[str, float], deviations: Mapping[str, float], n_test: int, noise: float = 0.0) -> str:
+def recommend(errors: Mapping[str, float], deviations: Mapping[str, float], n_test: int, noise: float = 0.0) -> str:
     """Return ``cluster``, or ``alone`` or ``personal`` if one is better by more than chance explains.
 
     The clusters were chosen by all rows that the learners fitted to, which are more than those held out. So the
@@ -31,30 +29,31 @@ def recommended(errors: Mapping[str, float], deviations: Mapping[str, float], n_
     n_test : int
         Rows held out, at least 1.
     noise : float
-        Standard deviation of what was added to each error, in what a row can count for; 0 if nothing was. Where it is
-        so large that the standard errors say little, only the error alone, to which nothing is added, can refute.
+        Standard deviation of what was added to each error, in what a row can count for; 0 if nothing was. If it is
+        large, the standard errors say little. Then only ``alone`` can refute the cluster: its error has no noise.
 
     Examples
     --------
     >>> errors, deviations = {"alone": 1.0, "cluster": 1.5, "personal": 1.6}, {"alone": 0.1, "personal": 0.2}
-    >>> recommended(errors, deviations, 40), recommended(errors, deviations, 2)
+    >>> recommend(errors, deviations, 40), recommend(errors, deviations, 2)
     ('alone', 'cluster')
 
     A learner that is a cluster of its own is alone:
 
-    >>> recommended({"alone": 1.0, "cluster": 1.0}, {"alone": 0.0}, 40)
+    >>> recommend({"alone": 1.0, "cluster": 1.0}, {"alone": 0.0}, 40)
     'alone'
     """
     cluster = errors["cluster"]
     rivals = {name: errors[name] for name in ("alone", "personal") if np.isfinite(errors.get(name, np.inf))}
     if not np.isfinite(cluster):
         return min(rivals, key=rivals.__getitem__, default="cluster")
-    known = noise * _LARGEST_SQUARE < _HALF
+    reliable = noise * _LARGEST_SQUARE < _HALF
     spread = float(np.sqrt(1 + 2 * _LARGEST_SQUARE * n_test * noise**2))
     better = [
         name
         for name, error in rivals.items()
-        if _is_worse(cluster, error, deviations[name] * spread, n_test, paired=known) and (known or name == "alone")
+        if _is_worse(cluster, error, deviations[name] * spread, n_test, paired=reliable)
+        and (reliable or name == "alone")
     ]
     if better:
         return min(better, key=rivals.__getitem__)

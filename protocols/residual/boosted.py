@@ -124,9 +124,7 @@ class Boosted:
         """Return the errors without each agent: its steps count as 0, as in a prediction in which it is absent."""
         ends = np.cumsum(finished.combination.widths)[:-1]
         parts = {name: part.T for name, part in zip(self.names, np.split(steps, ends), strict=True)}
-        rest = [{name: part for name, part in parts.items() if name != left_out} for left_out in self.names]
-        predictions = np.array([finished.combination.predict(each, self.split.n) for each in (parts, *rest)])
-        residuals = self.y - predictions
+        residuals = self.y - finished.combination.predict_without_each(parts, self.split.n)
         return compare(residuals[0], residuals[1:], self.split)
 
     def conclusions(self, result: LearningResult) -> dict[str, Payload]:

@@ -258,6 +258,11 @@ def _check_learners(learners: Learners, newcomers: Sequence[str]) -> None:
         raise FusionError("there is no learner to cluster: all are newcomers" + (f" ({why})" if why else ""))
 
 
+def _check_noise(answer: Losses | Errors) -> None:
+    if not 0 <= answer.noise <= _MOST_NOISE:
+        raise PayloadError(answer.title(), "noise", f"expected a share from 0 to {_MOST_NOISE:g}")
+
+
 def _check_losses(senders: Mapping[str, tuple[str, ...]]) -> Check:
     def check(site: str, answer: Losses) -> None:
         expected = len(senders[site])
@@ -265,8 +270,7 @@ def _check_losses(senders: Mapping[str, tuple[str, ...]]) -> Check:
             raise PayloadError(answer.title(), "losses", f"expected {expected} numbers, got {len(answer.losses)}")
         if ((answer.losses < 0) | (answer.losses > LARGEST_ERROR)).any():
             raise PayloadError(answer.title(), "losses", f"expected mean squared errors from 0 to {LARGEST_ERROR:g}")
-        if not 0 <= answer.noise <= _MOST_NOISE:
-            raise PayloadError(answer.title(), "noise", f"expected a share from 0 to {_MOST_NOISE:g}")
+        _check_noise(answer)
 
     return check
 
@@ -278,8 +282,7 @@ def _check_errors(asks: Mapping[str, Predict]) -> Check:
             raise PayloadError(answer.title(), "errors", f"expected {expected} numbers, got {len(answer.errors)}")
         if answer.n_test < 0 or ((answer.errors < 0) | (answer.errors > LARGEST_ERROR)).any():
             raise PayloadError(answer.title(), "errors", f"expected mean squared errors from 0 to {LARGEST_ERROR:g}")
-        if not 0 <= answer.noise <= _MOST_NOISE:
-            raise PayloadError(answer.title(), "noise", f"expected a share from 0 to {_MOST_NOISE:g}")
+        _check_noise(answer)
         if len(answer.deviations) != expected or ((answer.deviations < 0) | (answer.deviations > LARGEST_ERROR)).any():
             raise PayloadError(answer.title(), "deviations", f"expected {expected} numbers from 0 to {LARGEST_ERROR:g}")
 

@@ -14,7 +14,7 @@ from sklearn.metrics import adjusted_rand_score
 
 from common.grouping import list_names
 from numerics.sec.cluster_assignment import same_partition
-from numerics.sec.recommendation import recommended
+from numerics.sec.recommendation import recommend
 from strategies.sec.learner_clusters import LearnerClusters
 from strategies.sec.learners import Learners
 
@@ -63,7 +63,7 @@ class SECOutcome:
     def recommendations(self) -> dict[str, str]:
         """Return what each learner's own held-out rows say it should predict with; only for learners that held some."""
         return {
-            name: recommended(each, self.deviations[name], self.n_test[name], self.noise[name])
+            name: recommend(each, self.deviations[name], self.n_test[name], self.noise[name])
             for name, each in self.errors.items()
             if each
         }

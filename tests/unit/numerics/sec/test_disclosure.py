@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from numerics.sec.disclosure import guarded_deviations, guarded_errors, share_kept
-from numerics.sec.recommendation import recommended
+from numerics.sec.recommendation import recommend
 
 
 def differences(distance: float, n: int, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -45,8 +45,8 @@ def test_standard_errors_are_those_of_paired_differences() -> None:
 
 def test_a_cluster_stands_unless_the_held_out_rows_refute_it() -> None:
     deviations = {"alone": 0.2, "cluster": 0.0, "personal": 0.2}
-    assert recommended({"alone": 1.0, "cluster": 1.2, "personal": 0.9}, deviations, 40) == "cluster"
-    assert recommended({"alone": 1.0, "cluster": 2.0, "personal": 0.9}, deviations, 40) == "personal"
-    assert recommended({"alone": 1.0, "cluster": 2.0, "personal": 1.1}, deviations, 40) == "alone"
-    assert recommended({"alone": 1.0, "cluster": np.inf, "personal": 1.1}, deviations, 40) == "alone"
-    assert recommended({"alone": 1.0, "cluster": 9.0}, {"alone": 8.0}, 40) == "alone"  # by the ratio
+    assert recommend({"alone": 1.0, "cluster": 1.2, "personal": 0.9}, deviations, 40) == "cluster"
+    assert recommend({"alone": 1.0, "cluster": 2.0, "personal": 0.9}, deviations, 40) == "personal"
+    assert recommend({"alone": 1.0, "cluster": 2.0, "personal": 1.1}, deviations, 40) == "alone"
+    assert recommend({"alone": 1.0, "cluster": np.inf, "personal": 1.1}, deviations, 40) == "alone"
+    assert recommend({"alone": 1.0, "cluster": 9.0}, {"alone": 8.0}, 40) == "alone"  # by the ratio
