@@ -24,6 +24,7 @@ from clients.gp.experts import (
 )
 from clients.gp.shard import lone_queries
 from clients.site import Site
+from numerics.gp.calibration import histogram
 from numerics.gp.coarse_answers import FEWEST_ROWS, CoarseAnswer, coarse
 from numerics.gp.expert import Expert
 from numerics.gp.gates.network import Network
@@ -43,6 +44,7 @@ from protocols.gp.payloads import (
     MOST_TRIED,
     NO_VALUE,
     Agreed,
+    Calibrate,
     Disclose,
     Evaluate,
     Inputs,
@@ -50,6 +52,7 @@ from protocols.gp.payloads import (
     Moments,
     Predict,
     Predictions,
+    Residuals,
     Rows,
     Share,
     Slope,
@@ -224,7 +227,18 @@ def disclose(ask: Disclose, site: Site) -> Inputs:
     return Inputs(tuple(rows.x for rows in _experts(ask, site)))
 
 
-# -- predictions ------------------------------------------------------------------------------------------------------
+# -- calibration and predictions --------------------------------------------------------------------------------------
+
+
+@answers(Calibrate)
+def calibrate(ask: Calibrate, site: Site) -> Residuals:
+    """Answer with the number of leave-one-out residuals by size, summed over the site's experts."""
+    experts = _experts(ask, site)
+    theta = _checked_theta(ask.theta, ask.kernel, ask)
+    _commit_to(site, "hyperparameters", ask.kernel, ask.theta)
+    with single_threaded():
+        counts = [histogram(expert_of(rows, ask.kernel, theta).residuals()) for rows in experts]
+    return Residuals(np.sum(counts, axis=0))
 
 
 @answers(Predict)
@@ -233,6 +247,7 @@ def predict(ask: Predict, site: Site) -> Predictions:
     experts = _experts(ask, site)
     _check_points(ask, experts)
     theta = _checked_theta(ask.theta, ask.kernel, ask)
+    _commit_to(site, "hyperparameters", ask.kernel, ask.theta)
     _commit_to(site, "model", ask.kernel, ask.theta, ask.landmarks, ask.seed, ask.varies)
     _commit_to(site, "set of shared rows", ask.shared_x, ask.shared_y)
     if ask.shared_rows:  # 0 if the site's shared rows did not reach the center

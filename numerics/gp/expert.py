@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Float64
-from scipy.linalg import solve_triangular
+from scipy.linalg import lapack, solve_triangular
 
 from numerics.gp.kernels import Kernel
 from numerics.gp.likelihood import factor
@@ -88,6 +88,25 @@ class Expert:
         mean, explained, whitened = self._prediction(np.asarray(points, dtype=np.float64))
         weights = solve_triangular(self._factor, whitened, lower=True, trans=1, overwrite_b=True, check_finite=False)
         return WeightedPrediction(mean, explained, weights)
+
+    def residuals(self) -> Float64[np.ndarray, "n"]:
+        """Predict every row from the others: ``(n,)`` residuals in the deviations that the model gives them.
+
+        They are ``a / sqrt(diag(Z^-1))`` with ``a = Z^-1 y`` (Sundararajan and Keerthi 2001).
+
+        Examples
+        --------
+        One row is predicted by the prior, here with a deviation of 2:
+
+        >>> from numerics.gp.radial_kernels import SquaredExponential
+        >>> theta = np.log([1.0, np.sqrt(3.0), 1.0])
+        >>> Expert(SquaredExponential(1), theta, np.zeros((1, 1)), np.array([3.0])).residuals()
+        array([1.5])
+        """
+        weights = solve_triangular(self._factor, self._whitened, lower=True, trans=1, check_finite=False)
+        lower = lapack.dtrtri(self._factor, lower=1)[0]
+        residuals: Float64[np.ndarray, "n"] = weights / np.sqrt(np.einsum("ij,ij->j", lower, lower))
+        return residuals
 
     def _prediction(
         self, points: Float64[np.ndarray, "q d"]

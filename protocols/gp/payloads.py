@@ -178,6 +178,45 @@ class Evaluate(Agreed, answer=Likelihood):
 
 
 @dataclass(frozen=True)
+class Residuals(Payload, summed=True):
+    """To the center: how far the site's outputs are from what its other rows predict.
+
+    The center sees no residual, only how many there are of about each size, without sign and place. A count of 1 in a
+    far bin says that one row is an outlier, and the size of its residual to an eighth. WITH CRAFTED HYPERPARAMETERS a
+    residual is the row's output, and the counts are of the outputs by their distance from the origin of the units. So
+    there is one such answer in a run, with the hyperparameters of its predictions.
+
+    Attributes
+    ----------
+    counts : ndarray
+        Number of standardized leave-one-out residuals by size (numerics/gp/calibration.py), summed over the site's
+        experts.
+    """
+
+    counts: Int64[np.ndarray, "50"]
+
+
+@dataclass(frozen=True)
+class Calibrate(Agreed, answer=Residuals):
+    """To sites, once, with the last ask: asks for the sizes of the residuals that the hyperparameters leave.
+
+    Attributes
+    ----------
+    kernel : str
+        As in `Survey`.
+    theta : ndarray
+        The hyperparameters.
+    """
+
+    kernel: str
+    theta: Float64[np.ndarray, "p"]
+
+    def spends(self) -> dict[str, int]:
+        """Return what it takes of a site's budget."""
+        return {MODELS: 1}
+
+
+@dataclass(frozen=True)
 class Slope(Payload, summed=True):
     """To the center: the gate's loss over the site's rows, and its gradient (Jalali and Kasneci 2022, Algorithm 3).
 

@@ -120,6 +120,11 @@ class Settings(ProtocolSettings, prefix="gp"):
         return self.aggregation == "npae" and self.covariance == "sketch"
 
     @property
+    def calibrated(self) -> bool:
+        """Whether the residuals of single experts say how wide intervals of the combined predictions are."""
+        return self.aggregation == "npae"
+
+    @property
     def disclosed(self) -> bool:
         """Whether sites are asked for the inputs of their rows."""
         return self.aggregation == "npae" and self.covariance == "inputs"

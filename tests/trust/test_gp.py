@@ -20,6 +20,7 @@ from protocols.gp.payloads import (
     MOST_SHARED,
     MOST_TRIED,
     NO_VALUE,
+    Calibrate,
     Disclose,
     Evaluate,
     Inputs,
@@ -27,6 +28,7 @@ from protocols.gp.payloads import (
     Moments,
     Predict,
     Predictions,
+    Residuals,
     Rows,
     Share,
     Slope,
@@ -147,7 +149,7 @@ def test_nothing_is_disclosed_where_nothing_is_predicted(tmp_path: Path, folder:
     settings, nodes = deployed_sites(tmp_path, folder, **changes)
     found = predict({**settings, "gp.queries": ""}, nodes)
     assert not [*found.said(Share), *found.said(Disclose), *found.said(Predict)]
-    assert found.metrics["fit_rounds"] == found.report.rounds - 1
+    assert found.metrics["fit_rounds"] == found.report.rounds - 1 - any(found.said(Calibrate))
 
 
 # -- consent ----------------------------------------------------------------------------------------------------------
@@ -336,6 +338,10 @@ def evaluated(**changes: Any) -> Evaluate:
     return replace(Evaluate(**agreed_fields(), kernel="se", thetas=THETA[np.newaxis]), **changes)
 
 
+def calibrated(**changes: Any) -> Calibrate:
+    return replace(Calibrate(**agreed_fields(), kernel="se", theta=THETA), **changes)
+
+
 def predicted(**changes: Any) -> Predict:
     """At three points, with two landmarks, and without shared rows."""
     honest = Predict(
@@ -377,6 +383,8 @@ MALFORMED: dict[str, Callable[[], Payload]] = {
     "noise of almost nothing": lambda: predicted(theta=THETA - [0, 0, 0, 20]),
     "a candidate with noise of almost nothing": lambda: evaluated(thetas=np.stack([THETA, THETA - [0, 0, 0, 20]])),
     "another kernel than there is": lambda: predicted(kernel="nothing"),
+    "residuals of other hyperparameters": lambda: calibrated(theta=THETA[:3]),
+    "residuals of almost no noise": lambda: calibrated(theta=THETA - [0, 0, 0, 20]),
     "points of other inputs": lambda: predicted(points=(np.zeros((3, 3)),)),
     "points beyond all measure": lambda: predicted(points=(np.full((1, 2), 1e60),)),
     "points for more experts": lambda: predicted(points=(np.zeros((1, 2)), np.zeros((1, 2)))),
@@ -414,8 +422,8 @@ def test_asks_that_are_none_are_refused(tmp_path: Path, what: str) -> None:
 def test_the_honest_asks_are_answered(tmp_path: Path) -> None:
     """Those that the malformed ones differ from."""
     context = context_of(tmp_path, **dict.fromkeys(PROTECTED, True))
-    for payload in (Survey(2000, "se", fit=True), evaluated(), predicted(), trained(), Share(**agreed_fields(), rows=3),
-                    Disclose(**agreed_fields())):  # fmt: skip
+    for payload in (Survey(2000, "se", fit=True), evaluated(), calibrated(), predicted(), trained(),
+                    Share(**agreed_fields(), rows=3), Disclose(**agreed_fields())):  # fmt: skip
         assert type(ask(site_at(context), payload)) is type(payload).answer
 
 
@@ -433,6 +441,8 @@ WORDS: dict[str, tuple[Callable[..., Payload], dict[str, Any]]] = {
     "units": (evaluated, {"mean": np.array([1.0, 0.0])}),
     "unit of the output": (predicted, {"y_scale": 1.0}),
     "hyperparameters": (predicted, {"theta": THETA + 0.1}),
+    "hyperparameters of the residuals": (calibrated, {"theta": THETA + 0.1}),
+    "kernel of the residuals": (calibrated, {"kernel": "matern12"}),
     "kernel": (predicted, {"kernel": "matern12"}),
     "number of landmarks": (predicted, {"landmarks": 3}),
     "landmarks": (predicted, {"seed": 1}),
@@ -453,6 +463,14 @@ def test_a_center_is_held_to_its_word(tmp_path: Path, what: str) -> None:
         again = ask(site, said())
         for name, value in vars(first).items():
             np.testing.assert_array_equal(getattr(again, name), value)
+
+
+def test_residuals_are_counted_with_the_hyperparameters_of_the_predictions_only(tmp_path: Path) -> None:
+    """So a run has one histogram: two of them, with lengths of nothing, would be the outputs at two scales."""
+    for first, second in [(calibrated(), predicted(theta=THETA + 0.1)), (predicted(), calibrated(theta=THETA + 0.1))]:
+        context = context_of(tmp_path / type(first).__name__)
+        ask(site_at(context), first)
+        assert_refused(site_at(context, session="another"), second)
 
 
 def test_a_run_tries_so_many_hyperparameters_and_points(tmp_path: Path) -> None:
@@ -625,10 +643,16 @@ INPUTS: dict[str, tuple[str, Callable[[Inputs], dict[str, Any]]]] = {
     "more experts": ("x", lambda i: {"x": (*i.x, i.x[0])}),
     "inputs beyond all measure": ("x", of_first("x", lambda x: x + 1e60)),
 }
+RESIDUALS: dict[str, tuple[str, Callable[[Residuals], dict[str, Any]]]] = {
+    "less than no residual": ("counts", lambda r: {"counts": r.counts - 1}),
+    "more residuals than rows": ("counts", lambda r: {"counts": r.counts + 1}),
+    "so many that their sum overflows": ("counts", lambda r: {"counts": np.full_like(r.counts, 2**62)}),
+}
 FORGED = [
     (Moments, MOMENTS, {}),
     (Likelihood, LIKELIHOODS, {}),
     (Predictions, PREDICTIONS, {}),
+    (Residuals, RESIDUALS, {}),
     (Slope, SLOPES, {"gp__gate": "dnn", "gp__gate_rounds": 2}),
     (Rows, ROWS, {"gp__aggregation": "grbcm"}),
     (Inputs, INPUTS, {"gp__covariance": "inputs"}),

@@ -12,6 +12,9 @@ import pytest
 from scipy.special import ndtri
 
 import protocols.gp.payloads as wire
+from numerics.gp.calibration import Calibration, histogram
+from numerics.gp.expert import Expert
+from numerics.gp.radial_kernels import SquaredExponential
 from protocols.gp.payloads import (
     MOST_TRIED,
     Disclose,
@@ -21,6 +24,7 @@ from protocols.gp.payloads import (
     Moments,
     Predict,
     Predictions,
+    Residuals,
     Rows,
     Slope,
     Survey,
@@ -406,6 +410,26 @@ def test_without_points_a_model_is_learned_for_later(tmp_path: Path, folder: Pat
     np.testing.assert_array_equal(later.arrays["mean"], whole.arrays["mean"])
 
 
+# -- intervals --------------------------------------------------------------------------------------------------------
+
+
+def test_intervals_are_those_of_the_residuals_over_all_sites(tmp_path: Path, folder: Path) -> None:
+    found = predict(own_data_config(tmp_path, folder))
+    experts = [Expert(SquaredExponential(2), found.theta, *rows) for rows in found.experts()]
+    counts = histogram(np.concatenate([expert.residuals() for expert in experts]))
+    np.testing.assert_array_equal(found.arrays["residual_counts"], counts)
+    half = Calibration(counts, len(found.theta)).reach(0.95) * found.arrays["std"]
+    for line, mean, wide in zip(table_of(found), found.arrays["mean"], half, strict=True):
+        assert (float(line["low_95"]), float(line["high_95"])) == pytest.approx((mean - wide, mean + wide))
+
+
+def test_rules_of_independent_experts_keep_normal_intervals(tmp_path: Path, folder: Path) -> None:
+    found = predict(own_data_config(tmp_path, folder, gp__aggregation="rbcm"))
+    assert not found.said(Residuals)
+    inside = np.abs(found.arrays["outputs"] - found.arrays["mean"]) <= ndtri(0.975) * found.arrays["std"]
+    assert found.metrics["coverage_95"] == inside.mean()
+
+
 # -- questions and answers as files -----------------------------------------------------------------------------------
 
 
@@ -418,7 +442,7 @@ def table_of(found: PredictionRun) -> list[dict[str, str]]:
 def test_answers_are_a_file(tmp_path: Path, folder: Path) -> None:
     found = predict(own_data_config(tmp_path, folder))
     lines = table_of(found)
-    assert list(lines[0]) == ["query", "mean", "std", "experts", "measured"]
+    assert list(lines[0]) == ["query", "mean", "std", "low_95", "high_95", "experts", "measured"]
     assert [line["query"] for line in lines] == points()["well"].tolist()
     for column, name in (("mean", "mean"), ("std", "std"), ("measured", "outputs")):
         np.testing.assert_array_equal([float(line[column]) for line in lines], found.arrays[name])
@@ -445,7 +469,7 @@ def test_the_center_s_own_file_takes_the_place_of_the_folder_s(tmp_path: Path, f
     soundings(5, seed=9).drop(columns=TARGET).to_csv(path, index=False)
     found = predict(own_data_config(tmp_path, folder, gp__queries=str(path)))
     lines = table_of(found)
-    assert list(lines[0]) == ["query", "mean", "std", "experts"]
+    assert list(lines[0]) == ["query", "mean", "std", "low_95", "high_95", "experts"]
     assert [line["query"] for line in lines] == soundings(5, seed=9)["well"].tolist()
     assert "outputs" not in found.arrays
     assert "smse" not in found.metrics
@@ -458,8 +482,9 @@ def test_errors_are_those_of_the_file(tmp_path: Path, folder: Path) -> None:
     training = soundings()[TARGET].to_numpy()
     assert found.metrics["msll"] == pytest.approx(reference.msll(y, mean, variance, training))
     assert found.metrics["rmse"] == pytest.approx(np.sqrt(((y - mean) ** 2).mean()))
+    intervals = Calibration(found.arrays["residual_counts"], len(found.theta))
     for level in (50, 80, 95, 99):
-        inside = np.abs(y - mean) <= ndtri(0.5 + level / 200) * np.sqrt(variance)
+        inside = np.abs(y - mean) <= intervals.reach(level / 100) * np.sqrt(variance)
         assert found.metrics[f"coverage_{level}"] == pytest.approx(inside.mean())
 
 
