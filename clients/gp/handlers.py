@@ -17,8 +17,11 @@ from clients.gp.experts import (
     draw_rows,
     expert_of,
     experts_of,
+    is_local,
     kernel_for,
+    learning_parts,
     likelihood_of,
+    nearest_rows_of,
     parts_of,
     rows_of,
 )
@@ -26,7 +29,6 @@ from clients.gp.shard import lone_queries
 from clients.site import Site
 from numerics.gp.calibration import histogram
 from numerics.gp.coarse_answers import FEWEST_ROWS, CoarseAnswer, coarse
-from numerics.gp.expert import Expert
 from numerics.gp.gates.network import Network
 from numerics.gp.likelihood import START_LOG_SIGMA, fit_one, theta_bounds
 from numerics.gp.likelihood import evaluate as likelihood
@@ -35,11 +37,13 @@ from numerics.gp.sketch import Sketch, features
 from numerics.shared.threads import single_threaded
 from protocols.gp.payloads import (
     CONSENTS,
+    FEWEST_NEAREST,
     LARGEST,
     MOST_CANDIDATES,
     MOST_EXPERTS,
     MOST_HIDDEN,
     MOST_LANDMARKS,
+    MOST_NEAREST,
     MOST_SHARED,
     MOST_TRIED,
     NO_VALUE,
@@ -84,12 +88,11 @@ def survey(ask: Survey, site: Site) -> Moments:
     """Answer with the moments of the site's experts, and with the hyperparameters that fit its rows best."""
     rows = rows_of(site, robust=ask.robust)
     kernel_for(ask.kernel, len(rows.features))  # refuses an unknown kernel, even if nothing is fitted
-    _commit_to(site, "split", ask.max_rows)
-    _commit_to(site, "treatment of outliers", ask.robust)
-    if ask.max_rows < 1:
-        raise SiteFault(Fault.MALFORMED_ASK, "max_rows is below 1")
+    _commit_to_rows(ask, site)
+    if ask.max_rows < 1 or not (ask.local == 0 or FEWEST_NEAREST <= ask.local <= MOST_NEAREST):
+        raise SiteFault(Fault.MALFORMED_ASK, "max_rows is below 1, or local out of range")
     with single_threaded():
-        moments = moments_of(rows.x, rows.y, parts_of(rows, site, ask.max_rows))
+        moments = moments_of(rows.x, rows.y, parts_of(rows, site, ask))
         theta = information = np.zeros(0)
         if ask.fit:
             units = units_of(moments)
@@ -105,6 +108,7 @@ def survey(ask: Survey, site: Site) -> Moments:
         information=information,
         consents=tuple(key for key in CONSENTS if site.consents.allows(key)),
         left_out=site.shard.n - rows.n,
+        nearest=ask.local if is_local(rows, ask) else 0,
     )
 
 
@@ -127,10 +131,15 @@ def _commit_to(site: Site, name: str, *values: object) -> None:
         raise SiteFault(Fault.MALFORMED_ASK, f"another {name} than in an earlier ask of this run")
 
 
+def _commit_to_rows(ask: Survey | Agreed, site: Site) -> None:
+    """Refuse other experts of the same rows than in an earlier ask."""
+    _commit_to(site, "split", ask.max_rows, ask.local)
+    _commit_to(site, "treatment of outliers", ask.robust)
+
+
 def _experts(ask: Agreed, site: Site) -> list[Part]:
     """Return the site's experts, and refuse another split or other units than in an earlier ask."""
-    _commit_to(site, "split", ask.max_rows)
-    _commit_to(site, "treatment of outliers", ask.robust)
+    _commit_to_rows(ask, site)
     _commit_to(site, "units", ask.mean, ask.scale, ask.y_mean, ask.y_scale)
     return experts_of(site, ask)
 
@@ -142,6 +151,8 @@ def _experts(ask: Agreed, site: Site) -> list[Part]:
 def evaluate(ask: Evaluate, site: Site) -> Likelihood:
     """Answer with the log likelihood of the site's outputs for each candidate, summed over its experts."""
     experts = _experts(ask, site)
+    if is_local(rows_of(site, robust=ask.robust), ask):
+        experts = learning_parts(experts[0])
     n_candidates, size = ask.thetas.shape
     if not 0 < n_candidates <= MOST_CANDIDATES:
         raise SiteFault(Fault.MALFORMED_ASK, "no candidates, or more than one ask may have")
@@ -236,9 +247,14 @@ def calibrate(ask: Calibrate, site: Site) -> Residuals:
     experts = _experts(ask, site)
     theta = _checked_theta(ask.theta, ask.kernel, ask)
     _commit_to(site, "hyperparameters", ask.kernel, ask.theta)
+    local = is_local(rows_of(site, robust=ask.robust), ask)
     with single_threaded():
-        counts = [histogram(expert_of(rows, ask.kernel, theta).residuals()) for rows in experts]
-    return Residuals(np.sum(counts, axis=0))
+        if local:
+            rng = np.random.default_rng(experts[0].digest)
+            residuals = [nearest_rows_of(experts[0], ask.kernel, theta, ask.local).residuals(rng)]
+        else:
+            residuals = [expert_of(rows, ask.kernel, theta).residuals() for rows in experts]
+    return Residuals(histogram(np.concatenate(residuals)))
 
 
 @answers(Predict)
@@ -255,7 +271,10 @@ def predict(ask: Predict, site: Site) -> Predictions:
     n_points = sum(map(len, ask.points))
     if site.commitments.count("queries", n_points) > site.consents.number("max-queries", Consents.max_queries):
         raise SiteFault(Fault.TOO_MANY_QUERIES)
+    local = ask.local if is_local(rows_of(site, robust=ask.robust), ask) else 0
     if len(ask.shared_y):
+        if local:
+            raise SiteFault(Fault.MALFORMED_ASK, "shared rows for an expert of nearest rows")
         experts = _with_shared(experts, ask, site)
     means, explained, sketches = [], [], []
     kernel, landmark_offsets = kernel_for(ask.kernel, len(ask.mean)), np.zeros((0, len(ask.mean)))
@@ -268,7 +287,7 @@ def predict(ask: Predict, site: Site) -> Predictions:
             landmark_offsets = offsets(ask.landmarks, lengths, ask.seed, ask.varies.astype(np.float64))
         for rows, points in zip(experts, ask.points, strict=True):
             mean, reduction, sketch = _predict_points(
-                rows, points, ask.kernel, theta, landmark_offsets, len(ask.shared_y), site
+                rows, points, ask.kernel, theta, landmark_offsets, len(ask.shared_y), local, site
             )
             means.append(mean)
             explained.append(reduction)
@@ -283,33 +302,36 @@ def _predict_points(
     theta: tuple[float, ...],
     offsets: Float64[np.ndarray, "D d"],
     n_shared: int,
+    local: int,
     site: Site,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return mean, explained variance and features at some points. Without points, the expert is not factorized.
 
-    The first `n_shared` of the rows are known to the center, which may have made them up.
+    The first `n_shared` of the rows are known to the center, which may have made them up. So many rows predict a point
+    as `local` says, if it is not 0.
     """
     if not len(points):
         return np.zeros(0), np.zeros(0), np.zeros((0, len(offsets)), np.float16)
-    expert = expert_of(rows, kernel, theta)
-    if site.policy.trusts_center:
-        if not len(offsets):
+    if local:
+        exact = nearest_rows_of(rows, kernel, theta, local).predict(points, offsets)
+    else:
+        expert = expert_of(rows, kernel, theta)
+        if site.policy.trusts_center and not len(offsets):
             return *expert.predict(points), np.zeros((len(points), 0), np.float16)
-        exact = features(expert, points, offsets)
+        exact = features(expert, points, offsets, n_shared)
+    if site.policy.trusts_center:
         return exact.mean, exact.explained, exact.directions.astype(np.float16)
     noise = float(np.exp(2 * theta[-1]))
-    answer = _protected(features(expert, points, offsets, n_shared), expert, points, noise, site)
+    prior = kernel_for(kernel, rows.x.shape[1]).diagonal(np.array(theta[:-1]), points)
+    answer = _protected(exact, prior, noise, site)
     # No outputs with this sum of squares have a larger mean: the center would refuse one that only rounding has made.
     largest = np.sqrt(answer.explained * float(rows.y @ rows.y) / noise)
     return np.clip(answer.mean, -largest, largest), answer.explained, answer.directions.astype(np.float16)
 
 
-def _protected(
-    sketch: Sketch, expert: Expert, points: Float64[np.ndarray, "q d"], noise: float, site: Site
-) -> CoarseAnswer:
+def _protected(sketch: Sketch, prior: Float64[np.ndarray, "q"], noise: float, site: Site) -> CoarseAnswer:
     """Return rounded answers. Those that rest on few rows are withheld beyond ``max-lone-queries`` in a run."""
     few = sketch.rows < FEWEST_ROWS
-    prior = expert.kernel.diagonal(expert.params, points)
     answer = coarse(sketch.mean, sketch.explained, sketch.directions, few, prior, noise)
     lone = few & (answer.explained > 0)
     most = site.consents.number("max-lone-queries", lone_queries(site.shard.n))

@@ -26,6 +26,8 @@ from numerics.shared.exact_sum import LARGEST_TERM
 from protocols.budget import MODELS, QUERY_POINTS
 from protocols.wire.payload import Payload
 
+FEWEST_NEAREST, MOST_NEAREST = 50, 1000
+"""Smallest and largest number of nearest rows that predict a point: fewer would show single rows."""
 MOST_ROWS = 10**9
 """Largest number of rows of an expert."""
 MOST_EXPERTS = 10_000
@@ -72,6 +74,8 @@ class Moments(Payload):
     left_out : int
         Number of rows that the site leaves out in this run for outliers of the output
         (`numerics.gp.measurements.Measurements.without_outliers`).
+    nearest : int
+        How many of its rows predict a point: those nearest to it; 0: all rows of an expert.
     """
 
     features: tuple[str, ...]
@@ -84,6 +88,7 @@ class Moments(Payload):
     information: Float64[np.ndarray, "q"]
     consents: tuple[str, ...]
     left_out: int = 0
+    nearest: int = 0
 
 
 @dataclass(frozen=True)
@@ -100,12 +105,16 @@ class Survey(Payload, answer=Moments):
         Whether the site fits hyperparameters of its own.
     robust : bool
         Whether the site leaves out rows whose output is an outlier (``gp.robust``).
+    local : int
+        A site with more than `max_rows` rows has one expert instead, which predicts a point from so many rows, those
+        nearest to it (`numerics.gp.nearest_rows`); 0: it splits its rows.
     """
 
     max_rows: int
     kernel: str
     fit: bool
     robust: bool = False
+    local: int = 0
 
 
 @dataclass(frozen=True)
@@ -125,7 +134,7 @@ class Agreed(Payload):
         Origin and unit of each input: inputs are ``(x - mean) / scale`` from here on.
     y_mean, y_scale : float
         The same for the output.
-    robust : bool
+    robust, local
         As in `Survey`.
     """
 
@@ -136,11 +145,14 @@ class Agreed(Payload):
     y_mean: float
     y_scale: float
     robust: bool = field(default=False, kw_only=True)
+    local: int = field(default=0, kw_only=True)
 
 
 @dataclass(frozen=True)
 class Likelihood(Payload, summed=True):
     """To the center: for each candidate, sums over the site's experts (Jalali and Kasneci 2022, eq. 1).
+
+    Of a site whose expert predicts from nearest rows, sums over `numerics.gp.nearest_rows.neighborhoods`.
 
     Attributes
     ----------

@@ -140,6 +140,8 @@ REPORT = ProtocolReport(
         "expert_y_variance": "share M",
         "network": "number *",
         "residual_counts": "place 50",
+        "local": "place",
+        "expert_nearest": "flag M",
     },
     packages=("torch", "gpytorch"),
     more_metrics=more_metrics,

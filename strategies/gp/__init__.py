@@ -42,7 +42,7 @@ from strategies.secure_aggregation import Masking
 __all__ = ["GP", "GPOutcome", "Settings"]
 
 _NETWORK_SEED = 4
-_LEARNING_KEYS = ("kernel", "max-expert-rows", "fit-rounds", "candidates", "gate-rounds")
+_LEARNING_KEYS = ("kernel", "max-expert-rows", "local", "fit-rounds", "candidates", "gate-rounds")
 """Settings of a run that learns. A run that predicts takes them from the earlier run, or does not need them."""
 
 
@@ -98,6 +98,11 @@ class GP(FusionStrategy):
         """Take the model of an earlier run."""
         settings, model = self.settings, Model.from_arrays(self.reference.earlier)
         queries = self._queries(model.registry, repetition)
+        if model.registry.nearest and not settings.nearest:
+            raise FusionError(
+                "experts of the earlier run (from) predict from nearest rows, whose inputs nobody discloses or shares:"
+                " that run needs gp.local=0 for gp.covariance=inputs or gp.aggregation=grbcm"
+            )
         if settings.gate == "dnn" and not len(model.network):
             raise FusionError("gp.gate=dnn: the earlier run (from) trained no network; set another gate")
         shared, inputs = yield from in_step(*self._disclosures(model.registry, model.max_rows, queries))
@@ -113,9 +118,10 @@ class GP(FusionStrategy):
         """Survey the sites, then learn the hyperparameters and the gate."""
         settings = self.settings
         fits = _is_convertible(settings.kernel)
-        survey = Survey(settings.max_expert_rows, settings.kernel, fit=fits, robust=settings.robust)
-        answers: dict[str, Moments] = yield Broadcast(survey, check=check_moments(settings.kernel))
-        registry = ExpertRegistry.of(answers, robust=settings.robust)
+        local = settings.nearest
+        survey = Survey(settings.max_expert_rows, settings.kernel, fit=fits, robust=settings.robust, local=local)
+        answers: dict[str, Moments] = yield Broadcast(survey, check=check_moments(settings.kernel, local))
+        registry = ExpertRegistry.of(answers, robust=settings.robust, local=local)
         registry.check_enough(self.min_sites)
         queries = self._queries(registry, repetition)  # reports faults in the query file before learning begins
         kernel = kernel_of(settings.kernel, len(registry.features))
@@ -196,7 +202,8 @@ class GP(FusionStrategy):
         available = np.ones(registry.M, bool)
         if settings.disclosed:
             available = np.isin(registry.site_of, list(inputs))
-        K, prior, noise = settings.K(registry.M), kernel.diagonal(model.fit.theta[:-1], x), model.fit.noise
+        K = settings.K(registry.M, len(registry.nearest))
+        prior, noise = kernel.diagonal(model.fit.theta[:-1], x), model.fit.noise
         # This gate ranks experts by the graph of their predictions, so it asks all of them.
         by_graph = settings.gate == "ggm"
         with single_threaded():

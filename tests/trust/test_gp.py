@@ -368,6 +368,11 @@ def trained(**changes: Any) -> Train:
 
 MALFORMED: dict[str, Callable[[], Payload]] = {
     "an expert of no row": lambda: Survey(0, "se", fit=False),
+    "hardly any nearest rows": lambda: Survey(20, "se", fit=False, local=3),
+    "less than no nearest row": lambda: Survey(20, "se", fit=False, local=-1),
+    "shared rows for an expert of nearest rows": lambda: predicted(
+        max_rows=20, local=50, shared_x=np.zeros((1, 2)), shared_y=np.zeros(1)
+    ),
     "no kernel": lambda: Survey(2000, "banana", fit=True),
     "a kernel that is a program": lambda: Survey(2000, "__import__('os').system('true')", fit=False),
     "units of other inputs": lambda: evaluated(mean=np.zeros(3), scale=np.ones(3)),
@@ -438,6 +443,7 @@ WORDS: dict[str, tuple[Callable[..., Payload], dict[str, Any]]] = {
         {"max_rows": 25},
     ),
     "split, asked otherwise": (evaluated, {"max_rows": 2500}),
+    "nearest rows": (evaluated, {"local": 60}),
     "units": (evaluated, {"mean": np.array([1.0, 0.0])}),
     "unit of the output": (predicted, {"y_scale": 1.0}),
     "hyperparameters": (predicted, {"theta": THETA + 0.1}),
@@ -593,6 +599,8 @@ MOMENTS: dict[str, tuple[str, Callable[[Moments], dict[str, Any]]]] = {
         lambda m: {"covariances": np.diag(np.diag(m.covariances[0]))[np.newaxis]
                    + 2 * np.sqrt(m.covariances[0, 0, 0] * m.covariances[0, 1, 1]) * (1 - np.eye(2))},
     ),
+    "nearest rows that nobody asks for": ("nearest", lambda m: {"nearest": 50}),
+    "less than no nearest row": ("nearest", lambda m: {"nearest": -1}),
     "consent to what nobody asks": ("consents", lambda m: {"consents": ("allow-everything",)}),
     "hyperparameters beyond all measure": ("theta", lambda m: {"theta": m.theta + 1e6}),
     "hyperparameters of another kernel": ("theta", lambda m: {"theta": m.theta[:2], "information": m.information[:3]}),

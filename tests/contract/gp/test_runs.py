@@ -337,6 +337,35 @@ def test_a_site_of_many_rows_is_several_experts(tmp_path: Path, n_sites: int) ->
     assert all(set(name.split()) <= {f"{s}/{e}" for e, s in enumerate(found.arrays["expert_site"])} for name in names)
 
 
+def test_a_site_of_many_rows_predicts_from_the_nearest(tmp_path: Path) -> None:
+    """Beside sites of few rows; all its rows are one expert, which answers every point, now and later."""
+    frame = soundings(400)
+    parts = {"coast": frame[:320], "delta": frame[320:360], "hills": frame[360:]}
+    folder = write_files(tmp_path / "files", parts)
+    settings = own_data_config(tmp_path / "now", folder, gp__max_expert_rows=100, gp__local=60, gp__landmarks=128)
+    found = predict(settings, 3)
+    assert sorted(found.arrays["expert_rows"].tolist()) == [40, 40, 320]
+    large = int(np.argmax(found.arrays["expert_rows"]))
+    assert found.arrays["expert_nearest"].tolist() == [place == large for place in range(3)]
+    assert (found.arrays["selected"][:, 0] == large).all()
+    assert found.arrays["selected"].shape[1] == 2  # and half of the other two
+    # Each point's nearest rows, in the kernel's lengths, are an expert of the textbook.
+    units = reference.units([rows_of(frame)])
+    rows = {name: units.of(rows_of(part)) for name, part in parts.items()}
+    sites, (x, y) = found.arrays["expert_site"], rows["coast"]
+    means = []
+    for point, chosen in zip(found.queries, found.arrays["selected"], strict=True):
+        near = np.argsort(np.sum(((x - point) / np.exp(found.theta[:2])) ** 2, axis=1))[:60]
+        experts = [(x[near], y[near]), rows[sites[chosen[1]]]]
+        means.append(reference.npae(found.theta, experts, point[np.newaxis], np.array([[0, 1]]))[0][0])
+    np.testing.assert_allclose((found.arrays["mean"] - units.y_mean) / units.y_scale, means, atol=0.02)
+    assert found.metrics["smse"] < 0.1
+    later = predict(
+        again_with(own_data_config(tmp_path / "later", folder, gp__landmarks=128), found.path, folder / "_test.csv"), 3
+    )
+    np.testing.assert_array_equal(later.arrays["mean"], found.arrays["mean"])
+
+
 # -- a saved model ----------------------------------------------------------------------------------------------------
 
 
