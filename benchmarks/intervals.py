@@ -116,7 +116,7 @@ def full_of(world: World, kernel: Kernel, seed: int) -> tuple[FusedPrediction, C
     expert = Expert(kernel, theta, x, y)
     mean, explained = expert.predict(world.test[0])
     variance = kernel.diagonal(theta[:-1], world.test[0]) - explained + np.exp(2 * theta[-1])
-    return FusedPrediction(mean, variance), Calibration(histogram(expert.residuals()), len(theta))
+    return FusedPrediction(mean, variance), Calibration(histogram(expert.left_out().residuals), len(theta))
 
 
 def scores(world: World, fused: FusedPrediction, calibration: Calibration) -> list[float]:
@@ -139,7 +139,7 @@ def draw(name: str, seed: int) -> dict[str, list[float]]:
     M = len(world.experts)
     chosen, every = (predictions_of(world, kernel, theta, K) for K in (-(-M // 2), M))
     prior, noise = kernel.diagonal(theta[:-1], world.test[0]), float(np.exp(2 * theta[-1]))
-    counts = np.sum([histogram(Expert(kernel, theta, x, y).residuals()) for x, y in world.experts], axis=0)
+    counts = np.sum([histogram(Expert(kernel, theta, x, y).left_out().residuals) for x, y in world.experts], axis=0)
     calibration = Calibration(counts, len(theta))
     found = {
         "gp": scores(world, aggregate("npae", chosen, prior, noise), calibration),

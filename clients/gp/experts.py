@@ -12,7 +12,7 @@ from jaxtyping import Float64, Int64
 from clients.digest import digest_of
 from clients.site import Site
 from common.extras import MissingLibraryError
-from numerics.gp.expert import Expert
+from numerics.gp.expert import Expert, LeftOut
 from numerics.gp.kernel_registry import kernel_of
 from numerics.gp.kernels import Kernel
 from numerics.gp.likelihood import Evaluation, evaluate
@@ -65,9 +65,9 @@ def rows_of(site: Site, *, robust: bool) -> Measurements:
     return fewer if fewer.n >= least else rows
 
 
-def is_local(rows: Measurements, ask: Survey | Agreed) -> bool:
-    """Return whether the site has one expert that predicts a point from its nearest rows."""
-    return rows.part is None and ask.local > 0 and rows.n > ask.max_rows
+def nearest_of(rows: Measurements, ask: Survey | Agreed) -> int:
+    """Return how many nearest rows predict a point, if the site has one expert of all its rows that does so; else 0."""
+    return ask.local if rows.part is None and rows.n > ask.max_rows else 0
 
 
 def parts_of(rows: Measurements, site: Site, ask: Survey | Agreed) -> Int64[np.ndarray, "n"]:
@@ -78,7 +78,7 @@ def parts_of(rows: Measurements, site: Site, ask: Survey | Agreed) -> Int64[np.n
     SiteFault
         If an expert would have fewer rows than the site demands.
     """
-    if is_local(rows, ask):
+    if nearest_of(rows, ask):
         part = np.zeros(rows.n, np.int64)
     else:
         part = rows.part if rows.part is not None else _split(Part.of(rows.x, rows.y), ask.max_rows)
@@ -183,6 +183,13 @@ def expert_of(rows: Part, kernel: str, theta: tuple[float, ...]) -> Expert:
 def nearest_rows_of(rows: Part, kernel: str, theta: tuple[float, ...], m: int) -> NearestRows:
     """Return the expert that predicts a point from its m nearest rows."""
     return NearestRows(kernel_for(kernel, rows.x.shape[1]), np.array(theta), rows.x, rows.y, m)
+
+
+def rows_left_out(rows: Part, kernel: str, theta: tuple[float, ...], local: int) -> LeftOut:
+    """Predict rows of an expert without themselves: all of them, or if nearest rows predict (`local`) some."""
+    if local:
+        return nearest_rows_of(rows, kernel, theta, local).left_out(np.random.default_rng(rows.digest))
+    return expert_of(rows, kernel, theta).left_out()
 
 
 def draw_rows(parts: Sequence[Part], n_rows: int, rng: np.random.Generator) -> list[Int64[np.ndarray, "_"]]:

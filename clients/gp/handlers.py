@@ -5,11 +5,12 @@ A site keeps no result between two asks: an answer depends on the site's rows an
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from functools import lru_cache
 
 import numpy as np
-from jaxtyping import Bool, Float64, Int64, Shaped
+from jaxtyping import Float64
 
 from clients.dispatch import answers
 from clients.gp.experts import (
@@ -17,15 +18,17 @@ from clients.gp.experts import (
     draw_rows,
     expert_of,
     experts_of,
-    is_local,
     kernel_for,
     learning_parts,
     likelihood_of,
+    nearest_of,
     nearest_rows_of,
     parts_of,
+    rows_left_out,
     rows_of,
 )
 from clients.gp.shard import lone_queries
+from clients.gp.shared_rows import shared_rows_of
 from clients.site import Site
 from numerics.gp.calibration import histogram
 from numerics.gp.coarse_answers import FEWEST_ROWS, CoarseAnswer, coarse
@@ -50,6 +53,7 @@ from protocols.gp.payloads import (
     Agreed,
     Calibrate,
     Disclose,
+    Errors,
     Evaluate,
     Inputs,
     Likelihood,
@@ -62,6 +66,7 @@ from protocols.gp.payloads import (
     Slope,
     Survey,
     Train,
+    Validate,
 )
 from protocols.gp.settings import Consents
 from protocols.wire.faults import Fault, SiteFault
@@ -74,10 +79,6 @@ _OWN_FIT_ROWS = 500
 """Rows from which a site estimates its own best hyperparameters; these only start the search."""
 _SLACK = 1e-9
 """Rounding error by which hyperparameters may lie outside their bounds."""
-_ROUNDING = 1e-9
-"""Largest relative difference between the values of one row that two kinds of processor have converted to units."""
-_PAIRS = 2**18
-"""Pairs of a row and a shared row that are compared at a time."""
 
 
 # -- survey -----------------------------------------------------------------------------------------------------------
@@ -108,7 +109,7 @@ def survey(ask: Survey, site: Site) -> Moments:
         information=information,
         consents=tuple(key for key in CONSENTS if site.consents.allows(key)),
         left_out=site.shard.n - rows.n,
-        nearest=ask.local if is_local(rows, ask) else 0,
+        nearest=nearest_of(rows, ask),
     )
 
 
@@ -151,19 +152,15 @@ def _experts(ask: Agreed, site: Site) -> list[Part]:
 def evaluate(ask: Evaluate, site: Site) -> Likelihood:
     """Answer with the log likelihood of the site's outputs for each candidate, summed over its experts."""
     experts = _experts(ask, site)
-    if is_local(rows_of(site, robust=ask.robust), ask):
+    if nearest_of(rows_of(site, robust=ask.robust), ask):
         experts = learning_parts(experts[0])
+    candidates = _candidates(ask, site)
     n_candidates, size = ask.thetas.shape
-    if not 0 < n_candidates <= MOST_CANDIDATES:
-        raise SiteFault(Fault.MALFORMED_ASK, "no candidates, or more than one ask may have")
-    if site.commitments.count("tried", n_candidates) > MOST_TRIED:
-        raise SiteFault(Fault.TOO_MANY_QUERIES)
     upper = np.triu_indices(size)
     values, gradients = np.zeros(n_candidates), np.zeros((n_candidates, size))
     informations = np.zeros((n_candidates, len(upper[0])))
     with single_threaded():
-        for c, theta in enumerate(ask.thetas):
-            candidate = _checked_theta(theta, ask.kernel, ask)
+        for c, candidate in enumerate(candidates):
             for rows in experts:
                 evaluation = likelihood_of(rows, ask.kernel, candidate)
                 values[c] += evaluation.value
@@ -174,6 +171,29 @@ def evaluate(ask: Evaluate, site: Site) -> Likelihood:
         raise SiteFault(Fault.NO_LIKELIHOOD)
     keep = finite[:, np.newaxis]
     return Likelihood(np.where(finite, values, NO_VALUE), np.where(keep, gradients, 0), np.where(keep, informations, 0))
+
+
+@answers(Validate)
+def validate(ask: Validate, site: Site) -> Errors:
+    """Answer with the squared errors of rows left out for each candidate, summed over the site's experts."""
+    experts, candidates = _experts(ask, site), _candidates(ask, site)
+    local, squares = nearest_of(rows_of(site, robust=ask.robust), ask), np.full(len(candidates), -NO_VALUE)
+    with single_threaded():
+        for c, candidate in enumerate(candidates):
+            with contextlib.suppress(np.linalg.LinAlgError, SiteFault):
+                errors = [rows_left_out(rows, ask.kernel, candidate, local).errors for rows in experts]
+                total = float(np.sum(np.square(np.concatenate(errors))))
+                squares[c] = total if np.isfinite(total) else -NO_VALUE
+    return Errors(squares)
+
+
+def _candidates(ask: Evaluate | Validate, site: Site) -> list[tuple[float, ...]]:
+    """Return the candidates of an ask, and count them."""
+    if not 0 < len(ask.thetas) <= MOST_CANDIDATES:
+        raise SiteFault(Fault.MALFORMED_ASK, "no candidates, or more than one ask may have")
+    if site.commitments.count("tried", len(ask.thetas)) > MOST_TRIED:
+        raise SiteFault(Fault.TOO_MANY_QUERIES)
+    return [_checked_theta(theta, ask.kernel, ask) for theta in ask.thetas]
 
 
 def _checked_theta(theta: Float64[np.ndarray, "p"], kernel: str, ask: Agreed) -> tuple[float, ...]:
@@ -247,13 +267,9 @@ def calibrate(ask: Calibrate, site: Site) -> Residuals:
     experts = _experts(ask, site)
     theta = _checked_theta(ask.theta, ask.kernel, ask)
     _commit_to(site, "hyperparameters", ask.kernel, ask.theta)
-    local = is_local(rows_of(site, robust=ask.robust), ask)
+    local = nearest_of(rows_of(site, robust=ask.robust), ask)
     with single_threaded():
-        if local:
-            rng = np.random.default_rng(experts[0].digest)
-            residuals = [nearest_rows_of(experts[0], ask.kernel, theta, ask.local).residuals(rng)]
-        else:
-            residuals = [expert_of(rows, ask.kernel, theta).residuals() for rows in experts]
+        residuals = [rows_left_out(rows, ask.kernel, theta, local).residuals for rows in experts]
     return Residuals(histogram(np.concatenate(residuals)))
 
 
@@ -271,7 +287,7 @@ def predict(ask: Predict, site: Site) -> Predictions:
     n_points = sum(map(len, ask.points))
     if site.commitments.count("queries", n_points) > site.consents.number("max-queries", Consents.max_queries):
         raise SiteFault(Fault.TOO_MANY_QUERIES)
-    local = ask.local if is_local(rows_of(site, robust=ask.robust), ask) else 0
+    local = nearest_of(rows_of(site, robust=ask.robust), ask)
     if len(ask.shared_y):
         if local:
             raise SiteFault(Fault.MALFORMED_ASK, "shared rows for an expert of nearest rows")
@@ -348,7 +364,7 @@ def _with_shared(experts: list[Part], ask: Predict, site: Site) -> list[Part]:
     """Return every expert's rows together with the shared rows; a row that the site itself shared counts once."""
     own = ask.shared_rows if site.consents.allows("allow-rows") else 0
     disclosed = np.column_stack([ask.shared_x, ask.shared_y])
-    places = _shared_rows_of(experts, _shared_places(site, experts, own), disclosed)
+    places = shared_rows_of(experts, _shared_places(site, experts, own), disclosed)
     extended = []
     for rows, shared in zip(experts, places, strict=True):
         kept = np.ones(len(rows.y), bool)
@@ -357,43 +373,6 @@ def _with_shared(experts: list[Part], ask: Predict, site: Site) -> list[Part]:
             Part.of(np.concatenate([ask.shared_x, rows.x[kept]]), np.concatenate([ask.shared_y, rows.y[kept]]))
         )
     return extended
-
-
-def _shared_rows_of(
-    experts: list[Part], drawn: list[Int64[np.ndarray, "_"]], disclosed: Float64[np.ndarray, "s columns"]
-) -> list[Int64[np.ndarray, "_"]]:
-    """Return the places of the shared rows in each expert: the drawn ones, or else those with the same values.
-
-    The draw depends on the rows in common units. If a run is resumed on another kind of processor, these may differ in
-    the last digit, and the draw then differs from the rows that the site shared before.
-    """
-    own = [np.column_stack([rows.x, rows.y]) for rows in experts]
-    shared = np.concatenate([rows[index] for rows, index in zip(own, drawn, strict=True)])
-    if np.isin(_as_items(shared), _as_items(disclosed)).all():
-        return drawn
-    left, places = len(shared), []
-    for rows in own:
-        places.append(np.flatnonzero(_near_any(rows, disclosed))[:left])  # no more rows than the site shared
-        left -= len(places[-1])
-    return places
-
-
-def _as_items(rows: Float64[np.ndarray, "n columns"]) -> Shaped[np.ndarray, "n"]:
-    """View every row as one item of its bytes."""
-    return np.ascontiguousarray(rows).view(np.dtype((np.void, rows.shape[1] * rows.itemsize))).ravel()
-
-
-def _near_any(
-    rows: Float64[np.ndarray, "n columns"], others: Float64[np.ndarray, "s columns"]
-) -> Bool[np.ndarray, "n"]:
-    """Return a mask of the rows that equal one of the others up to rounding. Outputs, the last column, come first."""
-    near = np.zeros(len(rows), bool)
-    step = max(1, _PAIRS // max(len(rows), 1))
-    for block in (others[start : start + step] for start in range(0, len(others), step)):
-        tolerance = _ROUNDING * np.maximum(np.abs(block), 1)
-        other, row = np.nonzero(np.abs(rows[:, -1] - block[:, -1:]) <= tolerance[:, -1:])
-        near[row[(np.abs(rows[row] - block[other]) <= tolerance[other]).all(axis=1)]] = True
-    return near
 
 
 def _check_points(ask: Predict, experts: list[Part]) -> None:

@@ -35,6 +35,26 @@ class WeightedPrediction(NamedTuple):
     weights: Float64[np.ndarray, "n q"]
 
 
+class LeftOut(NamedTuple):
+    """Predictions of n rows of an expert, each without itself.
+
+    Attributes
+    ----------
+    errors : ndarray
+        ``(n,)`` outputs minus their predictions.
+    variances : ndarray
+        ``(n,)`` variances that the model gives the errors, noise included.
+    """
+
+    errors: Float64[np.ndarray, "n"]
+    variances: Float64[np.ndarray, "n"]
+
+    @property
+    def residuals(self) -> Float64[np.ndarray, "n"]:
+        """``(n,)`` errors in their deviations."""
+        return np.asarray(self.errors / np.sqrt(self.variances))
+
+
 class Expert:
     """A Gaussian process of some rows, whose covariance matrix is factorized once.
 
@@ -89,10 +109,11 @@ class Expert:
         weights = solve_triangular(self._factor, whitened, lower=True, trans=1, overwrite_b=True, check_finite=False)
         return WeightedPrediction(mean, explained, weights)
 
-    def residuals(self) -> Float64[np.ndarray, "n"]:
-        """Predict every row from the others: ``(n,)`` residuals in the deviations that the model gives them.
+    def left_out(self) -> LeftOut:
+        """Predict every row from the others.
 
-        They are ``a / sqrt(diag(Z^-1))`` with ``a = Z^-1 y`` (Sundararajan and Keerthi 2001).
+        With ``a = Z^-1 y``, errors are ``a / diag(Z^-1)``, their variances ``1 / diag(Z^-1)`` (Sundararajan and Keerthi
+        2001).
 
         Examples
         --------
@@ -100,13 +121,13 @@ class Expert:
 
         >>> from numerics.gp.radial_kernels import SquaredExponential
         >>> theta = np.log([1.0, np.sqrt(3.0), 1.0])
-        >>> Expert(SquaredExponential(1), theta, np.zeros((1, 1)), np.array([3.0])).residuals()
+        >>> Expert(SquaredExponential(1), theta, np.zeros((1, 1)), np.array([3.0])).left_out().residuals
         array([1.5])
         """
         weights = solve_triangular(self._factor, self._whitened, lower=True, trans=1, check_finite=False)
         lower = lapack.dtrtri(self._factor, lower=1)[0]
-        residuals: Float64[np.ndarray, "n"] = weights / np.sqrt(np.einsum("ij,ij->j", lower, lower))
-        return residuals
+        diagonal = np.einsum("ij,ij->j", lower, lower)
+        return LeftOut(weights / diagonal, 1.0 / diagonal)
 
     def _prediction(
         self, points: Float64[np.ndarray, "q d"]

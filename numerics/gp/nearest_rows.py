@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Float, Float64, Int64
 
 from numerics.gp.coarse_answers import effective_rows
-from numerics.gp.expert import blocks
+from numerics.gp.expert import LeftOut, blocks
 from numerics.gp.kernels import Kernel
 from numerics.gp.sketch import Sketch, directions_of
 
@@ -74,14 +74,8 @@ class NearestRows:
         points = np.asarray(points, dtype=np.float64)
         return self._predict(points, self._nearest(points, self._m), offsets)
 
-    def residuals(self, rng: np.random.Generator) -> Float64[np.ndarray, "k"]:
-        """Predict some rows, drawn at random, from the rows nearest to each.
-
-        Returns
-        -------
-        ndarray
-            ``(k,)`` residuals, in the deviations that the model gives them.
-        """
+    def left_out(self, rng: np.random.Generator) -> LeftOut:
+        """Predict some rows, drawn at random, from the rows nearest to each."""
         rows = rng.permutation(len(self.y))[:CHECKED_ROWS]
         near = self._nearest(self.x[rows], min(self._m + 1, len(self.y)))
         # Among equal rows, the row itself need not be the first; where it is not found at all, another one is left out.
@@ -89,8 +83,7 @@ class NearestRows:
         itself[~itself.any(axis=1), -1] = True
         found = self._predict(self.x[rows], near[~itself].reshape(len(rows), -1), np.zeros((0, self.x.shape[1])))
         variance = self.kernel.diagonal(self.params, self.x[rows]) - found.explained + self._noise
-        residuals: Float64[np.ndarray, "k"] = (self.y[rows] - found.mean) / np.sqrt(variance)
-        return residuals
+        return LeftOut(self.y[rows] - found.mean, variance)
 
     def _nearest(self, points: Float64[np.ndarray, "q d"], count: int) -> Int64[np.ndarray, "q count"]:
         if self._tree is None:

@@ -190,6 +190,38 @@ class Evaluate(Agreed, answer=Likelihood):
 
 
 @dataclass(frozen=True)
+class Errors(Payload, summed=True):
+    """To the center: for each candidate, how well the site's rows are predicted without themselves.
+
+    Attributes
+    ----------
+    squares : ndarray
+        Sum of squared leave-one-out errors, in the common units, over the rows of the site's experts; of an expert of
+        nearest rows over some of them (`numerics.gp.nearest_rows`). Minus `NO_VALUE` where it cannot be computed.
+    """
+
+    squares: Float64[np.ndarray, "c"]
+
+
+@dataclass(frozen=True)
+class Validate(Agreed, answer=Errors):
+    """To sites, once, if experts predict from nearest rows: asks for the errors of rows left out.
+
+    Attributes
+    ----------
+    kernel, thetas
+        As in `Evaluate`.
+    """
+
+    kernel: str
+    thetas: Float64[np.ndarray, "c p"]
+
+    def spends(self) -> dict[str, int]:
+        """Return what it takes of a site's budget."""
+        return {MODELS: len(self.thetas)}
+
+
+@dataclass(frozen=True)
 class Residuals(Payload, summed=True):
     """To the center: how far the site's outputs are from what its other rows predict.
 

@@ -16,6 +16,7 @@ _COVERAGE = re.compile(r"coverage_(\d\d)")
 _DISCLOSED = {
     "gp.Moments": "numbers of rows, means and covariances of the inputs and of the output",
     "gp.Likelihood": "sums for the hyperparameters",
+    "gp.Errors": "sums of squared errors",
     "gp.Slope": "sums for the gate's network",
     "gp.Residuals": "numbers of residuals by size",
     "secure_aggregation.Hidden": "sums for what was learned (masked: only their total over all sites is readable)",
@@ -113,6 +114,8 @@ REPORT = ProtocolReport(
         "Likelihood": "likelihood of the outputs under them, summed over a site's experts",
         "Train": "the gate's network, to say how well it tells whose rows are whose",
         "Slope": "the network's loss and gradient over a site's rows",
+        "Validate": "hyperparameters to choose from, to say how well they predict rows left out",
+        "Errors": "sums of a site's squared errors of rows left out",
         "Calibrate": "the hyperparameters, to say how large the residuals are that they leave",
         "Residuals": "numbers of a site's residuals by size",
         "Share": "asks for rows for the communication expert",

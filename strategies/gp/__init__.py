@@ -15,6 +15,7 @@ from jaxtyping import Float64, Int64, Shaped
 
 from numerics.gp.gates.network import Network
 from numerics.gp.kernel_registry import kernel_of
+from numerics.gp.likelihood import theta_bounds
 from numerics.gp.measurements import Queries
 from numerics.shared.threads import single_threaded
 from protocols.gp.payloads import LARGEST, MOST_TRIED, Inputs, Moments, Rows, Survey
@@ -36,6 +37,7 @@ from strategies.gp.outcome import GPOutcome
 from strategies.gp.prediction import ExpertAnswers, ask_experts
 from strategies.gp.report import answers_csv, excluded_from, metrics_of, notes_on, table_of
 from strategies.gp.trust import contradictions, distrust_of
+from strategies.gp.validation import choose
 from strategies.influence import Influence
 from strategies.secure_aggregation import Masking
 
@@ -126,12 +128,13 @@ class GP(FusionStrategy):
         queries = self._queries(registry, repetition)  # reports faults in the query file before learning begins
         kernel = kernel_of(settings.kernel, len(registry.features))
         masking = self._masking("likelihood", len(registry.learning))
+        own = starts(answers, registry, kernel)
         best_fit, network, shared, inputs = yield from in_step(
             fit(
                 registry,
                 kernel,
                 settings.kernel,
-                starts(answers, registry, kernel),
+                own,
                 settings.max_expert_rows,
                 candidates=settings.candidates,
                 most_asks=settings.fit_rounds,
@@ -140,6 +143,16 @@ class GP(FusionStrategy):
             self._gate_training(registry, self.seed + repetition),
             *self._disclosures(registry, settings.max_expert_rows, queries),
         )
+        if registry.nearest and fits:
+            best_fit = yield from choose(
+                registry,
+                best_fit,
+                np.clip(own[0], *theta_bounds(kernel).T),
+                settings.kernel,
+                settings.max_expert_rows,
+                settings.candidates,
+                masking,
+            )
         model = Model(registry, settings.kernel, settings.max_expert_rows, best_fit, network)
         residuals = residual_counts(model, masking) if settings.calibrated else asking_nothing(model.residuals)
         return _Preparation(model, queries, shared, inputs, residuals)

@@ -22,6 +22,7 @@ from protocols.gp.payloads import (
     NO_VALUE,
     Calibrate,
     Disclose,
+    Errors,
     Evaluate,
     Inputs,
     Likelihood,
@@ -34,6 +35,7 @@ from protocols.gp.payloads import (
     Slope,
     Survey,
     Train,
+    Validate,
 )
 from protocols.wire.faults import Fault
 from protocols.wire.payload import Payload, decode_array
@@ -342,6 +344,10 @@ def calibrated(**changes: Any) -> Calibrate:
     return replace(Calibrate(**agreed_fields(), kernel="se", theta=THETA), **changes)
 
 
+def validated(**changes: Any) -> Validate:
+    return replace(Validate(**agreed_fields(), kernel="se", thetas=THETA[np.newaxis]), **changes)
+
+
 def predicted(**changes: Any) -> Predict:
     """At three points, with two landmarks, and without shared rows."""
     honest = Predict(
@@ -388,6 +394,8 @@ MALFORMED: dict[str, Callable[[], Payload]] = {
     "noise of almost nothing": lambda: predicted(theta=THETA - [0, 0, 0, 20]),
     "a candidate with noise of almost nothing": lambda: evaluated(thetas=np.stack([THETA, THETA - [0, 0, 0, 20]])),
     "another kernel than there is": lambda: predicted(kernel="nothing"),
+    "no candidate to validate": lambda: validated(thetas=np.zeros((0, 4))),
+    "too many candidates to validate": lambda: validated(thetas=np.tile(THETA, (MOST_CANDIDATES + 1, 1))),
     "residuals of other hyperparameters": lambda: calibrated(theta=THETA[:3]),
     "residuals of almost no noise": lambda: calibrated(theta=THETA - [0, 0, 0, 20]),
     "points of other inputs": lambda: predicted(points=(np.zeros((3, 3)),)),
@@ -427,7 +435,7 @@ def test_asks_that_are_none_are_refused(tmp_path: Path, what: str) -> None:
 def test_the_honest_asks_are_answered(tmp_path: Path) -> None:
     """Those that the malformed ones differ from."""
     context = context_of(tmp_path, **dict.fromkeys(PROTECTED, True))
-    for payload in (Survey(2000, "se", fit=True), evaluated(), calibrated(), predicted(), trained(),
+    for payload in (Survey(2000, "se", fit=True), evaluated(), validated(), calibrated(), predicted(), trained(),
                     Share(**agreed_fields(), rows=3), Disclose(**agreed_fields())):  # fmt: skip
         assert type(ask(site_at(context), payload)) is type(payload).answer
 
@@ -656,11 +664,17 @@ RESIDUALS: dict[str, tuple[str, Callable[[Residuals], dict[str, Any]]]] = {
     "more residuals than rows": ("counts", lambda r: {"counts": r.counts + 1}),
     "so many that their sum overflows": ("counts", lambda r: {"counts": np.full_like(r.counts, 2**62)}),
 }
+NEAREST = {"gp__max_expert_rows": 20, "gp__local": 50}
+ERRORS: dict[str, tuple[str, Callable[[Errors], dict[str, Any]]]] = {
+    "another number of candidates": ("squares", lambda e: {"squares": e.squares[1:]}),
+    "less than no error": ("squares", lambda e: {"squares": e.squares - 1e9}),
+}
 FORGED = [
     (Moments, MOMENTS, {}),
     (Likelihood, LIKELIHOODS, {}),
     (Predictions, PREDICTIONS, {}),
     (Residuals, RESIDUALS, {}),
+    (Errors, ERRORS, NEAREST),
     (Slope, SLOPES, {"gp__gate": "dnn", "gp__gate_rounds": 2}),
     (Rows, ROWS, {"gp__aggregation": "grbcm"}),
     (Inputs, INPUTS, {"gp__covariance": "inputs"}),

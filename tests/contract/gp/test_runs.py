@@ -445,7 +445,7 @@ def test_without_points_a_model_is_learned_for_later(tmp_path: Path, folder: Pat
 def test_intervals_are_those_of_the_residuals_over_all_sites(tmp_path: Path, folder: Path) -> None:
     found = predict(own_data_config(tmp_path, folder))
     experts = [Expert(SquaredExponential(2), found.theta, *rows) for rows in found.experts()]
-    counts = histogram(np.concatenate([expert.residuals() for expert in experts]))
+    counts = histogram(np.concatenate([expert.left_out().residuals for expert in experts]))
     np.testing.assert_array_equal(found.arrays["residual_counts"], counts)
     half = Calibration(counts, len(found.theta)).reach(0.95) * found.arrays["std"]
     for line, mean, wide in zip(table_of(found), found.arrays["mean"], half, strict=True):

@@ -17,7 +17,7 @@ def test_a_residual_is_that_of_the_process_without_the_row() -> None:
     rng = np.random.default_rng(0)
     kernel, theta = SquaredExponential(2), np.log([1.0, 0.5, 1.2, 0.3])
     x, y = rng.normal(size=(15, 2)), rng.normal(size=15)
-    residuals = Expert(kernel, theta, x, y).residuals()
+    residuals = Expert(kernel, theta, x, y).left_out().residuals
     for row in range(15):
         others = np.arange(15) != row
         mean, explained = Expert(kernel, theta, x[others], y[others]).predict(x[row : row + 1])

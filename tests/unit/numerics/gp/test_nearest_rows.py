@@ -55,8 +55,8 @@ def test_a_row_does_not_predict_itself() -> None:
     """Its residual is that of the process of all other rows, also where another row is the same."""
     x, y = rows(60)
     x[1] = x[0]
-    whole = NearestRows(SquaredExponential(2), THETA, x, y, 59).residuals(np.random.default_rng(0))
-    expected = Expert(SquaredExponential(2), THETA, x, y).residuals()
+    whole = NearestRows(SquaredExponential(2), THETA, x, y, 59).left_out(np.random.default_rng(0)).residuals
+    expected = Expert(SquaredExponential(2), THETA, x, y).left_out().residuals
     np.testing.assert_allclose(np.sort(whole), np.sort(expected), atol=1e-6)
 
 
@@ -66,7 +66,7 @@ def test_residuals_are_of_so_many_rows_and_calibrated() -> None:
     some = rng.permutation(4000)[:1500]
     factor = np.linalg.cholesky(kernel.matrix(THETA[:-1], x[some], x[some]) + 1e-9 * np.eye(1500))
     y = factor @ rng.normal(size=1500) + 0.3 * rng.normal(size=1500)
-    residuals = NearestRows(kernel, THETA, x[some], y, 60).residuals(rng)
+    residuals = NearestRows(kernel, THETA, x[some], y, 60).left_out(rng).residuals
     assert histogram(residuals).sum() == 500
     assert residuals.std() == pytest.approx(1, abs=0.1)
 
