@@ -102,12 +102,13 @@ def _notes_on_quality(outcome: CoresetOutcome) -> list[str]:
     pool = outcome.pool
     notes = []
     if outcome.movement > _COARSE * outcome.clustering.cost:
-        # A site that sends fewer points than it may has too few rows for more.
-        binds = max(len(summary.weights) for summary in pool.summaries.values()) >= outcome.centers.how.size
+        # Where points are hardly heavier than they must be, more locations change nothing.
+        weights = pool.union.weights
+        light = np.median(weights) < 2 * weights.min()
         remedy = (
-            "a larger coreset.size, or coreset.construction=kmeans,"
-            if binds
-            else "fewer rows a point (min-weight of sites and run), or coreset.assignment=exact,"
+            "fewer rows a point (min-weight of sites and run), or coreset.assignment=exact,"
+            if light
+            else "a larger coreset.size, or coreset.construction=kmeans,"
         )
         notes.append(
             f"the rows are farther from their points than the points from their centers: {remedy} may give better"
