@@ -200,9 +200,10 @@ def assign(ask: Assign, site: Site) -> Counted:
     rows = _rows(ask, site)
     _commit_to(site, "assignment", ask)
     weights = np.bincount(rows.point[rows.point >= 0])
-    valid = (ask.point >= 0) & (ask.point < len(weights)) & (ask.center >= 0) & (ask.center < len(ask.centers))
-    if not valid.all():
+    if not ((ask.point >= 0) & (ask.center >= 0) & (ask.center < len(ask.centers))).all():
         raise SiteFault(Fault.MALFORMED_ASK, "a share names a point or a center that does not exist")
+    if ask.point.max(initial=0) >= max(1, len(weights)):
+        raise SiteFault(Fault.DATA_CHANGED, "the shares name more points than there are")
     totals = np.bincount(ask.point, ask.mass, minlength=len(weights)).astype(np.int64)
     if (ask.mass <= 0).any() or not np.array_equal(totals, weights):
         raise SiteFault(Fault.DATA_CHANGED, "the shares do not add up to the weights of the points")

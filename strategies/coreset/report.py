@@ -9,8 +9,6 @@ import numpy as np
 from numerics.coreset.fairness.bounds import Bounds
 from strategies.coreset.outcome import CoresetOutcome
 
-_MANY_WITHHELD = 0.01
-"""Share of rows without a point; a note reports larger ones."""
 _COARSE = 1.0
 """Ratio of the rows' movement to the points' cost; a note reports larger ones."""
 _WIDE_GAP = 1e-3
@@ -89,10 +87,11 @@ def _notes_on_sites(outcome: CoresetOutcome) -> list[str]:
         notes.append(f"{', '.join(empty)}: no row of this group is left, so it has no share")
     n_rows = sum(summary.n_rows for summary in pool.summaries.values())
     withheld = {site: summary.withheld for site, summary in sorted(pool.summaries.items()) if summary.withheld}
-    if sum(withheld.values()) > _MANY_WITHHELD * n_rows:
+    if withheld:
         notes.append(
             f"{sum(withheld.values())} of {n_rows} rows, at {', '.join(withheld)}, belong to groups that are too rare"
-            " to be sent; the site assigns them to the nearest center, and the results do not count them"
+            " to be sent; the site assigns them to the nearest center. The results do not count them: with them a"
+            " cluster may miss its bounds by as many rows more"
         )
     return notes
 
