@@ -23,13 +23,13 @@ from sklearn.metrics import adjusted_rand_score
 
 from benchmarks.decision_worlds import WORLDS, World
 from benchmarks.side.sec_peers import FittedModels, Quadratics, Shard, best_of, fedavg, ifca, predict
-from clients.regressors import parse_candidates
 from clients.sec.disclosure import FEWEST_IN_A_CELL
-from clients.sec.selection import leave_out_chosen, select
 from numerics.sec.disclosure import four_digits, guarded_errors, loss_noise, ranks_and_noise
 from numerics.sec.personal_weights import personal_weights
 from numerics.sec.predictors import prepared
+from numerics.sec.selection import leave_out_chosen, select
 from numerics.sec.similarity import choose_landmarks
+from numerics.shared.regressors import parse_candidates
 from protocols.sec.payloads import Fitted
 from protocols.sec.settings import Settings
 from strategies.sec.learner_clusters import cluster_learners
