@@ -96,7 +96,7 @@ REPORT = ProtocolReport(
         "Exchange": "the learners' models, for all to try",
         "Losses": "errors of the others' models on a learner's rows",
         "Pool": "a question for the rows of sites in a cluster of several",
-        "Rows": "ALL rows that a learner's model learned from, where the site allows it; else none",
+        "Rows": "all rows that a learner's model learned from, where the site allows it; else none",
         "Predict": "a learner's cluster, and weights of the models in it; models of pooled rows, if there are any",
         "Errors": "errors on rows that a learner held out",
     },
