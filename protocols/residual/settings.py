@@ -31,7 +31,7 @@ class Settings(ProtocolSettings, prefix="residual"):
     """How the agents learn together, how rows are matched and numbers sent, and which data a scenario has."""
 
     algorithm: Literal["boosted", "parallel", "greedy", "sip", "average", "meta-linear", "meta-boosting"] = setting(
-        "parallel", "how the agents learn together", unset=""
+        "boosted", "how the agents learn together", unset="", other_source="sip in a ring, or what the scenario sets"
     )
     agent: str = setting("tree", "an agent's method, e.g. 'tree' or 'hgb(max_depth=3)'", unset="")
     min_leaf: int = setting(
