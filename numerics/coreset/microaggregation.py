@@ -192,7 +192,7 @@ def _mdav(
                 total[j] -= weights[neighbor] * z[neighbor, j]
             if weight >= least:
                 break
-            neighbor = np.argmin(squared)
+            neighbor = int(np.argmin(squared))
             if weights[neighbor] >= least:  # a point that stands alone takes them all
                 for i in range(n):
                     if label[i] == own:
