@@ -13,7 +13,6 @@ from jaxtyping import Float64, Int64
 
 from clients.digest import digest_of
 from clients.memory import CONCLUDED
-from clients.regressors import Candidate
 from clients.residual.methods import MethodError, fit_method, parse_method, predict
 from clients.residual.model_store import dump, restore
 from clients.site import Site
@@ -21,6 +20,7 @@ from numerics.residual import boosted
 from numerics.residual.columns_and_outcomes import Columns
 from numerics.residual.rules import MOST_STEPS
 from numerics.residual.value_groups import ValueGroups
+from numerics.shared.regressors import Candidate
 from numerics.shared.threads import single_threaded
 from protocols.residual.payloads import Order
 from protocols.wire.faults import Fault, SiteFault

@@ -10,12 +10,12 @@ from clients.cost import Work, cost_lines
 from clients.data import DataError, Table, load, setting
 from clients.data.entities import configured_secret
 from clients.data.table import own_number
-from clients.regressors import Candidate
 from clients.residual.methods import MethodError, fit_method, parse_method, predict
 from clients.residual.shard import columns_of
 from common.grouping import list_names
 from numerics.residual import boosted
 from numerics.residual.columns_and_outcomes import Columns
+from numerics.shared.regressors import Candidate
 
 _KINDS = {
     "tree": ("tree", "sklearn.tree."),

@@ -372,7 +372,7 @@ def sum_up(ask: Sum, site: Site) -> Summed:
         np.array(about["beta"], float),
         about["mean"],
         about["model"],
-        tuple(about.get("widths", ())),  # a file of an earlier version has none
+        tuple(about["widths"]),
     )
     rows, seals = agreed_rows(site), Seals.of(site)
     parts = {}

@@ -19,7 +19,7 @@ def strategy(tmp_path: Path, **changes: Value) -> Residual:
 def test_the_default_is_boosting_and_in_a_ring_taking_turns(tmp_path: Path) -> None:
     assert strategy(tmp_path).rules.algorithm == "boosted"
     assert strategy(tmp_path, residual__topology="ring").rules.algorithm == "sip"
-    with pytest.raises(FusionError, match="ring is for sip, not for boosted: set residual"):
+    with pytest.raises(FusionError, match=r"ring is for sip, not for boosted: set residual.algorithm=sip"):
         strategy(tmp_path, residual__topology="ring", residual__algorithm="boosted")
 
 
@@ -29,7 +29,7 @@ def test_the_default_is_boosting_and_in_a_ring_taking_turns(tmp_path: Path) -> N
 )
 def test_a_setting_of_another_algorithm_is_not_passed_over(tmp_path: Path, key: str, value: Value) -> None:
     changes = {f"residual__{key}": value}
-    with pytest.raises(FusionError, match=f"{key.replace('_', '-')} is for .*set residual.algorithm, too"):
+    with pytest.raises(FusionError, match=f"residual.{key.replace('_', '-')} is for .*set residual.algorithm, too"):
         strategy(tmp_path, **changes)
     assert strategy(tmp_path, **changes, residual__algorithm="parallel").rules.algorithm == "parallel"
     # A prediction has the settings of its run, and learns nothing.
