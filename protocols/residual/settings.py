@@ -84,6 +84,9 @@ class Settings(ProtocolSettings, prefix="residual"):
     robust: bool = setting(
         False, "leave out, by name, agents that raise the error on validation rows; there is no refit then"
     )
+    baselines: bool = setting(
+        True, "own data: each site also predicts the test rows by its own columns alone, to compare with; not in a ring"
+    )
     align: Literal["", "id", "row-order"] = setting(
         "", "match entities by name (id), or by row (row-order)", words="by name where there are names"
     )
@@ -124,6 +127,7 @@ class Settings(ProtocolSettings, prefix="residual"):
             refit=self.refit and not self.robust,  # in a refit no row is left to see who raises the error
             keep=keep,
             robust=self.robust,
+            baselines=self.baselines and keep,
         )
         return Rules.from_json(rules.to_json())
 
