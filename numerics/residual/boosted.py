@@ -28,8 +28,8 @@ SHRINKAGE, PATIENCE = 0.2, 6
 """Share of a combined step that is subtracted, and iterations without a smaller error, unless the run says more."""
 GATE, GATE_ROWS = 1.0, 100
 """Standard errors of a gain on the validation rows that a step must exceed, and the number of these rows from which on
-it must exceed them all; with fewer a share of them. Without the gate irrelevant agents come through where there are many
-rows, and with a whole one steps that help do not where there are few (docs/residual.md)."""
+it must exceed them all; with fewer a share of them. Without the gate irrelevant agents come through where there are
+many rows, and with a whole one steps that help do not where there are few (docs/residual.md)."""
 RIDGE = 1e-3
 """Least ridge of a combination of steps: agents with equal columns get equal shares of it."""
 
