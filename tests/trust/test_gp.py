@@ -281,7 +281,7 @@ def test_too_few_rows_take_no_part(tmp_path: Path, least: int | None, rows: int,
 
 
 def test_a_center_cannot_have_a_site_split_into_experts_of_few_rows(tmp_path: Path, folder: Path) -> None:
-    settings, nodes = deployed_sites(tmp_path, folder, gp__max_expert_rows=4)
+    settings, nodes = deployed_sites(tmp_path, folder, gp__max_expert_rows=4, gp__local=0)
     told = outcome_of(settings, nodes).text
     assert "[few-rows-for-expert]" in told
     assert_refused(site_of(tmp_path), Survey(2, "se", fit=False), Fault.FEW_ROWS_FOR_EXPERT)

@@ -19,7 +19,7 @@ def strategy(tmp_path: Path, **changes: Value) -> Residual:
 def test_the_default_is_boosting_and_in_a_ring_taking_turns(tmp_path: Path) -> None:
     assert strategy(tmp_path).rules.algorithm == "boosted"
     assert strategy(tmp_path, residual__topology="ring").rules.algorithm == "sip"
-    with pytest.raises(FusionError, match="ring is for sip, not for boosted: set residual.algorithm=sip"):
+    with pytest.raises(FusionError, match=r"ring is for sip, not for boosted: set residual.algorithm=sip"):
         strategy(tmp_path, residual__topology="ring", residual__algorithm="boosted")
 
 
