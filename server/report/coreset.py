@@ -88,6 +88,8 @@ REPORT = ProtocolReport(
         "Summary": "weighted points, each the mean of rows of one group",
         "Assign": "centers, and how many rows of each point go to each",
         "Price": "centers, and prices that make clusters fair",
+        "Refine": "centers that move, and prices that make clusters fair",
+        "Moments": "how many rows of each group would go to which center, and rounded sums of these rows",
         "Masses": "how many rows of each group would go to which center at these prices",
         "Settle": "centers, and the last prices",
         "Counted": "rows of each group in each cluster",
