@@ -18,8 +18,9 @@ def disclosure(settings: Sequence[Config], payloads: Collection[str]) -> str:
     least = min(int(each.get("coreset.min-weight") or 5) for each in settings)
     points = f"weighted points, each the mean of {least} rows or more of one group" if least > 1 else "weighted points"
     single = " A point may be a single row here (a setting allows it)." if least == 1 else ""
+    sums = ", rounded sums of the rows at each center" if "coreset.Moments" in payloads else ""
     counts = (
-        " Counts of rows by group and center left them, too, some of single rows, and what rows cost."
+        f" Counts of rows by group and center left them, too, some of single rows{sums}, and what rows cost."
         if "coreset.Masses" in payloads
         else ""
     )

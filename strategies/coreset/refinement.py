@@ -36,7 +36,9 @@ _ROUNDING = 1e-6
 def refine_centers(
     outcome: CoresetOutcome, rounds: int, min_weight: int, min_sites: int
 ) -> Conversation[tuple[CoresetOutcome, Float64[np.ndarray, "H k"]]]:
-    """Move fair and plain centers until they are still, in so many rounds at most; return the outcome with them, and prices to start from.
+    """Move fair and plain centers until they are still, in so many rounds at most.
+
+    Return the outcome with these centers, and prices to start from.
 
     A site that does not answer a round twice is left out of all further ones.
     """
