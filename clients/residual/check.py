@@ -203,6 +203,7 @@ def _learning_lines(columns: Columns, config: Mapping[str, object], agent: Candi
             "    common entity learned from: THE OUTCOME, in the first round minus its mean, later minus the",
             "    predictions so far",
             *_inferred(model),
+            *_alone_lines(columns, config),
             "  every round, to the fusion center: mean squared errors; at the end p, and each agent's coefficient and",
             "    mean square",
         ]
@@ -212,9 +213,25 @@ def _learning_lines(columns: Columns, config: Mapping[str, object], agent: Candi
         "    for each candidate of residual.powers)",
         *model,
         "    with residual.algorithm=greedy also one number, the error of the model",
+        *_alone_lines(columns, config),
         *_reader_lines(config),
         "  In every round the other sites see the residual of the outcome: with two sites, the other can compute these",
         "    numbers from it. For a ring: --set residual.topology=ring",
+    ]
+
+
+def _alone_lines(columns: Columns, config: Mapping[str, object]) -> list[str]:
+    """Return lines on what is sent to say how well each site predicts alone."""
+    if not config.get("residual.baselines", True):
+        return []
+    if columns.y is not None:
+        return [
+            "  once, after learning, to the other sites, sealed: THE OUTCOME minus its mean, of each entity learned",
+            "    from; to the fusion center the error of each site alone (residual.baselines=false: neither)",
+        ]
+    return [
+        "  once, after learning, for each test entity: what boosted trees of this site's columns alone predict, which",
+        "    shows who is alike in them (residual.baselines=false: not sent)",
     ]
 
 

@@ -67,6 +67,11 @@ class TestPooled(Contract):
     combine = "pooled-linear"
 
 
+@pytest.mark.slow
+class TestPooledRows(Contract):
+    combine = "pooled-rows"
+
+
 # -- what it finds ----------------------------------------------------------------------------------------------------
 
 

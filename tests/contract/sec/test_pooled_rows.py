@@ -107,3 +107,16 @@ def test_a_run_does_not_pool_rows_with_those_of_an_earlier_one(tmp_path: Path, f
     earlier = run(own_data_config(tmp_path / "earlier", folder, **POOLED), len(GROUPS))
     text = outcome_of(own_data_config(tmp_path, folder, **POOLED, sec__join=str(earlier)), len(GROUPS)).text
     assert "sec.join and sec.combine=pooled-rows do not go together" in text
+
+
+@pytest.mark.parametrize("exchange", ["all", "landmarks"])
+def test_a_newcomer_sends_no_row_and_gets_the_model_of_its_cluster(tmp_path: Path, folder: Path, exchange: str) -> None:
+    chosen = {"sec__newcomers": "lab-3 lab-4", "sec__exchange": exchange, "sec__landmarks": 2}
+    settings, nodes = deployed(tmp_path, folder, NAMES, **chosen)
+    _, arrays = load(run(settings, nodes))
+    assert arrays["newcomer"].tolist() == [False, False, False, True, True]
+    assert arrays["rows_pooled"].tolist() == [True, False, True, False, False]  # lab-1 is alone in its cluster
+    told = pd.read_csv(tmp_path / "home" / "lab-4" / "collaborators.csv", keep_default_na=False)
+    assert dict(zip(told["learner"], told["rows_pooled"], strict=True)) == {"lab-0": "yes", "lab-2": "yes", "lab-4": ""}
+    assert (tmp_path / "home" / "lab-4" / "pooled.skops").read_bytes() == arrays["retrained_0"].tobytes()
+    assert not (tmp_path / "home" / "lab-3" / "pooled.skops").exists()
