@@ -42,6 +42,11 @@ class Settings(ProtocolSettings, prefix="bc3e"):
     accelerate: bool = setting(True, "combine EM steps (Anderson acceleration)")
     sweeps: int = setting(0, "sweeps of an E-step", at_least(0), words="as many as it takes to converge")
     smoothing: float = setting(0.0, "eta of the Dirichlet(1 + eta) prior on beta", at_least(0))
+    reliability: Literal["confusion", "none"] = setting(
+        "confusion",
+        "a confusion matrix for each classifier (confusion), or every label a vote (none); a scenario has none",
+        unset="",
+    )
     alpha: float = setting(1.0, "initial value of every alpha_i", between(0.001, 10_000))
     learn_alpha: bool = setting(True, "learn alpha; false: keep its initial value")
     restarts: int = setting(
@@ -65,6 +70,8 @@ class Settings(ProtocolSettings, prefix="bc3e"):
     def of(cls, config: Mapping[str, Any]) -> Self:
         """Return the settings of a run configuration."""
         shared = {"masked": config.get("secure-aggregation", False), "min_sites": config.get("min-sites", 1)}
+        if config.get("scenario") and not config.get("bc3e.reliability"):
+            shared["reliability"] = "none"  # as in the paper
         return replace(super().of(config), **shared)
 
 

@@ -14,14 +14,8 @@ from numerics.bc3e.anderson import DEPTH, PLAIN, ParameterBlock, Weights, projec
 from numerics.bc3e.e_step import Contribution
 from numerics.bc3e.grid import from_grid, one_to_grid
 from numerics.bc3e.influence import contradicting_site
-from numerics.bc3e.m_step import (
-    expected_log_likelihood,
-    expected_log_prior,
-    initial_beta,
-    maximize_alpha,
-    maximize_beta,
-    smoothing_bound,
-)
+from numerics.bc3e.m_step import expected_log_likelihood, expected_log_prior, maximize_alpha
+from numerics.bc3e.reliability import first_table, maximize_table, prior_bound
 from protocols.bc3e.payloads import EStep, Shares, Statistics, Sweep
 from protocols.bc3e.settings import Settings
 from protocols.wire.payload import Payload, PayloadError
@@ -46,7 +40,7 @@ class EMFit:
     alpha : ndarray
         ``(k,)`` parameters of the Dirichlet prior.
     beta : dict[str, ndarray]
-        ``(k, k_m)`` tables of the common clusterings, by clustering.
+        ``(k, k_m)`` tables of the common clusterings and confusion matrices, by name.
     bound : float
         Evidence lower bound (eq. 3) at alpha and beta.
     rounds : int
@@ -64,6 +58,8 @@ class EMFit:
         with secure aggregation.
     left_out : list of str
         Sites whose sums contradicted those of the others, and did not count from then on (``bc3e.robust``).
+    draws : int
+        Draws of theta that an instance's class counts for; 0: classifiers vote.
     """
 
     alpha: Float64[np.ndarray, "k"]
@@ -76,6 +72,7 @@ class EMFit:
     shared: SharedInstances | None = None
     mass: dict[str, dict[str, Int64[np.ndarray, "k k_m"]]] = field(default_factory=dict)
     left_out: list[str] = field(default_factory=list)
+    draws: int = 0
 
 
 @dataclass(frozen=True)
@@ -121,15 +118,16 @@ class EM:
         self.alpha = np.full(layout.k, settings.alpha)
         self.log_alpha = ParameterBlock(np.log(self.alpha), project_log_alpha)
         self.beta = {
-            name: ParameterBlock(initial_beta(name, layout.k, layout.n_clusters[name], start))
+            name: ParameterBlock(first_table(name, layout.k, layout.n_clusters[name], start))
             for name in sorted(layout.common)
         }
         self.weights = Weights()
         self.mix = PLAIN
-        self.shared = SharedInstances(layout, starts, self.alpha) if starts else None
+        self.draws = layout.draws
+        self.shared = SharedInstances(layout, starts, self.alpha, self.draws) if starts else None
         self.statistics: dict[str, _SiteStatistics] = {}
         self.accepted_statistics: dict[str, _SiteStatistics] = {}
-        self.fit = EMFit(self.alpha, {}, shared=self.shared)
+        self.fit = EMFit(self.alpha, {}, shared=self.shared, draws=self.draws)
         self.lost_sites: set[str] = set()
         self.answering_sites: set[str] = set()
         self.masking = Masking("statistics", settings.min_sites) if settings.masked else None
@@ -176,7 +174,7 @@ class EM:
         """Let private instances converge in one ask, and shared instances in one ask per sweep."""
         if self.masking:
             return (yield from self._masked_e_step(self.masking, step, measure))
-        sweeps = self.settings.sweeps or SWEEPS
+        sweeps = self._most_sweeps
         if self.shared:
             self.shared.begin(accepted=kept)
         for number in range(1, sweeps + 1):
@@ -239,9 +237,15 @@ class EM:
             beta=tuple(self.beta[name].x for name in names),
             grid_bits=self.layout.bits,
             tolerance=self.settings.gamma_tolerance,
-            max_sweeps=self.settings.sweeps or SWEEPS,
+            max_sweeps=self._most_sweeps,
             smoothing=self.settings.smoothing,
+            draws=self.draws,
         )
+
+    @property
+    def _most_sweeps(self) -> int:
+        """Largest number of sweeps of an E-step; the first one has the classes of the step before."""
+        return max(self.settings.sweeps or SWEEPS, 2 if self.draws else 1)
 
     def _check(self, moving: Mapping[str, Sweep], site: str, answer: Any) -> None:
         """Refuse an answer whose sizes do not fit the layout, or that no labels can have."""
@@ -252,7 +256,7 @@ class EM:
                 check_statistics(layout, self.alpha, names, n_private, part)
             else:
                 history = len(self.log_alpha.points[-DEPTH:]) + 1
-                check_shares(layout, names, len(moving[site].active), history, site, part)
+                check_shares(layout, names, moving[site], history, site, part)
 
     def _lose(self, sites: set[str]) -> None:
         """Record sites that did not answer. With shared instances they are lost; otherwise they may come back."""
@@ -299,7 +303,7 @@ class EM:
             part_of_shared, products = self.shared.sums(self.alpha)
             total += part_of_shared
         bound = total.bound + sum(
-            one_to_grid(smoothing_bound(block.x, self.settings.smoothing), bits) for block in self.beta.values()
+            one_to_grid(prior_bound(name, block.x, self.settings.smoothing), bits) for name, block in self.beta.items()
         )
         return _Sums(total.n, total.mass, total.log_theta, float(np.ldexp(float(bound), -bits)), products)
 
@@ -327,7 +331,7 @@ class EM:
             log_alpha = np.log(maximize_alpha(self.alpha, mean))
         images = [(self.log_alpha, log_alpha)]
         images += [
-            (block, maximize_beta(sums.mass[name], self.layout.bits, self.settings.smoothing))
+            (block, maximize_table(name, sums.mass[name], self.layout.bits, self.settings.smoothing))
             for name, block in self.beta.items()
         ]
         products = sum(block.products(image) for block, image in images)
