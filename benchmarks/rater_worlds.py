@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -71,6 +72,12 @@ def crowd(
         parts = truth + k * rng.integers(place + 2, size=n)
         clusters[f"cluster_{place}"] = np.where(rng.random(n) < 0.3, rng.integers((place + 2) * k, size=n), parts)
     return Ensemble(n, labels, clusters, truth)
+
+
+def unrelated(right: Sequence[float], k: int, sizes: Sequence[int], rng: np.random.Generator) -> Ensemble:
+    """Draw raters as `crowd` does, and clusterings of so many clusters that have nothing to do with the classes."""
+    clusters = {f"cluster_{place}": rng.integers(size, size=600) for place, size in enumerate(sizes)}
+    return replace(crowd(600, k, right, rng), clusterings=clusters)
 
 
 def biased(rng: np.random.Generator) -> Ensemble:
@@ -173,6 +180,9 @@ WORLDS: Mapping[str, Callable[[np.random.Generator], Ensemble]] = {
     ),
     "7 raters, 3 clusterings; k = 3": lambda rng: crowd(400, 3, 7, rng, missing=0.2, clusterings=3),
     "3 raters, 3 clusterings; k = 3": lambda rng: crowd(200, 3, 3, rng, clusterings=3),
+    "3 raters, 1 clustering; k = 3": lambda rng: crowd(400, 3, 3, rng, clusterings=1),
+    "3 raters, 3 unrelated clusterings; k = 3": partial(unrelated, [0.53, 0.76, 0.53], 3, (6, 9, 12)),
+    "4 raters, 6 unrelated clusterings; k = 2": partial(unrelated, [0.8, 0.75, 0.7, 0.8], 2, (2, 4, 8, 2, 6, 12)),
     "wine": partial(classified, _wine, 0.1),
     "breast cancer": partial(classified, _cancer, 0.03),
     "breast cancer, 40 % missing, no clusterings": partial(classified, _cancer, 0.03, missing=0.4, clustered=False),

@@ -1,6 +1,6 @@
 """bc3e with and without confusion matrices beside votes, single raters, Dawid and Skene's model, and GLAD.
 
-    python -m benchmarks.raters [--draws 20] [--worlds "wine*"] [--prior 5 20 80]
+    python -m benchmarks.raters [--draws 20] [--worlds "wine*"]
 
 The equations are those of the sites and of the center, on pooled labels, by plain EM. Shares of right classes are over
 all instances of a draw; log losses are means over instances of minus the log probability of the true class.
@@ -10,10 +10,9 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from unittest import mock
 
 import numpy as np
 from jaxtyping import Float64
@@ -21,12 +20,18 @@ from scipy.special import expit
 
 from benchmarks.rater_worlds import WORLDS
 from benchmarks.tables import table_head, table_row
-from numerics.bc3e import reliability
 from numerics.bc3e.e_step import EStepSettings, add_alpha, cold_start, e_step
 from numerics.bc3e.ensemble import Ensemble, n_values
 from numerics.bc3e.grid import MAX_BITS, from_grid
 from numerics.bc3e.m_step import maximize_alpha
-from numerics.bc3e.reliability import class_probabilities, confusion_of, draws_of, first_table, maximize_table
+from numerics.bc3e.reliability import (
+    class_probabilities,
+    confusion_of,
+    draws_of,
+    first_table,
+    maximize_table,
+    share_right,
+)
 from numerics.bc3e.responsibilities import likelihood_table
 
 Probabilities = Float64[np.ndarray, "n k"]
@@ -145,7 +150,7 @@ def glad(labels: Labels) -> Probabilities:
     return np.asarray(shares)
 
 
-def bc3e(draws: int | None, labels: Labels) -> tuple[Probabilities, Mapping[str, float]]:
+def bc3e(labels: Labels, draws: int | None = None) -> tuple[Probabilities, Mapping[str, float]]:
     """Fit by plain EM; return class probabilities, and the estimated share of right labels by rater.
 
     `draws` is that of `numerics.bc3e.reliability`; None: the one that the protocol takes.
@@ -171,7 +176,7 @@ def bc3e(draws: int | None, labels: Labels) -> tuple[Probabilities, Mapping[str,
         bound = part.bound
         alpha = maximize_alpha(alpha, from_grid(part.log_theta, bits) / ensemble.n)
         tables = {name: maximize_table(name, part.mass[name], bits, 0.0) for name in tables}
-    shares = {name: reliability.share_right(used, right[confusion_of(name)]) for name in ensemble.classifiers if counts}
+    shares = {name: share_right(used, right[confusion_of(name)]) for name in ensemble.classifiers if counts}
     return class_probabilities(gamma, used if counts else np.zeros(0)), shares
 
 
@@ -181,7 +186,8 @@ METHODS: Mapping[str, Callable[[Labels], Probabilities]] = {
     "best rater": best_rater,
     "Dawid-Skene": dawid_skene,
     "GLAD": glad,
-    "bc3e, none": lambda labels: bc3e(0, labels)[0],
+    "bc3e, none": lambda labels: bc3e(labels, 0)[0],
+    "bc3e, 2 draws": lambda labels: bc3e(labels, min(2, draws_of(len(labels.ensemble.clusterings))))[0],
 }
 
 
@@ -195,7 +201,7 @@ def correlation(labels: Labels, shares: Mapping[str, float]) -> float:
     return float(np.corrcoef(true, list(shares.values()))[0, 1])
 
 
-def rows(name: str, draws: int, priors: Sequence[float]) -> list[str]:
+def rows(name: str, draws: int) -> list[str]:
     """Return a world's row of percentages, and its row of log losses."""
     number = list(WORLDS).index(name)
     right: dict[str, list[float]] = {}
@@ -204,20 +210,16 @@ def rows(name: str, draws: int, priors: Sequence[float]) -> list[str]:
     for seed in range(draws):
         labels = Labels.of(WORLDS[name](np.random.default_rng([seed, number])))
         found = {method: fit(labels) for method, fit in METHODS.items()}
-        for prior in priors:
-            with mock.patch.object(reliability, "PRIOR_LABELS", prior):
-                found[f"confusion {prior:g}"], shares = bc3e(None, labels)
-            if prior == reliability.PRIOR_LABELS:
-                agreement.append(correlation(labels, shares))
+        found["bc3e"], shares = bc3e(labels)
+        agreement.append(correlation(labels, shares))
         for method, probabilities in found.items():
             right.setdefault(method, []).append(labels.right(probabilities))
             losses.setdefault(method, []).append(labels.log_loss(probabilities))
-    against = np.array(right[f"confusion {priors[-1]:g}"]) - right["vote"]
+    against = np.array(right["bc3e"]) - right["vote"]
     error = against.std(ddof=1) / np.sqrt(draws) if draws > 1 else np.nan
     cells = [f"{np.mean(values):.1f}" for values in right.values()]
-    mean = f"{np.mean(agreement):.2f}" if agreement else ""
     return [
-        table_row([name, *cells, f"{against.mean():+.1f} ± {error:.1f}", mean]),
+        table_row([name, *cells, f"{against.mean():+.1f} ± {error:.1f}", f"{np.mean(agreement):.2f}"]),
         table_row(["", *(f"*{np.mean(values):.2f}*" for values in losses.values()), "", ""]),
     ]
 
@@ -227,15 +229,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--draws", type=int, default=20)
     parser.add_argument("--worlds", default="*", help="name or glob of the worlds")
-    parser.add_argument(
-        "--prior", type=float, nargs="+", default=[reliability.PRIOR_LABELS], help="labels of the prior"
-    )
     asked = parser.parse_args()
-    heads = [*METHODS, *(f"confusion {prior:g}" for prior in asked.prior)]
-    print("\n".join(table_head(["world", *heads, "confusion - vote", "correlation"])))
+    print("\n".join(table_head(["world", *METHODS, "bc3e", "bc3e - vote", "correlation"])))
     for name in WORLDS:
         if fnmatchcase(name, asked.worlds):
-            print("\n".join(rows(name, asked.draws, asked.prior)))
+            print("\n".join(rows(name, asked.draws)))
             sys.stdout.flush()
 
 

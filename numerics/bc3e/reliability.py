@@ -30,7 +30,7 @@ from numerics.bc3e.responsibilities import Table, max_classes, safe_log, sum_cla
 
 _PREFIX = "confusion:"
 
-PRIOR_LABELS, PRIOR_RIGHT = 20.0, 0.7
+PRIOR_LABELS, PRIOR_RIGHT = 80.0, 0.7
 """The prior of each row of a confusion matrix: so many labels, of which this share is right (docs/measurements.md)."""
 
 _LEAST_LOG = -1000.0
@@ -64,12 +64,12 @@ def table_names(classifiers: Iterable[str], clusterings: Iterable[str], *, confu
 
 
 def draws_of(n_clusterings: int) -> int:
-    """Return the number of draws of theta that a class counts for: two beside clusterings, else one.
+    """Return the number of draws of theta that a class counts for by default: three beside clusterings, else one.
 
-    With one draw beside clusterings, the clusterings overrule good classifiers; with more, classifiers that are sure
-    keep bad ones from being found out (docs/measurements.md).
+    With fewer draws, clusterings that do not follow classes overrule the classifiers; with more, those that do help
+    less, and bad classifiers are not found out (docs/measurements.md).
     """
-    return 2 if n_clusterings else 1
+    return 3 if n_clusterings else 1
 
 
 # -- tables -----------------------------------------------------------------------------------------------------------

@@ -47,6 +47,12 @@ class Settings(ProtocolSettings, prefix="bc3e"):
         "a confusion matrix for each classifier (confusion), or every label a vote (none); a scenario has none",
         unset="",
     )
+    draws: int = setting(
+        0,
+        "with confusion matrices: number of cluster labels that an instance's class counts as much as",
+        between(0, 100),
+        words="3, or 1 where there are no clusterings",
+    )
     alpha: float = setting(1.0, "initial value of every alpha_i", between(0.001, 10_000))
     learn_alpha: bool = setting(True, "learn alpha; false: keep its initial value")
     restarts: int = setting(
@@ -70,7 +76,8 @@ class Settings(ProtocolSettings, prefix="bc3e"):
     def of(cls, config: Mapping[str, Any]) -> Self:
         """Return the settings of a run configuration."""
         shared = {"masked": config.get("secure-aggregation", False), "min_sites": config.get("min-sites", 1)}
-        if config.get("scenario") and not config.get("bc3e.reliability"):
+        own_data = config.get("protocol") or not config.get("scenario")
+        if not own_data and not config.get("bc3e.reliability"):
             shared["reliability"] = "none"  # as in the paper
         return replace(super().of(config), **shared)
 

@@ -123,7 +123,7 @@ class EM:
         }
         self.weights = Weights()
         self.mix = PLAIN
-        self.draws = layout.draws
+        self.draws = layout.draws and (settings.draws or layout.draws)
         self.shared = SharedInstances(layout, starts, self.alpha, self.draws) if starts else None
         self.statistics: dict[str, _SiteStatistics] = {}
         self.accepted_statistics: dict[str, _SiteStatistics] = {}

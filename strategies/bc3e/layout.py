@@ -63,7 +63,7 @@ class Layout:
 
     @property
     def draws(self) -> int:
-        """Draws of theta that an instance's class counts for; 0 where classifiers vote."""
+        """Draws of theta that an instance's class counts for by default; 0 where classifiers vote."""
         confusion = sum(map(is_confusion, self.n_clusters))
         return draws_of(len(self.n_clusters) - confusion) if confusion else 0
 

@@ -392,11 +392,12 @@ def test_shared_instances_are_counted_by_a_site_that_knows_the_truth(tmp_path: P
 def test_a_column_site_keeps_its_own_tables(tmp_path: Path) -> None:
     """Beta of a clustering that one site alone holds is at the center in no file, and at the site in one of its own."""
     path = run(config(tmp_path, protocol="bc3e", bc3e__distribution="column", **QUICK), column_sites(tmp_path, "a"))
-    assert set(load(path)[1]) == {"alpha", "bounds", "clusterings"}
+    assert set(load(path)[1]) == {"alpha", "bounds", "classifiers", "clusterings", "draws"}
     with np.load(tmp_path / "b" / "beta.npz") as tables:
-        assert tables.files == ["cluster_b"]
+        assert set(tables.files) == {"cluster_b", "confusion:class_b"}
         assert tables["cluster_b"].shape == (2, 3)
-        np.testing.assert_allclose(tables["cluster_b"].sum(axis=1), 1.0)
+        for table in tables.values():
+            np.testing.assert_allclose(table.sum(axis=1), 1.0)
 
 
 @pytest.mark.parametrize("field", ["log_theta", "mass"])
