@@ -32,6 +32,7 @@ from numerics.bc3e.grid import one_to_grid
 from numerics.bc3e.reliability import (
     class_evidence,
     class_probabilities,
+    decisions,
     first_table,
     is_confusion,
     maximize_table,
@@ -248,6 +249,7 @@ def start_e_step(ask: EStep, site: Site) -> Statistics:
         ask.alpha, tables, part.classifiers, part.clusterings, start, settings, threads(), classes
     )
     site.memory["gamma"] = gamma
+    site.memory["decisions"] = decisions(gamma, ask.alpha if ask.draws else np.zeros(0))
     if classes is not None:
         site.memory["classes"] = classes
     for name in state.own:
@@ -261,6 +263,7 @@ def start_e_step(ask: EStep, site: Site) -> Statistics:
         ),
         contribution.log_theta,
         contribution.bound,
+        int(np.count_nonzero(site.memory["decisions"] != site.memory["decisions-before"])),
     )
 
 
@@ -293,7 +296,7 @@ def _initial_gamma(
         raise SiteFault(Fault.STALE_MEMORY, f"gamma is not in the memory of lane {site.lane}")
     repeated = "step" in memory and ask.step == memory["step"]
     memory["step"] = np.array(ask.step)
-    names = ("gamma", "classes") if ask.draws else ("gamma",)
+    names = ("gamma", "decisions", "classes") if ask.draws else ("gamma", "decisions")
     if not (ask.step > 0 and (repeated or not ask.accepted) and "gamma-before" in memory):
         if ask.step > 0 and "gamma" in memory:
             for name in names:
@@ -302,6 +305,7 @@ def _initial_gamma(
             start = cold_start(part.classifiers, part.clusterings, part.n, len(ask.alpha), ask.grid_bits)
             memory["gamma-before"] = add_alpha(ask.alpha, start, ask.grid_bits)
             memory["classes-before"] = np.zeros(start.shape, np.int64)
+            memory["decisions-before"] = np.full(part.n, -1)
     return memory["gamma-before"], memory["classes-before"].copy() if ask.draws else None
 
 

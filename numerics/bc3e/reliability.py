@@ -18,7 +18,7 @@ by one, so that their sum does not depend on which site holds which classifier.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 from jaxtyping import Float64, Int64
@@ -81,7 +81,7 @@ def prior_counts(k: int) -> Float64[np.ndarray, "k k"]:
     Examples
     --------
     >>> prior_counts(3)[0].round(6).tolist()
-    [14.0, 3.0, 3.0]
+    [56.0, 12.0, 12.0]
     """
     wrong = PRIOR_LABELS * (1 - PRIOR_RIGHT) / max(k - 1, 1)
     return np.where(np.eye(k, dtype=bool), PRIOR_LABELS * PRIOR_RIGHT, wrong)
@@ -102,8 +102,8 @@ def maximize_table(
 
     Examples
     --------
-    >>> maximize_table("confusion:svm", np.array([[80, 0], [20, 0]]), bits=0, smoothing=0.0).tolist()
-    [[0.94, 0.06], [0.65, 0.35]]
+    >>> maximize_table("confusion:svm", np.array([[80, 0], [20, 0]]), bits=0, smoothing=0.0).round(6).tolist()
+    [[0.85, 0.15], [0.44, 0.56]]
     """
     if not is_confusion(name):
         return maximize_beta(mass, bits, smoothing)
@@ -224,7 +224,6 @@ def class_probabilities(
     return np.asarray((counts / counts.sum(axis=0)).T)
 
 
-def held_tables(names: Collection[str], classifiers: Collection[str], clusterings: Collection[str]) -> list[str]:
-    """Return those of the tables whose model is among these, in their order."""
-    own = {*clusterings, *map(confusion_of, classifiers)}
-    return [name for name in names if name in own]
+def decisions(gamma: Float64[np.ndarray, "k n"], alpha: Float64[np.ndarray, "_"]) -> Int64[np.ndarray, "n"]:
+    """Return the likeliest class of every instance; parameters are those of `class_probabilities`."""
+    return np.asarray(class_probabilities(gamma, alpha).argmax(axis=1))

@@ -129,12 +129,15 @@ class Statistics(Payload, summed=True):
         ``s_i = sum_n psi(gamma_ni) - psi(sum gamma_n)``, ``(k,)``.
     bound : int
         Their part of the bound (eq. 3).
+    changed : int
+        Number of them whose likeliest class is another one than after the last E-step that counted; all in the first.
     """
 
     n: int
     mass: tuple[Int64[np.ndarray, "k _"], ...]
     log_theta: Int64[np.ndarray, "k"]
     bound: int
+    changed: int = 0
 
 
 @dataclass(frozen=True)

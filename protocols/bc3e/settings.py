@@ -39,6 +39,12 @@ class Settings(ProtocolSettings, prefix="bc3e"):
     )
     max_rounds: int = setting(200, "most E-steps", at_least(1))
     tolerance: float = setting(1e-6, "relative change of the bound at which the fit stops", POSITIVE)
+    stop: Literal["bound", "labels", "both"] = setting(
+        "both", "what ends a fit: the bound, the classes of the instances, or both; a scenario: the bound", unset=""
+    )
+    stop_share: float = setting(
+        0.001, "share of the instances whose class may change in a step at the end", between(0, 1)
+    )
     accelerate: bool = setting(True, "combine EM steps (Anderson acceleration)")
     sweeps: int = setting(0, "sweeps of an E-step", at_least(0), words="as many as it takes to converge")
     smoothing: float = setting(0.0, "eta of the Dirichlet(1 + eta) prior on beta", at_least(0))
@@ -77,8 +83,9 @@ class Settings(ProtocolSettings, prefix="bc3e"):
         """Return the settings of a run configuration."""
         shared = {"masked": config.get("secure-aggregation", False), "min_sites": config.get("min-sites", 1)}
         own_data = config.get("protocol") or not config.get("scenario")
-        if not own_data and not config.get("bc3e.reliability"):
-            shared["reliability"] = "none"  # as in the paper
+        if not own_data:  # as in the paper
+            paper = {"reliability": "none", "stop": "bound"}
+            shared |= {name: value for name, value in paper.items() if not config.get(f"bc3e.{name}")}
         return replace(super().of(config), **shared)
 
 

@@ -1,4 +1,4 @@
-"""Figures of BC3E: the bound over the fit, accuracy by method, and how well each clustering predicts the class."""
+"""Figures of BC3E: bound and changed classes over the fit, accuracy by method, and how well each clustering predicts the class."""
 
 from __future__ import annotations
 
@@ -26,11 +26,14 @@ _METHODS = {
 
 
 def figures(report: Report, arrays: Arrays) -> list[Figure]:
-    """Draw the bound, the accuracies and the clusterings, as far as the run has them."""
+    """Draw the bound, changed classes, the accuracies and the clusterings, as far as the run has them."""
     drawn = []
     bounds = arrays.get("bounds", np.empty(0))
     if len(bounds) > 0:
         drawn.append(_bound(report, bounds))
+    changed = arrays.get("changed", np.empty(0))
+    if len(changed) > 1:
+        drawn.append(_changed(report, changed))
     methods = _accuracies(report)
     if len(methods) > 1:
         drawn.append(_accuracy(report, methods))
@@ -58,6 +61,32 @@ def _draw_bound(axes: Axes, bounds: Float64[np.ndarray, "t"]) -> None:
     axes.ticklabel_format(axis="y", useOffset=False)
     axes.set_xlabel("step of the fit (count)")
     axes.set_ylabel("bound (nats, all instances)")
+
+
+# -- changed classes --------------------------------------------------------------------------------------------------
+
+
+def _changed(report: Report, changed: Float64[np.ndarray, "t"]) -> Figure:
+    first = " in the first repetition" if several(report) else ""
+    caption = sentences(
+        "Share of the instances (%) whose likeliest class is another one than after the step before, for every counted"
+        f" step of the fit but the first{first}: {counted(len(report.sites), 'site')}",
+        "Where it stays at 0 the classes have settled",
+    )
+    alt = sentences(
+        f"Changed classes over the steps of the fit: {100 * changed[1]:.3g} % in step 2, {100 * changed[-1]:.3g} % in"
+        f" step {len(changed)}, the last"
+    )
+    return Figure("changed", png(lambda axes: _draw_changed(axes, changed), height=3.0), caption, alt)
+
+
+def _draw_changed(axes: Axes, changed: Float64[np.ndarray, "t"]) -> None:
+    steps = np.arange(2, len(changed) + 1)
+    axes.plot(steps, 100 * changed[1:], color=BLUE, marker="o", markersize=3, linewidth=1.2)
+    whole(axes)
+    axes.set_ylim(bottom=0)
+    axes.set_xlabel("step of the fit (count)")
+    axes.set_ylabel("changed classes (% of the instances)")
 
 
 # -- accuracy ---------------------------------------------------------------------------------------------------------

@@ -148,6 +148,7 @@ class BC3E(FusionStrategy):
             **{f"confusion_{place}": fit.beta[name] for place, name in enumerate(confusions)},
             "draws": np.array(float(fit.draws)),
             "bounds": np.array(fit.bounds),
+            "changed": np.array(fit.changed),
         }
 
     def influence(self, outcome: FittedEnsemble) -> Influence:

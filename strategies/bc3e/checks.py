@@ -81,6 +81,8 @@ def check_statistics(
     if (answer.log_theta < limits.log_theta).any():
         raise PayloadError(answer.title(), "log_theta", f"is smaller than labels of {n} instances allow")
     _check_bound(answer, limits, n)
+    if not 0 <= answer.changed <= n:
+        raise PayloadError(answer.title(), "changed", f"is no number of {n} instances")
 
 
 def check_shares(layout: Layout, names: Iterable[str], ask: Sweep, history: int, site: str, answer: Shares) -> None:

@@ -31,6 +31,10 @@ SWEEPS = 500
 """Largest number of sweeps of an E-step that runs to convergence; on the paper's data it takes 5 to 60."""
 
 
+SETTLED_STEPS = 2
+"""Steps in a row in which few classes change before a fit stops by them."""
+
+
 @dataclass
 class EMFit:
     """Outcome of one EM.
@@ -46,9 +50,11 @@ class EMFit:
     rounds : int
         Number of E-steps.
     converged : bool
-        Whether the relative change of the bound fell below the tolerance.
+        Whether the fit stopped by its rule (``bc3e.stop``).
     bounds : list of float
         Bound after every accepted E-step.
+    changed : list of float
+        Share of the instances whose class changed, in every accepted E-step.
     accepted : dict[str, bool]
         Whether the last E-step of a site was accepted, by site.
     shared : SharedInstances or None
@@ -68,6 +74,7 @@ class EMFit:
     rounds: int = 0
     converged: bool = False
     bounds: list[float] = field(default_factory=list)
+    changed: list[float] = field(default_factory=list)
     accepted: dict[str, bool] = field(default_factory=dict)
     shared: SharedInstances | None = None
     mass: dict[str, dict[str, Int64[np.ndarray, "k k_m"]]] = field(default_factory=dict)
@@ -84,6 +91,7 @@ class _Sums:
     log_theta: Int64[np.ndarray, "k"]
     bound: float
     products: Int64[np.ndarray, "h"] | None
+    changed: int
 
 
 @dataclass(frozen=True)
@@ -158,7 +166,8 @@ class EM:
             fit.alpha, fit.bound = self.alpha, sums.bound
             fit.beta = {name: block.x for name, block in self.beta.items()}
             fit.bounds.append(sums.bound)
-            fit.converged = abs(change) <= settings.tolerance * abs(sums.bound)
+            fit.changed.append(sums.changed / max(sums.n, 1))
+            fit.converged = self._has_settled(change)
             if fit.converged:
                 break
             if not comparable:
@@ -167,6 +176,13 @@ class EM:
         if not self.masking:
             fit.mass = _mass_by_site(self.accepted_statistics)
         return fit
+
+    def _has_settled(self, change: float) -> bool:
+        """Return whether the fit stops: by its bound, by the classes of the instances, or when both have settled."""
+        settings, fit = self.settings, self.fit
+        bound = abs(change) <= settings.tolerance * abs(fit.bound)
+        labels = len(fit.changed) > SETTLED_STEPS and max(fit.changed[-SETTLED_STEPS:]) <= settings.stop_share
+        return {"bound": bound, "labels": labels, "both": bound and labels}[settings.stop]
 
     # -- E-step -------------------------------------------------------------------------------------------------------
 
@@ -292,20 +308,22 @@ class EM:
         bits, k = self.layout.bits, self.layout.k
         mass = {name: np.zeros((k, self.layout.n_clusters[name]), np.int64) for name in self.beta}
         total = Contribution(0, mass, np.zeros(k, np.int64), 0)
-        products = None
+        products, changed = None, 0
         for site, kept in self.statistics.items():
             part = kept.statistics
             tables = dict(zip(kept.names, part.mass, strict=True))
             newest = self.masking is not None or site in self.answering_sites
             moved = 0 if newest else one_to_grid(self._moved_bound(kept), bits)
             total += Contribution(part.n, tables, part.log_theta, part.bound + moved)
+            changed += part.changed if newest else 0
         if self.shared:
             part_of_shared, products = self.shared.sums(self.alpha)
             total += part_of_shared
+            changed += self.shared.changed(self.alpha)
         bound = total.bound + sum(
             one_to_grid(prior_bound(name, block.x, self.settings.smoothing), bits) for name, block in self.beta.items()
         )
-        return _Sums(total.n, total.mass, total.log_theta, float(np.ldexp(float(bound), -bits)), products)
+        return _Sums(total.n, total.mass, total.log_theta, float(np.ldexp(float(bound), -bits)), products, changed)
 
     def _moved_bound(self, before: _SiteStatistics) -> float:
         """Compute the change of a silent site's part of the bound with the parameters, at its last gamma and phi.

@@ -10,7 +10,7 @@ from scipy.special import psi
 
 from numerics.bc3e.e_step import Contribution, add_alpha, center_part, converged
 from numerics.bc3e.grid import from_grid
-from numerics.bc3e.reliability import class_bound, class_responsibilities
+from numerics.bc3e.reliability import class_bound, class_responsibilities, decisions
 from protocols.bc3e.payloads import Shares, Sweep
 from strategies.bc3e.layout import Layout
 
@@ -53,11 +53,13 @@ class SharedInstances:
         self._accepted_classes = self._classes
         self._evidence: dict[str, Int64[np.ndarray, "k s"]] = {}
         self._first = True
+        self._decisions = self._accepted_decisions = np.full(layout.n_shared, -1)
 
     def begin(self, *, accepted: bool) -> None:
         """Start an E-step from the gamma of the last accepted one."""
         if accepted:
             self.accepted, self._accepted_classes = self.gamma, self._classes
+            self._accepted_decisions = self._decisions
         self._classes = self._accepted_classes.copy()
         self._first = True
         self._origin = self.accepted.copy()
@@ -141,6 +143,11 @@ class SharedInstances:
             bound = class_bound(self._classes.astype(np.float64), self._total(self._evidence), self.layout.bits)
             total += Contribution(0, {}, np.zeros_like(statistics), bound)
         return total, products
+
+    def changed(self, alpha: Float64[np.ndarray, "k"]) -> int:
+        """Count the instances whose class is another one than after the last E-step that counted."""
+        self._decisions = decisions(self.gamma, alpha if self.draws else np.zeros(0))
+        return int(np.count_nonzero(self._decisions != self._accepted_decisions))
 
     def gamma_of(self, site: str, *, accepted: bool) -> Float64[np.ndarray, "k s"]:
         """Return ``(k, s)`` gamma of a site's shared instances."""

@@ -94,8 +94,8 @@ def cold_gamma(ensemble: Ensemble, alpha: Alpha, bits: int | None = None) -> Gam
 
 
 def confusion_prior(k: int) -> Beta:
-    """14 of 20 labels right, the wrong ones spread evenly."""
-    return np.asarray((20 * (1 - 0.7) / (k - 1)) * (1 - np.eye(k)) + 20 * 0.7 * np.eye(k))
+    """56 of 80 labels right, the wrong ones spread evenly."""
+    return np.asarray((80 * (1 - 0.7) / (k - 1)) * (1 - np.eye(k)) + 80 * 0.7 * np.eye(k))
 
 
 def log_evidence(ensemble: Ensemble, confusion: Mapping[str, Beta], bits: int | None = None) -> Gamma:

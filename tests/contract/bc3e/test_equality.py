@@ -218,7 +218,7 @@ def test_every_distribution_is_centralized_with_confusion_matrices(world: str, f
     ensemble = WORLDS[world]()
     k = max(n_values(labels) for labels in ensemble.classifiers.values())
     fit = {"bits": BITS, "max_rounds": 5, "max_sweeps": 6, "maximize": center_newton}
-    expected = reference.fit(ensemble, k, sizes(ensemble), draws=2, **fit)
+    expected = reference.fit(ensemble, k, sizes(ensemble), draws=3, **fit)
     settings = {**SHORT, **CONFUSION, "bc3e__accelerate": False}
     one = fuse(ensemble, "row", 1, **settings)
     assert_is_reference(one, ensemble, expected)
@@ -241,6 +241,22 @@ def test_confusion_matrices_accelerated_without_clusterings_and_in_two_sweeps(fu
         for distribution, n_sites in [("row", 3), ("column", 2), ("arbitrary", 3)]:
             other = fuse(labels, distribution, n_sites, **CONFUSION, **settings)
             assert_equal(other, one, beta=distribution == "row")
+
+
+def test_a_fit_that_ends_by_its_labels_does_so_in_every_distribution(fuse: Runner) -> None:
+    """Classes that changed are counted at the sites, and at the center where sites share instances."""
+    ensemble = draw(18, n=40, noise=0.1, n_clusters=(3,))
+    settings = {**SHORT, "bc3e__max_rounds": 30, "bc3e__stop": "labels", "bc3e__accelerate": False}
+    one = fuse(ensemble, "row", 1, **settings)
+    changed = one.arrays["changed"]
+    assert changed[0] == 1.0
+    assert (changed[-2:] == 0).all()
+    assert len(changed) < 30
+    assert one.metrics["converged"] == 1.0
+    for distribution, n_sites in [("row", 3), ("column", 2), ("arbitrary", 3)]:
+        other = fuse(ensemble, distribution, n_sites, **settings)
+        assert_equal(other, one, beta=distribution == "row")
+        np.testing.assert_array_equal(other.arrays["changed"], changed)
 
 
 @pytest.mark.parametrize("world", few(["soft-and-missing", "hard"]))
