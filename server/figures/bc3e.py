@@ -1,4 +1,4 @@
-"""Figures of BC3E: bound and changed classes over the fit, accuracy by method, and how well each clustering predicts the class."""
+"""Figures of BC3E: bound and changed classes over the fit, accuracy by method, how well clusterings predict classes."""
 
 from __future__ import annotations
 
