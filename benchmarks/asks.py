@@ -194,7 +194,7 @@ def write_sites(folder: Path, protocol: str, n: int, ending: str = "csv") -> lis
 SETTINGS: Mapping[str, Mapping[str, Any]] = {
     "bc3e": {"bc3e.max-rounds": 3},
     "sec": {"sec.candidates": "lr tree"},
-    "residual": {"residual.agent": "tree", "residual.rounds": 2},
+    "residual": {"residual.algorithm": "parallel", "residual.agent": "tree", "residual.rounds": 2},
     "coreset": {"coreset.k": 3, "coreset.size": 60},
     "gp": {"gp.fit-rounds": 2},
 }

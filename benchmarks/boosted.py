@@ -7,7 +7,7 @@ outcomes. FOLDER has ``NAME.csv.gz`` of the real data sets; without it only draw
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,7 +22,7 @@ from numerics.residual.rules import Rules
 from protocols.residual.payloads import Fit, Fitted, Tried, Try
 from protocols.residual.plan import Plan
 from protocols.wire.payload import Payload
-from scenarios.synthetic import friedman1
+from scenarios.synthetic import friedman1, friedman2, friedman3
 
 METHODS: Mapping[str, tuple[Rules, int | None]] = {
     "boosted": (Rules(algorithm="boosted", shrinkage=boosted.SHRINKAGE, patience=boosted.PATIENCE), 8),
@@ -48,16 +48,27 @@ def dealt(x: Float64[np.ndarray, "n p"], y: Float64[np.ndarray, "n"], n_sites: i
     return World(tuple(x[:, j::n_sites] for j in range(n_sites)), y, n_learn)
 
 
+FRIEDMAN: Mapping[str, tuple[Callable[[Float64[np.ndarray, "n p"]], Float64[np.ndarray, "n"]], int]] = {
+    "friedman1": (friedman1, 5),
+    "friedman1 + 10": (friedman1, 15),
+    "friedman2": (friedman2, 5),
+    "friedman3": (friedman3, 5),
+}
+"""By name: function, and number of sites with a column each; those beyond the function's are irrelevant."""
+
+
 def drawn(name: str, seed: int) -> World:
-    """Draw Friedman's function 1, with irrelevant agents or not, or a world of interaction between sites only."""
+    """Draw one of Friedman's functions, with irrelevant agents or not, or a world of interaction between sites only."""
     rng = np.random.default_rng(seed)
     if name == "between":
         x = rng.uniform(-1, 1, size=(3000, 6))
         y = x[:, 0] * x[:, 1] + 2 * x[:, 1] * x[:, 2] + np.sin(3 * x[:, 3] * x[:, 4])
         return dealt(x, y / y.std() + 0.1 * rng.standard_normal(3000), 3, 2000)
-    p = 15 if name == "friedman1 + 10" else 5
+    function, p = FRIEDMAN[name]
     x = rng.uniform(size=(2000, p))
-    y = friedman1(x)
+    if function is not friedman1:  # ranges of Zheng, Kulkarni and Poor (2010), section V-A
+        x[:, :4] = x[:, :4] * [99, 520 * np.pi, 1, 10] + [1, 40 * np.pi, 0, 1]
+    y = function(x)
     return dealt(x, y / y.std() + 0.05 * rng.standard_normal(2000), p, 1000)
 
 
@@ -69,19 +80,29 @@ REAL: Mapping[str, tuple[str, str, int, int, int]] = {
     "airfoil, 2": ("airfoil", "sound_pressure_db", 2, 1503, 0),
     "puma32nh, 4": ("puma32nh", "thetadd6", 4, 3000, 0),
     "protein, 3": ("protein", "RMSD", 3, 3000, 0),
+    "protein whole, 3": ("protein", "RMSD", 3, 10**6, 0),
+    "adult hours, 4": ("adult", "hours_per_week", 4, 6000, 0),
 }
-"""By name: file, outcome, number of sites, of rows, of irrelevant columns."""
+"""By name: file, outcome, number of sites, of rows at most, of irrelevant columns."""
 
 
 def measured(folder: Path, name: str, seed: int) -> World:
-    """Draw rows of a real data set, 7 of 10 to learn from."""
+    """Draw rows of a real data set, 7 of 10 to learn from; each category of a text becomes a column of 0 and 1."""
     file, target, n_sites, n, n_noise = REAL[name]
     frame = pd.read_csv(folder / f"{file}.csv.gz", keep_default_na=False)
     rng = np.random.default_rng(seed)
     rows = rng.permutation(len(frame))[:n]
-    y = frame.pop(target).to_numpy(float)[rows]
-    x = np.column_stack([frame.to_numpy(float)[rows], rng.standard_normal((len(rows), n_noise))])
-    return dealt(x, y, n_sites, int(0.7 * len(rows)))
+    frame = frame.iloc[rows]
+    y = frame.pop(target).to_numpy(float)
+    noise = rng.standard_normal((len(rows), n_noise))
+    columns = [*(_numbers(frame[column]) for column in frame), *noise.T[:, :, None]]
+    sites = tuple(np.hstack(columns[j::n_sites]) for j in range(n_sites))
+    return World(sites, y, int(0.7 * len(rows)))
+
+
+def _numbers(column: pd.Series) -> Float64[np.ndarray, "n k"]:
+    number = pd.api.types.is_numeric_dtype(column)
+    return column.to_numpy(float)[:, None] if number else pd.get_dummies(column).to_numpy(float)
 
 
 def error_of(world: World, rules: Rules, leaves: int | None) -> tuple[float, int]:
@@ -120,12 +141,17 @@ def main() -> None:
     parser.add_argument("folder", type=Path, nargs="?")
     parser.add_argument("--draws", type=int, default=5)
     parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS))
+    parser.add_argument(
+        "--worlds", nargs="+", choices=[*REAL, *FRIEDMAN, "between"], help="default: all that can be had"
+    )
+    parser.add_argument("--seed", type=int, default=0, help="seed of the first draw")
     options = parser.parse_args()
     titles = ["world, sites", "best site alone", "pooled", *(f"{name} | rounds" for name in options.methods)]
     print(f"| {' | '.join(titles)} |\n|{' --- |' * (3 + 2 * len(options.methods))}")
-    for name in [*(REAL if options.folder else ()), "friedman1", "friedman1 + 10", "between"]:
+    worlds = [*(REAL if options.folder else ()), *FRIEDMAN, "between"]
+    for name in options.worlds or worlds:
         cells: list[list[float]] = []
-        for seed in range(options.draws):
+        for seed in range(options.seed, options.seed + options.draws):
             world = measured(options.folder, name, seed) if name in REAL else drawn(name, seed)
             found = [error_of(world, *METHODS[method]) for method in options.methods]
             alone = min(boosting(x, world) for x in world.columns)

@@ -23,19 +23,19 @@ from sklearn.metrics import adjusted_rand_score
 
 from benchmarks.decision_worlds import WORLDS, World
 from benchmarks.side.sec_peers import FittedModels, Quadratics, Shard, best_of, fedavg, ifca, predict
-from clients.regressors import parse_candidates
 from clients.sec.disclosure import FEWEST_IN_A_CELL
-from clients.sec.selection import leave_out_chosen, select
 from numerics.sec.disclosure import four_digits, guarded_errors, loss_noise, ranks_and_noise
 from numerics.sec.personal_weights import personal_weights
 from numerics.sec.predictors import prepared
+from numerics.sec.selection import leave_out_chosen, select
 from numerics.sec.similarity import choose_landmarks
+from numerics.shared.regressors import parse_candidates
 from protocols.sec.payloads import Fitted
 from protocols.sec.settings import Settings
 from strategies.sec.learner_clusters import cluster_learners
 from strategies.sec.learners import Learners
 
-_COLUMNS = ("default", "alone", "all", "truth", "personal", "FedAvg", "IFCA")
+_COLUMNS = ("default", "alone", "all", "truth", "personal", "rows of truth", "FedAvg", "IFCA")
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,6 +82,18 @@ class Trial:
         rows = zip(models.coefficients, self.world.rows, strict=True)
         return self._mean([predict(coefficients, own.x_test) for coefficients, own in rows])
 
+    def error_of_rows(self, labels: Int64[np.ndarray, "L"], seed: int) -> float:
+        """Return the mean error if every cluster predicts by one model of its rows (`sec.combine=pooled-rows`)."""
+        predictions = [np.zeros(0)] * len(labels)
+        for label in set(labels.tolist()):
+            members = np.flatnonzero(labels == label).tolist()
+            rows = [self.world.rows[member] for member in members]
+            x, y = np.vstack([own.x for own in rows]), np.concatenate([own.y for own in rows])
+            model = select(parse_candidates(self.world.candidates), x, y, **_how(seed)).model
+            for member, own in zip(members, rows, strict=True):
+                predictions[member] = model.predict(own.x_test)
+        return self._mean(predictions)
+
     def _mean(self, predictions: list[Float64[np.ndarray, "_"]]) -> float:
         rows = zip(predictions, self.world.rows, self.world.noise, strict=True)
         errors = np.array([np.mean((mixed - own.y_test) ** 2) + noise for mixed, own, noise in rows])
@@ -106,8 +118,7 @@ class Trial:
 
 def play(world: World, seed: int) -> Trial:
     """Let the learners of a world fit and try their models."""
-    settings = Settings()
-    how: dict[str, Any] = {"standardize": settings.standardize, "min_leaf": settings.min_leaf, "rng_seed": seed}
+    settings, how = Settings(), _how(seed)
     candidates = parse_candidates(world.candidates)
     chosen = [select(candidates, own.x, own.y, **how) for own in world.rows]
     left_out = [leave_out_chosen(one, own.x, own.y, **how) for one, own in zip(chosen, world.rows, strict=True)]
@@ -133,6 +144,12 @@ def play(world: World, seed: int) -> Trial:
         world, Learners.of(profiles, (), {}, settings.weights), losses, noise, [each.predictions for each in left_out],
         known, new,
     )  # fmt: skip
+
+
+def _how(seed: int) -> dict[str, Any]:
+    """Return how a method is selected and fitted."""
+    settings = Settings()
+    return {"standardize": settings.standardize, "min_leaf": settings.min_leaf, "rng_seed": seed}
 
 
 def _losses(
@@ -171,6 +188,7 @@ def score(world: World, seed: int) -> Scores:
         "all": trial.error(trial.by_labels(np.zeros(n, np.int64))),
         "truth": trial.error(trial.by_labels(truth)),
         "personal": trial.error(trial.personal()),
+        "rows of truth": trial.error_of_rows(truth, seed),
     }
     if n <= 100:
         shards = [Shard(own.x, own.y) for own in world.rows]

@@ -125,7 +125,13 @@ def _residual(sites: int, rows: int, shared: bool) -> World:
     return World(
         [Columns(np.ascontiguousarray(x[:, part]), tuple(f"x{j}" for j in part)) for part in parts],
         # Not chosen by held-out rows: the rounds would differ between sizes.
-        {"residual__agent": "tree", "residual__power": _POWER, "residual__rounds": _ROUNDS, "residual__refit": False},
+        {
+            "residual__algorithm": "parallel",
+            "residual__agent": "tree",
+            "residual__power": _POWER,
+            "residual__rounds": _ROUNDS,
+            "residual__refit": False,
+        },
         {"outcome": lambda config, seed: outcomes},
     )
 
@@ -152,7 +158,7 @@ WORLDS: Mapping[str, Growing] = MappingProxyType(
         "residual": Growing(
             _residual,
             f"the outcome depends on {_RELEVANT} columns; sites that share have {_COLUMNS} columns between them, others"
-            f" {_COLUMNS_A_SITE} each; every site has all rows; trees, `residual.power={_POWER}`,"
+            f" {_COLUMNS_A_SITE} each; every site has all rows; `parallel`, trees, `residual.power={_POWER}`,"
             f" `residual.rounds={_ROUNDS}`, `residual.refit=false`",
             1_000,
             0,

@@ -140,12 +140,14 @@ def _residual(rng: np.random.Generator) -> World:
     frames = {site: frame.iloc[rng.permutation(n)] for site, frame in frames.items()}
     frames["_labels"] = pd.DataFrame({"id": names, "y": _outcome(rng, x)})
     settings = {
-        "residual.algorithm": _one_of(rng, "parallel", "greedy", "sip", "average", "meta-linear", "meta-boosting"),
+        "residual.algorithm": _one_of(
+            rng, "boosted", "parallel", "greedy", "sip", "average", "meta-linear", "meta-boosting"
+        ),
         "residual.agent": _one_of(rng, "tree", "tree", "hgb(max_iter=10)", "lr", "ridge", "gb(n_estimators=10)"),
         "residual.rounds": int(rng.integers(2, 8)),
         "residual.robust": bool(rng.random() < 0.4),
     }
-    if settings["residual.algorithm"] == "average":
+    if settings["residual.algorithm"] in ("average", "boosted"):
         settings["residual.robust"] = False
     run = {"protocol": "residual", "target": "y", "id": "id", **settings}
     return World(run, frames, {"id": "id"}, {"labels": "_labels"})

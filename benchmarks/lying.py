@@ -72,7 +72,8 @@ def _residual(rng: np.random.Generator) -> World:
     y = 10 * np.sin(np.pi * x[:, 0]) + 20 * x[:, 1] ** 2 + 10 * x[:, 2] + 5 * x[:, 3] + rng.normal(size=len(x))
     frames = {_site(j): pd.DataFrame({"id": range(len(x)), f"x{j}": x[:, j]}) for j in range(N_SITES)}
     outcomes = pd.DataFrame({"id": range(len(x)), "y": y})
-    settings = {"protocol": "residual", "target": "y", "id": "id", "residual.rounds": 10, "residual.powers": "1"}
+    settings = {"protocol": "residual", "target": "y", "id": "id", "residual.rounds": 10}
+    settings |= {"residual.algorithm": "parallel", "residual.powers": "1"}
     center = {"_labels": outcomes.iloc[:500], "_test": outcomes.iloc[500:]}
     return World(settings, frames, center, lambda report, _: report.metrics["test_mse"])
 

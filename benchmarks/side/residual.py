@@ -122,14 +122,17 @@ def side(quick: bool) -> Side:
     )
     parallel = {"residual__algorithm": "parallel"}
     with_boosted = partial(consilience, {**parallel, "residual__agent": BOOSTED})
-    boosted = Method("consilience, boosted trees", with_boosted, "predictions of rows", ours=True, limit=300.0)
+    boosted = Method(
+        "consilience, parallel, boosted trees", with_boosted, "predictions of rows", ours=True, limit=300.0
+    )
     return Side(
         protocol="residual",
         task="Predict an outcome of variance 1 from columns of the same rows at several sites.",
         metrics=(Metric("mse", "test MSE", "lower"),),
         cases=cases[1:2] if quick else cases,
         methods=(
-            Method("consilience, trees", partial(consilience, parallel), "predictions of rows", ours=True),
+            Method("consilience", partial(consilience, {}), "predictions of rows", ours=True),
+            Method("consilience, parallel, trees", partial(consilience, parallel), "predictions of rows", ours=True),
             *([] if quick else [boosted]),
             Method(
                 "each once, averaged",
@@ -146,9 +149,10 @@ def side(quick: bool) -> Side:
             Method("HistGradientBoosting, all columns", pooled, "columns"),
         ),
         small=_small,
-        notes="The fusion center holds the outcome. consilience is `parallel` with default settings (held-out rows"
-        f" select the power and the end), with trees or `{BOOSTED}` at the sites. All others are scikit-learn's"
-        " `HistGradientBoostingRegressor` with its defaults; where every site learns once, it does so by the project's"
+        notes="The fusion center holds the outcome. consilience has its default settings, `boosted`; `parallel` has"
+        f" held-out rows select the power and the end, with trees or `{BOOSTED}` at the sites. All others are"
+        " scikit-learn's `HistGradientBoostingRegressor` with its defaults; where every site learns once, it does so by"
+        " the project's"
         ' handlers. "One site alone" is the mean over the sites, each with its own columns and the outcome; the best'
         " site is not known in advance. Pooled columns cost the bytes of all rows, test rows included.",
     )

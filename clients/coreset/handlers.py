@@ -48,7 +48,7 @@ from protocols.coreset.settings import Consents
 from protocols.wire.faults import Fault, SiteFault
 
 if TYPE_CHECKING:
-    from numerics.coreset.reduction import MergedCoreset
+    from numerics.coreset.microaggregation import Microaggregation
     from numerics.coreset.weighted_points import WeightedPoints
 
 MOST_TABLES, MOST_TABLES_OF_A_RUN = 8, 2000
@@ -96,7 +96,7 @@ def _summarize(
 ) -> tuple[Summary, Int[np.ndarray, "n"]]:
     """Return the coreset, and the point of each row (-1 for none); `first` is the digest of the first rows."""
     # This imports numba, which no other ask needs; in deployment every ask is a process of its own.
-    from numerics.coreset.reduction import merge_light
+    from numerics.coreset.microaggregation import microaggregate
     from numerics.coreset.summary import summarize
     from numerics.coreset.weighted_points import spread
 
@@ -116,7 +116,7 @@ def _summarize(
     unit = spread(shard.coreset)[1] if how.scaled else np.ones(len(rows.features))
     least = _min_weight(ask, site)
     fixed = _min_weight_of_bundles(least, site) if own else least
-    coreset, index, n_merged, n_withheld = merge_light(shard.coreset, fixed, unit, shard.movement_by_group, least)
+    coreset, index, n_merged, n_withheld = microaggregate(shard.coreset, fixed, unit, shard.movement_by_group, least)
     point = index[shard.point]
     if own and len(coreset.weights):
         coreset, more = _join(coreset, ask, least, unit if ask.scaled else np.ones(len(unit)), rng)
@@ -140,14 +140,15 @@ def _summarize(
 
 def _join(
     bundles: WeightedPoints, ask: Construction, least: int, unit: Float64[np.ndarray, "d"], rng: np.random.Generator
-) -> tuple[WeightedPoints, MergedCoreset]:
+) -> tuple[WeightedPoints, Microaggregation]:
     """Join bundles of rows, which are the same in all runs, to the points that an ask demands."""
-    from numerics.coreset.reduction import merge_light, reduce
+    from numerics.coreset.microaggregation import microaggregate
+    from numerics.coreset.reduction import reduce
     from numerics.coreset.summary import LLOYD_PASSES
 
     passes = LLOYD_PASSES if ask.construction == "kmeans" else 0
     joined, place = reduce(bundles, ask.size, rng, unit, projection=ask.projection, passes=passes)
-    merged = merge_light(joined, least, unit)
+    merged = microaggregate(joined, least, unit)
     return merged.coreset, merged._replace(point=merged.point[place])
 
 
@@ -199,9 +200,10 @@ def assign(ask: Assign, site: Site) -> Counted:
     rows = _rows(ask, site)
     _commit_to(site, "assignment", ask)
     weights = np.bincount(rows.point[rows.point >= 0])
-    valid = (ask.point >= 0) & (ask.point < len(weights)) & (ask.center >= 0) & (ask.center < len(ask.centers))
-    if not valid.all():
+    if not ((ask.point >= 0) & (ask.center >= 0) & (ask.center < len(ask.centers))).all():
         raise SiteFault(Fault.MALFORMED_ASK, "a share names a point or a center that does not exist")
+    if ask.point.max(initial=0) >= max(1, len(weights)):
+        raise SiteFault(Fault.DATA_CHANGED, "the shares name more points than there are")
     totals = np.bincount(ask.point, ask.mass, minlength=len(weights)).astype(np.int64)
     if (ask.mass <= 0).any() or not np.array_equal(totals, weights):
         raise SiteFault(Fault.DATA_CHANGED, "the shares do not add up to the weights of the points")

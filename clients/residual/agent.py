@@ -13,13 +13,14 @@ from jaxtyping import Float64, Int64
 
 from clients.digest import digest_of
 from clients.memory import CONCLUDED
-from clients.regressors import Candidate
 from clients.residual.methods import MethodError, fit_method, parse_method, predict
 from clients.residual.model_store import dump, restore
 from clients.site import Site
+from numerics.residual import boosted
 from numerics.residual.columns_and_outcomes import Columns
 from numerics.residual.rules import MOST_STEPS
 from numerics.residual.value_groups import ValueGroups
+from numerics.shared.regressors import Candidate
 from numerics.shared.threads import single_threaded
 from protocols.residual.payloads import Order
 from protocols.wire.faults import Fault, SiteFault
@@ -148,13 +149,20 @@ class Agent:
 
     def model(self, target: np.ndarray) -> BaseEstimator:
         """Fit the method to targets of the first rows; the same targets always give the same model."""
+        return self._fitted(self.method, target, self.min_leaf)
+
+    def boosting(self, target: np.ndarray) -> Float64[np.ndarray, "n"]:
+        """Boost trees on all columns, whatever the method, and return the predictions of all rows."""
+        leaf = max(min(self.min_leaf, boosted.MIN_LEAF), self.site.consents.number("min-leaf", 1))
+        with single_threaded():
+            return predict(self._fitted(parse_method("hgb", dotted=False), target, leaf), self.x)
+
+    def _fitted(self, method: Candidate, target: np.ndarray, min_leaf: int) -> BaseEstimator:
         n = len(target)
         if not 0 < n <= len(self.x):
             raise SiteFault(Fault.MALFORMED_ASK, f"{n} numbers to fit, {len(self.x)} rows were agreed on")
         try:
-            return fit_method(
-                self.method, self.x[:n], target.astype(np.float64), min_leaf=self.min_leaf, seed=self._seed
-            )
+            return fit_method(method, self.x[:n], target.astype(np.float64), min_leaf=min_leaf, seed=self._seed)
         except MethodError as error:
             raise SiteFault(Fault.BAD_AGENT, str(error)) from error
 

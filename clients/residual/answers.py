@@ -10,7 +10,7 @@ import numpy as np
 from clients.residual.agent import Agent
 from clients.residual.model_store import SavedModel, save_agent
 from numerics.residual.columns_and_outcomes import Columns
-from protocols.residual.payloads import Conclude, Concluded, Fit, Fitted, Show, Tried, Try
+from protocols.residual.payloads import Compare, Compared, Conclude, Concluded, Fit, Fitted, Show, Tried, Try
 from protocols.wire.faults import Fault, SiteFault
 from protocols.wire.payload import Payload
 
@@ -45,6 +45,12 @@ def show_attempt(ask: Show, agent: Agent) -> Fitted:
     return Fitted(predicted[:n, None].astype(dtype), predicted[n:, None].astype(dtype))
 
 
+def predict_alone(ask: Compare, agent: Agent) -> Compared:
+    """Predict the rows after those of the target by boosting of the agent's own columns."""
+    n, dtype = len(ask.target), ask.target.dtype
+    return Compared(agent.boosting(ask.target)[n:].astype(dtype))
+
+
 def keep_model(ask: Conclude, agent: Agent) -> Concluded:
     """Store the model in the site's own directory, if it has one."""
     site = agent.site
@@ -69,6 +75,7 @@ ANSWERS: Mapping[type[Payload], Callable[[Any, Agent], Payload]] = {
     Fit: fit_target,
     Try: try_to_fit,
     Show: show_attempt,
+    Compare: predict_alone,
     Conclude: keep_model,
 }
 """Asks that the site with the outcome may seal for an agent, and the functions that answer them."""

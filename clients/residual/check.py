@@ -10,11 +10,12 @@ from clients.cost import Work, cost_lines
 from clients.data import DataError, Table, load, setting
 from clients.data.entities import configured_secret
 from clients.data.table import own_number
-from clients.regressors import Candidate
 from clients.residual.methods import MethodError, fit_method, parse_method, predict
 from clients.residual.shard import columns_of
 from common.grouping import list_names
+from numerics.residual import boosted
 from numerics.residual.columns_and_outcomes import Columns
+from numerics.shared.regressors import Candidate
 
 _KINDS = {
     "tree": ("tree", "sklearn.tree."),
@@ -89,7 +90,8 @@ def _cost_lines(columns: Columns, agent: Candidate, config: Mapping[str, object]
 
 def _agent(config: Mapping[str, object]) -> Candidate:
     try:
-        return parse_method(setting(config, "agent") or setting(config, "residual.agent") or "tree", dotted=True)
+        method = setting(config, "agent") or setting(config, "residual.agent")
+        return parse_method(method or (boosted.AGENT if _boosts(config) else "tree"), dotted=True)
     except MethodError as error:
         raise DataError(f"configuration: {error}", "bad-configuration") from error
 
@@ -138,6 +140,8 @@ def _leaf(agent: Candidate, config: Mapping[str, object]) -> str:
     run_min_leaf = int(str(config.get("residual.min-leaf") or 0))
     if run_min_leaf or own > 1:
         return f", {max(run_min_leaf, own)} rows or more in a leaf"
+    if _boosts(config):
+        return f", {boosted.MIN_LEAF} rows or more in a leaf (fewer of few rows)"
     return ", 40 rows or more in a leaf (fewer of few rows, more of many)"
 
 
@@ -199,17 +203,35 @@ def _learning_lines(columns: Columns, config: Mapping[str, object], agent: Candi
             "    common entity learned from: THE OUTCOME, in the first round minus its mean, later minus the",
             "    predictions so far",
             *_inferred(model),
+            *_alone_lines(columns, config),
             "  every round, to the fusion center: mean squared errors; at the end p, and each agent's coefficient and",
             "    mean square",
         ]
     return [
-        "  every round, for each entity that all sites hold: this site's prediction (with residual.power=auto one for",
-        "    each candidate of p)",
+        "  every round, for each entity that all sites hold: this site's prediction"
+        + (" (with residual.algorithm=parallel one" if _boosts(config) else " (with residual.power=auto one"),
+        "    for each candidate of residual.powers)",
         *model,
         "    with residual.algorithm=greedy also one number, the error of the model",
+        *_alone_lines(columns, config),
         *_reader_lines(config),
         "  In every round the other sites see the residual of the outcome: with two sites, the other can compute these",
         "    numbers from it. For a ring: --set residual.topology=ring",
+    ]
+
+
+def _alone_lines(columns: Columns, config: Mapping[str, object]) -> list[str]:
+    """Return lines on what is sent to say how well each site predicts alone."""
+    if not config.get("residual.baselines", True):
+        return []
+    if columns.y is not None:
+        return [
+            "  once, after learning, to the other sites, sealed: THE OUTCOME minus its mean, of each entity learned",
+            "    from; to the fusion center the error of each site alone (residual.baselines=false: neither)",
+        ]
+    return [
+        "  once, after learning, for each test entity: what boosted trees of this site's columns alone predict, which",
+        "    shows who is alike in them (residual.baselines=false: not sent)",
     ]
 
 
@@ -281,6 +303,10 @@ def _seal_lines(columns: Columns, config: Mapping[str, object], *, secret: bool)
     if _sealed_only(config) and setting(config, "labels") and not _ring(config):
         lines.append("    With labels the fusion center holds the outcome: sealed-only=true refuses such a run")
     return lines
+
+
+def _boosts(config: Mapping[str, object]) -> bool:
+    return (setting(config, "residual.algorithm") or "boosted") == "boosted" and not _ring(config)
 
 
 def _ring(config: Mapping[str, object]) -> bool:

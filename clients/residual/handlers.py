@@ -13,10 +13,12 @@ from clients.memory import CONCLUDED
 from clients.residual import ring  # noqa: F401 (its handlers)
 from clients.residual import sealed_handlers as sealed
 from clients.residual.agent import ROWS, Agent, forget, is_over
-from clients.residual.answers import fit_target, keep_model, show_attempt, try_to_fit
+from clients.residual.answers import fit_target, keep_model, predict_alone, show_attempt, try_to_fit
 from clients.residual.prediction import keyed_names, predictions, predicts, present_rows
 from clients.site import Site
 from protocols.residual.payloads import (
+    Compare,
+    Compared,
     Conclude,
     Concluded,
     Enrol,
@@ -94,6 +96,12 @@ def try_residual(ask: Try, site: Site) -> Tried:
 def show(ask: Show, site: Site) -> Fitted:
     """Answer with the predictions of the last attempt."""
     return show_attempt(ask, Agent.in_the_clear(site))
+
+
+@answers(Compare)
+def compare(ask: Compare, site: Site) -> Compared:
+    """Answer with predictions of the test rows by this site's columns alone."""
+    return predict_alone(ask, Agent.in_the_clear(site))
 
 
 @answers(Conclude)

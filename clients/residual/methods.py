@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from jaxtyping import Float64
 
-from clients.regressors import (
+from numerics.shared.regressors import (
     METHODS,
     OURS,
     Candidate,
@@ -44,7 +44,8 @@ def parse_method(text: str, *, dotted: bool) -> Candidate:
     Parameters
     ----------
     text : str
-        A short name of `clients.regressors.METHODS`, and settings as of `clients.regressors.parse_candidates`.
+        A short name of `numerics.shared.regressors.METHODS`, and settings as of
+        `numerics.shared.regressors.parse_candidates`.
     dotted : bool
         Whether the full name of any regressor of scikit-learn may be used, e.g.
         ``"sklearn.ensemble.ExtraTreesRegressor(n_estimators=50)"``: in a site's own configuration, not in an ask.
@@ -119,7 +120,7 @@ def _check_full_name(name: str, text: str, *, dotted: bool) -> None:
 def fit_method(
     method: Candidate, x: Float64[np.ndarray, "n p"], target: Float64[np.ndarray, "n"], *, min_leaf: int, seed: int
 ) -> BaseEstimator:
-    """Fit a method to a target, as `clients.regressors.fit`: in one thread, and scaled if the method depends on units.
+    """Fit a method to a target, as `numerics.shared.regressors.fit`: in one thread, scaled if it depends on units.
 
     A constant target, or constant columns, give the target's mean with every method.
 

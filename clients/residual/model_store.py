@@ -141,7 +141,7 @@ def _read_agent(path: Path) -> SavedModel:
             parts=tuple((float(coefficient), model) for coefficient, model in parts),
             reader=str(content["reader"]),
             groups=groups,
-            separate=bool(content.get("separate", False)),  # a file of an earlier version has none
+            separate=bool(content["separate"]),
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise ModelFileError("holds no model of an agent") from error

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from numerics.residual.alone import Alone
 from numerics.residual.rules import LearningResult, Rules, Split, Without
 from protocols.residual.boosted import Boosted
 from protocols.residual.parallel import Parallel
@@ -22,7 +23,20 @@ from protocols.residual.single_round import SingleRound
 
 _CLASSES: Mapping[str, type[Any]] = {
     each.__name__: each
-    for each in (Plan, Boosted, Parallel, Greedy, Sip, SingleRound, Rules, Split, LearningResult, Without, Conclude)
+    for each in (
+        Plan,
+        Boosted,
+        Parallel,
+        Greedy,
+        Sip,
+        SingleRound,
+        Rules,
+        Split,
+        LearningResult,
+        Without,
+        Alone,
+        Conclude,
+    )
 }
 _ABOUT = "about"
 _MODEL = "model:"

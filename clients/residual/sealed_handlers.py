@@ -34,6 +34,7 @@ from numerics.residual.agent_combination import AgentCombination
 from numerics.residual.columns_and_outcomes import Columns
 from numerics.residual.rules import FEWEST_ROWS, LARGEST_OUTCOME, Rules, Split
 from protocols.residual.payloads import (
+    Compared,
     Concluded,
     Fitted,
     Fuse,
@@ -62,7 +63,7 @@ SPLIT, PRECISION = "split", "precision"
 
 _PRIVATE, _NAMES, _KEYS = "private-key", "others", "public-keys"
 _PLAN, _OWN = "plan/", "own-answer"
-_ANSWERS: tuple[type[Payload], ...] = (Fitted, Tried, Concluded)
+_ANSWERS: tuple[type[Payload], ...] = (Fitted, Tried, Compared, Concluded)
 
 Body = UInt8[np.ndarray, "bytes"]
 
@@ -302,6 +303,8 @@ def _fused(
         unkept=() if ended is None else plan.unkept,
         left_out=() if ended is None else ended.left_out,
         last=bool(asks) and plan.result is not None,
+        alone=() if ended is None or ended.alone is None else ended.alone.names,
+        alone_errors=np.zeros((0, 3)) if ended is None or ended.alone is None else ended.alone.values,
     )
 
 
@@ -369,7 +372,7 @@ def sum_up(ask: Sum, site: Site) -> Summed:
         np.array(about["beta"], float),
         about["mean"],
         about["model"],
-        tuple(about.get("widths", ())),  # a file of an earlier version has none
+        tuple(about["widths"]),
     )
     rows, seals = agreed_rows(site), Seals.of(site)
     parts = {}

@@ -12,10 +12,10 @@ import numpy as np
 from clients.cost import Work, cost_lines
 from clients.data import Table, load, setting
 from clients.data.table import DataError, own_number
-from clients.regressors import ROW_MODELS, Candidate, CandidateError, fit, parse_candidates
-from clients.sec.left_out import FOLDS
 from clients.sec.shard import MOST_ROWS, n_held_out, rows_of, sample_rows
+from numerics.sec.left_out import FOLDS
 from numerics.shared.regression_rows import RegressionRows
+from numerics.shared.regressors import ROW_MODELS, Candidate, CandidateError, fit, parse_candidates
 from protocols.sec.settings import Consents, Settings
 
 _CONTENT = {
@@ -139,7 +139,8 @@ def _allowed(config: Mapping[str, object]) -> bool:
 
 
 def _rows_leave(candidates: tuple[Candidate, ...], config: Mapping[str, object]) -> bool:
-    return _allowed(config) and any(each.method in ROW_MODELS for each in candidates)
+    pooled = config.get("sec.combine") == "pooled-rows" and bool(config.get("allow-pooling", False))
+    return pooled or (_allowed(config) and any(each.method in ROW_MODELS for each in candidates))
 
 
 def _candidate_lines(candidates: tuple[Candidate, ...], config: Mapping[str, object]) -> list[str]:
@@ -168,6 +169,13 @@ def _error_lines(held_out: int) -> list[str]:
 
 
 def _moment_lines(config: Mapping[str, object], n: int, p: int) -> list[str]:
+    if config.get("sec.combine") == "pooled-rows":
+        if not config.get("allow-pooling", False):
+            return ["  no rows, whatever sec.combine=pooled-rows asks for: allow-pooling is not set"]
+        return [
+            f"  once, because of sec.combine=pooled-rows and allow-pooling: ALL {n} ROWS that the model learns from,",
+            "    outcomes too, if your site is in a cluster of several; every member gets the model of these rows",
+        ]
     if config.get("sec.combine") != "pooled-linear":
         return []
     if n < p + 2:

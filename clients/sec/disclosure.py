@@ -22,7 +22,7 @@ from numerics.sec.disclosure import (
 )
 from numerics.sec.mixture import mean_squared_errors
 from numerics.shared.regression_rows import RegressionRows
-from protocols.sec.payloads import Exchange, Predict, Select
+from protocols.sec.payloads import Exchange, Pool, Predict, Select
 from protocols.wire.faults import Fault, SiteFault
 
 FEWEST_IN_A_CELL = 5
@@ -138,7 +138,7 @@ class Disclosure:
         return np.array([rank for rank, _ in drawn], np.int64), np.array([noise for _, noise in drawn])
 
 
-def commit_to(site: Site, ask: Select | Exchange | Predict) -> None:
+def commit_to(site: Site, ask: Select | Exchange | Pool | Predict) -> None:
     """Hold the center to one ask of each kind in a run and repetition, and to one seed in a run.
 
     Another set of models, another method, or another split of the rows would be further questions about the same rows.

@@ -15,24 +15,24 @@ from jaxtyping import Bool, Float64, UInt8
 
 from clients.dispatch import answers
 from clients.logged_fault import LoggedFault
-from clients.regressors import ROW_MODELS, Candidate, CandidateError, parse_candidates
 from clients.sec.disclosure import Disclosure, commit_to
 from clients.sec.model_store import remove_results, save_models, save_result
 from clients.sec.shard import FEWEST_HELD_OUT, MOST_ROWS, n_held_out, sample_rows
 from clients.site import Site
-from numerics.sec.mixture import combine
+from numerics.sec.mixture import combine, mix
 from numerics.sec.personal_weights import personal_weights
 from numerics.shared.regression_rows import RegressionRows
+from numerics.shared.regressors import ROW_MODELS, Candidate, CandidateError, parse_candidates
 from numerics.shared.threads import single_threaded
-from protocols.sec.payloads import LARGEST_ERROR, Errors, Exchange, Fitted, Losses, Predict, Select
+from protocols.sec.payloads import LARGEST_ERROR, Errors, Exchange, Fitted, Losses, Pool, Predict, Rows, Select
 from protocols.sec.settings import Consents
 from protocols.wire.faults import Fault, SiteFault, usable_name
 
 if TYPE_CHECKING:  # importing scikit-learn takes a second, and not every ask needs it
     from sklearn.base import BaseEstimator
 
-    from clients.sec.left_out import LeftOut
-    from clients.sec.selection import Selection
+    from numerics.sec.left_out import LeftOut
+    from numerics.sec.selection import Selection
 
 logger = logging.getLogger("flwr")
 
@@ -94,7 +94,7 @@ def _select_sendable(
     ask: Select, site: Site, rows: RegressionRows
 ) -> tuple[Selection, UInt8[np.ndarray, "bytes"], LeftOut | None]:
     """Select a candidate and encode its model. Leaves have at least as many rows as the site demands (`min-leaf`)."""
-    from clients.sec.selection import SelectionError, leave_out_chosen, select
+    from numerics.sec.selection import SelectionError, leave_out_chosen, select
     from protocols.models import ModelError, encode_model
 
     candidates = _candidates(ask, site)
@@ -234,6 +234,20 @@ def _decode_usable(ask: Exchange, site: Site, p: int) -> tuple[list[BaseEstimato
     return models, places
 
 
+# -- rows, where the site allows it -----------------------------------------------------------------------------------
+
+
+@answers(Pool)
+def send_rows(ask: Pool, site: Site) -> Rows:
+    """Between the steps: send the rows that the model learned from, or none unless ``allow-pooling`` is set."""
+    if ask.standardize == "learner":
+        raise SiteFault(Fault.MALFORMED_ASK, "standardized rows are not pooled")
+    commit_to(site, ask)
+    rows = _rows(site, ask.standardize)
+    n = rows.n if site.consents.allows("allow-pooling") else 0
+    return Rows(rows.x[:n], rows.y[:n])
+
+
 # -- predict ----------------------------------------------------------------------------------------------------------
 
 
@@ -255,6 +269,24 @@ def try_combinations(ask: Predict, site: Site) -> Errors:
     for name in list(site.memory):
         del site.memory[name]  # the conversation ends here, and a table has hundreds of lanes
     return answer
+
+
+def _by_retrained(
+    ask: Predict, site: Site, rows: RegressionRows, disclosure: Disclosure
+) -> Float64[np.ndarray, "retrained t"]:
+    """Predict every held-out row by the models of pooled rows."""
+    from numerics.sec.predictors import Predictors
+    from protocols.models import ModelError, decode_models, n_features
+
+    models = []
+    for model in decode_models(ask.models):
+        if isinstance(model, ModelError) or n_features(model) != rows.x.shape[1]:
+            raise SiteFault(Fault.MALFORMED_ASK, "a model of pooled rows cannot be used")
+        models.append(model)
+    predictions = Predictors(models).predict(np.vstack([rows.x, rows.x_test]))
+    if disclosure.floor:
+        predictions = disclosure.supported(predictions, _own(site, rows), list(ask.models))
+    return predictions[:, rows.n :]
 
 
 def _no_errors(n: int) -> Errors:
@@ -281,7 +313,7 @@ def _errors(
 def _check_combinations(ask: Predict) -> None:
     """Refuse combinations that are neither a mean of models nor a pooled regression, or that come twice."""
     _check_names(ask.members)
-    total = ask.weights.sum(axis=1) + ask.own
+    total = _total(ask)
     # Pooled coefficients are all 0 if the outcome is 0 everywhere, so their weights decide which kind it is.
     mean = np.isclose(total, 1.0) & ~ask.coefficients.any(axis=1)
     pooled = (total == 0) & (ask.coefficients.shape[1] > 0)
@@ -291,12 +323,19 @@ def _check_combinations(ask: Predict) -> None:
         and len(set(ask.combinations)) == len(ask.combinations)
         and (ask.weights >= 0).all()
         and (ask.own >= 0).all()
+        and (ask.retrained >= 0).all()
+        and ask.retrained.shape[1] == len(ask.models) <= len(ask.combinations)
         and np.where(_personal(ask), nothing, mean | pooled).all()
         and (ask.rows >= 0).all()
         and (ask.shares >= 0).all()
     )
     if not sound:
         raise SiteFault(Fault.MALFORMED_ASK, "the combinations are not means of models or pooled regressions")
+
+
+def _total(ask: Predict) -> Float64[np.ndarray, "combinations"]:
+    """Return the sum of the weights of models by combination: 1, or 0 where there are none."""
+    return np.asarray(ask.weights.sum(axis=1) + ask.own + ask.retrained.sum(axis=1))
 
 
 def _personal(ask: Predict) -> Bool[np.ndarray, "combinations"]:
@@ -306,7 +345,10 @@ def _personal(ask: Predict) -> Bool[np.ndarray, "combinations"]:
 
 def _questions(ask: Predict) -> list[object]:
     """Return what the center has sent for each combination."""
-    return list(zip(ask.own.tolist(), ask.weights, ask.coefficients, strict=True))
+    questions = list(zip(ask.own.tolist(), ask.weights, ask.coefficients, strict=True))
+    if not ask.models:
+        return [*questions]
+    return [(*each, shares, *ask.models) for each, shares in zip(questions, ask.retrained, strict=True)]
 
 
 def _combine(
@@ -318,6 +360,8 @@ def _combine(
     if ask.weights.shape[1] not in (0, len(others)):
         raise SiteFault(Fault.STALE_MEMORY, "the others' predictions are not in the memory")
     combined = combine(ask.own, own, ask.weights, others, ask.coefficients, rows.x_test)
+    if ask.models:
+        combined += mix(ask.retrained, _by_retrained(ask, site, rows, disclosure))
     if "personal" in ask.combinations:
         if "personal" not in site.memory:
             raise SiteFault(Fault.STALE_MEMORY, "the personal weights are not in the memory")
@@ -325,7 +369,7 @@ def _combine(
         combined[ask.combinations.index("personal")] = combine(
             np.array([0.0]), own, shares, np.vstack([others, own])[: shares.shape[1]], np.zeros((1, 0)), rows.x_test
         )[0]
-    pooled = (ask.weights.sum(axis=1) + ask.own == 0) & ~_personal(ask)
+    pooled = (_total(ask) == 0) & ~_personal(ask)
     if pooled.any() and disclosure.floor:
         coefficients, x = ask.coefficients[pooled], np.vstack([rows.x, rows.x_test])
         predictions = coefficients[:, :1] + coefficients[:, 1:] @ x.T

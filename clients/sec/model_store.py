@@ -28,7 +28,7 @@ def remove_results(site: Site) -> None:
     """Remove the files of an earlier run."""
     _remove_other_models(site, ())
     if site.directory is not None:
-        for name in ("collaborators.csv", "pooled.csv", "personal.csv", "answers.csv"):
+        for name in ("collaborators.csv", "pooled.csv", "pooled.skops", "personal.csv", "answers.csv"):
             (site.directory / site.of_repetition(name)).unlink(missing_ok=True)
 
 
@@ -56,19 +56,22 @@ def save_models(site: Site, models: Mapping[str, UInt8[np.ndarray, "_"]]) -> Non
 def save_result(ask: Predict, site: Site, features: Sequence[str], errors: Errors) -> None:
     """Write what the learner can predict with, and how well.
 
-    ``collaborators.csv`` has the members of the cluster, with the weight of each in eq. (5); ``pooled.csv`` the
-    coefficients of the cluster's pooled regression, if there is one; ``personal.csv`` the learners of the personal
+    ``collaborators.csv`` has the members of the cluster, with the weight of each in eq. (5), and which of them are
+    counted by one model of their pooled rows, ``pooled.skops``, if there is one; ``pooled.csv`` the coefficients of the
+    cluster's pooled regression, if there is one; ``personal.csv`` the learners of the personal
     mixture with their weights; ``answers.csv`` the errors of all on the rows that the learner held out, without the
     noise of what leaves, and which is recommended. The saved models of all other learners are removed.
     """
     if "." in site.lane:  # a cell of a table: its site takes part in many lanes at once
         return
     cluster = [ask.cluster] * len(ask.members)
-    _write_table(
-        site,
-        "collaborators.csv",
-        {"cluster": cluster, "learner": ask.members, "rows": ask.rows, "weight": ask.shares},
-    )
+    table: dict[str, Column] = {"cluster": cluster, "learner": ask.members, "rows": ask.rows, "weight": ask.shares}
+    if ask.pooled.any():
+        table["rows_pooled"] = ["yes" if each else "" for each in ask.pooled.tolist()]
+        model = ask.models[int(np.argmax(ask.retrained[ask.combinations.index("cluster")]))]
+        if _saves_models(site):
+            site.write("pooled.skops", partial(Path.write_bytes, data=model.tobytes()))
+    _write_table(site, "collaborators.csv", table)
     if ask.coefficients.shape[1] and "cluster" in ask.combinations:
         values = ask.coefficients[ask.combinations.index("cluster")]
         _write_table(site, "pooled.csv", {"input": ("(intercept)", *features), "coefficient": values})

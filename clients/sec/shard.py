@@ -16,8 +16,8 @@ FEWEST_HELD_OUT = 5
 """Fewest held-out rows whose error may leave the site: the error on one row would be that row's error."""
 
 MOST_ROWS = 20_000
-"""Most rows that a learner uses. On so many, each method of `clients.regressors` takes a minute or so to be chosen and
-fitted; and no run learns about other rows."""
+"""Most rows that a learner uses. On so many, each method of `numerics.shared.regressors` takes a minute or so to be
+chosen and fitted; and no run learns about other rows."""
 
 
 def sample_rows(rows: RegressionRows) -> RegressionRows:

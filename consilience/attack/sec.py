@@ -315,6 +315,9 @@ def _each_alone(n_models: int) -> Predict:
         members=("m0",),
         rows=np.array([1]),
         shares=np.ones(1),
+        pooled=np.zeros(1, bool),
+        models=(),
+        retrained=np.zeros((n_models, 0)),
         standardize="model",
     )
 

@@ -19,6 +19,7 @@ from protocols.models import ModelError
 from protocols.sec import settings as sec
 from strategies.sec.learners import learners_of
 from strategies.sec.mixtures import predict_by_cluster
+from strategies.sec.retraining import retraining_of
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,7 @@ def predict(run: LearnedRun, table: Table, options: Options) -> Predictions:
     clusters = _chosen(folder, learners.names, labels, cluster, learner)
     x = np.column_stack([numeric(table, str(name), allow_missing=False) for name in arrays["features"]])
     try:
-        predictions = predict_by_cluster(learners, labels, x, pooled=settings.pooled)
+        predictions = predict_by_cluster(learners, labels, x, pooled=settings.pooled, retraining=retraining_of(arrays))
     except (ModelError, ValueError) as error:  # of a model that takes other rows than the run's
         raise RequestError(f"{folder}: a model cannot be used here: {error}") from error
     single = cluster >= 0 or bool(learner)

@@ -26,9 +26,10 @@ AGENT, MIN_LEAF = "tree(max_leaf_nodes=8)", 20
 """Agents' method and its smallest leaf, unless the run or the site says otherwise."""
 SHRINKAGE, PATIENCE = 0.2, 6
 """Share of a combined step that is subtracted, and iterations without a smaller error, unless the run says more."""
-GATE = 1.0
-"""Standard errors of a gain on the validation rows that a step must exceed: with 0 irrelevant agents come through, and
-the error of concrete with eight of them is half again as large (docs/residual.md)."""
+GATE, GATE_ROWS = 1.0, 100
+"""Standard errors of a gain on the validation rows that a step must exceed, and the number of these rows from which on
+it must exceed them all; with fewer a share of them. Without the gate irrelevant agents come through where there are
+many rows, and with a whole one steps that help do not where there are few (docs/residual.md)."""
 RIDGE = 1e-3
 """Least ridge of a combination of steps: agents with equal columns get equal shares of it."""
 
@@ -44,7 +45,7 @@ def gated_weights(
     """Return the coefficients of the agents' steps: least squares on the training rows, 0 beyond the gate.
 
     A step passes the gate if its share lowers the mean squared error on the validation rows by more than `GATE`
-    standard errors.
+    standard errors, or a share of these with fewer than `GATE_ROWS` rows.
 
     Parameters
     ----------
@@ -69,7 +70,8 @@ def gated_weights(
     left = residual[validation]
     gain = np.square(left) - np.square(left - shrinkage * steps[:, validation])
     scatter = gain.std(axis=1, ddof=1) / np.sqrt(len(left)) if len(left) > 1 else np.full(len(steps), np.inf)
-    passed = np.flatnonzero(gain.mean(axis=1) > GATE * scatter)
+    gate = GATE * min(1.0, len(left) / GATE_ROWS)
+    passed = np.flatnonzero(gain.mean(axis=1) > gate * scatter)
     weights: Float64[np.ndarray, "D"] = np.zeros(len(steps))
     if len(passed):
         combination = combine(steps[passed][:, training], residual[training], max(ridge, RIDGE))

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 
 import numpy as np
 from jaxtyping import Bool, Float64
 
 from numerics.residual.agent_combination import AgentCombination
+from numerics.residual.alone import Alone
 
 ALGORITHMS = ("boosted", "parallel", "greedy", "sip", "average", "meta-linear", "meta-boosting")
 
@@ -39,6 +40,8 @@ _RANGES: Mapping[str, tuple[type[float], float, float]] = {
     "min_leaf": (int, 1, 10**9),
 }
 """Type, smallest and largest value of each numeric rule."""
+
+_FLAGS = ("search", "intercept", "refit", "keep", "robust", "baselines")
 
 _LEAST_DECREASE = 1e-4
 """Relative decrease from which an error counts as smaller."""
@@ -82,6 +85,8 @@ class Rules:
         Whether the agents store their models.
     robust : bool
         Whether agents that raise the error on validation rows are left out.
+    baselines : bool
+        Whether each agent also predicts the test rows by its own columns alone, to compare with.
 
     Examples
     --------
@@ -105,6 +110,7 @@ class Rules:
     min_leaf: int = 40
     keep: bool = False
     robust: bool = False
+    baselines: bool = False
 
     def to_json(self) -> str:
         """Return the rules as text, for a site that does the arithmetic of the fusion center."""
@@ -137,7 +143,7 @@ class Rules:
             self.algorithm in ALGORITHMS
             and self.stop in STOPS
             and 0 < len(self.powers) <= MOST_POWERS
-            and all(type(getattr(self, name)) is bool for name in ("search", "intercept", "refit", "keep", "robust"))
+            and all(type(getattr(self, name)) is bool for name in _FLAGS)
             and all(type(value) in (kind, int) and low <= value <= high for value, (kind, low, high) in numbers)
         )
 
@@ -286,6 +292,10 @@ class LearningResult:
         ``(k,)`` coefficients of the steps of boosting, agent by agent; None for other algorithms.
     widths : tuple of int
         Each agent's number of these steps; empty for other algorithms.
+    left : ndarray
+        ``(n_test,)`` outcomes of the test rows minus their predictions; empty: unknown.
+    alone : Alone or None
+        Errors of the agents alone on the test rows; None: unknown.
     """
 
     names: tuple[str, ...]
@@ -304,6 +314,8 @@ class LearningResult:
     left_out: tuple[str, ...] = ()
     weights: Float64[np.ndarray, "k"] | None = None
     widths: tuple[int, ...] = ()
+    left: Float64[np.ndarray, "n_test"] = field(default_factory=lambda: np.zeros(0))
+    alone: Alone | None = None
 
     @property
     def combination(self) -> AgentCombination:

@@ -10,7 +10,7 @@ from jaxtyping import Float64
 from numerics.residual.agent_combination import AgentCombination
 from numerics.residual.boosted import Finish, finish, gated_weights
 from numerics.residual.influence import compare
-from numerics.residual.rules import LearningResult, Rules, Split, Without, selection_error
+from numerics.residual.rules import LearningResult, Rules, Split, selection_error
 from protocols.residual.payloads import Conclude, Fit, Fitted
 from protocols.residual.sequential import MOST_MISSES
 from protocols.wire.payload import Payload
@@ -102,6 +102,7 @@ class Boosted:
         if finished.combination.model is not None:
             curve, power = np.vstack([curve, finished.errors]), np.vstack([power, power[-1:]])
         seen = np.array(widths) > 0
+        residuals = self._residuals(finished, steps)
         return LearningResult(
             names=self.names,
             algorithm="boosted",
@@ -115,17 +116,20 @@ class Boosted:
             split=self.split,
             seen=seen,
             model=finished.combination.model,
-            without=self._without_each(finished, steps),
+            without=compare(residuals[0], residuals[1:], self.split),
+            left=residuals[0, self.split.slices[2]],
             weights=weights,
             widths=widths,
         )
 
-    def _without_each(self, finished: Finish, steps: Float64[np.ndarray, "k n"]) -> Without:
-        """Return the errors without each agent: its steps count as 0, as in a prediction in which it is absent."""
+    def _residuals(self, finished: Finish, steps: Float64[np.ndarray, "k n"]) -> Float64[np.ndarray, "residuals n"]:
+        """Return what the combination leaves with all agents, and without each: as in a prediction without it."""
         ends = np.cumsum(finished.combination.widths)[:-1]
         parts = {name: part.T for name, part in zip(self.names, np.split(steps, ends), strict=True)}
-        residuals = self.y - finished.combination.predict_without_each(parts, self.split.n)
-        return compare(residuals[0], residuals[1:], self.split)
+        residuals: Float64[np.ndarray, "residuals n"] = self.y - finished.combination.predict_without_each(
+            parts, self.split.n
+        )
+        return residuals
 
     def conclusions(self, result: LearningResult) -> dict[str, Payload]:
         """Return each agent's last ask: which of its steps to store, each to be predicted by itself."""

@@ -204,6 +204,41 @@ class Show(Payload, answer=Fitted):
 
 
 @dataclass(frozen=True)
+class Compared(Payload):
+    """To the center, once: predictions of the test rows by the agent's own columns alone.
+
+    At worst they tell of a test row what the steps of learning tell of it: which rows are alike in these columns, where
+    such a group may be a single row.
+
+    Attributes
+    ----------
+    held : ndarray
+        For all rows after those of `Compare.target`.
+    """
+
+    held: Float64[np.ndarray, "m"] | Float32[np.ndarray, "m"]
+
+
+@dataclass(frozen=True)
+class Compare(Payload, answer=Compared):
+    """To every agent, once, after learning: asks how well it predicts alone, by boosting of its own columns.
+
+    At worst an agent learns the outcome of all rows to learn from, validation rows among them, less their mean.
+
+    Attributes
+    ----------
+    target : ndarray
+        Outcomes minus their mean, for the rows to learn from.
+    """
+
+    target: Float64[np.ndarray, "n"] | Float32[np.ndarray, "n"]
+
+    def spends(self) -> dict[str, int]:
+        """Return what it takes of a site's budget."""
+        return {MODELS: 1}
+
+
+@dataclass(frozen=True)
 class Concluded(Payload):
     """To the center, once: whether the agent has stored its model; false where it has no directory."""
 

@@ -204,6 +204,7 @@ class Parallel:
             seen=self.seen,
             without=without_each(self.best_F[c], self.y, self.split, self.rules.ridge),
             left_out=tuple(np.array(self.names)[self.left_out].tolist()),
+            left=(self.y - self.best_beta[c] @ self.best_F[c])[self.split.slices[2]],
         )
 
     def conclusions(self, result: LearningResult) -> dict[str, Payload]:

@@ -1,7 +1,8 @@
 """Payloads of attribute-distributed regression: what crosses the wire (docs/residual.md, "What left my site").
 
 Every site is an agent that holds other columns of the same entities. An agent gets a number for every row to fit (the
-outcome, a residual, or an improved target) and answers with its predictions for these rows.
+outcome, a residual, or an improved target) and answers with its predictions for these rows. At the end it gets the
+outcome once more, and answers with what it predicts alone of the test rows (`Compare`).
 
 What that reveals: whoever does the fusion center's arithmetic sees, for every entity, each agent's prediction of the
 outcome, and nothing else of its columns; with a tree, rows of one leaf have equal numbers. The agents see the residual
@@ -11,6 +12,8 @@ encrypted for the site that it is meant for. The center relays the bytes.
 """
 
 from protocols.residual.learning_payloads import (
+    Compare,
+    Compared,
     Conclude,
     Concluded,
     Enrol,
@@ -43,6 +46,8 @@ from protocols.residual.sealed_payloads import (
 )
 
 __all__ = [
+    "Compare",
+    "Compared",
     "Conclude",
     "Concluded",
     "Enrol",

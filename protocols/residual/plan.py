@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 from jaxtyping import Float64
 
+from numerics.residual.alone import errors_alone
 from numerics.residual.limits import RANGES, prediction_limits
 from numerics.residual.rules import LearningResult, Rules, Split
 from numerics.shared.threads import single_threaded
 from protocols.residual.boosted import Boosted
 from protocols.residual.parallel import Parallel
-from protocols.residual.payloads import Concluded, Fit, Fitted, Show, Tried, Try
+from protocols.residual.payloads import Compare, Compared, Concluded, Fit, Fitted, Show, Tried, Try
 from protocols.residual.sequential import Greedy, Sip
 from protocols.residual.single_round import SingleRound
 from protocols.wire.payload import Payload, PayloadError
@@ -53,6 +55,9 @@ class Plan:
         self.split = rules.split(len(y), n_learn)
         self.choosing = bool(self.split.n_validation)
         self.algorithm = _algorithm(names, y, self.split, rules.for_choice(self.split))
+        # Whether the agents have been asked, or still are to be, how well they predict alone.
+        self.comparing, self.to_compare = False, rules.baselines and len(y) > n_learn
+        self.alone: dict[str, Float64[np.ndarray, "m"]] = {}
         self.trial: LearningResult | None = None
         self.result: LearningResult | None = None
         self.conclusions: dict[str, Payload] = {}
@@ -68,6 +73,10 @@ class Plan:
             if not asks and self.choosing:
                 self._learn_from_all()
                 asks = self.algorithm.asks()
+            if not asks and self.to_compare:
+                self.comparing = True
+                n_learn = self.split.n_fit + self.split.n_validation
+                asks = dict.fromkeys(self.names, Compare(self.y[:n_learn] - self.algorithm.mean))
             if not asks:
                 self._conclude()
                 asks = self.conclusions
@@ -77,6 +86,12 @@ class Plan:
         """Take the answers to `asks`; without an answer an agent's earlier one counts."""
         if self.result is not None:
             self._take_conclusions(answers)
+            return
+        if self.comparing:
+            self.comparing = self.to_compare = False
+            self.alone = {
+                name: each.held.astype(np.float64) for name, each in answers.items() if isinstance(each, Compared)
+            }
             return
         with single_threaded():
             self.algorithm.take(answers)
@@ -95,6 +110,9 @@ class Plan:
         # The validation rows have chosen the iterate; the training error may not choose another one.
         chosen = self.trial is not None and self.rules.refits
         self.result = self.algorithm.result(last=chosen)
+        if self.alone:
+            y = self.y[self.split.slices[2]] - self.algorithm.mean
+            self.result = replace(self.result, alone=errors_alone(self.alone, y, self.result.left))
         self.conclusions = self.algorithm.conclusions(self.result) if self.rules.keep else {}
 
     def _take_conclusions(self, answers: Mapping[str, Payload]) -> None:
@@ -138,6 +156,8 @@ class Plan:
         elif isinstance(ask, Try) and isinstance(answer, Tried):
             below = answer.error < ask.bar
             expected = {"fitted": (n_fit if below else 0,), "held": (n_held if below else 0,)}
+        elif isinstance(ask, Compare) and isinstance(answer, Compared):
+            expected = {"held": (self.split.n_test,)}
         else:
             raise PayloadError(answer.title(), "payload", f"is not the answer to {ask.title()}")
         for field, shape in expected.items():
@@ -148,7 +168,7 @@ class Plan:
             values = getattr(answer, field)
             if values.min(initial=0.0) < low or values.max(initial=0.0) > high:
                 raise PayloadError(answer.title(), field, f"goes beyond {RANGES:g} ranges of the outcome")
-        if isinstance(self.algorithm, Greedy):
+        if isinstance(self.algorithm, Greedy) and not isinstance(answer, Compared):
             self.algorithm.check_error(answer, (low, high))
 
 

@@ -69,6 +69,11 @@ class Fused(Payload):
         Agents that raised the error on validation rows (``residual.robust``).
     last : bool
         Whether the asks are to store the models.
+    alone : tuple of str
+        Agents whose error alone is known (`Compare`).
+    alone_errors : ndarray
+        For each of them its mean squared error on the test rows, that of all together less it, and the standard error
+        of this difference.
     """
 
     agents: tuple[str, ...]
@@ -86,6 +91,8 @@ class Fused(Payload):
     unkept: tuple[str, ...]
     left_out: tuple[str, ...]
     last: bool
+    alone: tuple[str, ...]
+    alone_errors: Float64[np.ndarray, "k 3"]
 
 
 @dataclass(frozen=True)

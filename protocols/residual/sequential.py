@@ -132,6 +132,7 @@ class _CenterCourse(Course):
             super().result(last=last),
             without=without_each(sums, self.y, self.split, self.rules.ridge),
             left_out=tuple(np.array(self.names)[self.left_out].tolist()),
+            left=(self.y - sums.sum(axis=0))[self.split.slices[2]],
         )
 
 

@@ -31,7 +31,7 @@ class Settings(ProtocolSettings, prefix="residual"):
     """How the agents learn together, how rows are matched and numbers sent, and which data a scenario has."""
 
     algorithm: Literal["boosted", "parallel", "greedy", "sip", "average", "meta-linear", "meta-boosting"] = setting(
-        "parallel", "how the agents learn together", unset=""
+        "boosted", "how the agents learn together", unset="", other_source="sip in a ring, or what the scenario sets"
     )
     agent: str = setting("tree", "an agent's method, e.g. 'tree' or 'hgb(max_depth=3)'", unset="")
     min_leaf: int = setting(
@@ -67,7 +67,9 @@ class Settings(ProtocolSettings, prefix="residual"):
         words="1; of boosted 0.2",
     )
     steps: int = setting(1, "sip and greedy: residual steps of an agent in one ask", between(1, 1000))
-    ridge: float = setting(1e-6, "lambda of eq. (35), relative to the mean power of a prediction", between(0, 10**9))
+    ridge: float = setting(
+        1e-3, "own data: lambda of eq. (35), relative to the mean power of a prediction", between(0, 10**9)
+    )
     intercept: bool = setting(
         True, "subtract the mean outcome first; the paper's formulas do not. A scenario's table may set it"
     )
@@ -83,6 +85,9 @@ class Settings(ProtocolSettings, prefix="residual"):
     refit: bool = setting(True, "learn again from all training rows once p and the number of iterations are chosen")
     robust: bool = setting(
         False, "leave out, by name, agents that raise the error on validation rows; there is no refit then"
+    )
+    baselines: bool = setting(
+        True, "own data: each site also predicts the test rows by its own columns alone, to compare with; not in a ring"
     )
     align: Literal["", "id", "row-order"] = setting(
         "", "match entities by name (id), or by row (row-order)", words="by name where there are names"
@@ -124,6 +129,7 @@ class Settings(ProtocolSettings, prefix="residual"):
             refit=self.refit and not self.robust,  # in a refit no row is left to see who raises the error
             keep=keep,
             robust=self.robust,
+            baselines=self.baselines and keep,
         )
         return Rules.from_json(rules.to_json())
 

@@ -72,6 +72,7 @@ class SingleRound:
             model=combination.model,
             without=without_each_once(combination, self.F, self.y, self.split, self.rules),
             left_out=self.left_out,
+            left=(self.y - predictions)[self.split.slices[2]],
         )
 
     def _combine(self, left_out: Collection[int]) -> tuple[AgentCombination, Float64[np.ndarray, "n"]]:

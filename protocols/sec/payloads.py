@@ -1,12 +1,14 @@
 """Payloads of Select-Exchange-Cluster: what crosses the wire (docs/sec.md, "What left my site").
 
 Three asks: every learner fits a model and sends it; every learner sends the errors of the others' models on its rows;
-every learner gets its cluster and sends the errors of the cluster's predictions on rows that it held out.
+every learner gets its cluster and sends the errors of the cluster's predictions on rows that it held out. Before the
+last one, a run may ask for rows.
 
 What that reveals: the fusion center, and through it every learner, sees the fitted models. A linear model is a list of
 coefficients. A forest's leaves hold means of `min_leaf` or more outcomes, and its thresholds lie between two of the
 site's own values. Nearest neighbors and support vector machines contain rows, and a site fits them only if its own
-configuration allows it. No payload holds a row.
+configuration allows it. No payload holds a row but `Rows`, which a site leaves empty unless its own configuration
+allows it (``allow-pooling``).
 """
 
 from __future__ import annotations
@@ -72,7 +74,7 @@ class Select(Payload, answer=Fitted):
     selection : str
         ``k-fold`` or ``half-half``. Either tells the center which method is best, and nothing else.
     standardize : str
-        ``learner``, ``model`` or ``none`` (numerics/shared/regression_rows.py, clients/regressors.py).
+        ``learner``, ``model`` or ``none`` (numerics/shared/regression_rows.py, numerics/shared/regressors.py).
     min_leaf : int
         Fewest rows in a leaf of a tree.
     reference : str
@@ -137,6 +139,34 @@ class Exchange(Payload, answer=Losses):
 
 
 @dataclass(frozen=True)
+class Rows(Payload):
+    """To the center, once, from a site that allows it: the rows that its model learned from.
+
+    Attributes
+    ----------
+    x, y : ndarray
+        Inputs, in the order of `Fitted.features`, and outcomes, in the units of the site's file. No rows from a site
+        that keeps them.
+    """
+
+    x: Float64[np.ndarray, "n p"]
+    y: Float64[np.ndarray, "n"]
+
+
+@dataclass(frozen=True)
+class Pool(Payload, answer=Rows):
+    """To the sites of clusters of several, once: asks for the rows, to fit one model to those of a cluster.
+
+    Attributes
+    ----------
+    standardize : str
+        As in `Select`; never ``learner``.
+    """
+
+    standardize: str
+
+
+@dataclass(frozen=True)
 class Errors(Payload):
     """To the center, once: mean squared errors on the rows that this learner held out.
 
@@ -167,8 +197,8 @@ class Predict(Payload, answer=Errors):
     """To sites, once: the learner's cluster, and the combinations of models to predict its held-out rows by.
 
     A combination predicts ``sum_i weights_i f_i(x) + own f(x) + [1 x] coefficients`` (Ye, Ding and Ghanadan 2022, eq.
-    5). The combination ``personal`` has no numbers here: the learner mixes the models that it was sent by weights of
-    its own, which never leave it.
+    5), plus ``sum_m retrained_m g_m(x)`` over models g of pooled rows. The combination ``personal`` has no numbers
+    here: the learner mixes the models that it was sent by weights of its own, which never leave it.
 
     Attributes
     ----------
@@ -185,6 +215,12 @@ class Predict(Payload, answer=Errors):
     members : tuple of str
         Learners of its cluster; `rows` has the number of rows that each learned from, and `shares` its share in eq.
         (5). A newcomer has 0 of both, and lends no model.
+    pooled : ndarray
+        Which of them sent their rows: their shares together are the weight of the model that was fitted to these rows.
+    models : tuple of ndarray
+        Models that the center fitted to pooled rows; none unless rows were asked for.
+    retrained : ndarray
+        Their weights.
     standardize : str
         As in `Select`.
     """
@@ -197,6 +233,9 @@ class Predict(Payload, answer=Errors):
     members: tuple[str, ...]
     rows: Int64[np.ndarray, "members"]
     shares: Float64[np.ndarray, "members"]
+    pooled: Bool[np.ndarray, "members"]
+    models: tuple[UInt8[np.ndarray, "_"], ...]
+    retrained: Float64[np.ndarray, "combinations retrained"]
     standardize: str
 
     def spends(self) -> dict[str, int]:

@@ -51,9 +51,10 @@ class Settings(ProtocolSettings, prefix="sec"):
     landmarks: int = setting(
         0, "number of landmarks", at_least(0), words="twice the root of the number of learners, 20 at least"
     )
-    combine: Literal["average", "pooled-linear"] = setting(
+    combine: Literal["average", "pooled-linear", "pooled-rows"] = setting(
         "average",
-        "prediction of a cluster: weighted mean of its models (average), or its pooled linear regression",
+        "prediction of a cluster: weighted mean of its models (average), its pooled linear regression (pooled-linear),"
+        " or one model of the rows of those sites that allow-pooling (pooled-rows)",
         unset="",
     )
     weights: Literal["precision", "rows"] = setting(
@@ -85,6 +86,11 @@ class Settings(ProtocolSettings, prefix="sec"):
         return self.combine == "pooled-linear"
 
     @property
+    def pools_rows(self) -> bool:
+        """Whether sites are asked for rows, to which the center fits a cluster's model."""
+        return self.combine == "pooled-rows"
+
+    @property
     def newcomer_patterns(self) -> tuple[str, ...]:
         """Names or globs of the sites that are assigned to the clusters of the others."""
         return tuple(self.newcomers.replace(",", " ").split())
@@ -97,6 +103,9 @@ class Consents(settings.Settings):
     candidates: str = setting("", "the site's own list of methods", words="the run's")
     min_leaf: int = setting(5, "fewest rows in a leaf of a tree; the larger of this and the run's applies", at_least(1))
     allow_row_models: bool = setting(False, "models that hold rows (knn, svr) may leave the site")
+    allow_pooling: bool = setting(
+        False, "ALL rows that the model learns from may go to the center, if a run has sec.combine=pooled-rows"
+    )
 
 
 PREDICTION = Prediction(at_center=True)

@@ -123,10 +123,9 @@ def ct(config: Config, seed: int, n_sites: int) -> list[RegressionRows]:
     ``slice_localization_data.csv``) the scans are synthetic, 40 slices each (`scenarios.synthetic.synthetic_ct`). They
     demonstrate the protocol; their errors are not comparable with Table III.
 
-    The paper retrains a forest on the pooled slices of each cluster, for which the rows of all its members would have
-    to be in one place. Here a cluster predicts by eq. 5, with the mean of its members' own models, so Table III is a
-    comparison and no target. The candidates standardize their inputs themselves (`sec.standardize` model), which the
-    lasso needs. The outcome keeps its units, in which the scans differ.
+    As in the paper, a cluster's model is fitted anew to the pooled slices of its members (`sec.combine` pooled-rows),
+    which real sites would have to allow. The candidates standardize their inputs themselves (`sec.standardize` model),
+    which the lasso needs. The outcome keeps its units, in which the scans differ.
 
     Parameters
     ----------
@@ -202,7 +201,9 @@ def _halved(rows: RegressionRows, seed: int, scan: int) -> RegressionRows:
 
 
 def _cells_ct(config: Config) -> Sequence[Cell]:
-    papers = PAPER | settings(candidates="rf lasso", standardize="model", combine="average", k_method="gap", k_min=2)
+    papers = PAPER | settings(
+        candidates="rf lasso", standardize="model", combine="pooled-rows", k_method="gap", k_min=2
+    )
     newcomers = settings(newcomers="site-6[4-9] site-7? site-8? site-9?")
     if datasets.locate("ct", config) is None:
         return [Cell({"scans": "made"}, newcomers, defaults=papers)]

@@ -69,7 +69,8 @@ class Report:
         and ``earlier`` (the run it goes on from); what does not apply is absent.
     differences : dict
         By metric that the answer's number is compared with: ``difference``, ``relative`` and their standard errors
-        (`server.report.headline.differences`); empty with one repetition.
+        (`server.report.headline.differences`); empty with one repetition,
+        unless test rows are pairs.
     shorthand : str
         The same command as `command` as ``consilience`` takes it; empty where real sites took part.
     influence : dict

@@ -19,7 +19,7 @@ from server.report.table_headline import label_columns, table_answer
 __all__ = ["Comparison", "answer", "chosen_answer", "comparisons", "differences", "first_metrics"]
 
 UNCLEAR = "not significant"
-"""Verdict when a difference is not statistically significant over the repetitions."""
+"""Verdict when a difference is not statistically significant over the repetitions, or over test rows."""
 
 THE_SAME = "the same"
 """Difference and verdict of equal numbers."""
@@ -135,17 +135,17 @@ def _comparison(report: Report, metric: str, other: str, phrase: str, own: float
     error = report.differences.get(other, {})
     # The error of a published figure is unknown: this run's own has to do.
     spread = report.metrics.get(f"{metric}_se", 0.0) if other == metric else error.get("difference_se", 0.0)
-    verdict = _verdict(report, metric, other, own - value, spread)
+    pairs = int(error.get("pairs", report.config.get("repetitions", 1)))
+    verdict = _verdict(report, metric, other, own - value, spread, pairs)
     return Comparison(other, phrase, text, _difference(report, metric, own, value, error), verdict)
 
 
-def _verdict(report: Report, metric: str, other: str, difference: float, error: float) -> str:
-    """Return whether a difference is for the better; `error` is its standard error over the repetitions, 0: unknown."""
+def _verdict(report: Report, metric: str, other: str, difference: float, error: float, pairs: int) -> str:
+    """Return whether a difference is for the better; `error` is its standard error over so many pairs, 0: unknown."""
     better = known.better if (known := meaning(report.protocol, metric)) else ""
     if not better:
         return ""
-    repetitions = int(report.config.get("repetitions", 1))
-    if error > 0 and repetitions > 1 and abs(difference) < _critical_value(repetitions) * error:
+    if error > 0 and pairs > 1 and abs(difference) < _critical_value(pairs) * error:
         return UNCLEAR
     if (difference < 0) == (better == "lower"):
         return "better"
@@ -153,11 +153,11 @@ def _verdict(report: Report, metric: str, other: str, difference: float, error: 
     return f"the price of {prices[other]}" if other in prices else "worse"
 
 
-def _critical_value(repetitions: int) -> float:
-    """Return the two-sided 5 % critical value of Student's t with ``repetitions - 1`` degrees of freedom."""
+def _critical_value(pairs: int) -> float:
+    """Return the two-sided 5 % critical value of Student's t with ``pairs - 1`` degrees of freedom."""
     from scipy.special import stdtrit
 
-    return float(stdtrit(repetitions - 1, 0.975))
+    return float(stdtrit(pairs - 1, 0.975))
 
 
 def _difference(report: Report, metric: str, own: float, value: float, error: Mapping[str, float]) -> str:
@@ -208,15 +208,18 @@ def differences(protocol: str, metrics: Mapping[str, float], arrays: Arrays) -> 
     dict
         By rival, ``difference`` (this run's mean minus the rival's) and ``relative`` (divided by the rival's mean),
         with the standard errors ``difference_se`` and ``relative_se``; for the ratio of means by the delta method,
-        since the repetitions are pairs. Empty with one repetition.
+        since the repetitions are pairs. With one repetition, of rivals with an array ``paired_RIVAL``: difference,
+        its standard error, and number of rows, which are the ``pairs``. Empty without either.
     """
     chosen = next((each for each in report_of(protocol).answers if each.metric in metrics), None)
-    if chosen is None or (own := _repetitions(arrays, chosen.metric)) is None:
+    if chosen is None:
         return {}
-    by_rival = {}
+    own, by_rival = _repetitions(arrays, chosen.metric), {}
     for rival in chosen.rivals:
-        values = _repetitions(arrays, rival)
-        if values is None:
+        values, paired = _repetitions(arrays, rival), arrays.get(f"paired_{rival}")
+        if own is None and paired is not None:
+            by_rival[rival] = _of_rows(paired, metrics[rival])
+        if own is None or values is None:
             continue
         each = {"difference": float((own - values).mean()), "difference_se": _standard_error(own - values, own)}
         if values.mean() > 0:
@@ -225,6 +228,13 @@ def differences(protocol: str, metrics: Mapping[str, float], arrays: Arrays) -> 
             each |= {"relative": ratio - 1, "relative_se": error}
         by_rival[rival] = each
     return by_rival
+
+
+def _of_rows(paired: Shaped[np.ndarray, "3"], rival: float) -> dict[str, float]:
+    """Return the difference from a rival by its standard error over rows."""
+    difference, error, pairs = map(float, paired)
+    each = {"difference": difference, "difference_se": error, "pairs": pairs}
+    return each | {"relative": difference / rival, "relative_se": error / rival} if rival > 0 else each
 
 
 def _repetitions(arrays: Arrays, name: str) -> Shaped[np.ndarray, "r"] | None:

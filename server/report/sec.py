@@ -26,15 +26,22 @@ def holdings(config: Config, arrays: Arrays) -> str:
     return "Each site is a learner: it holds rows of the same columns, and fits its own regression to them."
 
 
+_POOLED = (
+    "All rows that its model learns from went to the fusion center from every site of a cluster of several that allows"
+    " it (allow-pooling); the others' rows stayed there."
+)
+
+
 def disclosure(settings: Sequence[Config], payloads: Collection[str]) -> str:
     """Return what left the sites: fitted models and their errors, and where asked for, moments."""
     rows = any(each.get("sec.allow-row-models") for each in settings)
     some = any(each.get("sec.exchange") == "landmarks" for each in settings)
     sums = any(each.get("sec.combine") == "pooled-linear" for each in settings)
+    pooled = any(each.get("sec.combine") == "pooled-rows" for each in settings)
     return (
-        "Rows stayed at the sites. Every site sent its fitted model to the fusion center, which passed"
-        f" {'the models of some of them (the landmarks)' if some else 'it'} on to every other site; the sites"
-        " returned the errors of these models."
+        f"{_POOLED if pooled else 'Rows stayed at the sites.'} Every site sent its fitted model to the fusion center,"
+        f" which passed {'the models of some of them (the landmarks)' if some else 'it'} on to every other site; the"
+        " sites returned the errors of these models."
         f"{' Means and summed products of the columns, outcome included, went to the center.' if sums else ''}"
         f"{' Models that hold rows (knn, svr) were allowed.' if rows else ''}"
     )
@@ -88,7 +95,9 @@ REPORT = ProtocolReport(
         "Fitted": "a learner's fitted model, its method, error and number of rows; if pooled, moments of its columns",
         "Exchange": "the learners' models, for all to try",
         "Losses": "errors of the others' models on a learner's rows",
-        "Predict": "a learner's cluster, and weights of the models in it",
+        "Pool": "a question for the rows of sites in a cluster of several",
+        "Rows": "all rows that a learner's model learned from, where the site allows it; else none",
+        "Predict": "a learner's cluster, and weights of the models in it; models of pooled rows, if there are any",
         "Errors": "errors on rows that a learner held out",
     },
     earlier_keys={

@@ -9,8 +9,6 @@ import numpy as np
 from numerics.coreset.fairness.bounds import Bounds
 from strategies.coreset.outcome import CoresetOutcome
 
-_MANY_WITHHELD = 0.01
-"""Share of rows without a point; a note reports larger ones."""
 _COARSE = 1.0
 """Ratio of the rows' movement to the points' cost; a note reports larger ones."""
 _WIDE_GAP = 1e-3
@@ -89,10 +87,11 @@ def _notes_on_sites(outcome: CoresetOutcome) -> list[str]:
         notes.append(f"{', '.join(empty)}: no row of this group is left, so it has no share")
     n_rows = sum(summary.n_rows for summary in pool.summaries.values())
     withheld = {site: summary.withheld for site, summary in sorted(pool.summaries.items()) if summary.withheld}
-    if sum(withheld.values()) > _MANY_WITHHELD * n_rows:
+    if withheld:
         notes.append(
             f"{sum(withheld.values())} of {n_rows} rows, at {', '.join(withheld)}, belong to groups that are too rare"
-            " to be sent; the site assigns them to the nearest center, and the results do not count them"
+            " to be sent; the site assigns them to the nearest center. The results do not count them: with them a"
+            " cluster may miss its bounds by as many rows more"
         )
     return notes
 
@@ -102,12 +101,13 @@ def _notes_on_quality(outcome: CoresetOutcome) -> list[str]:
     pool = outcome.pool
     notes = []
     if outcome.movement > _COARSE * outcome.clustering.cost:
-        # A site that sends fewer points than it may has too few rows for more.
-        binds = max(len(summary.weights) for summary in pool.summaries.values()) >= outcome.centers.how.size
+        # Where points are hardly heavier than they must be, more locations change nothing.
+        weights = pool.union.weights
+        light = np.median(weights) < 2 * weights.min()
         remedy = (
-            "a larger coreset.size, or coreset.construction=kmeans,"
-            if binds
-            else "fewer rows a point (min-weight of sites and run), or coreset.assignment=exact,"
+            "fewer rows a point (min-weight of sites and run), or coreset.assignment=exact,"
+            if light
+            else "a larger coreset.size, or coreset.construction=kmeans,"
         )
         notes.append(
             f"the rows are farther from their points than the points from their centers: {remedy} may give better"

@@ -204,6 +204,39 @@ def _check_kinds(split: Split) -> None:
         )
 
 
+_OTHERS: Mapping[str, str] = {
+    "power": "parallel",
+    "powers": "parallel",
+    "step": "parallel",
+    "idle_share": "parallel",
+    "steps": "greedy or sip",
+    "robust": "parallel",
+}
+"""Settings that the default algorithm has not, and algorithms that have them."""
+
+
+def _with_algorithm(settings: Settings) -> Settings:
+    """Return the settings with the ring's algorithm in a ring, if the run names none."""
+    unset = "residual.algorithm" not in settings.given()
+    return replace(settings, algorithm="sip") if unset and settings.topology == "ring" else settings
+
+
+def _check_algorithm(settings: Settings) -> None:
+    """Refuse settings that boosting would pass over in silence, where a run names no algorithm, and `robust`."""
+    default = Settings()
+    for name, algorithms in _OTHERS.items():
+        if "residual.algorithm" not in settings.given() and getattr(settings, name) != getattr(default, name):
+            raise FusionError(
+                f"residual.{name.replace('_', '-')} is for {algorithms}, and the default is {default.algorithm}: set"
+                " residual.algorithm, too"
+            )
+    if settings.algorithm == "boosted" and settings.robust:
+        raise FusionError(
+            "residual.robust is not for boosted, where no step counts that raises the error on validation rows:"
+            " leave it out"
+        )
+
+
 def from_config(config: Mapping[str, Any], **common: Any) -> Residual:
     """Return the strategy for a run configuration; `common` goes to `FusionStrategy`.
 
@@ -212,15 +245,12 @@ def from_config(config: Mapping[str, Any], **common: Any) -> Residual:
     FusionError
         If the settings contradict each other, or the file of the secret cannot be read.
     """
-    settings, own = Settings.of(config), bool(config["protocol"])
+    settings, own = _with_algorithm(Settings.of(config)), bool(config["protocol"])
+    if not config.get("from"):  # a prediction has the algorithm of its run
+        _check_algorithm(settings)
     if settings.topology == "ring" and settings.algorithm != "sip":
         raise FusionError(
             f"residual.topology=ring is for sip, not for {settings.algorithm}: set residual.algorithm=sip"
-        )
-    if settings.algorithm == "boosted" and settings.robust:
-        raise FusionError(
-            "residual.robust is not for boosted, where no step counts that raises the error on validation rows:"
-            " leave it out"
         )
     if settings.topology == "ring" and settings.robust:
         raise FusionError("residual.robust needs somebody who sees all predictions, and in a ring nobody does")

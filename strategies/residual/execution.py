@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float64
 
+from numerics.residual.alone import Alone
 from numerics.residual.limits import RANGES, prediction_limits
 from numerics.residual.rules import LearningResult, Rules, Split
 from protocols.residual.payloads import (
@@ -150,8 +151,9 @@ def relayed(
     if rules.refits:
         split = split.without_validation
     ask: Payload = Lead(agents, n_learn, rules.to_json(), precision)
-    # At most two asks for each agent that wins in greedy and is silent then, in the choice and in the refit.
-    most = 2 * (rules.rounds + 1) * (2 * len(agents) + MOST_MISSES) + 2
+    # At most two asks for each agent that wins in greedy and is silent then, in the choice and in the refit; at the end
+    # one to compare, and two to store.
+    most = 2 * (rules.rounds + 1) * (2 * len(agents) + MOST_MISSES) + 3
     for _ in range(most):
         reply: dict[str, Fused] = yield Tell({holder: ask}, check=_check_fused(agents, rules))
         if holder not in reply:
@@ -195,6 +197,10 @@ def _check_fused(agents: tuple[str, ...], rules: Rules) -> Check:
         most = rules.rounds + (rules.algorithm == "boosted")  # the finish follows the iterations
         if len(answer.curve) > most + 1:
             refuse("curve", f"has more than {most} iterations")
+        if not set(answer.alone) <= set(agents) or answer.alone_errors.shape != (len(answer.alone), 3):
+            refuse("alone_errors", "are not three for each agent that is named")
+        if min(answer.alone_errors[:, [0, 2]].ravel(), default=0.0) < 0:
+            refuse("alone_errors", "has a mean square or a standard error below 0")
         if answer.power not in (rules.powers if rules.algorithm == "parallel" else (0.0,)):
             refuse("power", "is not a power of the run")
 
@@ -263,6 +269,7 @@ def _result(fused: Fused, agents: tuple[str, ...], split: Split, rules: Rules) -
         split=split,
         seen=fused.seen,
         left_out=fused.left_out,
+        alone=Alone(fused.alone, fused.alone_errors) if fused.alone else None,
     )
 
 

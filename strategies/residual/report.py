@@ -79,6 +79,7 @@ def metrics_of(outcome: ResidualOutcome) -> dict[str, float]:
             "test_mse_best": test.min(),
             "n_test": float(result.split.n_test),
         }
+        metrics |= {name: values[0] for name, values in _alone(outcome).items()}
         if result.algorithm == "parallel":  # iteration 0: each agent has fitted the outcome, combined by eq. (35)
             metrics["test_mse_once"] = test[0]
     if outcome.plan.trial is not None:
@@ -91,6 +92,17 @@ def metrics_of(outcome: ResidualOutcome) -> dict[str, float]:
     if (ratio := _contraction(result)) is not None:
         metrics["contraction"] = ratio
     return {name: float(value) for name, value in metrics.items()}
+
+
+def _alone(outcome: ResidualOutcome) -> dict[str, Float64[np.ndarray, "3"]]:
+    """Return the best site alone, and the holder of the outcome if it is another one, as of `Alone.of`."""
+    alone, holder = outcome.result.alone, outcome.enrolment.holder
+    if alone is None:
+        return {}
+    named = {"mse_alone": alone.of(alone.best)}
+    if holder in alone.names and holder != alone.best:
+        named["mse_holder"] = alone.of(holder)
+    return named
 
 
 def _contraction(result: LearningResult) -> float | None:
@@ -141,6 +153,8 @@ def arrays_of(outcome: ResidualOutcome) -> dict[str, Shaped[np.ndarray, "..."]]:
     if outcome.plan.limits:  # a part is the sum of an agent's steps
         n_steps = max(result.iteration, 1) if result.algorithm in ("sip", "greedy") else 1
         arrays["part_limits"] = n_steps * np.array(outcome.plan.limits)
+    for name, (_, difference, error) in _alone(outcome).items():
+        arrays[f"paired_{name}"] = np.array([difference, error, result.split.n_test])
     if outcome.truth:
         arrays["relevant"] = _relevant(outcome)
     if isinstance(result.model, BaseEstimator):
@@ -171,6 +185,8 @@ def table_of(outcome: ResidualOutcome) -> list[dict[str, Any]]:
             j = result.names.index(site)
             row |= {"agent": answer.agent or outcome.agent, "beta": float(result.beta[j])}
             row["share of power"] = float(power[j] / total) if total else 0.0
+            if result.alone is not None and site in result.alone.names:
+                row["alone"] = float(result.alone.of(site)[0])
         if site == enrolment.holder:
             row["outcome"] = "holds it"
         rows.append(row)
@@ -212,6 +228,8 @@ def notes_on(outcome: ResidualOutcome) -> list[str]:
             f"{', '.join(unkept)}: did not say that their model is kept (silent at the end, or no site-output-dir);"
             " predictions later go without them"
         )
+    if result.alone is not None and (unknown := [name for name in result.names if name not in result.alone.names]):
+        notes.append(f"{', '.join(unknown)}: did not answer how well they predict alone, and are not compared with")
     notes += _improvement_notes(outcome)
     notes += _entity_notes(outcome)
     if result.split.n_fit < 2 * rules.min_leaf:

@@ -12,7 +12,18 @@ from jaxtyping import Bool, Float64, Int64, Shaped
 
 from numerics.sec.similarity import choose_landmarks
 from protocols.models import ModelError, check_model
-from protocols.sec.payloads import LARGEST_ERROR, MOST_ROWS, Errors, Exchange, Fitted, Losses, Predict, Select
+from protocols.sec.payloads import (
+    LARGEST_ERROR,
+    MOST_ROWS,
+    Errors,
+    Exchange,
+    Fitted,
+    Losses,
+    Pool,
+    Predict,
+    Rows,
+    Select,
+)
 from protocols.sec.settings import Settings
 from protocols.wire.payload import PayloadError
 from strategies.column_names import check_names
@@ -21,8 +32,9 @@ from strategies.errors import FusionError
 from strategies.fusion import FusionStrategy
 from strategies.sec.learner_clusters import LearnerClusters, cluster_learners
 from strategies.sec.learners import Learners, arrays_of, former_learners
-from strategies.sec.mixtures import Mixture, evaluate_on_test_rows, mix_models
+from strategies.sec.mixtures import Mixture, evaluate_on_test_rows, mix_models, partners_of
 from strategies.sec.report import SECOutcome, metrics_of, notes_on, table_of
+from strategies.sec.retraining import Retraining, retrain
 
 __all__ = ["SEC", "SECOutcome", "Settings"]
 
@@ -93,12 +105,31 @@ class SEC(FusionStrategy):
         truth = self.reference.truth(repetition) if self.reference.truth else {}
         usable = ~np.isinf(losses).any(axis=1)
         labels, pooled = clusters.labels, settings.pooled
+        kept_rows = []
+        retraining = Retraining(np.zeros(len(labels), bool))
+        asked = _asked_for_rows(learners, labels, everybody=bool(truth)) if settings.pools_rows else []
+        if asked:
+            rows: dict[str, Rows] = yield Tell(
+                dict.fromkeys(asked, Pool(settings.standardize)), check=_check_rows(learners)
+            )
+            partners = [partners_of(name, learners, labels, usable, truth) for name in learners.names]
+            groups = (members for each in partners for members in each.values())
+            retraining = retrain(learners, rows, groups, settings, int(rng.integers(2**31)))
+            kept_rows = [name for name, answer in rows.items() if not len(answer.y)]
         asks = {}
         for name in answers_of_exchange:
             mixture = mix_models(
-                name, learners, labels, senders[name], usable=usable, pooled=pooled, truth=truth, personal=not pooled
+                name,
+                learners,
+                labels,
+                senders[name],
+                usable=usable,
+                pooled=pooled,
+                truth=truth,
+                personal=not pooled,
+                retraining=retraining,
             )
-            asks[name] = _ask(name, learners, clusters, mixture, settings)
+            asks[name] = _ask(name, learners, clusters, mixture, settings, retraining)
         errors: dict[str, Errors] = yield Tell(asks, check=_check_errors(asks), measure=clusters.measure)
         return SECOutcome(
             learners=learners,
@@ -109,9 +140,11 @@ class SEC(FusionStrategy):
             },
             n_test={name: answer.n_test for name, answer in errors.items()},
             noise={name: answer.noise for name, answer in errors.items()},
-            center_errors=self._errors_at_center(learners, clusters.labels, usable),
+            center_errors=self._errors_at_center(learners, clusters.labels, usable, retraining),
             truth=np.array([truth.get(name, -1) for name in learners.names], np.int64),
             usable=usable,
+            retraining=retraining,
+            kept_rows=kept_rows,
         )
 
     def _senders(self, learners: Learners, rng: np.random.Generator) -> dict[str, tuple[str, ...]]:
@@ -136,7 +169,11 @@ class SEC(FusionStrategy):
         return Exchange(senders, models, self.settings.standardize, keep=not self.settings.pooled)
 
     def _errors_at_center(
-        self, learners: Learners, labels: Int64[np.ndarray, "L"], usable: Bool[np.ndarray, "L"]
+        self,
+        learners: Learners,
+        labels: Int64[np.ndarray, "L"],
+        usable: Bool[np.ndarray, "L"],
+        retraining: Retraining,
     ) -> dict[str, dict[str, float]]:
         """Return the errors on the center's own test rows by learner and combination; empty without such rows."""
         columns = self.reference.test
@@ -148,7 +185,7 @@ class SEC(FusionStrategy):
                 raise FusionError(f"the center's test file has no column of numbers {name!r}, which the learners use")
         x = np.column_stack([columns[name] for name in features])
         y, pooled = columns[self.target], self.settings.pooled
-        return evaluate_on_test_rows(learners, labels, x, y, usable=usable, pooled=pooled)
+        return evaluate_on_test_rows(learners, labels, x, y, usable=usable, pooled=pooled, retraining=retraining)
 
     # -- checks -------------------------------------------------------------------------------------------------------
 
@@ -188,7 +225,12 @@ class SEC(FusionStrategy):
 
     def arrays(self, outcome: SECOutcome) -> dict[str, Shaped[np.ndarray, "..."]]:
         """Return names and arrays of `arrays.npz` (docs/sec.md); learners in the order of their names."""
-        return {**outcome.clusters.arrays(), **arrays_of(outcome.learners), "newcomer": outcome.learners.newcomer}
+        return {
+            **outcome.clusters.arrays(),
+            **arrays_of(outcome.learners),
+            "newcomer": outcome.learners.newcomer,
+            **outcome.retraining.arrays(outcome.learners, outcome.clusters.labels),
+        }
 
     def table(self, metrics: Mapping[str, float], outcome: SECOutcome) -> list[dict[str, Any]]:
         """Return a row for every cluster: its learners, the methods that they chose, and their mean errors."""
@@ -212,6 +254,16 @@ def from_config(config: Mapping[str, Any], **common: Any) -> SEC:
             f" {settings.reference!r}, or set sec.k or another sec.k-method"
         )
     reference = common.get("reference")
+    if settings.pools_rows and settings.standardize == "learner":
+        raise FusionError(
+            "rows that every learner has standardized by itself cannot be pooled: set sec.standardize=model, or another"
+            " sec.combine"
+        )
+    if settings.pools_rows and reference and reference.earlier:
+        raise FusionError(
+            "sec.join and sec.combine=pooled-rows do not go together: the rows of the earlier run are not kept; set"
+            " sec.combine=average in both"
+        )
     if reference and reference.test and settings.standardize == "learner":
         raise FusionError(
             "models of standardized rows cannot predict the center's test rows: set sec.standardize=model, or remove"
@@ -220,7 +272,25 @@ def from_config(config: Mapping[str, Any], **common: Any) -> SEC:
     return SEC(settings=settings, target=str(config["target"]).strip(), **common)
 
 
-def _ask(name: str, learners: Learners, clusters: LearnerClusters, mixture: Mixture, settings: Settings) -> Predict:
+def _asked_for_rows(learners: Learners, labels: Int64[np.ndarray, "L"], *, everybody: bool) -> list[str]:
+    """Return the learners whose rows are asked for: those of a cluster of several.
+
+    Where the true clusters are known, `everybody`: then the true ones and all learners together predict likewise.
+    """
+    lends = ~learners.newcomer & (labels >= 0)
+    sizes = np.bincount(labels[lends], minlength=int(labels.max(initial=-1)) + 1)
+    several: Bool[np.ndarray, "L"] = lends & (everybody | (sizes[labels] > 1))
+    return [name for name, each in zip(learners.names, several, strict=True) if each and name in learners.present]
+
+
+def _ask(
+    name: str,
+    learners: Learners,
+    clusters: LearnerClusters,
+    mixture: Mixture,
+    settings: Settings,
+    retraining: Retraining,
+) -> Predict:
     label = int(clusters.labels[learners.names.index(name)])
     same: Bool[np.ndarray, "L"] = (clusters.labels == label) & (label >= 0)
     return Predict(
@@ -232,6 +302,9 @@ def _ask(name: str, learners: Learners, clusters: LearnerClusters, mixture: Mixt
         members=tuple(other for other, member in zip(learners.names, same, strict=True) if member),
         rows=np.where(learners.newcomer, 0, learners.n)[same],
         shares=learners.shares(same),
+        pooled=retraining.among(~learners.newcomer & same)[same],
+        models=mixture.models,
+        retrained=mixture.retrained,
         standardize=settings.standardize,
     )
 
@@ -261,6 +334,20 @@ def _check_learners(learners: Learners, newcomers: Sequence[str]) -> None:
 def _check_noise(answer: Losses | Errors) -> None:
     if not 0 <= answer.noise <= _MOST_NOISE:
         raise PayloadError(answer.title(), "noise", f"expected a share from 0 to {_MOST_NOISE:g}")
+
+
+def _check_rows(learners: Learners) -> Check:
+    def check(site: str, answer: Rows) -> None:
+        profile = learners.profiles[site]
+        expected = len(profile.features)
+        if answer.x.shape[1] != expected:
+            raise PayloadError(answer.title(), "x", f"expected {expected} columns, got {answer.x.shape[1]}")
+        if len(answer.y) not in (0, profile.n):
+            raise PayloadError(
+                answer.title(), "y", f"expected none or the {profile.n} rows it learned from, got {len(answer.y)}"
+            )
+
+    return check
 
 
 def _check_losses(senders: Mapping[str, tuple[str, ...]]) -> Check:

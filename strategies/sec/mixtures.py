@@ -6,12 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Bool, Float64, Int64
+from jaxtyping import Bool, Float64, Int64, UInt8
 
 from numerics.sec.mixture import combine, mean_squared_errors, mix
 from numerics.sec.predictors import Predictors
 from protocols.models import decode_model
 from strategies.sec.learners import Learners
+from strategies.sec.retraining import Retraining
 
 
 @dataclass(frozen=True)
@@ -28,12 +29,18 @@ class Mixture:
         ``(combinations,)`` weight of the learner's own model.
     coefficients : ndarray
         ``(combinations, p + 1)`` coefficients of pooled regressions, intercept first; no columns for mixed models.
+    models : tuple of ndarray
+        Models that were fitted to pooled rows.
+    retrained : ndarray
+        ``(combinations, len(models))`` their weights.
     """
 
     combinations: tuple[str, ...]
     weights: Float64[np.ndarray, "combinations models"]
     own: Float64[np.ndarray, "combinations"]
     coefficients: Float64[np.ndarray, "combinations q"]
+    models: tuple[UInt8[np.ndarray, "_"], ...]
+    retrained: Float64[np.ndarray, "combinations retrained"]
 
 
 def partners_of(
@@ -92,6 +99,7 @@ def mix_models(
     pooled: bool,
     truth: Mapping[str, int],
     personal: bool = False,
+    retraining: Retraining | None = None,
 ) -> Mixture:
     """Mix the models of each of a learner's combinations (eq. 5), by the weights of the learners.
 
@@ -114,6 +122,9 @@ def mix_models(
         True cluster by learner, if a scenario knows it.
     personal : bool
         Whether the learner is asked for its personal mixture too, whose weights it finds itself.
+    retraining : Retraining, optional
+        Models of pooled rows. Each takes the place of the models of the learners that sent these rows, with the sum of
+        their weights.
 
     Examples
     --------
@@ -131,16 +142,22 @@ def mix_models(
     """
     partners = partners_of(name, learners, labels, usable, truth)
     own, weights, coefficients = [], [], []
-    for members in partners.values():
+    retraining = retraining or Retraining(np.zeros(len(labels), bool))
+    moved = [retraining.among(members) for members in partners.values()]
+    keys = list(dict.fromkeys(each.tobytes() for each in moved if each.any()))
+    retrained = np.zeros((len(partners) + personal, len(keys)))
+    for place, (members, gone) in enumerate(zip(partners.values(), moved, strict=True)):
         if pooled:
             own.append(float(not members.any()))
             q = len(next(iter(learners.profiles.values())).mean)
             coefficients.append(learners.pooled_regression(members) if members.any() else np.zeros(q))
             continue
-        mass = dict(zip(learners.names, np.where(members, learners.weights, 0.0).tolist(), strict=True))
+        mass = dict(zip(learners.names, np.where(members & ~gone, learners.weights, 0.0).tolist(), strict=True))
         model_mass = np.array([mass[sender] for sender in senders])
         own_mass = 0.0 if name in senders else mass[name]
-        total = model_mass.sum() + own_mass
+        total = model_mass.sum() + own_mass + learners.weights[gone].sum()
+        if gone.any():
+            retrained[place, keys.index(gone.tobytes())] = learners.weights[gone].sum() / total
         own.append(own_mass / total if total else 1.0)
         weights.append(model_mass / total if total else model_mass)
     names = tuple(partners)
@@ -154,11 +171,18 @@ def mix_models(
         no_columns if pooled else np.array(weights),
         np.array(own),
         np.array(coefficients) if pooled else no_columns,
+        tuple(retraining.models[key] for key in keys),
+        retrained,
     )
 
 
 def predict_by_cluster(
-    learners: Learners, labels: Int64[np.ndarray, "L"], x: Float64[np.ndarray, "t p"], *, pooled: bool
+    learners: Learners,
+    labels: Int64[np.ndarray, "L"],
+    x: Float64[np.ndarray, "t p"],
+    *,
+    pooled: bool,
+    retraining: Retraining | None = None,
 ) -> Float64[np.ndarray, "clusters t"]:
     """Predict by every cluster: the weighted mean of its models (eq. 5), or its pooled regression.
 
@@ -173,7 +197,7 @@ def predict_by_cluster(
         ``(L,)`` clusters, -1 for none.
     x : ndarray
         ``(t, p)`` rows, with the learners' inputs in their order.
-    pooled : bool
+    pooled, retraining
         As in `mix_models`.
 
     Returns
@@ -201,9 +225,15 @@ def predict_by_cluster(
     if pooled:
         coefficients = np.stack([learners.pooled_regression(members) for members in clusters])
         return np.asarray(coefficients[:, :1] + coefficients[:, 1:] @ x.T)
-    predictions = Predictors([decode_model(profile.model) for profile in learners.profiles.values()]).predict(x)
     weights = np.where(clusters, learners.weights, 0.0)
-    return mix(weights / weights.sum(axis=1, keepdims=True), predictions)
+    weights /= weights.sum(axis=1, keepdims=True)
+    retraining = retraining or Retraining(np.zeros(len(labels), bool))
+    moved = np.array([retraining.among(members) for members in clusters])
+    shares = np.diag((weights * moved).sum(axis=1))[:, moved.any(axis=1)]
+    models = [profile.model for profile in learners.profiles.values()]
+    models += [retraining.models[members.tobytes()] for members in moved if members.any()]
+    weights = np.hstack([np.where(moved, 0.0, weights), shares])
+    return mix(weights, Predictors([decode_model(model) for model in models]).predict(x))
 
 
 def evaluate_on_test_rows(
@@ -214,6 +244,7 @@ def evaluate_on_test_rows(
     *,
     usable: Bool[np.ndarray, "L"],
     pooled: bool,
+    retraining: Retraining,
 ) -> dict[str, dict[str, float]]:
     """Return the mean squared error on the center's own test rows by learner and combination.
 
@@ -222,7 +253,11 @@ def evaluate_on_test_rows(
     predictions = Predictors([decode_model(profile.model) for profile in learners.profiles.values()]).predict(x)
     errors = {}
     for place, name in enumerate(learners.names):
-        mixture = mix_models(name, learners, labels, learners.names, usable=usable, pooled=pooled, truth={})
+        mixture = mix_models(
+            name, learners, labels, learners.names, usable=usable, pooled=pooled, truth={}, retraining=retraining
+        )
         total = combine(mixture.own, predictions[place], mixture.weights, predictions, mixture.coefficients, x)
+        if mixture.models:
+            total += mix(mixture.retrained, Predictors([decode_model(model) for model in mixture.models]).predict(x))
         errors[name] = dict(zip(mixture.combinations, mean_squared_errors(total, y).tolist(), strict=True))
     return errors

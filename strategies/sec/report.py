@@ -17,6 +17,7 @@ from numerics.sec.cluster_assignment import same_partition
 from numerics.sec.recommendation import recommend
 from strategies.sec.learner_clusters import LearnerClusters
 from strategies.sec.learners import Learners
+from strategies.sec.retraining import Retraining
 
 _MOST_LISTED = 12
 """Largest number of names in a note or in one cell of the table."""
@@ -47,6 +48,10 @@ class SECOutcome:
         ``(L,)`` true clusters, -1 where unknown.
     usable : ndarray
         ``(L,)`` mask of the learners whose model predicted finite numbers on the rows of every site that tried it.
+    retraining : Retraining
+        Models of pooled rows.
+    kept_rows : list of str
+        Learners that were asked for rows and kept them.
     """
 
     learners: Learners
@@ -58,6 +63,8 @@ class SECOutcome:
     center_errors: dict[str, dict[str, float]]
     truth: Int64[np.ndarray, "L"]
     usable: Bool[np.ndarray, "L"]
+    retraining: Retraining
+    kept_rows: list[str]
 
     @cached_property
     def recommendations(self) -> dict[str, str]:
@@ -146,6 +153,9 @@ def notes_on(outcome: SECOutcome) -> list[str]:
     ]
     if sampled:
         notes.append(f"{list_names(sampled, _MOST_LISTED)}: learned from a sample, which is the same in all runs")
+    if outcome.kept_rows:
+        who = list_names(outcome.kept_rows, _MOST_LISTED)
+        notes.append(f"{who}: kept the rows (allow-pooling is not set there); the model that was sent counts instead")
     return [*notes, *_refutations(outcome)]
 
 

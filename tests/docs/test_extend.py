@@ -71,7 +71,8 @@ def python(folder: Path, *arguments: str) -> str:
 
 
 def test_the_protocol_keeps_the_contract_and_its_promises(folder: Path) -> None:
-    output = python(folder, "-m", "pytest", "-p", "no:cacheprovider", "-m", "not slow", "-W", "ignore")
+    how = ["-p", "no:cacheprovider", "-p", "tests.conftest", "-m", "not slow", "-W", "ignore"]
+    output = python(folder, "-m", "pytest", *how)
     assert re.search(r"\d+ passed", output)
     assert "skipped" not in output
 

@@ -114,7 +114,8 @@ def test_sec_tries_combinations(tmp_path: Path) -> None:
     kept = {"0/own": np.zeros(held_out), "0/fitted": np.zeros(N - held_out)}  # as a fit leaves them
     store.store(1, {**store.load(1), **kept})
     none, both = np.zeros((2, 0)), ("alone", "cluster")
-    ask = sec.Predict(0, both, none, np.ones(2), none, ("north",), np.array([N]), np.ones(1), "model")
+    no_models = (np.zeros(1, bool), (), np.zeros((2, 0)))
+    ask = sec.Predict(0, both, none, np.ones(2), none, ("north",), np.array([N]), np.ones(1), *no_models, "model")
     assert imported(tmp_path, context, ask, 2) == {"scipy"}  # for the t and the F distribution
 
 

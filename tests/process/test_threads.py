@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from clients.regressors import METHODS
+from numerics.shared.regressors import METHODS
 from tests.support.data_files import few_songs, write
 from tests.support.documentation import ROOT
 from tests.support.worlds import world
@@ -20,8 +20,8 @@ from tests.unit.scenarios.test_worlds import NAMES, config
 
 SCRIPT = """
 import hashlib, numpy as np
-from clients.regressors import METHODS, parse_candidates
-from clients.sec.selection import select
+from numerics.shared.regressors import METHODS, parse_candidates
+from numerics.sec.selection import select
 from protocols.models import encode_model
 rng = np.random.default_rng(0)
 x = rng.normal(size=(60, 5)); y = x[:, 0] + np.sin(x[:, 1])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 SLOW = "slow"
 """The profile of ``make test-all``."""
@@ -21,8 +21,8 @@ FEWEST = 5
 
 def register_profiles() -> None:
     """Make both profiles known to hypothesis, and the quick one the default."""
-    # How long an example takes says how busy the machine is.
-    settings.register_profile(SLOW, deadline=None)
+    # How long an example takes, or is drawn, says how busy the machine is.
+    settings.register_profile(SLOW, deadline=None, suppress_health_check=[HealthCheck.too_slow])
     settings.register_profile(QUICK, settings.get_profile(SLOW), max_examples=_quick(100))
     settings.load_profile(QUICK)
 

@@ -150,7 +150,8 @@ def boosted(world: World, *, rounds: int, nu: float = 0.2, patience: int = 6) ->
     for _ in range(rounds):
         steps = {j: agent(left[:n]) for j, agent in enumerate(world.agents)}
         gains = {j: (left**2 - (left - nu * step) ** 2)[n:m] for j, step in steps.items()}
-        good = {j: steps[j] for j, gain in gains.items() if np.mean(gain) > np.std(gain, ddof=1) / np.sqrt(m - n)}
+        gate = min(1.0, (m - n) / 100) / np.sqrt(m - n)
+        good = {j: steps[j] for j, gain in gains.items() if np.mean(gain) > gate * np.std(gain, ddof=1)}
         if not good:
             break
         fits = np.array(list(good.values()))

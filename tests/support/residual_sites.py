@@ -96,6 +96,7 @@ def own_data_config(tmp_path: Path, folder: Path, **changes: Any) -> dict[str, A
         "residual__rounds": 10,
         "residual__stop": "rounds",
         "residual__min_leaf": 8,
+        "residual__baselines": False,
         **changes,
     }
     return config(tmp_path, protocol="residual", data=str(folder), target="y", id="customer", **settings)

@@ -112,6 +112,7 @@ CASES: dict[str, Case] = {
     "bc3e-arbitrary": Case("bc3e", {**BC3E, "bc3e__distribution": "arbitrary"}, LABELED),
     "sec-lr": Case("sec", {**SEC, "sec__candidates": "lr ridge lasso"}, TARGET),
     "sec-pooled-linear": Case("sec", {**SEC, "sec__candidates": "lr", "sec__combine": "pooled-linear"}, TARGET),
+    "sec-pooled-rows": Case("sec", {**SEC, "sec__combine": "pooled-rows", "sec__k": 1}, TARGET),  # without consent
     "sec-learner": Case("sec", {**SEC, "sec__candidates": "lr", "sec__standardize": "learner"}, TARGET),
     "sec-rf": Case("sec", {**SEC, "sec__candidates": "rf(n_estimators=5)"}, TARGET),
     "sec-tree": Case("sec", {**SEC, "sec__candidates": "tree"}, TARGET),
@@ -268,14 +269,15 @@ def test_nothing_of_a_row_and_no_name_or_path_leaves_a_site(tmp_path: Path, name
 
 
 def test_where_rows_may_leave_by_consent_the_search_finds_them(tmp_path: Path) -> None:
-    """Nearest neighbors are rows; a fair coreset of points of one row each, too."""
+    """Nearest neighbors are rows; a fair coreset of points of one row each, too; and pooled rows."""
     knn = Case(
         "sec", {**SEC, "sec__candidates": "knn", "sec__standardize": "none"}, {**TARGET, "allow-row-models": True}
     )
     points = Case(
         "coreset", {"coreset__k": 3, "coreset__size": 90, "coreset__min_weight": 1}, {**GROUPED, "min-weight": 1}
     )
-    for place, case in enumerate((knn, points)):
+    pooled = Case("sec", {**SEC, "sec__combine": "pooled-rows", "sec__k": 1}, {**TARGET, "allow-pooling": True})
+    for place, case in enumerate((knn, points, pooled)):
         (tmp_path / str(place)).mkdir()
         settings, nodes = plant(tmp_path / str(place), case)
         replies: list[Message] = []

@@ -90,7 +90,7 @@ def crossed_bytes(grid: Any) -> bytes:
         {"residual__algorithm": "greedy"},
         {"residual__algorithm": "sip"},
         {"residual__algorithm": "meta-boosting"},
-        {"residual__algorithm": "boosted"},
+        {"residual__algorithm": "boosted", "residual__baselines": True},
         {"residual__topology": "ring"},
     ],
 )
@@ -443,3 +443,14 @@ def test_a_holder_that_asks_strangers_or_ends_nowhere_is_named(tmp_path: Path, c
     number = 2 if change.__closure__[0].cell_contents == "agents" else rounds
     told = outcome_of(settings, 3, tamper=forging(0, number, 1 if number == 2 else 0, change)).text
     assert "bank" in told
+
+
+def test_a_holder_that_forges_how_well_sites_predict_alone_is_named(tmp_path: Path) -> None:
+    settings = own_data_config(
+        tmp_path, write_world(tmp_path / "files", holder="bank"), residual__algorithm="average",
+        residual__baselines=True,
+    )  # fmt: skip
+    rounds = learn(settings)[0].rounds
+    for value in (np.zeros((2, 3)), np.full((3, 3), -1.0)):
+        told = outcome_of(settings, 3, tamper=forging(0, rounds, 0, set_array("alone_errors", value))).text
+        assert "alone_errors" in told

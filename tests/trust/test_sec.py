@@ -15,12 +15,12 @@ from flwr.app import Context, RecordDict
 from sklearn.linear_model import LinearRegression
 
 from clients.sec import handlers, shard
-from clients.sec.handlers import evaluate_models, select_model, try_combinations
+from clients.sec.handlers import evaluate_models, select_model, send_rows, try_combinations
 from clients.sec.shard import FEWEST_HELD_OUT
 from clients.site import Site
 from consilience.attack.playing import play
 from protocols.models import decode_model, encode_model
-from protocols.sec.payloads import Errors, Exchange, Fitted, Losses, Predict
+from protocols.sec.payloads import Errors, Exchange, Fitted, Losses, Pool, Predict
 from protocols.wire.faults import Fault, SiteFault
 from protocols.wire.message import Ask, Parcel
 from protocols.wire.payload import PayloadError
@@ -194,6 +194,9 @@ ALONE = Predict(
     members=("lab-1",),
     rows=np.array([48]),
     shares=np.ones(1),
+    pooled=np.zeros(1, bool),
+    models=(),
+    retrained=np.zeros((1, 0)),
     standardize="model",
 )
 
@@ -213,6 +216,13 @@ CRAFTED: Mapping[str, Predict] = {
     "a negative share of its own": replace(ALONE, weights=np.array([[2.0, 0.0]]), own=-np.ones(1)),
     "a regression beside a model": pooled(1.0, 0.0, 0.0, 0.0, own_model=1.0),
     "a regression beside half a model": pooled(1.0, 0.0, 0.0, 0.0, own_model=0.5),
+    "a model of pooled rows without a weight": replace(ALONE, models=(np.zeros(3, np.uint8),)),
+    "models of pooled rows beyond the combinations": replace(
+        ALONE, models=(np.zeros(3, np.uint8),) * 2, own=np.zeros(1), retrained=np.array([[0.5, 0.5]])
+    ),
+    "a model of pooled rows that cannot be read": replace(
+        ALONE, models=(np.zeros(3, np.uint8),), own=np.zeros(1), retrained=np.ones((1, 1))
+    ),
     "negative rows": replace(ALONE, rows=np.array([-1])),
     "weights of the center for the personal mixture": replace(ALONE, combinations=("personal",)),
     "a path for a name": replace(ALONE, members=("../lab-2",)),
@@ -250,6 +260,30 @@ def test_models_are_of_learners_with_names_one_each(tmp_path: Path, learners: tu
     select(site)
     with pytest.raises(SiteFault) as refused:
         evaluate_models(Exchange(learners, (model_of(),) * n_models, "model", True), site)
+    assert refused.value.fault is Fault.MALFORMED_ASK
+
+
+@pytest.mark.parametrize("consent", [{}, {"allow-pooling": False}, {"allow-rows": True, "allow-row-models": True}])
+def test_no_row_leaves_a_site_that_does_not_allow_pooling(tmp_path: Path, consent: dict[str, bool]) -> None:
+    site = real_site(tmp_path, **consent)
+    select(site)
+    answer = send_rows(Pool("model"), site)
+    assert answer.x.shape == (0, 3)
+    assert not answer.y.size
+
+
+def test_rows_that_are_held_out_are_not_pooled(tmp_path: Path) -> None:
+    site = real_site(tmp_path, **{"allow-pooling": True})
+    fitted = select(site)
+    assert len(send_rows(Pool("model"), site).y) == fitted.n == 48
+
+
+@pytest.mark.parametrize("standardize", ["learner", "none"])
+def test_rows_are_sent_in_the_form_that_the_run_agreed_on(tmp_path: Path, standardize: str) -> None:
+    site = real_site(tmp_path, **{"allow-pooling": True})
+    select(site)
+    with pytest.raises(SiteFault) as refused:
+        send_rows(Pool(standardize), site)
     assert refused.value.fault is Fault.MALFORMED_ASK
 
 

@@ -53,7 +53,9 @@ class TestParallel(Contract):
 
 
 class TestBoosted(Contract):
-    settings = {"residual__algorithm": "boosted", "residual__stop": "held-out"}  # noqa: RUF012
+    settings = {  # noqa: RUF012
+        "residual__algorithm": "boosted", "residual__stop": "held-out", "residual__baselines": True,
+    }  # fmt: skip
 
 
 @pytest.mark.slow
@@ -84,7 +86,7 @@ class TestHolder(Sealed):
 @pytest.mark.slow
 class TestHolderBoosted(Sealed):
     holder = "bank"
-    settings = {"residual__algorithm": "boosted"}  # noqa: RUF012
+    settings = {"residual__algorithm": "boosted", "residual__baselines": True}  # noqa: RUF012
 
 
 @pytest.mark.slow

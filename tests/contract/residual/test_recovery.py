@@ -362,7 +362,9 @@ def test_what_a_holder_would_refuse_is_refused_by_the_center(tmp_path: Path, key
 
 def test_powers_are_tried_from_the_smallest(tmp_path: Path) -> None:
     """Of equal ones the first is chosen."""
-    strategy = from_config(config(tmp_path, protocol="residual", residual__powers="5 1 3 1"))
+    strategy = from_config(
+        config(tmp_path, protocol="residual", residual__algorithm="parallel", residual__powers="5 1 3 1")
+    )
     assert strategy.rules.powers == (1.0, 3.0, 5.0)
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.ensemble import HistGradientBoostingRegressor
 
 import protocols.residual.payloads as wire
 from protocols.wire.message import find
@@ -165,6 +166,27 @@ def test_boosting_is_that_in_one_place(tmp_path: Path, columns: str) -> None:
     assert report.metrics["test_mse"] == pytest.approx(finished[2], rel=1e-6)
 
 
+@pytest.mark.parametrize("holder", ["", "bank"])
+def test_every_site_alone_is_boosting_of_its_own_columns(tmp_path: Path, holder: str) -> None:
+    folder = write_world(tmp_path / "files", holder=holder)
+    report, arrays, _ = learn(own_data_config(tmp_path, folder, residual__baselines=True))
+    order, n_learn = reference.agreed_order(N, HOLDOUT)
+    people = customers()
+    y, errors = people["y"].to_numpy()[order], {}
+    for site, own in COLUMNS.items():
+        x = people[list(own)].to_numpy()[order]
+        model = HistGradientBoostingRegressor(min_samples_leaf=LEAF).fit(x[:n_learn], y[:n_learn])
+        errors[site] = np.square(y[n_learn:] - model.predict(x[n_learn:]))
+    found = {row["site"]: row["alone"] for row in report.table if "alone" in row}
+    assert found == pytest.approx({site: each.mean() for site, each in errors.items()}, rel=1e-9)
+    best = min(found, key=lambda site: found[site])
+    assert report.metrics["mse_alone"] == found[best]
+    assert report.metrics.get("mse_holder", found[best]) == found.get(holder, found[best])
+    difference, _, n_test = arrays["paired_mse_alone"]
+    assert difference == pytest.approx(report.metrics["test_mse"] - found[best], rel=1e-9)
+    assert n_test == N - n_learn
+
+
 # -- what is chosen ---------------------------------------------------------------------------------------------------
 
 
@@ -259,8 +281,18 @@ def test_the_order_of_rows_and_columns_in_the_sites_files_does_not_matter(
     same_learning(runs[0], runs[2])
 
 
-_AT_THE_HOLDER = ("mean", "model", "weights", "widths", "part_limits", "curve_validation", "validation_mse")
-"""What the center does not have where a site holds the outcome."""
+_AT_THE_HOLDER = (
+    "mse_holder",
+    "paired_mse_holder",
+    "mean",
+    "model",
+    "weights",
+    "widths",
+    "part_limits",
+    "curve_validation",
+    "validation_mse",
+)
+"""What the center does not have where a site holds the outcome, or only then."""
 
 
 def test_where_the_outcome_lies_does_not_matter(tmp_path: Path) -> None:
@@ -273,7 +305,11 @@ def test_where_the_outcome_lies_does_not_matter(tmp_path: Path) -> None:
         ("l", "meta-linear"),
         ("a", "average"),
     ):
-        chosen = {"residual__algorithm": algorithm, "residual__power": "2"}
+        chosen = {
+            "residual__algorithm": algorithm,
+            "residual__power": "2",
+            "residual__baselines": algorithm == "boosted",
+        }
         center = learn(own_data_config(tmp_path, write_world(tmp_path / name / "center"), **chosen))
         holder = learn(own_data_config(tmp_path, write_world(tmp_path / name / "bank", holder="bank"), **chosen))
         same_learning(center[:2], holder[:2], but=[*_AT_THE_HOLDER, "holder"])

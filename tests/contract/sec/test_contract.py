@@ -13,7 +13,7 @@ from sklearn.linear_model import LinearRegression
 from sklearn.svm import NuSVR
 
 from numerics.sec.cluster_assignment import same_partition
-from protocols.sec.payloads import Errors, Exchange, Fitted, Losses, Predict, Select
+from protocols.sec.payloads import Errors, Exchange, Fitted, Losses, Pool, Predict, Rows, Select
 from protocols.wire.message import find
 from server.results import load
 from strategies.errors import FusionError
@@ -65,6 +65,11 @@ class TestAverage(Contract):
 @pytest.mark.slow
 class TestPooled(Contract):
     combine = "pooled-linear"
+
+
+@pytest.mark.slow
+class TestPooledRows(Contract):
+    combine = "pooled-rows"
 
 
 # -- what it finds ----------------------------------------------------------------------------------------------------
@@ -286,5 +291,5 @@ def test_the_run_cannot_allow_what_a_real_site_did_not(tmp_path: Path, folder: P
 
 
 def test_all_payloads_are_found_by_their_titles() -> None:
-    for payload in (Select, Fitted, Exchange, Losses, Predict, Errors):
+    for payload in (Select, Fitted, Exchange, Losses, Pool, Rows, Predict, Errors):
         assert find(payload.title()) is payload

@@ -16,11 +16,11 @@ from sklearn.linear_model import LinearRegression
 from sklearn.tree import DecisionTreeRegressor
 
 from clients.model_store import ModelFileError
-from clients.regressors import METHODS
 from clients.residual.methods import MethodError, fit_method, parse_method, predict
 from clients.residual.model_store import SavedModel, dump, load_agent, restore, save_agent
 from clients.site import Site
 from common.skops_import import skops_io
+from numerics.shared.regressors import METHODS
 from protocols.wire.faults import Fault, SiteFault
 from protocols.wire.message import Ask
 

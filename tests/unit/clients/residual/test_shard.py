@@ -300,6 +300,8 @@ def test_check_names_every_column_and_its_use() -> None:
     assert "  outcome: y\n" in text
     assert "  entities: named by customer (text)" in text
     assert "  columns not used: z\n" in text
+    assert "  agent: tree(max_leaf_nodes=8), 20 rows or more in a leaf (fewer of few rows)\n" in text
+    text = told({**CONFIG, "residual.algorithm": "parallel"})
     assert "  agent: tree, 40 rows or more in a leaf (fewer of few rows, more of many)\n" in text
 
 
@@ -344,6 +346,16 @@ def test_check_says_who_reads_the_outcome() -> None:
     assert "Who reads these numbers: the fusion center, which holds the outcome\n" in text
 
 
+def test_check_says_what_is_sent_to_compare_with_each_site_alone() -> None:
+    for config, says in (
+        (CONFIG, "after learning, to the other sites, sealed: THE OUTCOME minus its mean"),
+        ({"id": "customer", "features": "age"}, "what boosted trees of this site's columns alone predict"),
+    ):
+        assert says in told(config)
+        for off in ({"residual.baselines": False}, {"residual.topology": "ring"}):
+            assert says not in told({**config, **off})
+
+
 def test_check_says_that_in_a_ring_nobody_does_the_arithmetic_and_test_rows_go_round() -> None:
     ring = {"residual.topology": "ring", "features": "age"}
     holder, other = told({**CONFIG, **ring}), told({"id": "customer", **ring})
@@ -384,10 +396,10 @@ def test_check_of_a_site_with_the_outcome_alone() -> None:
 @pytest.mark.parametrize(
     ("config", "says"),
     [
-        ({"min-leaf": 60}, "tree, 60 rows or more in a leaf\n"),
-        ({"min-leaf": 60, "residual.min-leaf": 80}, "tree, 80 rows or more in a leaf\n"),
+        ({"min-leaf": 60}, "tree(max_leaf_nodes=8), 60 rows or more in a leaf\n"),
+        ({"min-leaf": 60, "residual.min-leaf": 80}, "tree(max_leaf_nodes=8), 80 rows or more in a leaf\n"),
         ({"agent": "lr", "min-leaf": 60}, "agent: lr\n"),
-        ({"agent": "hgb(max_depth=3)", "residual.agent": "lr"}, "agent: hgb(max_depth=3), 40 rows or more in a leaf ("),
+        ({"agent": "hgb(max_depth=3)", "residual.agent": "lr"}, "agent: hgb(max_depth=3), 20 rows or more in a leaf ("),
     ],
 )
 def test_check_of_a_site_s_own_method(config: Mapping[str, object], says: str) -> None:

@@ -10,10 +10,10 @@ from click.testing import Result
 from typer.testing import CliRunner
 
 from clients.data import DataError, read_table
-from clients.regressors import ROW_MODELS
 from clients.sec.check import describe
 from clients.sec.shard import rows_of
 from consilience import cli
+from numerics.shared.regressors import ROW_MODELS
 from tests.support.sec_sites import draw_rows
 
 RUNNER = CliRunner()
@@ -126,6 +126,15 @@ def test_pooled_moments_are_told_where_they_are_asked_for(lab: Path) -> None:
     assert "sums of products" not in told(lab)
     text = told(lab, "sec.combine=pooled-linear")
     assert "because of sec.combine=pooled-linear: the mean of every column used, and the sums of products" in text
+
+
+def test_rows_are_told_where_they_would_be_pooled(lab: Path) -> None:
+    text = told(lab, "sec.combine=pooled-rows")
+    assert "no rows, whatever sec.combine=pooled-rows asks for: allow-pooling is not set" in text
+    assert "but see above" not in text
+    text = told(lab, "sec.combine=pooled-rows", "allow-pooling=true")
+    assert "ALL 32 ROWS that the model learns from" in text
+    assert "single rows (but see above)" in text
 
 
 def test_nothing_of_a_cell_is_printed(lab: Path) -> None:

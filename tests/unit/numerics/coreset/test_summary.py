@@ -15,7 +15,7 @@ from sklearn.cluster import KMeans
 from numerics.coreset.features import Features
 from numerics.coreset.grouped_rows import GroupedRows, RowBlock
 from numerics.coreset.nearest_neighbors import nearest
-from numerics.coreset.reduction import merge_light, reduce, union
+from numerics.coreset.reduction import reduce, union
 from numerics.coreset.summary import CONSTRUCTIONS, ShardCoreset, summarize
 from numerics.coreset.weighted_points import WeightedPoints, moments
 from tests.support.examples import examples
@@ -199,37 +199,6 @@ def test_a_handful_of_features_is_enough(size):
     features = Features(size, 2)
     features.insert(x)
     assert 1 <= features.in_use <= size
-
-
-def test_light_points_join_the_nearest_of_their_group():
-    x = np.array([[0.0], [0.1], [5.0], [5.2], [5.3], [100.0], [7.0]])
-    coreset = WeightedPoints(x, np.array([9, 1, 2, 2, 1, 8, 4]), np.array([0, 0, 0, 0, 0, 0, 1]), np.array([3.0]))
-    merged = merge_light(coreset, 5, np.ones(1))
-    assert merged.point.tolist() == [0, 0, 1, 1, 1, 2, -1]
-    assert merged.coreset.weights.tolist() == [10, 5, 8]
-    np.testing.assert_allclose(merged.coreset.points[:, 0], [0.01, 25.7 / 5, 100])
-    moved = 0.9 * 0.1**2 + 2 * (5 - 5.14) ** 2 + 2 * (5.2 - 5.14) ** 2 + (5.3 - 5.14) ** 2
-    np.testing.assert_allclose(merged.coreset.movement, 3 + moved)
-    assert (merged.n_merged, merged.n_withheld) == (4, 4)
-
-
-@pytest.mark.parametrize("min_weight", [1, 5, 300, 5000])
-def test_merging_is_exact_and_leaves_nothing_of_what_is_withheld(min_weight):
-    x, group = cloud(n_groups=2)
-    group[[3, 500, 501]] = 2
-    found = summary(x, group, 200)
-    merged = merge_light(found.coreset, min_weight, x.std(axis=0), found.movement_by_group)
-    place = merged.point[found.point]
-    kept = place >= 0
-    mass = np.bincount(group)
-    assert np.array_equal(kept, mass[group] >= min_weight)
-    assert merged.n_withheld == (~kept).sum()
-    if kept.any():
-        assert merged.coreset.weights.min() >= min_weight
-        assert_exact(x[kept], group[kept], merged.coreset, place[kept])
-    else:
-        assert len(merged.coreset.points) == 0
-        assert not merged.coreset.movement.any()
 
 
 def test_edges():

@@ -24,6 +24,18 @@ def test_a_step_counts_only_if_its_share_helps_on_validation_rows() -> None:
     np.testing.assert_allclose(weights[:2], 0.25, rtol=0.01)
 
 
+@pytest.mark.parametrize(("n_validation", "passes"), [(20, True), (100, False), (400, False)])
+def test_few_validation_rows_ask_for_less(n_validation: int, passes: bool) -> None:
+    """Gains whose mean is half their standard error."""
+    split = Split(50, n_validation, 0)
+    residual = np.ones(split.n)
+    pairs = np.resize([1.0, -1.0], n_validation)
+    wanted = 0.5 * pairs.std(ddof=1) / np.sqrt(n_validation) + pairs  # of (residual^2 - (residual - step)^2) / 10
+    step = np.concatenate([np.ones(50), 1 - np.sqrt(1 - wanted / 10)])
+    weights = gated_weights(step[None], residual, split, shrinkage=1.0, ridge=0.0)
+    assert bool(weights[0] > 0) == passes
+
+
 @pytest.mark.parametrize("copies", [1, 2, 3])
 def test_equal_steps_have_equal_shares(copies: int) -> None:
     [a] = signs(1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -10,7 +11,7 @@ import numpy as np
 import pytest
 
 from numerics.residual.rules import LearningResult, Rules
-from protocols.residual.payloads import Fit, Fitted, Show, Tried, Try
+from protocols.residual.payloads import Compare, Compared, Fit, Fitted, Show, Tried, Try
 from protocols.residual.plan import Plan
 from protocols.wire.payload import Payload, PayloadError
 from tests.support import reference_residual as reference
@@ -49,6 +50,9 @@ def learned(rules: Rules, lie: Lie | None = None, names: tuple[str, ...] = NAMES
     def answer(name: str, ask: Any) -> Payload:
         if isinstance(ask, Show):
             return Fitted(steps[f"{name} fitted"][:, None], steps[f"{name} held"][:, None])
+        if isinstance(ask, Compare):
+            predicted = step(name, ask.target)[1]
+            return Compared(predicted[len(predicted) - (N - N_LEARN) :])
         if isinstance(ask, Fit):
             parts = [step(name, target) for target in ask.target.T]
             scale = ask.add or 1.0
@@ -169,3 +173,43 @@ def test_single_precision_is_no_lie() -> None:
     left = residual.astype(np.float64) - step
     held = np.zeros(plan.algorithm.answer_shape("a")[1], np.float32)
     plan.check("a", Try(residual, ask.bar, 1.0), Tried(float(left @ left), step, held))
+
+
+@pytest.mark.parametrize("algorithm", ["boosted", "parallel", "greedy", "sip", "meta-boosting"])
+def test_every_agent_alone_beside_all_together(algorithm: str) -> None:
+    """The difference is that of the mean squared errors; nothing else of the result changes."""
+    rules = robust(algorithm, on=False)
+    with_it, without = learned(replace(rules, baselines=True)), learned(rules)
+    assert without.alone is None
+    alone = with_it.alone
+    assert alone is not None
+    assert alone.names == NAMES
+    x, y = world()
+    for name, (error, difference, scatter) in zip(alone.names, alone.values, strict=True):
+        predicted = reference.tree(x[:, [NAMES.index(name)]], 10)(y[:N_LEARN] - y[:N_LEARN].mean())
+        left = y[N_LEARN:] - y[:N_LEARN].mean() - predicted[N_LEARN:]
+        assert error == pytest.approx(np.mean(left**2), rel=0.02)  # boosting takes the mean of fewer rows
+        together = with_it.curve[with_it.iteration, 2]
+        assert difference == pytest.approx(together - error, rel=1e-9)
+        pairs = with_it.left**2 - left**2
+        assert scatter == pytest.approx(pairs.std(ddof=1) / np.sqrt(N - N_LEARN), rel=0.1)
+    np.testing.assert_array_equal(with_it.curve, without.curve)
+    assert alone.best == "b"
+
+
+def test_a_site_alone_predicts_what_can_be() -> None:
+    y = world()[1]
+    plan = Plan(NAMES, y, N_LEARN, Rules(algorithm="average", baselines=True))
+    plan.take({name: Fitted(np.zeros((N_LEARN, 1)), np.zeros((N - N_LEARN, 1))) for name in plan.asks()})
+    asks = plan.asks()
+    assert {type(ask) for ask in asks.values()} == {Compare}
+    for held in (np.zeros(3), np.full(N - N_LEARN, 1e6)):
+        with pytest.raises(PayloadError):
+            plan.check("a", asks["a"], Compared(held))
+    with pytest.raises(PayloadError, match="is not the answer"):
+        plan.check("a", asks["a"], Fitted(np.zeros((N_LEARN, 1)), np.zeros((N - N_LEARN, 1))))
+    plan.take({"b": Compared(np.zeros(N - N_LEARN))})
+    plan.asks()
+    assert plan.result is not None
+    assert plan.result.alone is not None
+    assert plan.result.alone.names == ("b",)

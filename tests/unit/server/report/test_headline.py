@@ -170,6 +170,22 @@ def test_differences_have_the_standard_errors_of_pairs():
     assert "20.0 % less than with every learner alone (10)" in answer(report)
 
 
+def test_rows_are_pairs_where_there_is_one_repetition():
+    metrics = {"test_mse": 1.2, "mse_alone": 1.0, "mse_holder": 2.0}
+    arrays = {"paired_mse_alone": np.array([0.2, 0.15, 100]), "paired_mse_holder": np.array([-0.8, 0.1, 100])}
+    found = differences("residual", metrics, arrays)
+    assert found["mse_alone"] == {
+        "difference": 0.2, "difference_se": 0.15, "pairs": 100.0, "relative": 0.2, "relative_se": 0.15,
+    }  # fmt: skip
+    report = make(protocol="residual", metrics=metrics, published={}, differences=found)
+    alone, holder = comparisons(report)
+    assert (alone.verdict, holder.verdict) == (UNCLEAR, "better")
+    assert "40 ± 5 % less than with the site alone that holds the outcome (2)" in answer(report)
+    surer = differences("residual", metrics, {"paired_mse_alone": np.array([0.2, 0.05, 100])})
+    [worse, _] = comparisons(make(protocol="residual", metrics=metrics, published={}, differences=surer))
+    assert worse.verdict == "worse"
+
+
 def test_a_row_without_a_finite_number_does_not_answer():
     rows = [{"K": place, "smse": value} for place, value in enumerate((0.5, math.nan, math.inf, 0.1))]
     sentence = answer(make(protocol="gp", metrics={"smse": 0.3, "n_cells": 4.0}, table=rows))

@@ -48,6 +48,17 @@ def test_errors_beside_those_of_the_alternatives(metrics: dict[str, float], deci
     assert verdict(report("sec", **metrics)).decision == decision
 
 
+@pytest.mark.parametrize(
+    ("difference", "decision"), [(-0.5, JOIN), (0.5, DO_NOT_JOIN), (0.1, CANNOT_BE_SAID), (-0.1, CANNOT_BE_SAID)]
+)
+def test_no_run_advises_what_its_own_test_rows_refute(difference: float, decision: str) -> None:
+    metrics = {"test_mse": 1.0 + difference, "test_mse_once": 9.0, "mse_alone": 1.0}
+    paired = {"difference": difference, "difference_se": 0.1, "pairs": 80.0}
+    found = verdict(report("residual", differences={"mse_alone": paired}, **metrics))
+    assert found.decision == decision
+    assert "with the best site alone" in found.reason
+
+
 def test_the_reason_names_what_is_better() -> None:
     found = verdict(report("sec", mse_cluster=22.7, mse_alone=1.0, mse_all=30.0))
     assert found.reason == "The result is 22.7 times as large as with every learner alone (1)."

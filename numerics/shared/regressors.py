@@ -250,7 +250,7 @@ def check_settings(method: str, settings: Mapping[str, Value], ours: Mapping[str
     --------
     >>> check_settings("lr", {"seed": 3}, OURS, "a candidate's")
     Traceback (most recent call last):
-    clients.regressors.SettingsError: lr has no setting 'seed'; it has: copy_X, fit_intercept, positive, tol
+    numerics.shared.regressors.SettingsError: lr has no setting 'seed'; it has: copy_X, fit_intercept, positive, tol
     """
     if not settings:
         return

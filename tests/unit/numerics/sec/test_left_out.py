@@ -8,7 +8,7 @@ from sklearn.base import BaseEstimator
 from sklearn.ensemble import RandomForestRegressor
 from sklearn.linear_model import LinearRegression, Ridge
 
-from clients.sec.left_out import LeftOut, leave_out
+from numerics.sec.left_out import LeftOut, leave_out
 
 
 def draw(n: int, p: int = 3, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:

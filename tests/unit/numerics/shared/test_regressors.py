@@ -14,10 +14,10 @@ from sklearn.compose import TransformedTargetRegressor
 from sklearn.linear_model import LinearRegression
 from sklearn.pipeline import Pipeline
 
-from clients.regressors import METHODS, ROW_MODELS, Candidate, CandidateError, build, fit, parse_candidates
-from clients.sec import selection
-from clients.sec.selection import Selection, SelectionError, draw_splits, forget_fits, select, split_halves
+from numerics.sec import selection
 from numerics.sec.cache import Cache
+from numerics.sec.selection import Selection, SelectionError, draw_splits, forget_fits, select, split_halves
+from numerics.shared.regressors import METHODS, ROW_MODELS, Candidate, CandidateError, build, fit, parse_candidates
 from protocols.models import decode_model, encode_model
 
 N, P = 54, 4

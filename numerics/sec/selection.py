@@ -11,11 +11,11 @@ import numpy as np
 from jaxtyping import Float64, Int64
 from sklearn.base import BaseEstimator
 
-from clients.regressors import Candidate, fit
-from clients.sec.left_out import Fit, LeftOut, Split, draw_folds, leave_out, predict_splits
 from numerics.sec.cache import Cache
+from numerics.sec.left_out import Fit, LeftOut, Split, draw_folds, leave_out, predict_splits
 from numerics.sec.mixture import mean_squared_errors
 from numerics.sec.predictors import Predictors
+from numerics.shared.regressors import Candidate, fit
 
 
 class SelectionError(ValueError):
@@ -126,7 +126,7 @@ def select(
         ``k-fold``: each of five parts of the rows is predicted by a fit to the others (of fewer rows, each row is a
         part). ``half-half``: one half by a fit to the other.
     standardize : str
-        As in `clients.regressors.build`.
+        As in `numerics.shared.regressors.build`.
     min_leaf : int
         Fewest rows in a leaf of a tree.
     rng_seed : int
@@ -139,7 +139,7 @@ def select(
 
     Examples
     --------
-    >>> from clients.regressors import parse_candidates
+    >>> from numerics.shared.regressors import parse_candidates
     >>> x = np.linspace(-1, 1, 40)[:, np.newaxis]
     >>> candidates = parse_candidates("lr tree")
     >>> select(candidates, x, 3 * x[:, 0], standardize="none", min_leaf=5, rng_seed=0).method

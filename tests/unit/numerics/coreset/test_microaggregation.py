@@ -1,0 +1,99 @@
+"""Points of too few rows are joined to groups of hardly more rows than needed."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from numerics.coreset import microaggregation
+from numerics.coreset.grouped_rows import GroupedRows
+from numerics.coreset.microaggregation import microaggregate
+from numerics.coreset.summary import summarize
+from numerics.coreset.weighted_points import WeightedPoints
+
+
+def drawn(n: int, seed: int = 0, largest: int = 1, groups: int = 1) -> WeightedPoints:
+    rng = np.random.default_rng(seed)
+    points, weights = rng.normal(size=(n, 3)), rng.integers(1, largest + 1, n)
+    return WeightedPoints(points, weights, rng.integers(0, groups, n), np.zeros(3))
+
+
+def assert_promised(before: WeightedPoints, min_weight: int, after: microaggregation.Microaggregation) -> None:
+    """Every point has rows enough, of one group; it is their centroid, and the movement is theirs."""
+    kept, mass = after.point >= 0, np.bincount(before.groups, before.weights)
+    assert np.array_equal(kept, mass[before.groups] >= min_weight)
+    assert after.n_withheld == before.weights[~kept].sum()
+    coreset, place, weights = after.coreset, after.point[kept], before.weights[kept]
+    assert np.array_equal(np.bincount(place, weights, len(coreset.weights)), coreset.weights)
+    assert coreset.weights.min(initial=min_weight) >= min_weight
+    assert np.array_equal(coreset.groups[place], before.groups[kept])
+    x = before.points[kept]
+    for j, column in enumerate(x.T):
+        np.testing.assert_allclose(np.bincount(place, weights * column), coreset.weights * coreset.points[:, j])
+    np.testing.assert_allclose(coreset.movement, weights @ (x - coreset.points[place]) ** 2, atol=1e-12)
+
+
+def test_light_points_join_the_nearest_of_their_group() -> None:
+    x = np.array([[0.0], [0.1], [5.0], [5.2], [5.3], [100.0], [7.0]])
+    coreset = WeightedPoints(x, np.array([9, 1, 2, 2, 1, 8, 4]), np.array([0, 0, 0, 0, 0, 0, 1]), np.array([3.0]))
+    merged = microaggregate(coreset, 5, np.ones(1))
+    assert merged.point.tolist() == [0, 0, 1, 1, 1, 2, -1]
+    assert merged.coreset.weights.tolist() == [10, 5, 8]
+    np.testing.assert_allclose(merged.coreset.points[:, 0], [0.01, 25.7 / 5, 100])
+    moved = 0.9 * 0.1**2 + 2 * (5 - 5.14) ** 2 + 2 * (5.2 - 5.14) ** 2 + (5.3 - 5.14) ** 2
+    np.testing.assert_allclose(merged.coreset.movement, 3 + moved)
+    assert (merged.n_merged, merged.n_withheld) == (4, 4)
+
+
+@given(st.integers(1, 60), st.integers(1, 8), st.integers(1, 6), st.integers(1, 3), st.integers(0, 10**6))
+def test_every_point_stands_for_enough_rows_of_its_group(
+    n: int, min_weight: int, largest: int, groups: int, seed: int
+) -> None:
+    before = drawn(n, seed, largest, groups)
+    assert_promised(before, min_weight, microaggregate(before, min_weight, np.ones(3)))
+
+
+@pytest.mark.parametrize("block", [2000, 40])
+def test_single_rows_are_joined_in_fives_to_nines(monkeypatch: pytest.MonkeyPatch, block: int) -> None:
+    """As few as allowed (Domingo-Ferrer and Mateo-Sanz 2002): from the minimum to twice it less one."""
+    monkeypatch.setattr(microaggregation, "_BLOCK", block)
+    before = drawn(1003)
+    after = microaggregate(before, 5, np.ones(3))
+    assert_promised(before, 5, after)
+    assert len(after.coreset.weights) >= 1003 / 5.5
+    assert np.quantile(after.coreset.weights, 0.9) <= 9
+
+
+def test_fives_that_lie_together_are_found() -> None:
+    """Twenty heaps of five rows, far from one another: each is a point, and hardly anything moves."""
+    rng = np.random.default_rng(1)
+    heap = rng.permutation(np.repeat(np.arange(20), 5))
+    x = np.stack([100.0 * (heap % 5), 100.0 * (heap // 5)], axis=1) + rng.normal(size=(100, 2))
+    coreset = WeightedPoints(x, np.ones(100, np.int64), np.zeros(100, np.int64), np.zeros(2))
+    after = microaggregate(coreset, 5, np.ones(2))
+    assert len(np.unique(np.stack([after.point, heap]), axis=1).T) == 20
+
+
+@pytest.mark.parametrize("min_weight", [1, 5, 300, 5000])
+def test_of_a_group_that_is_withheld_no_movement_is_left(min_weight: int) -> None:
+    rng = np.random.default_rng(2)
+    x, group = rng.normal(size=(2000, 3)), rng.integers(0, 2, 2000)
+    group[[3, 500, 501]] = 2
+    rows = GroupedRows.of(x, group, ("a", "b", "c"))
+    found = summarize(rows, 200, rng=np.random.default_rng(0))
+    merged = microaggregate(found.coreset, min_weight, x.std(axis=0), found.movement_by_group)
+    place = merged.point[found.point]
+    kept = place >= 0
+    assert np.array_equal(kept, np.bincount(group)[group] >= min_weight)
+    assert merged.n_withheld == (~kept).sum()
+    moved = ((x[kept] - merged.coreset.points[place[kept]]) ** 2).sum(axis=0)
+    np.testing.assert_allclose(merged.coreset.movement, moved)
+
+
+def test_a_constant_column_and_equal_rows_do_no_harm() -> None:
+    before = WeightedPoints(np.ones((12, 2)), np.ones(12, np.int64), np.zeros(12, np.int64), np.zeros(2))
+    after = microaggregate(before, 5, np.zeros(2))
+    assert_promised(before, 5, after)
+    assert not after.coreset.movement.any()
