@@ -17,7 +17,7 @@ from clients.bc3e.consent import (
     refuse_single_model,
     told_labels,
 )
-from clients.bc3e.results import count_right, threads, write_theta
+from clients.bc3e.results import count_right, threads, write_theta, write_unsure
 from clients.bc3e.saved_tables import save_tables
 from clients.dispatch import answers
 from clients.keys import shared_secret
@@ -381,7 +381,7 @@ def conclude(ask: Conclude, site: Site) -> Tally:
     commit_to(f"conclude {site.repetition}", site, ask, gamma)
     theta = class_probabilities(gamma, ask.alpha)
     write_theta(site, shard, theta, prediction.FILE if predicts else "theta.csv")
-    reliability = np.zeros(0)
+    reliability, unsure = np.zeros(0), write_unsure(site, shard, theta, ask.abstain)
     if not predicts:
         tables = _write_own_tables(site, state, accepted=ask.accepted)
         confusion = [table for name, table in sorted(tables.items()) if is_confusion(name)]
@@ -390,7 +390,8 @@ def conclude(ask: Conclude, site: Site) -> Tally:
     counted = mask.copy()
     counted[state.shared[ask.counted]] = True
     tally = count_right(shard, theta, private=mask, counted=counted, fewest=site.policy.min_rows)
-    return replace(tally, withheld=0 if predicts else int(site.memory.get("withheld", 0)), reliability=reliability)
+    withheld = 0 if predicts else int(site.memory.get("withheld", 0))
+    return replace(tally, withheld=withheld, reliability=reliability, unsure=unsure)
 
 
 def _write_own_tables(site: Site, state: _FitState, *, accepted: bool) -> dict[str, Float64[np.ndarray, "k _"]]:

@@ -41,6 +41,8 @@ MOST_BITS = 52
 """Bits of the grid: as many as float64 has."""
 MOST_SWEEPS = 100_000
 """Largest number of sweeps of one E-step."""
+LEVELS = (0.0, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)
+"""Class probabilities at which sites count sure decisions."""
 MOST_DRAWS = 100
 """Largest number of draws of theta that a class counts for."""
 
@@ -237,7 +239,9 @@ class Tally(Payload):
     `methods` are ``bc3e``, ``vote`` (private instances only: no site has all votes for a shared one) and the site's
     classifiers. `withheld` is the number of clusters that too few of the site's private instances are in, so that their
     labels entered no sum. `reliability` has the estimated share of right labels of each classifier whose confusion
-    matrix the site alone holds, in the order of their names.
+    matrix the site alone holds, in the order of their names. `sure` has the numbers of decisions of ``bc3e`` whose
+    class probability is at least each of `LEVELS`, and `sure_correct` those of them that are right: 0 where they, or
+    the others, would be too few to count. `unsure` is the number of all instances listed as unsure.
     """
 
     methods: tuple[str, ...]
@@ -245,6 +249,9 @@ class Tally(Payload):
     total: Int64[np.ndarray, "methods"]
     withheld: int = 0
     reliability: Float64[np.ndarray, "_"] = field(default_factory=lambda: np.zeros(0))
+    sure: Int64[np.ndarray, "levels"] = field(default_factory=lambda: np.zeros(0, np.int64))
+    sure_correct: Int64[np.ndarray, "levels"] = field(default_factory=lambda: np.zeros(0, np.int64))
+    unsure: int = 0
 
 
 @dataclass(frozen=True)
@@ -329,9 +336,12 @@ class Conclude(Payload, answer=Tally):
     alpha : ndarray
         ``(k,)`` of the fit where classifiers have confusion matrices, else empty: class probabilities then are of the
         labels alone (`numerics.bc3e.reliability.class_probabilities`).
+    abstain : float
+        Class probability below which the site lists an instance as unsure, in its own file; 0: it lists none.
     """
 
     accepted: bool
     gamma: Float64[np.ndarray, "k shared"]
     counted: Int64[np.ndarray, "c"]
     alpha: Float64[np.ndarray, "_"] = field(default_factory=lambda: np.zeros(0))
+    abstain: float = 0.0

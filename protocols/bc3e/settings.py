@@ -64,6 +64,7 @@ class Settings(ProtocolSettings, prefix="bc3e"):
     restarts: int = setting(
         0, "fits from different starts", between(0, 1000), words="1, or 10 where there are no classifiers"
     )
+    abstain: float = setting(0.0, "class probability below which sites list an instance as unsure", between(0, 1))
     missing: Literal["keep", "drop"] = setting(
         "keep", "statistics of a site that stops answering: keep the last ones, or drop them"
     )
@@ -82,11 +83,16 @@ class Settings(ProtocolSettings, prefix="bc3e"):
     def of(cls, config: Mapping[str, Any]) -> Self:
         """Return the settings of a run configuration."""
         shared = {"masked": config.get("secure-aggregation", False), "min_sites": config.get("min-sites", 1)}
-        own_data = config.get("protocol") or not config.get("scenario")
-        if not own_data:  # as in the paper
-            paper = {"reliability": "none", "stop": "bound"}
-            shared |= {name: value for name, value in paper.items() if not config.get(f"bc3e.{name}")}
         return replace(super().of(config), **shared)
+
+    @classmethod
+    def of_run(cls, config: Mapping[str, Any]) -> Self:
+        """Return the settings of a run; a scenario has the paper's where the configuration leaves a key empty."""
+        settings = cls.of(config)
+        if config.get("protocol") or not config.get("scenario"):
+            return settings
+        paper: dict[str, Any] = {"reliability": "none", "stop": "bound"}
+        return replace(settings, **{name: value for name, value in paper.items() if not config.get(f"bc3e.{name}")})
 
 
 @dataclass(frozen=True)

@@ -37,6 +37,9 @@ def figures(report: Report, arrays: Arrays) -> list[Figure]:
     methods = _accuracies(report)
     if len(methods) > 1:
         drawn.append(_accuracy(report, methods))
+    coverage = arrays.get("coverage", np.empty((0, 3)))
+    if len(coverage) > 1:
+        drawn.append(_coverage(report, coverage))
     if clusterings := _predictive_shares(arrays):
         drawn.append(_clusterings(report, clusterings, _commonest(arrays)))
     return drawn
@@ -142,6 +145,28 @@ def _draw_accuracies(axes: Axes, methods: list[_Method]) -> None:
     axes.set_ylim(len(methods) - 0.5, -0.7)
     axes.margins(x=0.12)
     axes.set_xlabel("accuracy (share of the instances with known class)")
+
+
+# -- coverage ---------------------------------------------------------------------------------------------------------
+
+
+def _coverage(report: Report, coverage: Float64[np.ndarray, "levels 3"]) -> Figure:
+    first = " in the first repetition" if several(report) else ""
+    caption = sentences(
+        "Accuracy (% of the counted instances) without the instances whose likeliest class has a smaller probability"
+        f" than the number beside a point{first}: {counted(len(report.sites), 'site')}"
+    )
+    points = [f"{level:g}: {100 * right:.3g} % of {100 * share:.3g} %" for level, share, right in coverage.tolist()]
+    alt = sentences(f"Accuracy and coverage by least class probability: {'; '.join(points)}")
+    return Figure("coverage", png(lambda axes: _draw_coverage(axes, coverage), height=3.4), caption, alt)
+
+
+def _draw_coverage(axes: Axes, coverage: Float64[np.ndarray, "levels 3"]) -> None:
+    axes.plot(100 * coverage[:, 1], 100 * coverage[:, 2], color=BLUE, marker="o", markersize=4, linewidth=1.2)
+    for level, share, right in coverage.tolist():
+        axes.annotate(f"{level:g}", (100 * share, 100 * right), (0, 5), textcoords="offset points", fontsize=8)
+    axes.set_xlabel("instances that get a class (% of the counted)")
+    axes.set_ylabel("of these right (%)")
 
 
 # -- clusterings ------------------------------------------------------------------------------------------------------

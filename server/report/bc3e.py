@@ -101,6 +101,7 @@ REPORT = ProtocolReport(
         "bound": higher("lower bound on the log likelihood of all labels"),
         "rounds_to_converge": lower("rounds until the bound stopped rising"),
         "converged": higher("fits that converged before the last round allowed", share=True),
+        "unsure": lower("instances that their sites list as unsure", share=True),
         "n_predicted": Meaning("rows predicted"),
     },
     measures={"change": "rise of the bound, as a share of it"},

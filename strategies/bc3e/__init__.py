@@ -8,12 +8,12 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from jaxtyping import Shaped
+from jaxtyping import Float64, Shaped
 
 from numerics.bc3e.reliability import classifier_of, is_confusion, share_right
 from protocols.bc3e.payloads import Conclude, Holdings, Survey, Tally
 from protocols.bc3e.settings import Settings
-from strategies.bc3e.accuracy import accuracies, add_up
+from strategies.bc3e.accuracy import accuracies, add_up, coverage
 from strategies.bc3e.checks import check_conclusion, check_holdings, check_starts
 from strategies.bc3e.em import EM, EMFit
 from strategies.bc3e.influence import influence_of_sums, influence_on_shared
@@ -50,6 +50,10 @@ class FittedEnsemble:
         By site, the number of clusters whose labels it withheld, since too few of its instances are in them.
     reliability : dict[str, float]
         By classifier, the estimated share of right labels; empty where classifiers vote.
+    coverage : ndarray
+        `strategies.bc3e.accuracy.coverage`.
+    unsure : float
+        Share of the instances that the sites list as unsure, one that several sites hold at each of them.
     """
 
     fit: EMFit
@@ -58,6 +62,8 @@ class FittedEnsemble:
     starts: int
     withheld: dict[str, int] = field(default_factory=dict)
     reliability: dict[str, float] = field(default_factory=dict)
+    coverage: Float64[np.ndarray, "levels 3"] = field(default_factory=lambda: np.zeros((0, 3)))
+    unsure: float = 0.0
 
     @property
     def measure(self) -> dict[str, float]:
@@ -106,11 +112,14 @@ class BC3E(FusionStrategy):
             {str(place): EM(layout, self.settings, seed, starts).run() for place, seed in enumerate(seeds)}
         )
         best = max(fits, key=lambda lane: fits[lane].bound)
-        tallies = yield from together({best: _conclude(layout, fits[best])})
+        tallies = yield from together({best: _conclude(layout, fits[best], self.settings.abstain)})
         correct, total = add_up(tallies[best])
         withheld = {site: tally.withheld for site, tally in tallies[best].items() if tally.withheld}
         reliability = _reliability(layout, fits[best], tallies[best])
-        return FittedEnsemble(fits[best], correct, total, len(seeds), withheld, reliability)
+        held = sum(layout.instances[site] for site in tallies[best])
+        unsure = sum(tally.unsure for tally in tallies[best].values()) / max(held, 1)
+        certainty = coverage(tallies[best].values())
+        return FittedEnsemble(fits[best], correct, total, len(seeds), withheld, reliability, certainty, unsure)
 
     def _start_seeds(self, layout: Layout, repetition: int) -> list[int]:
         """Return the start of each fit; with a classifier, which breaks the symmetry, the first is uniform (0)."""
@@ -129,6 +138,8 @@ class BC3E(FusionStrategy):
             "rounds_to_converge": float(fit.rounds),
             "converged": float(fit.converged),
         }
+        if self.settings.abstain:
+            metrics["unsure"] = outcome.unsure
         metrics |= {f"reliability_{name}": value for name, value in outcome.reliability.items()}
         return metrics | accuracies(outcome.correct, outcome.total)
 
@@ -149,6 +160,7 @@ class BC3E(FusionStrategy):
             "draws": np.array(float(fit.draws)),
             "bounds": np.array(fit.bounds),
             "changed": np.array(fit.changed),
+            "coverage": outcome.coverage,
         }
 
     def influence(self, outcome: FittedEnsemble) -> Influence:
@@ -195,7 +207,7 @@ class BC3E(FusionStrategy):
 
 def from_config(config: Mapping[str, Any], **common: Any) -> BC3E | BC3EPrediction:
     """Return the strategy for a run configuration; `common` goes to `FusionStrategy`."""
-    settings = Settings.of(config)
+    settings = Settings.of_run(config)
     reference = common.get("reference")
     if reference is not None and reference.earlier:
         return BC3EPrediction(distribution=settings.distribution, **common)
@@ -211,7 +223,7 @@ def from_config(config: Mapping[str, Any], **common: Any) -> BC3E | BC3EPredicti
     return BC3E(settings=settings, **common)
 
 
-def _conclude(layout: Layout, fit: EMFit) -> Conversation[dict[str, Tally]]:
+def _conclude(layout: Layout, fit: EMFit, abstain: float) -> Conversation[dict[str, Tally]]:
     """Ask every site to write its class probabilities, and to count its right decisions."""
     asks = {}
     for site, accepted in fit.accepted.items():
@@ -220,7 +232,7 @@ def _conclude(layout: Layout, fit: EMFit) -> Conversation[dict[str, Tally]]:
         if fit.shared and site in fit.shared.members:
             gamma = fit.shared.gamma_of(site, accepted=accepted)
             to_count = fit.shared.instances_to_count(site)
-        asks[site] = Conclude(accepted, gamma, to_count, fit.alpha if fit.draws else np.zeros(0))
+        asks[site] = Conclude(accepted, gamma, to_count, fit.alpha if fit.draws else np.zeros(0), abstain)
     answers: dict[str, Tally] = yield Tell(asks, check=partial(check_conclusion, layout), measure={"bound": fit.bound})
     return answers
 

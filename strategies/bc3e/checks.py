@@ -12,6 +12,7 @@ from numerics.bc3e.limits import Limits, private_limits, shared_limits
 from numerics.bc3e.reliability import is_confusion, least_evidence
 from protocols.bc3e.payloads import (
     LARGEST_TABLE,
+    LEVELS,
     MOST_CLASSES,
     MOST_INSTANCES,
     Holdings,
@@ -170,6 +171,12 @@ def _expect(payload: Payload, name: str, got: object, expected: object) -> None:
 def check_conclusion(layout: Layout, site: str, answer: Tally) -> None:
     """Refuse what `check_tally` refuses, and shares of right labels of other classifiers than the site's own."""
     check_tally(site, answer)
+    _expect(answer, "sure", len(answer.sure), len(LEVELS))
+    total = answer.total[answer.methods.index("bc3e")]
+    if ((answer.sure_correct < 0) | (answer.sure_correct > answer.sure) | (answer.sure > total)).any():
+        raise PayloadError(answer.title(), "sure", "expected counts of decisions, and of right ones among them")
+    if not 0 <= answer.unsure <= layout.instances[site]:
+        raise PayloadError(answer.title(), "unsure", "is no number of the site's instances")
     _expect(answer, "reliability", len(answer.reliability), sum(map(is_confusion, layout.own_of(site))))
 
 
